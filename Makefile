@@ -134,9 +134,9 @@ soak-serve: build ## a server under twice its load for SOAK_SERVE (10m), with ki
 	SLUICE_SOAK_SERVE=$(SOAK_SERVE) go test -count=1 -v -timeout 120m -run 'SoakServe|ServeDrains|ServeKilled' ./internal/e2e
 
 .PHONY: kill
-kill: build ## kill -9 at KILLS (200) random moments of ingest, sync, rm and compact, and FAULTS (3000) changes on a disk that fails
-	SLUICE_KILL_ROUNDS=$(KILLS) SLUICE_FAULT_ROUNDS=$(FAULTS) go test -count=1 -v -timeout 60m -run 'Kill|RandomFaults' \
-		./internal/e2e ./rag/store
+kill: build ## kill -9 at KILLS (200) random moments of ingest, sync, rm, compact and uploads, and FAULTS (3000) changes on a disk that fails
+	SLUICE_KILL_ROUNDS=$(KILLS) SLUICE_FAULT_ROUNDS=$(FAULTS) go test -count=1 -v -timeout 60m -run 'Kill|RandomFaults|Restarts' \
+		./internal/e2e ./rag/store ./serve
 
 .PHONY: bench
 bench: build ## Go benchmarks matching BENCH (.); what needs Python or llama-bench finds them

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/ingest"
@@ -162,6 +163,43 @@ func (s *Sluice) DeleteDocuments(ctx context.Context, ids []string) (chunks int,
 	}
 	defer func() { err = s.base.Changed(err) }()
 	return st.DeleteDocuments(ctx, ids)
+}
+
+// Moment is now, as the changes of the store are ordered: for what is handed in and ingested later
+// (IngestOptions.HandedIn). Place is left to the caller, who knows what else is handed in.
+func (s *Sluice) Moment(ctx context.Context) (_ store.Moment, err error) {
+	now := store.Moment{Time: time.Now().UTC()}
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return now, err
+	}
+	defer leave(&err)
+	st, err := s.base.Reader(ctx)
+	if errors.Is(err, store.ErrNoStore) { // what is ingested makes it
+		return now, nil
+	}
+	if err == nil {
+		now.Generation, err = st.Generation(ctx)
+	}
+	return now, err
+}
+
+// ForgetOrder drops what the store remembers of the order of changes for things that were handed in and are not
+// ingested yet, if there is no such thing left.
+func (s *Sluice) ForgetOrder(ctx context.Context) (err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave(&err)
+	st, err := s.base.Writer(ctx, nil)
+	if errors.Is(err, store.ErrNoStore) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return st.ForgetOrder(ctx)
 }
 
 // Compact gives back the space of deleted chunks if at least that share of the store (0 … 1) is deleted, and returns

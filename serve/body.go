@@ -62,8 +62,11 @@ func decodeJSON(body []byte, into any) error {
 	return nil
 }
 
-// readBody reads a body that route has bounded.
+// readBody reads a body that receive has bounded, if that has not done so.
 func readBody(r *http.Request) ([]byte, error) {
+	if b, ok := r.Body.(received); ok {
+		return b.raw, nil
+	}
 	var b bytes.Buffer
 	if n := r.ContentLength; n > 0 {
 		b.Grow(int(min(n, 1<<20)) + bytes.MinRead) // a length that is only claimed takes no memory beyond that

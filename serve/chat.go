@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -250,7 +251,7 @@ func endStream(out *openai.Stream, h head, u *openai.Usage, wanted bool) error {
 // breakOff ends a stream with an error: as a response of its own as long as nothing was sent, else as the event that
 // OpenAI's clients make an exception of, without [DONE].
 func breakOff(out *openai.Stream, err error) error {
-	if out.Begun() {
+	if out.Begun() && !errors.Is(err, context.Canceled) { // else the client has gone, or run says that the server ends
 		_ = out.Send(errorBody{asRequestError(err).finish()}) // the client has gone
 	}
 	return err

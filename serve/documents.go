@@ -203,6 +203,9 @@ func (s *Server) addDocuments(w http.ResponseWriter, r *http.Request) (err error
 	if err != nil {
 		return err
 	}
+	if err := s.mayUpload(b); err != nil {
+		return err
+	}
 	u, err := newUpload(b.Dir())
 	if err != nil {
 		return err
@@ -217,13 +220,10 @@ func (s *Server) addDocuments(w http.ResponseWriter, r *http.Request) (err error
 	} else {
 		err = u.receive(r)
 	}
-	if err == nil {
-		err = u.keep()
-	}
 	if err != nil {
 		return err
 	}
-	j, err := s.ingest(b, u)
+	j, err := s.accept(r.Context(), b, u)
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (u *handedIn) receive(r *http.Request) error {
 			return bad(parameters["name"], `files come in the field "file", given %q`, shortened(parameters["name"]))
 		}
 		if err := u.add(parameters["filename"], part); err != nil {
-			return asFormError(err)
+			return err
 		}
 	}
 	if len(u.Files) == 0 {
@@ -258,17 +258,15 @@ func (u *handedIn) receive(r *http.Request) error {
 	return nil
 }
 
-// asFormError is what has gone wrong with a form: its size or shape, or the disk.
+// asFormError is what has gone wrong with a form that is received.
 func asFormError(err error) error {
-	var size *http.MaxBytesError
-	var slow interface{ Timeout() bool }
-	switch {
-	case errors.As(err, &size), errors.As(err, &slow), errors.Is(err, io.ErrUnexpectedEOF):
-		return asBodyError(err)
-	case strings.HasPrefix(err.Error(), "multipart: "), strings.Contains(err.Error(), "malformed MIME"):
-		return bad("", "the form cannot be read: %v", err)
+	if strings.HasPrefix(err.Error(), "multipart: ") || strings.Contains(err.Error(), "malformed MIME") {
+		var size *http.MaxBytesError
+		if !errors.As(err, &size) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return bad("", "the form cannot be read: %v", err)
+		}
 	}
-	return err
+	return asBodyError(err)
 }
 
 // textDocument is a document that comes as text.

@@ -254,8 +254,11 @@ func TestUploadsOutliveTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.leaveUploads()
 	w.Server = next
-	next.resume()
+	if err := next.takeUploads(next.first); err != nil {
+		t.Fatal(err)
+	}
 	working(t, w)
 	if j := finished(t, w, id); j.State != jobDone || j.Committed != 1 {
 		t.Errorf("%+v", j)

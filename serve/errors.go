@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/sluice-rag/sluice"
@@ -121,7 +120,6 @@ func kinds() []kind {
 		{kernels.ErrMetric, http.StatusBadRequest, "bad_option", ""},
 		{kernels.ErrShape, http.StatusBadRequest, "bad_shape", ""},
 		{kernels.ErrNonFinite, http.StatusBadRequest, "not_finite", ""},
-		{syscall.ENOSPC, http.StatusInsufficientStorage, "disk_full", "what was acknowledged is kept"},
 		{context.DeadlineExceeded, http.StatusGatewayTimeout, "timeout",
 			"serve.timeout_s is how long a request may take"},
 	}
@@ -147,6 +145,9 @@ func asRequestError(err error) *requestError {
 	var far *remote.APIError
 	if errors.As(err, &far) {
 		return &requestError{Status: http.StatusBadGateway, Code: "upstream", Message: err.Error(), cause: err}
+	}
+	if disk := asDiskError(err); disk != nil {
+		return disk
 	}
 	for _, k := range kinds() {
 		if errors.Is(err, k.err) {

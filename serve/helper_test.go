@@ -3,13 +3,18 @@ package serve
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -19,7 +24,44 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain makes the test binary a server that waits to be killed, when it is asked to.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(serverEnv); dir != "" {
+		if err := serveForTest(dir); err != nil {
+			fmt.Fprintln(os.Stderr, "server:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// serverEnv names the store of a server in a process of its own.
+const serverEnv = "SLUICE_TEST_SERVER"
+
+// serveForTest serves a store with doubles for the models until SIGTERM. A file that can grow no further is an error of
+// its write, not the end of the process.
+func serveForTest(dir string) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	base, err := sluice.Open(ctx, sluice.Config{Store: dir, Embedder: doubles.NewEncoder(),
+		Generator: doubles.NewModel("An answer."), Logger: logger})
+	if err != nil {
+		return err
+	}
+	s, err := New(Config{Bases: []Base{{"sea", base}}, Logger: logger, Ingest: sluice.IngestOptions{Chunk: "32/0"}})
+	if err != nil {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr())
+	return errors.Join(s.Serve(ctx, l), base.Close())
+}
 
 // world is a server over a small library, with doubles for the models.
 type world struct {

@@ -69,14 +69,19 @@ func (s *jobState) over() bool { return s.Ended != nil }
 type job struct {
 	work func(ctx context.Context, j *job) (result any, err error)
 	kept func() // what is done with its files when it has ended for good; may be nil
+	// resumed is that of an earlier process, which waits in addition to new ones; of the mutex of jobs.
+	resumed bool
 
-	ctx    context.Context // ends when the job is cancelled
-	cancel context.CancelFunc
+	ctx    context.Context // ends when the job is cancelled (errCancelled), or the server ends
+	cancel context.CancelCauseFunc
 
 	mu      sync.Mutex
 	state   jobState
 	changed chan struct{} // closed at the next change
 }
+
+// errCancelled is why a job's context has ended that a client cancelled.
+var errCancelled = errors.New("serve: the job was cancelled")
 
 // look is the job as it is, and a channel that is closed when it changes.
 func (j *job) look() (jobState, <-chan struct{}) {
@@ -100,6 +105,17 @@ func (j *job) progress(stage string, done, total int64) {
 	j.change(func(s *jobState) { s.Progress = &jobProgress{stage, done, total} })
 }
 
+// begin is false for a job that has ended before.
+func (j *job) begin() (begun bool) {
+	j.change(func(s *jobState) {
+		if begun = !s.over(); begun {
+			now := time.Now().UTC()
+			s.State, s.Started = jobRunning, &now
+		}
+	})
+	return begun
+}
+
 // end is the job's last change, unless it has ended before.
 func (j *job) end(state string, result any, err error) {
 	j.change(func(s *jobState) {
@@ -114,23 +130,40 @@ func (j *job) end(state string, result any, err error) {
 	})
 }
 
+// endQueued ends a job as cancelled that has not begun; it tells whether it did.
+func (j *job) endQueued() (ended bool) {
+	j.change(func(s *jobState) {
+		if ended = s.State == jobQueued; ended {
+			now := time.Now().UTC()
+			s.State, s.Ended = jobCancelled, &now
+		}
+	})
+	return ended
+}
+
 // jobs are those of a server: one at a time of each base, the others wait.
 type jobs struct {
 	mu     sync.Mutex
 	byID   map[string]*job
 	order  []*job // oldest first
-	queues map[string]chan *job
+	queues map[string]*queue
 	scopes map[string]*llm.Scope // of the requests that the jobs of a base make; nil without Keys
 	ending chan struct{}         // closed when the server ends
 	once   sync.Once
 	log    *slog.Logger
 }
 
+// queue holds the jobs of a base that wait, the next one first; those of the mutex of jobs.
+type queue struct {
+	waiting []*job
+	more    chan struct{} // holds a token when there may be a job
+}
+
 func newJobs(bases map[string]*base, keys *Keys, log *slog.Logger) *jobs {
-	js := &jobs{log: log, byID: map[string]*job{}, queues: map[string]chan *job{}, scopes: map[string]*llm.Scope{},
+	js := &jobs{log: log, byID: map[string]*job{}, queues: map[string]*queue{}, scopes: map[string]*llm.Scope{},
 		ending: make(chan struct{})}
 	for name := range bases {
-		js.queues[name] = make(chan *job, jobsWaiting)
+		js.queues[name] = &queue{more: make(chan struct{}, 1)}
 		if keys != nil {
 			js.scopes[name] = llm.NewScope()
 		}
@@ -138,16 +171,16 @@ func newJobs(bases map[string]*base, keys *Keys, log *slog.Logger) *jobs {
 	return js
 }
 
-// widen makes room for n more jobs of a base: those that an earlier process has acknowledged wait in addition to new
-// ones. It is called before run.
-func (js *jobs) widen(store string, n int) {
+// next takes the first job that waits; nil if there is none.
+func (js *jobs) next(q *queue) *job {
 	js.mu.Lock()
 	defer js.mu.Unlock()
-	wider := make(chan *job, cap(js.queues[store])+n)
-	for len(js.queues[store]) > 0 {
-		wider <- <-js.queues[store]
+	if len(q.waiting) == 0 {
+		return nil
 	}
-	js.queues[store] = wider
+	j := q.waiting[0]
+	q.waiting = q.waiting[1:]
+	return j
 }
 
 // run works off the queues until ctx ends; a job that is under way then ends with it.
@@ -155,13 +188,15 @@ func (js *jobs) run(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, queue := range js.queues {
 		all.Go(func() {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case j := <-queue:
+			for ctx.Err() == nil {
+				if j := js.next(queue); j != nil {
 					j.run(ctx)
 					js.say(j)
+					continue
+				}
+				select {
+				case <-ctx.Done():
+				case <-queue.more:
 				}
 			}
 		})
@@ -185,29 +220,22 @@ func (js *jobs) say(j *job) {
 // run does the job's work. One that the server's end has cut off stays queued: what it needs is kept for the next
 // start.
 func (j *job) run(ctx context.Context) {
-	defer j.cancel()
-	if j.ctx.Err() != nil { // cancelled while it waited
+	defer j.cancel(nil)
+	defer context.AfterFunc(ctx, func() { j.cancel(context.Cause(ctx)) })()
+	if !j.begin() { // it was cancelled while it waited
 		return
 	}
-	defer context.AfterFunc(ctx, j.cancel)()
-	j.change(func(s *jobState) {
-		now := time.Now().UTC()
-		s.State, s.Started = jobRunning, &now
-	})
 	result, err := j.attempt()
 	switch {
 	case err == nil:
 		j.end(jobDone, result, nil)
-	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+	case context.Cause(j.ctx) == errCancelled: //nolint:errorlint // it is set as it is
+		j.end(jobCancelled, result, nil)
+	case ctx.Err() != nil && !isContent(err): // whatever it was that the end has cut off
 		j.change(func(s *jobState) { s.State, s.Progress = jobQueued, nil })
 		return
-	case j.ctx.Err() != nil:
-		j.end(jobCancelled, result, nil)
-	default:
+	default: // it is over, and not repeated by the next start: what was handed in later would be replaced
 		j.end(jobFailed, result, err)
-		if !isContent(err) && panics.Stack(err) == "" {
-			return // the disk is full, another process writes: the next start tries again
-		}
 	}
 	if j.kept != nil {
 		j.kept()
@@ -223,22 +251,45 @@ func (j *job) attempt() (result any, err error) {
 // add puts a job into its base's queue; a full one is a 429.
 func (js *jobs) add(id string, state jobState, work func(context.Context, *job) (any, error), kept func()) (*job,
 	error) {
-	ctx, cancel := context.WithCancel(js.scopes[state.Store].In(context.Background()))
-	j := &job{work: work, kept: kept, ctx: ctx, cancel: cancel, changed: make(chan struct{}), state: state}
+	if err := js.hasRoom(state.Store); err != nil {
+		return nil, err
+	}
+	return js.put(id, state, &job{work: work, kept: kept}), nil
+}
+
+// hasRoom is an error while too many jobs of a base wait.
+func (js *jobs) hasRoom(store string) error {
+	js.mu.Lock()
+	defer js.mu.Unlock()
+	waiting := 0
+	for _, j := range js.queues[store].waiting {
+		if s, _ := j.look(); !s.over() && !j.resumed {
+			waiting++
+		}
+	}
+	if waiting < jobsWaiting {
+		return nil
+	}
+	return &requestError{Status: http.StatusTooManyRequests, Code: "too_many_jobs", RetryAfter: 10 * time.Second,
+		Message: fmt.Sprintf("%d jobs of this knowledge base are waiting", jobsWaiting)}
+}
+
+// put is add however many wait: what was acknowledged is never refused.
+func (js *jobs) put(id string, state jobState, j *job) *job {
+	j.ctx, j.cancel = context.WithCancelCause(js.scopes[state.Store].In(context.Background()))
+	j.changed, j.state = make(chan struct{}), state
 	j.state.ID, j.state.State, j.state.Created = id, jobQueued, time.Now().UTC()
 	js.mu.Lock()
 	defer js.mu.Unlock()
+	q := js.queues[state.Store]
+	q.waiting = append(q.waiting, j)
 	select {
-	case js.queues[state.Store] <- j:
+	case q.more <- struct{}{}:
 	default:
-		cancel()
-		return nil,
-			&requestError{Status: http.StatusTooManyRequests, Code: "too_many_jobs", RetryAfter: 10 * time.Second,
-				Message: fmt.Sprintf("%d jobs of this knowledge base are waiting", jobsWaiting)}
 	}
 	js.byID[id], js.order = j, append(js.order, j)
 	js.forget()
-	return j, nil
+	return j
 }
 
 // forget drops the oldest jobs that have ended, as far as there are too many.
@@ -332,18 +383,16 @@ func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	if state, _ := j.look(); state.State == jobQueued {
-		j.end(jobCancelled, nil, nil)
-		if j.kept != nil {
-			j.kept()
-		}
+	j.cancel(errCancelled)
+	if j.endQueued() && j.kept != nil {
+		j.kept()
 	}
-	j.cancel()
 	state, _ := j.look()
 	return writeJSON(w, http.StatusOK, state)
 }
 
-// followJob answers GET /v1/jobs/ID/events: an event with the whole job whenever it has changed, until it has ended.
+// followJob answers GET /v1/jobs/ID/events: an event with the whole job whenever it has changed, until it has ended, or
+// the server does: the last event is an error then.
 func (s *Server) followJob(w http.ResponseWriter, r *http.Request) error {
 	j, err := s.jobOf(r)
 	if err != nil {
@@ -353,17 +402,9 @@ func (s *Server) followJob(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
-	flush := http.NewResponseController(w)
 	for {
 		state, changed := j.look()
-		text, err := json.Marshal(state)
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(w, "data: %s\n\n", text); err != nil {
-			return err
-		}
-		if err := flush.Flush(); err != nil || state.over() {
+		if err := sendEvent(w, state); err != nil || state.over() {
 			return err
 		}
 		select {
@@ -371,7 +412,7 @@ func (s *Server) followJob(w http.ResponseWriter, r *http.Request) error {
 		case <-r.Context().Done():
 			return r.Context().Err()
 		case <-s.jobs.ending:
-			return nil
+			return errEnding
 		}
 		select {
 		case <-time.After(jobsInterval):
@@ -379,4 +420,16 @@ func (s *Server) followJob(w http.ResponseWriter, r *http.Request) error {
 			return r.Context().Err()
 		}
 	}
+}
+
+// sendEvent sends an event with a value as JSON.
+func sendEvent(w http.ResponseWriter, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(w, "data: %s\n\n", text); err != nil {
+		return err
+	}
+	return http.NewResponseController(w).Flush()
 }

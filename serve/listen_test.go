@@ -11,12 +11,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/llm"
 )
 
 // listening serves a world until the test ends, or stop is called, which returns what Serve does.
@@ -52,21 +54,28 @@ func client(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// TestDrain: when the server ends, the request under way is finished, and no other is taken.
+// TestDrain: when the server ends, the request under way is finished, no other is taken, and whoever asks whether it is
+// ready is told. Before, nobody listened any more.
 func TestDrain(t *testing.T) {
 	w := newWorld(t, nil)
 	address, stop := listening(t, w)
 	inside, leave := make(chan struct{}), make(chan struct{})
 	w.encoder.After = func([]string) { inside <- struct{}{}; <-leave }
 	c := client(t)
+	ask := func(c *http.Client) (status int, body string, err error) {
+		r, err := c.Post("http://"+address+"/v1/gate", "application/json", strings.NewReader(`{"query":"a"}`))
+		if err != nil {
+			return 0, "", err
+		}
+		defer r.Body.Close() //nolint:errcheck // it was read
+		text, err := io.ReadAll(r.Body)
+		return r.StatusCode, string(text), err
+	}
 	answered := make(chan error, 1)
 	go func() {
-		r, err := c.Post("http://"+address+"/v1/gate", "application/json", strings.NewReader(`{"query":"a"}`))
-		if err == nil {
-			_ = r.Body.Close()
-			if r.StatusCode != 200 {
-				err = errors.New(r.Status)
-			}
+		status, body, err := ask(c)
+		if err == nil && status != http.StatusOK {
+			err = errors.New(body)
 		}
 		answered <- err
 	}()
@@ -76,16 +85,17 @@ func TestDrain(t *testing.T) {
 	for !w.draining.Load() {
 		time.Sleep(time.Millisecond)
 	}
-	if status, body := do(t, w, get("/readyz")); status != 503 || failure(t, body).Code != "ending" {
-		t.Errorf("%d %s", status, body)
+	if status, body, err := ask(client(t)); err != nil || status != 503 || failure(t, body).Code != "shutting_down" {
+		t.Errorf("another request: %d %s, %v", status, body, err)
 	}
-	for {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
-		if err != nil {
-			break // nobody listens any more
-		}
-		_ = conn.Close()
-		time.Sleep(time.Millisecond)
+	r, err := client(t).Get("http://" + address + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(r.Body)
+	_ = r.Body.Close()
+	if r.StatusCode != 503 || failure(t, string(body)).Code != "ending" {
+		t.Errorf("%d %s", r.StatusCode, body)
 	}
 	select {
 	case err := <-stopped:
@@ -99,35 +109,107 @@ func TestDrain(t *testing.T) {
 	if err := <-stopped; err != nil {
 		t.Error(err)
 	}
+	if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address); err == nil {
+		_ = conn.Close()
+		t.Error("it listens although it has ended")
+	}
 }
 
-// TestDrainEnds: a request that does not end in time is cut off.
-func TestDrainEnds(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.Drain = 20 * time.Millisecond })
-	address, stop := listening(t, w)
-	inside := make(chan struct{}, 1)
-	w.encoder.After = func([]string) {
-		select {
-		case inside <- struct{}{}:
-		default:
+// waitingModel begins an answer and says so, and goes on when its context ends.
+type waitingModel struct {
+	*doubles.Model
+	begun chan struct{}
+}
+
+func (m waitingModel) Generate(ctx context.Context, _ llm.Request, stream func(string) error) (llm.Result, error) {
+	if stream != nil {
+		if err := stream("Once "); err != nil {
+			return llm.Result{}, err
 		}
-		time.Sleep(30 * time.Millisecond)
+	}
+	m.begun <- struct{}{}
+	<-ctx.Done()
+	return llm.Result{Finish: llm.FinishCancelled}, ctx.Err()
+}
+
+// TestDrainEnds: a request that does not end in time is cut off and says so; streams, of answers and of jobs, by an
+// event of their own. Before, they broke off without a word.
+func TestDrainEnds(t *testing.T) {
+	model := waitingModel{doubles.NewModel(""), make(chan struct{})}
+	w := (&world{model: model.Model, other: model}).open(t, func(c *Config) { c.Limits.Drain = 20 * time.Millisecond })
+	address, stop := listening(t, w)
+	embeds := make(chan struct{})
+	w.encoder.Fail = func([]string) error {
+		embeds <- struct{}{}
+		for !w.draining.Load() {
+			time.Sleep(time.Millisecond)
+		}
+		return context.Canceled
 	}
 	c := client(t)
-	answered := make(chan error, 1)
-	go func() {
-		body := `{"queries":["` + strings.Repeat(`a","`, 200) + `b"]}`
-		r, err := c.Post("http://"+address+"/v1/gate", "application/json", strings.NewReader(body))
-		if err == nil {
-			_ = r.Body.Close()
+	answers := make(chan string, 3)
+	send := func(method, path, body string) {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+address+path, strings.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return
 		}
-		answered <- err
-	}()
-	<-inside
+		r.Header.Set("Content-Type", "application/json")
+		answer, err := c.Do(r)
+		if err != nil {
+			answers <- err.Error()
+			return
+		}
+		text, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		events := strings.Split(strings.TrimSpace(string(text)), "\n\n")
+		answers <- fmt.Sprintf("%d %v %v %s", answer.StatusCode, len(events) > 1, err, events[len(events)-1])
+	}
+	chat := `{"model":"default","messages":[{"role":"user","content":"Tell me."}],"stream":`
+	go send(http.MethodPost, "/v1/chat/completions", chat+`true}`)
+	<-model.begun
+	go send(http.MethodPost, "/v1/chat/completions", chat+`false}`)
+	<-model.begun
+	id := w.handIn(t, "a.md", "About ropes.")
+	<-embeds
+	go send(http.MethodGet, "/v1/jobs/"+id+"/events", "")
+	for w.underWay.Load() < 3 {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(10 * time.Millisecond) // its first event
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
-	<-answered
+	said := []string{<-answers, <-answers, <-answers}
+	slices.Sort(said)
+	const end = `{"error":{"message":"the server is ending","type":"unavailable_error","code":"shutting_down"`
+	for i, want := range []string{"200 true <nil> data: ", "200 true <nil> data: ", "503 false <nil> "} {
+		if want += end; !strings.HasPrefix(said[i], want) {
+			t.Errorf("%q, want %q", said[i], want)
+		}
+	}
+}
+
+// TestChunkedRequestsCloseTheirConnection: a request with both a length and chunks may be two to somebody before this
+// server, so nothing more is read from its connection.
+func TestChunkedRequestsCloseTheirConnection(t *testing.T) {
+	w := newWorld(t, nil)
+	address, _ := listening(t, w)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close() //nolint:errcheck // it was read
+	const query = `{"query":"herring"}`
+	fmt.Fprintf(conn, "POST /v1/gate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+		"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"+
+		"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", len(query), query)
+	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	text, err := io.ReadAll(conn)
+	if err != nil || !strings.Contains(string(text), "Connection: close") ||
+		strings.Count(string(text), "HTTP/1.1 ") != 1 || !strings.HasPrefix(string(text), "HTTP/1.1 200") {
+		t.Errorf("%v\n%s", err, text)
+	}
 }
 
 // TestClientLeaves: the work of a client that has left ends.

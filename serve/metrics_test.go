@@ -249,19 +249,18 @@ func TestTooManyAnswers(t *testing.T) {
 	}
 }
 
-// What an earlier process has acknowledged is queued, however much it is.
-func TestJobsAreWidened(t *testing.T) {
+// What an earlier process has acknowledged is queued, however much it is, in addition to what is new.
+func TestResumedJobsWaitInAddition(t *testing.T) {
 	js := newJobs(map[string]*base{"sea": nil}, nil, slog.New(slog.DiscardHandler))
+	work := func(context.Context, *job) (any, error) { return nil, nil }
+	for i := range jobsWaiting + 5 {
+		js.put(fmt.Sprint("resumed ", i), jobState{Kind: "ingest", Store: "sea"}, &job{work: work, resumed: true})
+	}
 	add := func(id string) error {
-		_, err := js.add(id, jobState{Kind: "ingest", Store: "sea"},
-			func(context.Context, *job) (any, error) { return nil, nil }, func() {})
+		_, err := js.add(id, jobState{Kind: "ingest", Store: "sea"}, work, func() {})
 		return err
 	}
-	if err := add("first"); err != nil {
-		t.Fatal(err)
-	}
-	js.widen("sea", 5)
-	for i := range jobsWaiting + 4 {
+	for i := range jobsWaiting {
 		if err := add(fmt.Sprint(i)); err != nil {
 			t.Fatalf("job %d: %v", i, err)
 		}
@@ -269,7 +268,7 @@ func TestJobsAreWidened(t *testing.T) {
 	if err := add("one too many"); err == nil {
 		t.Error("there is no limit any more")
 	}
-	if j := <-js.queues["sea"]; j.state.ID != "first" {
+	if j := js.next(js.queues["sea"]); j.state.ID != "resumed 0" {
 		t.Errorf("%s comes first", j.state.ID)
 	}
 }

@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -64,14 +63,19 @@ func TestPanickingUpload(t *testing.T) {
 		t.Errorf("the next upload: %+v", j)
 	}
 	stop()
-	if kept, err := os.ReadDir(filepath.Join(w.sluice.Dir(), uploadsFolder)); err != nil || len(kept) > 0 {
+	if kept, err := os.ReadDir(w.folder()); err != nil || len(kept) > 0 {
 		t.Errorf("%v %v", kept, err)
 	}
 	next, err := New(Config{Bases: []Base{{"sea", w.sluice}}, Logger: w.Server.log, Ingest: sluice.IngestOptions{}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if next.resume(); len(next.jobs.order) != 0 {
+	w.leaveUploads()
+	if err := next.takeUploads(next.first); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(next.leaveUploads)
+	if len(next.jobs.order) != 0 {
 		t.Errorf("%d jobs are resumed", len(next.jobs.order))
 	}
 }

@@ -46,7 +46,7 @@ func calibrated(c *sluice.CalibrateResult) map[string]any {
 func (js *jobs) waiting(store string) bool {
 	js.mu.Lock()
 	defer js.mu.Unlock()
-	return len(js.queues[store]) > 0
+	return len(js.queues[store].waiting) > 0
 }
 
 // yield ends the jobs of a base that nobody has asked for: what they have done is kept, and the next one goes on with
@@ -57,10 +57,8 @@ func (js *jobs) yield(store string) {
 	js.mu.Unlock()
 	for _, j := range all {
 		if state, _ := j.look(); state.Automatic && state.Store == store && !state.over() {
-			j.cancel()
-			if state.State == jobQueued {
-				j.end(jobCancelled, nil, nil)
-			}
+			j.cancel(errCancelled)
+			j.endQueued()
 		}
 	}
 }

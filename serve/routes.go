@@ -114,18 +114,28 @@ func (s *Server) run(at endpoint) http.Handler {
 			if out != nil {
 				out.err = err
 			}
-			if r.Context().Err() != nil && errors.Is(err, context.Canceled) {
+			switch {
+			case context.Cause(r.Context()) == errEnding: //nolint:errorlint // it is set as it is
+				err = errEnding
+			case r.Context().Err() != nil && errors.Is(err, context.Canceled):
 				return // nobody reads an answer
 			}
-			if out == nil || out.status == 0 {
+			switch {
+			case out == nil || out.status == 0:
 				writeError(w, err)
+			case errors.Is(err, errEnding) && strings.HasPrefix(w.Header().Get("Content-Type"), "text/event-stream"):
+				_ = sendEvent(w, errorBody{errEnding.finish()}) // the client has gone
 			}
 		}
 	})
 }
 
-// enter lets a request in: key, room, size and time.
+// enter lets a request in: key, body, room and time.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, at endpoint) error {
+	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+		// It may have had a Content-Length as well, which net/http drops, and what follows may be somebody else's.
+		w.Header().Set("Connection", "close")
+	}
 	if at.use == public {
 		return at.handler(w, r)
 	}
@@ -137,8 +147,24 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, at endpoint) erro
 	if at.use == scraped {
 		return at.handler(w, r)
 	}
+	s.underWay.Add(1)
+	defer s.underWay.Add(-1)
+	if s.draining.Load() {
+		return errEnding
+	}
 	if err := at.checkQuery(r); err != nil {
 		return err
+	}
+	end, err := s.receive(w, r, at, k)
+	if err != nil {
+		return err
+	}
+	defer end()
+	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Limits.Timeout)
+	defer cancel()
+	r = r.WithContext(ctx)
+	if at.use == upload { // it is received in its handler, and then waits in a queue
+		return at.handler(w, r)
 	}
 	select {
 	case s.room <- struct{}{}:
@@ -153,16 +179,6 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, at endpoint) erro
 			return err
 		}
 		defer s.answering.Add(-1)
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Limits.Timeout)
-	defer cancel()
-	r = r.WithContext(ctx)
-	limit, within := s.cfg.Limits.Body, s.cfg.Limits.Read
-	if at.use == upload {
-		limit, within = s.cfg.Limits.Upload+1<<20, 10*within // and what surrounds the file
-	}
-	if err := bounded(w, r, limit, within); err != nil {
-		return err
 	}
 	return at.handler(w, r)
 }

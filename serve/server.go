@@ -27,9 +27,11 @@ type Server struct {
 	routes   []endpoint
 	origins  *http.CrossOriginProtection
 	room     chan struct{} // a token for each request under way
+	bodies   *bodies
 	bulks    chan struct{} // a token for each large request for embeddings
 	ready    atomic.Pointer[readiness]
 	draining atomic.Bool
+	underWay atomic.Int64 // requests that have come in, not those of who looks after the server
 
 	answering atomic.Int64 // requests for the language model
 	warming   atomic.Bool
@@ -42,8 +44,9 @@ type Server struct {
 // base is a knowledge base with what the server knows of it.
 type base struct {
 	Base
-	mu  sync.Mutex
-	err error // why it does not answer; nil if it does
+	mu     sync.Mutex
+	err    error // why it does not answer; nil if it does
+	intake intake
 }
 
 // New checks a configuration. Nothing is opened before Warm, Serve or a request.
@@ -56,7 +59,7 @@ func New(c Config) (*Server, error) {
 		c.Logger = slog.Default()
 	}
 	s := &Server{cfg: c, log: c.Logger, bases: map[string]*base{}, room: make(chan struct{}, c.Limits.Requests),
-		bulks:   make(chan struct{}, bulkRequests),
+		bulks: make(chan struct{}, bulkRequests), bodies: newBodies(c.Limits),
 		started: time.Now(), origins: http.NewCrossOriginProtection()}
 	for _, origin := range c.Origins {
 		if err := s.origins.AddTrustedOrigin(origin); err != nil {
@@ -83,27 +86,31 @@ func New(c Config) (*Server, error) {
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Serve answers requests that come in by l, which it closes, until ctx ends: it then takes no new connections, lets
-// those under way end for Limits.Drain, and ends them after that. Warm, called beside it, loads the models. It returns
+// Serve answers requests that come in by l, which it closes, until ctx ends: it then refuses new ones, lets those under
+// way end for Limits.Drain, and ends them after that. Warm, called beside it, loads the models. It returns
 // nil when ctx has ended.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	// requests outlive ctx, until they are drained
-	requests, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
+	requests, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stop(nil)
 	h := &http.Server{
 		Handler: s, TLSConfig: s.cfg.TLS, ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return requests },
 	}
+	defer s.leaveUploads()
 	var background sync.WaitGroup
 	defer background.Wait()
 	following, unfollow := context.WithCancel(ctx)
 	defer unfollow()
 	for _, b := range s.bases {
 		background.Go(func() { b.follow(following, s.cfg.Limits.Follow) })
+		if !s.cfg.ReadOnly {
+			background.Go(func() { s.waitForUploads(following, b) })
+		}
 	}
-	s.resume()
 	background.Go(func() { s.jobs.run(following) }) // a job's panic is its error
+	background.Go(func() { releaseMemory(following) })
 	failed := make(chan error, 1)
 	go func() {
 		if s.cfg.TLS != nil {
@@ -118,19 +125,41 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	case <-ctx.Done():
 	}
 	s.draining.Store(true)
-	s.log.Info("ending: requests under way are finished", "requests", len(s.room), "at_most",
+	h.SetKeepAlivesEnabled(false)
+	s.log.Info("ending: requests under way are finished", "requests", s.underWay.Load(), "at_most",
 		s.cfg.Limits.Drain.String())
-	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Limits.Drain)
+	if !s.drained(s.cfg.Limits.Drain) {
+		s.log.Warn("requests are cut off that were not finished in time", "requests", s.underWay.Load())
+		stop(errEnding)
+		s.drained(lastWords)
+	}
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
 	defer cancel()
 	err := h.Shutdown(patience)
 	if errors.Is(err, context.DeadlineExceeded) {
-		s.log.Warn("requests are cut off that were not finished in time", "requests", len(s.room))
-		stop()
 		err = h.Close()
 	}
 	<-failed // http.ErrServerClosed
 	return err
 }
+
+// lastWords is how long requests that are cut off have to say so.
+const lastWords = 2 * time.Second
+
+// drained waits until no request is under way, and tells whether that was so in time. Until then the server listens, so
+// that whoever asks GET /readyz is told.
+func (s *Server) drained(within time.Duration) bool {
+	for end := time.Now().Add(within); s.underWay.Load() > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			return false
+		}
+	}
+	return true
+}
+
+// errEnding is what a request gets that comes too late, or is cut off, when the server ends.
+var errEnding = &requestError{Status: http.StatusServiceUnavailable, Code: "shutting_down",
+	Message: "the server is ending", Hint: "try again later, or at another server"}
 
 // base is the knowledge base that a request names, in its body or as storeOf has it, else the first one that its key is
 // for.

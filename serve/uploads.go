@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,17 +10,20 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/filelock"
 	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -31,11 +35,12 @@ import (
 //	uploads/ID/upload.json    what was handed in; written last
 //	uploads/ID/0-DIGEST.md    the files, by number and content: a given name is never a path
 const (
-	uploadsFolder = "uploads"
-	uploadFile    = "upload.json"
-	uploadSchema  = 1
-	maxUploads    = 1000 // files of one request
-	maxNameBytes  = 200
+	uploadFile   = "upload.json"
+	uploadSchema = 1
+	maxUploads   = 1000 // files of one request
+	maxNameBytes = 200
+
+	uploadsInterval = time.Second // between two tries to take the uploads that another server takes
 )
 
 // handedIn is what a request has handed in.
@@ -44,6 +49,8 @@ type handedIn struct {
 	ID      string     `json:"id"`
 	Created time.Time  `json:"created"`
 	Files   []uploaded `json:"files"`
+	// Moment is that of the acknowledgement; nil: by a version that did not say
+	Moment *store.Moment `json:"moment,omitempty"`
 
 	dir string
 }
@@ -54,7 +61,8 @@ type uploaded struct {
 	Bytes int64  `json:"bytes"`
 }
 
-var plainExtension = regexp.MustCompile(`^\.[a-z0-9]{1,8}$`)
+// extensions are those of a name that say what it is: several for what was packed, such as "notes.tar.gz".
+var extensions = regexp.MustCompile(`(?i)(?:\.[a-z0-9]{1,10}){1,3}$`)
 
 // harmless is a given name as a document may have it: its last part, whichever system it comes from, without control
 // characters and not too long, its extension kept.
@@ -72,10 +80,7 @@ func harmless(name string) string {
 	if strings.Trim(name, ".") == "" {
 		return "unnamed"
 	}
-	if extension := filepath.Ext(name); len(name) > maxNameBytes {
-		if !plainExtension.MatchString(strings.ToLower(extension)) {
-			extension = ""
-		}
+	if extension := extensions.FindString(name); len(name) > maxNameBytes {
 		cut := maxNameBytes - len(extension)
 		for !utf8.RuneStart(name[cut]) {
 			cut--
@@ -88,7 +93,7 @@ func harmless(name string) string {
 // newUpload makes a folder for what a request hands in; keep or drop ends it.
 func newUpload(storeDir string) (*handedIn, error) {
 	u := &handedIn{Schema: uploadSchema, ID: newJobID(), Created: time.Now().UTC()}
-	u.dir = filepath.Join(storeDir, uploadsFolder, u.ID)
+	u.dir = filepath.Join(storeDir, store.UploadsFolder, u.ID)
 	return u, durable.MkdirAll(u.dir)
 }
 
@@ -106,21 +111,35 @@ func (u *handedIn) add(name string, content io.Reader) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	digest := sha256.New()
-	n, err := io.Copy(io.MultiWriter(f, digest), content)
-	if err == nil {
+	digest, from := sha256.New(), &sender{r: content}
+	n, err := io.Copy(io.MultiWriter(f, digest), from)
+	switch {
+	case from.err != nil:
+		return asFormError(from.err)
+	case err == nil:
 		err = f.Sync()
 	}
 	if err != nil {
 		return err
 	}
-	extension := strings.ToLower(filepath.Ext(name))
-	if !plainExtension.MatchString(extension) {
-		extension = ""
-	}
+	extension := strings.ToLower(extensions.FindString(name))
 	file := fmt.Sprintf("%d-%s%s", len(u.Files), hex.EncodeToString(digest.Sum(nil)[:12]), extension)
 	u.Files = append(u.Files, uploaded{File: file, Name: name, Bytes: n})
 	return os.Rename(f.Name(), filepath.Join(u.dir, file))
+}
+
+// sender keeps the error of what is received, which is the client's, apart from the disk's.
+type sender struct {
+	r   io.Reader
+	err error
+}
+
+func (s *sender) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	if err != io.EOF { //nolint:errorlint // readers return it as it is
+		s.err = err
+	}
+	return n, err
 }
 
 // keep makes the upload one that outlives the process.
@@ -133,7 +152,25 @@ func (u *handedIn) keep() error {
 	})
 }
 
-func (u *handedIn) drop() error { return os.RemoveAll(u.dir) }
+// drop removes the upload: durably what says that it was acknowledged, so that the next start does not repeat it.
+func (u *handedIn) drop() error {
+	err := os.Remove(filepath.Join(u.dir, uploadFile))
+	if err == nil {
+		err = durable.SyncDir(u.dir)
+	}
+	if errors.Is(err, os.ErrNotExist) { // it never was
+		err = nil
+	}
+	return errors.Join(err, os.RemoveAll(u.dir))
+}
+
+// moment is when the upload was acknowledged.
+func (u *handedIn) moment() *store.Moment {
+	if u.Moment != nil {
+		return u.Moment
+	}
+	return &store.Moment{Generation: -1, Place: -1, Time: u.Created}
+}
 
 func (u *handedIn) names() (names []string) {
 	for _, f := range u.Files {
@@ -144,7 +181,7 @@ func (u *handedIn) names() (names []string) {
 
 // uploadsOf are those that a store's folder keeps, oldest first. What a request has not finished is removed.
 func uploadsOf(storeDir string, log *slog.Logger) (list []*handedIn) {
-	root := filepath.Join(storeDir, uploadsFolder)
+	root := filepath.Join(storeDir, store.UploadsFolder)
 	entries, err := os.ReadDir(root)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		log.Warn("uploads cannot be listed", "folder", root, "error", err)
@@ -170,39 +207,130 @@ func uploadsOf(storeDir string, log *slog.Logger) (list []*handedIn) {
 		u.dir = dir
 		list = append(list, u)
 	}
-	slices.SortFunc(list, func(a, b *handedIn) int { return a.Created.Compare(b.Created) })
+	slices.SortFunc(list, func(a, b *handedIn) int {
+		x, y := a.moment(), b.moment()
+		return cmp.Or(cmp.Compare(x.Generation, y.Generation), cmp.Compare(x.Place, y.Place), x.Time.Compare(y.Time))
+	})
 	return list
 }
 
-// resume queues what an earlier process has acknowledged and not ingested.
-func (s *Server) resume() {
-	if s.cfg.ReadOnly {
-		return
+// intake is who takes the uploads of a base: one server at a time, which has the lock.
+type intake struct {
+	mu    sync.Mutex
+	lock  *filelock.Lock // nil: this server does not take them, or not yet
+	place int64          // of the upload that was handed in last
+}
+
+// takeUploads makes this server the one that takes the uploads of a base, and queues what an earlier one has
+// acknowledged and not ingested. The error of a base whose uploads another server takes is a *filelock.HeldError.
+func (s *Server) takeUploads(b *base) error {
+	in := &b.intake
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.lock != nil {
+		return nil
 	}
-	for _, b := range s.bases {
-		kept := uploadsOf(b.Dir(), s.log)
-		s.jobs.widen(b.Name, len(kept))
-		for _, u := range kept {
-			if _, err := s.ingest(b, u); err != nil {
-				s.log.Warn("an upload waits for the next start", "store", b.Name, "upload", u.ID, "error", err)
-			}
+	lock, err := filelock.Take(filepath.Join(b.Dir(), store.UploadsFolder))
+	if err != nil {
+		return err
+	}
+	in.lock = lock
+	for _, u := range uploadsOf(b.Dir(), s.log) {
+		if u.Moment != nil {
+			in.place = max(in.place, u.Moment.Place)
+		}
+		s.ingest(b, u, true)
+	}
+	return nil
+}
+
+// waitForUploads makes this server the one that takes the uploads of a base as soon as no other one does.
+func (s *Server) waitForUploads(ctx context.Context, b *base) {
+	said := false
+	for {
+		err := s.takeUploads(b)
+		if err == nil {
+			return
+		}
+		if !said && !errors.Is(err, os.ErrNotExist) { // the first upload makes the folder
+			said = true
+			s.log.Warn("uploads of a knowledge base are not taken for now", "store", b.Name, "because", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(uploadsInterval):
 		}
 	}
 }
 
-// ingest queues the ingest of an upload.
-func (s *Server) ingest(b *base, u *handedIn) (*job, error) {
-	drop := func() {
+// leaveUploads lets other servers take the uploads.
+func (s *Server) leaveUploads() {
+	for _, b := range s.bases {
+		b.intake.mu.Lock()
+		if err := b.intake.lock.Release(); err != nil {
+			s.log.Warn("the lock of uploads cannot be let go", "store", b.Name, "error", err)
+		}
+		b.intake.lock = nil
+		b.intake.mu.Unlock()
+	}
+}
+
+// mayUpload is an error unless this server takes the uploads of a base.
+func (s *Server) mayUpload(b *base) error {
+	if err := durable.MkdirPrivate(b.Dir(), durable.SyncDir); err != nil {
+		return err
+	}
+	err := s.takeUploads(b)
+	var held *filelock.HeldError
+	if errors.As(err, &held) {
+		return &requestError{Status: http.StatusConflict, Code: "other_server", cause: err,
+			Message: "another server takes the documents of this knowledge base",
+			Hint:    "send them there; this one takes them when that one has ended"}
+	}
+	return err
+}
+
+// accept keeps an upload for good and queues its ingest: it is acknowledged.
+func (s *Server) accept(ctx context.Context, b *base, u *handedIn) (*job, error) {
+	if err := s.jobs.hasRoom(b.Name); err != nil {
+		return nil, err
+	}
+	b.intake.mu.Lock()
+	now, err := b.Moment(ctx)
+	if err == nil {
+		b.intake.place++
+		now.Place = b.intake.place
+		u.Moment = &now
+	}
+	b.intake.mu.Unlock()
+	if err == nil {
+		err = u.keep()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.ingest(b, u, false), nil
+}
+
+// ingest queues the ingest of an upload that is kept, by this process or an earlier one.
+func (s *Server) ingest(b *base, u *handedIn, resumed bool) *job {
+	done := func() {
 		if err := u.drop(); err != nil {
-			s.log.Warn("an upload cannot be removed", "folder", u.dir, "error", err)
+			s.log.Error("an upload that is done cannot be removed", "folder", u.dir, "error", err)
+			return
+		}
+		if err := b.ForgetOrder(context.Background()); err != nil {
+			s.log.Warn("the order of changes is kept", "store", b.Name, "error", err)
 		}
 	}
+	work := func(ctx context.Context, j *job) (any, error) {
+		defer s.recalibrate(ctx, b)
+		return u.ingest(ctx, b, j, s.cfg.Ingest, s.log)
+	}
 	s.jobs.yield(b.Name)
-	return s.jobs.add(u.ID, jobState{Kind: "ingest", Store: b.Name, Names: u.names()},
-		func(ctx context.Context, j *job) (any, error) {
-			defer s.recalibrate(ctx, b)
-			return u.ingest(ctx, b, j, s.cfg.Ingest, s.log)
-		}, drop)
+	return s.jobs.put(u.ID, jobState{Kind: "ingest", Store: b.Name, Names: u.names()},
+		&job{work: work, kept: done, resumed: resumed})
 }
 
 // errParser is what clients see of a file whose parser has panicked.
@@ -212,14 +340,14 @@ var errParser = errors.New("it cannot be read: the parser failed on it; the serv
 func (u *handedIn) ingest(ctx context.Context, b *base, j *job, options sluice.IngestOptions, log *slog.Logger) (any,
 	error) {
 	o := options
-	o.Given = map[string]string{}
+	o.Given, o.HandedIn = map[string]string{}, u.moment()
 	var paths, names []string
 	for _, f := range u.Files {
 		path := filepath.Join(u.dir, f.File)
 		o.Given[path], paths = f.Name, append(paths, path)
-		names = append(names, path, f.Name)
+		names = append(names, unpackedName(path), unpackedName(f.Name), path, f.Name)
 		if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
-			names = append(names, real, f.Name)
+			names = append(names, unpackedName(real), unpackedName(f.Name), real, f.Name)
 		}
 	}
 	named := strings.NewReplacer(names...)
@@ -244,6 +372,12 @@ func (u *handedIn) ingest(ctx context.Context, b *base, j *job, options sluice.I
 			&requestError{Status: 400, Code: "unusable_documents", Message: named.Replace(err.Error()), cause: err}
 	}
 	return result, err
+}
+
+// unpackedName is how a file is named that was packed by itself: "notes.md.gz/notes.md".
+func unpackedName(path string) string {
+	base := filepath.Base(path)
+	return path + "/" + strings.TrimSuffix(base, filepath.Ext(base))
 }
 
 // isContent tells whether an error is of what was handed in: another try would come to the same.

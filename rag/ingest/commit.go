@@ -68,6 +68,7 @@ const maxTries = 5
 func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error {
 	b := whole
 	b.Known, b.Chunks, b.Take = slices.Clone(r.withoutDropped(whole.Known)), r.withoutDropped(whole.Chunks), r.take
+	b.HandedIn = r.o.HandedIn
 	ids := make([]string, len(b.Chunks))
 	to := r.at
 	for i, c := range b.Chunks {
@@ -108,6 +109,10 @@ func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error
 	}
 	b.Labels = labels
 	_, err = r.store.Commit(ctx, b)
+	var late *store.OvertakenError
+	if errors.As(err, &late) {
+		return r.commit(ctx, r.withoutOvertaken(whole, late.IDs))
+	}
 	if errors.Is(err, store.ErrNotFound) && tries < maxTries { // what was known has been deleted or replaced meanwhile
 		return r.tryCommit(ctx, whole, tries+1)
 	}

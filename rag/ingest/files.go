@@ -162,7 +162,7 @@ func howOf(o Options, entities string) string {
 			if o.Duplicates == DropDuplicates {
 				fmt.Fprintf(h, "%s=%s\n", name, o.Duplicates)
 			}
-		case "CommitEvery", "Strict", "Files", "Replace", "Given", "CacheDir", "Sync", "SyncOptions":
+		case "CommitEvery", "Strict", "Files", "Replace", "Given", "HandedIn", "CacheDir", "Sync", "SyncOptions":
 		default:
 			if v.Field(i).Kind() != reflect.Func {
 				fmt.Fprintf(h, "%s=%#v\n", name, v.Field(i).Interface())

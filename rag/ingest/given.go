@@ -1,11 +1,14 @@
 package ingest
 
 import (
+	"context"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/store"
 )
 
 // UploadPrefix is before the names of documents that were handed in (Options.Given).
@@ -33,14 +36,17 @@ func (r *run) handedIn(d *corpus.Document) {
 	if !ok && len(r.given) > 0 { // a file in an archive that was handed in
 		archive := corpus.ArchiveOf(d.Path)
 		if name, ok = r.given[archive]; ok {
-			name += d.Path[len(archive):]
+			name += innerName(archive, name, d.Path[len(archive):])
 		}
 	}
 	if !ok {
 		return
 	}
-	if file := filepath.Base(d.Path); d.Title == strings.TrimSuffix(file, filepath.Ext(file)) { // it has no heading
-		d.Title = strings.TrimSuffix(name, filepath.Ext(name))
+	switch file := filepath.Base(d.Path); d.Title { // it has no heading
+	case file: // source code
+		d.Title = filepath.Base(name)
+	case strings.TrimSuffix(file, filepath.Ext(file)):
+		d.Title = filepath.Base(strings.TrimSuffix(name, filepath.Ext(name)))
 	}
 	d.Path, d.Source = "", UploadPrefix+name
 	if d.Line > 0 {
@@ -48,4 +54,49 @@ func (r *run) handedIn(d *corpus.Document) {
 	} else {
 		d.ID = d.Source
 	}
+}
+
+// innerName is a path in an archive that was handed in under a name. A file that was packed by itself is called as its
+// archive is, without the last ending.
+func innerName(archive, name, inner string) string {
+	own := filepath.Base(archive)
+	own = "/" + strings.TrimSuffix(own, filepath.Ext(own))
+	if rest, ok := strings.CutPrefix(inner, own); ok && (rest == "" || rest[0] == '/') {
+		return "/" + strings.TrimSuffix(filepath.Base(name), filepath.Ext(name)) + rest
+	}
+	return inner
+}
+
+// isOvertaken tells whether a document was changed after it was handed in, before work is done for it. One that is
+// changed meanwhile is found by the commit.
+func (r *run) isOvertaken(ctx context.Context, d *corpus.Document) (bool, error) {
+	if r.o.HandedIn == nil {
+		return false, nil
+	}
+	late, err := r.store.Overtaken(ctx, *r.o.HandedIn, d.ID, d.Digest)
+	if late {
+		r.overtaken(d)
+	}
+	return late, err
+}
+
+func (r *run) overtaken(d *corpus.Document) {
+	r.result.Overtaken++
+	r.skip(corpus.Skipped{Source: d.Source, Err: store.ErrOvertaken})
+}
+
+// withoutOvertaken is a batch without the documents that were changed after they were handed in.
+func (r *run) withoutOvertaken(b store.Batch, ids []string) store.Batch {
+	isLate := func(id string) bool { return slices.Contains(ids, id) }
+	ofLate := func(c corpus.Chunk) bool { return isLate(c.Document) }
+	for _, d := range b.Documents {
+		if isLate(d.ID) && !b.Partial { // of one in several commits, the last one counts
+			r.overtaken(d)
+		}
+	}
+	b.Documents = slices.DeleteFunc(slices.Clone(b.Documents),
+		func(d *corpus.Document) bool { return isLate(d.ID) })
+	b.Chunks = slices.DeleteFunc(slices.Clone(b.Chunks), ofLate)
+	b.Known = slices.DeleteFunc(slices.Clone(b.Known), ofLate)
+	return b
 }

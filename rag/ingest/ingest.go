@@ -58,6 +58,9 @@ type Options struct {
 	// Such a document has no file: its id and its source are UploadPrefix and the name, and the same name handed in
 	// again replaces it. A name is text only, and never a path that anything is read from.
 	Given map[string]string
+	// HandedIn is when that was, if it is to be kept in order with later changes: a document of Given that was deleted
+	// since, or replaced by what was handed in later, is left out. nil: it is handed in now.
+	HandedIn *store.Moment
 
 	// Sync brings the documents below Paths up to date: files that are as they were are not read, and documents whose
 	// files have gone are removed, within limits.
@@ -96,10 +99,11 @@ type Result struct {
 	EmptyPages int `json:"empty_pages,omitempty"`
 	// Duplicates are new chunks that repeat others; those that were dropped are not of Chunks.
 	Duplicates int     `json:"duplicates,omitempty"`
-	Renewed    int     `json:"renewed"`            // chunks whose text or vector was damaged: embedded again
-	Labelled   int     `json:"labelled,omitempty"` // documents that got their topic from the store's router
-	Taken      int     `json:"taken"`              // documents that replace one of another source
-	Refused    int     `json:"refused"`            // documents whose id another source has
+	Renewed    int     `json:"renewed"`             // chunks whose text or vector was damaged: embedded again
+	Labelled   int     `json:"labelled,omitempty"`  // documents that got their topic from the store's router
+	Taken      int     `json:"taken"`               // documents that replace one of another source
+	Refused    int     `json:"refused"`             // documents whose id another source has
+	Overtaken  int     `json:"overtaken,omitempty"` // documents that were changed after they were handed in
 	Commits    int     `json:"commits"`
 	Entities   int     `json:"entities"` // labels of chunks that were looked for
 	Unnamed    int     `json:"unnamed"`  // chunks in which names were not looked for to their end
@@ -196,7 +200,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 		refused = errors.Join(refused, fmt.Errorf("%w: %d documents, whose ids other sources have", store.ErrConflict,
 			result.Refused))
 	}
-	if result.Documents == 0 && refused == nil && !r.o.Sync {
+	if result.Documents == 0 && result.Overtaken == 0 && refused == nil && !r.o.Sync {
 		return result, fmt.Errorf("%w in %s: %d files or lines skipped, %d documents without a word",
 			corpus.ErrNoDocument, strings.Join(in.Paths, ", "), result.Skipped, result.Empty)
 	}
@@ -315,6 +319,9 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 	}
 	r.handedIn(doc)
 	if ok, err := r.name(ctx, doc); !ok || r.isThere(doc) {
+		return err
+	}
+	if late, err := r.isOvertaken(ctx, doc); late || err != nil {
 		return err
 	}
 	if err := r.lendCopy(ctx, doc); err != nil {

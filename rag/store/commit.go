@@ -20,7 +20,7 @@ const maxRows = math.MaxInt32
 // Commit makes a batch durable, all of it or nothing, and returns the ids of its chunks (Chunks, then
 // Known; each once): they survive whatever happens from now on. After an error the store is as it was
 // before, and the next Commit works. Errors: ErrInput, ErrDimension, kernels.ErrNonFinite, ErrNotFound
-// (Known), ErrConflict, ErrReadOnly, syscall.ENOSPC, the context's.
+// (Known), ErrConflict, ErrOvertaken, ErrReadOnly, syscall.ENOSPC, the context's.
 //
 // Rows are written behind the last committed one and counted by the SQLite transaction. If that
 // transaction fails in COMMIT itself (its fsync, say), the log may yet hold it and a power cut may
@@ -64,6 +64,7 @@ type change struct {
 	state                 // as it began, but for the generation, which is the one that it makes
 	next, end int64       // rows that it writes
 	regroups  bool        // a chunk that stays gets another document or topic
+	unseen    bool        // nothing that readers see changes; the transaction is shared with nobody
 	vectors   [][]float32 // of rows next … end−1 that are still to be written
 }
 
@@ -128,6 +129,9 @@ func (s *Store) writeVectors(ctx context.Context, c *change) error {
 
 // finish writes the state that the change leaves. Rows that were skipped are deleted ones.
 func (c *change) finish() error {
+	if c.unseen {
+		return nil
+	}
 	if c.next > c.endRow && c.end > c.next {
 		if _, err := c.Exec(`WITH RECURSIVE skipped (row) AS (SELECT ?1 UNION ALL SELECT row + 1 FROM skipped WHERE row + 1 < ?2)
 			INSERT INTO deleted SELECT row, ?3 FROM skipped`, c.endRow, c.next, c.generation); err != nil {
@@ -165,6 +169,9 @@ type commit struct {
 
 func (c *commit) run(ctx context.Context, tx *change) error {
 	s := c.store
+	if err := c.inTurn(tx); err != nil {
+		return err
+	}
 	if err := c.plan(tx); err != nil {
 		return err
 	}
@@ -475,7 +482,10 @@ func (s *Store) DeleteDocuments(ctx context.Context, ids []string) (chunks int, 
 				return fmt.Errorf("%w: document %q", ErrNotFound, id)
 			}
 		}
-		return nil
+		if !s.awaitsUploads() {
+			return nil
+		}
+		return putLatest(tx, ids, tx.generation, deletedPlace)
 	})
 	if err != nil {
 		return 0, err

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
@@ -294,9 +296,42 @@ func wrap(dir, doing string, err error) error {
 		return fmt.Errorf("%s: %s: %w: %w: %s", path, doing, syscall.ENOSPC, err, adviceFull)
 	case sqlite3.SQLITE_READONLY:
 		return fmt.Errorf("%w: %s: %s: %w", ErrReadOnly, path, doing, err)
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN: // SQLite does not say why
+		switch why := whyNoWrite(dir); {
+		case errors.Is(why, syscall.ENOSPC), errors.Is(why, syscall.EFBIG):
+			return fmt.Errorf("%s: %s: %w: %w: %s", path, doing, why, err, adviceFull)
+		case why != nil:
+			return fmt.Errorf("%w: %s: %s: %w: %w", ErrReadOnly, path, doing, why, err)
+		}
 	}
 	return fmt.Errorf("%s: %s: %w", path, doing, err)
 }
+
+// whyNoWrite is why nothing can be written to a folder, as far as the system tells: a file system that is read-only or
+// full, a permission that is missing, or the process's limit of a file's size.
+func whyNoWrite(dir string) error {
+	if err := unix.Access(dir, unix.W_OK); err != nil {
+		return err
+	}
+	var at unix.Statfs_t
+	if err := unix.Statfs(dir, &at); err == nil && uint64(at.Bavail)*uint64(at.Bsize) < pageOfShm {
+		return syscall.ENOSPC
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+		return nil //nolint:nilerr // then nothing is known
+	}
+	for _, name := range []string{databaseName, databaseName + "-wal", databaseName + "-shm"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err == nil && uint64(info.Size())+pageOfShm > uint64(limit.Cur) {
+			return syscall.EFBIG
+		}
+	}
+	return nil
+}
+
+// pageOfShm is what SQLite's shared memory grows by.
+const pageOfShm = 32 << 10
 
 // wrapSettings is wrap for readSettings, whose own findings are about the database as well.
 func wrapSettings(dir string, err error) error {

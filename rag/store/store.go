@@ -9,6 +9,7 @@
 //	segments/000000.vec   4 KiB header (segment.go), then rows of dim little-endian float32
 //	segments/000001.vec   …
 //	index/                what could be made again: rows (rowsfile.go), and what knowledge keeps there
+//	uploads/              what was handed in to a server and is not ingested yet; uploads.lock says to which one
 //	lock                  flock of whoever writes, with the process id; readers do not touch it
 //
 // The vector of row r lies in segment r / segment_rows at byte 4096 + (r mod segment_rows)·4·dim.
@@ -61,6 +62,9 @@ type Batch struct {
 	// Labels are set for the chunks that it names by their ids, instead of those that they had; nil sets none. A chunk
 	// whose text stays keeps its labels otherwise.
 	Labels map[string][]Label
+	// HandedIn is when the documents were handed in; nil: now. What has changed one of them later stays, and Commit is
+	// an OvertakenError.
+	HandedIn *Moment
 	// Files are states of files that this batch brings up to date, with it or not at all.
 	Files []FileState
 

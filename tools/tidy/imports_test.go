@@ -24,7 +24,7 @@ engine/gorgonia: kernels cuda engine
 engine/kmeans: kernels engine
 embed/remote: embed llm internal/panics
 embed/ops: kernels embed/onnx
-embed: cuda engine internal/filehash internal/regular internal/safetensors internal/panics
+embed: cuda engine internal/durable internal/filehash internal/regular internal/safetensors internal/panics
 embed/train: kernels embed engine internal/buildinfo internal/durable internal/filehash internal/filelock internal/jsonl internal/regular internal/safetensors
 llm: engine/cores internal/filehash internal/panics
 llm/gguf:
@@ -58,7 +58,7 @@ eval/preset: eval/experiment
 eval/crsb: . embed engine eval/dataset rag/corpus rag/pseudo internal/durable
 eval/rating: eval/metric internal/jsonl
 eval/report: eval/experiment internal/buildinfo internal/durable
-serve: . kernels engine embed llm rag internal/durable internal/panics internal/printable internal/spans
+serve: . kernels engine embed llm rag internal/durable internal/filelock internal/panics internal/printable internal/spans
 serve/openai: llm
 serve/page:
 bench: kernels engine embed rag/gate rag/pairs rag/postings internal

@@ -24,9 +24,10 @@ const dim = 256
 type Encoder struct {
 	Name      string // also what its digest is made of
 	Limit     int
-	Languages string               // of Info
-	Calls     atomic.Int64         // of Embed
-	After     func(texts []string) // called after each Embed; may be nil
+	Languages string                     // of Info
+	Calls     atomic.Int64               // of Embed
+	After     func(texts []string)       // called after each Embed; may be nil
+	Fail      func(texts []string) error // its error is that of Embed; may be nil
 }
 
 // NewEncoder returns an encoder that reads 64 tokens.
@@ -35,6 +36,11 @@ func NewEncoder() *Encoder { return &Encoder{Name: "words", Limit: 64} }
 // Embed returns one vector per text.
 func (e *Encoder) Embed(ctx context.Context, texts []string, _ embed.Role) (*embed.Embeddings, error) {
 	e.Calls.Add(1)
+	if e.Fail != nil {
+		if err := e.Fail(texts); err != nil {
+			return nil, err
+		}
+	}
 	out := &embed.Embeddings{Dim: dim, Data: make([]float32, len(texts)*dim), Tokens: make([]int, len(texts))}
 	for i, text := range texts {
 		if err := ctx.Err(); err != nil {

@@ -156,7 +156,9 @@ export async function follow(job, onChange) {
   onChange(job);
   while (!over(job)) {
     for await (const { data } of events(await send("GET", path))) {
-      job = JSON.parse(data);
+      const said = JSON.parse(data);
+      if (said.error) break; // the server ends; the job goes on when it starts again
+      job = said;
       onChange(job);
       if (over(job)) break;
     }

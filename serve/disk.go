@@ -1,0 +1,29 @@
+package serve
+
+import (
+	"errors"
+	"io/fs"
+	"net/http"
+	"slices"
+	"syscall"
+
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// asDiskError is the error of a disk that takes nothing more, or of a store that the server may not write to; nil for
+// any other. Where something lies on that disk is not the client's to know.
+func asDiskError(err error) *requestError {
+	is := func(kind error) bool { return errors.Is(err, kind) }
+	switch {
+	case slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}, is):
+		return &requestError{Status: http.StatusInsufficientStorage, Code: "disk_full", cause: err,
+			Message: "the disk of this knowledge base is full", Hint: "what was acknowledged before is kept"}
+	case is(store.ErrReadOnly), is(syscall.EROFS):
+		return &requestError{Status: http.StatusForbidden, Code: "store_read_only", cause: err,
+			Message: "the server cannot write to this knowledge base"}
+	case is(fs.ErrPermission):
+		return &requestError{Status: http.StatusForbidden, Code: "store_permission", cause: err,
+			Message: "the server lacks a permission for the files of this knowledge base"}
+	}
+	return nil
+}
