@@ -111,7 +111,8 @@ func TestBombs(t *testing.T) {
 			{"ppt/presentation.xml", `<p xmlns:r="r"><sldId r:id="1"/>`, "", `</p>`},
 			{"ppt/_rels/presentation.xml.rels", `<r><Relationship Id="1" Target="s.xml"/>`, "", `</r>`},
 			{"ppt/s.xml", `<s>`, `<p><t>w</t></p>`, `</s>`}}},
-		"spaces": {"i.odt", 16 << 20, 50, [][4]string{{"content.xml", `<text:p>`, `<text:s text:c="100"/>`, `</text:p>`}}},
+		"spaces": {"i.odt", 16 << 20, 50, [][4]string{
+			{"content.xml", `<text:p>`, `<text:s text:c="100"/>`, `</text:p>`}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), c.file)

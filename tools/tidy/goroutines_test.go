@@ -22,7 +22,7 @@ var bare = map[string]int{
 	"embed/model_native.go":              1, // waits for what was opened too late
 	"llm/model.go":                       1, // waits for the context
 	"llm/generate.go":                    1, // predict, which asks upstream in ask
-	"serve/server.go":                    3, // follow and jobs.run, whose work is guarded; net/http's Serve
+	"serve/server.go":                    5, // guarded: follow, jobs.run, waitForUploads; releaseMemory; Serve
 	"serve/jobs.go":                      1, // run, which works in attempt
 }
 
