@@ -12,13 +12,15 @@ import (
 	"github.com/sluice-rag/sluice/internal/doubling"
 )
 
-// grownBodies are the bodies of each route around a text that grows: %s is a string of JSON, a list of strings or a value.
+// grownBodies are the bodies of each route around a text that grows: %s is a string of JSON, a list of strings or a
+// value.
 var grownBodies = map[string][]string{
 	"/v1/gate":               {`{"query":%s}`, `{"query":"a","where":%s}`, `%s`},
 	"/v1/retrieve":           {`{"query":%s}`, `{"queries":%s}`, `{"query":"a","where":%s}`, `%s`},
 	"/v1/feedback":           {`{"id":%s,"verdict":"yes"}`, `%s`},
 	"/v1/calibration/policy": {`{"policy":%s}`, `%s`},
-	"/v1/chat/completions": {`{"messages":[{"role":"user","content":%s}]}`, `{"messages":%s}`, `{"messages":[{"role":"user","content":"a"}],"stop":%s}`,
+	"/v1/chat/completions": {`{"messages":[{"role":"user","content":%s}]}`, `{"messages":%s}`,
+		`{"messages":[{"role":"user","content":"a"}],"stop":%s}`,
 		`{"messages":[{"role":"user","content":"a"}],"tools":[{"type":"function","function":{"name":"f","parameters":%s}}]}`,
 		`{"messages":[{"role":"user","content":"a"}],"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":%s}}}`, `%s`},
 	"/v1/completions": {`{"prompt":%s}`, `{"prompt":"a","grammar":%s}`, `{"prompt":"a","stop":%s}`, `%s`},
@@ -60,9 +62,9 @@ func TestRoutesAreLinear(t *testing.T) {
 	w := newWorld(t, nil)
 	for path := range grownBodies {
 		grown(t, w, path, "warm")
-		for _, in := range []doubling.Input{doubling.Repeat("word "), doubling.Repeat("\u00e9\\"), {Unit: "[", Second: "]"}, {Unit: `{"a":`, Second: "}"},
-			{Head: `["a"`, Unit: `,"b"`, Tail: "]"}, {Head: `[{"role":"user","content":"a"}`, Unit: `,{"role":"user","content":"b"}`, Tail: "]"},
-			{Head: `{"type":"object","properties":{"a":{"type":"string","enum":["a"`, Unit: `,"b"`, Tail: "]}}}"}, doubling.Repeat("<|im_start|>")} {
+		for _, in := range []doubling.Input{doubling.Repeat("<|im_start|>\u00e9 "), {Unit: `{"a":[`, Second: "]}"},
+			{Head: `[{"role":"user","content":"a"}`, Unit: `,{"role":"user","content":"b"}`, Tail: "]"},
+			{Head: `{"type":"object","properties":{"a":{"type":"string","enum":["a"`, Unit: `,"b"`, Tail: "]}}}"}} {
 			doubling.Linear(t, in, func(text string) int {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
@@ -77,8 +79,10 @@ func TestRoutesAreLinear(t *testing.T) {
 // TestDoubling draws bodies for each route.
 func TestDoubling(t *testing.T) {
 	w := newWorld(t, nil)
-	syntax := []string{"{", "}", "[", "]", `"`, ":", ",", `"a"`, "1", `\u00e9`, `\`, " ", "null", "true", "-1e9", `"a":`, `{"role":"user","content":"a"},`,
-		`"type":"object",`, `"properties":{`, `"enum":[`, `"anyOf":[`, `"pattern":"`, "a*", "(", ")", "|", "word ", "é", "<|im_start|>", "topic=a", "**", "~",
+	syntax := []string{"{", "}", "[", "]", `"`, ":", ",", `"a"`, "1", `\u00e9`, `\`, " ", "null", "true", "-1e9",
+		`"a":`, `{"role":"user","content":"a"},`,
+		`"type":"object",`, `"properties":{`, `"enum":[`, `"anyOf":[`, `"pattern":"`, "a*", "(", ")", "|", "word ",
+		"é", "<|im_start|>", "topic=a", "**", "~",
 		"root ::= ", "a ::= b\n"}
 	for _, path := range slices.Sorted(maps.Keys(grownBodies)) {
 		t.Run(strings.ReplaceAll(path[1:], "/", "-"), func(t *testing.T) {

@@ -1,7 +1,7 @@
-// Package doubling finds inputs for which a parser's work grows faster than their length: units of a format's syntax are
-// repeated, the input is doubled, and what the work grows by is looked at. Tests use it in two ways. Linear counts steps,
-// which are the same on every machine; Search draws inputs and measures processor time, for code whose steps nobody
-// counts, and runs only when it is asked for.
+// Package doubling finds inputs for which a parser's work grows faster than their length: units of a format's syntax
+// are repeated, the input is doubled, and what the work grows by is looked at. Tests use it in two ways. Linear counts
+// steps, which are the same on every machine; Search draws inputs and measures processor time, for code whose steps
+// nobody counts, and runs only when it is asked for.
 package doubling
 
 import (
@@ -54,7 +54,8 @@ func Linear(t testing.TB, in Input, steps func(text string) int) {
 		if float64(counts[i]) <= linearGrowth*float64(counts[i-1]) || counts[i] < shortest<<i {
 			grown = 0
 		} else if grown++; grown == 2 {
-			t.Errorf("%v: steps of %d, %d, %d and %d bytes: %v", in, shortest, shortest<<1, shortest<<2, shortest<<3, counts)
+			t.Errorf("%v: steps of %d, %d, %d and %d bytes: %v", in, shortest, shortest<<1, shortest<<2, shortest<<3,
+				counts)
 			return
 		}
 	}
@@ -71,9 +72,9 @@ const (
 	ceiling    = 5 * time.Second // a shorter input that takes longer is a finding by itself
 )
 
-// Search draws inputs from the syntax of a format, for as long as the variable says, and fails for those whose processor
-// time is suspicious. Without the variable it skips. Other goroutines of the process count, so that nothing may run
-// beside it.
+// Search draws inputs from the syntax of a format, for as long as the variable says, and fails for those whose
+// processor time is suspicious. Without the variable it skips. Other goroutines of the process count, so that nothing
+// may run beside it.
 func Search(t *testing.T, syntax []string, parse func(text string)) {
 	t.Helper()
 	limit, err := time.ParseDuration(os.Getenv(Variable))

@@ -20,7 +20,8 @@ func TestArchManySpecialTokens(t *testing.T) {
 		var parts []string
 		for _, token := range p.Vocab.Tokens {
 			if token.Kind == generator.Control || token.Kind == generator.User {
-				parts = append(parts, token.Text, token.Text+" what is the city?", token.Text+"\n", token.Text+token.Text)
+				parts = append(parts, token.Text, token.Text+" what is the city?", token.Text+"\n",
+					token.Text+token.Text)
 			}
 		}
 		begin := 0
@@ -58,7 +59,8 @@ func TestArchManySpecialTokens(t *testing.T) {
 func TestDoubling(t *testing.T) {
 	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 1)
-		syntax := []string{"a", "b ", "word ", "\n", "\n\n", "  ", "\t", "1", ".", "'s", "é", "日", "\U0001F600", "\x00", "\uFDD0", "<", "|",
+		syntax := []string{"a", "b ", "word ", "\n", "\n\n", "  ", "\t", "1", ".", "'s", "é", "日", "\U0001F600",
+			"\x00", "\uFDD0", "<", "|",
 			">", "<|", "▁", "Ġ", "\r\n", "ſ", "the", "\u0301", "\xff", "[", "]", "/"}
 		for _, token := range p.Vocab.Tokens {
 			if token.Kind == generator.Control || token.Kind == generator.User {

@@ -22,60 +22,97 @@ import (
 // syntaxes are what inputs of each format are drawn from.
 var syntaxes = map[string][]string{
 	".md": {"*", "_", "**", "~~", "`", "``", "[", "]", "(", ")", "![", "](", "]: ", "][", "[a]: b", "<", ">", "<!--",
-		"-->", "<a ", "<?", "<b>", "</b>", "<div>", "\n", "\n\n", "\n\n\n", " ", "  ", "    ", "\t", "a", "b ", "&amp;",
+		"-->", "<a ", "<?", "<b>", "</b>", "<div>", "\n", "\n\n", "\n\n\n", " ", "  ", "    ", "\t", "a", "b ",
+		"&amp;",
 		"&", "\\", "|", "|-", "-|-\n", "- ", "* ", "1. ", "> ", "# ", "a\n===\n", "---\n", "```\n", "~~~", "\"", "'",
 		"http://a", "@", ".", "{#a}", "{", "}", "=", "ä", "e\u0301", "!", "x\n", "  \n", "\\\n", "- a\n", "> a\n",
 		"  - a\n", "[^", "[ ] ", "www.", "\\|", "{a=", "|a|\n|-|\n"},
 	".html": {"<", ">", "<p>", "</p>", "<div>", "</div>", "<table>", "<tr>", "<td>", "<th>", "</td>", "</tr>",
 		"</table>", "<caption>", "</caption>", "<h1>", "</h1>", "<h2 id=a>", "<nav>", "</nav>", "<svg>", "<svg/>",
-		"<template>", "<rt>", "<rp>", "<script>", "</script>", "<style>", "<title>", "</title>", "<textarea>", "<pre>",
-		"</pre>", "<!--", "-->", "<![CDATA[", "<!", "<?", "&amp;", "&", "&#", "a", " ", "\n", "<a ", "a=b ", "\"", "'",
+		"<template>", "<rt>", "<rp>", "<script>", "</script>", "<style>", "<title>", "</title>", "<textarea>",
+		"<pre>",
+		"</pre>", "<!--", "-->", "<![CDATA[", "<!", "<?", "&amp;", "&", "&#", "a", " ", "\n", "<a ", "a=b ", "\"",
+		"'",
 		"=", "/", "<li>", "<ul>", "</ul>", "<br>", "<b>", "<meta name=author content=x>", "<html lang=a>", "é",
 		"<plaintext>", "<iframe>", "<noscript>", "<!doctype ", "x", "<a name=b>"},
-	".txt": {"a", "b ", "word ", ". ", "! ", "\n", "\n\n", "  ", "1. ", "- ", "e\u0301", "\u0301", "ä", "\"", "'", "(", ")", "…",
-		"Dr. ", "A. ", "...", "漢", "。", "1,", "3.", "\r\n", "\t", "\u00a0", "\u200b", "-\n", "A", ":", ";", "http://a.b/", "\f", "\ufffd",
+	".txt": {"a", "b ", "word ", ". ", "! ", "\n", "\n\n", "  ", "1. ", "- ", "e\u0301", "\u0301", "ä", "\"", "'",
+		"(", ")", "…",
+		"Dr. ", "A. ", "...", "漢", "。", "1,", "3.", "\r\n", "\t", "\u00a0", "\u200b", "-\n", "A", ":", ";",
+		"http://a.b/", "\f", "\ufffd",
 		"\xff", "\x1b$B", "|", " | ", "*", "\U0001F600", "\u200d", "가", "ᄀ", "ᅡ"},
-	".csv": {",", ";", "\"", "\"\"", "\n", "\r\n", "a", "b ", "1", "\t", "|", "\n\n", "'", " ", "a,b\n", "\"a\"", "é"},
-	".jsonl": {"{", "}", "[", "]", "\"", ":", ",", "\"text\":", "\"a\"", "1", "\n", "\\u00e9", "\\ud83d", "\\n", "\\", "{\"text\":\"a b\"}\n",
+	".csv": {",", ";", "\"", "\"\"", "\n", "\r\n", "a", "b ", "1", "\t", "|", "\n\n", "'", " ", "a,b\n", "\"a\"",
+		"é"},
+	".jsonl": {"{", "}", "[", "]", "\"", ":", ",", "\"text\":", "\"a\"", "1", "\n", "\\u00e9", "\\ud83d", "\\n", "\\",
+		"{\"text\":\"a b\"}\n",
 		"null", " ", "-", "e9", "\"id\":\"x\",", "\"meta\":{", "{\"a\":"},
-	".eml": {"Content-Type: multipart/mixed; boundary=a\n", "--a\n", "--a--\n", "\n", "\n\n", "Subject: ", "=?utf-8?q?a=C3=A9?=",
-		"=?utf-8?b?w6k=?= ", "a", " ", "From: a@b.c\n", "To: ", "a@b.c, ", "<", ">", "(", ")", ",", ";", ":", "\"", "Content-Type: message/rfc822\n",
-		"Content-Type: text/html\n", "<p>", "Content-Transfer-Encoding: base64\n", "Content-Transfer-Encoding: quoted-printable\n", "=\n", "=41",
-		"YQ==", "; a*0=b", "; name=c", "> ", "X: y\n", "\t", "Date: ", "1 Jan 2020 ", "From ", "-- \n", "Content-Disposition: attachment; filename=x\n"},
-	".mbox": {"From a\n", "From a@b Thu Jan  1 00:00:00 1970\n", "\n", "Subject: a\n", "a\n", ">From ", "X: y\n", " ", "a"},
-	".docx": {"<w:p>", "</w:p>", "<w:r>", "</w:r>", "<w:t>", "</w:t>", "a", "b ", "<w:tbl>", "<w:tr>", "<w:tc>", "</w:tc>", "</w:tr>",
-		"</w:tbl>", "<w:pStyle w:val=\"Heading1\"/>", "<w:br/>", "<w:tab/>", "&amp;", "&", "<", "<!--", "-->", "<![CDATA[", "]]>", "<a>", "</a>",
-		" x=\"y\"", "<w:hyperlink>", "<mc:AlternateContent>", "<mc:Fallback>", "<w:del>", "<w:numPr/>", "<?a ?>", "<!DOCTYPE a [",
+	".eml": {"Content-Type: multipart/mixed; boundary=a\n", "--a\n", "--a--\n", "\n", "\n\n", "Subject: ",
+		"=?utf-8?q?a=C3=A9?=",
+		"=?utf-8?b?w6k=?= ", "a", " ", "From: a@b.c\n", "To: ", "a@b.c, ", "<", ">", "(", ")", ",", ";", ":", "\"",
+		"Content-Type: message/rfc822\n",
+		"Content-Type: text/html\n", "<p>", "Content-Transfer-Encoding: base64\n",
+		"Content-Transfer-Encoding: quoted-printable\n", "=\n", "=41",
+		"YQ==", "; a*0=b", "; name=c", "> ", "X: y\n", "\t", "Date: ", "1 Jan 2020 ", "From ", "-- \n",
+		"Content-Disposition: attachment; filename=x\n"},
+	".mbox": {"From a\n", "From a@b Thu Jan  1 00:00:00 1970\n", "\n", "Subject: a\n", "a\n", ">From ", "X: y\n", " ",
+		"a"},
+	".docx": {"<w:p>", "</w:p>", "<w:r>", "</w:r>", "<w:t>", "</w:t>", "a", "b ", "<w:tbl>", "<w:tr>", "<w:tc>",
+		"</w:tc>", "</w:tr>",
+		"</w:tbl>", "<w:pStyle w:val=\"Heading1\"/>", "<w:br/>", "<w:tab/>", "&amp;", "&", "<", "<!--", "-->",
+		"<![CDATA[", "]]>", "<a>", "</a>",
+		" x=\"y\"", "<w:hyperlink>", "<mc:AlternateContent>", "<mc:Fallback>", "<w:del>", "<w:numPr/>", "<?a ?>",
+		"<!DOCTYPE a [",
 		" xmlns:w=\"w\"", "<w:p w:a=\"b\">", "\n"},
-	".pptx": {"<p:sp>", "</p:sp>", "<p:ph type=\"title\"/>", "<a:p>", "</a:p>", "<a:t>", "</a:t>", "a", "<a:tbl>", "<a:tr>", "<a:tc>",
-		"</a:tc>", "</a:tr>", "</a:tbl>", "<a:br/>", "<p:grpSp>", "</p:grpSp>", "<x>", "</x>", "&amp;", "<a:pPr lvl=\"3\"/>"},
-	".xlsx": {"<row>", "</row>", "<c>", "</c>", "<c t=\"str\">", "<c r=\"ZZ1\" t=\"str\">", "<v>", "</v>", "a", "1", "45383.5",
-		"<c t=\"s\">", "<is>", "<t>", "</t>", "</is>", "<row r=\"9\">", "<mergeCell ref=\"A1:B2\"/>", "<x>", "</x>", "<c t=\"inlineStr\">",
+	".pptx": {"<p:sp>", "</p:sp>", "<p:ph type=\"title\"/>", "<a:p>", "</a:p>", "<a:t>", "</a:t>", "a", "<a:tbl>",
+		"<a:tr>", "<a:tc>",
+		"</a:tc>", "</a:tr>", "</a:tbl>", "<a:br/>", "<p:grpSp>", "</p:grpSp>", "<x>", "</x>", "&amp;",
+		"<a:pPr lvl=\"3\"/>"},
+	".xlsx": {"<row>", "</row>", "<c>", "</c>", "<c t=\"str\">", "<c r=\"ZZ1\" t=\"str\">", "<v>", "</v>", "a", "1",
+		"45383.5",
+		"<c t=\"s\">", "<is>", "<t>", "</t>", "</is>", "<row r=\"9\">", "<mergeCell ref=\"A1:B2\"/>", "<x>", "</x>",
+		"<c t=\"inlineStr\">",
 		"<c r=\"A1\"><v>1</v></c>", "<row><c t=\"str\"><v>ab</v></c></row>"},
-	".odt": {"<text:h text:outline-level=\"2\">", "</text:h>", "<text:p>", "</text:p>", "a", "<text:s/>", "<text:s text:c=\"9\"/>",
-		"<table:table>", "<table:table-row>", "<table:table-cell>", "</table:table-cell>", "</table:table-row>", "</table:table>",
-		"<table:table-cell table:number-columns-repeated=\"9\">", "<text:list>", "<text:list-item>", "</text:list-item>", "</text:list>",
-		"<text:span>", "</text:span>", "<office:annotation>", "<text:note>", "<text:tab/>", "<text:line-break/>", "<x>", "</x>",
+	".odt": {"<text:h text:outline-level=\"2\">", "</text:h>", "<text:p>", "</text:p>", "a", "<text:s/>",
+		"<text:s text:c=\"9\"/>",
+		"<table:table>", "<table:table-row>", "<table:table-cell>", "</table:table-cell>", "</table:table-row>",
+		"</table:table>",
+		"<table:table-cell table:number-columns-repeated=\"9\">", "<text:list>", "<text:list-item>",
+		"</text:list-item>", "</text:list>",
+		"<text:span>", "</text:span>", "<office:annotation>", "<text:note>", "<text:tab/>", "<text:line-break/>",
+		"<x>", "</x>",
 		"<table:covered-table-cell/>", "<text:p>a</text:p>", "<draw:frame>", "</draw:frame>"},
-	".opf": {"<item id=\"a\" href=\"a.xhtml\"/>", "<itemref idref=\"a\"/>", "<package>", "<spine>", "</spine>", "<manifest>", "</manifest>", "<dc:title>",
+	".opf": {"<item id=\"a\" href=\"a.xhtml\"/>", "<itemref idref=\"a\"/>", "<package>", "<spine>", "</spine>",
+		"<manifest>", "</manifest>", "<dc:title>",
 		"a", "</dc:title>", "<x>", "</x>", "&amp;"},
-	".go": {"package a\n", "func f() {", "}", "(", ")", "[", "]", "{", "\n", "\"", "`", "//", "/*", "*/", "type a ", "struct {", "chan ",
-		"a", " ", ";", ",", "var x = ", "'", "if a ", "else ", "const (\n", "import \"a\"\n", "func ", "go ", "<-", "*", "f(", "func()", ":= "},
-	".py": {"def a():\n", "class a:\n", "  ", "    ", "\n", "(", ")", "[", "'''", "\"\"\"", "\"", "'", "#", "\\\n", "a", "@a\n", "if a:\n", "{", "}",
+	".go": {"package a\n", "func f() {", "}", "(", ")", "[", "]", "{", "\n", "\"", "`", "//", "/*", "*/", "type a ",
+		"struct {", "chan ",
+		"a", " ", ";", ",", "var x = ", "'", "if a ", "else ", "const (\n", "import \"a\"\n", "func ", "go ", "<-",
+		"*", "f(", "func()", ":= "},
+	".py": {"def a():\n", "class a:\n", "  ", "    ", "\n", "(", ")", "[", "'''", "\"\"\"", "\"", "'", "#", "\\\n",
+		"a", "@a\n", "if a:\n", "{", "}",
 		"\t", " ", ":", "f'", "r'", "async def "},
-	".ts": {"{", "}", "(", ")", "`", "${", "/", "//", "/*", "*/", "\"", "'", "\n", "a", "=>", "function f", "class A", "=", ";", " ", "<", ">", "[", "]",
+	".ts": {"{", "}", "(", ")", "`", "${", "/", "//", "/*", "*/", "\"", "'", "\n", "a", "=>", "function f", "class A",
+		"=", ";", " ", "<", ">", "[", "]",
 		"async ", "export ", "return ", "\\", "import a\n", "x?.", "get a() ", ":", ","},
-	".cpp": {"#if a\n", "#else\n", "#endif\n", "#define a \\\n", "{", "}", "(", ")", "\"", "'", "R\"(", ")\"", "R\"x(", "//", "/*", "*/", "\\\n",
-		"a::b", "<", ">", "template<", "class A ", "\n", " ", ";", "a", "::", "operator", "namespace a ", "~", "int f", "=", ":"},
-	".rs": {"r#\"", "\"#", "r##\"", "'a", "'", "\"", "{", "}", "fn f", "(", ")", "impl A ", "\n", " ", "/*", "*/", "//", "///", "#[a]\n", "a", "::", "<", ">", "mod a ",
+	".cpp": {"#if a\n", "#else\n", "#endif\n", "#define a \\\n", "{", "}", "(", ")", "\"", "'", "R\"(", ")\"",
+		"R\"x(", "//", "/*", "*/", "\\\n",
+		"a::b", "<", ">", "template<", "class A ", "\n", " ", ";", "a", "::", "operator", "namespace a ", "~",
+		"int f", "=", ":"},
+	".rs": {"r#\"", "\"#", "r##\"", "'a", "'", "\"", "{", "}", "fn f", "(", ")", "impl A ", "\n", " ", "/*", "*/",
+		"//", "///", "#[a]\n", "a", "::", "<", ">", "mod a ",
 		"struct A", ";", "b'", "|a|", "!"},
-	".php": {"<?php ", "?>", "<<<a\n", "<<<'a'\n", "a\n", "a;\n", "{", "}", "(", ")", "\"", "'", "#", "//", "/*", "*/", "function f", "class A ", "$a", "\n", " ", "<", ">", "->"},
-	".rb": {"def a\n", "class A\n", "module A\n", "end\n", "if a\n", "do\n", "\"", "'", "#{", "}", "/", "<<a\n", "<<-a\n", "<<~a\n", "a\n", "%w[", "]", "=begin\n", "=end\n", "\n", " ", "#", "?", "{", "(",
+	".php": {"<?php ", "?>", "<<<a\n", "<<<'a'\n", "a\n", "a;\n", "{", "}", "(", ")", "\"", "'", "#", "//", "/*",
+		"*/", "function f", "class A ", "$a", "\n", " ", "<", ">", "->"},
+	".rb": {"def a\n", "class A\n", "module A\n", "end\n", "if a\n", "do\n", "\"", "'", "#{", "}", "/", "<<a\n",
+		"<<-a\n", "<<~a\n", "a\n", "%w[", "]", "=begin\n", "=end\n", "\n", " ", "#", "?", "{", "(",
 		")", ":a", "while "},
-	".sh": {"f() {\n", "}\n", "<<a\n", "<<-a\n", "a\n", "\"", "'", "`", "$(", ")", "${", "}", "#", "\n", " ", "case a in\n", "esac\n", "if a\n", "fi\n", "\\\n", "function f {\n", "a", ";;"},
-	".cs": {"@\"", "$\"", "\"\"", "\"", "'", "{", "}", "(", ")", "#if a\n", "#endif\n", "#region\n", "class A ", "void f", "\n", " ", "//", "/*", "*/", "<", ">", "namespace a ", ";", "[A]\n", "=>", "\"\"\"", "a", "="},
-	".pdf": {"1 0 obj<<", ">>endobj ", "/Type/Catalog", "/Pages 2 0 R", "2 0 obj<<", "/Kids[", "3 0 R ", "]", "/Count 1", "stream\n", "\nendstream", "xref\n", "trailer<<", "/Root 1 0 R", "startxref\n0\n",
-		"%%EOF\n", "[", "<<", ">>", "(", ")", "\\", "<", ">", "/A", " ", "\n", "0000000000 00000 n \n", "1", "/Length 9", "/Parent 2 0 R", "BT ", "(a)Tj ", "ET ", "q ", "Q "},
+	".sh": {"f() {\n", "}\n", "<<a\n", "<<-a\n", "a\n", "\"", "'", "`", "$(", ")", "${", "}", "#", "\n", " ",
+		"case a in\n", "esac\n", "if a\n", "fi\n", "\\\n", "function f {\n", "a", ";;"},
+	".cs": {"@\"", "$\"", "\"\"", "\"", "'", "{", "}", "(", ")", "#if a\n", "#endif\n", "#region\n", "class A ",
+		"void f", "\n", " ", "//", "/*", "*/", "<", ">", "namespace a ", ";", "[A]\n", "=>", "\"\"\"", "a", "="},
+	".pdf": {"1 0 obj<<", ">>endobj ", "/Type/Catalog", "/Pages 2 0 R", "2 0 obj<<", "/Kids[", "3 0 R ", "]",
+		"/Count 1", "stream\n", "\nendstream", "xref\n", "trailer<<", "/Root 1 0 R", "startxref\n0\n",
+		"%%EOF\n", "[", "<<", ">>", "(", ")", "\\", "<", ">", "/A", " ", "\n", "0000000000 00000 n \n", "1",
+		"/Length 9", "/Parent 2 0 R", "BT ", "(a)Tj ", "ET ", "q ", "Q "},
 }
 
 // heads are what a format needs at the beginning of a file, and what is behind the drawn input.
@@ -139,7 +176,8 @@ func TestMarkdownStepsAreLinear(t *testing.T) {
 	for _, in := range []doubling.Input{
 		doubling.Repeat("*a_ "), doubling.Repeat("*a **b "), {Unit: "*a", Second: "b_ "}, doubling.Repeat("**a*_ "),
 		doubling.Repeat("~~~~~~"), doubling.Repeat("[a]\n"), doubling.Repeat("[a]: b\n"), {Unit: "`a``b```c````d"},
-		{Unit: "[a ", Second: "]"}, {Unit: "![", Second: "](a)"}, {Head: "# ", Unit: "{a="}, {Head: "# ", Unit: "{a=["},
+		{Unit: "[a ", Second: "]"}, {Unit: "![", Second: "](a)"}, {Head: "# ", Unit: "{a="}, {Head: "# ",
+			Unit: "{a=["},
 		{Unit: "- ", Second: "\n\n"}, {Head: strings.Repeat("- ", 400) + "a\n\n", Unit: "\n"},
 		{Head: strings.Repeat("> ", 400), Unit: "a\n"},
 	} {
@@ -197,7 +235,8 @@ func TestMarkdownOfManyDefinitions(t *testing.T) {
 // TestAllocationsAreLinear: what grew by copying, in formats whose steps nobody counts. Steps are bytes allocated.
 func TestAllocationsAreLinear(t *testing.T) {
 	for ending, in := range map[string]doubling.Input{
-		".ods": {Head: `<office:spreadsheet><table:table><table:table-row><table:table-cell>`, Unit: "<text:p>a</text:p>"},
+		".ods": {Head: `<office:spreadsheet><table:table><table:table-row><table:table-cell>`,
+			Unit: "<text:p>a</text:p>"},
 		".odt": {Head: "<text:p>" + strings.Repeat("a ", 8<<10), Unit: "<text:p>b</text:p>"},
 		".pdf": doubling.Repeat("word"),
 	} {
@@ -249,9 +288,9 @@ func (l *looking) Err() error {
 	return l.Context.Err()
 }
 
-// TestParsersLookAtTheContext: each parser asks its context at least once for each mebibyte that it reads. Plain text, JSON
-// lines and source code, which take some milliseconds for that, ask at their words or lines; PDFs are read in a sandbox
-// that ends with the context.
+// TestParsersLookAtTheContext: each parser asks its context at least once for each mebibyte that it reads. Plain text,
+// JSON lines and source code, which take some milliseconds for that, ask at their words or lines; PDFs are read in a
+// sandbox that ends with the context.
 func TestParsersLookAtTheContext(t *testing.T) {
 	const size = 2 << 20
 	l := newLoader(context.Background(), LoadOptions{}, nil)
@@ -266,6 +305,27 @@ func TestParsersLookAtTheContext(t *testing.T) {
 			if err := read.parse(&Document{}, asFile(t, ending, text)); err == nil && ctx.looks < size>>20 {
 				t.Errorf("%s, %.20q…: %d looks at the context", ending, text, ctx.looks)
 			}
+		}
+	}
+}
+
+// ending is a context that ends when it is asked for the third time.
+type ending struct{ looking }
+
+func (e *ending) Err() error {
+	if e.looking.Err(); e.looks >= 3 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestReadEndsWithItsContext: what comes from the web is read no further once nobody waits for it.
+func TestReadEndsWithItsContext(t *testing.T) {
+	for kind, unit := range map[Kind]string{Markdown: "*a_ ", HTML: "<b>a</b> ", Plain: "e\u0301 "} {
+		ctx := &ending{looking{Context: context.Background()}}
+		if _, err := Read(ctx, kind, strings.Repeat(unit, 1<<20), 0); !errors.Is(err,
+			context.Canceled) || ctx.looks > 4 {
+			t.Errorf("%s: %v after %d looks", kind, err, ctx.looks)
 		}
 	}
 }

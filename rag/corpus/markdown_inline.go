@@ -10,9 +10,9 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// emphasis reads emphasis and strike-through. It matches what goldmark's own parsers match, in linear time: those look at
-// all the openers of a paragraph for each closer without one. Only the text matters here, so that no node is made: the
-// delimiters that are matched are taken out.
+// emphasis reads emphasis and strike-through. It matches what goldmark's own parsers match, in linear time: those look
+// at all the openers of a paragraph for each closer without one. Only the text matters here, so that no node is made:
+// the delimiters that are matched are taken out.
 type emphasis struct {
 	*steps
 	last *parser.Delimiter // of the block so far
