@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -261,6 +262,27 @@ func TestAllocationsAreLinear(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			return int(after.TotalAlloc - before.TotalAlloc)
 		})
+	}
+}
+
+// TestFrontMatterOfManyKeys: keys that are the same are one mistake, and different ones are not compared pair by pair.
+func TestFrontMatterOfManyKeys(t *testing.T) {
+	for _, in := range []doubling.Input{{Head: "---\n", Unit: "a:\n", Tail: "---\nwords"},
+		{Head: "---\nb: &c d\n", Unit: "? a\n: *c\n", Tail: "---\nwords"}} {
+		doubling.Linear(t, in, func(text string) int {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if meta, n := frontMatter(text); len(meta) != 0 || n != 0 {
+				t.Errorf("%d values, %d bytes", len(meta), n)
+			}
+			runtime.ReadMemStats(&after)
+			return int(after.TotalAlloc - before.TotalAlloc)
+		})
+	}
+	meta, n := frontMatter("---\na: b\nc: 1\nd: &e f\ng: *e\nh: [i]\nj: |\n  k\nl: '1'\n3: m\n---\nwords")
+	want := map[string]string{"a": "b", "d": "f", "g": "f", "j": "k\n", "l": "1", "3": "m"}
+	if !maps.Equal(meta, want) || n == 0 {
+		t.Errorf("%q, %d bytes", meta, n)
 	}
 }
 

@@ -96,19 +96,45 @@ func frontMatter(src string) (map[string]string, int) {
 		if trimmed := strings.TrimRight(line, "\r\n"); trimmed != "---" && trimmed != "..." {
 			continue
 		}
-		values := map[string]any{}
-		if yaml.Unmarshal([]byte(src[len(src)-len(body):end]), &values) != nil {
+		meta, ok := frontValues(src[len(src)-len(body) : end])
+		if !ok {
 			return nil, 0
-		}
-		meta := map[string]string{}
-		for k, v := range values {
-			if s, ok := v.(string); ok {
-				meta[k] = s
-			}
 		}
 		return meta, at
 	}
 	return nil, 0
+}
+
+// frontValues are the texts of a mapping; false if it is none. It reads the nodes: decoded as a map, each key would be
+// compared with each other one, and of keys that are the same each pair would be an error.
+func frontValues(src string) (map[string]string, bool) {
+	var root yaml.Node
+	if yaml.Unmarshal([]byte(src), &root) != nil {
+		return nil, false
+	}
+	meta := map[string]string{}
+	if len(root.Content) == 0 || root.Content[0].Tag == "!!null" {
+		return meta, true
+	}
+	top := root.Content[0]
+	if top.Kind != yaml.MappingNode {
+		return nil, false
+	}
+	keys := map[string]bool{}
+	for i := 0; i+1 < len(top.Content); i += 2 {
+		key, value := top.Content[i], top.Content[i+1]
+		if key.Kind != yaml.ScalarNode || keys[key.Value] {
+			return nil, false
+		}
+		keys[key.Value] = true
+		if value.Kind == yaml.AliasNode {
+			value = value.Alias
+		}
+		if value.Kind == yaml.ScalarNode && value.ShortTag() == "!!str" {
+			meta[key.Value] = value.Value
+		}
+	}
+	return meta, true
 }
 
 // walk visits a tree in document order without recursion; a true result on entering skips the children.
