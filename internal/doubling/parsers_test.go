@@ -89,8 +89,7 @@ func TestDoubling(t *testing.T) {
 				s)})
 		}},
 		"study": {append(yamlSyntax, "dataset: a\n", "parts:\n"), func(s string) {
-			_,
-				_ = experiment.Parse([]byte(s))
+			_, _ = experiment.Parse([]byte(s))
 		}},
 		"manifest": {yamlSyntax, func(s string) { _, _ = manifest.Parse(s) }},
 		"where": {[]string{"topic=a", "source~", "**", "*", "?", "a", "/", "meta.x>=1", " ", "=", "!~"},
