@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -163,6 +166,40 @@ func TestUploadsEndAutomaticCalibrations(t *testing.T) {
 	}
 	if stale := staleOf(t, w); stale != 0 {
 		t.Errorf("stale by %v", stale)
+	}
+}
+
+// What an earlier process has not come to is done at the start of the next one.
+func TestServerBeginsWithWhatIsNew(t *testing.T) {
+	w := newWorld(t, nil)
+	asking(w)
+	if _, err := w.sluice.Calibrate(t.Context(), sluice.CalibrateOptions{PerContext: 1}); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(w.dir, "new.jsonl")
+	if err := os.WriteFile(path, []byte(`{"id":"fog","text":"The horn sounds every ninety seconds."}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.sluice.Ingest(t.Context(), []string{path}, sluice.IngestOptions{NoChunk: true}); err != nil {
+		t.Fatal(err)
+	}
+	if stale := staleOf(t, w); stale != .2 {
+		t.Fatalf("stale by %v", stale)
+	}
+	_, stop := listening(t, w)
+	list := jobsOf(t, w)
+	for len(list) == 0 {
+		time.Sleep(time.Millisecond)
+		list = jobsOf(t, w)
+	}
+	if len(list) != 1 || !list[0].Automatic || list[0].State != jobDone {
+		t.Errorf("%+v", list)
+	}
+	if stale := staleOf(t, w); stale != 0 {
+		t.Errorf("stale by %v", stale)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
 	}
 }
 

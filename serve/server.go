@@ -109,6 +109,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			background.Go(func() { s.waitForUploads(following, b) })
 		}
 	}
+	for _, b := range s.bases { // an earlier process may have ended before it had come to that
+		s.recalibrate(following, b)
+	}
 	background.Go(func() { s.jobs.run(following) }) // a job's panic is its error
 	background.Go(func() { releaseMemory(following) })
 	failed := make(chan error, 1)
