@@ -18,7 +18,7 @@ import (
 // over all contexts in each round: those are cheap, questions are not.
 const (
 	firstDrawn = 100             // contexts of the first round: the policy's interval takes 72 with questions
-	leastDrawn = 32              // that are asked about however long it takes
+	leastDrawn = 32              // that are asked about however long it takes; four times as many for a usable gate
 	mostDrawn  = 500             // that are asked about at most
 	drawTime   = 5 * time.Minute // after which no other one is asked about
 	fewDrawn   = 96              // that Options.Few asks about at most
@@ -35,13 +35,14 @@ type draw struct {
 
 	narrow      float64 // an interval that is
 	fresh, most int     // contexts that a model was asked about, and may be
+	least       int     // that it is asked about whatever the time is
 	until       time.Time
 	stopped     string // "time" or "few" where that ended a round
 }
 
 // newDraw begins with as many contexts as the calibration that is followed has asked about.
 func newDraw(digests []string, isCandidate func(row int) bool, o Options) *draw {
-	d := &draw{n: firstDrawn, first: true, most: math.MaxInt, until: time.Now().Add(drawTime),
+	d := &draw{n: firstDrawn, first: true, most: math.MaxInt, least: leastDrawn, until: time.Now().Add(drawTime),
 		narrow: cmp.Or(o.narrow, gate.NarrowInterval)}
 	if o.Few {
 		d.most, d.until = fewDrawn, time.Now().Add(fewTime)
@@ -71,7 +72,7 @@ func (d *draw) more() bool {
 	switch {
 	case d.fresh >= d.most:
 		d.stopped = "few"
-	case d.fresh >= leastDrawn && time.Now().After(d.until):
+	case d.fresh >= d.least && time.Now().After(d.until):
 		d.stopped = "time"
 	default:
 		d.fresh++
@@ -86,6 +87,11 @@ func (d *draw) grow(c *gate.Calibration) (ended string) {
 	wide := math.Inf(1)
 	if c != nil {
 		wide = c.IntervalWidth() / d.narrow
+	}
+	if d.stopped == "time" && d.least < 4*leastDrawn && (c == nil || c.Evidence.Contexts < c.Evidence.Least) {
+		d.stopped, d.first, d.least = "", false, d.least+leastDrawn
+		d.n = min(d.n+leastDrawn, len(d.order))
+		return ""
 	}
 	switch {
 	case d.stopped == "" && d.n == len(d.order):

@@ -80,6 +80,22 @@ func TestDrawEnds(t *testing.T) {
 	if late.n = asked; asked != leastDrawn || late.grow(of(math.Inf(1))) != "time" {
 		t.Errorf("asked about %d, %+v", asked, late)
 	}
+	// too few of them with usable questions for the policy's statistic: it goes on, but not for ever
+	poor := of(math.Inf(1))
+	poor.Evidence = gate.Evidence{Contexts: 15, Least: 20}
+	late.stopped = "time"
+	for _, c := range []*gate.Calibration{poor, nil, poor} {
+		before := late.n
+		if ended := late.grow(c); ended != "" || late.n != before+leastDrawn || !late.more() {
+			t.Errorf("%q, %+v", ended, late)
+		}
+		for late.more() {
+			late.n = late.fresh
+		}
+	}
+	if ended := late.grow(poor); ended != "time" || late.fresh != 4*leastDrawn {
+		t.Errorf("%q, %+v", ended, late)
+	}
 	few := newDraw(digests, all, Options{Few: true, follows: &gate.Calibration{Queries: gate.Provenance{Sample: 300}}})
 	asked = 0
 	for range few.rows() {
