@@ -136,7 +136,7 @@ func checkRule(name, policy, score, negatives string) error {
 type calibrateRequest struct {
 	Store      string   `json:"store"`
 	Name       string   `json:"name"`
-	Sample     int      `json:"sample" bounds:"0,2147483647"` // passages that questions are about; 0: as many as it takes
+	Sample     int      `json:"sample" bounds:"0,2147483647"` // passages asked about; 0: as many as it takes
 	PerContext int      `json:"per_context" bounds:"0,1000"`
 	Policy     string   `json:"policy"`
 	Score      string   `json:"score"`

@@ -177,7 +177,8 @@ func TestServerBeginsWithWhatIsNew(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(w.dir, "new.jsonl")
-	if err := os.WriteFile(path, []byte(`{"id":"fog","text":"The horn sounds every ninety seconds."}`), 0o600); err != nil {
+	line := `{"id":"fog","text":"The horn sounds every ninety seconds."}`
+	if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.sluice.Ingest(t.Context(), []string{path}, sluice.IngestOptions{NoChunk: true}); err != nil {

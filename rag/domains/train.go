@@ -60,8 +60,8 @@ func Defaults() route.Settings {
 // DefaultSample is how many chunks a router is trained on at most.
 const DefaultSample = 20_000
 
-// sentenceChunks are the chunks of which a sentence takes the place of a question, at most: a fifth of them is measured,
-// so that a share of .99 is known within a point.
+// sentenceChunks are the chunks of which a sentence takes the place of a question, at most: a fifth of them is
+// measured, so that a share of .99 is known within a point.
 const sentenceChunks = 2000
 
 // Result is what Train made.
