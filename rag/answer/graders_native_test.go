@@ -238,11 +238,21 @@ func separated(scored [2][]float64) string {
 func askGrader(t *testing.T, l *prompt.Library, m llm.Generator, g prompt.Grader, in prompt.Graded,
 	method flow.Method) flow.Said {
 	t.Helper()
+	return askGraderWith(t, l, m, g, in, method, func(text string) string { return text })
+}
+
+// askGraderWith is askGrader with its messages changed.
+func askGraderWith(t *testing.T, l *prompt.Library, m llm.Generator, g prompt.Grader, in prompt.Graded,
+	method flow.Method, change func(string) string) flow.Said {
+	t.Helper()
 	key, choices := answer.Verdicts(g)
 	in.Choices = choices
 	p, err := l.Grade(g, in, prompt.Options{ContextTokens: m.ContextSize(), AnswerTokens: 100, Count: m.CountTokens})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for i := range p.Messages {
+		p.Messages[i].Content = change(p.Messages[i].Content)
 	}
 	q := flow.Question{Messages: p.Messages, Key: key, Method: method, Score: method == flow.Grammar}
 	for _, c := range choices {
