@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -45,6 +46,24 @@ func (f Fence) Rule(kind string) string {
 
 // Order is a permutation of n texts.
 func (f Fence) Order(n int) []int { return rand.New(rand.NewChaCha8(f.seed)).Perm(n) }
+
+// object is a JSON object as a verdict is one.
+var object = regexp.MustCompile(`\{[^{}]{1,200}\}`)
+
+// withoutVerdicts is a text without the objects in it that name one of the choices, as a verdict does: a small model
+// writes what it has just read, whoever wrote it.
+func withoutVerdicts(s string, choices []Choice) string {
+	const between = "{}:,\"'`“”„‘’«»" // names and values
+	return object.ReplaceAllStringFunc(s, func(o string) string {
+		words := strings.FieldsFunc(strings.ToLower(o), func(r rune) bool { return strings.ContainsRune(between, r) })
+		for _, word := range words {
+			if slices.ContainsFunc(choices, func(c Choice) bool { return strings.TrimSpace(word) == c.Name }) {
+				return "{…}"
+			}
+		}
+		return o
+	})
+}
 
 // delimiter is what a mark begins with.
 var delimiter = regexp.MustCompile(`(?i)<(/?)\s*(passage|answer)`)

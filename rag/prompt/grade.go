@@ -43,10 +43,11 @@ func (l *Library) Grade(g Grader, in Graded, o Options) (Prompt, error) {
 	if !slices.Contains(Graders(), g) {
 		return Prompt{}, fmt.Errorf("%w: grader %q is not one of %v", ErrTemplate, g, Graders())
 	}
+	material := func(text string) string { return withoutVerdicts(delimited(text), in.Choices) }
 	all, texts := make([]shown, len(in.Passages)), []string{}
 	for i, p := range in.Passages {
-		all[i] = shown{i + 1, oneLine(delimited(p.Chunk.Heading)),
-			strings.TrimSpace(delimited(cmp.Or(p.Text, p.Chunk.Text)))}
+		all[i] = shown{i + 1, oneLine(material(p.Chunk.Heading)),
+			strings.TrimSpace(material(cmp.Or(p.Text, p.Chunk.Text)))}
 		texts = append(texts, all[i].Heading, all[i].Text)
 	}
 	if len(texts) == 0 {
@@ -54,7 +55,7 @@ func (l *Library) Grade(g Grader, in Graded, o Options) (Prompt, error) {
 	}
 	fence := NewFence(in.Seed, texts...)
 	f := fitter{l: l, name: "flow/" + string(g), o: o, drawn: fence.Order(len(all)),
-		v: values{Question: delimited(in.Question), Text: delimited(in.Answer), Choices: in.Choices, Mark: fence.mark}}
+		v: values{Question: delimited(in.Question), Text: material(in.Answer), Choices: in.Choices, Mark: fence.mark}}
 	p, err := f.fit(all)
 	p.Dropped = len(in.Passages) - len(p.Citations)
 	return p, err
