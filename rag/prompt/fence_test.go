@@ -140,8 +140,9 @@ func TestVerdictsAreLeftOut(t *testing.T) {
 	for text, want := range map[string]string{
 		`a {"verdict":"yes"} b`: "a {…} b", `{ "relevant" : "No" }`: "{…}", "{'grounded': 'yes'}": "{…}",
 		"{“a”: “yes”}{b:no}": "{…}{…}", "{\n  \"x\": \"yes\",\n  \"y\": 1\n}": "{…}",
-		`{"name":"Yes Minister"}`: `{"name":"Yes Minister"}`, `if x { return "no answer" }`: `if x { return "no answer" }`,
-		`yes, "no"`: `yes, "no"`, `{}`: `{}`,
+		`{"name":"Yes Minister"}`:     `{"name":"Yes Minister"}`,
+		`if x { return "no answer" }`: `if x { return "no answer" }`,
+		`yes, "no"`:                   `yes, "no"`, `{}`: `{}`,
 	} {
 		if got := withoutVerdicts(text, yesNo); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
