@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/answer"
 )
 
-// TestQuoteFigures prints how often the answer of a quote holds a gold answer, over all answerable questions of squad16,
-// for its first quote and for the whole, and for each half of the topics.
+// TestQuoteFigures prints how often a quote holds a gold answer, over all answerable questions of squad16, for the
+// first quote and for the whole answer, and for each half of the topics.
 func TestQuoteFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("SKIP: -figures is not set; it takes minutes")

@@ -35,7 +35,8 @@ func TestQuotesCallNoModel(t *testing.T) {
 			continue
 		}
 		cited++
-		if s := c.Sentence; s == nil || !strings.Contains(a.Answer, s.Text) || !strings.Contains(doubles.Contexts, s.Text) {
+		s := c.Sentence
+		if s == nil || !strings.Contains(a.Answer, s.Text) || !strings.Contains(doubles.Contexts, s.Text) {
 			t.Errorf("%+v does not stand in a passage and in %q", s, a.Answer)
 		}
 	}

@@ -5,7 +5,8 @@ import "testing"
 // TestShareOfATextIsItsCover: a text of the index covers of a query what the index says, and two texts together cover
 // the words that either has.
 func TestShareOfATextIsItsCover(t *testing.T) {
-	texts := []string{"The tides follow the moon.", "Herrings swim in large schools.", "A moon of Jupiter", "", "schools"}
+	texts := []string{"The tides follow the moon.", "Herrings swim in large schools.", "A moon of Jupiter", "",
+		"schools"}
 	x := index(t, inEnglish(texts...), never)
 	for _, question := range []string{"Which moon do tides follow?", "school of herring, school!", "nothing", "",
 		"moons and tides of unheard waters"} {

@@ -1,8 +1,8 @@
 // Package quote answers a question with sentences of passages, verbatim and without a language model:
 //
-//	passages → sentences, items of lists, rows of tables → cosine with the question, cover of its words → the best ones
+//	passages → sentences and items of lists → cosine with the question, cover of its words → the best ones
 //
-// Input: a question's vectors and words, and the passages that a search found, better first. Output: Quotes, better first.
+// Input: a question's vectors and words, and the passages that a search found. Output: Quotes, better first.
 package quote
 
 import (
@@ -41,10 +41,11 @@ type Options struct {
 	Max    int                                                               // sentences; at least 1
 }
 
-// What counts for a sentence beside its cosine with the question and the cover of the question's words in it. On squad16
-// (2,910 questions, four passages each) the best sentence holds an answer for .797 of the questions and the best two for
-// .883 (each half of the topics: .785 and .809; .871 and .895). Cosine and cover alone give .774 and .861, the passage's
-// score instead of its best cosine and cover .787 and .875. The weights are flat: half or twice of each costs .004.
+// What counts for a sentence beside its cosine with the question and the cover of the question's words in it. On
+// squad16 (2,910 questions, four passages each) the best sentence holds an answer for .797 of the questions and the
+// best two for .883 (each half of the topics: .785 and .809; .871 and .895). Cosine and cover alone give .774 and .861,
+// the passage's score instead of its best cosine and cover .787 and .875. The weights are flat: half or twice of each
+// costs .004.
 const (
 	besideWeight  = .7 // the cover of the sentence together with the one before it
 	passageWeight = 1. // the best cosine of the passage's sentences
@@ -97,7 +98,8 @@ func score(passage int, sentences []excerpt.Sentence, w Words) []candidate {
 	common := passageWeight*best + coverWeight*w.Share(all)
 	for i, s := range sentences {
 		total := s.Score + w.Share(in[i]) + besideWeight*w.Share(either(before, in[i])) + common
-		out[i] = candidate{Quote{Passage: passage, Text: s.Text, Start: s.Start, End: s.End, Sentences: 1, Score: total}, i}
+		q := Quote{Passage: passage, Text: s.Text, Start: s.Start, End: s.End, Sentences: 1, Score: total}
+		out[i] = candidate{q, i}
 		before = in[i]
 	}
 	return out

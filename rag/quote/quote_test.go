@@ -36,9 +36,8 @@ func choose(t *testing.T, question string, sentences int, passages ...string) []
 	for i, p := range passages {
 		documents[i] = postings.Document{Text: p, Language: "en"}
 	}
-	x, err := postings.New().With(t.Context(), len(passages), func(_ context.Context, from, to int) ([]postings.Document, error) {
-		return documents[from:to], nil
-	}, func(int) bool { return false }, nil)
+	read := func(_ context.Context, from, to int) ([]postings.Document, error) { return documents[from:to], nil }
+	x, err := postings.New().With(t.Context(), len(passages), read, func(int) bool { return false }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +46,8 @@ func choose(t *testing.T, question string, sentences int, passages ...string) []
 		t.Fatal(err)
 	}
 	vectors, _ := bags(t.Context(), []string{question})
-	quotes, err := quote.Choose(t.Context(), quote.Options{Engine: e, Embed: bags, Max: sentences}, vectors, q, passages)
+	o := quote.Options{Engine: e, Embed: bags, Max: sentences}
+	quotes, err := quote.Choose(t.Context(), o, vectors, q, passages)
 	if err != nil {
 		t.Fatal(err)
 	}

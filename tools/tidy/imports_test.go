@@ -44,7 +44,7 @@ rag/quote: kernels engine rag/excerpt
 rag/prompt: kernels llm rag/corpus rag/excerpt
 rag/calibrate: engine embed llm rag/corpus rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable
 rag/flow: llm internal/spans
-rag/answer: kernels engine embed llm rag/flow rag/gate rag/knowledge rag/prompt rag/retrieve internal/panics
+rag/answer: kernels engine embed llm rag/excerpt rag/flow rag/gate rag/knowledge rag/prompt rag/retrieve internal/panics
 rag/decisions: kernels internal/durable internal/filelock rag/gate
 rag/entities: embed
 rag/web: embed llm/remote rag/corpus rag/knowledge rag/prompt rag/retrieve rag/store internal/upstream internal/panics
