@@ -63,6 +63,9 @@ func promptOf(g llm.Generator, p openai.Input, param string) (string, error) {
 	if p.Tokens == nil {
 		return p.Text, nil
 	}
+	if n := len(p.Tokens); n > g.ContextSize() { // before they are put together
+		return "", &llm.PromptTooLongError{Tokens: n, Limit: g.ContextSize() - 1}
+	}
 	reader, ok := g.(interface {
 		TextOf(tokens []int32) (string, error)
 	})

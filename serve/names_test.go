@@ -159,6 +159,11 @@ func TestTokensAsPrompts(t *testing.T) {
 			t.Errorf("%s: %s, want %s", body, got, want)
 		}
 	}
+	status, body := do(t, w, post("/v1/completions", `{"prompt":[`+strings.Repeat("7,", 2048)+`8]}`))
+	if e := failure(t, body); status != 400 || e.Code != "context_length_exceeded" ||
+		!strings.Contains(e.Message, "2049 tokens, at most 2047") {
+		t.Errorf("%d %s", status, body)
+	}
 }
 
 // TestTokensAndDimensionsOfEmbeddings: tokens have the vector of their text, and vectors are cut to what the encoder
