@@ -21,6 +21,7 @@ func TestDependencies(t *testing.T) {
 	}
 	const module = "github.com/sluice-rag/sluice/"
 	allowed := []string{module + "engine", module + "kernels", module + "cuda", module + "internal/durable",
+		module + "internal/panics",
 		"golang.org/x/sync", "golang.org/x/sys"}
 	if cuda.Available {
 		allowed = append(allowed, "gorgonia.org/cu", "github.com/google/uuid", "github.com/pkg/errors")
