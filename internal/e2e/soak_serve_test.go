@@ -83,7 +83,7 @@ func (k *soak) request(r *rand.Rand) (refused bool) {
 	switch n := r.IntN(100); {
 	case n < 15:
 		path, body = "/v1/embeddings", fmt.Sprintf(`{"model":"all-MiniLM-L6-v2","input":[%q,"%s"]}`, q,
-			strings.Repeat("more words ", r.IntN(60)))
+			strings.Repeat("more words ", 1+r.IntN(60)))
 	case n < 45:
 		path, body = "/v1/retrieve", fmt.Sprintf(`{"query":%q,"gate":"auto","k":2}`, q)
 	case n < 60:
