@@ -44,8 +44,7 @@ type Options struct {
 // What counts for a sentence beside its cosine with the question and the cover of the question's words in it. On
 // squad16 (2,910 questions, four passages each) the best sentence holds an answer for .797 of the questions and the
 // best two for .883 (each half of the topics: .785 and .809; .871 and .895). Cosine and cover alone give .774 and .861,
-// the passage's score instead of its best cosine and cover .787 and .875. The weights are flat: half or twice of each
-// costs .004.
+// the passage's score instead of its best cosine and cover .787 and .875.
 const (
 	besideWeight  = .7 // the cover of the sentence together with the one before it
 	passageWeight = 1. // the best cosine of the passage's sentences
