@@ -340,7 +340,7 @@ func (s *Sluice) EncoderInfo(ctx context.Context) (_ embed.Info, err error) {
 }
 
 // TextOf returns the text of which tokens of the encoder's vocabulary are. Tokens of no text are embed.ErrTokens, as
-// are those for an encoder that cannot tell.
+// are returned for an encoder that cannot tell.
 func (s *Sluice) TextOf(ctx context.Context, tokens []int32) (text string, err error) {
 	ctx, leave, err := s.calls.enter(ctx)
 	if err != nil {

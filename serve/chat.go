@@ -48,7 +48,7 @@ type head struct {
 	index   int // of the choice
 }
 
-// at is that of a choice.
+// at is the head of the choice with an index.
 func (h head) at(index int) head {
 	h.index = index
 	return h

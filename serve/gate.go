@@ -17,7 +17,7 @@ type queries struct {
 	Store   string   `json:"store"`
 	Query   string   `json:"query"`
 	Queries []string `json:"queries"`
-	// Vectors are those of the queries by the store's encoder; they may stand without texts.
+	// Vectors of the queries by the store's encoder; they may stand without texts.
 	Vectors []vector `json:"vectors" bounds:"-3.4028234663852886e38,3.4028234663852886e38"`
 }
 

@@ -69,7 +69,7 @@ func (s *jobState) over() bool { return s.Ended != nil }
 type job struct {
 	work func(ctx context.Context, j *job) (result any, err error)
 	kept func() // what is done with its files when it has ended for good; may be nil
-	// resumed is that of an earlier process, which waits in addition to new ones; of the mutex of jobs.
+	// resumed: an earlier process acknowledged the job, so it waits in addition to new ones. Guarded by jobs.mu.
 	resumed bool
 
 	ctx    context.Context // ends when the job is cancelled (errCancelled), or the server ends
@@ -171,7 +171,7 @@ func newJobs(bases map[string]*base, keys *Keys, log *slog.Logger) *jobs {
 	return js
 }
 
-// next takes the first job that waits; nil if there is none.
+// next takes the first job that waits; nil if nothing waits.
 func (js *jobs) next(q *queue) *job {
 	js.mu.Lock()
 	defer js.mu.Unlock()

@@ -131,7 +131,7 @@ func (e letterEncoder) Info() embed.Info {
 	return i
 }
 
-// TestTokensAsPrompts: tokens are read as the text that they are of, which is an error where there is none.
+// TestTokensAsPrompts: tokens are read as the text that has them; tokens that no text has are an error.
 func TestTokensAsPrompts(t *testing.T) {
 	w := newWorldOf(t, letterModel{scripted{doubles.NewModel(""), bySeed}})
 	for body, want := range map[string]string{

@@ -76,7 +76,7 @@ func (s *Server) rerankV2(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// pairScores are those of documents beside a query, by the reranker of a name.
+// pairScores scores documents for a query, by the reranker of a name.
 func (s *Server) pairScores(ctx context.Context, model, query string, documents []string) (name string,
 	_ *embed.Scores, err error) {
 	if name, err = s.head(model, "reranker", s.models().ModelNames().Reranker); err != nil {

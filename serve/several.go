@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
-// requestsFor are those for n completions of one prompt.
+// requestsFor makes the requests for n completions of one prompt.
 func requestsFor(r llm.Request, n int) []llm.Request {
 	all := make([]llm.Request, n)
 	for i := range all {

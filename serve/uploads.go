@@ -49,7 +49,7 @@ type handedIn struct {
 	ID      string     `json:"id"`
 	Created time.Time  `json:"created"`
 	Files   []uploaded `json:"files"`
-	// Moment is that of the acknowledgement; nil: by a version that did not say
+	// Moment of the acknowledgement; nil in uploads of versions that did not keep it
 	Moment *store.Moment `json:"moment,omitempty"`
 
 	dir string
@@ -61,7 +61,7 @@ type uploaded struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// extensions are those of a name that say what it is: several for what was packed, such as "notes.tar.gz".
+// extensions matches the endings that say what a file is; packed files have several, such as "notes.tar.gz".
 var extensions = regexp.MustCompile(`(?i)(?:\.[a-z0-9]{1,10}){1,3}$`)
 
 // harmless is a given name as a document may have it: its last part, whichever system it comes from, without control
@@ -254,7 +254,7 @@ func (s *Server) waitForUploads(ctx context.Context, b *base) {
 		}
 		if !said && !errors.Is(err, os.ErrNotExist) { // the first upload makes the folder
 			said = true
-			s.log.Warn("uploads of a knowledge base are not taken for now", "store", b.Name, "because", err)
+			s.log.Warn("this server cannot take uploads of a knowledge base yet", "store", b.Name, "because", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -78,7 +78,7 @@ func TestSwitchBeforeAText(t *testing.T) {
 			t.Errorf("%v: %+v", args, o)
 		}
 	}
-	// a value that is spelt so is none of a switch
+	// the value of another flag may be spelt like that of a switch
 	if o := b.run("docs", "list", "--store", "true"); strings.Contains(o.stderr, "is a switch") {
 		t.Errorf("%+v", o)
 	}

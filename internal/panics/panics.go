@@ -37,7 +37,7 @@ func Log(log *slog.Logger, what string) {
 	}
 }
 
-// Stack is that of the panic that an error comes from, "" for one that comes from none.
+// Stack returns the stack of the panic that an error was made from, "" for any other error.
 func Stack(err error) string {
 	var e *Error
 	if errors.As(err, &e) {

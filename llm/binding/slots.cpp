@@ -16,8 +16,8 @@ Engine::Slot * Engine::free_slot() {
 }
 
 // Tokens at the beginning of a request's prompt whose KV could be taken from a sequence; busy: a request is extending
-// it. Between scopes there are none: how many there are can be counted and timed, and tells what the other one's text
-// begins with.
+// it. Sequences of another scope give 0: the number can be counted and timed, and would tell how the other scope's text
+// begins.
 size_t Engine::reusable(const Sequence & from, bool busy, const Request & request) const {
     if (from.scope != request.scope) {
         return 0;

@@ -71,8 +71,8 @@ func (c *compiler) joined(s *value, path string) (*value, error) {
 	return one, err
 }
 
-// parts appends the plain schemas and unions that a schema consists of, each once. within are those that are being
-// taken apart.
+// parts appends the plain schemas and unions that a schema consists of, each once. within is the path of schemas from
+// the root to this one, by which a schema that contains itself is noticed.
 func (c *compiler) parts(to []*value, s *value, path string, within []*value) ([]*value, error) {
 	switch {
 	case s.kind == 't' || s.kind == '{' && len(s.keys) == 0:

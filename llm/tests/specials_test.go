@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 )
 
-// Thousands of special tokens in one text are those that they are one by one, with the words between them, and several
-// texts can be tokenised at a time. Before: 43,000 of them took 24 s, and all others waited.
+// A text of thousands of special tokens and words has the tokens that its parts have one by one, and several texts can
+// be tokenised at a time.
 func TestArchManySpecialTokens(t *testing.T) {
 	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 1)

@@ -28,10 +28,10 @@ const ahead = 4
 // together 26 s, with no answer before the end.
 const gradedParallel = 2
 
-// Each answers questions, several at a time, and hands the answers to emit one by one in the order of the questions; an
-// answer is that of Run alone. in.Question, Start, Stream and Sources are not used. The first error, of an answer or of
-// emit, ends the rest, without waiting for the channel, which whoever sends on it closes. So does the end of ctx, but
-// the answers that are finished then are still handed out.
+// Each answers questions, several at a time, and hands the answers to emit one by one in the order of the questions;
+// each is what Run returns for the question alone. in.Question, Start, Stream and Sources are not used. The first
+// error, of an answer or of emit, ends the rest, without waiting for the channel, which whoever sends on it closes. So
+// does the end of ctx, but the answers that are finished then are still handed out.
 func Each(
 	ctx context.Context, base *knowledge.Base, in Input, questions <-chan Question,
 	emit func(Question, *Answer) error,

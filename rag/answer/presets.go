@@ -28,10 +28,7 @@ func Preset(name string) (*flow.Graph[*State], error) { return preset(name, Writ
 func preset(name string, style Style) (*flow.Graph[*State], error) {
 	switch name {
 	case "", FlowAsk:
-		if style == Quote {
-			return quoting()
-		}
-		return ask()
+		return ask(style)
 	case FlowPaper:
 		return paper()
 	case FlowGraph:
@@ -62,41 +59,29 @@ func retry(from string, on flow.Verdict, to string) flow.Edge {
 	return flow.Edge{From: from, On: on, To: to, Retry: true}
 }
 
-// ask is the shortest graph.
-func ask() (*flow.Graph[*State], error) {
-	return flow.New(FlowAsk, "the gate decides whether the store is used; one call of the language model", gateNode,
-		nodes{
-			gateNode:     node("asks the calibration whether the store can help", (*State).gate, Open, Closed),
-			retrieveNode: node("finds passages", (*State).retrieve, Found, Nothing),
-			promptNode:   node("fits passages and question into the model's window", (*State).prompt),
-			generateNode: node("has the language model answer", (*State).generate),
-		},
+// ask is the shortest graph. In the style Quote a node between search and prompt quotes, and the language model is
+// called where there is nothing to quote.
+func ask(style Style) (*flow.Graph[*State], error) {
+	does, found := "the gate decides whether the store is used; one call of the language model", promptNode
+	all := nodes{
+		gateNode:     node("asks the calibration whether the store can help", (*State).gate, Open, Closed),
+		retrieveNode: node("finds passages", (*State).retrieve, Found, Nothing),
+		promptNode:   node("fits passages and question into the model's window", (*State).prompt),
+		generateNode: node("has the language model answer", (*State).generate),
+	}
+	edges := []flow.Edge{
 		edge(gateNode, Open, retrieveNode),
 		edge(gateNode, Closed, promptNode),
-		edge(retrieveNode, Found, promptNode),
 		edge(retrieveNode, Nothing, promptNode),
 		edge(promptNode, flow.Done, generateNode),
-		edge(generateNode, flow.Done, flow.End))
-}
-
-// quoting is the shortest graph with answers of quotes: the language model is called where there is nothing to quote.
-func quoting() (*flow.Graph[*State], error) {
-	return flow.New(FlowAsk, "the gate decides whether the store is used; sentences of the passages answer", gateNode,
-		nodes{
-			gateNode:     node("asks the calibration whether the store can help", (*State).gate, Open, Closed),
-			retrieveNode: node("finds passages", (*State).retrieve, Found, Nothing),
-			quoteNode:    node("quotes the sentences that answer", (*State).quote, Found, Nothing),
-			promptNode:   node("fits passages and question into the model's window", (*State).prompt),
-			generateNode: node("has the language model answer", (*State).generate),
-		},
-		edge(gateNode, Open, retrieveNode),
-		edge(gateNode, Closed, promptNode),
-		edge(retrieveNode, Found, quoteNode),
-		edge(retrieveNode, Nothing, promptNode),
-		edge(quoteNode, Found, flow.End),
-		edge(quoteNode, Nothing, promptNode),
-		edge(promptNode, flow.Done, generateNode),
-		edge(generateNode, flow.Done, flow.End))
+		edge(generateNode, flow.Done, flow.End),
+	}
+	if style == Quote {
+		does, found = "the gate decides whether the store is used; sentences of the passages answer", quoteNode
+		all[quoteNode] = node("quotes the sentences that answer", (*State).quote, Found, Nothing)
+		edges = append(edges, edge(quoteNode, Found, flow.End), edge(quoteNode, Nothing, promptNode))
+	}
+	return flow.New(FlowAsk, does, gateNode, all, append(edges, edge(retrieveNode, Found, found))...)
 }
 
 // common are the nodes that the longer graphs share.

@@ -190,7 +190,7 @@ func TestMarkdownStepsAreLinear(t *testing.T) {
 	}
 }
 
-// TestMarkdownReadsAsGoldmark: with the bounds, the text is that of goldmark's own parsers.
+// TestMarkdownReadsAsGoldmark: with the bounds, the text is what goldmark's own parsers read.
 func TestMarkdownReadsAsGoldmark(t *testing.T) {
 	draw := rand.New(rand.NewPCG(41, 4))
 	for range 20_000 {

@@ -105,8 +105,8 @@ func frontMatter(src string) (map[string]string, int) {
 	return nil, 0
 }
 
-// frontValues are the texts of a mapping; false if it is none. It reads the nodes: decoded as a map, each key would be
-// compared with each other one, and of keys that are the same each pair would be an error.
+// frontValues returns the texts of a mapping, false for anything else. It reads the nodes: decoded as a map, each key
+// would be compared with each other one, and of keys that are the same each pair would be an error.
 func frontValues(src string) (map[string]string, bool) {
 	var root yaml.Node
 	if yaml.Unmarshal([]byte(src), &root) != nil {

@@ -245,7 +245,7 @@ func (s scanned) ReadRune() (r rune, size int, err error) {
 	return r, size, err
 }
 
-// Match is that of the reader, but for the bytes that it counts.
+// Match does what the reader's Match does, and counts the bytes that it reads.
 func (s scanned) Match(e *regexp.Regexp) bool {
 	line, at := s.Position()
 	m := e.FindReaderSubmatchIndex(s)
@@ -268,7 +268,7 @@ func (s scanned) FindClosure(opener, closer byte, o text.FindClosureOptions) (*t
 	return found, ok
 }
 
-// Value is that of the reader, which goes over all the lines of a block.
+// Value returns what the reader's Value does, which goes over all the lines of a block.
 func (s scanned) Value(of text.Segment) []byte {
 	var value []byte
 	first := max(sort.Search(s.lines.Len(), func(i int) bool { return s.lines.At(i).Start > of.Start })-1, 0)

@@ -142,7 +142,11 @@ type analysed struct {
 	word   []int     // the word that each term is of, by its place: in several languages it has several stems
 	lists  [][]list  // of each term
 	words  int
+	number map[string]met
 }
+
+// met is a term's number, and the first language that made the term of a word.
+type met struct{ term, language int }
 
 // sum adds up the words' values.
 func (a *analysed) sum(terms []Term, value func(term int) float64) (sum float64) {
@@ -170,17 +174,16 @@ func (a *analysed) values(terms []Term, value func(term int) float64) []float64 
 func (q *Query) count(text string) {
 	a := &analysed{}
 	q.text = a
-	type met struct{ term, language int }
-	number := map[string]met{}
+	a.number = map[string]met{}
 	for l, language := range q.languages() {
 		at := 0
 		q.x.analyzers.get(language).each(text, func(term string) {
-			m, ok := number[term]
+			m, ok := a.number[term]
 			switch {
 			case ok && m.language == l:
 				a.counts[m.term]++
-			case !ok && len(number) < maxQueryTerms:
-				number[term] = met{len(q.words), l}
+			case !ok && len(a.number) < maxQueryTerms:
+				a.number[term] = met{len(q.words), l}
 				q.words = append(q.words, Term{Text: term})
 				a.counts, a.word = append(a.counts, 1), append(a.word, at)
 			}
@@ -383,15 +386,11 @@ func (x *Index) tfidfNorms() []float64 {
 
 // In tells for each of the query's words, in order, whether a text has it, by the analysis that the query had.
 func (q *Query) In(text string) []bool {
-	term := make(map[string]int, len(q.words))
-	for i, w := range q.words {
-		term[w.Text] = i
-	}
 	in := make([]bool, q.text.words)
 	for _, language := range q.languages() {
 		q.x.analyzers.get(language).each(text, func(t string) {
-			if i, ok := term[t]; ok {
-				in[q.text.word[i]] = true
+			if m, ok := q.text.number[t]; ok {
+				in[q.text.word[m.term]] = true
 			}
 		})
 	}

@@ -135,7 +135,7 @@ func TestGradersKeepThePrefix(t *testing.T) {
 	}
 }
 
-// TestVerdictsAreLeftOut: an object that names a choice as its value is none of what a grader sees; other ones are.
+// TestVerdictsAreLeftOut: a grader does not see objects that name a choice as their value; it sees all others.
 func TestVerdictsAreLeftOut(t *testing.T) {
 	for text, want := range map[string]string{
 		`a {"verdict":"yes"} b`: "a {…} b", `{ "relevant" : "No" }`: "{…}", "{'grounded': 'yes'}": "{…}",

@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS latest (
 // deletedPlace is the place of a deletion: before what was handed in when it had been made.
 const deletedPlace = -1
 
-// overtaken lists those of the documents that were changed later than a moment. digests are those that they would get.
+// overtaken lists the documents that were changed after a moment. digests has what each would have after this change.
 func overtaken(q queryer, at Moment, ids, digests []string) (late []string, err error) {
 	known, err := hasLatest(q)
 	if err != nil {

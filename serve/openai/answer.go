@@ -20,8 +20,8 @@ type PromptDetails struct {
 	CachedTokens int `json:"cached_tokens"`
 }
 
-// UsageOf is that of completions, of which each n are of the same prompt: it counts once, as it does to OpenAI, and
-// what was read before of it is what its first completion found.
+// UsageOf adds up completions, n for each prompt. A prompt counts once, as at OpenAI, and its cached tokens are what
+// its first completion found.
 func UsageOf(n int, results ...llm.Result) *Usage {
 	u := &Usage{PromptDetails: &PromptDetails{}}
 	for i, r := range results {

@@ -46,7 +46,7 @@ func (r *CompletionRequest) Request(l Limits) (llm.Request, *Error) {
 	return out, err
 }
 
-// Prompts are those to go on with, each of which gets as many completions as Choices says.
+// Prompts are the prompts of the request, each of which gets as many completions as Choices says.
 func (r *CompletionRequest) Prompts(l Limits) ([]Input, *Error) {
 	list, err := inputs("prompt", r.Prompt, l.Choices, "prompts")
 	if err != nil {

@@ -80,8 +80,8 @@ func (s *Sampling) checkN(l Limits) *Error {
 	return nil
 }
 
-// Each is a request for completion i of the same prompt: the first is that of a request for one, the others have the
-// seeds after its own.
+// Each is the request for completion i of n: the first one keeps the seed, so that it gives what a request for one
+// gives, and the others use the seeds that follow.
 func Each(r llm.Request, i int) llm.Request {
 	if r.Seed >= 0 {
 		r.Seed = (r.Seed + int64(i)) % seeds

@@ -81,7 +81,7 @@ func TestCompletionRequest(t *testing.T) {
 	}
 }
 
-// TestEach: the first completion of several is that of a request for one, the others have seeds of their own.
+// TestEach: the first completion of several keeps the request's seed, the others have seeds of their own.
 func TestEach(t *testing.T) {
 	for seed, want := range map[int64][3]int64{-1: {-1, -1, -1}, 7: {7, 8, 9}, seeds - 2: {seeds - 2, seeds - 1, 0}} {
 		for i := range 3 {

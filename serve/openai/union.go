@@ -69,8 +69,8 @@ func object(param string, raw json.RawMessage, into any) *Error {
 	return invalid(param, "%s", strings.TrimPrefix(err.Error(), "json: "))
 }
 
-// unknownName is a name of an object that a struct's pointer has not, "" if there is none. encoding/json takes another
-// case for the same name.
+// unknownName returns a name of an object that is no field of the struct that into points to, "" if all are fields.
+// encoding/json would take a name in another letter case for the field.
 func unknownName(raw json.RawMessage, into any) string {
 	var names map[string]json.RawMessage
 	if json.Unmarshal(raw, &names) != nil {

@@ -33,7 +33,7 @@ type standIn struct {
 	uploads     map[string]string // name → content
 	key         string            // that requests need; "" is none
 	hold        chan struct{}     // an answer waits for it before its last piece; nil: it does not
-	unanswered  bool              // the answer is that there is none, with the nearest passages
+	unanswered  bool              // it answers "I don't know", with the nearest passages
 	holdFirst   bool              // it waits before the first word, not in the middle
 	left        chan struct{}     // is told when a client has left in mid-answer
 	bodies      []map[string]any  // of chat completions

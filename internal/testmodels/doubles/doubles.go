@@ -27,7 +27,7 @@ type Encoder struct {
 	Languages string                     // of Info
 	Calls     atomic.Int64               // of Embed
 	After     func(texts []string)       // called after each Embed; may be nil
-	Fail      func(texts []string) error // its error is that of Embed; may be nil
+	Fail      func(texts []string) error // Embed returns its error; may be nil
 }
 
 // NewEncoder returns an encoder that reads 64 tokens.

@@ -123,7 +123,7 @@ func bound(v any) *big.Float {
 	return f
 }
 
-// values are those that a number is tried with.
+// values lists what is sent in place of a number.
 func (n Number) values() (texts []string) {
 	for _, x := range []string{"0", "-1", "9223372036854775807", "9223372036854775808", "1e400"} {
 		texts = append(texts, x)
