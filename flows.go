@@ -32,6 +32,9 @@ func FlowOf(name string) (*Flow, error) { return answer.Preset(name) }
 // asked is what a question is answered with.
 func (s *Sluice) asked(o AskOptions) answer.Input {
 	in := answer.Input{Options: o, Model: s.model.get, Named: s.others.get, Templates: s.cfg.Templates}
+	if s.cfg.Generator == nil { // whoever brings a model has judged it
+		in.Cards = s.card
+	}
 	if s.web != nil {
 		in.Web = s.passagesOfWeb
 	}

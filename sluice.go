@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/decisions"
 	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/exam"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/web"
 )
@@ -124,6 +125,7 @@ type Sluice struct {
 	encoder *lazy[embed.Embedder]
 	model   *lazy[llm.Generator]
 	others  *others // language models of nodes of a flow that have one of their own
+	cards   *cards
 
 	classifier *lazy[labeller]
 	reranker   *lazy[embed.Scorer]
@@ -174,6 +176,7 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 		return nil, err
 	}
 	s.calls, s.encoder, s.model = newCalls(), newLazy(s.openEncoder), newLazy(s.openModel)
+	s.cards = &cards{known: map[string]*exam.Card{}}
 	s.others = &others{open: s.openModelNamed, models: map[string]*lazy[llm.Generator]{}}
 	s.classifier, s.reranker = newLazy(s.openClassifier), newLazy(s.openReranker)
 	s.base = knowledge.New(s.knowledge())

@@ -57,6 +57,7 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 			if err != nil {
 				return closing(s, err)
 			}
+			a.examineUnasked(cmd.Context(), s, c)
 			if q.batch != "" {
 				return closing(s, a.askBatch(cmd, s, q, o))
 			}
@@ -291,6 +292,9 @@ func writeTrace(b *strings.Builder, screen terminal.Screen, t sluice.Trace) {
 	line("mode", "%s", t.Mode)
 	line("gate", "%s", gateText(t))
 	line("transform", "%s", t.Transform)
+	if t.StyleReason != "" {
+		line("style", "%s: %s", t.Style, t.StyleReason)
+	}
 	for _, q := range t.Queries {
 		line("query", "%s", short(q, 100))
 	}

@@ -57,6 +57,7 @@ Lines that begin with a slash are commands:
 			if err != nil {
 				return closing(s, err)
 			}
+			a.examineUnasked(cmd.Context(), s, c)
 			ch := &chat{app: a, cmd: cmd, s: s, o: o, store: c.Store, terminal: !a.piped() && !a.json}
 			return closing(s, ch.run(cmd.Context()))
 		},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/manifest"
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/progress"
+	"github.com/sluice-rag/sluice/internal/scorecards"
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/gguf"
@@ -27,17 +29,18 @@ func (a *app) modelsCommand() *cobra.Command {
 	verify := &cobra.Command{Use: "verify [NAME...]",
 		Short: "read models and compare them with their digests (without names all that are here)", RunE: a.verify}
 	list := &cobra.Command{Use: "list", Short: "list the built-in models and which of them are here", Long: listHelp,
-		Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return a.listModels() }}
+		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return a.listModels(cmd.Context()) }}
 	pull.ValidArgsFunction = modelNames(false)
 	verify.ValidArgsFunction = pull.ValidArgsFunction
-	cmd.AddCommand(pull, verify, list)
+	cmd.AddCommand(pull, verify, list, a.examineCommand())
 	return group(cmd)
 }
 
 const listHelp = `MB is the size on disk. MEMORY is what a language model that is here needs when it is opened, in MB: its weights, the KV cache
 of the default context (4,096 tokens, or less if it was trained for less) and scratch; ? before it is pulled. TEMPLATE is the name
 of the chat template that it is used with. DIGEST is pinned when every file is verified against a digest that Sluice brings, and
-trusted on first use when a file is verified against what came when it was first pulled.`
+trusted on first use when a file is verified against what came when it was first pulled. ANSWERS says whether 'ask' has the model
+write answers from passages or quotes the passages, by its scorecard ('models check'); - where it has not been examined.`
 
 // trust says in a word or two what a model's files are verified against.
 func trust(m models.Info) string {
@@ -163,7 +166,9 @@ type listedModel struct {
 	// the name that llama.cpp has for it; empty: none, or not known
 	Template string       `json:"chat_template,omitempty"`
 	Memory   *memoryNeeds `json:"memory,omitempty"`
-	Problem  string       `json:"problem,omitempty"` // why the file cannot be used
+	Problem  string       `json:"problem,omitempty"`   // why the file cannot be used
+	Card     string       `json:"scorecard,omitempty"` // what the model may be trusted with
+	answers  string
 }
 
 // memoryNeeds are bytes, at the default context.
@@ -174,9 +179,21 @@ type memoryNeeds struct {
 	Total   int64 `json:"total"`
 }
 
-func listed(m models.Info) listedModel {
-	l := listedModel{Info: m}
-	if m.Kind != string(manifest.Generator) || m.Dir == "" {
+func listed(ctx context.Context, m models.Info) listedModel {
+	l := listedModel{Info: m, answers: "-"}
+	if m.Kind != string(manifest.Generator) {
+		return l
+	}
+	card, err := scorecards.Find(ctx, m.Name)
+	switch l.Card = card.Summary(); {
+	case err != nil:
+		l.Card = err.Error()
+	case card.Writes(""):
+		l.answers = "written"
+	case card != nil:
+		l.answers = "quoted"
+	}
+	if m.Dir == "" {
 		return l
 	}
 	path, err := models.LocateGGUF(m.Dir)
@@ -198,7 +215,7 @@ func listed(m models.Info) listedModel {
 	return l
 }
 
-func (a *app) listModels() error {
+func (a *app) listModels(ctx context.Context) error {
 	list, err := models.List()
 	if err != nil {
 		return err
@@ -206,25 +223,25 @@ func (a *app) listModels() error {
 	if a.json {
 		p := newPrinter(a.stdout)
 		for _, m := range list {
-			err = errors.Join(err, p.print(listed(m)))
+			err = errors.Join(err, p.print(listed(ctx, m)))
 		}
 		return errors.Join(err, p.flush())
 	}
 	table := terminal.Table{Columns: []terminal.Column{{Title: "NAME", Keep: true},
 		{Title: "KIND", Keep: true, Spare: true},
 		{Title: "DEFAULT", Spare: true}, {Title: "HERE"}, {Title: "MB", Right: true},
-		{Title: "MEMORY", Right: true, Spare: true},
+		{Title: "MEMORY", Right: true, Spare: true}, {Title: "ANSWERS", Spare: true},
 		{Title: "TEMPLATE", Keep: true, Spare: true}, {Title: "DIGEST", Keep: true, Spare: true},
 		{Title: "LICENCE", Spare: true},
 		{Title: "SOURCE", Path: true, Spare: true}}}
 	for _, m := range list {
-		l := listed(m)
+		l := listed(ctx, m)
 		if l.Problem != "" {
 			a.say("%s", l.Problem)
 		}
 		table.Add(m.Name, m.Kind, yes(m.Default), yes(m.Dir != ""),
 			megabytes(m.Bytes),
-			l.memoryText(), cmp.Or(l.Template, "-"), trust(m), m.Licence, m.Source)
+			l.memoryText(), l.answers, cmp.Or(l.Template, "-"), trust(m), m.Licence, m.Source)
 	}
 	_, err = io.WriteString(a.stdout, table.Text(a.screen()))
 	return err

@@ -138,6 +138,9 @@ func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err e
 			stop() // without its models it can do nothing
 		}
 		warm <- err
+		if err == nil {
+			a.examineUnasked(ctx, bases[0].Sluice, c)
+		}
 	}()
 	err = s.Serve(ctx, listener)
 	stop()

@@ -210,9 +210,10 @@ func answers() []row {
 		{key: "ask.transform", initial: prompt.None,
 			oneOf: "none rewrite hyde step-back decompose multi-query condense",
 			doc:   "query transformation before retrieval; each costs at least one call of the language model"},
-		{key: "ask.style", initial: answer.Write, oneOf: "write quote",
+		{key: "ask.style", initial: answer.Auto, oneOf: "auto write quote",
 			doc: "answers from passages: write has the language model write them, quote takes the sentences that " +
-				"answer from the passages as they stand, without a call of the model"},
+				"answer from the passages as they stand, without a call of the model, and auto writes where the " +
+				"model's scorecard says that it is right as often as quotes are ('models check')"},
 		{key: "ask.own", initial: prompt.FewShot, oneOf: "few-shot chain-of-thought",
 			doc: "template of answers from the model's own knowledge"},
 		{key: "ask.max_tokens", initial: answer.DefaultMaxTokens, min: "1", max: "131072",

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/buildinfo"
 	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/scorecards"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -215,9 +216,22 @@ func generator(ctx context.Context, o Options) []Check {
 		return failed(name, fmt.Errorf("%s generated nothing (finish: %s)", m.Info().Name, r.Finish),
 			"sluice models verify")
 	}
-	return append(sizes(o), Check{Name: name, Status: OK,
+	return append(append(sizes(o), Check{Name: name, Status: OK,
 		Detail: fmt.Sprintf("%s (%s) answers %q, %d tokens; llama.cpp on %s", m.Info().Name, m.Info().Description,
-			r.Text, r.CompletionTokens, llm.ISA())})
+			r.Text, r.CompletionTokens, llm.ISA())}), scorecard(ctx, o))
+}
+
+// scorecard says what the language model may be trusted with.
+func scorecard(ctx context.Context, o Options) Check {
+	c := Check{Name: "scorecard", Status: OK}
+	card, err := scorecards.Find(ctx, o.Model)
+	if c.Detail = card.Summary(); err != nil {
+		c.Detail = err.Error()
+	}
+	if card == nil {
+		c.Status, c.Hint = Missing, "sluice models check"
+	}
+	return c
 }
 
 // sizes says how many requests at once the model is going to be opened for.

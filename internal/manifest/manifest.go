@@ -133,6 +133,7 @@ type Model struct {
 	// ChatTemplate is that of a generator whose file has none: Jinja source, or the name of one that llama.cpp has
 	// built in.
 	ChatTemplate string `yaml:"chat_template,omitempty"`
+	Scorecard    string `yaml:"scorecard,omitempty"` // file of a generator's scorecard, beside the manifest
 	// MaxTokens is where a classifier or reranker cuts; 0: where its positions end.
 	MaxTokens int    `yaml:"max_tokens,omitempty"`
 	Files     []File `yaml:"files"`

@@ -23,7 +23,7 @@ func (r *Registry) Pinned(name string) bool {
 // WasTried tells whether RememberTried was called for the file as it is now. with is whatever else the outcome depends
 // on.
 func (r *Registry) WasTried(path, with string) bool {
-	mark, err := r.mark(path, with)
+	mark, err := r.mark("tried", path, with)
 	if err == nil {
 		_, err = os.Stat(mark)
 	}
@@ -36,7 +36,7 @@ func (r *Registry) RememberTried(path, with string) error {
 	if _, _, _, split := manifest.Part(path); split {
 		return nil
 	}
-	mark, err := r.mark(path, with)
+	mark, err := r.mark("tried", path, with)
 	if err != nil {
 		return err
 	}
@@ -46,8 +46,8 @@ func (r *Registry) RememberTried(path, with string) error {
 	return os.WriteFile(mark, nil, 0o644)
 }
 
-// mark is an empty file whose name stands for a file in its present state.
-func (r *Registry) mark(path, with string) (string, error) {
+// mark is a file in a folder of the cache whose name stands for a file in its present state.
+func (r *Registry) mark(folder, path, with string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
@@ -57,5 +57,5 @@ func (r *Registry) mark(path, with string) (string, error) {
 		return "", err
 	}
 	h := sha256.Sum256(fmt.Appendf(nil, "%q %d %d %d %q", path, st.Size(), st.ModTime().UnixNano(), inode(st), with))
-	return r.cache.Path("tried", hex.EncodeToString(h[:])), nil
+	return r.cache.Path(folder, hex.EncodeToString(h[:])), nil
 }

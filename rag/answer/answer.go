@@ -30,6 +30,10 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err er
 	if in.Options, err = in.withDefaults(); err != nil {
 		return nil, err
 	}
+	language, why := base.QuestionLanguage(in.Question), ""
+	if in.Style, why, err = in.style(ctx, language); err != nil {
+		return nil, err
+	}
 	graph, err := in.graph()
 	if err != nil {
 		return nil, err
@@ -37,7 +41,8 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err er
 	if err := in.FlowOptions.check(graph); err != nil {
 		return nil, err
 	}
-	s := &State{Input: in, base: base, Query: in.Question, Answer: &Answer{Citations: []prompt.Citation{}}}
+	s := &State{Input: in, base: base, Query: in.Question, Answer: &Answer{Citations: []prompt.Citation{}},
+		asksIn: language}
 	s.answerTemperature = in.Temperature
 	_, graded := graph.Node(hallucinationNode)
 	if graded && in.Temperature == 0 {
@@ -50,8 +55,8 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err er
 	}
 	defer s.release()
 	s.trace = &s.Answer.Trace
-	*s.trace = Trace{Flow: graph.Name(), Steps: []flow.Step{}, Mode: FromOwnKnowledge, Style: Write, GateMode: s.Gate,
-		Transform: prompt.None, Queries: []string{}, Retrieved: []retrieve.Result{}}
+	*s.trace = Trace{Flow: graph.Name(), Steps: []flow.Step{}, Mode: FromOwnKnowledge, Style: Write, StyleReason: why,
+		GateMode: s.Gate, Transform: prompt.None, Queries: []string{}, Retrieved: []retrieve.Result{}}
 	defer timer(&s.trace.Milliseconds.Total)()
 	if s.library, err = prompt.Open(s.Templates); err != nil {
 		return s.Answer, err
@@ -88,6 +93,7 @@ type State struct {
 	model    llm.Generator
 	prompted prompt.Prompt
 	embedded string // the Query that vectors are of
+	asksIn   string // the language of Question (ISO 639-1), "" where it is not known
 	// the query is a re-writer's: no Transform, which is of the question
 	rewritten                             bool
 	fromWeb                               bool // Passages are

@@ -50,11 +50,18 @@ func Each(
 		}
 	}
 	if in.Parallel == 0 {
-		model, err := in.Model(ctx)
+		in.Parallel = 1 // of quotes, which take the time of the encoder
+		style, _, err := in.style(ctx, "")
 		if err != nil {
 			return err
 		}
-		in.Parallel = llm.ParallelOf(model)
+		if style == Write {
+			model, err := in.Model(ctx)
+			if err != nil {
+				return err
+			}
+			in.Parallel = llm.ParallelOf(model)
+		}
 		graph, err := in.graph()
 		if err != nil {
 			return err

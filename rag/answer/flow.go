@@ -120,32 +120,12 @@ func (a *State) modelOf(ctx context.Context, node string) (llm.Generator, error)
 	return a.Named(ctx, name)
 }
 
-// Verdicts are the key of a grader's JSON and the choices that it has, the careful one last.
-func Verdicts(g prompt.Grader) (key string, choices []prompt.Choice) {
-	choice := func(v flow.Verdict, means string) prompt.Choice { return prompt.Choice{Name: string(v), Means: means} }
-	switch g {
-	case prompt.Router:
-		return "source", []prompt.Choice{
-			choice(OwnKnowledge, "common knowledge or small talk, which needs no document"),
-			choice(WebSearch, "recent events, and all that the documents do not cover"),
-			choice(VectorStore, "the documents of the knowledge base")}
-	case prompt.Documents:
-		return "relevant", []prompt.Choice{choice(Yes, "some of the passages are about the question"),
-			choice(No, "none of them is")}
-	case prompt.Hallucination:
-		return "grounded", []prompt.Choice{choice(Yes, "the passages back the answer"),
-			choice(No, "the answer says something that the passages do not")}
-	}
-	return "resolves", []prompt.Choice{choice(Yes, "the answer resolves the question"),
-		choice(No, "it does not, or says that it cannot")}
-}
-
 // grade asks the language model of a node for one of some choices. What cannot be read is the last one, which is the
 // careful one.
 func (a *State) grade(
 	ctx context.Context, v *flow.Visit, node string, g prompt.Grader, in prompt.Graded, score bool,
 ) (said flow.Said, err error) {
-	key, choices := Verdicts(g)
+	key, choices := prompt.Verdicts(g)
 	if in.Choices == nil {
 		in.Choices = choices
 	}

@@ -245,7 +245,7 @@ func askGrader(t *testing.T, l *prompt.Library, m llm.Generator, g prompt.Grader
 func askGraderWith(t *testing.T, l *prompt.Library, m llm.Generator, g prompt.Grader, in prompt.Graded,
 	method flow.Method, change func(string) string) flow.Said {
 	t.Helper()
-	key, choices := answer.Verdicts(g)
+	key, choices := prompt.Verdicts(g)
 	in.Choices = choices
 	p, err := l.Grade(g, in, prompt.Options{ContextTokens: m.ContextSize(), AnswerTokens: 100, Count: m.CountTokens})
 	if err != nil {

@@ -27,11 +27,18 @@ func TestRealModelsGoThroughAGraph(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := s.LanguageModel(t.Context()); errors.Is(err, fs.ErrNotExist) || errors.Is(err, llm.ErrUnavailable) {
+	model, err := s.LanguageModel(t.Context())
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, llm.ErrUnavailable) {
 		t.Skipf("SKIP: the default language model is not there: %v", err)
 	} else if err != nil {
 		t.Fatal(err)
 	}
+	// a model that is brought along is trusted, whatever its scorecard says
+	if s, err = sluice.Open(t.Context(), sluice.Config{Store: filepath.Join(dir, "store"), Generator: model,
+		Embedder: doubles.NewEncoder(), Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
 	w := newWorld(t)
 	file := w.File(t, "library.jsonl", doubles.Contexts)
 	if _, err := s.Ingest(t.Context(), []string{file}, sluice.IngestOptions{NoChunk: true}); err != nil {

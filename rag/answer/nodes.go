@@ -94,14 +94,18 @@ func (a *State) route(ctx context.Context, v *flow.Visit, preset Decider, own bo
 	if a.Gate == GateOpen {
 		return VectorStore, nil
 	}
-	if by(a.Router, preset) == ByGate {
+	decider, err := a.decider(ctx, v, routerNode, prompt.Router, a.Router, preset, ByGate)
+	if err != nil {
+		return "", err
+	}
+	if decider == ByGate {
 		said, err := a.gate(ctx, v)
 		if err != nil || said == Open {
 			return VectorStore, err
 		}
 		return away, nil
 	}
-	_, choices := Verdicts(prompt.Router)
+	_, choices := prompt.Verdicts(prompt.Router)
 	choices = slices.DeleteFunc(slices.Clone(choices), func(c prompt.Choice) bool {
 		return c.Name == string(WebSearch) && a.Web == nil || c.Name == string(OwnKnowledge) && !own
 	})
@@ -171,7 +175,10 @@ func (a *State) web(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 // Pessoa.
 func (a *State) documents(ctx context.Context, v *flow.Visit, preset Decider) (flow.Verdict, error) {
 	v.Input(fmt.Sprintf("%d passages", len(a.Passages)))
-	decider := by(a.Grader, preset)
+	decider, err := a.decider(ctx, v, documentsNode, prompt.Documents, a.Grader, preset, ByEmbedding)
+	if err != nil {
+		return "", err
+	}
 	if decider == ByEmbedding {
 		switch graded, err := a.byEmbedding(ctx, v); {
 		case err != nil:
@@ -304,13 +311,28 @@ func (a *State) write(ctx context.Context, v *flow.Visit) (flow.Verdict, error) 
 }
 
 // hallucination grades whether the passages that the model was shown back the answer. One that is not backed lowers the
-// temperature of the next.
-func (a *State) hallucination(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
+// temperature of the next. Quotes are backed, unless the model is named as the grader.
+func (a *State) hallucination(ctx context.Context, v *flow.Visit, graders Decider) (flow.Verdict, error) {
 	v.Input(line(a.Answer.Answer, 200))
 	shown := a.shown()
 	if len(shown) == 0 {
 		v.Detail("there are no passages to check the answer with")
 		return Unchecked, nil
+	}
+	if a.trace.Style == Quote && by(a.Grader, graders) != ByLLM {
+		v.Detail("the answer stands in the passages")
+		return Grounded, nil
+	}
+	decider, err := a.decider(ctx, v, hallucinationNode, prompt.Hallucination, a.Grader, graders, ByEmbedding)
+	if err != nil {
+		return "", err
+	}
+	if decider != ByLLM {
+		if said, err := a.similar(ctx, v, a.Answer.Answer, a.texts()); err != nil || said == Yes {
+			return Grounded, err
+		}
+		a.answerTemperature = min(a.answerTemperature, LoweredTemperature)
+		return Hallucinated, nil
 	}
 	said, err := a.grade(ctx, v, hallucinationNode, prompt.Hallucination, prompt.Graded{Question: a.subject(),
 		Answer: a.Answer.Answer, Passages: shown}, a.Score)
@@ -339,8 +361,15 @@ func (a *State) shown() []prompt.Passage {
 }
 
 // resolved grades whether the answer resolves the question. One that does not raises the re-writer's temperature.
-func (a *State) resolved(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
+func (a *State) resolved(ctx context.Context, v *flow.Visit, graders Decider) (flow.Verdict, error) {
 	v.Input(line(a.Answer.Answer, 200))
+	decider, err := a.decider(ctx, v, answerNode, prompt.AnswerGrader, a.Grader, graders, ByEmbedding)
+	if err != nil {
+		return "", err
+	}
+	if decider != ByLLM {
+		return a.resembles(ctx, v, decider)
+	}
 	said, err := a.grade(ctx, v, answerNode, prompt.AnswerGrader, prompt.Graded{Question: a.subject(),
 		Answer: a.Answer.Answer}, false)
 	if err == nil && said.Verdict == No {
@@ -349,10 +378,15 @@ func (a *State) resolved(ctx context.Context, v *flow.Visit) (flow.Verdict, erro
 	return said.Verdict, err
 }
 
-// rewrite has the model put the query in other words. A draw that repeats a question which was searched for is followed
+// rewrite has the model put the query in other words, unless its scorecard says that it does not write well enough. A
+// draw that repeats a question which was searched for is followed
 // by one at a higher temperature; when that repeats one, too, another search would find the same again.
-func (a *State) rewrite(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
+func (a *State) rewrite(ctx context.Context, v *flow.Visit, graders Decider) (flow.Verdict, error) {
 	v.Input(a.Query)
+	if writes, err := a.writes(ctx, graders); err != nil || !writes {
+		v.Detail("not re-written: the language model does not write well enough (its scorecard)")
+		return Repeated, err
+	}
 	model, err := a.modelOf(ctx, rewriteNode)
 	if err != nil {
 		return "", err

@@ -33,9 +33,9 @@ func preset(name string, style Style) (*flow.Graph[*State], error) {
 		return paper()
 	case FlowGraph:
 		return graph(FlowGraph, "the gate routes, embeddings grade passages, the language model grades answers",
-			ByGate, ByEmbedding)
+			ByGate, ByEmbedding, "")
 	case FlowGraphLLM:
-		return graph(FlowGraphLLM, "the language model routes and grades", ByLLM, ByLLM)
+		return graph(FlowGraphLLM, "the language model routes and grades", ByLLM, ByLLM, ByLLM)
 	}
 	return nil, fmt.Errorf("%w: flow %q (known: %s)", knowledge.ErrOption, name, strings.Join(Presets(), ", "))
 }
@@ -49,6 +49,15 @@ type (
 func node(does string, visit visit, verdicts ...flow.Verdict) flow.Node[*State] {
 	return flow.Node[*State]{Does: does, Verdicts: verdicts,
 		Visit: func(ctx context.Context, s *State, v *flow.Visit) (flow.Verdict, error) { return visit(s, ctx, v) }}
+}
+
+// with is a visit that is given who decides.
+func with(
+	visit func(*State, context.Context, *flow.Visit, Decider) (flow.Verdict, error), decider Decider,
+) visit {
+	return func(s *State, ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
+		return visit(s, ctx, v, decider)
+	}
 }
 
 // edge leads on; retry is an edge that leads back.
@@ -84,8 +93,9 @@ func ask(style Style) (*flow.Graph[*State], error) {
 	return flow.New(FlowAsk, does, gateNode, all, append(edges, edge(retrieveNode, Found, found))...)
 }
 
-// common are the nodes that the longer graphs share.
-func common(router, documents Decider, own bool) nodes {
+// common are the nodes that the longer graphs share, with who decides at the router, at the grader of documents and at
+// the graders of answers; "" is the language model where its scorecard says that its verdicts count.
+func common(router, documents, answers Decider, own bool) nodes {
 	places := []flow.Verdict{VectorStore, WebSearch}
 	if own {
 		places = append(places, OwnKnowledge)
@@ -98,17 +108,14 @@ func common(router, documents Decider, own bool) nodes {
 				}
 				return s.route(ctx, v, router, false)
 			}, places...),
-		retrieveNode: node("finds passages in the store", (*State).retrieve, Found, Nothing),
-		webNode:      node("finds passages in the web", (*State).web, Found, Nothing, Unavailable),
-		documentsNode: node("grades whether the passages are relevant",
-			func(s *State, ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
-				return s.documents(ctx, v, documents)
-			}, Yes, No),
-		generateNode: node("has the language model answer", (*State).write),
-		hallucinationNode: node("grades whether the passages back the answer", (*State).hallucination,
+		retrieveNode:  node("finds passages in the store", (*State).retrieve, Found, Nothing),
+		webNode:       node("finds passages in the web", (*State).web, Found, Nothing, Unavailable),
+		documentsNode: node("grades whether the passages are relevant", with((*State).documents, documents), Yes, No),
+		generateNode:  node("has the language model answer", (*State).write),
+		hallucinationNode: node("grades whether the passages back the answer", with((*State).hallucination, answers),
 			Grounded, Hallucinated, Unchecked),
-		answerNode:  node("grades whether the answer resolves the question", (*State).resolved, Yes, No),
-		rewriteNode: node("puts the question in other words", (*State).rewrite, flow.Done, Repeated),
+		answerNode:  node("grades whether the answer resolves the question", with((*State).resolved, answers), Yes, No),
+		rewriteNode: node("puts the question in other words", with((*State).rewrite, answers), flow.Done, Repeated),
 	}
 }
 
@@ -116,7 +123,7 @@ func common(router, documents Decider, own bool) nodes {
 // retrieved first, and the router is shown them.
 func paper() (*flow.Graph[*State], error) {
 	return flow.New(FlowPaper, "the self-correcting graph of Rocha and Pessoa", retrieveNode,
-		common(ByLLM, ByLLM, false),
+		common("", "", "", false),
 		edge(retrieveNode, Found, routerNode),
 		edge(retrieveNode, Nothing, routerNode),
 		edge(routerNode, VectorStore, documentsNode),
@@ -137,8 +144,8 @@ func paper() (*flow.Graph[*State], error) {
 }
 
 // graph is Sluice's own: the router comes before the search, and may choose the model's own knowledge.
-func graph(name, does string, router, documents Decider) (*flow.Graph[*State], error) {
-	return flow.New(name, does, routerNode, common(router, documents, true),
+func graph(name, does string, router, documents, answers Decider) (*flow.Graph[*State], error) {
+	return flow.New(name, does, routerNode, common(router, documents, answers, true),
 		edge(routerNode, VectorStore, retrieveNode),
 		edge(routerNode, WebSearch, webNode),
 		edge(routerNode, OwnKnowledge, generateNode),

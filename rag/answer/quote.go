@@ -17,12 +17,13 @@ type Style string
 
 // The styles of answers.
 const (
+	Auto  Style = "auto"  // written where the model's scorecard says that it is right as often as quotes are
 	Write Style = "write" // by the language model
 	Quote Style = "quote" // sentences of the passages, verbatim, without a call of the language model
 )
 
 // Styles lists the styles of answers.
-func Styles() []Style { return []Style{Write, Quote} }
+func Styles() []Style { return []Style{Auto, Write, Quote} }
 
 // quotedSentences is how many sentences a quote has at most.
 const quotedSentences = 2

@@ -32,6 +32,8 @@ type Input struct {
 	// Named opens the language model of a name, for nodes that have one of their own; nil: there are none.
 	Named func(ctx context.Context, name string) (llm.Generator, error)
 	Web   Web // nil: no provider is named, and the web is never searched
+	// Cards says what language models may be trusted with; nil: with everything.
+	Cards Cards
 
 	priority int // of the model's requests; 0 is llm.Interactive
 }
@@ -42,7 +44,7 @@ type Options struct {
 	// Transform changes the question before the gate and the search, as in the paper. None costs no call of
 	// the model.
 	Transform prompt.Transform
-	Style     Style        // of answers from passages; "" is Write
+	Style     Style        // of answers from passages; "" is Auto
 	Own       prompt.Style // of answers from the model's own knowledge
 	// Language of the answer; "" is the question's, which is named to the model where it is known and not English, or
 	// where passages are in another one.
@@ -125,7 +127,8 @@ type Answer struct {
 // Trace says how an answer came about.
 type Trace struct {
 	Mode              Mode                `json:"mode"`
-	Style             Style               `json:"style"` // quote: the answer is verbatim; write: a model wrote it
+	Style             Style               `json:"style"`                  // of the answer
+	StyleReason       string              `json:"style_reason,omitempty"` // where the style was left to the scorecard
 	Notice            string              `json:"notice,omitempty"`
 	GateMode          GateMode            `json:"gate_mode"`
 	Gate              *gate.Decision      `json:"gate,omitempty"`    // absent when the gate was not asked
@@ -191,7 +194,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Transform = prompt.None
 	}
 	if o.Style == "" {
-		o.Style = Write
+		o.Style = Auto
 	}
 	if !slices.Contains(Styles(), o.Style) {
 		return o, fmt.Errorf("%w: style %q is none of %v", knowledge.ErrOption, o.Style, Styles())

@@ -27,6 +27,24 @@ type Choice struct {
 	Means string
 }
 
+// Verdicts are the key of a grader's JSON and the choices that it has, the careful one last.
+func Verdicts(g Grader) (key string, choices []Choice) {
+	switch g {
+	case Router:
+		return "source", []Choice{
+			{"own_knowledge", "common knowledge or small talk, which needs no document"},
+			{"web_search", "recent events, and all that the documents do not cover"},
+			{"vectorstore", "the documents of the knowledge base"}}
+	case Documents:
+		return "relevant", []Choice{{"yes", "some of the passages are about the question"}, {"no", "none of them is"}}
+	case Hallucination:
+		return "grounded", []Choice{{"yes", "the passages back the answer"},
+			{"no", "the answer says something that the passages do not"}}
+	}
+	return "resolves", []Choice{{"yes", "the answer resolves the question"},
+		{"no", "it does not, or says that it cannot"}}
+}
+
 // Graded is what a grader is shown.
 type Graded struct {
 	Question, Answer string

@@ -44,7 +44,8 @@ rag/quote: kernels engine rag/excerpt
 rag/prompt: kernels llm rag/corpus rag/excerpt
 rag/calibrate: engine embed llm rag/corpus rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable
 rag/flow: llm internal/spans
-rag/answer: kernels engine embed llm rag/excerpt rag/flow rag/gate rag/knowledge rag/prompt rag/retrieve internal/panics
+rag/exam: kernels engine embed llm rag/corpus rag/flow rag/postings rag/prompt rag/quote internal/language
+rag/answer: kernels engine embed llm rag/exam rag/excerpt rag/flow rag/gate rag/knowledge rag/prompt rag/retrieve internal/panics
 rag/decisions: kernels internal/durable internal/filelock rag/gate
 rag/entities: embed
 rag/web: embed llm/remote rag/corpus rag/knowledge rag/prompt rag/retrieve rag/store internal/upstream internal/panics
@@ -77,6 +78,7 @@ tools: internal tools third_party
 tools/gpubundle: cuda/drivertest
 tools/cudaimage: cuda tools/cudaimage tools/setup
 internal/config: engine kernels llm/remote rag internal/regular
+internal/scorecards: llm/remote rag/exam internal/models
 internal/doctor: kernels cuda engine embed llm rag internal
 `
 

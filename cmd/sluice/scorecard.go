@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/scorecards"
+	"github.com/sluice-rag/sluice/internal/terminal"
+	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/exam"
+	"github.com/sluice-rag/sluice/rag/prompt"
+)
+
+const checkHelp = `Examines a language model: a name of the list, a GGUF file, or the URL of a server (https://HOST/v1#MODEL); without one,
+the model of the settings. It is asked about short passages that Sluice brings, in English and German: questions that
+they answer and that they do not, in the language of the passages and another, and for the verdicts of the graders of
+answer graphs, with and without instructions planted in the passages. What it may be trusted with is kept as its
+scorecard in the cache, by the digest of its file, and the defaults follow it: 'ask' quotes where the model's answers
+are not as often right as quotes are, and verdicts that a model cannot give are not asked of it. The models of the list
+come with theirs.`
+
+func (a *app) examineCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "check [NAME|FILE|URL]", Short: "find out what a language model can do", Long: checkHelp,
+		Args: cobra.MaximumNArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+			s, _, err := a.open(cmd)
+			if err != nil {
+				return err
+			}
+			return closing(s, a.examineModel(cmd, s, append(args, "")[0]))
+		}}
+	cmd.ValidArgsFunction = modelNames(false)
+	return cmd
+}
+
+func (a *app) examineModel(cmd *cobra.Command, s *sluice.Sluice, model string) error {
+	task, started := a.task("examine", "calls"), time.Now()
+	card, err := s.Examine(cmd.Context(), model, sluice.ExamineOptions{
+		Progress: func(done, total int) { task.Set(int64(done), int64(total)) }})
+	task.Finish()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(card)
+	}
+	_, err = fmt.Fprintf(a.stdout, "%s, digest %.12s: %s of the model in %v\n\n", card.Model, card.Digest,
+		count(card.Calls, "call"), time.Since(started).Round(time.Second))
+	if err == nil {
+		_, err = io.WriteString(a.stdout, cardTable(card).Text(a.screen()))
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(a.stdout, "\n%s.\n", card.Summary())
+	}
+	return err
+}
+
+// cardTable shows a scorecard, a column for each language.
+func cardTable(card *exam.Card) *terminal.Table {
+	t := &terminal.Table{Columns: []terminal.Column{{Title: "", Keep: true}}}
+	var all []exam.Result
+	for _, language := range card.Languages() {
+		t.Columns = append(t.Columns, terminal.Column{Title: strings.ToUpper(language)})
+		all = append(all, card.Sets[language])
+	}
+	row := func(name string, cell func(exam.Result) string) {
+		cells := []string{name}
+		for _, r := range all {
+			cells = append(cells, cell(r))
+		}
+		t.Add(cells...)
+	}
+	share := func(name string, of func(exam.Result) exam.Share) {
+		row(name, func(r exam.Result) string { return of(r).String() })
+	}
+	share("written answers that are right", func(r exam.Result) exam.Share { return r.Write })
+	share("quotes that are right", func(r exam.Result) exam.Share { return r.Quote })
+	share("right answers that cite their passage", func(r exam.Result) exam.Share { return r.Cited })
+	share("says that the passages do not answer", func(r exam.Result) exam.Share { return r.Refused })
+	share("answers in the language of the question", func(r exam.Result) exam.Share { return r.Foreign })
+	share("JSON as it was asked for", func(r exam.Result) exam.Share { return r.JSON })
+	for _, g := range prompt.Graders() {
+		row("verdict of the "+string(g)+" grader", func(r exam.Result) string { return verdictText(r.Verdicts[g]) })
+	}
+	row("pseudo-questions: distance from people's", func(r exam.Result) string {
+		return fmt.Sprintf("%.2f; without a model %.2f", r.Questions.Model, r.Questions.Extracted)
+	})
+	return t
+}
+
+func verdictText(v exam.Verdict) string {
+	text := fmt.Sprintf("%.2f (from %.2f)", v.Balanced, v.Low)
+	if !v.Passes() {
+		return text + ", does not count"
+	}
+	return fmt.Sprintf("%s, %d of %d flipped", text, v.Flipped.N, v.Flipped.Of)
+}
+
+// unasked bounds the examination of a model that nobody has asked for.
+const unasked = time.Minute
+
+// examineUnasked examines the language model of the settings where that matters and takes less than a minute, once;
+// otherwise it says how to. A server is not asked: its requests may cost money.
+func (a *app) examineUnasked(ctx context.Context, s *sluice.Sluice, c config.Config) {
+	if a.generator != nil || c.Ask.Style != string(answer.Auto) && c.Flow.Preset == answer.FlowAsk {
+		return
+	}
+	card, err := s.Scorecard(ctx, "")
+	if card != nil || err != nil && !errors.Is(err, exam.ErrCard) {
+		return
+	}
+	const until = "; until it is, answers are quoted and its verdicts do not count: sluice models check %s"
+	if _, _, remotely := remote.SplitName(c.Model); remotely {
+		a.note("%s has not been examined"+until, c.Model, c.Model)
+		return
+	}
+	if long := scorecards.Long(ctx, c.Model); long > 0 {
+		a.note("%s has not been examined, which takes about %v"+until, c.Model, long, c.Model)
+		return
+	}
+	spinner := a.spin("examining " + c.Model + ", once")
+	_, err = s.Examine(ctx, "", sluice.ExamineOptions{Within: unasked})
+	spinner.Stop()
+	var long *exam.LongError
+	if errors.As(err, &long) {
+		scorecards.KeepLong(ctx, c.Model, long.Estimate)
+		a.note("%s has not been examined, which takes about %v"+until, c.Model,
+			long.Estimate.Round(time.Second), c.Model)
+	} else if err != nil && ctx.Err() == nil {
+		a.note("%s could not be examined (%v)"+until, c.Model, err, c.Model)
+	}
+}

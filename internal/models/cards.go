@@ -1,0 +1,70 @@
+package models
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/sluice-rag/sluice/internal/filehash"
+	thirdparty "github.com/sluice-rag/sluice/third_party"
+)
+
+// Digest is the SHA-256 of a generator's file, or of the first one of a model that is split. A file that no manifest
+// pins is read once for each state of it.
+func (r *Registry) Digest(ctx context.Context, name string) (string, error) {
+	m, _ := r.manifest.Model(name)
+	for _, f := range m.Files {
+		if f.SHA256 != "" && filepath.Ext(f.Path) == ".gguf" {
+			return f.SHA256, nil // whoever opens the file compares it with that
+		}
+	}
+	path, err := r.LocateGGUF(name)
+	if err != nil {
+		return "", err
+	}
+	mark, err := r.mark("digests", path, "")
+	if err != nil {
+		return "", err
+	}
+	if sum, err := os.ReadFile(mark); err == nil && len(sum) == 64 {
+		return string(sum), nil
+	}
+	sum, err := filehash.Sum(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	if _, err := r.cache.Dir("digests"); err == nil {
+		_ = writeAtomic(mark, []byte(sum)) // only saves the next reading; the folder may be read-only
+	}
+	return sum, nil
+}
+
+// Card returns the text of the scorecard of a model with a digest: what SaveCard has kept, else the one that the
+// manifest brings for a model of that name; nil: there is none.
+func (r *Registry) Card(name, digest string) ([]byte, error) {
+	text, err := os.ReadFile(r.cardPath(digest))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return text, err
+	}
+	m, ok := r.manifest.Model(name)
+	if !ok || m.Scorecard == "" {
+		return nil, nil
+	}
+	return thirdparty.Scorecard(m.Scorecard)
+}
+
+// SaveCard keeps the text of a model's scorecard.
+func (r *Registry) SaveCard(digest string, text []byte) error {
+	if _, err := r.cache.Dir("scorecards"); err != nil {
+		return err
+	}
+	if err := writeAtomic(r.cardPath(digest), text); err != nil {
+		return fmt.Errorf("models: the scorecard: %w", err)
+	}
+	return nil
+}
+
+func (r *Registry) cardPath(digest string) string { return r.cache.Path("scorecards", digest+".json") }

@@ -1,0 +1,89 @@
+// Package scorecards keeps what examinations of language models have found, by the digest of a model's file, or of its
+// server's URL and its name there.
+package scorecards
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/exam"
+)
+
+// Digest identifies a language model: a name of the manifest, a GGUF file, or the URL of its server.
+func Digest(ctx context.Context, model string) (string, error) {
+	if base, name, ok := remote.SplitName(model); ok {
+		sum := sha256.Sum256([]byte(base + "#" + name))
+		return hex.EncodeToString(sum[:]), nil
+	}
+	r, err := models.Default()
+	if err != nil {
+		return "", err
+	}
+	return r.Digest(ctx, model)
+}
+
+// Find returns the scorecard of a language model: one that was kept here, else the one that Sluice brings. nil: it has
+// not been examined. A card that was edited, or is of another version of the examination, is exam.ErrCard.
+func Find(ctx context.Context, model string) (*exam.Card, error) {
+	digest, err := Digest(ctx, model)
+	if err != nil {
+		return nil, err
+	}
+	r, err := models.Default()
+	if err != nil {
+		return nil, err
+	}
+	text, err := r.Card(model, digest)
+	if err != nil || text == nil {
+		return nil, err
+	}
+	return exam.ParseCard(text, digest)
+}
+
+// Keep keeps a card.
+func Keep(card *exam.Card) error {
+	r, err := models.Default()
+	if err != nil {
+		return err
+	}
+	text, err := card.Text()
+	if err != nil {
+		return err
+	}
+	return r.SaveCard(card.Digest, text)
+}
+
+// KeepLong remembers that the examination of a model would take about so long here; Long has it again, 0 where it is
+// not known.
+func KeepLong(ctx context.Context, model string, estimate time.Duration) {
+	r, err := models.Default()
+	digest := ""
+	if err == nil {
+		digest, err = Digest(ctx, model)
+	}
+	if err == nil {
+		_ = r.SaveCard(digest+".long", []byte(estimate.Round(time.Second).String())) // only saves the next estimate
+	}
+}
+
+// Long is what KeepLong has kept.
+func Long(ctx context.Context, model string) time.Duration {
+	r, err := models.Default()
+	if err != nil {
+		return 0
+	}
+	digest, err := Digest(ctx, model)
+	if err != nil {
+		return 0
+	}
+	text, err := r.Card("", digest+".long")
+	if err != nil {
+		return 0
+	}
+	estimate, _ := time.ParseDuration(string(text))
+	return estimate
+}

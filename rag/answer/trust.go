@@ -1,0 +1,138 @@
+package answer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/rag/exam"
+	"github.com/sluice-rag/sluice/rag/flow"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/prompt"
+)
+
+// Cards finds the scorecard of a language model by its name; "" is the one that Input.Model opens. nil is that of a
+// model that was not examined.
+type Cards func(ctx context.Context, model string) (*exam.Card, error)
+
+// style is how an answer from passages is made, and why, where Options.Style leaves that to the scorecard of the model
+// that would write. Without Cards the model is trusted.
+func (in Input) style(ctx context.Context, language string) (style Style, why string, err error) {
+	if in.Style != Auto {
+		return in.Style, "", nil
+	}
+	if in.Cards == nil {
+		return Write, "", nil
+	}
+	card, err := in.Cards(ctx, in.Models[generateNode])
+	switch {
+	case err != nil:
+		return "", "", err
+	case card == nil:
+		return Quote, "the language model has not been examined", nil
+	}
+	write, quote := card.Written(language)
+	why = fmt.Sprintf("%s wrote %s right answers in its examination, and quotes of the same passages were %s", card.Model,
+		write, quote)
+	if card.Writes(language) {
+		return Write, why, nil
+	}
+	return Quote, why, nil
+}
+
+// trusted tells whether the language model of a node may grade, by its scorecard.
+func (a *State) trusted(ctx context.Context, node string, g prompt.Grader) (bool, error) {
+	if a.Cards == nil {
+		return true, nil
+	}
+	card, err := a.Cards(ctx, a.Models[node])
+	return card.Grades(g, a.asksIn), err
+}
+
+// decider is who decides at a node: who is named, else who the graph names, else the language model where its scorecard
+// says that its verdicts count, and otherwise what stands in for it.
+func (a *State) decider(
+	ctx context.Context, v *flow.Visit, node string, g prompt.Grader, named, preset, otherwise Decider,
+) (Decider, error) {
+	if d := by(named, preset); d != "" {
+		return d, nil
+	}
+	trusted, err := a.trusted(ctx, node, g)
+	if err != nil || trusted {
+		return ByLLM, err
+	}
+	v.Detail(fmt.Sprintf("by %s: the language model's verdicts do not count (its scorecard)", otherwise))
+	return otherwise, nil
+}
+
+// writes tells whether the language model may be asked for other words of a question: a graph or user that names the
+// model as its grader takes it as it is, and otherwise its scorecard says so.
+func (a *State) writes(ctx context.Context, graders Decider) (bool, error) {
+	if a.Cards == nil || by(a.Grader, graders) == ByLLM {
+		return true, nil
+	}
+	card, err := a.Cards(ctx, a.Models[rewriteNode])
+	return card.Writes(a.asksIn), err
+}
+
+// resembles grades whether an answer resolves the question without the language model: by the cross-encoder, or by the
+// answer's similarity with the question.
+func (a *State) resembles(ctx context.Context, v *flow.Visit, by Decider) (flow.Verdict, error) {
+	if by != ByReranker {
+		return a.similar(ctx, v, a.subject(), []string{a.Answer.Answer})
+	}
+	scores, err := a.base.Rerank(ctx, a.subject(), []string{a.Answer.Answer})
+	if err != nil {
+		return "", err
+	}
+	v.Score(scores[0])
+	return yesIf(scores[0] >= rerankedFrom), nil
+}
+
+// similar tells whether one of some texts is as similar to a query as the gate asks of passages; Yes without a
+// calibration.
+func (a *State) similar(ctx context.Context, v *flow.Visit, query string, texts []string) (flow.Verdict, error) {
+	if a.snapshot == nil { // answered without the store
+		return Yes, nil
+	}
+	enc, err := a.base.Encoder(ctx)
+	if err != nil {
+		return "", err
+	}
+	g, err := a.snapshot.Gate(ctx, enc.Info().Encoder)
+	if errors.Is(err, knowledge.ErrNotCalibrated) {
+		v.Detail("not graded: the store has no calibration")
+		return Yes, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	cutoff, err := g.SimilarityCutoff()
+	if err != nil {
+		return "", err
+	}
+	asked, err := a.base.Embed(ctx, []string{query}, embed.Query)
+	if err != nil {
+		return "", err
+	}
+	scores, err := a.base.Similarities(ctx, a.metric, knowledge.Vectors(asked), texts)
+	if err != nil {
+		return "", err
+	}
+	best := scores[0]
+	for _, s := range scores {
+		if a.metric.Better(s, best) {
+			best = s
+		}
+	}
+	v.Score(best)
+	return yesIf(a.metric.Better(best, cutoff)), nil
+}
+
+func yesIf(yes bool) flow.Verdict {
+	if yes {
+		return Yes
+	}
+	return No
+}
