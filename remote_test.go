@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
@@ -62,7 +63,7 @@ func TestARemoteModelIsAskedAndSaid(t *testing.T) {
 	// HyDE wants a penalty, which this server does not know
 	for _, transform := range []prompt.Transform{prompt.None, prompt.HyDE} {
 		a, err := w.Ask(t.Context(), "What does the herring feed on?",
-			sluice.AskOptions{Gate: sluice.GateOpen, Transform: transform})
+			sluice.AskOptions{Gate: sluice.GateOpen, Transform: transform, Style: answer.Write})
 		if err != nil {
 			t.Fatal(err)
 		}

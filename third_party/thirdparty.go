@@ -17,4 +17,6 @@ var scorecards embed.FS
 func Manifest() string { return manifest }
 
 // Scorecard returns the text of a model's scorecard, by the name that the manifest has for its file.
-func Scorecard(file string) ([]byte, error) { return scorecards.ReadFile(path.Join("scorecards", file)) }
+func Scorecard(file string) ([]byte, error) {
+	return scorecards.ReadFile(path.Join("scorecards", file))
+}

@@ -63,7 +63,7 @@ func TestModelsListReadsHeaders(t *testing.T) {
 			columns[f[0]] = f
 		}
 	}
-	if c := columns["NAME"]; strings.Join(c, " ") != "NAME KIND DEFAULT HERE MB MEMORY TEMPLATE DIGEST LICENCE SOURCE" {
+	if c := columns["NAME"]; strings.Join(c, " ") != "NAME KIND DEFAULT HERE MB MEMORY ANSWERS TEMPLATE DIGEST LICENCE SOURCE" {
 		t.Error(c)
 	}
 	for name, want := range map[string]string{"SmolLM2-135M-Instruct": "pinned",
@@ -73,10 +73,10 @@ func TestModelsListReadsHeaders(t *testing.T) {
 			t.Errorf("%s: %q does not say %q", name, got, want)
 		}
 	}
-	for name, want := range map[string]string{"SmolLM2-135M-Instruct": "yes 1.2 [0-9.]+ chatml",
-		"gemma-2-2b-it":              "yes 1.2 ? -",
-		"Mixtral-8x7B-Instruct-v0.1": "- 28448.5 ? -", "all-MiniLM-L6-v2": "- 91.6 - -"} {
-		got := strings.Join(columns[name][3:7], " ")
+	for name, want := range map[string]string{"SmolLM2-135M-Instruct": "yes 1.2 [0-9.]+ quoted chatml",
+		"gemma-2-2b-it":              "yes 1.2 ? - -",
+		"Mixtral-8x7B-Instruct-v0.1": "- 28448.5 ? - -", "all-MiniLM-L6-v2": "- 91.6 - - -"} {
+		got := strings.Join(columns[name][3:8], " ")
 		if before, after, ok := strings.Cut(want, "[0-9.]+"); ok {
 			if !strings.HasPrefix(got, before) || !strings.HasSuffix(got, after) {
 				t.Errorf("%s: %q", name, got)

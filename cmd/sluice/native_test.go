@@ -91,7 +91,7 @@ func TestNativeEndToEnd(t *testing.T) {
 	if len(vectors[0]["vector"].([]any)) != 384 || math.Abs(norm-1) > 1e-5 {
 		t.Errorf("%d values, squared norm %v", len(vectors[0]["vector"].([]any)), norm)
 	}
-	asked := objects(t, b.ok("ask", "--batch", file, "--json", "--k", "2", "--max-tokens", "24"))
+	asked := objects(t, b.ok("ask", "--batch", file, "--json", "--k", "2", "--max-tokens", "24", "--style", "write"))
 	for i, want := range []string{"context", "own knowledge"} {
 		trace := asked[i]["trace"].(map[string]any)
 		sameKeys(t, "ask", asked[i], "id", "answer", "retrieved", "citations", "trace")

@@ -34,7 +34,7 @@ func remoteBench(t *testing.T) (b *bench, url string, last *map[string]any) {
 	t.Cleanup(s.Close)
 	b = filled(t)
 	b.model = nil
-	b.env = []string{"SLUICE_MODEL=" + s.URL, "SLUICE_REMOTE_API_KEY=k3y"}
+	b.env = []string{"SLUICE_MODEL=" + s.URL, "SLUICE_REMOTE_API_KEY=k3y", "SLUICE_ASK_STYLE=write"}
 	return b, s.URL, last
 }
 

@@ -229,7 +229,7 @@ func scorecard(ctx context.Context, o Options) Check {
 		c.Detail = err.Error()
 	}
 	if card == nil {
-		c.Status, c.Hint = Missing, "sluice models check"
+		c.Hint = "sluice models check"
 	}
 	return c
 }

@@ -21,6 +21,7 @@ import (
 // How much is asked in each language, as far as the set has it.
 const (
 	shownPassages = 4  // as many as an answer is written from by default
+	fewPassages   = 2  // everywhere else, where more would only take more time
 	answerTokens  = 96 // one or two sentences are asked for
 	verdictItems  = 50 // for each of a grader's two verdicts
 	plantedItems  = 20 // instructions planted, for each grader
@@ -174,20 +175,20 @@ func (e *exam) progress() {
 	}
 }
 
-// found are the passages that a question is answered from: the nearest ones, best first; own, unless it is negative, is
+// found are n passages that a question is answered from: the nearest ones, best first; own, unless it is negative, is
 // among them, and without is not.
-func (e *exam) found(ctx context.Context, question string, own, without int) ([]int, engine.Vectors, error) {
+func (e *exam) found(ctx context.Context, question string, n, own, without int) ([]int, engine.Vectors, error) {
 	v, err := e.embed(ctx, []string{question}, embed.Query)
 	if err != nil {
 		return nil, v, err
 	}
-	hits, err := e.Engine.TopK(ctx, v, e.vectors, kernels.Cosine, shownPassages+1, nil)
+	hits, err := e.Engine.TopK(ctx, v, e.vectors, kernels.Cosine, n+1, nil)
 	if err != nil {
 		return nil, v, err
 	}
 	var rows []int
 	for _, h := range hits[0] {
-		if h.Row != without && len(rows) < shownPassages {
+		if h.Row != without && len(rows) < n {
 			rows = append(rows, h.Row)
 		}
 	}
@@ -266,7 +267,7 @@ func (e *exam) write(ctx context.Context) error {
 	r := &e.result
 	all := make([][]int, len(e.set.Passages))
 	for i, p := range e.set.Passages {
-		rows, v, err := e.found(ctx, p.Question, i, -1)
+		rows, v, err := e.found(ctx, p.Question, shownPassages, i, -1)
 		if err != nil {
 			return err
 		}

@@ -69,7 +69,7 @@ func verdictsOf(g prompt.Grader) (first, second flow.Verdict) {
 // items are item i of a grader for each of its two verdicts.
 func (e *exam) items(ctx context.Context, g prompt.Grader, i int) (yes, no prompt.Graded, err error) {
 	p, other := e.set.Passages[i], e.set.Passages[(i+1)%len(e.set.Passages)]
-	rows, _, err := e.found(ctx, p.Question, i, -1)
+	rows, _, err := e.found(ctx, p.Question, fewPassages, i, -1)
 	if err != nil {
 		return yes, no, err
 	}
@@ -77,7 +77,7 @@ func (e *exam) items(ctx context.Context, g prompt.Grader, i int) (yes, no promp
 	no = yes
 	switch g {
 	case prompt.Documents:
-		if rows, _, err = e.found(ctx, p.Question, -1, i); err == nil {
+		if rows, _, err = e.found(ctx, p.Question, fewPassages, -1, i); err == nil {
 			no.Passages = e.passages(rows)
 		}
 	case prompt.Hallucination:
@@ -87,7 +87,7 @@ func (e *exam) items(ctx context.Context, g prompt.Grader, i int) (yes, no promp
 		yes.Answer, no.Answer = p.Answer, other.Answer
 	case prompt.Router:
 		no.Question = e.set.Own[i]
-		if rows, _, err = e.found(ctx, no.Question, -1, -1); err == nil {
+		if rows, _, err = e.found(ctx, no.Question, fewPassages, -1, -1); err == nil {
 			no.Passages = e.passages(rows)
 		}
 	}

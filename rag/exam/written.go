@@ -25,7 +25,7 @@ func (e *exam) refuse(ctx context.Context) error {
 		if p.Unanswered == "" {
 			continue
 		}
-		rows, _, err := e.found(ctx, p.Unanswered, -1, -1)
+		rows, _, err := e.found(ctx, p.Unanswered, fewPassages, -1, -1)
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (e *exam) foreign(ctx context.Context) error {
 		if p.Foreign == "" || e.result.Foreign.Of == foreignItems {
 			continue
 		}
-		rows, _, err := e.found(ctx, p.Question, i, -1)
+		rows, _, err := e.found(ctx, p.Question, fewPassages, i, -1)
 		if err != nil {
 			return err
 		}
