@@ -97,6 +97,28 @@ func TestQuantile7EqualsNumPy(t *testing.T) {
 	}
 }
 
+// TestKolmogorovSmirnovEqualsGonum: the numbers are those of gonum.org/v1/gonum/stat, v0.17.0, which knows no empty
+// lists.
+func TestKolmogorovSmirnovEqualsGonum(t *testing.T) {
+	for _, c := range []struct {
+		a, b []float64
+		want float64
+	}{
+		{[]float64{1, 2, 3}, []float64{1, 2, 3}, 0},
+		{[]float64{1, 2, 2, 3}, []float64{2, 2, 2, 9}, .25},
+		{[]float64{-3, -1, 0, .5, .5, 2}, []float64{-2, .5, 1, 1, 4, 7, 9}, .5476190476190476},
+		{[]float64{1, 2}, []float64{5, 6, 7}, 1},
+		{[]float64{.1, .4, .4, .4, .9}, []float64{.4}, .2},
+		{nil, []float64{1}, 1}, {nil, nil, 0},
+	} {
+		for _, got := range []float64{KolmogorovSmirnov(c.a, c.b), KolmogorovSmirnov(c.b, c.a)} {
+			if math.Abs(got-c.want) > 1e-15 {
+				t.Errorf("%v and %v: %v, not %v", c.a, c.b, got, c.want)
+			}
+		}
+	}
+}
+
 func TestSummariseEqualsNumPy(t *testing.T) {
 	for _, m := range readGolden(t).Moments {
 		var pairs []Pair

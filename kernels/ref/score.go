@@ -94,3 +94,23 @@ func Rank7(n int64, p float64) (rank int64, f float64) {
 
 // Interpolate7 is low + f·(high − low), each operation rounded.
 func Interpolate7(low, high, f float64) float64 { return low + float64(f*(high-low)) }
+
+// KolmogorovSmirnov is the largest difference of the empirical distribution functions of two lists in ascending order,
+// 0 to 1. It is 1 where one list is empty and the other is not.
+func KolmogorovSmirnov(a, b []float64) (most float64) {
+	if len(a) == 0 || len(b) == 0 {
+		return float64(min(len(a)+len(b), 1))
+	}
+	i, j := 0, 0
+	for i < len(a) && j < len(b) {
+		x := min(a[i], b[j])
+		for i < len(a) && a[i] <= x {
+			i++
+		}
+		for j < len(b) && b[j] <= x {
+			j++
+		}
+		most = max(most, math.Abs(float64(i)/float64(len(a))-float64(j)/float64(len(b))))
+	}
+	return most
+}

@@ -48,7 +48,11 @@ func filter(
 			return nil, err
 		}
 	}
-	var kept []Query
+	return keep(c, rows, list, o, report), nil
+}
+
+// keep leaves out what comes twice, ranks too low, or is more than a context is to have.
+func keep(c Contexts, rows []int, list []candidate, o Options, report *Report) (kept []Query) {
 	seen, count := map[string]bool{}, map[int]int{}
 	for _, q := range list {
 		var reason Reason
@@ -69,8 +73,8 @@ func filter(
 		id := c.Chunks[q.row].ID
 		kept = append(kept, Query{ID: fmt.Sprintf("%s-q%d", id, count[q.row]), ContextID: id, Text: q.text})
 	}
-	report.Barren = len(rows) - len(count)
-	return kept, nil
+	report.Barren, report.Kept = len(rows)-len(count), len(kept)
+	return kept
 }
 
 // spoken are the words of the passage, and those of the prompts about it that are not the passage's.

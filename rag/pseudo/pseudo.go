@@ -1,6 +1,7 @@
 // Package pseudo writes the pseudo-queries of the Context Awareness Gate: questions that a context
-// answers, asked of the local language model or read from a file. Echoes, non-questions, duplicates
-// and questions whose own context does not rank near the top for them are rejected and counted.
+// answers, asked of the local language model, extracted from the contexts without one, or read from a file. Of
+// a model's questions echoes, non-questions, duplicates and those whose own context does not rank near the top
+// for them are rejected and counted.
 package pseudo
 
 import (
@@ -45,11 +46,12 @@ type Report struct {
 	Generated int            `json:"generated"`
 	Kept      int            `json:"kept"`
 	Rejected  map[Reason]int `json:"rejected"`
-	Calls     int            `json:"llm_calls"`          // of this run
-	Resumed   int            `json:"resumed_contexts"`   // taken from an earlier, interrupted run
-	Barren    int            `json:"barren_contexts"`    // contexts without a single kept question
-	Truncated int            `json:"truncated_contexts"` // contexts of which the model could not read the whole
-	Parallel  int            `json:"parallel"`           // contexts asked about at a time
+	Calls     int            `json:"llm_calls"`           // of this run
+	Resumed   int            `json:"resumed_contexts"`    // taken from an earlier, interrupted run
+	Barren    int            `json:"barren_contexts"`     // contexts without a single kept question
+	Truncated int            `json:"truncated_contexts"`  // contexts of which the model could not read the whole
+	Parallel  int            `json:"parallel"`            // contexts asked about at a time
+	Extracted bool           `json:"extracted,omitempty"` // by Extract, without a model
 }
 
 // The errors of this package.
@@ -103,17 +105,9 @@ func Generate(
 	ctx context.Context, gen llm.Generator, emb embed.Embedder, e engine.Interface, c Contexts, o Options,
 ) ([]Query, Report, error) {
 	report := Report{Rejected: map[Reason]int{}}
-	o, err := o.withDefaults()
+	o, rows, err := begin(c, o)
 	if err != nil {
 		return nil, report, err
-	}
-	if len(c.Chunks) == 0 || c.Vectors.Rows != len(c.Chunks) {
-		return nil, report,
-			fmt.Errorf("pseudo: %w: %d vectors for %d contexts", kernels.ErrShape, c.Vectors.Rows, len(c.Chunks))
-	}
-	rows := o.Rows
-	if rows == nil {
-		rows = sample(c.Chunks, o.Sample, o.Seed)
 	}
 	if o.Parallel == 0 {
 		o.Parallel = llm.ParallelOf(gen)
@@ -129,12 +123,27 @@ func Generate(
 	if err != nil {
 		return nil, report, err
 	}
-	if report.Kept = len(kept); report.Kept == 0 {
+	if report.Kept == 0 {
 		return nil, report,
 			fmt.Errorf("%w: none of %d generated questions about %d contexts can be used (rejected: %v); a larger "+
 				"model or --queries FILE may help", ErrQueries, report.Generated, report.Contexts, report.Rejected)
 	}
 	return kept, report, nil
+}
+
+// begin checks the input and finds the contexts that are asked about.
+func begin(c Contexts, o Options) (_ Options, rows []int, err error) {
+	if o, err = o.withDefaults(); err != nil {
+		return o, nil, err
+	}
+	if len(c.Chunks) == 0 || c.Vectors.Rows != len(c.Chunks) {
+		return o, nil,
+			fmt.Errorf("pseudo: %w: %d vectors for %d contexts", kernels.ErrShape, c.Vectors.Rows, len(c.Chunks))
+	}
+	if rows = o.Rows; rows == nil {
+		rows = sample(c.Chunks, o.Sample, o.Seed)
+	}
+	return o, rows, nil
 }
 
 // inOrder sorts rows with their answers.

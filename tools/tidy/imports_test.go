@@ -34,7 +34,7 @@ rag/corpus: kernels internal/jsonl internal/regular internal/panics
 rag/store: kernels engine embed/identity rag/corpus internal/durable internal/filelock
 rag/pairs: kernels engine internal/filelock internal/durable internal/panics
 rag/gate: kernels engine embed/identity rag/pairs rag/postings rag/retrieve internal/npy internal/regular internal/durable internal/panics
-rag/pseudo: kernels engine embed llm rag/corpus rag/prompt internal/jsonl internal/filelock internal/durable internal/panics
+rag/pseudo: kernels engine embed llm rag/corpus rag/postings rag/prompt internal/jsonl internal/filelock internal/durable internal/language internal/panics
 rag/postings: kernels internal/durable
 rag/retrieve: kernels engine
 rag/route: kernels engine embed internal/buildinfo internal/durable internal/jsonl internal/regular internal/safetensors
