@@ -67,13 +67,15 @@ func beginnings(code string) []string {
 // Extract makes questions of the words of the contexts (or of a sample of them), without a language model: a beginning
 // such as "How many", words that come often in the context, and some of the contexts that are nearest to it, as people
 // ask with words that a text does not have. No person would ask them, but their scores are distributed like those of
-// people's questions, and that is all a cut-off needs. They depend on the seed, the contexts, and nothing else.
+// people's questions, and that is all a cut-off needs. They depend on the seed, the context, and its neighbours.
 //
-// Those of a context are counted as Generate counts what a model writes; Options.More, MaxTokens, Journal, Parallel,
-// Prompter and RankLimit are not used. No question left is ErrQueries.
-func Extract(
-	ctx context.Context, e engine.Interface, c Contexts, o Options,
-) ([]Query, Report, error) {
+// They are no measure for scores by the pseudo-queries' own vectors ("pseudo-query", "logistic"), since people's
+// questions are not as near to them as they are to each other: calibrate with "cosine+cover" at most.
+//
+// What Report counts is the same as for Generate, but that no question is rejected for its form or rank: filtered by
+// rank, the scores are further from people's. Of the options PerContext, Sample, Rows, Seed, Metric and Progress are
+// used. No question left is ErrQueries.
+func Extract(ctx context.Context, e engine.Interface, c Contexts, o Options) ([]Query, Report, error) {
 	return extracts.run(ctx, e, c, o)
 }
 
