@@ -38,30 +38,32 @@ const (
 
 // beginnings of questions, by language. In others a question is its words alone.
 func beginnings(code string) []string {
+	list := ""
 	switch code {
 	case "en":
-		return []string{"What is the name of", "What did", "What was", "What kind of", "What does", "Who was", "When did",
-			"Where is", "Which", "How many", "How did", "Why did", "In what year did"}
+		list = "What is the name of|What did|What was|What kind of|What does|Who was|When did|Where is|Which|" +
+			"How many|How did|Why did|In what year did"
 	case "de":
-		return []string{"Wie heißt", "Was hat", "Was war", "Was für", "Was macht", "Wer war", "Wann hat", "Wo ist",
-			"Welche", "Wie viele", "Wie hat", "Warum hat", "In welchem Jahr hat"}
+		list = "Wie heißt|Was hat|Was war|Was für|Was macht|Wer war|Wann hat|Wo ist|Welche|Wie viele|Wie hat|" +
+			"Warum hat|In welchem Jahr hat"
 	case "fr":
-		return []string{"Comment s'appelle", "Qu'est-ce que", "Que fait", "Quel genre de", "Qui était", "Quand", "Où est",
-			"Quelle", "Combien de", "Comment", "Pourquoi", "En quelle année"}
+		list = "Comment s'appelle|Qu'est-ce que|Que fait|Quel genre de|Qui était|Quand|Où est|Quelle|Combien de|" +
+			"Comment|Pourquoi|En quelle année"
 	case "es":
-		return []string{"¿Cómo se llama", "¿Qué es", "¿Qué hizo", "¿Qué tipo de", "¿Quién fue", "¿Cuándo", "¿Dónde está",
-			"¿Cuál", "¿Cuántos", "¿Cómo", "¿Por qué", "¿En qué año"}
+		list = "¿Cómo se llama|¿Qué es|¿Qué hizo|¿Qué tipo de|¿Quién fue|¿Cuándo|¿Dónde está|¿Cuál|¿Cuántos|" +
+			"¿Cómo|¿Por qué|¿En qué año"
 	case "it":
-		return []string{"Come si chiama", "Che cosa è", "Che cosa fa", "Che tipo di", "Chi era", "Quando", "Dove si trova",
-			"Quale", "Quanti", "Come", "Perché", "In quale anno"}
+		list = "Come si chiama|Che cosa è|Che cosa fa|Che tipo di|Chi era|Quando|Dove si trova|Quale|Quanti|Come|" +
+			"Perché|In quale anno"
 	case "nl":
-		return []string{"Hoe heet", "Wat is", "Wat deed", "Wat voor", "Wie was", "Wanneer", "Waar is", "Welke",
-			"Hoeveel", "Hoe", "Waarom", "In welk jaar"}
+		list = "Hoe heet|Wat is|Wat deed|Wat voor|Wie was|Wanneer|Waar is|Welke|Hoeveel|Hoe|Waarom|In welk jaar"
 	case "pt":
-		return []string{"Como se chama", "O que é", "O que fez", "Que tipo de", "Quem foi", "Quando", "Onde fica", "Qual",
-			"Quantos", "Como", "Por que", "Em que ano"}
+		list = "Como se chama|O que é|O que fez|Que tipo de|Quem foi|Quando|Onde fica|Qual|Quantos|Como|Por que|" +
+			"Em que ano"
+	default:
+		return nil
 	}
-	return nil
+	return strings.Split(list, "|")
 }
 
 // Extract makes questions of the words of the contexts (or of a sample of them), without a language model: a beginning

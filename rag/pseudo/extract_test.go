@@ -119,9 +119,10 @@ func TestExtractIsDeterministic(t *testing.T) {
 
 // TestExtractFromBadTexts: whatever stands in a context, questions are valid text and no longer than others.
 func TestExtractFromBadTexts(t *testing.T) {
-	unbroken, long := strings.Repeat("x", 1<<20), strings.Repeat("many different words and few of them twice ", 25_000)
-	texts := []string{"", " \n\t", "…!?", "word", "\x00\x00a\x00b\xff\xfe\xc3(", "func f(x int) int { return x<<2 | 1 }",
-		unbroken, long, "鯨は海に住む大きな哺乳類であり、魚ではない。鯨の歌は遠くまで届く。", herring}
+	unbroken := strings.Repeat("x", 1<<20)
+	long := strings.Repeat("many different words and few of them twice ", 25_000)
+	texts := []string{"", " \n\t", "…!?", "word", "\x00\x00a\x00b\xff\xfe\xc3(",
+		"func f(x int) int { return x<<2 | 1 }", unbroken, long, "鯨は海に住む大きな哺乳類であり、魚ではない。鯨の歌は遠くまで届く。", herring}
 	c := contextsOf(t, texts...)
 	got, report, err := Extract(t.Context(), newEngine(t), c, Options{PerContext: 5})
 	if err != nil {
@@ -133,7 +134,8 @@ func TestExtractFromBadTexts(t *testing.T) {
 	about := map[string]bool{}
 	for _, q := range got {
 		about[q.ContextID] = true
-		if !utf8.ValidString(q.Text) || strings.ContainsRune(q.Text, 0) || len(q.Text) > 2000 || len(words(q.Text)) < 3 {
+		if !utf8.ValidString(q.Text) || strings.ContainsRune(q.Text, 0) || len(q.Text) > 2000 ||
+			len(words(q.Text)) < 3 {
 			t.Errorf("%.100q about %s", q.Text, q.ContextID)
 		}
 	}
