@@ -22,8 +22,18 @@ type Quote struct {
 	Text      string  `json:"text"`    // verbatim
 	Start     int     `json:"start"`   // bytes within the passage
 	End       int     `json:"end"`
-	Sentences int     `json:"sentences"` // 2 where the sentence before is needed to understand it
+	Sentences int     `json:"sentences"` // 2 where what stands before is needed to understand it
 	Score     float64 `json:"score"`
+
+	Columns string `json:"columns,omitempty"` // of a row of a table: what names its columns, verbatim
+}
+
+// String is the quote as it can be understood: a row stands below the names of its columns.
+func (q Quote) String() string {
+	if q.Columns == "" {
+		return q.Text
+	}
+	return q.Columns + "\n" + q.Text
 }
 
 // Words are the words of a question.
@@ -75,21 +85,21 @@ func Choose(ctx context.Context, o Options, question engine.Vectors, w Words, pa
 	}
 	var all []candidate
 	for i, sentences := range nearest[0] {
-		all = append(all, score(i, sentences, w)...)
+		all = append(all, score(i, passages[i], sentences, w)...)
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.Score, a.Score) })
 	return o.take(all, nearest[0], passages), nil
 }
 
 // score makes candidates of a passage's sentences.
-func score(passage int, sentences []excerpt.Sentence, w Words) []candidate {
+func score(passage int, text string, sentences []excerpt.Sentence, w Words) []candidate {
 	if len(sentences) == 0 {
 		return nil
 	}
 	var all, before []bool
 	in, best := make([][]bool, len(sentences)), -1.
 	for i, s := range sentences {
-		in[i] = w.In(s.Text)
+		in[i] = w.In(s.Within(text))
 		all = either(all, in[i])
 		best = max(best, s.Score)
 	}
@@ -97,7 +107,8 @@ func score(passage int, sentences []excerpt.Sentence, w Words) []candidate {
 	common := passageWeight*best + coverWeight*w.Share(all)
 	for i, s := range sentences {
 		total := s.Score + w.Share(in[i]) + besideWeight*w.Share(either(before, in[i])) + common
-		q := Quote{Passage: passage, Text: s.Text, Start: s.Start, End: s.End, Sentences: 1, Score: total}
+		q := Quote{Passage: passage, Text: s.Text, Start: s.Start, End: s.End, Sentences: 1, Score: total,
+			Columns: text[s.Columns.Start:s.Columns.End]}
 		out[i] = candidate{q, i}
 		before = in[i]
 	}
@@ -128,9 +139,10 @@ func (o Options) take(all []candidate, sentences [][]excerpt.Sentence, passages 
 		}
 		taken[at] = true
 		before := place{c.Passage, c.place - 1}
-		if c.place > 0 && left > 1 && !taken[before] && leans(c.Text) {
+		of := sentences[c.Passage]
+		if c.place > 0 && left > 1 && !taken[before] && (of[c.place].Leans || leans(c.Text)) {
 			taken[before] = true
-			c.Start, c.Sentences = sentences[c.Passage][c.place-1].Start, 2
+			c.Start, c.Sentences = of[c.place-1].Start, 2
 			c.Text = passages[c.Passage][c.Start:c.End]
 		}
 		left -= c.Sentences
