@@ -153,7 +153,8 @@ func starts(text string) (list []int) {
 			run = 0
 			continue
 		}
-		if wide := unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai); run == 0 || run >= room {
+		wide := unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai)
+		if run == 0 || run >= room {
 			list, run, room = append(list, i), 0, longRun
 			if wide {
 				room = 2

@@ -36,7 +36,8 @@ func same(t *testing.T, passage string, want ...string) {
 
 func TestSentencesAndItemsAreUnits(t *testing.T) {
 	same(t, "The ports are old. They are deep.\n\n- Bergen: the oldest port\n- Narvik: the deepest\n  port of all\n\nEnd",
-		"The ports are old.", "They are deep.", "- Bergen: the oldest port", "- Narvik: the deepest\n  port of all", "End")
+		"The ports are old.", "They are deep.", "- Bergen: the oldest port", "- Narvik: the deepest\n  port of all",
+		"End")
 	same(t, "1. One thing. And more.\n2. Another || thing | here.", "1. One thing.", "And more.",
 		"2. Another || thing | here.")
 	same(t, " … \n\n***\n")
@@ -52,7 +53,8 @@ func TestRowsAreUnits(t *testing.T) {
 	same(t, "port\tdepth\nNarvik\t20\nOslo\t15\n", "port\tdepth\nNarvik\t20", "port\tdepth\nOslo\t15")
 	same(t, "Port      Depth\nNarvik    20 m\nOslo      15 m\n", "Port      Depth\nNarvik    20 m",
 		"Port      Depth\nOslo      15 m")
-	same(t, "+------+----+\n| port | m  |\n+======+====+\n| Oslo | 15 |\n+------+----+\n", "| port | m  |\n+======+====+\n| Oslo | 15 |")
+	same(t, "+------+----+\n| port | m  |\n+======+====+\n| Oslo | 15 |\n+------+----+\n",
+		"| port | m  |\n+======+====+\n| Oslo | 15 |")
 	same(t, "12 | 13\n14 | 15", "12 | 13", "14 | 15")
 }
 
@@ -60,15 +62,16 @@ func TestRowsAreUnits(t *testing.T) {
 func TestProseIsNoTable(t *testing.T) {
 	same(t, "One is here.  Two is\nthere.  Three is nowhere.\nFour.  Five.", "One is here.", "Two is\nthere.",
 		"Three is nowhere.", "Four.", "Five.")
-	same(t, "Either a|b is written\nor c|d is; both\nare fine;\nsays he.", "Either a|b is written\nor c|d is; both\nare fine;\nsays he.")
+	same(t, "Either a|b is written\nor c|d is; both\nare fine;\nsays he.",
+		"Either a|b is written\nor c|d is; both\nare fine;\nsays he.")
 }
 
 func TestStatementsAreUnits(t *testing.T) {
 	const fenced = "Call it:\n\n```go\nx := one()\n// Two is next.\ny := two(\n\tx,\n)\n\nif y {\n\treturn x\n}\n```\nIt works. So there."
-	same(t, fenced, "Call it:", "x := one()", "// Two is next.\ny := two(\n\tx,\n)", "if y {\n\treturn x\n}", "It works.",
-		"So there.")
-	same(t, "def area(r):\n    return 3 * r\n\nprint(area(2))\nx = area(3)", "def area(r):\n    return 3 * r", "print(area(2))",
-		"x = area(3)")
+	same(t, fenced, "Call it:", "x := one()", "// Two is next.\ny := two(\n\tx,\n)", "if y {\n\treturn x\n}",
+		"It works.", "So there.")
+	same(t, "def area(r):\n    return 3 * r\n\nprint(area(2))\nx = area(3)", "def area(r):\n    return 3 * r",
+		"print(area(2))", "x = area(3)")
 	same(t, "~~~\nan unclosed fence\nhas lines", "an unclosed fence", "has lines")
 }
 
@@ -127,8 +130,10 @@ func letters(s string) (n int) {
 
 // FuzzSplit: any text is cut into units that stand in it one behind the other.
 func FuzzSplit(f *testing.F) {
-	for _, s := range []string{ship, call, "a | b\n1 | 2\n", "|a|\n|-|\n|b|", "```\nx\n```", "x := 1\n\ty()\n}", "a\tb\nc\td",
-		"A  b\nC  d\nE  f", "\xff\x00, und das; or", strings.Repeat("a, and b; c – d: ", 30), "海海海，海", "~~~~\n~~~\n"} {
+	for _, s := range []string{
+		ship, call, "a | b\n1 | 2\n", "|a|\n|-|\n|b|", "```\nx\n```", "x := 1\n\ty()\n}", "a\tb\nc\td", "A  b\nC  d\nE  f",
+		"\xff\x00, und das; or", strings.Repeat("a, and b; c – d: ", 30), "海海海，海", "~~~~\n~~~\n",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, passage string) { units(t, passage) })
@@ -136,7 +141,8 @@ func FuzzSplit(f *testing.F) {
 
 // TestSplitIsLinear looks for texts whose time grows faster than their length, when it is asked for.
 func TestSplitIsLinear(t *testing.T) {
-	doubling.Search(t, []string{"word ", "a, and b; ", "| a | b |\n", "|---|---|\n", "```\n", "~~~", "\t", "    ", "x := f(", ")\n",
-		"a\tb\n", "a  b  c\n", "- item\n", "1. ", "\n\n", "海", "\xff", "\x00", "Dr. ", "z. B. ", "\"", "(", "// c\n", "{\n", "}\n"},
-		func(text string) { excerpt.Split(text) })
+	doubling.Search(t, []string{
+		"word ", "a, and b; ", "| a | b |\n", "|---|---|\n", "```\n", "~~~", "\t", "    ", "x := f(", ")\n", "a\tb\n",
+		"a  b  c\n", "- item\n", "1. ", "\n\n", "海", "\xff", "\x00", "Dr. ", "z. B. ", "\"", "(", "// c\n", "{\n", "}\n",
+	}, func(text string) { excerpt.Split(text) })
 }
