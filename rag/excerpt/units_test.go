@@ -131,8 +131,8 @@ func letters(s string) (n int) {
 // FuzzSplit: any text is cut into units that stand in it one behind the other.
 func FuzzSplit(f *testing.F) {
 	for _, s := range []string{
-		ship, call, "a | b\n1 | 2\n", "|a|\n|-|\n|b|", "```\nx\n```", "x := 1\n\ty()\n}", "a\tb\nc\td", "A  b\nC  d\nE  f",
-		"\xff\x00, und das; or", strings.Repeat("a, and b; c – d: ", 30), "海海海，海", "~~~~\n~~~\n",
+		ship, call, "a | b\n1 | 2\n", "|a|\n|-|\n|b|", "```\nx\n```", "x := 1\n\ty()\n}", "a\tb\nc\td",
+		"A  b\nC  d\nE  f", "\xff\x00, und das; or", strings.Repeat("a, and b; c – d: ", 30), "海海海，海", "~~~~\n~~~\n",
 	} {
 		f.Add(s)
 	}
@@ -143,6 +143,7 @@ func FuzzSplit(f *testing.F) {
 func TestSplitIsLinear(t *testing.T) {
 	doubling.Search(t, []string{
 		"word ", "a, and b; ", "| a | b |\n", "|---|---|\n", "```\n", "~~~", "\t", "    ", "x := f(", ")\n", "a\tb\n",
-		"a  b  c\n", "- item\n", "1. ", "\n\n", "海", "\xff", "\x00", "Dr. ", "z. B. ", "\"", "(", "// c\n", "{\n", "}\n",
+		"a  b  c\n", "- item\n", "1. ", "\n\n", "海", "\xff", "\x00", "Dr. ", "z. B. ", "\"", "(", "// c\n",
+		"{\n", "}\n",
 	}, func(text string) { excerpt.Split(text) })
 }
