@@ -46,7 +46,7 @@ func (a *State) quote(ctx context.Context, v *flow.Visit) (flow.Verdict, error) 
 	citations, texts := prompt.Citations(a.Passages), make([]string, len(quotes))
 	a.Passages = slices.Clone(a.Passages)
 	for i, q := range quotes {
-		texts[i] = fmt.Sprintf("%s [%d]", q.Text, q.Passage+1)
+		texts[i] = fmt.Sprintf("%s [%d]", q, q.Passage+1)
 		if c := &citations[q.Passage]; !c.Cited {
 			c.Cited = true
 			a.Passages[q.Passage].Sentence = &excerpt.Sentence{Text: q.Text, Start: q.Start, End: q.End, Score: q.Score}

@@ -29,7 +29,7 @@ func (t *table) row(cells []string, from, to int) {
 		t.begun, t.first, t.at = true, cells, [2]int{from, to}
 		return
 	case t.first != nil:
-		if isHeader(t.first, cells) {
+		if IsHeader(t.first, cells) {
 			t.names = t.first
 		} else {
 			t.write(t.first, t.at[0], t.at[1])
@@ -67,9 +67,9 @@ func (t *table) write(cells []string, from, to int) {
 	t.b.endBlock("\n")
 }
 
-// isHeader tells whether the first row of a table names its columns: no cell of it is a number or there twice, most are
+// IsHeader tells whether the first row of a table names its columns: no cell of it is a number or there twice, most are
 // filled, and there is more than one column, or the second row has a number.
-func isHeader(first, second []string) bool {
+func IsHeader(first, second []string) bool {
 	seen, filled := map[string]bool{}, 0
 	for _, c := range first {
 		c = strings.TrimSpace(c)

@@ -174,7 +174,7 @@ func headRows(text string, rows []span, header int) span {
 	if len(rows) < 2 {
 		return span{}
 	}
-	if header == 0 && isHeader(strings.Split(text[rows[0].start:rows[0].end], cellBorder),
+	if header == 0 && IsHeader(strings.Split(text[rows[0].start:rows[0].end], cellBorder),
 		strings.Split(text[rows[1].start:rows[1].end], cellBorder)) {
 		header = 1
 	}

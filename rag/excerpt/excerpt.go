@@ -10,12 +10,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
-	"unicode"
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
 // Sentence is a part of a passage.
@@ -24,6 +21,20 @@ type Sentence struct {
 	Start int     `json:"start"` // bytes within the passage
 	End   int     `json:"end"`
 	Score float64 `json:"score"` // of the sentence alone, as the search scores
+
+	Columns Span `json:"-"` // what names the columns of a row of a table; empty: nothing
+	Leans   bool `json:"-"` // the rest of a sentence that was cut, which needs the part before it
+}
+
+// Span is a stretch of a passage, in bytes.
+type Span struct{ Start, End int }
+
+// Within is what the sentence says in its passage: its text, below the names of its columns.
+func (s Sentence) Within(passage string) string {
+	if s.Columns.Start == s.Columns.End {
+		return s.Text
+	}
+	return passage[s.Columns.Start:s.Columns.End] + "\n" + s.Text
 }
 
 // Options of Nearest.
@@ -62,8 +73,9 @@ func Best(metric kernels.Metric, sentences []Sentence) *Sentence {
 }
 
 // Scores returns for each passage of each list its sentences in order, each with its best score with any of the list's
-// queries. Sentences are those of corpus.SentenceEnds, without white space at their ends; those without a letter or
-// digit are left out. All are embedded by one call, a passage that is in several lists once.
+// queries. Sentences are those of corpus.SentenceEnds, cut where they are too long, items of lists, rows of tables, and
+// statements of code, without white space at their ends; those without a letter or digit are left out. All are embedded
+// by one call, a passage that is in several lists once; a row together with the names of its columns.
 func Scores(ctx context.Context, o Options, queries []engine.Vectors, passages [][]string) ([][][]Sentence, error) {
 	if len(queries) != len(passages) {
 		return nil, fmt.Errorf("excerpt: %w: %d queries for %d lists", kernels.ErrShape, len(queries), len(passages))
@@ -78,7 +90,7 @@ func Scores(ctx context.Context, o Options, queries []engine.Vectors, passages [
 			}
 			first[passage], parts[passage] = len(texts), split(passage)
 			for _, s := range parts[passage] {
-				texts = append(texts, s.Text)
+				texts = append(texts, s.Within(passage))
 			}
 		}
 	}
@@ -129,20 +141,4 @@ func (o Options) scores(
 		}
 	}
 	return out, nil
-}
-
-// split cuts a passage into sentences that hold a letter or a digit.
-func split(passage string) (sentences []Sentence) {
-	start := 0
-	for _, end := range corpus.SentenceEnds(passage) {
-		text := passage[start:end]
-		left := strings.TrimLeftFunc(text, unicode.IsSpace)
-		s := Sentence{Text: strings.TrimRightFunc(left, unicode.IsSpace), Start: end - len(left)}
-		s.End = s.Start + len(s.Text)
-		if strings.ContainsFunc(s.Text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
-			sentences = append(sentences, s)
-		}
-		start = end
-	}
-	return sentences
 }

@@ -88,6 +88,7 @@ type Base struct {
 
 	router atomic.Pointer[loadedRouter] // that was read last
 	copies copies                       // of the vectors of partitions
+	kept   kept                         // vectors of sentences
 
 	languages *language.Detector
 	foreign   sync.Map // languages of questions that have been warned of
@@ -185,6 +186,7 @@ func (b *Base) Close() error {
 	b.builders.Wait()
 	b.search.drop()
 	b.copies.drop()
+	b.kept.drop()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, st := range []*store.Store{b.reader, b.writer} {

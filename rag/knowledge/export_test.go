@@ -57,3 +57,18 @@ func (s *Snapshot) Waiting() (n int) {
 
 // KeptTitles is of how many documents the title is kept.
 func KeptTitles(s *Snapshot) int { return len(s.texts.titles) }
+
+// KeptSentenceBytes bounds KeptSentences.
+const KeptSentenceBytes = keptBytes
+
+// KeptSentences is how many bytes the vectors of sentences take.
+func (b *Base) KeptSentences() (bytes int) {
+	b.kept.mu.Lock()
+	defer b.kept.mu.Unlock()
+	for _, generation := range []map[sentenceKey][]float32{b.kept.recent, b.kept.older} {
+		for _, row := range generation {
+			bytes += 4*cap(row) + keptOverhead
+		}
+	}
+	return bytes
+}

@@ -22,6 +22,7 @@ func (s *Snapshot) Quotes(
 	if err != nil {
 		return nil, err
 	}
-	o := quote.Options{Engine: s.base.cfg.Engine, Embed: s.base.sentences(s.Metric()).Embed, Max: sentences}
+	o := quote.Options{Engine: s.base.cfg.Engine, Embed: s.base.sentences(s.Metric()).Embed, Max: sentences,
+		Question: question}
 	return quote.Choose(ctx, o, vectors, q, passages)
 }

@@ -3,7 +3,6 @@ package knowledge
 import (
 	"context"
 
-	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/excerpt"
@@ -24,7 +23,7 @@ func (b *Base) SentenceScores(
 	return excerpt.Scores(ctx, b.sentences(metric), queries, passages)
 }
 
-// sentences are options with the base's encoder.
+// sentences are options with the base's encoder, whose vectors of sentences are kept.
 func (b *Base) sentences(metric kernels.Metric) excerpt.Options {
 	return excerpt.Options{Engine: b.cfg.Engine, Metric: metric, Embed: func(ctx context.Context, texts []string) (
 		engine.Vectors, error) {
@@ -32,10 +31,6 @@ func (b *Base) sentences(metric kernels.Metric) excerpt.Options {
 		if err != nil {
 			return engine.Vectors{}, err
 		}
-		e, err := enc.Embed(ctx, texts, embed.Document) // what is cut of a long sentence is nothing to warn of
-		if err != nil {
-			return engine.Vectors{}, err
-		}
-		return Vectors(e), nil
+		return b.kept.embed(ctx, enc, texts)
 	}}
 }

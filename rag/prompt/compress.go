@@ -47,7 +47,7 @@ func Compress(
 		keep[i] = make([]bool, len(list))
 		best := excerpt.Best(metric, list)
 		for j := range list {
-			n, err := count(list[j].Text)
+			n, err := count(list[j].Within(passages[i].Chunk.Text))
 			if err != nil {
 				return nil, done, fmt.Errorf("prompt: count tokens: %w", err)
 			}
@@ -93,24 +93,31 @@ func Compress(
 	return out, done, nil
 }
 
-// shortened is a text without the sentences that are not kept. What stands between two that are kept stays.
+// shortened is a text without the sentences that are not kept. What stands between two that are kept stays, and so do
+// the names of the columns of a table whose rows are kept.
 func shortened(text string, sentences []excerpt.Sentence, keep []bool) string {
 	if !slices.Contains(keep, false) {
 		return text
 	}
 	var b strings.Builder
 	last := -1 // the sentence that was written last
+	var columns excerpt.Span
 	for j, s := range sentences {
 		switch {
 		case !keep[j]:
 			continue
 		case last >= 0 && last == j-1:
 			b.WriteString(text[sentences[last].End:s.Start])
+			columns = s.Columns // stand there, or have been written
 		case last >= 0 || j > 0:
 			b.WriteString(gap)
 		}
-		b.WriteString(s.Text)
-		last = j
+		if s.Columns != columns {
+			b.WriteString(s.Within(text))
+		} else {
+			b.WriteString(s.Text)
+		}
+		last, columns = j, s.Columns
 	}
 	if last < len(sentences)-1 {
 		b.WriteString(gap)

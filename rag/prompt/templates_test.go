@@ -196,3 +196,30 @@ func TestCompress(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
+
+// TestCompressNamesColumns: the row that names the columns is shown once above the rows that are kept.
+func TestCompressNamesColumns(t *testing.T) {
+	const text = "Ports.\n| port | depth |\n|---|---|\n| Oslo | 15 |\n| Narvik | 20 |\n| Bergen | 12 |\n| Molde | 9 |"
+	const head, oslo = len("Ports.\n"), len("Ports.\n| port | depth |\n|---|---|\n")
+	list, at := []excerpt.Sentence{{Text: "Ports.", End: 6}}, oslo
+	for row := range strings.Lines(text[oslo:]) {
+		row = strings.TrimSpace(row)
+		list = append(list, excerpt.Sentence{Text: row, Start: at, End: at + len(row),
+			Columns: excerpt.Span{Start: head, End: oslo - 1}})
+		at += len(row) + 1
+	}
+	for want, scores := range map[string][]float64{
+		"… | port | depth |\n|---|---|\n| Narvik | 20 |\n| Bergen | 12 | …": {0, 0, 2, 1, 0},
+		"… | port | depth |\n|---|---|\n| Oslo | 15 | … | Bergen | 12 | …":  {0, 1, 0, 2, 0},
+		"Ports.\n| port | depth |\n|---|---|\n| Oslo | 15 | …":              {1, 2, 0, 0, 0},
+	} {
+		for i, score := range scores {
+			list[i].Score = score
+		}
+		count := func(string) (int, error) { return 1, nil } // room for the best two
+		got, _, err := Compress(passages(text), [][]excerpt.Sentence{list}, kernels.Cosine, 2, count)
+		if err != nil || got[0].Text != want {
+			t.Errorf("%v\n%q\n%q", err, got[0].Text, want)
+		}
+	}
+}

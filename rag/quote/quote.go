@@ -22,8 +22,18 @@ type Quote struct {
 	Text      string  `json:"text"`    // verbatim
 	Start     int     `json:"start"`   // bytes within the passage
 	End       int     `json:"end"`
-	Sentences int     `json:"sentences"` // 2 where the sentence before is needed to understand it
+	Sentences int     `json:"sentences"` // 2 where what stands before is needed to understand it
 	Score     float64 `json:"score"`
+
+	Columns string `json:"columns,omitempty"` // of a row of a table: what names its columns, verbatim
+}
+
+// String is the quote as it can be understood: a row stands below the names of its columns.
+func (q Quote) String() string {
+	if q.Columns == "" {
+		return q.Text
+	}
+	return q.Columns + "\n" + q.Text
 }
 
 // Words are the words of a question.
@@ -39,17 +49,25 @@ type Options struct {
 	Engine engine.Interface
 	Embed  func(ctx context.Context, texts []string) (engine.Vectors, error) // of documents
 	Max    int                                                               // sentences; at least 1
+
+	Question string // what it asks for counts; may be ""
 }
 
-// What counts for a sentence beside its cosine with the question and the cover of the question's words in it. On
-// squad16 (2,910 questions, four passages each) the best sentence holds an answer for .797 of the questions and the
-// best two for .883 (each half of the topics: .785 and .809; .871 and .895). Cosine and cover alone give .774 and .861,
-// the passage's score instead of its best cosine and cover .787 and .875.
+// What counts for a sentence beside its cosine with the question and the cover of the question's words in it. See
+// docs/adr, quotes.
 const (
-	besideWeight  = .7 // the cover of the sentence together with the one before it
-	passageWeight = 1. // the best cosine of the passage's sentences
-	coverWeight   = .5 // the cover of the passage
+	topicWeight   = .4  // of the cover: of the sentence together with the words that its passage is about
+	besideWeight  = .7  // the cover of the sentence together with the one before it
+	passageWeight = 1.  // the best cosine of the passage's sentences
+	coverWeight   = .5  // the cover of the passage
+	timeWeight    = .3  // a time, where the question asks for one
+	numberWeight  = .15 // a number, likewise
+	placeWeight   = .03 // the first sentence of the passage; of the second a half, of the third a third
 )
+
+// topicShare is how much of a passage's sentences a word of the question stands in if the passage is about it. Where
+// others say "it", it is meant.
+const topicShare = .3
 
 // floor is the least score of a further sentence, as a share of the best one's: without it the best two take 55 words
 // instead of 49 and hold an answer for .003 more of the questions.
@@ -62,46 +80,77 @@ type candidate struct {
 }
 
 // Choose returns the sentences that answer the question best, at most Max in all, and none that is far behind the best
-// one. A sentence that cannot be understood
-// without the one before it brings that along where Max has room. Equal scores go by the order of the passages.
+// one. A sentence that cannot be understood without the one before it brings that along where Max has room. Equal
+// scores go by the order of the passages.
 func Choose(ctx context.Context, o Options, question engine.Vectors, w Words, passages []string) ([]Quote, error) {
 	if o.Max < 1 {
 		return nil, fmt.Errorf("quote: %w: at least 1 sentence, given %d", kernels.ErrShape, o.Max)
 	}
-	nearest, err := excerpt.Scores(ctx, excerpt.Options{Engine: o.Engine, Embed: o.Embed, Metric: kernels.Cosine},
-		[]engine.Vectors{question}, [][]string{passages})
+	all, sentences, err := o.rank(ctx, question, w, passages)
 	if err != nil {
 		return nil, err
 	}
+	return o.take(all, sentences, passages), nil
+}
+
+// rank returns the candidates of all passages, best first, and the passages' sentences.
+func (o Options) rank(ctx context.Context, question engine.Vectors, w Words, passages []string) (
+	[]candidate, [][]excerpt.Sentence, error,
+) {
+	nearest, err := excerpt.Scores(ctx, excerpt.Options{Engine: o.Engine, Embed: o.Embed, Metric: kernels.Cosine},
+		[]engine.Vectors{question}, [][]string{passages})
+	if err != nil {
+		return nil, nil, err
+	}
 	var all []candidate
 	for i, sentences := range nearest[0] {
-		all = append(all, score(i, sentences, w)...)
+		all = append(all, o.score(i, passages[i], sentences, w)...)
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.Score, a.Score) })
-	return o.take(all, nearest[0], passages), nil
+	return all, nearest[0], nil
 }
 
 // score makes candidates of a passage's sentences.
-func score(passage int, sentences []excerpt.Sentence, w Words) []candidate {
+func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w Words) []candidate {
 	if len(sentences) == 0 {
 		return nil
 	}
-	var all, before []bool
 	in, best := make([][]bool, len(sentences)), -1.
 	for i, s := range sentences {
-		in[i] = w.In(s.Text)
-		all = either(all, in[i])
+		in[i] = w.In(s.Within(text))
 		best = max(best, s.Score)
 	}
-	out := make([]candidate, len(sentences))
+	all, topic := counted(in)
+	out, asked := make([]candidate, len(sentences)), kindOf(o.Question)
 	common := passageWeight*best + coverWeight*w.Share(all)
+	var before []bool
 	for i, s := range sentences {
-		total := s.Score + w.Share(in[i]) + besideWeight*w.Share(either(before, in[i])) + common
-		q := Quote{Passage: passage, Text: s.Text, Start: s.Start, End: s.End, Sentences: 1, Score: total}
+		total := s.Score + common + placeWeight/float64(i+1) + (1-topicWeight)*w.Share(in[i]) +
+			topicWeight*w.Share(either(topic, in[i])) + besideWeight*w.Share(either(before, in[i]))
+		if asked.has(s.Text) {
+			total += asked.weight()
+		}
+		q := Quote{Passage: passage, Text: s.Text, Start: s.Start, End: s.End, Sentences: 1, Score: total,
+			Columns: text[s.Columns.Start:s.Columns.End]}
 		out[i] = candidate{q, i}
 		before = in[i]
 	}
 	return out
+}
+
+// counted marks the words that any sentence of a passage has, and those that the passage is about.
+func counted(in [][]bool) (all, topic []bool) {
+	all, topic = make([]bool, len(in[0])), make([]bool, len(in[0]))
+	for word := range all {
+		n := 0
+		for _, has := range in {
+			if has[word] {
+				n++
+			}
+		}
+		all[word], topic[word] = n > 0, float64(n) >= topicShare*float64(len(in))
+	}
+	return all, topic
 }
 
 // either marks what one of two lists marks; nil marks nothing.
@@ -128,9 +177,10 @@ func (o Options) take(all []candidate, sentences [][]excerpt.Sentence, passages 
 		}
 		taken[at] = true
 		before := place{c.Passage, c.place - 1}
-		if c.place > 0 && left > 1 && !taken[before] && leans(c.Text) {
+		of := sentences[c.Passage]
+		if c.place > 0 && left > 1 && !taken[before] && (of[c.place].Leans || leans(c.Text)) {
 			taken[before] = true
-			c.Start, c.Sentences = sentences[c.Passage][c.place-1].Start, 2
+			c.Start, c.Sentences = of[c.place-1].Start, 2
 			c.Text = passages[c.Passage][c.Start:c.End]
 		}
 		left -= c.Sentences

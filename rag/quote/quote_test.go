@@ -46,14 +46,18 @@ func choose(t *testing.T, question string, sentences int, passages ...string) []
 		t.Fatal(err)
 	}
 	vectors, _ := bags(t.Context(), []string{question})
-	o := quote.Options{Engine: e, Embed: bags, Max: sentences}
+	o := quote.Options{Engine: e, Embed: bags, Max: sentences, Question: question}
 	quotes, err := quote.Choose(t.Context(), o, vectors, q, passages)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range quotes {
-		if got := passages[c.Passage][c.Start:c.End]; got != c.Text {
-			t.Errorf("%q is not what stands in its place, %q", c.Text, got)
+		p := passages[c.Passage]
+		if got := p[c.Start:c.End]; got != c.Text || !strings.Contains(p[:c.Start], c.Columns) {
+			t.Errorf("%q is not what stands in its place, %q, or %q not before it", c.Text, got, c.Columns)
+		}
+		if n := len(strings.Fields(c.Text)); n > 60*c.Sentences {
+			t.Errorf("%d words in %d sentences: %q", n, c.Sentences, c.Text)
 		}
 	}
 	return quotes
@@ -129,5 +133,85 @@ func TestNothingToQuote(t *testing.T) {
 	}
 	if _, err := quote.Choose(t.Context(), quote.Options{}, engine.Vectors{}, nil, nil); err == nil {
 		t.Error("no sentences at all were asked for, and that is no error")
+	}
+}
+
+// TestRowsAreQuotedWithTheNamesOfTheirColumns, which stand apart from them.
+func TestRowsAreQuotedWithTheNamesOfTheirColumns(t *testing.T) {
+	got := choose(t, "How deep is the port of Narvik?", 1,
+		"| port | deep |\n|---|---|\n| Bergen | 12 m |\n| Narvik | 20 m |\n| Oslo | 15 m |\n")
+	if len(got) != 1 || got[0].String() != "| port | deep |\n|---|---|\n| Narvik | 20 m |" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestPiecesBringWhatTheyNeed: a clause that was cut off brings the one before it, where there is room.
+func TestPiecesBringWhatTheyNeed(t *testing.T) {
+	long := strings.Repeat("word ", 39) + "keeper, which " + strings.Repeat("other ", 39) + "lighthouse."
+	for sentences, words := range map[int]int{1: 41, 2: 81} {
+		got := choose(t, "Which other lighthouse?", sentences, long)
+		if len(got) != 1 || got[0].Sentences != sentences || len(strings.Fields(got[0].Text)) != words {
+			t.Errorf("with room for %d: %+v", sentences, got)
+		}
+	}
+}
+
+// TestKinds: what a question asks for is told in English and German, and found in sentences.
+func TestKinds(t *testing.T) {
+	for _, x := range []struct {
+		question, sentence string
+		want               bool
+	}{
+		{"When did it open?", "It opened in 1968.", true},
+		{"In what year did it open?", "It was the 1960s.", true},
+		{"Wann war das?", "Im März.", true},
+		{"In welchem Jahrhundert war das?", "Es war das 19. Jahrhundert.", true},
+		{"When did it open?", "It has 300 rooms, 12345 doors and 3 pools.", false},
+		{"How many rooms are there?", "It has 300 rooms.", true},
+		{"Wie viele Zimmer gibt es?", "Es hat 300 Zimmer.", true},
+		{"How many rooms are there?", "It has rooms.", false},
+		{"Who opened it?", "It opened in 1968 with 300 rooms.", false},
+		{"how", "1", false},
+		{"", "1", false},
+	} {
+		if got := quote.HasKind(x.question, x.sentence); got != x.want {
+			t.Errorf("%q has what %q asks for: %v", x.sentence, x.question, got)
+		}
+	}
+	got := choose(t, "When was the pool opened?", 1, "The pool was opened by the mayor. The pool was opened in 1968.")
+	if want := []string{"The pool was opened in 1968."}; !slices.Equal(texts(got), want) {
+		t.Errorf("%q", texts(got))
+	}
+}
+
+// TestBadInput: choose checks that what is quoted stands in its place and is short.
+func TestBadInput(t *testing.T) {
+	const question = "Which port is the deepest?"
+	for name, passage := range map[string]string{
+		"a sentence of 5,000 words": strings.Repeat("the port is deep ", 1250),
+		"no spaces":                 strings.Repeat("port", 5000),
+		"a wide table":              "port | deep\n" + strings.Repeat("port | ", 5000),
+		"a long table":              "port | deep\n" + strings.Repeat("Narvik | 20\n", 2000),
+		"code":                      "```go\n" + strings.Repeat("port := deepest(ports)\n", 2000) + "```\n",
+		"one line of code":          "```\n" + strings.Repeat("port=deepest(ports);", 2000) + "\n```",
+		"NUL":                       strings.Repeat("port\x00 deep\x00. ", 300),
+		"not UTF-8":                 strings.Repeat("port \xff\xfe deep. \xc3", 300),
+	} {
+		if got := choose(t, question, 2, passage, tides); len(got) == 0 {
+			t.Errorf("%s: nothing is quoted", name)
+		}
+	}
+	for name, question := range map[string]string{
+		"100 kB":           strings.Repeat("Which port is the deepest of all? ", 3000),
+		"one word":         strings.Repeat("x", 100_000),
+		"another language": "Quel est le port le plus profond ?",
+		"Japanese":         "一番深い港はどこですか。",
+		"no answer":        "Who won the cup?",
+		"NUL":              "Which\x00 port?",
+		"not UTF-8":        "Which \xff port?",
+	} {
+		if got := choose(t, question, 2, rivers, tides); len(got) == 0 {
+			t.Errorf("%s: nothing is quoted", name)
+		}
 	}
 }

@@ -28,6 +28,20 @@ type Line struct {
 // Lines reads a file of a data set, such as "squad16/contexts.jsonl".
 func Lines(t testing.TB, name string) (lines []Line) {
 	t.Helper()
+	for d := json.NewDecoder(Open(t, name)); ; {
+		l := Line{Answerable: true}
+		if err := d.Decode(&l); errors.Is(err, io.EOF) {
+			return lines
+		} else if err != nil {
+			t.Fatalf("%s, line %d: %v", name, len(lines)+1, err)
+		}
+		lines = append(lines, l)
+	}
+}
+
+// Open opens a file of a data set for the time of the test.
+func Open(t testing.TB, name string) io.Reader {
+	t.Helper()
 	root, err := root()
 	if err != nil {
 		t.Fatal(err)
@@ -39,16 +53,8 @@ func Lines(t testing.TB, name string) (lines []Line) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	for d := json.NewDecoder(f); ; {
-		l := Line{Answerable: true}
-		if err := d.Decode(&l); errors.Is(err, io.EOF) {
-			return lines
-		} else if err != nil {
-			t.Fatalf("%s, line %d: %v", name, len(lines)+1, err)
-		}
-		lines = append(lines, l)
-	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
 }
 
 // Texts are the texts of a file of a data set.

@@ -1,0 +1,200 @@
+package excerpt
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/sluice-rag/sluice/rag/corpus"
+)
+
+// block is a table or a block of code in a passage.
+type block struct {
+	start, end int // bytes
+	code       bool
+	lines      []line
+	cells      func(string) []string // of a table
+}
+
+// line is a line of a passage, with its end of line.
+type line struct {
+	start int
+	text  string
+}
+
+// blocks finds the tables and the code of a passage; what lies between them is prose.
+func blocks(passage string) (list []block) {
+	var paragraph []line
+	flush := func() {
+		list = append(list, inParagraph(paragraph)...)
+		paragraph = nil
+	}
+	fence := "" // that the block of code ends with
+	at := 0
+	for text := range strings.Lines(passage) {
+		l := line{at, text}
+		at += len(text)
+		mark := fenceOf(text)
+		switch {
+		case fence != "":
+			b := &list[len(list)-1]
+			b.end = at
+			if strings.HasPrefix(mark, fence) && strings.TrimSpace(text) == mark {
+				fence = ""
+			} else {
+				b.lines = append(b.lines, l)
+			}
+		case mark != "":
+			flush()
+			fence = mark
+			list = append(list, block{start: l.start, end: at, code: true})
+		case strings.TrimSpace(text) == "":
+			flush()
+		default:
+			paragraph = append(paragraph, l)
+		}
+	}
+	flush()
+	return list
+}
+
+// fenceOf is the run of back-quotes or tildes that a line begins or ends a block of code with, as in Markdown.
+func fenceOf(text string) string {
+	text = strings.TrimSpace(text)
+	for _, c := range []string{"`", "~"} {
+		if n := len(text) - len(strings.TrimLeft(text, c)); n >= 3 && !strings.Contains(text[n:], c) {
+			return text[:n]
+		}
+	}
+	return ""
+}
+
+// inParagraph finds the tables among lines without a blank one between them, or takes all of them for code.
+func inParagraph(lines []line) (list []block) {
+	if isCode(lines) {
+		return []block{newBlock(lines, true, nil)}
+	}
+	for _, way := range []struct {
+		cells func(string) []string
+		least int // lines of a table
+		same  bool
+	}{{piped, 2, false}, {tabbed, 2, true}, {spaced, 3, true}} {
+		for from := 0; from < len(lines); {
+			n := len(way.cells(lines[from].text))
+			to := from + 1
+			for to < len(lines) && n > 1 {
+				m := len(way.cells(lines[to].text))
+				if m < 2 || way.same && m != n {
+					break
+				}
+				to++
+			}
+			if n > 1 && to-from >= way.least {
+				list = append(list, newBlock(lines[from:to], false, way.cells))
+			}
+			from = to
+		}
+		if len(list) > 0 {
+			break
+		}
+	}
+	return list
+}
+
+func newBlock(lines []line, code bool, cells func(string) []string) block {
+	last := lines[len(lines)-1]
+	return block{lines[0].start, last.start + len(last.text), code, lines, cells}
+}
+
+// piped are the cells of a row with borders of "|" between them, as Markdown and our own chunks have them; one line of
+// "|---|---|" has cells, too.
+func piped(text string) []string {
+	text = strings.TrimSpace(text)
+	if strings.Contains(text, "||") && !strings.HasPrefix(text, "|") {
+		return nil
+	}
+	if !strings.HasPrefix(text, "|") && !strings.Contains(text, " | ") && !isRule(text) {
+		return nil
+	}
+	if isRule(text) {
+		return strings.FieldsFunc(text, func(r rune) bool { return r == '|' || r == '+' })
+	}
+	return cut(strings.Split(strings.Trim(text, "|"), "|"))
+}
+
+// tabbed are the cells of a row with tabs between them.
+func tabbed(text string) []string {
+	if strings.HasPrefix(text, "\t") {
+		return nil
+	}
+	return cut(strings.FieldsFunc(text, func(r rune) bool { return r == '\t' }))
+}
+
+// spaced are the cells of a row with two spaces or more between them, unless one ends like a sentence.
+func spaced(text string) []string {
+	text = strings.TrimSpace(text)
+	var cells []string
+	for _, cell := range strings.Split(text, "  ") {
+		if cell = strings.TrimSpace(cell); cell != "" {
+			cells = append(cells, cell)
+		}
+	}
+	for _, cell := range cells[:max(len(cells)-1, 0)] {
+		if strings.ContainsAny(cell[len(cell)-1:], ".!?,;") {
+			return nil
+		}
+	}
+	return cells
+}
+
+// cut takes white space off cells.
+func cut(cells []string) []string {
+	for i, cell := range cells {
+		cells[i] = strings.TrimSpace(cell)
+	}
+	return cells
+}
+
+// isRule tells whether a line is made of what tables draw their lines with.
+func isRule(text string) bool {
+	return strings.Trim(text, "-=+:| \t\r\n") == "" && strings.ContainsAny(text, "-=+")
+}
+
+// table adds a unit for each row, with the row that names the columns; that one says nothing alone.
+func (s *splitter) table(b block) {
+	rows := slices.DeleteFunc(slices.Clone(b.lines), func(l line) bool { return isRule(l.text) })
+	if len(rows) == 0 {
+		return
+	}
+	head := Span{}
+	if first := b.cells(rows[0].text); len(rows) > 1 && !named(first) &&
+		(ruled(b, rows[0]) || corpus.IsHeader(first, b.cells(rows[1].text))) {
+		head = Span{rows[0].start, rows[0].start + len(rows[0].text)}
+		for i, l := range b.lines { // with the line below it, which makes it a table in Markdown
+			if l.start == rows[0].start && i+1 < len(b.lines) && isRule(b.lines[i+1].text) {
+				head.End = b.lines[i+1].start + len(b.lines[i+1].text)
+			}
+		}
+		head.End = head.Start + len(strings.TrimRightFunc(s.passage[head.Start:head.End], unicode.IsSpace))
+		if len(starts(s.passage[head.Start:head.End])) > mostWords {
+			head = Span{}
+		}
+	}
+	if head.End > 0 {
+		rows = rows[1:]
+	}
+	for _, l := range rows {
+		s.add(Sentence{Start: l.start, End: l.start + len(l.text), Columns: head})
+	}
+}
+
+// ruled tells whether a line of dashes follows a row.
+func ruled(b block, row line) bool {
+	i := slices.IndexFunc(b.lines, func(l line) bool { return l.start == row.start })
+	return i+1 < len(b.lines) && isRule(b.lines[i+1].text)
+}
+
+// named tells whether the cells of a row say what they are, as in "port: Narvik".
+func named(cells []string) bool {
+	return !slices.ContainsFunc(cells, func(c string) bool { return c != "" && !strings.Contains(c, ": ") })
+}
