@@ -53,8 +53,10 @@ type Options struct {
 	Question string // what it asks for counts; may be ""
 }
 
-// What counts for a sentence beside its cosine with the question and the cover of the question's words in it. See
-// docs/adr, quotes.
+// What counts for a sentence beside its cosine with the question and the cover of the question's words in it. On
+// squad16 (2,910 questions, four passages each) the best sentence holds an answer for .801 of the questions, and at
+// most two do for .887 (each half of the topics: .724 and .863; .818 and .942). Cosine and cover alone give .786 and
+// .858 (docs/adr, quotes).
 const (
 	topicWeight   = .4  // of the cover: of the sentence together with the words that its passage is about
 	besideWeight  = .7  // the cover of the sentence together with the one before it
@@ -70,7 +72,7 @@ const (
 const topicShare = .3
 
 // floor is the least score of a further sentence, as a share of the best one's: without it the best two take 55 words
-// instead of 49 and hold an answer for .003 more of the questions.
+// instead of 51 and hold an answer for .001 more of the questions.
 const floor = .7
 
 // candidate is a sentence of a passage with what it is chosen by.
