@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/language"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/entities"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -91,7 +92,8 @@ type Base struct {
 	kept   kept                         // vectors of sentences
 
 	languages *language.Detector
-	foreign   sync.Map // languages of questions that have been warned of
+	finder    func() *entities.Finder // of dates, quantities and names, made when it is needed
+	foreign   sync.Map                // languages of questions that have been warned of
 
 	search   search
 	words    words
@@ -152,7 +154,8 @@ func New(cfg Config) *Base {
 	b := &Base{cfg: cfg, log: cfg.Logger, loading: newTurn(), opening: newTurn(), search: search{turn: newTurn()},
 		words:      words{turn: newTurn()},
 		joinedRows: joinedRows,
-		languages:  language.New()}
+		languages:  language.New(),
+		finder:     sync.OnceValue(func() *entities.Finder { return entities.New(nil) })}
 	b.stopping, b.stop = context.WithCancel(cores.AsBatch(context.Background()))
 	return b
 }

@@ -144,3 +144,13 @@ func FuzzList(f *testing.F) {
 		}
 	})
 }
+
+// TestBlankCitations: an answer keeps its length, and code its brackets.
+func TestBlankCitations(t *testing.T) {
+	for answer, want := range map[string]string{"It is [1, 2].": "It is       .", "【3】x": strings.Repeat(" ", 7) + "x",
+		"`a[1]` [1] ```b[2]```[2]": "`a[1]`     ```b[2]```   ", "[one] [12345]": "[one] [12345]", "": ""} {
+		if got := BlankCitations(answer); got != want {
+			t.Errorf("%q became %q, not %q", answer, got, want)
+		}
+	}
+}

@@ -53,3 +53,21 @@ func Cite(answer string, c []Citation) []Citation {
 	}
 	return out
 }
+
+// BlankCitations returns an answer of the same length in which citations are spaces, but for those in code.
+func BlankCitations(answer string) string {
+	inCode := code.FindAllStringIndex(answer, -1)
+	out := []byte(answer)
+	for _, at := range brackets.FindAllStringIndex(answer, -1) {
+		for len(inCode) > 0 && inCode[0][1] <= at[0] {
+			inCode = inCode[1:]
+		}
+		if len(inCode) > 0 && inCode[0][0] < at[1] {
+			continue
+		}
+		for i := at[0]; i < at[1]; i++ {
+			out[i] = ' '
+		}
+	}
+	return string(out)
+}

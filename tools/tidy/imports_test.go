@@ -41,6 +41,7 @@ rag/route: kernels engine embed internal/buildinfo internal/durable internal/jso
 rag/domains: kernels engine embed rag/corpus rag/knowledge rag/route
 rag/excerpt: kernels engine rag/corpus
 rag/quote: kernels engine rag/excerpt
+rag/check: kernels engine rag/entities rag/excerpt rag/prompt
 rag/prompt: kernels llm rag/corpus rag/excerpt
 rag/calibrate: engine embed llm rag/corpus rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable
 rag/flow: llm internal/spans
@@ -50,7 +51,7 @@ rag/decisions: kernels internal/durable internal/filelock rag/gate
 rag/entities: embed
 rag/web: embed llm/remote rag/corpus rag/knowledge rag/prompt rag/retrieve rag/store internal/upstream internal/panics
 rag/ingest: kernels embed engine rag/corpus rag/entities rag/knowledge rag/route rag/store internal/buildinfo
-rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/route rag/store rag/excerpt rag/quote internal/language internal/panics
+rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/route rag/store rag/check rag/entities rag/excerpt rag/quote internal/language internal/panics
 .: kernels engine embed llm rag internal
 eval/metric: llm rag/corpus rag/prompt
 eval/dataset: internal/durable internal/jsonl

@@ -1,0 +1,56 @@
+package check
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/sluice-rag/sluice/rag/excerpt"
+	"github.com/sluice-rag/sluice/rag/prompt"
+)
+
+// split cuts an answer into sentences: rows of tables and lines of code are sentences of their own. What cites a
+// passage is blank.
+func split(answer string) (list []excerpt.Sentence) {
+	answer = prompt.BlankCitations(answer)
+	add := func(start, end int) {
+		for _, s := range excerpt.Split(answer[start:end]) {
+			s.Start, s.End = s.Start+start, s.End+start
+			list = append(list, s)
+		}
+	}
+	start, at, code := 0, 0, false
+	for line := range strings.Lines(answer) {
+		t := strings.TrimSpace(line)
+		fence := strings.HasPrefix(t, "```")
+		if fence || code || strings.HasPrefix(t, "|") || strings.HasPrefix(t, "#") {
+			add(start, at)
+			if !fence {
+				add(at, at+len(line))
+			}
+			start = at + len(line)
+		}
+		if fence {
+			code = !code
+		}
+		at += len(line)
+	}
+	add(start, at)
+	return list
+}
+
+// unknowing is how answers say that the passages do not tell, or that the writer does not know.
+var unknowing = regexp.MustCompile(`(?i)\b(?:i|we) (?:really |just |still )?(?:do not|don['’]t|cannot|can['’]t|can not|could not|` +
+	`couldn['’]t|am not able to|am unable to|am not sure|am sorry|have no|was not able to)\b|` +
+	`\b(?:passages?|texts?|contexts?|sources?|documents?|excerpts?) ` +
+	`(?:given |provided |above |shown )?(?:(?:do|does|did|is|are|was|were|has|have|can|could)(?: not|n['’]t)|cannot) ` +
+	`(?:\w+ ){0,2}?(?:know|say|mention|mentioned|state|stated|specify|specified|provide|provided|contain|answer|` +
+	`determine|determined|found|tell|given|include|included|known|clear|possible|available)\b|` +
+	`\b(?:no|not enough|insufficient|lack of) (?:\w+ ){0,2}information\b|` +
+	`\bwei(?:ß|ss) (?:ich |es |das )*nicht|\bkeine (?:\S+ )?(?:Information|Angabe|Antwort)|geht nicht (?:\S+ ){0,6}hervor|` +
+	`nicht (?:erwähnt|angegeben|genannt|enthalten|bekannt|beantwort)`)
+
+// about are words by which answers speak of the passages; they need no backing.
+const about = "according based passage passages text texts context contexts source sources document documents provided " +
+	"given mentioned stated states information answer question following above below excerpt paragraph article " +
+	"laut gemäß Passage Text Texte Kontext Quelle Quellen Dokument Dokumente Frage Antwort Abschnitt Auszug genannt " +
+	"angegeben folgenden"

@@ -1,0 +1,44 @@
+package check
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+)
+
+// Cosine scores by the cosine of the texts' vectors. All are embedded by one call, equal ones once.
+func Cosine(e engine.Interface, embed func(ctx context.Context, texts []string) (engine.Vectors, error)) Scorer {
+	return func(ctx context.Context, premises, hypotheses []string) ([]float64, error) {
+		row, texts := map[string]int{}, []string(nil)
+		for _, list := range [][]string{premises, hypotheses} {
+			for _, text := range list {
+				if _, known := row[text]; !known {
+					row[text] = len(texts)
+					texts = append(texts, text)
+				}
+			}
+		}
+		v, err := embed(ctx, texts)
+		if err != nil {
+			return nil, err
+		}
+		if v.Rows != len(texts) {
+			return nil, fmt.Errorf("%w: %d vectors of %d texts", kernels.ErrShape, v.Rows, len(texts))
+		}
+		at := func(text string) engine.Vectors {
+			i := row[text]
+			return engine.Vectors{Data: v.Data[i*v.Dim : (i+1)*v.Dim], Rows: 1, Dim: v.Dim}
+		}
+		scores := make([]float64, len(premises))
+		for i := range premises {
+			hits, err := e.TopK(ctx, at(hypotheses[i]), at(premises[i]), kernels.Cosine, 1, nil)
+			if err != nil {
+				return nil, err
+			}
+			scores[i] = hits[0][0].Score
+		}
+		return scores, nil
+	}
+}
