@@ -57,7 +57,7 @@ func (s *Sluice) Calibrate(ctx context.Context, o CalibrateOptions) (_ *Calibrat
 		return nil, err
 	}
 	defer leave(&err)
-	return calibrate.Run(ctx, s.base, calibrate.Input{Options: o, Model: s.model.get, Templates: s.cfg.Templates})
+	return calibrate.Run(ctx, s.base, s.calibrated(o))
 }
 
 // Calibration returns the calibration in force and how stale it is; it needs no model.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/scorecards"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/exam"
 )
 
@@ -45,6 +46,15 @@ func (s *Sluice) card(ctx context.Context, model string) (*exam.Card, error) {
 	}
 	s.cards.known[model] = c
 	return c, nil
+}
+
+// calibrated is what a calibration is made with.
+func (s *Sluice) calibrated(o CalibrateOptions) calibrate.Input {
+	in := calibrate.Input{Options: o, Model: s.model.get, Templates: s.cfg.Templates}
+	if s.cfg.Generator == nil { // whoever brings a model has judged it
+		in.Card = func(ctx context.Context) (*exam.Card, error) { return s.card(ctx, "") }
+	}
+	return in
 }
 
 // ExamineOptions are those of Examine.

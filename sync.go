@@ -51,7 +51,7 @@ func (s *Sluice) FollowCalibration(ctx context.Context, o CalibrateOptions) (_ *
 		return nil, fmt.Errorf("%w: new chunks are sent to %s only where that is asked for, by 'sluice calibrate' or "+
 			"'sluice ingest --calibrate'", ErrRemoteModel, s.cfg.Model)
 	}
-	return calibrate.Follow(ctx, s.base, calibrate.Input{Options: o, Model: s.model.get, Templates: s.cfg.Templates})
+	return calibrate.Follow(ctx, s.base, s.calibrated(o))
 }
 
 // isPassing tells whether an error of a sync may be none the next time.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/sluice-rag/sluice/kernels/ref"
 	"github.com/sluice-rag/sluice/rag/gate"
 )
 
@@ -56,7 +57,7 @@ func (d *drift) add(reference []float64, scores ...float64) {
 // compare says when an alarm begins or ends; d.mu is held. It ends below nine tenths of the threshold, so that it does
 // not come and go.
 func (d *drift) compare() {
-	d.statistic = kolmogorovSmirnov(d.reference, slices.Sorted(slices.Values(d.last)))
+	d.statistic = ref.KolmogorovSmirnov(d.reference, slices.Sorted(slices.Values(d.last)))
 	switch at := d.limits.Threshold; {
 	case !d.alarm && d.statistic > at && len(d.last) == d.limits.Scores:
 		d.alarm = true
@@ -77,23 +78,6 @@ func (d *drift) now() (statistic float64, alarm bool, scores int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.statistic, d.alarm, len(d.last)
-}
-
-// kolmogorovSmirnov is the largest difference of two empirical distribution functions, of sorted values.
-func kolmogorovSmirnov(a, b []float64) (most float64) {
-	i, j := 0, 0
-	for i < len(a) && j < len(b) {
-		x := min(a[i], b[j])
-		for i < len(a) && a[i] <= x {
-			i++
-		}
-		for j < len(b) && b[j] <= x {
-			j++
-		}
-		most = max(most, float64(i)/float64(len(a))-float64(j)/float64(len(b)),
-			float64(j)/float64(len(b))-float64(i)/float64(len(a)))
-	}
-	return most
 }
 
 // watch has the decisions of a base counted and compared.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/kernels/ref"
 	"github.com/sluice-rag/sluice/llm"
 )
 
@@ -220,7 +221,7 @@ func TestDrift(t *testing.T) {
 	if _, _, n := d.now(); n != 1 {
 		t.Errorf("%d scores of another calibration", n)
 	}
-	if got := kolmogorovSmirnov([]float64{1, 2, 2, 3}, []float64{2, 2, 2, 9}); got != .25 {
+	if got := ref.KolmogorovSmirnov([]float64{1, 2, 2, 3}, []float64{2, 2, 2, 9}); got != .25 {
 		t.Errorf("with ties: %v", got)
 	}
 }

@@ -26,7 +26,8 @@ type ragSettings struct {
 	Gate      string `json:"gate"`      // auto, open or closed
 	Flow      string `json:"flow"`      // the graph that the question goes through
 	Transform string `json:"transform"` // of the question, before the gate
-	Style     string `json:"style"`     // of answers from passages: write or quote
+	Style     string `json:"style"`     // of answers from passages: auto, write or quote
+	Strict    *bool  `json:"strict"`    // leave out what no passage backs
 	Language  string `json:"language"`
 	Template  string `json:"template"`
 	Order     string `json:"order"`
@@ -149,6 +150,9 @@ func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSetting
 	set(&o.Flow, x.Flow)
 	set(&o.Transform, prompt.Transform(x.Transform))
 	set(&o.Style, answer.Style(x.Style))
+	if x.Strict != nil {
+		o.Strict = *x.Strict
+	}
 	set(&o.Language, x.Language)
 	set(&o.Template, x.Template)
 	set(&o.Order, prompt.Order(x.Order))

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/check"
 	"github.com/sluice-rag/sluice/rag/excerpt"
 	"github.com/sluice-rag/sluice/rag/flow"
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -75,7 +76,7 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 // askFlags are the settings of an answer.
 func (a *app) askFlags(cmd *cobra.Command) {
 	for _, x := range [][2]string{{"ask.gate", "gate"},
-		{"ask.transform", "transform"}, {"ask.style", "style"}, {"ask.own", "own"},
+		{"ask.transform", "transform"}, {"ask.style", "style"}, {"ask.strict", "strict"}, {"ask.own", "own"},
 		{"ask.language", "language"}, {"ask.max_tokens", "max-tokens"}, {"ask.context_tokens", "context-tokens"},
 		{"ask.temperature", "temperature"},
 		{"ask.top_k", "top-k"}, {"ask.top_p", "top-p"}, {"ask.repeat_penalty", "repeat-penalty"}, {"ask.seed", "seed"},
@@ -93,7 +94,7 @@ func askOptions(c config.Config) (sluice.AskOptions, error) {
 		Flow: c.Flow.Preset, FlowOptions: flow,
 
 		Gate: sluice.GateMode(c.Ask.Gate), Transform: prompt.Transform(c.Ask.Transform),
-		Style: answer.Style(c.Ask.Style), Own: prompt.Style(c.Ask.Own), Language: c.Ask.Language,
+		Style: answer.Style(c.Ask.Style), Strict: c.Ask.Strict, Own: prompt.Style(c.Ask.Own), Language: c.Ask.Language,
 		Template: c.Prompt.Template, Order: prompt.Order(c.Prompt.Order), Compress: c.Prompt.Compress,
 		MaxTokens: c.Ask.MaxTokens, Temperature: c.Ask.Temperature, TopK: c.Ask.TopK, TopP: c.Ask.TopP,
 		RepeatPenalty: c.Ask.RepeatPenalty, Seed: int64(c.Ask.Seed),
@@ -168,6 +169,13 @@ func (a *app) printAnswer(
 	if n := t.RemovedCitations; n > 0 {
 		note("%s named no passage and %s removed", count(n, "citation"),
 			map[bool]string{true: "was", false: "were"}[n == 1])
+	}
+	for _, u := range t.Unbacked() {
+		missing := ""
+		if len(u.Missing) > 0 {
+			missing = ", which do not have " + strings.Join(u.Missing, ", ")
+		}
+		note("not backed by the passages%s: %s", missing, short(u.Text, 200))
 	}
 	if err := a.writeSources(cmd, s, &b, answer); err != nil {
 		return err
@@ -310,11 +318,28 @@ func writeTrace(b *strings.Builder, screen terminal.Screen, t sluice.Trace) {
 	if t.Remote != "" {
 		line("sent to", "%s", t.Remote)
 	}
+	for _, s := range t.Checked {
+		line("checked", "%s", checkedText(s))
+	}
 	writeSteps(line, screen, t)
 	m := t.Milliseconds
 	line("ms", "load %.1f, embed %.1f, gate %.1f, transform %.1f, retrieve %.1f, prompt %.1f, generate %.1f, "+
 		"sentences %.1f, total %.1f",
 		m.Load, m.Embed, m.Gate, m.Transform, m.Retrieve, m.Prompt, m.Generate, m.Sentences, m.Total)
+}
+
+// checkedText says whether a sentence of an answer is backed, and by what.
+func checkedText(s check.Sentence) string {
+	said := "says nothing to check"
+	switch {
+	case s.Claim && s.Backed:
+		said = fmt.Sprintf("backed by [%d], cover %.2f", s.Places[0].Passage+1, s.Cover)
+	case s.Claim && len(s.Missing) > 0:
+		said = "not backed, missing: " + strings.Join(s.Missing, ", ")
+	case s.Claim:
+		said = fmt.Sprintf("not backed, cover %.2f", s.Cover)
+	}
+	return said + ": " + short(s.Text, 100)
 }
 
 // promptText is what else a trace says of the prompt, where it is not the usual.

@@ -104,9 +104,9 @@ func (a *app) calibrateCommand() *cobra.Command {
 	f.BoolVar(&show, "show", false, "the same as 'calibrate show'")
 	f.BoolVar(&reuse, "reuse", false, "derive --policy and --threshold from distributions that there are")
 	_ = f.MarkHidden("show") // fails for unknown flags only
-	for _, x := range [][2]string{{"policy", "policy"}, {"score", "score"}, {"threshold", "threshold"},
-		{"negatives", "negatives"}, {"per_context", "per-context"}, {"sample", "sample"}, {"seed", "seed"},
-		{"holdout", "holdout"}, {"resamples", "resamples"}, {"rank_limit", "rank-limit"}} {
+	for _, x := range [][2]string{{"questions", "questions"}, {"policy", "policy"}, {"score", "score"},
+		{"threshold", "threshold"}, {"negatives", "negatives"}, {"per_context", "per-context"}, {"sample", "sample"},
+		{"seed", "seed"}, {"holdout", "holdout"}, {"resamples", "resamples"}, {"rank_limit", "rank-limit"}} {
 		a.flag(cmd, "calibrate."+x[0], x[1])
 	}
 	a.generateFlags(cmd)
@@ -127,6 +127,7 @@ func (a *app) generateFlags(cmd *cobra.Command) {
 func fill(o *sluice.CalibrateOptions, c config.Calibrate) {
 	o.Policy, o.Threshold, o.Negatives, o.PerContext, o.Sample = c.Policy, c.Threshold, c.Negatives, c.PerContext,
 		c.Sample
+	o.Questions = c.Questions
 	o.Score, o.Seed, o.Holdout, o.Resamples, o.RankLimit = c.Score, c.Seed, c.Holdout, c.Resamples, c.RankLimit
 	if o.Resamples == 0 {
 		o.Resamples = -1 // to the library, 0 is the default

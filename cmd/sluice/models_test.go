@@ -63,7 +63,8 @@ func TestModelsListReadsHeaders(t *testing.T) {
 			columns[f[0]] = f
 		}
 	}
-	if c := columns["NAME"]; strings.Join(c, " ") != "NAME KIND DEFAULT HERE MB MEMORY ANSWERS TEMPLATE DIGEST LICENCE SOURCE" {
+	const titles = "NAME KIND DEFAULT HERE MB MEMORY ANSWERS TEMPLATE DIGEST LICENCE SOURCE"
+	if c := columns["NAME"]; strings.Join(c, " ") != titles {
 		t.Error(c)
 	}
 	for name, want := range map[string]string{"SmolLM2-135M-Instruct": "pinned",

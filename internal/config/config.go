@@ -90,6 +90,7 @@ type Ingest struct {
 
 // Calibrate is how the gate's cut-off is found.
 type Calibrate struct {
+	Questions  string  `koanf:"questions"`
 	Policy     string  `koanf:"policy"`
 	Score      string  `koanf:"score"`
 	Threshold  float64 `koanf:"threshold"`
@@ -131,6 +132,7 @@ type Ask struct {
 	Gate          string  `koanf:"gate"`
 	Transform     string  `koanf:"transform"`
 	Style         string  `koanf:"style"`
+	Strict        bool    `koanf:"strict"`
 	Own           string  `koanf:"own"`
 	MaxTokens     int     `koanf:"max_tokens"`
 	ContextTokens int     `koanf:"context_tokens"`

@@ -131,6 +131,9 @@ func stages() []row {
 			doc: "T: the gate opens above P - T, so more is looser"},
 		{key: "calibrate.negatives", initial: gate.DefaultNegatives,
 			doc: "pairs of the negative distribution: all, cross-topic, sample:N per question"},
+		{key: "calibrate.questions", initial: "auto", oneOf: "auto written extracted",
+			doc: "pseudo-queries: written by the language model, extracted from the contexts' words without it, or, by " +
+				"auto, what its scorecard says is nearer to people's questions ('models check')"},
 		{key: "calibrate.per_context", initial: pseudo.DefaultPerContext, min: "1",
 			max: strconv.Itoa(pseudo.MaxPerContext),
 			doc: "pseudo-queries per context"},
@@ -214,6 +217,8 @@ func answers() []row {
 			doc: "answers from passages: write has the language model write them, quote takes the sentences that " +
 				"answer from the passages as they stand, without a call of the model, and auto writes where the " +
 				"model's scorecard says that it is right as often as quotes are ('models check')"},
+		{key: "ask.strict",
+			doc: "leave out of a written answer what no passage backs; where nothing is left, passages are quoted"},
 		{key: "ask.own", initial: prompt.FewShot, oneOf: "few-shot chain-of-thought",
 			doc: "template of answers from the model's own knowledge"},
 		{key: "ask.max_tokens", initial: answer.DefaultMaxTokens, min: "1", max: "131072",

@@ -98,6 +98,7 @@ type State struct {
 	rewritten                             bool
 	fromWeb                               bool // Passages are
 	handedOut                             bool // the answer went to Stream as it was made
+	unanswered                            bool // nothing is left of the answer
 	answerTemperature, rewriteTemperature float64
 	metric                                kernels.Metric
 	vectors                               engine.Vectors     // of what was searched for
@@ -122,6 +123,9 @@ const IDontKnow = "I don't know."
 
 // finish says how the run ended, and hands out an answer that had to wait for what came after it.
 func (a *State) finish(ctx context.Context, ending flow.Ending) error {
+	if a.unanswered && ending.Outcome == flow.Answered {
+		ending.Outcome, ending.Why = flow.Unknown, flow.ByNode
+	}
 	t := a.trace
 	t.Outcome, t.Why, t.Retries = ending.Outcome, ending.Why, ending.Retries
 	if ending.Outcome == flow.Unknown {
@@ -402,7 +406,12 @@ func (a *State) generate(ctx context.Context, v *flow.Visit) (flow.Verdict, erro
 	if err := a.complete(ctx, v); err != nil {
 		return "", err
 	}
-	if a.handedOut = v.Last; v.Last {
+	if a.Strict && a.trace.Mode == FromContext && a.Answer.Answer == "" {
+		found, err := a.quote(ctx, v)
+		a.unanswered = found == Nothing
+		return flow.Done, err
+	}
+	if a.handedOut = a.hands(v); v.Last {
 		a.sentences(ctx, a.Passages)
 	}
 	return flow.Done, nil
@@ -412,15 +421,14 @@ func (a *State) generate(ctx context.Context, v *flow.Visit) (flow.Verdict, erro
 func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 	p := a.prompted
 	defer timer(&a.trace.Milliseconds.Generate)()
-	var hand func(string) error // what comes after it may refuse the answer, unless it is the last
-	if v.Last {
-		hand = a.Stream
-	}
-	if v.Last && a.Start != nil {
-		a.Start(*a.trace)
-	}
-	if v.Last && a.Sources != nil {
-		a.Sources(p.Citations)
+	var hand func(string) error
+	if a.hands(v) {
+		if hand = a.Stream; a.Start != nil {
+			a.Start(*a.trace)
+		}
+		if a.Sources != nil {
+			a.Sources(p.Citations)
+		}
 	}
 	unnamed := &prompt.Unnamed{Passages: len(p.Citations)}
 	stream := hand
@@ -449,6 +457,13 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 			err = hand(rest)
 		}
 		a.Answer.Answer, a.trace.RemovedCitations = named(r.Text, len(p.Citations))
+	}
+	if err != nil {
+		return err
+	}
+	added, err := a.check(ctx)
+	if err == nil && added != "" && hand != nil {
+		err = hand(added)
 	}
 	return err
 }

@@ -98,6 +98,16 @@ func (a *State) route(ctx context.Context, v *flow.Visit, preset Decider, own bo
 	if err != nil {
 		return "", err
 	}
+	if away == OwnKnowledge { // of which a model that does not write well has little
+		writes, err := a.writes(ctx, preset)
+		if err != nil {
+			return "", err
+		}
+		if !writes {
+			v.Detail("the store at all events: the language model does not write well enough (its scorecard)")
+			return VectorStore, nil
+		}
+	}
 	if decider == ByGate {
 		said, err := a.gate(ctx, v)
 		if err != nil || said == Open {
@@ -328,9 +338,12 @@ func (a *State) hallucination(ctx context.Context, v *flow.Visit, graders Decide
 		return "", err
 	}
 	if decider != ByLLM {
-		if said, err := a.similar(ctx, v, a.Answer.Answer, a.texts()); err != nil || said == Yes {
-			return Grounded, err
+		bad := a.trace.Unbacked()
+		if len(bad) == 0 {
+			return Grounded, nil
 		}
+		v.Detail(fmt.Sprintf("%d of %d sentences are not backed: %s", len(bad), len(a.trace.Checked),
+			line(bad[0].Text, 120)))
 		a.answerTemperature = min(a.answerTemperature, LoweredTemperature)
 		return Hallucinated, nil
 	}

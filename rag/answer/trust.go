@@ -77,22 +77,16 @@ func (a *State) writes(ctx context.Context, graders Decider) (bool, error) {
 }
 
 // resembles grades whether an answer resolves the question without the language model: by the cross-encoder, or by the
-// answer's similarity with the question.
+// answer's similarity with the question, against the gate's cut-off for similarities; Yes without a calibration.
 func (a *State) resembles(ctx context.Context, v *flow.Visit, by Decider) (flow.Verdict, error) {
-	if by != ByReranker {
-		return a.similar(ctx, v, a.subject(), []string{a.Answer.Answer})
+	if by == ByReranker {
+		scores, err := a.base.Rerank(ctx, a.subject(), []string{a.Answer.Answer})
+		if err != nil {
+			return "", err
+		}
+		v.Score(scores[0])
+		return yesIf(scores[0] >= rerankedFrom), nil
 	}
-	scores, err := a.base.Rerank(ctx, a.subject(), []string{a.Answer.Answer})
-	if err != nil {
-		return "", err
-	}
-	v.Score(scores[0])
-	return yesIf(scores[0] >= rerankedFrom), nil
-}
-
-// similar tells whether one of some texts is as similar to a query as the gate asks of passages; Yes without a
-// calibration.
-func (a *State) similar(ctx context.Context, v *flow.Visit, query string, texts []string) (flow.Verdict, error) {
 	if a.snapshot == nil { // answered without the store
 		return Yes, nil
 	}
@@ -112,22 +106,16 @@ func (a *State) similar(ctx context.Context, v *flow.Visit, query string, texts 
 	if err != nil {
 		return "", err
 	}
-	asked, err := a.base.Embed(ctx, []string{query}, embed.Query)
+	asked, err := a.base.Embed(ctx, []string{a.subject()}, embed.Query)
 	if err != nil {
 		return "", err
 	}
-	scores, err := a.base.Similarities(ctx, a.metric, knowledge.Vectors(asked), texts)
+	scores, err := a.base.Similarities(ctx, a.metric, knowledge.Vectors(asked), []string{a.Answer.Answer})
 	if err != nil {
 		return "", err
 	}
-	best := scores[0]
-	for _, s := range scores {
-		if a.metric.Better(s, best) {
-			best = s
-		}
-	}
-	v.Score(best)
-	return yesIf(a.metric.Better(best, cutoff)), nil
+	v.Score(scores[0])
+	return yesIf(a.metric.Better(scores[0], cutoff)), nil
 }
 
 func yesIf(yes bool) flow.Verdict {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/check"
 	"github.com/sluice-rag/sluice/rag/flow"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
@@ -45,6 +46,7 @@ type Options struct {
 	// the model.
 	Transform prompt.Transform
 	Style     Style        // of answers from passages; "" is Auto
+	Strict    bool         // leave out what no passage backs of an answer from passages
 	Own       prompt.Style // of answers from the model's own knowledge
 	// Language of the answer; "" is the question's, which is named to the model where it is known and not English, or
 	// where passages are in another one.
@@ -137,6 +139,7 @@ type Trace struct {
 	TransformFailed   bool                `json:"transform_failed,omitempty"` // it gave nothing to search for
 	Queries           []string            `json:"queries"`                    // what was searched for
 	LLMCalls          int                 `json:"llm_calls"`
+	Checked           []check.Sentence    `json:"checked,omitempty"` // of an answer written from passages
 	Ranking           *retrieve.Taken     `json:"ranking,omitempty"` // how the first query's contexts were found
 	Retrieved         []retrieve.Result   `json:"retrieved"`
 	Template          string              `json:"template"`
@@ -179,6 +182,7 @@ type Timings struct {
 	Retrieve  float64 `json:"retrieve"`
 	Prompt    float64 `json:"prompt"`
 	Generate  float64 `json:"generate"`
+	Check     float64 `json:"check"`     // of what the model wrote, within Generate
 	Sentences float64 `json:"sentences"` // nearest to the question, after the answer
 	Total     float64 `json:"total"`
 }

@@ -7,12 +7,14 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/filelock"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/exam"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/pairs"
@@ -26,7 +28,15 @@ type Input struct {
 	Options
 	Model     func(context.Context) (llm.Generator, error) // called when the model is needed
 	Templates string                                       // folder of prompt templates, as prompt.Open takes it
+	// Card is the scorecard of that model; nil: it is trusted to write questions.
+	Card func(context.Context) (*exam.Card, error)
 }
+
+// How pseudo-queries are made (Options.Questions).
+const (
+	Written   = "written"   // by the language model
+	Extracted = "extracted" // of the contexts' words (pseudo.Extract)
+)
 
 // All is an Options.Sample of all contexts.
 const All = math.MaxInt32
@@ -39,6 +49,7 @@ type Options struct {
 	Use        bool      // puts it in force also where another one is
 	Queries    io.Reader // pseudo-queries as {"context_id","text"} lines; nil lets the language model write them
 	Source     string    // what Queries is, for the artifact and errors
+	Questions  string    // Written or Extracted; "" and "auto" go by the model's scorecard
 	Parallel   int       // contexts that the model is asked about at a time; 0 is what pays (llm.ParallelOf)
 	PerContext int       // pseudo-queries per context that are written, or kept of a file; 0 is 3
 	// Sample is how many contexts have pseudo-queries, drawn at random; All takes all. 0 finds a number where questions
@@ -54,8 +65,10 @@ type Options struct {
 	Holdout   float64 // share of the contexts kept apart for the report; 0 is none
 	Resamples int     // of the bootstrap; 0 is gate.DefaultResamples, negative none
 	Seed      uint64
-	Strict    bool   // a bad line, or one whose context is not in the store, is an error instead of a count
-	Plot      string // file for a drawing, .png or .svg; "" is none
+	// Strict makes an error of a bad line and of one whose context is not in the store, instead of a count; and of a
+	// model that does not write questions well enough, instead of Extracted.
+	Strict bool
+	Plot   string // file for a drawing, .png or .svg; "" is none
 	// KeepBytes of pairs around the quantiles are kept beside the artifact, so that after chunks or questions have come
 	// or gone only the pairs that changed are counted; 0 is pairs.DefaultLimit, and nothing for up to pairs.SmallWork,
 	// which is computed anew sooner; negative keeps nothing.
@@ -108,6 +121,10 @@ func (o Options) withDefaults() (Options, error) {
 	if o.PerContext < 0 || o.Sample < 0 || !(o.Holdout >= 0 && o.Holdout < 1) || o.Parallel < 0 {
 		return o, fmt.Errorf("%w: per context %d, sample %d, parallel %d and hold-out %g must not be negative, "+
 			"the hold-out below 1", knowledge.ErrOption, o.PerContext, o.Sample, o.Parallel, o.Holdout)
+	}
+	if !slices.Contains([]string{"", "auto", Written, Extracted}, o.Questions) {
+		return o, fmt.Errorf("%w: questions %q are none of auto, %s, %s", knowledge.ErrOption, o.Questions, Written,
+			Extracted)
 	}
 	if o.PerContext > pseudo.MaxPerContext {
 		return o, fmt.Errorf("%w: per context %d, at most %d", knowledge.ErrOption, o.PerContext, pseudo.MaxPerContext)

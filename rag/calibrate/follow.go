@@ -49,7 +49,10 @@ func Follow(ctx context.Context, base *knowledge.Base, in Input) (*Result, error
 	if in.Resamples = a.Bootstrap.Resamples; in.Resamples == 0 {
 		in.Resamples = -1
 	}
-	if a.Queries.Kind == "generated" {
+	if a.Queries.Kind == "generated" || a.Queries.Kind == Extracted {
+		if in.Options.Questions = Written; a.Queries.Kind == Extracted {
+			in.Options.Questions = Extracted
+		}
 		in.Queries, in.follows = nil, a
 		switch in.Sample = sampleOf(a); {
 		case a.Queries.Ended != "", in.Sample == 0 && in.Few:
@@ -108,7 +111,7 @@ func sampleOf(a *gate.Calibration) int {
 // rows are the contexts to be asked about when a calibration that rests on a sample is followed: those that were, as
 // far as they are there, and of the contexts that it has not seen as large a share. nil draws a sample.
 func (c *run) rows(chunks []corpus.Chunk, journal string) []int {
-	if c.follows == nil || c.Sample >= len(chunks) {
+	if c.follows == nil || c.Sample >= len(chunks) || journal == "" {
 		return nil
 	}
 	seen := make(map[[8]byte]bool, len(c.follows.ContextDigests)/8)

@@ -54,7 +54,7 @@ func (c *run) questions(ctx context.Context) error {
 		c.provenance = gate.Provenance{PerContext: c.PerContext, Seed: c.Seed, Rejected: map[string]int{}}
 	}
 	if c.Queries == nil {
-		return c.write(ctx)
+		return c.make(ctx)
 	}
 	if c.draw != nil { // they were read in the first round
 		return nil
@@ -106,6 +106,93 @@ func (c *run) prompter(gen llm.Generator) (pseudo.Prompter, error) {
 	return pseudo.OneShot{}, nil
 }
 
+// make has the language model write questions, or takes them from the contexts' words where its scorecard says that
+// those are nearer to people's.
+func (c *run) make(ctx context.Context) error {
+	if how := c.Options.Questions; how == "" || how == "auto" {
+		asks, err := c.asks(ctx)
+		switch {
+		case err != nil:
+			return err
+		case asks:
+			c.Options.Questions = Written
+		case c.Strict:
+			return fmt.Errorf("%w: the language model does not write questions that are as near to people's as those "+
+				"of the contexts' words (its scorecard)", ErrQuestions)
+		default:
+			c.Options.Questions = Extracted
+		}
+	}
+	if c.Options.Questions == Extracted {
+		return c.extract(ctx)
+	}
+	return c.write(ctx)
+}
+
+// asks tells whether the language model is to write questions.
+func (c *run) asks(ctx context.Context) (bool, error) {
+	if c.Card == nil {
+		return true, nil
+	}
+	card, err := c.Card(ctx)
+	if err != nil {
+		return false, err
+	}
+	chunks, err := c.snap.Chunks(ctx, c.live.IDs[:min(len(c.live.IDs), languageOf)])
+	if err != nil {
+		return false, err
+	}
+	var texts []string
+	for _, chunk := range chunks {
+		texts = append(texts, chunk.Text)
+	}
+	code, err := c.language(ctx, texts)
+	return card.Asks(code), err
+}
+
+// languageOf is how many contexts are looked at for their language, where documents do not say it.
+const languageOf = 8
+
+// extract makes questions of the contexts' words.
+func (c *run) extract(ctx context.Context) error {
+	chunks, err := c.snap.Chunks(ctx, c.live.IDs)
+	if err != nil {
+		return err
+	}
+	o := pseudo.Options{PerContext: c.PerContext, Sample: c.Sample, Seed: c.Seed, Metric: c.snap.Metric(),
+		Progress: func(done, total int) { c.progress("pseudo-queries", int64(done), int64(total)) }}
+	if err := c.sample(llm.Info{}, chunks, &o); err != nil {
+		return err
+	}
+	contexts := pseudo.Contexts{Vectors: c.live.Vectors, Chunks: chunks}
+	queries, report, err := pseudo.Extract(ctx, c.base.Engine(), contexts, o)
+	return c.took(queries, report, len(chunks), err)
+}
+
+// took keeps the questions that were made and where they come from.
+func (c *run) took(queries []pseudo.Query, report pseudo.Report, chunks int, err error) error {
+	if c.draw != nil {
+		c.draw.n = report.Contexts
+	}
+	if err != nil {
+		return err
+	}
+	c.queries, c.report = queries, &report
+	if c.provenance.Kind, c.provenance.Sample = "generated", c.Sample; report.Extracted {
+		c.provenance.Kind = Extracted
+	}
+	if c.draw != nil {
+		c.provenance.Sample = report.Contexts
+	}
+	if c.provenance.Sample >= chunks {
+		c.provenance.Sample = 0
+	}
+	for reason, n := range report.Rejected {
+		c.provenance.Rejected[string(reason)] = n
+	}
+	return nil
+}
+
 // write has the language model make them.
 func (c *run) write(ctx context.Context) error {
 	gen, err := c.Model(ctx)
@@ -133,25 +220,8 @@ func (c *run) write(ctx context.Context) error {
 	}
 	contexts := pseudo.Contexts{Vectors: c.live.Vectors, Chunks: chunks}
 	queries, report, err := pseudo.Generate(ctx, gen, c.enc, c.base.Engine(), contexts, o)
-	if c.draw != nil {
-		c.draw.n = report.Contexts
-	}
-	if err != nil {
-		return err
-	}
-	c.queries, c.report = queries, &report
-	c.provenance.Kind, c.provenance.Sample = "generated", c.Sample
-	if c.draw != nil {
-		c.provenance.Sample = report.Contexts
-	}
-	if c.provenance.Sample >= len(chunks) {
-		c.provenance.Sample = 0
-	}
 	c.provenance.Model, c.provenance.ModelSHA256 = gen.Info().Name, gen.Info().SHA256
-	for reason, n := range report.Rejected {
-		c.provenance.Rejected[string(reason)] = n
-	}
-	return nil
+	return c.took(queries, report, len(chunks), err)
 }
 
 // sample sets which contexts are asked about.

@@ -3,17 +3,39 @@ package check
 import (
 	"regexp"
 	"strings"
+	"unicode"
 
-	"github.com/sluice-rag/sluice/rag/excerpt"
+	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
+// stretch is a sentence of a text.
+type stretch struct {
+	Text       string
+	Start, End int // bytes within the text
+}
+
+// stretches are a text's sentences that hold a letter or a digit.
+func stretches(text string) (list []stretch) {
+	start := 0
+	for _, end := range corpus.SentenceEnds(text) {
+		left := strings.TrimLeftFunc(text[start:end], unicode.IsSpace)
+		s := stretch{Text: strings.TrimRightFunc(left, unicode.IsSpace), Start: end - len(left)}
+		s.End = s.Start + len(s.Text)
+		if strings.ContainsFunc(s.Text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
+			list = append(list, s)
+		}
+		start = end
+	}
+	return list
+}
+
 // split cuts an answer into sentences: rows of tables and lines of code are sentences of their own. What cites a
 // passage is blank.
-func split(answer string) (list []excerpt.Sentence) {
+func split(answer string) (list []stretch) {
 	answer = prompt.BlankCitations(answer)
 	add := func(start, end int) {
-		for _, s := range excerpt.Split(answer[start:end]) {
+		for _, s := range stretches(answer[start:end]) {
 			s.Start, s.End = s.Start+start, s.End+start
 			list = append(list, s)
 		}

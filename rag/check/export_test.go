@@ -2,6 +2,9 @@ package check
 
 import "testing"
 
+// Stretches are the sentences of a text.
+var Stretches = stretches
+
 // Steps is how many facts and words a check compares.
 func Steps(t testing.TB, o Options, answer string, passages []string) int {
 	t.Helper()

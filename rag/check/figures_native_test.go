@@ -23,7 +23,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/rag/check"
 	"github.com/sluice-rag/sluice/rag/entities"
-	"github.com/sluice-rag/sluice/rag/excerpt"
 	"github.com/sluice-rag/sluice/rag/postings"
 )
 
@@ -173,7 +172,7 @@ type item struct {
 // items are all sentences of 6 to 60 words, in a drawn order.
 func (b *base) items(draw *rand.Rand) (list []item) {
 	for i, c := range b.contexts {
-		for n, s := range excerpt.Split(c.Text) {
+		for n, s := range check.Stretches(c.Text) {
 			if w := len(strings.Fields(s.Text)); w >= 6 && w <= 60 {
 				list = append(list, item{context: i, number: n, text: s.Text})
 			}
@@ -401,7 +400,7 @@ func (b *base) paraphrased(t *testing.T) (list []item) {
 // joined are two sentences of a context as one.
 func (b *base) joined(draw *rand.Rand, n int) (list []item) {
 	for _, s := range b.items(draw)[:n] {
-		all := excerpt.Split(b.contexts[s.context].Text)
+		all := check.Stretches(b.contexts[s.context].Text)
 		if other := all[draw.IntN(len(all))]; other.Text != s.text {
 			s.text = strings.TrimRight(s.text, ".") + ", and " + other.Text
 			list = append(list, s)

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/sluice-rag/sluice/rag/entities"
-	"github.com/sluice-rag/sluice/rag/excerpt"
 )
 
 // place is a sentence of a passage.
@@ -52,7 +51,7 @@ func (o Options) checker(passages []string) (*checker, error) {
 		x.first = append(x.first, len(x.places))
 		pairs := map[[2]string]bool{}
 		x.pairs = append(x.pairs, pairs)
-		for n, s := range excerpt.Split(text) {
+		for n, s := range stretches(text) {
 			words, err := o.weights(s.Text)
 			if err != nil {
 				return nil, err

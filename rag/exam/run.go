@@ -27,7 +27,8 @@ const (
 	plantedItems  = 20 // instructions planted, for each grader
 	foreignItems  = 12 // questions in another language
 	jsonItems     = 10 // answers as JSON
-	askedPassages = 12 // about which the model writes questions
+	askedPassages = 24 // about which the model writes questions
+	askedEach     = 2  // questions
 
 	quotedSentences = 2   // at most, as in an answer by default
 	probes          = 3   // calls after which the time of all is known well enough
@@ -94,7 +95,7 @@ func Run(ctx context.Context, o Options) (*Card, error) {
 
 // calls is how many calls of the model the set costs at most.
 func (s Set) calls() int {
-	n := len(s.Passages) + min(jsonItems, len(s.Passages)) + min(askedPassages, len(s.Passages))
+	n := len(s.Passages) + min(jsonItems, len(s.Passages)) + askedEach*min(askedPassages, len(s.Passages))
 	foreign := 0
 	for _, p := range s.Passages {
 		if p.Unanswered != "" {
@@ -152,7 +153,7 @@ func (e *exam) examine(ctx context.Context, s Set) (Result, error) {
 	if e.index, err = postings.New().With(ctx, len(texts), source, func(int) bool { return false }, nil); err != nil {
 		return Result{}, err
 	}
-	for _, part := range []func(context.Context) error{e.write, e.refuse, e.foreign, e.json, e.verdicts} {
+	for _, part := range []func(context.Context) error{e.write, e.refuse, e.foreign, e.json, e.verdicts, e.questions} {
 		if err := part(ctx); err != nil {
 			return Result{}, err
 		}

@@ -50,7 +50,7 @@ type Corpus struct {
 
 // Provenance says where the pseudo-queries came from.
 type Provenance struct {
-	Kind        string         `json:"kind"` // "generated" or "file"
+	Kind        string         `json:"kind"` // "generated", "extracted" or "file"
 	Source      string         `json:"source,omitempty"`
 	SHA256      string         `json:"sha256,omitempty"`
 	Model       string         `json:"model,omitempty"`

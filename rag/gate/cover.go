@@ -116,8 +116,12 @@ const minRegression = 20 * (dims - 1)
 
 // compares tells whether a score of that kind is compared unasked. Those that search the pseudo-queries need them for
 // most contexts: a question about a context without any is far from all pseudo-queries, and the comparison, which knows
-// only contexts that have some, does not see that. In the demo 38 of 366 have some; see ADR 44.
+// only contexts that have some, does not see that. In the demo 38 of 366 have some; see ADR 44. Questions that were
+// extracted are nearer to each other than people's are to them (ADR 54).
 func (in *Input) compares(k Kind) bool {
+	if (k == PseudoQuery || k == Logistic) && in.Provenance.Kind == "extracted" {
+		return false
+	}
 	owners := in.owners()
 	switch k {
 	case PseudoQuery:

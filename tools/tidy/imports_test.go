@@ -41,12 +41,12 @@ rag/route: kernels engine embed internal/buildinfo internal/durable internal/jso
 rag/domains: kernels engine embed rag/corpus rag/knowledge rag/route
 rag/excerpt: kernels engine rag/corpus
 rag/quote: kernels engine rag/excerpt
-rag/check: kernels engine rag/entities rag/excerpt rag/prompt
+rag/check: kernels engine rag/entities rag/corpus rag/prompt
 rag/prompt: kernels llm rag/corpus rag/excerpt
-rag/calibrate: engine embed llm rag/corpus rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable
+rag/calibrate: engine embed llm rag/corpus rag/exam rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable
 rag/flow: llm internal/spans
-rag/exam: kernels engine embed llm rag/corpus rag/flow rag/postings rag/prompt rag/quote internal/language
-rag/answer: kernels engine embed llm rag/exam rag/excerpt rag/flow rag/gate rag/knowledge rag/prompt rag/retrieve internal/panics
+rag/exam: kernels engine embed llm rag/corpus rag/flow rag/postings rag/prompt rag/pseudo rag/quote internal/language
+rag/answer: kernels engine embed llm rag/check rag/exam rag/excerpt rag/flow rag/gate rag/knowledge rag/prompt rag/retrieve internal/panics
 rag/decisions: kernels internal/durable internal/filelock rag/gate
 rag/entities: embed
 rag/web: embed llm/remote rag/corpus rag/knowledge rag/prompt rag/retrieve rag/store internal/upstream internal/panics

@@ -286,6 +286,10 @@ function details(turn, effect) {
   const told = notice || trace.notice;
   if (told) parts.push(h("p", { class: "notice" }, told));
   if (turn.reason === "length") parts.push(h("p", { class: "notice" }, "The answer was cut at its longest length."));
+  for (const s of (trace.checked ?? []).filter((s) => !s.backed)) {
+    const missing = s.missing?.length ? `, which do not have ${s.missing.join(", ")}` : "";
+    parts.push(h("p", { class: "notice" }, `Not backed by the passages${missing}: ${s.text}`));
+  }
   if (g?.warning) parts.push(h("p", { class: "notice" }, g.warning));
   parts.push(
     h(
@@ -294,7 +298,7 @@ function details(turn, effect) {
       g && h("span", { class: `badge ${g.retrieve ? "open" : "closed"}` }, g.retrieve ? "gate open" : "gate closed"),
       g && ` score ${number(g.score)}, cut-off ${number(g.cutoff)} · `,
       Number.isFinite(trace.ms?.total) && `${number(trace.ms.total / 1000, 1)} s`,
-      trace.model && ` · ${trace.model}`,
+      trace.style === "quote" && trace.mode === "context" ? " · quoted" : trace.model && ` · ${trace.model}`,
       thumbs(turn),
     ),
   );

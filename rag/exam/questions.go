@@ -1,0 +1,121 @@
+package exam
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/ref"
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/postings"
+	"github.com/sluice-rag/sluice/rag/pseudo"
+)
+
+// coverWeight is the weight of the cover beside the cosine in the score by which questions are compared, the one that
+// the gate takes most often.
+const coverWeight = .5
+
+// questions has the model write questions about passages, extracts others of the passages' words, and compares the
+// scores of both, with the passages that they are about, with those of the set's questions.
+func (e *exam) questions(ctx context.Context) error {
+	chunks := make([]corpus.Chunk, len(e.set.Passages))
+	people := make([]pseudo.Query, len(chunks))
+	for i, p := range e.set.Passages {
+		chunks[i] = corpus.Chunk{ID: p.Topic, Heading: p.Topic, Text: p.Text}
+		people[i] = pseudo.Query{ContextID: p.Topic, Text: p.Question}
+	}
+	o := pseudo.Options{PerContext: askedEach, Seed: seed, Metric: kernels.Cosine, Parallel: 1}
+	for row := range min(askedPassages, len(chunks)) {
+		o.Rows = append(o.Rows, row)
+	}
+	contexts := pseudo.Contexts{Vectors: e.vectors, Chunks: chunks}
+	want, err := e.scores(ctx, people)
+	if err != nil {
+		return err
+	}
+	q := &e.result.Questions
+	q.Model, q.Extracted = 1, 1
+	extracted, _, err := pseudo.Extract(ctx, e.Engine, contexts, o)
+	if err == nil {
+		q.Extracted, err = e.distance(ctx, want, extracted)
+	}
+	if err != nil && !errors.Is(err, pseudo.ErrQueries) {
+		return err
+	}
+	asked := &asked{Generator: e.Model, exam: e}
+	if _, remotely := e.Model.(*remote.Generator); remotely { // as a calibration asks it
+		o.Prompter = pseudo.Chat{Library: e.library}
+	}
+	written, report, err := pseudo.Generate(ctx, asked, e.Embedder, e.Engine, contexts, o)
+	if q.Kept = (Share{report.Kept, report.Generated}); err == nil {
+		q.Model, err = e.distance(ctx, want, written)
+	}
+	if errors.Is(err, pseudo.ErrQueries) {
+		return nil // no question can be used
+	}
+	return err
+}
+
+// distance is how far the scores of questions are from others.
+func (e *exam) distance(ctx context.Context, from []float64, questions []pseudo.Query) (float64, error) {
+	scores, err := e.scores(ctx, questions)
+	if err != nil {
+		return 1, err
+	}
+	return ref.KolmogorovSmirnov(from, scores), nil
+}
+
+// scores are those of questions with the passages that they are about, ascending.
+func (e *exam) scores(ctx context.Context, questions []pseudo.Query) ([]float64, error) {
+	row, texts := map[string]int{}, make([]string, len(questions))
+	for i, p := range e.set.Passages {
+		row[p.Topic] = i
+	}
+	for i, q := range questions {
+		texts[i] = q.Text
+	}
+	v, err := e.embed(ctx, texts, embed.Query)
+	if err != nil {
+		return nil, err
+	}
+	scores := make([]float64, len(questions))
+	for i, q := range questions {
+		at := row[q.ContextID]
+		words, err := e.index.Query(q.Text, postings.Scoring{Kind: postings.Cover})
+		if err != nil {
+			return nil, err
+		}
+		similarity, err := e.Engine.TopK(ctx, rowOf(v, i), rowOf(e.vectors, at), kernels.Cosine, 1, nil)
+		if err != nil {
+			return nil, err
+		}
+		scores[i] = similarity[0][0].Score + coverWeight*words.Score(at)
+	}
+	slices.Sort(scores)
+	return scores, nil
+}
+
+func rowOf(v engine.Vectors, row int) engine.Vectors {
+	return engine.Vectors{Data: v.Data[row*v.Dim : (row+1)*v.Dim], Rows: 1, Dim: v.Dim}
+}
+
+// asked is a model whose calls are those of an examination.
+type asked struct {
+	llm.Generator
+	exam *exam
+}
+
+// Generate makes a call; one that fails gives nothing.
+func (a *asked) Generate(ctx context.Context, r llm.Request, _ func(string) error) (result llm.Result, err error) {
+	r.Priority = llm.Batch
+	_, err = a.exam.ask(ctx, func(ctx context.Context) error {
+		result, err = a.Generator.Generate(ctx, r, nil)
+		return err
+	})
+	return result, err
+}
