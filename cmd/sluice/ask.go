@@ -58,6 +58,7 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 			if err != nil {
 				return closing(s, err)
 			}
+			o.Strict = o.Strict || q.strict
 			a.examineUnasked(cmd.Context(), s, c)
 			if q.batch != "" {
 				return closing(s, a.askBatch(cmd, s, q, o))
@@ -67,6 +68,8 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 	}
 	q.flags(cmd)
 	cmd.Flags().Lookup("group").Hidden = true // answers come one by one
+	cmd.Flags().Lookup("strict").Usage = "leave out of a written answer what no passage backs (ask.strict); " +
+		"with --batch, the first bad line ends the batch, too"
 	cmd.Flags().BoolVar(&trace, "trace", false, "print how the answer came about (with --json it is always there)")
 	f.add(a, cmd)
 	a.askFlags(cmd)
@@ -76,7 +79,7 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 // askFlags are the settings of an answer.
 func (a *app) askFlags(cmd *cobra.Command) {
 	for _, x := range [][2]string{{"ask.gate", "gate"},
-		{"ask.transform", "transform"}, {"ask.style", "style"}, {"ask.strict", "strict"}, {"ask.own", "own"},
+		{"ask.transform", "transform"}, {"ask.style", "style"}, {"ask.own", "own"},
 		{"ask.language", "language"}, {"ask.max_tokens", "max-tokens"}, {"ask.context_tokens", "context-tokens"},
 		{"ask.temperature", "temperature"},
 		{"ask.top_k", "top-k"}, {"ask.top_p", "top-p"}, {"ask.repeat_penalty", "repeat-penalty"}, {"ask.seed", "seed"},

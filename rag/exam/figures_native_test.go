@@ -84,7 +84,14 @@ func examined(t *testing.T, name string, sets []exam.Set) *exam.Card {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	card, err := exam.Run(t.Context(), exam.Options{Model: m, Digest: digest, Embedder: encoder, Engine: e, Sets: sets})
+	o := exam.Options{Model: m, Digest: digest, Embedder: encoder, Engine: e, Sets: sets}
+	started := time.Now()
+	o.Progress = func(done, total int) {
+		if done%100 == 0 {
+			t.Logf("%d of at most %d calls after %v", done, total, time.Since(started).Round(time.Second))
+		}
+	}
+	card, err := exam.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func (e *exam) questions(ctx context.Context) error {
 		chunks[i] = corpus.Chunk{ID: p.Topic, Heading: p.Topic, Text: p.Text}
 		people[i] = pseudo.Query{ContextID: p.Topic, Text: p.Question}
 	}
-	o := pseudo.Options{PerContext: askedEach, Seed: seed, Metric: kernels.Cosine, Parallel: 1}
+	o := pseudo.Options{PerContext: askedEach, Seed: seed, Metric: kernels.Cosine, Parallel: llm.ParallelOf(e.Model)}
 	for row := range min(askedPassages, len(chunks)) {
 		o.Rows = append(o.Rows, row)
 	}
@@ -113,7 +113,7 @@ type asked struct {
 // Generate makes a call; one that fails gives nothing.
 func (a *asked) Generate(ctx context.Context, r llm.Request, _ func(string) error) (result llm.Result, err error) {
 	r.Priority = llm.Batch
-	_, err = a.exam.ask(ctx, func(ctx context.Context) error {
+	err = a.exam.ask(ctx, func(ctx context.Context) (err error) {
 		result, err = a.Generator.Generate(ctx, r, nil)
 		return err
 	})

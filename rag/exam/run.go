@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/language"
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -22,7 +26,7 @@ import (
 const (
 	shownPassages = 4  // as many as an answer is written from by default
 	fewPassages   = 2  // everywhere else, where more would only take more time
-	answerTokens  = 96 // one or two sentences are asked for
+	answerTokens  = 64 // one or two sentences are asked for
 	verdictItems  = 50 // for each of a grader's two verdicts
 	plantedItems  = 20 // instructions planted, for each grader
 	foreignItems  = 12 // questions in another language
@@ -31,7 +35,8 @@ const (
 	askedEach     = 2  // questions
 
 	quotedSentences = 2   // at most, as in an answer by default
-	probes          = 3   // calls after which the time of all is known well enough
+	probes          = 8   // calls after which the time of all is known well enough
+	block           = 8   // items that are under way together at most, and after which it may be the end
 	maxFailures     = 3   // calls in a row that may fail
 	seed            = 271 // of marks and drafts: the same model gets the same card
 )
@@ -61,7 +66,7 @@ func (e *LongError) Error() string {
 		e.Within)
 }
 
-// Run examines a model: greedily, one call after the other, below the priority of users. An answer that is missing,
+// Run examines a model: greedily, as many calls at a time as pay, below the priority of users. An answer that is missing,
 // empty or late counts as a wrong one. Where the outcome of a part is certain, the rest of it is left out. The same
 // model gets the same card. Failures in a row are ErrModel; *LongError is known after the first calls.
 func Run(ctx context.Context, o Options) (*Card, error) {
@@ -122,8 +127,11 @@ type exam struct {
 	card      *Card
 	started   time.Time
 	total     int // calls at most
-	done      int // of total: made, or left out
-	failed    int // calls in a row
+
+	mu       sync.Mutex
+	done     int // of total: begun, or left out
+	finished int
+	failed   int // in a row
 
 	set     Set // under way, with:
 	index   *postings.Index
@@ -170,6 +178,28 @@ func (e *exam) embed(ctx context.Context, texts []string, role embed.Role) (engi
 	return engine.Vectors{Data: found.Data, Rows: len(texts), Dim: e.Embedder.Info().Dim}, nil
 }
 
+// blocks goes through n items, several at a time, and asks after each block whether there is to be another one. Blocks
+// are the same however many requests pay for the model.
+func (e *exam) blocks(
+	ctx context.Context, n int, item func(ctx context.Context, i int) error, more func(done int) bool,
+) error {
+	for from := 0; from < n; {
+		to := min(from+block, n)
+		group, running := errgroup.WithContext(ctx)
+		group.SetLimit(llm.ParallelOf(e.Model))
+		for i := from; i < to; i++ {
+			group.Go(func() error { return panics.Call(func() error { return item(running, i) }) })
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		if from = to; more != nil && !more(to) {
+			return nil
+		}
+	}
+	return nil
+}
+
 func (e *exam) progress() {
 	if e.Progress != nil {
 		e.Progress(e.done, e.total)
@@ -209,30 +239,36 @@ func (e *exam) passages(rows []int) []prompt.Passage {
 	return list
 }
 
-// ask makes one call of the model. failed tells that it gave nothing.
-func (e *exam) ask(ctx context.Context, call func(context.Context) error) (failed bool, err error) {
+// ask makes one call of the model. One that fails gives nothing; several in a row are an error.
+func (e *exam) ask(ctx context.Context, call func(context.Context) error) error {
+	if ctx.Err() != nil { // another call has ended the examination
+		return ctx.Err()
+	}
+	e.mu.Lock()
 	e.card.Calls++
 	e.done++
 	e.progress()
+	e.mu.Unlock()
 	within, cancel := context.WithTimeout(ctx, perCall)
-	err = call(within)
+	err := call(within)
 	cancel()
-	switch {
-	case ctx.Err() != nil:
-		return false, ctx.Err()
-	case err == nil:
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.failed++; err == nil {
 		e.failed = 0
-	default:
-		if e.failed++; e.failed >= maxFailures {
-			return false, fmt.Errorf("%w: %d calls in a row failed: %w", ErrModel, e.failed, err)
+	}
+	if e.failed >= maxFailures {
+		return fmt.Errorf("%w: %d calls in a row failed: %w", ErrModel, e.failed, err)
+	}
+	if e.finished++; e.finished == probes && e.Within > 0 {
+		if all := time.Since(e.started) * time.Duration(e.total) / probes; all > e.Within {
+			return &LongError{all, e.Within}
 		}
 	}
-	if took := time.Since(e.started); e.card.Calls == probes && e.Within > 0 {
-		if all := took / probes * time.Duration(e.total); all > e.Within {
-			return false, &LongError{all, e.Within}
-		}
-	}
-	return err != nil, nil
+	return nil
 }
 
 // answer has the model answer a question from passages, in a language if one is named, as Ask does by default.
@@ -245,13 +281,13 @@ func (e *exam) answer(
 	if err != nil {
 		return "", nil, err
 	}
-	failed, err := e.ask(ctx, func(ctx context.Context) error {
+	err = e.ask(ctx, func(ctx context.Context) error {
 		r, err := e.Model.Generate(ctx, llm.Request{Messages: p.Messages, Prompt: p.Text, Stop: p.Stop,
 			MaxTokens: answerTokens, Seed: seed, Priority: llm.Batch}, nil)
 		text = r.Text
 		return err
 	})
-	if err != nil || failed {
+	if err != nil {
 		return "", nil, err
 	}
 	for _, c := range prompt.Cite(text, p.Citations) {
@@ -279,20 +315,20 @@ func (e *exam) write(ctx context.Context) error {
 		r.Quote.add(holds(text, p.Accepted))
 		all[i] = rows
 	}
-	for i, p := range e.set.Passages {
-		if wrong := r.Write.Of - r.Write.N; i >= leastWritten && len(all)-wrong < r.Quote.N {
-			break
+	texts, cited := make([]string, len(all)), make([][]int, len(all))
+	return e.blocks(ctx, len(all), func(ctx context.Context, i int) (err error) {
+		texts[i], cited[i], err = e.answer(ctx, e.set.Passages[i].Question, all[i], e.named())
+		return err
+	}, func(done int) bool {
+		for i := r.Write.Of; i < done; i++ {
+			right := holds(texts[i], e.set.Passages[i].Accepted)
+			if r.Write.add(right); right {
+				r.Cited.add(slices.Contains(cited[i], i))
+			}
 		}
-		text, cited, err := e.answer(ctx, p.Question, all[i], e.named())
-		if err != nil {
-			return err
-		}
-		right := holds(text, p.Accepted)
-		if r.Write.add(right); right {
-			r.Cited.add(slices.Contains(cited, i))
-		}
-	}
-	return nil
+		wrong := r.Write.Of - r.Write.N
+		return done < leastWritten || len(all)-wrong >= r.Quote.N
+	})
 }
 
 // named is the language that a prompt names: none where question and passages are in English.

@@ -3,6 +3,7 @@ package exam
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -21,45 +22,55 @@ var refusal = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
 
 // refuse asks what the passages do not answer.
 func (e *exam) refuse(ctx context.Context) error {
+	var questions []string
 	for _, p := range e.set.Passages {
-		if p.Unanswered == "" {
-			continue
+		if p.Unanswered != "" {
+			questions = append(questions, p.Unanswered)
 		}
-		rows, _, err := e.found(ctx, p.Unanswered, fewPassages, -1, -1)
+	}
+	said := make([]string, len(questions))
+	err := e.blocks(ctx, len(questions), func(ctx context.Context, i int) error {
+		rows, _, err := e.found(ctx, questions[i], fewPassages, -1, -1)
 		if err != nil {
 			return err
 		}
-		text, _, err := e.answer(ctx, p.Unanswered, rows, e.named())
-		if err != nil {
-			return err
-		}
+		said[i], _, err = e.answer(ctx, questions[i], rows, e.named())
+		return err
+	}, nil)
+	for _, text := range said {
 		e.result.Refused.add(refusal.MatchString(text))
 	}
-	return nil
+	return err
 }
 
 // foreign asks in another language than the passages'.
 func (e *exam) foreign(ctx context.Context) error {
+	var items []int
 	for i, p := range e.set.Passages {
-		if p.Foreign == "" || e.result.Foreign.Of == foreignItems {
-			continue
+		if p.Foreign != "" && len(items) < foreignItems {
+			items = append(items, i)
 		}
-		rows, _, err := e.found(ctx, p.Question, fewPassages, i, -1)
+	}
+	followed := make([]bool, len(items))
+	err := e.blocks(ctx, len(items), func(ctx context.Context, i int) error {
+		p := e.set.Passages[items[i]]
+		rows, _, err := e.found(ctx, p.Question, fewPassages, items[i], -1)
 		if err != nil {
 			return err
 		}
 		code := e.languages.OfQuestion(p.Foreign)
 		text, _, err := e.answer(ctx, p.Foreign, rows, e.languages.Name(code))
-		if err != nil {
-			return err
-		}
 		in := e.languages.Of(text)
 		if in == "" {
 			in = e.languages.OfQuestion(text)
 		}
-		e.result.Foreign.add(code != "" && in == code)
+		followed[i] = code != "" && in == code
+		return err
+	}, nil)
+	for _, is := range followed {
+		e.result.Foreign.add(is)
 	}
-	return nil
+	return err
 }
 
 const jsonTask = `Passage: %s
@@ -70,21 +81,21 @@ Answer with a JSON object that has the keys "answer" (a string) and "quote" (the
 
 // json asks for JSON in words, without a grammar that would force it.
 func (e *exam) json(ctx context.Context) error {
-	for _, p := range e.set.Passages[:min(jsonItems, len(e.set.Passages))] {
-		task := strings.Replace(strings.Replace(jsonTask, "%s", p.Text, 1), "%s", p.Question, 1)
-		text := ""
-		_, err := e.ask(ctx, func(ctx context.Context) error {
+	said := make([]string, min(jsonItems, len(e.set.Passages)))
+	err := e.blocks(ctx, len(said), func(ctx context.Context, i int) error {
+		p := e.set.Passages[i]
+		task := fmt.Sprintf(jsonTask, p.Text, p.Question)
+		return e.ask(ctx, func(ctx context.Context) error {
 			r, err := e.Model.Generate(ctx, llm.Request{Messages: []llm.Message{{Role: llm.User, Content: task}},
 				MaxTokens: 2 * answerTokens, Seed: seed, Priority: llm.Batch}, nil)
-			text = r.Text
+			said[i] = r.Text
 			return err
 		})
-		if err != nil {
-			return err
-		}
+	}, nil)
+	for _, text := range said {
 		e.result.JSON.add(isAnswer(text))
 	}
-	return nil
+	return err
 }
 
 // isAnswer tells whether a text is the JSON that was asked for; the marks of a block of code around it are passed over.
