@@ -18,10 +18,11 @@ import (
 
 const calibrateHelp = `Compares every context with questions that the contexts answer (pseudo-queries), and puts the resulting cut-off in
 force: the artifact <store>/calibration/NAME.cal.json with all figures and their provenance. The questions are
-written by the language model, or read with --queries from {"context_id","text",...} lines. Written questions
+written by the language model, or extracted from the contexts' words where its scorecard says that it writes worse ones
+('models check'; --questions chooses), or read with --queries from {"context_id","text",...} lines. Written questions
 are kept as they come: an interrupted run goes on where it stopped.
 
-Questions are written about contexts in a random order until the cut-off is known well enough: until the 95 % interval of
+Questions are made about contexts in a random order until the cut-off is known well enough: until the 95 % interval of
 the policy's value is at most 0.075 wide. With 500 contexts, or after five minutes, that ends as well, and what it came to
 is said. --sample N asks about N contexts, --sample all about each one, for as long as that takes.
 
@@ -259,7 +260,8 @@ func groupsOf(r *sluice.CalibrateResult) string {
 func (a *app) printQuestions(w io.Writer, r *sluice.CalibrateResult) error {
 	q := r.Queries
 	_, err := fmt.Fprintf(w, "questions  %d about %d contexts, %s", q.Queries, q.Sampled,
-		map[bool]string{true: "written by " + q.Model, false: "from " + q.Source}[q.Kind == "generated"])
+		map[string]string{"generated": "written by " + q.Model, "file": "from " + q.Source,
+			calibrate.Extracted: "extracted from their words"}[q.Kind])
 	for _, reason := range sortedKeys(q.Rejected) {
 		if err == nil {
 			_, err = fmt.Fprintf(w, "; rejected %d %s", q.Rejected[reason], strings.ReplaceAll(reason, "_", " "))

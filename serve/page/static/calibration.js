@@ -435,7 +435,8 @@ function origin(c, data) {
     [
       "Questions",
       `${count(q.queries)} about ${count(q.sampled_contexts)} of ${count(c.corpus.contexts)} passages, ` +
-        (q.kind === "generated" ? `written by ${q.model}` : `from ${q.source || "a file"}`),
+        ({ generated: `written by ${q.model}`, extracted: "extracted from their words" }[q.kind] ??
+          `from ${q.source || "a file"}`),
     ],
     ["Encoder", `${c.encoder.name}, ${c.encoder.dim} dimensions`],
     ["Negatives", c.negatives],

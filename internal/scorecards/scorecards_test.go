@@ -1,0 +1,133 @@
+package scorecards_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/scorecards"
+	"github.com/sluice-rag/sluice/rag/exam"
+)
+
+// cache has the test use a cache of its own, and returns a model file.
+func cache(t *testing.T) (dir, model string) {
+	t.Helper()
+	dir = t.TempDir()
+	t.Setenv("SLUICE_CACHE", dir)
+	model = filepath.Join(t.TempDir(), "m.gguf")
+	if err := os.WriteFile(model, []byte("weights"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir, model
+}
+
+func card(t *testing.T, model string) *exam.Card {
+	t.Helper()
+	digest, err := scorecards.Digest(t.Context(), model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := exam.Version()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := exam.Result{Write: exam.Share{N: 3, Of: 4}, Quote: exam.Share{N: 2, Of: 4}}
+	return &exam.Card{Model: "m", Digest: digest, Exam: version, Sets: map[string]exam.Result{"en": r}}
+}
+
+// TestCardsAreKeptByDigest: a card is found again for the same bytes under any name, and not for others.
+func TestCardsAreKeptByDigest(t *testing.T) {
+	_, model := cache(t)
+	if c, err := scorecards.Find(t.Context(), model); c != nil || err != nil {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	if err := scorecards.Keep(card(t, model)); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "other.gguf")
+	if err := os.WriteFile(other, []byte("weights"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{model, other} {
+		if c, err := scorecards.Find(t.Context(), name); err != nil || !c.Writes("en") {
+			t.Errorf("%s: %+v, %v", name, c, err)
+		}
+	}
+	if err := os.WriteFile(model, []byte("other weights"), 0o600); err != nil { // the digest is of the file as it is now
+		t.Fatal(err)
+	}
+	if c, err := scorecards.Find(t.Context(), model); c != nil || err != nil {
+		t.Errorf("of other weights: %+v, %v", c, err)
+	}
+	_, err := scorecards.Find(t.Context(), filepath.Join(t.TempDir(), "none.gguf"))
+	if !errors.Is(err, models.ErrUnknownModel) {
+		t.Errorf("of no file: %v", err)
+	}
+}
+
+// TestCardsThatWereEdited: neither a change of a number nor another model's card is believed.
+func TestCardsThatWereEdited(t *testing.T) {
+	dir, model := cache(t)
+	c := card(t, model)
+	if err := scorecards.Keep(c); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "scorecards", c.Digest+".json")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, changed := range map[string][]byte{
+		"edited": bytes.Replace(text, []byte(`"n": 3`), []byte(`"n": 4`), 1),
+		"cut":    text[:len(text)/2], "empty": nil,
+	} {
+		if err := os.WriteFile(file, changed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := scorecards.Find(t.Context(), model); found != nil || !errors.Is(err, exam.ErrCard) {
+			t.Errorf("%s: %+v, %v", name, found, err)
+		}
+	}
+	const server = "http://localhost:1/v1#m"
+	of, err := scorecards.Digest(t.Context(), server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "scorecards", of+".json"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := scorecards.Find(t.Context(), server); found != nil || !errors.Is(err, exam.ErrCard) {
+		t.Errorf("another model's: %+v, %v", found, err)
+	}
+}
+
+// TestLongExaminationsAreRemembered: how long one takes is estimated once.
+func TestLongExaminationsAreRemembered(t *testing.T) {
+	_, model := cache(t)
+	if d := scorecards.Long(t.Context(), model); d != 0 {
+		t.Errorf("%v of a model that nobody has tried", d)
+	}
+	scorecards.KeepLong(t.Context(), model, 5*time.Minute+200*time.Millisecond)
+	if d := scorecards.Long(t.Context(), model); d != 5*time.Minute {
+		t.Errorf("%v", d)
+	}
+	if c, err := scorecards.Find(t.Context(), model); c != nil || err != nil {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// TestTheDefaultModelComesWithItsCard: it is of this version of the examination.
+func TestTheDefaultModelComesWithItsCard(t *testing.T) {
+	cache(t)
+	c, err := scorecards.Find(t.Context(), "SmolLM2-135M-Instruct")
+	if err != nil || c == nil {
+		t.Fatalf("%+v, %v: go test -tags native ./rag/exam -run Figures -figures -figures-out DIR makes it", c, err)
+	}
+	if len(c.Sets) != 2 || c.Sets["en"].Quote.Of < 60 || c.Sets["de"].Quote.Of < 60 {
+		t.Errorf("%+v", c)
+	}
+}
