@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/eval/metric"
+	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
@@ -88,7 +89,7 @@ func (a *asking) search(ctx context.Context) error {
 
 // answer has the system decide and the generator answer.
 func (a *asking) answer(ctx context.Context) error {
-	o := sluice.AskOptions{Gate: sluice.GateOpen, MaxTokens: a.cell.Generator.MaxTokens,
+	o := sluice.AskOptions{Gate: sluice.GateOpen, Style: answer.Write, MaxTokens: a.cell.Generator.MaxTokens,
 		Temperature: a.cell.Generator.Temperature, RepeatPenalty: a.cell.Generator.RepeatPenalty,
 		NoRepeatNGram: a.cell.Generator.NoRepeatNGram, Transform: prompt.Transform(a.cell.System.Transform)}
 	var err error

@@ -55,7 +55,7 @@ rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retriev
 .: kernels engine embed llm rag internal
 eval/metric: llm rag/corpus rag/prompt
 eval/dataset: internal/durable internal/jsonl
-eval/experiment: . kernels engine embed llm eval/metric eval/dataset rag/corpus rag/gate rag/prompt rag/retrieve rag/route internal/durable internal/filehash internal/filelock internal/jsonl internal/models
+eval/experiment: . kernels engine embed llm eval/metric eval/dataset rag/answer rag/corpus rag/gate rag/prompt rag/retrieve rag/route internal/durable internal/filehash internal/filelock internal/jsonl internal/models
 eval/preset: eval/experiment
 eval/crsb: . embed engine eval/dataset rag/corpus rag/pseudo internal/durable
 eval/rating: eval/metric internal/jsonl
