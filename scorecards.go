@@ -24,9 +24,12 @@ type cards struct {
 }
 
 // Scorecard returns what is known of a language model: a name of the built-in list, a GGUF file, or the URL of its
-// server; "" is Config.Model. nil: it has not been examined. A card that was edited, or is of another version of the
-// examination, is exam.ErrCard.
+// server; "" is Config.Model. nil: it has not been examined, or is a Config.Generator. A card that was edited, or is of
+// another version of the examination, is exam.ErrCard.
 func (s *Sluice) Scorecard(ctx context.Context, model string) (*Scorecard, error) {
+	if model == "" && s.cfg.Generator != nil {
+		return nil, nil
+	}
 	return scorecards.Find(ctx, cmp.Or(model, s.cfg.Model))
 }
 

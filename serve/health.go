@@ -175,6 +175,7 @@ type modelInfo struct {
 	Parameters     int64  `json:"parameters,omitempty"`
 	ContextSize    int    `json:"context_size"`
 	ContextTrained int    `json:"context_trained,omitempty"`
+	Scorecard      string `json:"scorecard,omitempty"` // what it may be trusted with
 }
 
 type storeInfo struct {
@@ -241,6 +242,11 @@ func (s *Server) describeModels(ctx context.Context, out *info) error {
 		Runtime: e.Runtime.String()}
 	out.Model = &modelInfo{Name: i.Name, Architecture: i.Architecture, Description: i.Description,
 		Parameters: i.Parameters, ContextSize: m.ContextSize(), ContextTrained: i.ContextTrained}
+	if card, err := s.models().Scorecard(ctx, ""); err != nil {
+		out.Model.Scorecard = withoutFolders(err.Error())
+	} else if card != nil {
+		out.Model.Scorecard = card.Summary()
+	}
 	out.ModelID, out.MaxInputLength = e.Name, e.MaxTokens
 	return nil
 }
