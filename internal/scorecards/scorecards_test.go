@@ -57,7 +57,7 @@ func TestCardsAreKeptByDigest(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, c, err)
 		}
 	}
-	if err := os.WriteFile(model, []byte("other weights"), 0o600); err != nil { // the digest is of the file as it is now
+	if err := os.WriteFile(model, []byte("other weights"), 0o600); err != nil { // the digest follows the file
 		t.Fatal(err)
 	}
 	if c, err := scorecards.Find(t.Context(), model); c != nil || err != nil {

@@ -28,9 +28,10 @@ func TestQuestionsFollowTheScorecard(t *testing.T) {
 		kind      string
 		err       error
 	}{
-		"near":          {asks(.1), "", false, "generated", nil},
-		"far":           {asks(.3), "auto", false, calibrate.Extracted, nil},
-		"not examined":  {func(context.Context) (*exam.Card, error) { return nil, nil }, "", false, calibrate.Extracted, nil},
+		"near": {asks(.1), "", false, "generated", nil},
+		"far":  {asks(.3), "auto", false, calibrate.Extracted, nil},
+		"not examined": {func(context.Context) (*exam.Card, error) { return nil, nil }, "", false,
+			calibrate.Extracted, nil},
 		"nobody asks":   {nil, "", false, "generated", nil},
 		"far, strict":   {asks(.3), "", true, "", calibrate.ErrQuestions},
 		"far, named":    {asks(.3), calibrate.Written, true, "generated", nil},

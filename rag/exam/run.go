@@ -66,9 +66,9 @@ func (e *LongError) Error() string {
 		e.Within)
 }
 
-// Run examines a model: greedily, as many calls at a time as pay, below the priority of users. An answer that is missing,
-// empty or late counts as a wrong one. Where the outcome of a part is certain, the rest of it is left out. The same
-// model gets the same card. Failures in a row are ErrModel; *LongError is known after the first calls.
+// Run examines a model: greedily, as many calls at a time as pay, below the priority of users. An answer that is
+// missing, empty or late counts as a wrong one. Where the outcome of a part is certain, the rest of it is left out. The
+// same model gets the same card. Failures in a row are ErrModel; *LongError is known after the first calls.
 func Run(ctx context.Context, o Options) (*Card, error) {
 	version, err := Version()
 	if err != nil {
