@@ -1,13 +1,12 @@
 #!/bin/sh
 # The main job on real documents: the Go language specification and memory model of the local Go
-# installation go in, the gate is calibrated on questions that the local language model writes, and
+# installation go in, the gate is calibrated on questions about them, and
 # two questions are asked: one that the documents answer, one that they do not.
 # Called by `make demo` after set-up and build. The store stays, so a second run only answers.
 # With the argument "check" (`make demo-check`) it asks examples/gospec's forty questions instead.
 set -eu
 cd "$(dirname "$0")/.."
 store=${SLUICE_DEMO_STORE:-build/out/demo}
-sample=${SLUICE_DEMO_SAMPLE:-48}
 docs=$(GOTOOLCHAIN=local go env GOROOT)/doc
 started=${SLUICE_DEMO_STARTED:-$(date +%s)} # make passes the moment before set-up and build
 
@@ -28,14 +27,14 @@ step "1. Documents in (chunks that are stored already are not embedded again)" \
 if bin/sluice calibrate --store "$store" --show >/dev/null 2>&1; then
 	printf '\n2. Calibrated before; remove %s to do it again\n' "$store"
 else
-	step "2. The gate is calibrated on questions that the local model writes about $sample chunks" \
-		"bin/sluice calibrate --store $store --sample $sample --plot $store/calibration.svg"
+	step "2. The gate is calibrated on questions about the chunks, made of their own words" \
+		"bin/sluice calibrate --store $store --plot $store/calibration.svg"
 fi
 if [ "${1:-}" = check ]; then
 	step "3. Twenty questions in scope, twenty out of scope" \
 		"go run ./examples/gospec -store $store -spec $docs/go_spec.html"
 else
-	step "3. A question in scope: the gate opens, the answer comes with its sources" \
+	step "3. A question in scope: the gate opens, the documents answer in their own words" \
 		"bin/sluice ask --store $store --trace 'In what order are deferred functions executed when a function returns?'"
 	step "4. A question out of scope: the gate stays closed, nothing is retrieved" \
 		"bin/sluice ask --store $store --trace 'What is the capital of France?'"

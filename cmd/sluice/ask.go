@@ -315,9 +315,11 @@ func writeTrace(b *strings.Builder, screen terminal.Screen, t sluice.Trace) {
 	for _, r := range t.Retrieved {
 		line("retrieved", "%.4f  %s", r.Score, printable.Line(r.ID))
 	}
-	line("prompt", "template %s, %d tokens, %d passages dropped, %d shortened%s", t.Template, t.PromptTokens,
-		t.DroppedPassages, t.TruncatedPassages, promptText(t))
-	line("answer", "%d tokens, %d calls of %s, finish: %s", t.AnswerTokens, t.LLMCalls, t.Model, t.Finish)
+	if t.Template != "" { // a quote has no prompt
+		line("prompt", "template %s, %d tokens, %d passages dropped, %d shortened%s", t.Template, t.PromptTokens,
+			t.DroppedPassages, t.TruncatedPassages, promptText(t))
+		line("answer", "%d tokens, %d calls of %s, finish: %s", t.AnswerTokens, t.LLMCalls, t.Model, t.Finish)
+	}
 	if t.Remote != "" {
 		line("sent to", "%s", t.Remote)
 	}

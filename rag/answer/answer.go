@@ -127,6 +127,9 @@ func (a *State) finish(ctx context.Context, ending flow.Ending) error {
 		ending.Outcome, ending.Why = flow.Unknown, flow.ByNode
 	}
 	t := a.trace
+	if t.Mode != FromContext { // no passage could be quoted
+		t.StyleReason = ""
+	}
 	t.Outcome, t.Why, t.Retries = ending.Outcome, ending.Why, ending.Retries
 	if ending.Outcome == flow.Unknown {
 		t.Notice = ending.Say()

@@ -94,13 +94,17 @@ func (c *run) embed(ctx context.Context, texts []string, names [][32]byte) (q en
 			missing = append(missing, i)
 		}
 	}
+	embedded := c.base.Embed // which warns of languages that the encoder does not know
+	if c.provenance.Kind == Extracted { // these are in none
+		embedded = c.enc.Embed
+	}
 	done := len(texts) - len(missing)
 	for group := range slices.Chunk(missing, embedGroup) {
 		ask, keys := make([]string, len(group)), make([][32]byte, len(group))
 		for k, i := range group {
 			ask[k], keys[k] = texts[i], names[i]
 		}
-		e, err := c.base.Embed(ctx, ask, embed.Query)
+		e, err := embedded(ctx, ask, embed.Query)
 		if err != nil {
 			return q, err
 		}
