@@ -94,7 +94,7 @@ func (c *run) embed(ctx context.Context, texts []string, names [][32]byte) (q en
 			missing = append(missing, i)
 		}
 	}
-	embedded := c.base.Embed // which warns of languages that the encoder does not know
+	embedded := c.base.Embed            // which warns of languages that the encoder does not know
 	if c.provenance.Kind == Extracted { // these are in none
 		embedded = c.enc.Embed
 	}
