@@ -85,7 +85,8 @@ func TestARemoteModelWritesQuestionsFromMessages(t *testing.T) {
 	e := newEndpoint(t, "When does a deferred function run, in which order?")
 	w := remoteWorld(t, e, remote.Options{APIKey: "k3y", TokenEstimate: 3})
 	w.ingest(t, "a.jsonl", doubles.Contexts)
-	r, err := w.Calibrate(t.Context(), sluice.CalibrateOptions{PerContext: 1, RankLimit: 4})
+	r, err := w.Calibrate(t.Context(), sluice.CalibrateOptions{PerContext: 1, RankLimit: 4,
+		Questions: "written"})
 	if err != nil {
 		t.Fatal(err)
 	}
