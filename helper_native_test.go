@@ -37,7 +37,7 @@ func TestModelHelper(t *testing.T) {
 		if _, err := s.Ingest(t.Context(), []string{"README.md"}, sluice.IngestOptions{NoChunk: true}); err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.Calibrate(t.Context(), sluice.CalibrateOptions{Sample: 1})
+		_, err = s.Calibrate(t.Context(), sluice.CalibrateOptions{Sample: 1, Questions: "written"})
 		return err
 	}
 	var crash *llm.CrashError

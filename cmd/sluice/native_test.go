@@ -112,13 +112,13 @@ func TestNativeEndToEnd(t *testing.T) {
 func TestNativeModelWritesQuestions(t *testing.T) {
 	b := nativeBench(t)
 	b.ok("ingest", "--chunk", "64/0", b.file("docs/handbook.md", handbook))
-	cal := objects(t, b.ok("calibrate", "--sample", "2", "--per-context", "2", "--json"))[0]
+	cal := objects(t, b.ok("calibrate", "--sample", "2", "--per-context", "2", "--questions", "written", "--json"))[0]
 	queries := cal["queries"].(map[string]any)
 	if queries["kind"] != "generated" || cal["positive"].(map[string]any)["n"].(float64) < 1 ||
 		len(queries["model_sha256"].(string)) < 64 {
 		t.Errorf("%v", cal)
 	}
-	again := objects(t, b.ok("calibrate", "--sample", "2", "--per-context", "2", "--json"))[0]
+	again := objects(t, b.ok("calibrate", "--sample", "2", "--per-context", "2", "--questions", "written", "--json"))[0]
 	if r := again["pseudo_queries"].(map[string]any); r["llm_calls"] != 0.0 || again["cutoff"] != cal["cutoff"] {
 		t.Errorf("a second run asked the model again: %v", r)
 	}

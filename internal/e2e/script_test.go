@@ -123,7 +123,7 @@ func prepare(env *testscript.Env, bin, models string) error {
 	env.Setenv("SLUICE_CACHE", filepath.Join(env.WorkDir, "cache"))
 	env.Setenv("DOCS", docs)
 	env.Setenv("MODEL", server.URL+"#script")
-	return nil
+	return trust(filepath.Join(env.WorkDir, "cache"), server.URL+"#script")
 }
 
 // execute runs the program and returns its exit code. A death by signal fails the script.

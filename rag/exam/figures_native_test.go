@@ -79,7 +79,7 @@ func examined(t *testing.T, name string, sets []exam.Set) *exam.Card {
 		t.Fatal(err)
 	}
 	defer encoder.Close()
-	m, err := llm.Open(t.Context(), path, llm.Options{})
+	m, err := llm.Open(t.Context(), path, llm.Options{Threads: 1}) // more would wait for each other beside other tests
 	if err != nil {
 		t.Fatal(err)
 	}
