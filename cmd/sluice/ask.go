@@ -178,7 +178,7 @@ func (a *app) printAnswer(
 		if len(u.Missing) > 0 {
 			missing = ", which do not have " + strings.Join(u.Missing, ", ")
 		}
-		note("not backed by the passages%s: %s", missing, short(u.Text, 200))
+		note("not backed by the passages%s: %s", missing, short(answer.Answer[u.Start:min(u.End, len(answer.Answer))], 200))
 	}
 	if err := a.writeSources(cmd, s, &b, answer); err != nil {
 		return err

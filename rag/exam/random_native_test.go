@@ -14,7 +14,7 @@ import (
 // TestRandomWeights: models that know nothing are trusted with nothing, and get the same card twice.
 func TestRandomWeights(t *testing.T) {
 	few := sets(t)[:1]
-	few[0].Passages = few[0].Passages[:8]
+	few[0].Passages = few[0].Passages[:6]
 	for i := range few[0].Passages { // these parts decide nothing, and their time is spent on the others
 		few[0].Passages[i].Unanswered, few[0].Passages[i].Foreign = "", ""
 	}
@@ -37,9 +37,11 @@ func TestRandomWeights(t *testing.T) {
 				t.Errorf("%s: %s: %+v", preset, g, card.Sets["en"].Verdicts[g])
 			}
 		}
+		if t.Logf("%s: %s after %d calls", preset, card.Summary(), card.Calls); preset != "qwen2" {
+			continue
+		}
 		if again := examined(t, path, few); !reflect.DeepEqual(card, again) {
 			t.Errorf("%s: %+v, and then %+v", preset, card, again)
 		}
-		t.Logf("%s: %s after %d calls", preset, card.Summary(), card.Calls)
 	}
 }
