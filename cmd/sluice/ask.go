@@ -178,7 +178,8 @@ func (a *app) printAnswer(
 		if len(u.Missing) > 0 {
 			missing = ", which do not have " + strings.Join(u.Missing, ", ")
 		}
-		note("not backed by the passages%s: %s", missing, short(answer.Answer[u.Start:min(u.End, len(answer.Answer))], 200))
+		text := answer.Answer[u.Start:min(u.End, len(answer.Answer))] // with its citations
+		note("not backed by the passages%s: %s", missing, short(text, 200))
 	}
 	if err := a.writeSources(cmd, s, &b, answer); err != nil {
 		return err
