@@ -120,16 +120,13 @@ func TestOftenSearchedBasesGetAnIndex(t *testing.T) {
 	if _, indexed := w.find(); indexed {
 		t.Error("the third search starts the index and does not wait for it")
 	}
-	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+	for ; ; time.Sleep(20 * time.Millisecond) { // for as long as the test may take: the machine may be busy
 		got, indexed := w.find()
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("indexed %v: %s", indexed, diff)
 		}
 		if indexed {
 			break
-		}
-		if time.Since(start) > time.Minute {
-			t.Fatal("no index")
 		}
 	}
 	w.add("harbour 3, harbour 3, harbour 3")
