@@ -3,7 +3,7 @@ package sluice
 import (
 	"cmp"
 	"context"
-
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -17,7 +17,7 @@ import (
 // Scorecard is what an examination found that a language model can do.
 type Scorecard = exam.Card
 
-// cards are those that were looked up, by the name of the model: a card changes only by Examine.
+// cards keeps the cards that were looked up, by the name of the model: a card changes only by Examine.
 type cards struct {
 	mu    sync.Mutex
 	known map[string]*exam.Card
@@ -51,7 +51,7 @@ func (s *Sluice) card(ctx context.Context, model string) (*exam.Card, error) {
 	return c, nil
 }
 
-// calibrated is what a calibration is made with.
+// calibrated returns the input of a calibration.
 func (s *Sluice) calibrated(o CalibrateOptions) calibrate.Input {
 	in := calibrate.Input{Options: o, Model: s.model.get, Templates: s.cfg.Templates}
 	if s.cfg.Generator == nil { // whoever brings a model has judged it
@@ -60,7 +60,7 @@ func (s *Sluice) calibrated(o CalibrateOptions) calibrate.Input {
 	return in
 }
 
-// ExamineOptions are those of Examine.
+// ExamineOptions bound and watch an examination.
 type ExamineOptions struct {
 	Within   time.Duration // what it may take; 0: any time
 	Progress func(done, total int)
@@ -68,7 +68,7 @@ type ExamineOptions struct {
 
 // Examine finds out what a language model can do and keeps its scorecard in the cache, as exam.Run says; "" is
 // Config.Model. Quotes are made with the store's encoder, or the default one. *exam.LongError is known after the first
-// calls of the model.
+// calls of the model; the card that is kept then has the estimate and no results.
 func (s *Sluice) Examine(ctx context.Context, model string, o ExamineOptions) (_ *Scorecard, err error) {
 	ctx, leave, err := s.calls.enter(ctx)
 	if err != nil {
@@ -94,11 +94,11 @@ func (s *Sluice) Examine(ctx context.Context, model string, o ExamineOptions) (_
 		return nil, err
 	}
 	card, err := exam.Run(ctx, in)
-	if err != nil {
+	if card == nil {
 		return nil, err
 	}
 	s.cards.mu.Lock()
 	clear(s.cards.known)
 	s.cards.mu.Unlock()
-	return card, scorecards.Keep(card)
+	return card, errors.Join(err, scorecards.Keep(card))
 }

@@ -190,7 +190,7 @@ func listed(ctx context.Context, m models.Info) listedModel {
 		l.Card = err.Error()
 	case card.Writes(""):
 		l.answers = "written"
-	case card != nil:
+	case card.Examined():
 		l.answers = "quoted"
 	}
 	if m.Dir == "" {

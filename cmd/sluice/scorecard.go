@@ -12,7 +12,6 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/config"
-	"github.com/sluice-rag/sluice/internal/scorecards"
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/answer"
@@ -115,27 +114,19 @@ func (a *app) examineUnasked(ctx context.Context, s *sluice.Sluice, c config.Con
 		return
 	}
 	card, err := s.Scorecard(ctx, "")
-	if card != nil || err != nil && !errors.Is(err, exam.ErrCard) {
-		return
+	if err != nil && !errors.Is(err, exam.ErrCard) {
+		return // asking says why
 	}
-	const until = "; until it is, answers are quoted and its verdicts do not count: sluice models check %s"
-	if _, _, remotely := remote.SplitName(c.Model); remotely {
-		a.note("%s has not been examined"+until, c.Model, c.Model)
-		return
+	if _, _, remotely := remote.SplitName(c.Model); card == nil && !remotely {
+		spinner := a.spin("examining " + c.Model + ", once")
+		card, err = s.Examine(ctx, "", sluice.ExamineOptions{Within: unasked})
+		spinner.Stop()
+		var long *exam.LongError
+		if err != nil && !errors.As(err, &long) && ctx.Err() == nil {
+			a.note("%s could not be examined: %v", c.Model, err)
+		}
 	}
-	if long := scorecards.Long(ctx, c.Model); long > 0 {
-		a.note("%s has not been examined, which takes about %v"+until, c.Model, long, c.Model)
-		return
-	}
-	spinner := a.spin("examining " + c.Model + ", once")
-	_, err = s.Examine(ctx, "", sluice.ExamineOptions{Within: unasked})
-	spinner.Stop()
-	var long *exam.LongError
-	if errors.As(err, &long) {
-		scorecards.KeepLong(ctx, c.Model, long.Estimate)
-		a.note("%s has not been examined, which takes about %v"+until, c.Model,
-			long.Estimate.Round(time.Second), c.Model)
-	} else if err != nil && ctx.Err() == nil {
-		a.note("%s could not be examined (%v)"+until, c.Model, err, c.Model)
+	if !card.Examined() {
+		a.note("%s is %s; 'sluice models check %[1]s' examines it", c.Model, card.Summary())
 	}
 }

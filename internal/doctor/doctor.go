@@ -228,7 +228,7 @@ func scorecard(ctx context.Context, o Options) Check {
 	if c.Detail = card.Summary(); err != nil {
 		c.Detail = err.Error()
 	}
-	if card == nil {
+	if !card.Examined() {
 		c.Hint = "sluice models check"
 	}
 	return c

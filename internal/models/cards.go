@@ -43,7 +43,7 @@ func (r *Registry) Digest(ctx context.Context, name string) (string, error) {
 }
 
 // Card returns the text of the scorecard of a model with a digest: what SaveCard has kept, else the one that the
-// manifest brings for a model of that name; nil: there is none.
+// manifest brings for a model of that name, else nil.
 func (r *Registry) Card(name, digest string) ([]byte, error) {
 	text, err := os.ReadFile(r.cardPath(digest))
 	if !errors.Is(err, fs.ErrNotExist) {

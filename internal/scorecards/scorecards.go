@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"time"
 
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/llm/remote"
@@ -55,35 +54,4 @@ func Keep(card *exam.Card) error {
 		return err
 	}
 	return r.SaveCard(card.Digest, text)
-}
-
-// KeepLong remembers that the examination of a model would take about so long here; Long has it again, 0 where it is
-// not known.
-func KeepLong(ctx context.Context, model string, estimate time.Duration) {
-	r, err := models.Default()
-	digest := ""
-	if err == nil {
-		digest, err = Digest(ctx, model)
-	}
-	if err == nil {
-		_ = r.SaveCard(digest+".long", []byte(estimate.Round(time.Second).String())) // only saves the next estimate
-	}
-}
-
-// Long is what KeepLong has kept.
-func Long(ctx context.Context, model string) time.Duration {
-	r, err := models.Default()
-	if err != nil {
-		return 0
-	}
-	digest, err := Digest(ctx, model)
-	if err != nil {
-		return 0
-	}
-	text, err := r.Card("", digest+".long")
-	if err != nil {
-		return 0
-	}
-	estimate, _ := time.ParseDuration(string(text))
-	return estimate
 }

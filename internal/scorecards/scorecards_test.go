@@ -5,8 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/scorecards"
@@ -105,18 +105,18 @@ func TestCardsThatWereEdited(t *testing.T) {
 	}
 }
 
-// TestLongExaminationsAreRemembered: how long one takes is estimated once.
+// TestLongExaminationsAreRemembered: the estimate of one that was not made is kept as a card, which trusts the model
+// with nothing.
 func TestLongExaminationsAreRemembered(t *testing.T) {
 	_, model := cache(t)
-	if d := scorecards.Long(t.Context(), model); d != 0 {
-		t.Errorf("%v of a model that nobody has tried", d)
+	c := card(t, model)
+	c.Sets, c.Seconds = nil, 300
+	if err := scorecards.Keep(c); err != nil {
+		t.Fatal(err)
 	}
-	scorecards.KeepLong(t.Context(), model, 5*time.Minute+200*time.Millisecond)
-	if d := scorecards.Long(t.Context(), model); d != 5*time.Minute {
-		t.Errorf("%v", d)
-	}
-	if c, err := scorecards.Find(t.Context(), model); c != nil || err != nil {
-		t.Errorf("%+v, %v", c, err)
+	found, err := scorecards.Find(t.Context(), model)
+	if err != nil || found.Examined() || found.Writes("en") || !strings.Contains(found.Summary(), "about 5m0s") {
+		t.Errorf("%+v, %v", found, err)
 	}
 }
 

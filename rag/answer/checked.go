@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-rag/sluice/rag/flow"
 )
 
-// check says sentence by sentence whether the passages that the model was shown back what it has written, and cites the
-// passages that do where the model did not. With Options.Strict, the sentences that nothing backs are left out.
-// It returns what is to be added to an answer that was handed out.
+// check compares each sentence that the model has written with the passages that it was shown, and cites the passages
+// that back one where the model did not. With Options.Strict, the sentences that nothing backs are left out. It returns
+// the citations that were added, for an answer that was streamed.
 func (a *State) check(ctx context.Context) (added string, err error) {
 	if a.trace.Mode != FromContext || a.Answer.Answer == "" {
 		return "", nil
@@ -48,8 +48,8 @@ func (a *State) check(ctx context.Context) (added string, err error) {
 	return added, nil
 }
 
-// backedOnly is an answer without the sentences that nothing backs; none where no claim is left. The places of the
-// others are those in what is left.
+// backedOnly removes the sentences that nothing backs from an answer, and returns what is left with its sentences,
+// whose offsets are adjusted. Where no claim is left, the answer is empty.
 func backedOnly(text string, sentences []check.Sentence) (string, []check.Sentence) {
 	var left strings.Builder
 	var kept []check.Sentence
@@ -81,8 +81,8 @@ func (t Trace) Unbacked() []check.Sentence {
 	return slices.DeleteFunc(slices.Clone(t.Checked), func(s check.Sentence) bool { return s.Backed })
 }
 
-// hands tells whether an answer is handed out as it is made: what comes after the node cannot refuse it, and nothing of
-// it will be left out.
+// hands tells whether the answer is streamed while it is written: no later node can refuse it, and no sentence will be
+// left out.
 func (a *State) hands(v *flow.Visit) bool {
 	return v.Last && (!a.Strict || a.trace.Mode != FromContext)
 }

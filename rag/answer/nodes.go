@@ -99,7 +99,7 @@ func (a *State) route(ctx context.Context, v *flow.Visit, preset Decider, own bo
 		return "", err
 	}
 	if away == OwnKnowledge { // of which a model that does not write well has little
-		writes, err := a.writes(ctx, preset)
+		writes, err := a.writes(ctx, generateNode, preset)
 		if err != nil {
 			return "", err
 		}
@@ -396,7 +396,7 @@ func (a *State) resolved(ctx context.Context, v *flow.Visit, graders Decider) (f
 // by one at a higher temperature; when that repeats one, too, another search would find the same again.
 func (a *State) rewrite(ctx context.Context, v *flow.Visit, graders Decider) (flow.Verdict, error) {
 	v.Input(a.Query)
-	if writes, err := a.writes(ctx, graders); err != nil || !writes {
+	if writes, err := a.writes(ctx, rewriteNode, graders); err != nil || !writes {
 		v.Detail("not re-written: the language model does not write well enough (its scorecard)")
 		return Repeated, err
 	}

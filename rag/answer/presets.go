@@ -13,7 +13,7 @@ import (
 const (
 	FlowAsk      = "ask"       // what an empty Options.Flow means
 	FlowPaper    = "paper"     // Rocha and Pessoa
-	FlowGraph    = "graph"     // the gate routes, embeddings grade passages, the language model grades answers
+	FlowGraph    = "graph"     // the gate routes, embeddings grade passages, answers are graded
 	FlowGraphLLM = "graph-llm" // the same nodes, all by the language model
 )
 
@@ -32,7 +32,7 @@ func preset(name string, style Style) (*flow.Graph[*State], error) {
 	case FlowPaper:
 		return paper()
 	case FlowGraph:
-		return graph(FlowGraph, "the gate routes, embeddings grade passages, the language model grades answers",
+		return graph(FlowGraph, "the gate routes, embeddings grade passages, answers are graded",
 			ByGate, ByEmbedding, "")
 	case FlowGraphLLM:
 		return graph(FlowGraphLLM, "the language model routes and grades", ByLLM, ByLLM, ByLLM)

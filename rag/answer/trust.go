@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
-// Cards finds the scorecard of a language model by its name; "" is the one that Input.Model opens. nil is that of a
-// model that was not examined.
+// Cards finds the scorecard of a language model by its name; "" names the one that Input.Model opens. It returns nil
+// for a model that was not examined.
 type Cards func(ctx context.Context, model string) (*exam.Card, error)
 
 // style is how an answer from passages is made, and why, where Options.Style leaves that to the scorecard of the model
@@ -29,7 +29,7 @@ func (in Input) style(ctx context.Context, language string) (style Style, why st
 	switch {
 	case err != nil:
 		return "", "", err
-	case card == nil:
+	case !card.Examined():
 		return Quote, "the language model has not been examined", nil
 	}
 	write, quote := card.Written(language)
@@ -50,8 +50,8 @@ func (a *State) trusted(ctx context.Context, node string, g prompt.Grader) (bool
 	return card.Grades(g, a.asksIn), err
 }
 
-// decider is who decides at a node: who is named, else who the graph names, else the language model where its scorecard
-// says that its verdicts count, and otherwise what stands in for it.
+// decider chooses who decides at a node: the one that the user names, else the one that the graph names, else the
+// language model if its scorecard says that its verdicts count, else the decider that costs no call.
 func (a *State) decider(
 	ctx context.Context, v *flow.Visit, node string, g prompt.Grader, named, preset, otherwise Decider,
 ) (Decider, error) {
@@ -66,13 +66,13 @@ func (a *State) decider(
 	return otherwise, nil
 }
 
-// writes tells whether the language model may be asked for other words of a question: a graph or user that names the
-// model as its grader takes it as it is, and otherwise its scorecard says so.
-func (a *State) writes(ctx context.Context, graders Decider) (bool, error) {
+// writes tells whether the language model of a node writes well enough to be asked for other words of a question, or
+// for what it knows itself. A graph or user that names the model as the grader takes it as it is.
+func (a *State) writes(ctx context.Context, node string, graders Decider) (bool, error) {
 	if a.Cards == nil || by(a.Grader, graders) == ByLLM {
 		return true, nil
 	}
-	card, err := a.Cards(ctx, a.Models[rewriteNode])
+	card, err := a.Cards(ctx, a.Models[node])
 	return card.Writes(a.asksIn), err
 }
 

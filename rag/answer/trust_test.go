@@ -12,7 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
-// cards are those of one model: its answers and quotes that are right of ten, and whether its verdicts count.
+// cards returns the scorecard of one model: how many of ten answers and quotes are right, and whether its verdicts
+// count.
 func cards(write, quote int, verdicts bool) answer.Cards {
 	v := exam.Verdict{Balanced: .5, Low: .4}
 	if verdicts {

@@ -123,7 +123,7 @@ func (o Options) withDefaults() (Options, error) {
 			"the hold-out below 1", knowledge.ErrOption, o.PerContext, o.Sample, o.Parallel, o.Holdout)
 	}
 	if !slices.Contains([]string{"", "auto", Written, Extracted}, o.Questions) {
-		return o, fmt.Errorf("%w: questions %q are none of auto, %s, %s", knowledge.ErrOption, o.Questions, Written,
+		return o, fmt.Errorf("%w: questions %q; known are auto, %s, %s", knowledge.ErrOption, o.Questions, Written,
 			Extracted)
 	}
 	if o.PerContext > pseudo.MaxPerContext {

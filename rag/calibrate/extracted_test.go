@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/knowledge"
 )
 
-// asks is the scorecard of a model whose questions lie so far from people's, where extracted ones lie .2 from them.
+// asks returns the scorecard of a model whose questions have that distance from people's; extracted ones have .2.
 func asks(distance float64) func(context.Context) (*exam.Card, error) {
 	r := exam.Result{Questions: exam.Questions{Model: distance, Extracted: .2, Kept: exam.Share{N: 9, Of: 10}}}
 	return func(context.Context) (*exam.Card, error) {
@@ -18,8 +18,8 @@ func asks(distance float64) func(context.Context) (*exam.Card, error) {
 	}
 }
 
-// TestQuestionsFollowTheScorecard: a model that writes worse questions than there are words writes none, unless it is
-// named; with Strict that is an error.
+// TestQuestionsFollowTheScorecard: a model whose questions are less like people's than extracted ones writes none,
+// unless the user asks for written ones; with Strict that is an error.
 func TestQuestionsFollowTheScorecard(t *testing.T) {
 	for name, c := range map[string]struct {
 		card      func(context.Context) (*exam.Card, error)

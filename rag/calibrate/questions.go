@@ -54,7 +54,7 @@ func (c *run) questions(ctx context.Context) error {
 		c.provenance = gate.Provenance{PerContext: c.PerContext, Seed: c.Seed, Rejected: map[string]int{}}
 	}
 	if c.Queries == nil {
-		return c.make(ctx)
+		return c.produce(ctx)
 	}
 	if c.draw != nil { // they were read in the first round
 		return nil
@@ -106,9 +106,9 @@ func (c *run) prompter(gen llm.Generator) (pseudo.Prompter, error) {
 	return pseudo.OneShot{}, nil
 }
 
-// make has the language model write questions, or takes them from the contexts' words where its scorecard says that
-// those are nearer to people's.
-func (c *run) make(ctx context.Context) error {
+// produce has the language model write questions, or extracts them from the contexts where its scorecard says that
+// extracted ones are more like people's.
+func (c *run) produce(ctx context.Context) error {
 	if how := c.Options.Questions; how == "" || how == "auto" {
 		asks, err := c.asks(ctx)
 		switch {
@@ -117,8 +117,8 @@ func (c *run) make(ctx context.Context) error {
 		case asks:
 			c.Options.Questions = Written
 		case c.Strict:
-			return fmt.Errorf("%w: the language model does not write questions that are as near to people's as those "+
-				"of the contexts' words (its scorecard)", ErrQuestions)
+			return fmt.Errorf("%w: by its scorecard, the language model writes questions that are less like "+
+				"people's than extracted ones", ErrQuestions)
 		default:
 			c.Options.Questions = Extracted
 		}
@@ -150,7 +150,7 @@ func (c *run) asks(ctx context.Context) (bool, error) {
 	return card.Asks(code), err
 }
 
-// languageOf is how many contexts are looked at for their language, where documents do not say it.
+// languageOf is the number of contexts whose texts tell the base's language, where the documents do not say it.
 const languageOf = 8
 
 // extract makes questions of the contexts' words.

@@ -53,7 +53,7 @@ type Scorer func(ctx context.Context, premises, hypotheses []string) ([]float64,
 type Options struct {
 	Words    func(text string) ([]Word, error) // of a text, each once, without those that say nothing
 	Entities func(ctx context.Context, texts, languages []string) ([][]entities.Entity, int, error)
-	Question string // that is answered: it says what an answer of a few words is about; "" is none
+	Question string // that is answered: it says what an answer of a few words is about; may be empty
 	Language string // of the answer and the passages (ISO 639-1), "" where it is not known
 	Score    Scorer // for sentences that their words do not decide; nil: the words decide alone
 }

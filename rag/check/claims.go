@@ -15,7 +15,7 @@ type stretch struct {
 	Start, End int // bytes within the text
 }
 
-// stretches are a text's sentences that hold a letter or a digit.
+// stretches cuts a text into sentences, and drops those without a letter or a digit.
 func stretches(text string) (list []stretch) {
 	start := 0
 	for _, end := range corpus.SentenceEnds(text) {
@@ -30,8 +30,8 @@ func stretches(text string) (list []stretch) {
 	return list
 }
 
-// split cuts an answer into sentences: rows of tables and lines of code are sentences of their own. What cites a
-// passage is blank.
+// split cuts an answer into sentences; a row of a table and a line of code count as one each. Citations are replaced by
+// spaces.
 func split(answer string) (list []stretch) {
 	answer = prompt.BlankCitations(answer)
 	add := func(start, end int) {
@@ -60,7 +60,7 @@ func split(answer string) (list []stretch) {
 	return list
 }
 
-// unknowing is how answers say that the passages do not tell, or that the writer does not know.
+// unknowing matches an answer that says that the passages do not tell, or that the writer does not know.
 var unknowing = regexp.MustCompile(`(?i)\b(?:i|we) (?:really |just |still )?(?:do not|don['’]t|cannot|can['’]t|can not|could not|` +
 	`couldn['’]t|am not able to|am unable to|am not sure|am sorry|have no|was not able to)\b|` +
 	`\b(?:passages?|texts?|contexts?|sources?|documents?|excerpts?) ` +
@@ -71,7 +71,7 @@ var unknowing = regexp.MustCompile(`(?i)\b(?:i|we) (?:really |just |still )?(?:d
 	`\bwei(?:ß|ss) (?:ich |es |das )*nicht|\bkeine (?:\S+ )?(?:Information|Angabe|Antwort)|geht nicht (?:\S+ ){0,6}hervor|` +
 	`nicht (?:erwähnt|angegeben|genannt|enthalten|bekannt|beantwort)`)
 
-// about are words by which answers speak of the passages; they need no backing.
+// about lists words with which answers refer to the passages, as in "according to the text". They need no backing.
 const about = "according based passage passages text texts context contexts source sources document documents provided " +
 	"given mentioned stated states information answer question following above below excerpt paragraph article " +
 	"laut gemäß Passage Text Texte Kontext Quelle Quellen Dokument Dokumente Frage Antwort Abschnitt Auszug genannt " +

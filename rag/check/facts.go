@@ -19,7 +19,7 @@ const (
 	aQuote
 )
 
-// fact is what must stand where a sentence is backed.
+// fact is a number, date, name or quotation of a sentence, which must stand in the place that backs it.
 type fact struct {
 	kind       kind
 	text       string
@@ -34,14 +34,14 @@ type fact struct {
 	words      []string // of a quote
 }
 
-// date is a date with what is known of it; 0 is unknown.
+// date holds the known parts of a date; 0 stands for an unknown part.
 type date struct {
 	year, month, day int
 	century, decade  int    // 19 for 1801 … 1900, 1860 for the 1860s
 	weekday          string // a day of the week
 }
 
-// dateOf reads the value that entities gives to a date.
+// dateOf parses the value that package entities gives to a date.
 func dateOf(value string) (d date) {
 	value, _, _ = strings.Cut(value, " BC")
 	value, _, _ = strings.Cut(value, " AD")
@@ -83,7 +83,7 @@ var quotation = regexp.MustCompile(`"([^"\n]+)"|“([^”“\n]+)[”“]|„([^
 // elided is where a quotation leaves something out.
 var elided = regexp.MustCompile(`\.\.\.|…|\[[^\]]*\]`)
 
-// quotes are the quotations of a text.
+// quotes finds the quotations of a text.
 func quotes(text string) (facts []fact) {
 	for _, at := range quotation.FindAllStringSubmatchIndex(text, -1) {
 		for g := 2; g < len(at); g += 2 {
@@ -104,7 +104,7 @@ func quotes(text string) (facts []fact) {
 	return facts
 }
 
-// claim is a sentence of an answer as it is checked.
+// claim is a sentence of an answer, analysed for the comparison.
 type claim struct {
 	at       int  // among the sentences
 	asked    bool // the question's words are among its own
@@ -147,7 +147,7 @@ func (x *checker) factsOf(text string, list []token, found []entities.Entity, c 
 	return append(facts, x.namesOf(list, found)...)
 }
 
-// entityAt is the entity that a place is in.
+// entityAt returns the entity that covers an offset.
 func entityAt(found []entities.Entity, at int) (e entities.Entity) {
 	i, _ := slices.BinarySearchFunc(found, at, func(e entities.Entity, at int) int { return e.End - 1 - at })
 	if i < len(found) && found[i].Start <= at {
@@ -156,7 +156,7 @@ func entityAt(found []entities.Entity, at int) (e entities.Entity) {
 	return e
 }
 
-// unitOf is the unit of a quantity, "" of other entities.
+// unitOf returns the unit of a quantity, and "" for other entities.
 func unitOf(e entities.Entity) (unit string) {
 	if e.Kind == entities.Quantity {
 		_, unit, _ = strings.Cut(e.Value, " ")
@@ -216,14 +216,14 @@ func named(kind string) bool {
 	return kind == entities.Person || kind == entities.Place || kind == entities.Organisation
 }
 
-// ordinary tells whether a token names nobody though it has a capital: a number, a single letter, a month, a title,
-// or a word that often begins a sentence.
+// ordinary tells whether a capitalised token is no name: a number, a single letter, a month, a title, or a word that
+// often begins a sentence.
 func ordinary(t token) bool {
 	return len(t.raw) == 1 || roman(t) > 0 || monthNames[t.raw] > 0 || numerals[t.key] != (numeral{}) ||
 		beginners[t.key] && t.raw != strings.ToUpper(t.raw)
 }
 
-// beginners are words in lower case and without accents, in English and German.
+// beginners lists words that often begin a sentence, in English and German, in lower case and without accents.
 var beginners = func() map[string]bool {
 	all := map[string]bool{}
 	for w := range strings.FieldsSeq(`dr prof mr mrs ms st herr herrn frau ad bc bce ce
@@ -248,7 +248,7 @@ var beginners = func() map[string]bool {
 	return all
 }()
 
-// content is what a sentence of a passage holds.
+// content holds the numbers, dates and names of a sentence of a passage.
 type content struct {
 	numbers map[float64]int
 	units   map[float64][]string // "" of a number without one
@@ -262,7 +262,7 @@ type content struct {
 	pronoun           string // among the first words
 }
 
-// contentOf reads a sentence of a passage.
+// contentOf analyses a sentence of a passage.
 func (x *checker) contentOf(text string, found []entities.Entity, c convention) *content {
 	p := &content{numbers: map[float64]int{}, units: map[float64][]string{}, months: map[int]bool{},
 		spans: map[date]bool{}, keys: map[string]int{}, initial: map[string]bool{},
@@ -326,7 +326,7 @@ func (p *content) date(d date) {
 	}
 }
 
-// monthNames has the numbers of months by their names.
+// monthNames maps names of months to their numbers.
 var monthNames = func() map[string]int {
 	all := map[string]int{}
 	for i, names := range []string{"January Januar Jänner Jan", "February Februar Feb", "March März Mar", "April Apr",
@@ -357,7 +357,7 @@ func (p *content) acronyms(text string, list []token) {
 	p.acronym(letters)
 }
 
-// acronym adds a run's letters.
+// acronym adds the first letters of a run.
 func (p *content) acronym(letters string) string {
 	if n := len(letters); n >= 2 && n <= 6 {
 		p.initial[letters] = true

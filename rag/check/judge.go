@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// verdict is what a place, or two, say of a sentence.
+// verdict is the result of comparing a sentence with one or two places.
 type verdict struct {
 	places  []int
 	missing []fact
@@ -74,7 +74,8 @@ func (x *checker) judge(c *claim, id int) verdict {
 	return v
 }
 
-// cover is the share of the words that are no facts which one of two places has; 1 of a sentence without any.
+// cover returns the weighted share of the words other than facts that one of two places has; 1 for a sentence that has
+// no such words.
 func (x *checker) cover(c *claim, a, b map[string]float64) float64 {
 	if c.mass == 0 {
 		return 1
@@ -90,8 +91,8 @@ func (x *checker) cover(c *claim, a, b map[string]float64) float64 {
 	return sum / c.mass
 }
 
-// answers tells whether the places have enough of the words that the question has not: what repeats the question is
-// covered by whatever speaks of its subject.
+// answers tells whether the places have enough of the words that are not the question's. Words that repeat the question
+// are in every passage about its subject, and prove nothing.
 func (x *checker) answers(c *claim, v verdict) bool {
 	has, all := 0., 0.
 	for _, w := range c.fresh {
@@ -106,7 +107,7 @@ func (x *checker) answers(c *claim, v verdict) bool {
 	return has >= enough*all
 }
 
-// adds is how many of the words that are no facts only the second place has.
+// adds returns the weighted share of the words other than facts that only the second place has.
 func (c *claim) adds(first, second map[string]float64) (n int) {
 	for w := range c.rest {
 		_, in := first[w]
@@ -117,9 +118,9 @@ func (c *claim) adds(first, second map[string]float64) (n int) {
 	return n
 }
 
-// excuse takes names out that need not stand in the place: those that the sentences before it have, where the place
-// does not name what it speaks of; those of a person whom the place calls by a part of the name; and what is
-// written out of an acronym.
+// excuse removes missing names that need not stand in the place: a name in one of the sentences before, if the place
+// takes it up with a pronoun; the full name of a person whom the place calls by a part of it; and the long form of an
+// acronym.
 func (x *checker) excuse(c *claim, p *place, missing []fact, displaces bool) (left []fact) {
 	if len(missing) == 0 {
 		return nil
@@ -198,9 +199,9 @@ func (x *checker) wholeName(c *claim, p *place, f fact) bool {
 	return false
 }
 
-// repeated are facts that the sentence has more often than the place, while the place has one of the kind that the
-// sentence lacks: one was put in the place of another. Who writes freely repeats names: these are looked at where the
-// place has most of the other words.
+// repeated finds facts that the sentence has more often than the place, while the place has another fact of that kind
+// that the sentence lacks: one was probably substituted for the other. Free writing repeats names as well, so names
+// are checked only where the place has most of the other words.
 func (c *claim) repeated(p *place, displaces bool) (facts []fact) {
 	lacks := c.lacks(p)
 	seen, times := map[float64]int{}, map[string]int{}
@@ -222,7 +223,8 @@ func (c *claim) repeated(p *place, displaces bool) (facts []fact) {
 	return facts
 }
 
-// number is a number's value, or a date's year; 0 where it can be read in two ways, and of other facts.
+// number returns the value of a number or the year of a date; 0 for other facts, and for a number that can be read in
+// two ways.
 func (f fact) number() float64 {
 	if f.kind == aNumber && len(f.values) == 1 {
 		return f.values[0]
@@ -230,7 +232,7 @@ func (f fact) number() float64 {
 	return float64(f.date.year)
 }
 
-// join looks for a second place, which has what the first one lacks: facts together with words that only it has.
+// join looks for a second place that has the facts which the first one lacks, together with words that only it has.
 func (x *checker) join(c *claim, v verdict, ids []int) verdict {
 	if len(v.places) == 0 || len(v.missing) == 0 && v.cover >= enough {
 		return v
@@ -255,7 +257,7 @@ func (x *checker) join(c *claim, v verdict, ids []int) verdict {
 	return best
 }
 
-// pronoun knows the words, in English and German, that take up a name.
+// pronoun matches words, in English and German, that refer back to a name.
 func pronoun(key string) bool {
 	switch key {
 	case "he", "she", "it", "they", "his", "her", "its", "their", "him", "them", "this", "these", "those", "such",

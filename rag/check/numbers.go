@@ -322,7 +322,7 @@ func wordNumbers(text string, list []token) (numbers []number) {
 	return numbers
 }
 
-// roman is the value of II to XXXIX, 0 of other tokens and of single letters.
+// roman returns the value of a Roman numeral from II to XXXIX, and 0 for other tokens and for single letters.
 func roman(t token) float64 {
 	if len(t.raw) < 2 || len(t.raw) > 6 || strings.Trim(t.raw, "IVX") != "" {
 		return 0

@@ -27,7 +27,7 @@ const (
 	backwards  = 6   // sentences before a place where a name may stand that a pronoun takes up
 )
 
-// checker is what the passages of one answer are known by.
+// checker is an index of the passages that one answer is checked against.
 type checker struct {
 	Options
 	language    string
@@ -81,7 +81,7 @@ func (o Options) checker(passages []string) (*checker, error) {
 	return x, nil
 }
 
-// weights are a text's words, each once.
+// weights returns a text's words, each once, with their weights.
 func (o Options) weights(text string) (map[string]float64, error) {
 	list, err := o.Words(text)
 	if err != nil {
@@ -105,7 +105,7 @@ func (x *checker) stop(word string) bool {
 	return stop
 }
 
-// nearest are the places that have most of some words, by weight.
+// nearest returns the places that have the largest weight of the given words.
 func (x *checker) nearest(words map[string]float64, most int) []int {
 	has := map[int]float64{}
 	for _, w := range sorted(words) {
@@ -122,7 +122,7 @@ func (x *checker) nearest(words map[string]float64, most int) []int {
 	return list[:min(len(list), most)]
 }
 
-// sorted are a map's keys in order, so that sums are the same each time.
+// sorted returns a map's keys in order, so that sums have the same rounding each time.
 func sorted(words map[string]float64) []string {
 	list := make([]string, 0, len(words))
 	for w := range words {
@@ -132,7 +132,7 @@ func sorted(words map[string]float64) []string {
 	return list
 }
 
-// open reads the contents of places, with their dates and units where these are asked for.
+// open analyses places that were not analysed yet, with their dates and units if asked.
 func (x *checker) open(ctx context.Context, ids []int, dated bool) error {
 	if !dated {
 		for _, id := range ids {
@@ -156,7 +156,7 @@ func (x *checker) open(ctx context.Context, ids []int, dated bool) error {
 	return nil
 }
 
-// read is a place with its content, at least without dates and units.
+// read returns a place with its content, which may lack dates and units.
 func (x *checker) read(id int) *place {
 	p := &x.places[id]
 	if p.content == nil {
@@ -165,7 +165,7 @@ func (x *checker) read(id int) *place {
 	return p
 }
 
-// find has the entities of texts.
+// find returns the entities of texts.
 func (x *checker) find(ctx context.Context, texts []string) ([][]entities.Entity, error) {
 	if len(texts) == 0 {
 		return nil, nil

@@ -11,6 +11,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
@@ -21,8 +22,10 @@ type Card struct {
 	Digest string            `json:"digest"` // SHA-256 of the model's file, or of the server's URL and the model's name
 	Exam   string            `json:"exam"`   // Version of the examination
 	Calls  int               `json:"calls"`  // of the model
-	Sets   map[string]Result `json:"sets"`   // by language
-	Sum    string            `json:"sum"`    // SHA-256 of the card without it
+	Sets   map[string]Result `json:"sets"`   // by language; empty: it was not examined, because that takes long
+	// Seconds that the examination was estimated to take, where it was not made.
+	Seconds int    `json:"seconds,omitempty"`
+	Sum     string `json:"sum"` // SHA-256 of the card without it
 }
 
 // Result of the examination in one language.
@@ -44,7 +47,7 @@ type Share struct {
 	Of int `json:"of"`
 }
 
-// Value is the share, 0 of none.
+// Value is the share as a number; 0 where nothing was asked.
 func (s Share) Value() float64 {
 	if s.Of == 0 {
 		return 0
@@ -85,8 +88,8 @@ func (v Verdict) Passes() bool { return v.Balanced >= leastBalanced && v.Low > l
 // normal95 is the normal distribution's quantile for two-sided intervals of 95 %.
 const normal95 = 1.959964
 
-// Judge fills in accuracy and limit, and returns the upper limit too. The shares' variances are those of Agresti and
-// Coull's (one more of each kind), so that a share of 0 or 1 has one.
+// Judge fills in accuracy and limit, and returns the upper limit, too. Variances are computed with one more item of
+// each kind (Agresti and Caffo, 2000), so that a share of 0 or 1 has one.
 func (v *Verdict) Judge() (high float64) {
 	variance := func(s Share) float64 {
 		p := float64(s.N+1) / float64(s.Of+2)
@@ -98,16 +101,16 @@ func (v *Verdict) Judge() (high float64) {
 	return v.Balanced + half
 }
 
-// Questions says how far the scores of passages with the questions that a model writes about them lie from those with
-// the questions that people wrote, and the same of questions that are made of the passages' own words: distances of
-// Kolmogorov and Smirnov, 0 (alike) to 1.
+// Questions compares distributions of scores: of passages with the questions that a model writes about them, or with
+// questions extracted from them, against the scores with the questions that people wrote. The numbers are
+// Kolmogorov-Smirnov distances, 0 (alike) to 1.
 type Questions struct {
 	Model     float64 `json:"model"`
 	Extracted float64 `json:"extracted"`
 	Kept      Share   `json:"kept"` // of the model's questions
 }
 
-// of is the result in a language, or in English where there is none in that one.
+// of returns the result in a language, or the English one instead; ok is false without either.
 func (c *Card) of(language string) (Result, bool) {
 	if c == nil {
 		return Result{}, false
@@ -119,8 +122,11 @@ func (c *Card) of(language string) (Result, bool) {
 	return r, ok
 }
 
-// Writes tells whether the model's answers in a language (ISO 639-1) are at least as often right as quotes. A nil card
-// is that of a model that was not examined: it is trusted with nothing.
+// Examined tells whether the card has results. A model without them, which may have no card at all (nil), is trusted
+// with nothing.
+func (c *Card) Examined() bool { return c != nil && len(c.Sets) > 0 }
+
+// Writes tells whether the model's answers in a language (ISO 639-1) are at least as often right as quotes.
 func (c *Card) Writes(language string) bool {
 	r, ok := c.of(language)
 	return ok && r.Write.Of > 0 && r.Write.Value() >= r.Quote.Value()
@@ -138,8 +144,8 @@ func (c *Card) Grades(g prompt.Grader, language string) bool {
 	return ok && r.Verdicts[g].Passes()
 }
 
-// Asks tells whether the questions that the model writes about passages are at least as near to those of people as the
-// ones that are made without it.
+// Asks tells whether the questions that the model writes about passages score more like people's questions than
+// extracted ones do, or as much like them.
 func (c *Card) Asks(language string) bool {
 	r, ok := c.of(language)
 	return ok && r.Questions.Kept.N > 0 && r.Questions.Model <= r.Questions.Extracted
@@ -203,8 +209,12 @@ func (c *Card) Languages() []string {
 
 // Summary says in a sentence what follows from the c.
 func (c *Card) Summary() string {
-	if c == nil {
-		return "not examined: answers are quoted, and its verdicts do not count"
+	if !c.Examined() {
+		text := "not examined"
+		if c != nil {
+			text += fmt.Sprintf(", which takes about %v", time.Duration(c.Seconds)*time.Second)
+		}
+		return text + ": answers are quoted, and its verdicts do not count"
 	}
 	var parts []string
 	for _, language := range c.Languages() {

@@ -20,8 +20,8 @@ import (
 // the gate takes most often.
 const coverWeight = .5
 
-// questions has the model write questions about passages, extracts others of the passages' words, and compares the
-// scores of both, with the passages that they are about, with those of the set's questions.
+// questions has the model write questions about passages, and extracts others from the passages. Each question is
+// scored with the passage that it is about; the distributions are compared with that of the set's questions.
 func (e *exam) questions(ctx context.Context) error {
 	chunks := make([]corpus.Chunk, len(e.set.Passages))
 	people := make([]pseudo.Query, len(chunks))
@@ -61,7 +61,7 @@ func (e *exam) questions(ctx context.Context) error {
 	return err
 }
 
-// distance is how far the scores of questions are from others.
+// distance returns the Kolmogorov-Smirnov distance of the questions' scores from others.
 func (e *exam) distance(ctx context.Context, from []float64, questions []pseudo.Query) (float64, error) {
 	scores, err := e.scores(ctx, questions)
 	if err != nil {
@@ -70,7 +70,7 @@ func (e *exam) distance(ctx context.Context, from []float64, questions []pseudo.
 	return ref.KolmogorovSmirnov(from, scores), nil
 }
 
-// scores are those of questions with the passages that they are about, ascending.
+// scores returns the score of each question with the passage that it is about, in ascending order.
 func (e *exam) scores(ctx context.Context, questions []pseudo.Query) ([]float64, error) {
 	row, texts := map[string]int{}, make([]string, len(questions))
 	for i, p := range e.set.Passages {
@@ -104,7 +104,7 @@ func rowOf(v engine.Vectors, row int) engine.Vectors {
 	return engine.Vectors{Data: v.Data[row*v.Dim : (row+1)*v.Dim], Rows: 1, Dim: v.Dim}
 }
 
-// asked is a model whose calls are those of an examination.
+// asked is a model whose calls count as calls of the examination.
 type asked struct {
 	llm.Generator
 	exam *exam

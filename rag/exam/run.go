@@ -68,7 +68,8 @@ func (e *LongError) Error() string {
 
 // Run examines a model: greedily, as many calls at a time as pay, below the priority of users. An answer that is
 // missing, empty or late counts as a wrong one. Where the outcome of a part is certain, the rest of it is left out. The
-// same model gets the same card. Failures in a row are ErrModel; *LongError is known after the first calls.
+// same model gets the same card. Failures in a row are ErrModel. *LongError, which is
+// known after the first calls, comes with a card that has the estimate and no results.
 func Run(ctx context.Context, o Options) (*Card, error) {
 	version, err := Version()
 	if err != nil {
@@ -89,6 +90,11 @@ func Run(ctx context.Context, o Options) (*Card, error) {
 	}
 	for _, s := range o.Sets {
 		r, err := e.examine(ctx, s)
+		var long *LongError
+		if errors.As(err, &long) {
+			return &Card{Model: e.card.Model, Digest: o.Digest, Exam: version,
+				Seconds: int(long.Estimate.Seconds())}, err
+		}
 		if err != nil {
 			return nil, err
 		}

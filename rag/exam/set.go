@@ -37,8 +37,8 @@ type Item struct {
 	Accepted   []string `yaml:"accepted"`   // a right answer contains one of them
 	Answer     string   `yaml:"answer"`     // right, in other words than the passage's
 	Wrong      string   `yaml:"wrong"`      // contradicts the passage
-	Unanswered string   `yaml:"unanswered"` // on the same subject; no passage of the set answers it; "" is none
-	Foreign    string   `yaml:"foreign"`    // Question in another language; "" is none
+	Unanswered string   `yaml:"unanswered"` // on the same subject; no passage of the set answers it; may be empty
+	Foreign    string   `yaml:"foreign"`    // Question in another language; may be empty
 }
 
 // ErrSet is wrapped by the error of a set that cannot be used.

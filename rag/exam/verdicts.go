@@ -95,7 +95,7 @@ func (e *exam) items(ctx context.Context, g prompt.Grader, i int) (yes, no promp
 	return yes, no, err
 }
 
-// grade asks for a verdict as the graphs do; "" is none.
+// grade asks for a verdict as the graphs do, and returns "" where the model gives none.
 func (e *exam) grade(ctx context.Context, g prompt.Grader, in prompt.Graded) (said flow.Verdict, err error) {
 	key, choices := prompt.Verdicts(g)
 	first, second := verdictsOf(g)

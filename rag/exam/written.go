@@ -20,9 +20,9 @@ var refusal = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
 	`nicht (\w+ )?(enthalten|erwähnt|angegeben|genannt|bekannt|beantwortet|hervor|ersichtlich|beantworten)`,
 	`keine? (antwort|angaben?|information\w*|hinweise?)`, `weiß (ich )?(es )?nicht`, `unbekannt`}, "|") + `)`)
 
-// shown is how many of n items are asked of a part that decides nothing: a few of a model whose answers will not be
-// printed.
-func (e *exam) shown(n int) int {
+// limit returns how many of n items are asked in a part that decides nothing: a few where quotes will be printed
+// instead of the model's answers.
+func (e *exam) limit(n int) int {
 	if e.result.Write.Value() < e.result.Quote.Value() {
 		return min(n, block)
 	}
@@ -37,7 +37,7 @@ func (e *exam) refuse(ctx context.Context) error {
 			questions = append(questions, p.Unanswered)
 		}
 	}
-	questions = questions[:min(len(questions), e.shown(len(questions)))]
+	questions = questions[:e.limit(len(questions))]
 	said := make([]string, len(questions))
 	err := e.blocks(ctx, len(questions), func(ctx context.Context, i int) error {
 		rows, _, err := e.found(ctx, questions[i], fewPassages, -1, -1)
@@ -57,7 +57,7 @@ func (e *exam) refuse(ctx context.Context) error {
 func (e *exam) foreign(ctx context.Context) error {
 	var items []int
 	for i, p := range e.set.Passages {
-		if p.Foreign != "" && len(items) < e.shown(foreignItems) {
+		if p.Foreign != "" && len(items) < e.limit(foreignItems) {
 			items = append(items, i)
 		}
 	}
@@ -91,7 +91,7 @@ Answer with a JSON object that has the keys "answer" (a string) and "quote" (the
 
 // json asks for JSON in words, without a grammar that would force it.
 func (e *exam) json(ctx context.Context) error {
-	said := make([]string, min(e.shown(jsonItems), len(e.set.Passages)))
+	said := make([]string, e.limit(min(jsonItems, len(e.set.Passages))))
 	err := e.blocks(ctx, len(said), func(ctx context.Context, i int) error {
 		p := e.set.Passages[i]
 		task := fmt.Sprintf(jsonTask, p.Text, p.Question)

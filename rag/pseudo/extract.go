@@ -25,7 +25,7 @@ type extraction struct {
 }
 
 // extracts are chosen on the first eight topics of squad16, so that the scores of the questions are distributed as
-// those of people's questions are (docs/adr/0053-extracted-questions.md).
+// those of people's questions are (docs/adr/0054-extracted-questions.md).
 var extracts = extraction{least: 7, most: 13, low: .05, high: .65, power: 4}
 
 const (
@@ -196,7 +196,7 @@ func (d *extractor) term(code, word string) string {
 	return ""
 }
 
-// questions are those of a context.
+// questions makes the questions about one context.
 func (d *extractor) questions(row int, near []int, o Options) (list []string) {
 	chunk := d.contexts.Chunks[row]
 	p := d.read(chunk.Text)
