@@ -33,7 +33,7 @@ func words(t testing.TB, documents []postings.Document) func(string) ([]check.Wo
 	}
 }
 
-// options are those of passages that are all of the base.
+// options fit passages that make up the whole base.
 func options(t testing.TB, language string, passages []string) check.Options {
 	t.Helper()
 	documents := []postings.Document{{Text: "Something else is written here.", Language: language}}

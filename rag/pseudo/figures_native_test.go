@@ -23,7 +23,7 @@ import (
 var figures = flag.Bool("figures", false,
 	"compare extracted, written and people's questions (docs/adr/0054-extracted-questions.md); ten minutes")
 
-// coverWeight is that of the score whose distributions are compared.
+// coverWeight is the weight of the cover in the score whose distributions are compared.
 const coverWeight = .5
 
 // trial is a base with people's questions.
@@ -263,7 +263,7 @@ func (x *trial) score(t *testing.T, questions []Query) (s scores) {
 	return s
 }
 
-// input is that of a calibration with the questions.
+// input returns the input of a calibration with the questions.
 func (x *trial) input(t *testing.T, questions []Query) gate.Input {
 	in := gate.Input{Seed: 1, CorpusDigest: x.name, Tool: "test", Encoder: x.enc.Info().Encoder, Topics: true,
 		Resamples: -1, Provenance: gate.Provenance{Kind: "file", PerContext: 3}, Contexts: x.c.Vectors,
