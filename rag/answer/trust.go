@@ -33,8 +33,8 @@ func (in Input) style(ctx context.Context, language string) (style Style, why st
 		return Quote, "the language model has not been examined", nil
 	}
 	write, quote := card.Written(language)
-	why = fmt.Sprintf("%s wrote %s right answers in its examination, and quotes of the same passages were %s", card.Model,
-		write, quote)
+	why = fmt.Sprintf("in its examination, %s answers of %s were right, and %s quotes from the same passages", write,
+		card.Model, quote)
 	if card.Writes(language) {
 		return Write, why, nil
 	}
