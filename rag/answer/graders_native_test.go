@@ -265,12 +265,14 @@ func askGraderWith(t *testing.T, l *prompt.Library, m llm.Generator, g prompt.Gr
 	return said
 }
 
-// variants are the graphs of TestFlowFigures, with and without gate and embedding grader.
+// variants are the graphs of TestFlowFigures: as they are by default, with written answers, and by the language model.
 var variants = []struct {
 	name           string
+	style          answer.Style
 	router, grader answer.Decider
-}{{"ask", "", ""}, {"graph", "", ""}, {"graph-llm", "", ""}, {"graph-llm", answer.ByGate, ""},
-	{"graph-llm", "", answer.ByEmbedding}, {"paper", "", ""}}
+}{{name: "ask"}, {name: "ask", style: answer.Write}, {name: "graph"}, {name: "paper"},
+	{name: "paper", style: answer.Write, router: answer.ByLLM, grader: answer.ByLLM}, {name: "graph-llm"},
+	{name: "graph-llm", router: answer.ByGate}, {name: "graph-llm", grader: answer.ByEmbedding}}
 
 // TestFlowFigures sends questions through the graphs and counts what came of them: answered with one of the known
 // answers in it, refused ("I don't know", or in the model's own words), or wrong.
@@ -280,19 +282,19 @@ func TestFlowFigures(t *testing.T) {
 	}
 	s := openSquad(t, datasets.Lines(t, "squad16/contexts.jsonl"))
 	for _, v := range variants {
-		name := strings.Join(strings.Fields(fmt.Sprint(v.name, " ", v.router, " ", v.grader)), " ")
+		name := strings.Join(strings.Fields(fmt.Sprint(v.name, " ", v.style, " ", v.router, " ", v.grader)), " ")
 		if *figureFlows != "" && !slices.Contains(strings.Split(*figureFlows, ","), name) {
 			continue
 		}
 		o := sluice.AskOptions{Flow: v.name, MaxTokens: 64, RepeatPenalty: 1.1}
-		o.Router, o.Grader = v.router, v.grader
+		o.Style, o.Router, o.Grader = v.style, v.router, v.grader
 		s.figure(t, name, o)
 	}
 }
 
 // asked is what a graph made of a question, as the journal of the figures has it.
 type asked struct {
-	Flow     string         `json:"flow"` // with its router and grader
+	Flow     string         `json:"flow"` // with its style, router and grader
 	Question string         `json:"question"`
 	Outcome  string         `json:"outcome"`
 	Nodes    map[string]int `json:"nodes"` // visits by node and verdict
