@@ -176,6 +176,20 @@ func (s *Sluice) openReranker(ctx context.Context) (embed.Scorer, func() error, 
 	return r, r.Close, nil
 }
 
+// openEntailment loads the model that the options name.
+func (s *Sluice) openEntailment(ctx context.Context) (*embed.Entailment, func() error, error) {
+	dir, err := models.Locate(s.cfg.Entailment)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.log.Debug("loading entailment model", "dir", dir)
+	e, err := embed.OpenEntailment(ctx, dir, s.embedOptions())
+	if err != nil {
+		return nil, nil, err
+	}
+	return e, e.Close, nil
+}
+
 // embedOptions are what models that read texts are opened with.
 func (s *Sluice) embedOptions() embed.Options {
 	return embed.Options{Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens,

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/rag/answer"
 )
 
 // openHeads opens a system with a classifier and a reranker of random weights.
@@ -67,6 +68,41 @@ func TestClassifySpansRerank(t *testing.T) {
 	if _, err := s.Classify(t.Context(), texts); !errors.Is(err, sluice.ErrOption) ||
 		!strings.Contains(err.Error(), "use Spans") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestEntailmentChecksAnswers: a sentence that its words do not decide gets the model's probability.
+func TestEntailmentChecksAnswers(t *testing.T) {
+	dir := t.TempDir()
+	if err := checkpoint.Write(dir, checkpoint.Spec{Family: "bert", Kind: "entailment",
+		Labels: []string{"contradiction", "entailment", "neutral"}}); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(c *sluice.Config) { c.Entailment = dir })
+	w.ingest(t, "a.jsonl", doubles.Contexts)
+	const said = "Lighthouses warn sailing ships of icebergs, pirates and rocks."
+	w.gen.Answers = []string{said}
+	a, err := w.Ask(t.Context(), "Why do lighthouses warn ships?", sluice.AskOptions{Style: answer.Write})
+	if errors.Is(err, embed.ErrLibrary) {
+		t.Skipf("SKIP: %v", err)
+	}
+	if err != nil || len(a.Trace.Checked) != 1 || len(a.Trace.Checked[0].Places) != 1 {
+		t.Fatalf("%+v, %v", a.Trace.Checked, err)
+	}
+	got := a.Trace.Checked[0]
+	e, err := embed.OpenEntailment(t.Context(), dir, embed.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	place := got.Places[0]
+	if place.Start != 0 {
+		t.Fatalf("%+v", place)
+	}
+	const premise = "Lighthouses warn ships of rocks and shallow water with a rotating lamp."
+	want, err := e.Entails(t.Context(), []string{premise}, []string{said})
+	if d := got.Score - want[0]; err != nil || d > 1e-6 || d < -1e-6 || got.Backed != (want[0] >= .5) {
+		t.Errorf("%+v, %v expected, %v", got, want, err)
 	}
 }
 

@@ -61,6 +61,7 @@ type Config struct {
 	Remote remote.Options // URL, model, context size and logger are filled in
 	// Classifier and Reranker are names or folders of the models of Classify or Spans, and of Rerank; "": none.
 	Classifier, Reranker string
+	Entailment           string // name or folder of the model that checks what answers say; "": the encoder checks it
 	// ModelHelper is the program, with its arguments, that opens a GGUF file before this process does, unless the file
 	// is a built-in model with a pinned digest or was opened before: llama.cpp ends the process for some damaged files,
 	// then that one (llm.Probe). The command line names itself; a library's user may name "sluice probe-model" or a
@@ -129,6 +130,7 @@ type Sluice struct {
 
 	classifier *lazy[labeller]
 	reranker   *lazy[embed.Scorer]
+	entailment *lazy[*embed.Entailment]
 	web        *web.Client    // nil without a provider
 	decisions  *decisions.Log // nil without one
 
@@ -179,16 +181,27 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	s.cards = &cards{known: map[string]*exam.Card{}}
 	s.others = &others{open: s.openModelNamed, models: map[string]*lazy[llm.Generator]{}}
 	s.classifier, s.reranker = newLazy(s.openClassifier), newLazy(s.openReranker)
+	s.entailment = newLazy(s.openEntailment)
 	s.base = knowledge.New(s.knowledge())
 	return s, nil
 }
 
 // knowledge is what the base of the store is made with.
 func (s *Sluice) knowledge() knowledge.Config {
-	return knowledge.Config{
+	c := knowledge.Config{
 		Dir: s.cfg.Store, Engine: s.engine, Encoder: s.encoder.get, Scorer: s.reranker.get, Metric: s.cfg.Metric,
 		StaleTolerance: s.cfg.StaleTolerance, Shadow: s.cfg.Shadow, Logger: s.log, Multilingual: models.Multilingual,
 	}
+	if s.cfg.Entailment != "" {
+		c.Entails = func(ctx context.Context, premises, hypotheses []string) ([]float64, error) {
+			e, err := s.entailment.get(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return e.Entails(ctx, premises, hypotheses)
+		}
+	}
+	return c
 }
 
 // Close ends the calls under way, which return ErrClosed, waits for them, and frees models and store. Later calls are
@@ -202,7 +215,7 @@ func (s *Sluice) Close() error {
 		_ = s.web.Close()
 	}
 	return errors.Join(s.base.Close(), s.encoder.close(), s.model.close(), s.others.close(), s.classifier.close(),
-		s.reranker.close(), s.decisions.Close(), s.engine.Close())
+		s.reranker.close(), s.entailment.close(), s.decisions.Close(), s.engine.Close())
 }
 
 // Dir is the folder of the store.

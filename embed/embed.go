@@ -159,4 +159,5 @@ var (
 	ErrClosed      = errors.New("embed: encoder is closed")
 	ErrLibrary     = errors.New("embed: ONNX Runtime cannot be loaded")
 	ErrTokens      = errors.New("embed: not the tokens of a text")
+	ErrPairs       = errors.New("embed: not as many premises as hypotheses")
 )

@@ -82,6 +82,53 @@ func TestRerankersAgainstNumPy(t *testing.T) {
 	}
 }
 
+// TestEntailmentAgainstNumPy: the probability is the softmax of the reference's logits at the label of that name.
+func TestEntailmentAgainstNumPy(t *testing.T) {
+	needLibrary(t)
+	for _, s := range architectures() {
+		s.Labels, s.Kind = []string{"neutral", "Entailment", "contradiction"}, "entailment"
+		t.Run(name(s), func(t *testing.T) {
+			dir := writeCheckpoint(t, s)
+			e, err := OpenEntailment(t.Context(), dir, Options{MaxBatchTokens: 300})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { e.Close() })
+			premises := smallTexts()
+			hypotheses := slices.Clone(premises)
+			slices.Reverse(hypotheses)
+			in := task{Model: dir, Task: "score"}
+			for i := range premises {
+				in.Pairs = append(in.Pairs, textPair{premises[i], hypotheses[i], e.Info().MaxTokens})
+			}
+			logits, _ := reference(t, in)
+			got, err := e.Entails(t.Context(), premises, hypotheses)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, row := range logits {
+				var sum float64
+				for _, v := range row {
+					sum += math.Exp(v)
+				}
+				if want := math.Exp(row[1]) / sum; !(math.Abs(got[i]-want) <= headTolerance) {
+					t.Errorf("pair %d: %v, %v expected", i, got[i], want)
+				}
+			}
+			if _, err := e.Entails(t.Context(), premises, hypotheses[1:]); !errors.Is(err, ErrPairs) {
+				t.Errorf("a hypothesis less: %v", err)
+			}
+		})
+	}
+	for _, labels := range [][]string{{"yes", "no"}, {"entailment"}} {
+		dir := writeCheckpoint(t, checkpoint.Spec{Family: "bert", Labels: labels, Kind: "entailment"})
+		if _, err := OpenEntailment(t.Context(), dir, Options{}); !errors.Is(err, ErrModel) ||
+			!strings.Contains(err.Error(), "entailment") {
+			t.Errorf("%q: %v", labels, err)
+		}
+	}
+}
+
 // checkScores compares the scores of queries with the reference's.
 func checkScores(t *testing.T, r *Reranker, dir string, queries ...string) {
 	t.Helper()

@@ -131,7 +131,7 @@ func (m *model) findSource(dir, kind string, p Precision, standard bool) (err er
 	switch kind {
 	case kindClassifier:
 		o.Task = onnx.Classify
-	case kindReranker:
+	case kindReranker, kindEntailment:
 		o.Task, o.Types = onnx.Classify, m.tok.pair.highest()
 	case kindTokens:
 		o.Task = onnx.Tokens

@@ -55,3 +55,11 @@ func (p *pairer) join(a, b half) (ids []uint32, types []int64, cut [2]bool, err 
 	ids, types = p.template.join(a.ids[:keepA], b.ids[:keepB])
 	return ids, types, [2]bool{!a.whole || keepA < len(a.ids), !b.whole || keepB < len(b.ids)}, nil
 }
+
+// input is two texts as one sequence, as a call reads it; cut as join has it.
+func (p *pairer) input(a, b half, repaired bool) (in input, cut [2]bool, err error) {
+	in.repaired = repaired
+	in.ids, in.types, cut, err = p.join(a, b)
+	in.cut = cut[0] || cut[1]
+	return in, cut, err
+}

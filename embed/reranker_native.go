@@ -57,9 +57,9 @@ func (r *Reranker) Score(ctx context.Context, query string, documents []string) 
 		if err != nil {
 			return input{}, fmt.Errorf("document %d: %w", i, err)
 		}
-		ids, types, cut, err := r.pair.join(question, document)
+		in, cut, err := r.pair.input(question, document, changed)
 		cuts[i] = cut
-		return input{sequence: sequence{ids, types}, cut: cut[0] || cut[1], repaired: changed}, err
+		return in, err
 	})
 	if err != nil {
 		return nil, err

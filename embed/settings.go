@@ -47,11 +47,14 @@ const (
 	kindEncoder    = "encoder"
 	kindClassifier = "classifier"
 	kindReranker   = "reranker"
+	kindEntailment = "entailment"
 	kindTokens     = "token-classifier"
 )
 
 // kinds are what model.yaml may say, in the order of an error.
-func kinds() []string { return []string{kindEncoder, kindClassifier, kindReranker, kindTokens} }
+func kinds() []string {
+	return []string{kindEncoder, kindClassifier, kindReranker, kindEntailment, kindTokens}
+}
 
 // prefix is what goes before a text of the role.
 func (s *settings) prefix(r Role) string {

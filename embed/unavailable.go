@@ -120,6 +120,28 @@ func (*Reranker) Stats() Stats { return Stats{} }
 // Close does nothing.
 func (*Reranker) Close() error { return nil }
 
+// Entailment needs the build tag "native"; without it none can be opened.
+type Entailment struct{}
+
+// OpenEntailment returns ErrUnavailable.
+func OpenEntailment(context.Context, string, Options) (*Entailment, error) {
+	return nil, ErrUnavailable
+}
+
+// Entails returns ErrUnavailable.
+func (*Entailment) Entails(context.Context, []string, []string) ([]float64, error) {
+	return nil, ErrUnavailable
+}
+
+// Info is empty.
+func (*Entailment) Info() Info { return Info{} }
+
+// Stats is empty.
+func (*Entailment) Stats() Stats { return Stats{} }
+
+// Close does nothing.
+func (*Entailment) Close() error { return nil }
+
 // TokenClassifier needs the build tag "native"; without it none can be opened.
 type TokenClassifier struct{}
 

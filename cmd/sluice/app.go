@@ -269,8 +269,8 @@ func (a *app) openWith(ctx context.Context, c config.Config, change func(*sluice
 		tolerance = -1 // to the library, 0 is the default and less is none
 	}
 	cfg := sluice.Config{
-		Store: c.Store, Encoder: c.Encoder, Classifier: c.Classifier, Reranker: c.Reranker, Model: c.Model,
-		Threads: c.Threads, ISA: c.ISA,
+		Store: c.Store, Encoder: c.Encoder, Classifier: c.Classifier, Reranker: c.Reranker,
+		Entailment: c.Entailment, Model: c.Model, Threads: c.Threads, ISA: c.ISA,
 		MemLimit: int64(c.MemLimitMiB) << 20,
 		Device:   c.Device, DeviceMemory: int64(c.DeviceMemoryMiB) << 20,
 		ONNXRuntime: c.ONNXRuntime, Workers: c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens,

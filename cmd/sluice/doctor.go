@@ -37,7 +37,7 @@ func (a *app) doctorCommand() *cobra.Command {
 				Threads: c.Threads, Device: c.Device, DeviceMemory: int64(c.DeviceMemoryMiB) << 20,
 				EncoderDevice: c.Embed.Device, EncoderMemory: int64(c.Embed.DeviceMemoryMiB) << 20,
 				Remote: remoteOptions(c.Remote), RemoteEncoder: encoderOptions(c),
-				ModelHelper: a.helper, Classifier: c.Classifier, Reranker: c.Reranker,
+				ModelHelper: a.helper, Classifier: c.Classifier, Reranker: c.Reranker, Entailment: c.Entailment,
 				Logger: a.logger(c.LogLevel), Sizes: s.Sizes,
 				Calibration: func(ctx context.Context) (*gate.Calibration, string, error) {
 					return calibration(ctx, c.Store)

@@ -18,6 +18,7 @@ type Config struct {
 	Model       string `koanf:"model"`
 	Classifier  string `koanf:"classifier"`
 	Reranker    string `koanf:"reranker"`
+	Entailment  string `koanf:"entailment"`
 	Threads     int    `koanf:"threads"`
 	LogLevel    string `koanf:"log_level"`
 	ISA         string `koanf:"isa"`

@@ -61,6 +61,9 @@ func general() []row {
 				"one"},
 		{key: "reranker",
 			doc: "cross-encoder: a name of 'models list' or a folder; 'rerank' needs one"},
+		{key: "entailment",
+			doc: "cross-encoder that says whether one text follows from another (natural language inference): a name " +
+				"of 'models list' or a folder; it checks written sentences instead of the encoder"},
 		{key: "threads", min: "0", max: "4096",
 			doc: "CPU threads at most; 0 takes what the machine or container grants"},
 		{key: "log_level", initial: "warn", oneOf: "debug info warn error",

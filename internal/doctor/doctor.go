@@ -54,9 +54,10 @@ type Options struct {
 	DeviceMemory   int64  // bytes
 	EncoderDevice  string // of encoder, classifier and reranker
 	EncoderMemory  int64  // bytes
-	// Classifier and Reranker are names or folders of further models; "": none is looked at.
-	Classifier, Reranker string
-	ModelHelper          []string // opens a model file that is not pinned first, as sluice.Config.ModelHelper does
+	// Classifier, Reranker and Entailment are names or folders of further models; "": none is looked at.
+	Classifier, Reranker, Entailment string
+	// ModelHelper opens a model file that is not pinned first, as sluice.Config.ModelHelper does.
+	ModelHelper []string
 	// Sizes are how many requests the language model decodes together; nil or false: not of a local one.
 	Sizes  func() (llm.Sizes, bool, error)
 	Logger *slog.Logger
@@ -81,7 +82,7 @@ const (
 // Run makes every check, in order, and gives each to report. It ends early only when ctx does.
 func Run(ctx context.Context, o Options, report func(Check)) error {
 	for _, check := range []func(context.Context, Options) []Check{build, compute, kernelsAgree, gpus, runtimes,
-		encoder, classifier, reranker, generator, knowledge} {
+		encoder, classifier, reranker, entailment, generator, knowledge} {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/models"
@@ -112,6 +113,33 @@ func reranker(ctx context.Context, o Options) []Check {
 		}
 	}
 	return headCheck(name, r.Info(), "score", apart, err)
+}
+
+// entailment loads the model that the settings name, if they name one, and reads a pair alone and beside others.
+func entailment(ctx context.Context, o Options) []Check {
+	const name = "entailment"
+	if o.Entailment == "" {
+		return nil
+	}
+	dir, bad := head(name, o.Entailment)
+	if bad != nil {
+		return bad
+	}
+	e, err := embed.OpenEntailment(ctx, dir, o.embedding())
+	if err != nil {
+		return failed(name, err, headHint)
+	}
+	defer e.Close()
+	hypotheses := slices.Repeat([]string{"Water passes."}, len(probes))
+	together, err := e.Entails(ctx, probes[:], hypotheses)
+	var apart float64
+	for i := 0; err == nil && i < len(probes); i++ {
+		var alone []float64
+		if alone, err = e.Entails(ctx, probes[i:i+1], hypotheses[:1]); err == nil {
+			apart = max(apart, math.Abs(alone[0]-together[i]))
+		}
+	}
+	return headCheck(name, e.Info(), "labels", apart, err)
 }
 
 const headHint = "sluice models list; a name or a folder is taken; sluice models verify"

@@ -5,6 +5,7 @@ package doctor
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,8 +24,9 @@ func TestHeads(t *testing.T) {
 		}
 		return dir
 	}
-	o := Options{Classifier: write("classifier", "a", "b"), Reranker: write("reranker", "x")}
-	for _, c := range append(classifier(t.Context(), o), reranker(t.Context(), o)...) {
+	o := Options{Classifier: write("classifier", "a", "b"), Reranker: write("reranker", "x"),
+		Entailment: write("entailment", "contradiction", "ENTAILMENT", "neutral")}
+	for _, c := range slices.Concat(classifier(t.Context(), o), reranker(t.Context(), o), entailment(t.Context(), o)) {
 		if c.Status != OK || !strings.Contains(c.Detail, "batch = single") {
 			t.Errorf("%+v", c)
 		}
@@ -39,7 +41,13 @@ func TestHeads(t *testing.T) {
 	if c := reranker(t.Context(), o)[0]; c.Status != Failed || c.Hint == "" {
 		t.Errorf("%+v", c)
 	}
-	if list := append(classifier(t.Context(), Options{}), reranker(t.Context(), Options{})...); len(list) != 0 {
+	o.Entailment = write("entailment", "no", "yes")
+	if c := entailment(t.Context(), o)[0]; c.Status != Failed || !strings.Contains(c.Detail, `is "entailment"`) {
+		t.Errorf("%+v", c)
+	}
+	none := Options{}
+	if list := slices.Concat(classifier(t.Context(), none), reranker(t.Context(), none),
+		entailment(t.Context(), none)); len(list) != 0 {
 		t.Errorf("none is named: %+v", list)
 	}
 }

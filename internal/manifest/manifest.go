@@ -108,6 +108,7 @@ const (
 	Classifier      Kind = "classifier"
 	TokenClassifier Kind = "token-classifier"
 	Reranker        Kind = "reranker"
+	Entailment      Kind = "entailment"
 )
 
 // EncoderSpec is how an encoder's tokens become one vector.
@@ -134,7 +135,7 @@ type Model struct {
 	// built in.
 	ChatTemplate string `yaml:"chat_template,omitempty"`
 	Scorecard    string `yaml:"scorecard,omitempty"` // file of a generator's scorecard, beside the manifest
-	// MaxTokens is where a classifier or reranker cuts; 0: where its positions end.
+	// MaxTokens is where a model of pairs or a classifier cuts; 0: where its positions end.
 	MaxTokens int    `yaml:"max_tokens,omitempty"`
 	Files     []File `yaml:"files"`
 }

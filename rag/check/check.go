@@ -47,7 +47,10 @@ type Word struct {
 
 // Scorer says how well each premise backs the hypothesis of the same number, from 0 to 1: a cosine, or the probability
 // that the one entails the other.
-type Scorer func(ctx context.Context, premises, hypotheses []string) ([]float64, error)
+type Scorer struct {
+	Score func(ctx context.Context, premises, hypotheses []string) ([]float64, error)
+	From  float64 // the score from which on a sentence is backed
+}
 
 // Options of Check.
 type Options struct {
@@ -55,7 +58,7 @@ type Options struct {
 	Entities func(ctx context.Context, texts, languages []string) ([][]entities.Entity, int, error)
 	Question string // that is answered: it says what an answer of a few words is about; may be empty
 	Language string // of the answer and the passages (ISO 639-1), "" where it is not known
-	Score    Scorer // for sentences that their words do not decide; nil: the words decide alone
+	Scorer   Scorer // for sentences that their words do not decide; without Score the words decide alone
 }
 
 // What decides, chosen on one half of squad16's topics (figures_native_test.go).
@@ -64,7 +67,6 @@ const (
 	little  = .3  // of the words and facts: not backed
 	alone   = .5  // of the words: backed where there is no Scorer
 	near    = .9  // a place with so much of the best one's cover and facts may back a sentence in its stead
-	scored  = .78 // the Scorer's value: backed
 	joining = .1  // of the words, that a second place must add
 	short   = 3   // words: a sentence with fewer is read together with the question
 )
@@ -105,7 +107,7 @@ func (o Options) check(ctx context.Context, answer string, passages []string) (*
 		case len(v.missing) > 0 || len(v.places) == 0 || v.rank < little:
 		case v.cover >= enough && v.sure && x.answers(c, v):
 			s.Backed = true
-		case o.Score == nil:
+		case o.Scorer.Score == nil:
 			s.Backed = v.cover >= alone
 		default:
 			doubtful, best = append(doubtful, c), append(best, v)
@@ -131,7 +133,7 @@ func (x *checker) ask(ctx context.Context, sentences []Sentence, doubtful []*cla
 		}
 		premises, hypotheses = append(premises, strings.Join(texts, " ")), append(hypotheses, hypothesis)
 	}
-	scores, err := x.Score(ctx, premises, hypotheses)
+	scores, err := x.Scorer.Score(ctx, premises, hypotheses)
 	if err != nil {
 		return fmt.Errorf("check: %w", err)
 	}
@@ -140,7 +142,7 @@ func (x *checker) ask(ctx context.Context, sentences []Sentence, doubtful []*cla
 	}
 	for i, c := range doubtful {
 		s := &sentences[c.at]
-		s.Score, s.Backed = scores[i], scores[i] >= scored
+		s.Score, s.Backed = scores[i], scores[i] >= x.Scorer.From
 	}
 	return nil
 }

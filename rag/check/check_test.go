@@ -195,7 +195,8 @@ func TestTheScorerDecidesInDoubt(t *testing.T) {
 	answer := "The river is 300 km long. She built the harbour for merchants. Bananas are yellow. It is 5 km long."
 	for value, want := range map[float64]bool{.9: true, .1: false} {
 		asked = nil
-		o.Score = func(_ context.Context, premises, hypotheses []string) ([]float64, error) {
+		o.Scorer.From = .5
+		o.Scorer.Score = func(_ context.Context, premises, hypotheses []string) ([]float64, error) {
 			if premises[0] != "Marie Keller built the harbour." {
 				t.Errorf("%q", premises)
 			}
@@ -209,11 +210,11 @@ func TestTheScorerDecidesInDoubt(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken")
-	o.Score = func(context.Context, []string, []string) ([]float64, error) { return nil, broken }
+	o.Scorer.Score = func(context.Context, []string, []string) ([]float64, error) { return nil, broken }
 	if _, err := check.Check(t.Context(), o, answer, english); !errors.Is(err, broken) {
 		t.Errorf("%v", err)
 	}
-	o.Score = func(context.Context, []string, []string) ([]float64, error) { return nil, nil }
+	o.Scorer.Score = func(context.Context, []string, []string) ([]float64, error) { return nil, nil }
 	if _, err := check.Check(t.Context(), o, answer, english); err == nil {
 		t.Error("no scores, and no error")
 	}

@@ -88,7 +88,7 @@ func load(t *testing.T, set, language string) *base {
 		found, err := enc.Embed(ctx, texts, embed.Document)
 		return engine.Vectors{Data: found.Data, Rows: len(texts), Dim: found.Dim}, err
 	})
-	b.Options = check.Options{Words: words(t, documents), Entities: b.finder.Find, Language: language, Score: cosine}
+	b.Options = check.Options{Words: words(t, documents), Entities: b.finder.Find, Language: language, Scorer: cosine}
 	return b
 }
 

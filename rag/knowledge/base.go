@@ -34,7 +34,9 @@ type Config struct {
 	Engine  *engine.Engine
 	Encoder func(context.Context) (embed.Embedder, error) // called when the encoder is needed; loads it once
 	Scorer  func(context.Context) (embed.Scorer, error)   // called when a search wants a reranker; nil: there is none
-	Metric  kernels.Metric                                // of a new store; an existing one keeps its own
+	// Entails is called with pairs of texts when an answer is checked; nil: the encoder's cosines decide.
+	Entails func(ctx context.Context, premises, hypotheses []string) ([]float64, error)
+	Metric  kernels.Metric // of a new store; an existing one keeps its own
 	// StaleTolerance is the share of live chunks that the calibration may not have seen, as gate.Use has it.
 	StaleTolerance float64
 	Shadow         gate.Shadow // another policy that is tried beside the gate

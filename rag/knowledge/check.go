@@ -9,7 +9,7 @@ import (
 )
 
 // Check says of each sentence of an answer to a question whether passages back it, as check.Check does. What words
-// weigh is known from the snapshot's texts, and the base's encoder decides in doubt.
+// weigh is known from the snapshot's texts, and in doubt Config.Entails decides, or the encoder.
 func (s *Snapshot) Check(ctx context.Context, question, answer string, passages []string) ([]check.Sentence, error) {
 	x, err := s.Postings(ctx)
 	if err != nil {
@@ -27,7 +27,11 @@ func (s *Snapshot) Check(ctx context.Context, question, answer string, passages 
 		return list, nil
 	}
 	o := check.Options{Words: words, Entities: s.base.finder().Find, Question: question,
-		Language: s.base.Language(strings.Join(passages, " ")),
-		Score:    check.Cosine(s.base.cfg.Engine, s.base.sentences(s.Metric()).Embed)}
+		Language: s.base.Language(strings.Join(passages, " "))}
+	if s.base.cfg.Entails != nil {
+		o.Scorer = check.Entailment(s.base.cfg.Entails)
+	} else {
+		o.Scorer = check.Cosine(s.base.cfg.Engine, s.base.sentences(s.Metric()).Embed)
+	}
 	return check.Check(ctx, o, answer, passages)
 }
