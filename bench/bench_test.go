@@ -145,7 +145,7 @@ func checkReport(t *testing.T, r *Report) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"report.md": "What the engine chose:", "report.json": `"median_ms"`, "w1-90x270x384.svg": "</svg>",
+		"report.md": "| % of limit |", "report.json": `"median_ms"`, "w1-90x270x384.svg": "</svg>",
 		"w3-3000x384-mixture-q1.svg": "</svg>", "matrix-96x288x384.svg": "</svg>",
 	} {
 		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(text), want) {

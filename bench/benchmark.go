@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/sluice-rag/sluice/bench/harness"
@@ -133,11 +132,6 @@ func (s *session) finish(ctx context.Context, b *benchmark, c *competitor) (Row,
 	row.MaxError = harness.Digits(worst)
 	if c.choice != nil {
 		row.Choice = c.choice()
-	}
-	if n := len(c.times); n >= 100 {
-		slices.Sort(c.times)
-		s.note("%s %s, %s: 99 %% of %d runs took at most %.4g ms", row.Workload, row.Shape, row.label(), n,
-			ms(c.times[n*99/100]))
 	}
 	return row, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -61,15 +60,13 @@ func (r *Report) Markdown(w io.Writer) error {
 		}
 		fmt.Fprintf(b,
 			"## %s\n\n%s", group[0].Workload, harness.TableHead("shape", "impl", "isa", "dtype", "mode",
-				"median ms", "min ms", "Mpairs/s", "% of limit", "max error"))
+				"median ms", "min ms", "% of limit", "max error"))
 		for _, x := range group {
-			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %.4g | %.4g | %.4g | %.3g | %.2g |\n",
-				x.Shape, harness.Bold(x.Impl), x.ISA, x.DType, x.Mode, x.MedianMS, x.MinMS, x.PairsPerS/1e6,
-				x.LimitPct, x.MaxError)
+			fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %.4g | %.4g | %.3g | %.2g |\n", x.Shape,
+				harness.Bold(x.Impl), x.ISA, x.DType, x.Mode, x.MedianMS, x.MinMS, x.LimitPct, x.MaxError)
 		}
 		fmt.Fprintln(b)
 		r.ratioTable(b, group[0].Workload)
-		choices(b, group)
 	}
 	harness.NotesList(b, r.Notes)
 	harness.VersionsList(b, r.Versions)
@@ -102,24 +99,6 @@ func (r *Report) ratioTable(w io.Writer, workload string) {
 	for _, x := range rows {
 		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %.4g | **%.3g ×** | %.3g × |\n", x.Shape, x.ISA, x.DType, x.Mode,
 			x.Peer, x.PeerMedianMS, x.Ratio, x.RatioOfMin)
-	}
-	fmt.Fprintln(w)
-}
-
-// choices lists what the engine chose for its rows, once where several rows have the same.
-func choices(w io.Writer, rows []Row) {
-	own := slices.DeleteFunc(slices.Clone(rows), func(x Row) bool { return x.Choice == "" })
-	if len(own) == 0 {
-		return
-	}
-	fmt.Fprint(w, "What the engine chose:\n\n")
-	for _, group := range grouped(own, func(x Row) string { return x.Choice }) {
-		x := group[0]
-		more := ""
-		if len(group) > 1 {
-			more = fmt.Sprintf(" and %d more rows", len(group)-1)
-		}
-		fmt.Fprintf(w, "- %s, %s%s: %s\n", x.Shape, strings.TrimPrefix(x.label(), Own+" "), more, x.Choice)
 	}
 	fmt.Fprintln(w)
 }

@@ -126,16 +126,25 @@ func (r *Report) ratioTable(w io.Writer) {
 	fmt.Fprintf(w, "\n## Ratios\n\nOf each round; above 1, Sluice is better. Rows of prefix-cold and "+
 		"prefix-warm are about requests that share a %d-token prefix; those of concurrent are about requests that "+
 		"have nothing in common.\n\n", r.Settings.PrefixTokens)
-	fmt.Fprint(w, harness.TableHead("", "requests", "metric", "peer", "median", "min–max", "same texts"))
+	fmt.Fprint(w, harness.TableHead("", "requests", "peer", "rate", "first token", "same texts"))
 	for _, x := range r.Ratios {
-		same := ""
+		if x.Metric != Rate {
+			continue
+		}
+		first, same := "", ""
+		for _, y := range r.Ratios {
+			if y.Metric == FirstToken && y.Workload == x.Workload && y.Concurrency == x.Concurrency && y.Peer == x.Peer {
+				first = y.times()
+			}
+		}
 		if x.SameTexts != nil {
 			same = fmt.Sprintf("%.3g %%", 100**x.SameTexts)
 		}
-		fmt.Fprintf(w, "| %s | %d | %s | %s | **%.3g ×** | %.3g–%.3g | %s |\n", x.Workload, x.Concurrency, x.Metric,
-			x.Peer, x.Ratio, x.Min, x.Max, same)
+		fmt.Fprintf(w, "| %s | %d | %s | **%s** | %s | %s |\n", x.Workload, x.Concurrency, x.Peer, x.times(), first, same)
 	}
 }
+
+func (x Ratio) times() string { return fmt.Sprintf("%.3g × (%.3g–%.3g)", x.Ratio, x.Min, x.Max) }
 
 // Write puts report.md, report.json and the plots into a folder.
 func (r *Report) Write(dir string) error {
