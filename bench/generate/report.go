@@ -133,14 +133,16 @@ func (r *Report) ratioTable(w io.Writer) {
 		}
 		first, same := "", ""
 		for _, y := range r.Ratios {
-			if y.Metric == FirstToken && y.Workload == x.Workload && y.Concurrency == x.Concurrency && y.Peer == x.Peer {
+			if y.Metric == FirstToken && y.Workload == x.Workload && y.Concurrency == x.Concurrency &&
+				y.Peer == x.Peer {
 				first = y.times()
 			}
 		}
 		if x.SameTexts != nil {
 			same = fmt.Sprintf("%.3g %%", 100**x.SameTexts)
 		}
-		fmt.Fprintf(w, "| %s | %d | %s | **%s** | %s | %s |\n", x.Workload, x.Concurrency, x.Peer, x.times(), first, same)
+		fmt.Fprintf(w, "| %s | %d | %s | **%s** | %s | %s |\n", x.Workload, x.Concurrency, x.Peer, x.times(), first,
+			same)
 	}
 }
 

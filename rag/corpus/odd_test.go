@@ -20,7 +20,7 @@ type oddCase struct {
 	At    map[string]string // an anchor, or the line of the file
 }
 
-// TestOddFiles: the table of docs/documents.md. What is wrong in it is known; what becomes wrong fails, and what
+// TestOddFiles: the figures of docs/documents.md. What is wrong in it is known; what becomes wrong fails, and what
 // becomes right as well, until the table says so (-update).
 func TestOddFiles(t *testing.T) {
 	var cases []oddCase

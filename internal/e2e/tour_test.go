@@ -93,19 +93,16 @@ func missing(shown, printed []string) (line string, ok bool) {
 	return "", false
 }
 
-// TestReadmeCommandsRun runs the commands of README.md's blocks, in order, in a clean home with a copy of this
-// project's docs, and compares what they print with what the blocks show. The gate may say "closed" (exit code 3);
-// nothing else but success will do.
-func TestReadmeCommandsRun(t *testing.T) {
+// TestTourRuns runs the commands of docs/tour.md's blocks, in order, in a clean home with a copy of this project's
+// docs, and compares what they print with what the blocks show. The gate may say "closed" (exit code 3); nothing else
+// but success will do.
+func TestTourRuns(t *testing.T) {
 	bin := binary(t)
-	readme := read(t, "README.md")
+	tour := read(t, "docs/tour.md")
 	dir, home := t.TempDir(), t.TempDir()
 	environment := cleanHome(t, dir, home, filepath.Dir(bin))
 	ran := 0
-	for _, s := range steps(readme) {
-		if strings.HasPrefix(s.command, "make ") {
-			continue
-		}
+	for _, s := range steps(tour) {
 		ran++
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", s.command)
 		cmd.Dir, cmd.Env = dir, environment
@@ -115,10 +112,10 @@ func TestReadmeCommandsRun(t *testing.T) {
 			err = nil
 		}
 		if err != nil {
-			t.Fatalf("README.md: %s\n%v\n%s", s.command, err, out)
+			t.Fatalf("docs/tour.md: %s\n%v\n%s", s.command, err, out)
 		}
 		if len(out) == 0 {
-			t.Errorf("README.md: %s printed nothing", s.command)
+			t.Errorf("docs/tour.md: %s printed nothing", s.command)
 		}
 		var printed []string
 		for line := range strings.Lines(string(out)) {
@@ -129,11 +126,11 @@ func TestReadmeCommandsRun(t *testing.T) {
 		}
 		t.Logf("$ %s\n%s", s.command, strings.Join(printed, "\n"))
 		if line, bad := missing(s.shown, printed); bad && !s.silent {
-			t.Errorf("README.md: %s\ndoes not print, at its place: %s\nbut\n%s", s.command, line, out)
+			t.Errorf("docs/tour.md: %s\ndoes not print, at its place: %s\nbut\n%s", s.command, line, out)
 		}
 	}
 	if ran < 12 {
-		t.Fatalf("only %d commands found in README.md: the test no longer reads it", ran)
+		t.Fatalf("only %d commands found in docs/tour.md: the test no longer reads it", ran)
 	}
 	t.Logf("%d commands", ran)
 }
@@ -153,9 +150,6 @@ func cleanHome(t *testing.T, dir, home, bin string) []string {
 		}
 	}
 	if err := os.CopyFS(filepath.Join(dir, "docs"), os.DirFS(filepath.Join(repo, "docs"))); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "README.md"), []byte(read(t, "README.md")), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "SLUICE_CACHE=" + home, "LANG=C.UTF-8"}
@@ -185,10 +179,11 @@ func TestShownIsPrinted(t *testing.T) {
 	}
 }
 
-// TestReadmeMakeTargetsExist checks the make targets that the documents name.
-func TestReadmeMakeTargetsExist(t *testing.T) {
+// TestMakeTargetsOfDocumentsExist checks the make targets that the documents name.
+func TestMakeTargetsOfDocumentsExist(t *testing.T) {
 	makefile := read(t, "Makefile")
-	for _, doc := range []string{"README.md", "CONTRIBUTING.md", "third_party/README.md"} {
+	for _, doc := range []string{"README.md", "CONTRIBUTING.md", "docs/tour.md", "docs/install.md",
+		"third_party/README.md"} {
 		for _, m := range makeTarget.FindAllStringSubmatch(codeOf(read(t, doc)), -1) {
 			if !strings.Contains(makefile, "\n"+m[1]+":") {
 				t.Errorf("%s names `make %s`, which the Makefile does not have", doc, m[1])
