@@ -38,7 +38,7 @@ tags := $(patsubst -tags=%,%,$(filter -tags=%,$(GOFLAGS)))
 # network, or has less to do than there are processors.
 third = go list -tags=$(tags) -deps -f '{{with .Module}}{{if not .Main}}{{$$.ImportPath}}{{end}}{{end}}' ./cmd/sluice
 linked := onnxruntime_go|daulet/tokenizers|go-llama|gorgonia.org/cu
-early = $(gogc) nice -n 19 go build $(here) ./kernels/cpu `$(third) | grep -Ev '$(linked)'`
+early = $(gogc) nice -n 19 go build $(here) ./kernels/cpu/... `$(third) | grep -Ev '$(linked)'`
 here := $(if $(shell grep -qsw amx_tile /proc/cpuinfo && echo 1),,-tags=$(tags)$(comma)noamx)
 FUZZTIME ?= 20s
 BENCH ?= .

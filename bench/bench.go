@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
 
 // The errors of Options.
@@ -184,7 +185,7 @@ func (s *session) variants(types ...kernels.DType) (out []variant, err error) {
 			if err != nil {
 				return nil, err
 			}
-			if !k.Has(t) || len(found) > 0 && !alsoMeasured(t, found[0], k.ISA()) {
+			if !tiles.Has(k, t) || len(found) > 0 && !alsoMeasured(t, found[0], k.ISA()) {
 				continue
 			}
 			found = append(found, k.ISA())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
@@ -71,7 +72,7 @@ func newReference(threads int) (reference, error) {
 
 func (r reference) rows(s set) (cpu.Rows, error) {
 	rows := cpu.Rows{Data: s.Data, N: s.Rows, Dim: s.Dim, Stride: s.Dim, Norms: make([]float64, s.Rows)}
-	return rows, r.kernels.Norms(rows.Norms, rows)
+	return rows, scores.Norms(r.kernels, rows.Norms, rows)
 }
 
 const (
@@ -96,7 +97,7 @@ func (r reference) each(ctx context.Context, queries, contexts set,
 	g, ctx := errgroup.WithContext(ctx)
 	for w := range r.threads {
 		g.Go(func() error {
-			scores := make([]float64, referenceQueries*referenceContexts)
+			block := make([]float64, referenceQueries*referenceContexts)
 			for {
 				mu.Lock()
 				q0 := next
@@ -111,11 +112,11 @@ func (r reference) each(ctx context.Context, queries, contexts set,
 						return err
 					}
 					c1 := min(c0+referenceContexts, c.N)
-					if err := r.kernels.Scores(kernels.Cosine, scores, c1-c0, q.Slice(q0, q1),
+					if err := scores.Block(r.kernels, kernels.Cosine, block, c1-c0, q.Slice(q0, q1),
 						c.Slice(c0, c1)); err != nil {
 						return err
 					}
-					visit(w, q0, q1, c0, c1, scores)
+					visit(w, q0, q1, c0, c1, block)
 				}
 				runtime.Gosched()
 			}

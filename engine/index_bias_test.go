@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
 // manyBiases gives about a share of n rows a bias of up to largest.
@@ -96,7 +97,7 @@ func TestIndexManyBiases(t *testing.T) {
 				rng, ctx := rand.New(rand.NewPCG(103, uint64(isa))), context.Background()
 				e := newEngine(t, Options{ISA: isa.String(), Threads: 3})
 				first, more, small := 5000, 1500, 300
-				if !e.r.Host.CanScan() {
+				if !scan.Has(e.r.Host) {
 					first, more, small = 500, 100, 30 // a row costs fifty times as much
 				}
 				c, q := plain(rng, first+more+small, 70), plain(rng, 8, 70)
@@ -142,7 +143,7 @@ func TestIndexManyBiases(t *testing.T) {
 func TestIndexBoundsBiasedRows(t *testing.T) {
 	rng, ctx := rand.New(rand.NewPCG(107, 1)), context.Background()
 	e := newEngine(t, Options{})
-	if !e.r.Host.CanScan() {
+	if !scan.Has(e.r.Host) {
 		t.Skip("SKIP: without C kernels all rows are scored")
 	}
 	c, q := plain(rng, 8000, 70), plain(rng, 8, 70)
@@ -182,7 +183,7 @@ func (r reader) Read(b RowBlock, out []float32) error {
 func TestIndexReadsBiases(t *testing.T) {
 	rng, ctx := rand.New(rand.NewPCG(109, 1)), context.Background()
 	e := newEngine(t, Options{})
-	if !e.r.Host.CanScan() {
+	if !scan.Has(e.r.Host) {
 		t.Skip("SKIP: without C kernels there are no blocks with numbers")
 	}
 	c, q := plain(rng, 7000, 40), plain(rng, 1, 40)

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
@@ -168,7 +169,7 @@ func TestIndexBoundaries(t *testing.T) {
 	e, ctx := newEngine(t, Options{}), context.Background()
 	for n, metric := range metrics {
 		size := 8000
-		if !e.r.Host.CanScan() {
+		if !scan.Has(e.r.Host) {
 			size = 500 // without C kernels, a row costs fifty times as much
 		}
 		c := plain(rng, size, 70)
@@ -238,7 +239,7 @@ func (x onlySet) AnyAbove(ctx context.Context, q []float32, bias Biases, tau flo
 // that the index was made for are those of the selection or not, after appends and deletions.
 func TestSomeRowsOfASet(t *testing.T) {
 	e, ctx := newEngine(t, Options{Threads: 3}), context.Background()
-	if !e.r.Host.CanScan() {
+	if !scan.Has(e.r.Host) {
 		t.Skip("SKIP: no index on this machine")
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -310,7 +311,7 @@ func TestSomeRowsOfASet(t *testing.T) {
 // TestSomeRowsAreOnlySearched: what a selection refuses.
 func TestSomeRowsAreOnlySearched(t *testing.T) {
 	e, ctx := newEngine(t, Options{}), context.Background()
-	if !e.r.Host.CanScan() {
+	if !scan.Has(e.r.Host) {
 		t.Skip("SKIP: no index on this machine")
 	}
 	v := plain(rand.New(rand.NewPCG(1, 1)), 50, 4)

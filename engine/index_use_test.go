@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestIndexAllocations(t *testing.T) {
 	rng, ctx := rand.New(rand.NewPCG(83, 1)), context.Background()
 	e := newEngine(t, Options{Cores: cores.New(2)})
-	if !e.r.Host.CanScan() {
+	if !scan.Has(e.r.Host) {
 		t.Skip("SKIP: without the C kernels a set has no codes, and searches read plain rows")
 	}
 	c, q := plain(rng, 8000, 70), rows(plain(rng, 8, 70))

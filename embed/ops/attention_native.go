@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/encoder"
 )
 
 // attention is that of each text to itself.
@@ -58,12 +58,14 @@ func (a *attention) attend(c *call, qkv, y []float32, starts []int64) error {
 	}
 	size := len(y) / int(rows) / a.heads
 	scratch, _ := a.scratch.Get().(*[]float32)
-	if need := c.domain.kernels.AttentionScratch(int(longest), size, a.coded); scratch == nil || len(*scratch) < need {
+	k := c.domain.kernels
+	if need := encoder.AttentionScratch(k, int(longest), size, a.coded); scratch == nil || len(*scratch) < need {
 		grown := make([]float32, need)
 		scratch = &grown
 	}
 	defer a.scratch.Put(scratch)
-	return c.domain.kernels.Attention(&cpu.Attention{QKV: qkv, Heads: a.heads, Size: size, Starts: starts,
+	arguments := encoder.Attention{QKV: qkv, Heads: a.heads, Size: size, Starts: starts,
 		Scale: float32(1 / math.Sqrt(float64(size))), Bias: a.bias, Far: a.far, Y: y, Scratch: *scratch,
-		Coded: a.coded, Helper: c.helper, Last: len(starts) - 1, LastHead: a.heads})
+		Coded: a.coded, Helper: c.helper, Last: len(starts) - 1, LastHead: a.heads}
+	return arguments.Compute(k)
 }

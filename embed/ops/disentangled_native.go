@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed/onnx"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/encoder"
 )
 
 // disentangled is DeBERTa's attention of each text to itself. A score is the sum of up to three: of two tokens'
@@ -17,9 +18,9 @@ import (
 // Source: He et al. 2021 (DeBERTa), with the buckets of onnx.Disentangled.
 type disentangled struct {
 	heads, span   int
-	positions     onnx.Disentangled // rows of distances
-	keys, queries []*cpu.Weights    // of positions, by head; nil: no such part
-	scratch       sync.Pool         // of *disentangledScratch
+	positions     onnx.Disentangled  // rows of distances
+	keys, queries []*encoder.Weights // of positions, by head; nil: no such part
+	scratch       sync.Pool          // of *disentangledScratch
 }
 
 // disentangledScratch is what one head of one text needs.
@@ -49,7 +50,7 @@ func newDisentangled(n *node) (operator, error) {
 	input := 2
 	for _, part := range []struct {
 		wanted int
-		to     *[]*cpu.Weights
+		to     *[]*encoder.Weights
 	}{{toKeys, &a.keys}, {toQueries, &a.queries}} {
 		if part.wanted == 0 {
 			continue
@@ -64,7 +65,7 @@ func newDisentangled(n *node) (operator, error) {
 }
 
 // split packs an input's [2·span, heads·size] values, which must be constant, for each head.
-func (a *disentangled) split(n *node, input int) ([]*cpu.Weights, error) {
+func (a *disentangled) split(n *node, input int) ([]*encoder.Weights, error) {
 	all, err := n.constant(input)
 	if err != nil {
 		return nil, err
@@ -73,10 +74,10 @@ func (a *disentangled) split(n *node, input int) ([]*cpu.Weights, error) {
 		return nil, fmt.Errorf("positions of %d×%d for a span of %d and %d heads", all.N, all.Dim, a.span, a.heads)
 	}
 	size := all.Dim / a.heads
-	out := make([]*cpu.Weights, a.heads)
+	out := make([]*encoder.Weights, a.heads)
 	for h := range out {
 		part := cpu.Rows{Data: all.Data[h*size:], N: all.N, Dim: size, Stride: all.Dim}
-		if out[h], err = n.kernels.PackWeights(part); err != nil {
+		if out[h], err = encoder.PackWeights(n.kernels, nil, part); err != nil {
 			return nil, err
 		}
 	}
@@ -143,7 +144,7 @@ func (a *disentangled) head(c *call, qkv cpu.Rows, h int, y []float32, s *disent
 		return cpu.Rows{Data: qkv.Data[which*width+h*size:], N: n, Dim: size, Stride: qkv.Stride}
 	}
 	q, keys, values := part(0), part(1), part(2)
-	packed, err := k.PackWeights(keys)
+	packed, err := encoder.PackWeights(k, nil, keys)
 	if err != nil {
 		return err
 	}
@@ -169,17 +170,18 @@ func (a *disentangled) head(c *call, qkv cpu.Rows, h int, y []float32, s *disent
 			s.values[j*n+i] = v
 		}
 	}
-	if packed, err = k.PackWeights(cpu.Rows{Data: s.values, N: size, Dim: n, Stride: n}); err != nil {
+	if packed, err = encoder.PackWeights(k, nil, cpu.Rows{Data: s.values, N: size, Dim: n, Stride: n}); err != nil {
 		return err
 	}
 	return product(c, cpu.Rows{Data: s.scores, N: n, Dim: n, Stride: n}, packed, y[h*size:], width)
 }
 
 // product is y = x·Wᵀ.
-func product(c *call, x cpu.Rows, w *cpu.Weights, y []float32, stride int) error {
+func product(c *call, x cpu.Rows, w *encoder.Weights, y []float32, stride int) error {
 	k := c.domain.kernels
-	return k.Linear(&cpu.Linear{X: x, Weights: w, Y: y, Stride: stride, Last: w.Panels(),
-		Scratch: c.room(k.LinearScratch(x.N, x.Dim))})
+	l := encoder.Linear{X: x, Weights: w, Y: y, Stride: stride, Last: w.Panels(),
+		Scratch: c.room(encoder.LinearScratch(k, x.N, x.Dim))}
+	return l.Compute(k)
 }
 
 // softmax adds the parts of the scores that depend on positions, and makes shares of them, row by row.

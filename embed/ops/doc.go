@@ -15,7 +15,8 @@
 // With the attribute codes = 1, weights and inputs of a product are of 8 bits, with a step for each 32 of them; so may
 // be those of attention in a Layer. Linear, DisentangledAttention and LinearNorm make up the layers of DeBERTa.
 //
-// ONNX Runtime plans, allocates and calls; package kernels/cpu computes. Weights are packed when a session is made.
+// ONNX Runtime plans, allocates and calls; package kernels/cpu/encoder computes. Weights are packed when a session is
+// made.
 //
 // The operators need the native libraries (build tag "native").
 package ops

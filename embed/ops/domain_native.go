@@ -22,14 +22,15 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/encoder"
 )
 
 // Domain are the operators for the sessions of one model.
 type Domain struct {
 	api     *C.OrtApi
 	kernels cpu.Kernels
-	arena   cpu.Arena // of the weights, while the session is made
-	linears []*linear // in the order in which ONNX Runtime made them, which is that of a run
+	arena   encoder.Arena // of the weights, while the session is made
+	linears []*linear     // in the order in which ONNX Runtime made them, which is that of a run
 	handle  cgo.Handle
 	domain  unsafe.Pointer
 	calls   sync.Pool // of *call
@@ -218,8 +219,8 @@ type call struct {
 	in      [maxInputs]C.slc_ops_tensor
 	scratch []float32 // of products
 	memory  []float32 // between the products of a layer
-	codes   [2]cpu.Codes
-	helper  *cpu.Helper // nil: none
+	codes   [2]encoder.Codes
+	helper  *encoder.Helper // nil: none
 
 	// What C writes and reads: variables of Go's stack would be allocated anew for each call.
 	count C.size_t

@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"sync/atomic"
 
-	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/encoder"
 )
 
 // helpers is how many runs of a domain can have a helper at a time; others go without.
@@ -17,7 +17,7 @@ const helpers = 8
 
 // helper is a thread that computes beside a run.
 type helper struct {
-	*cpu.Helper
+	*encoder.Helper
 	taken atomic.Bool // by a run
 	leave func() bool // whether somebody else wants the thread; nil: it has left
 	gone  func()
@@ -54,7 +54,7 @@ func (d *Domain) takeHelper() int {
 			continue
 		}
 		if h.Helper == nil {
-			h.Helper = cpu.NewHelper()
+			h.Helper = encoder.NewHelper()
 		}
 		return i
 	}

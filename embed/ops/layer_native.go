@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/encoder"
 )
 
 // layer is a layer of a transformer that normalises behind each of its two halves:
@@ -59,7 +60,7 @@ func newLayer(n *node) (operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.up.activation = cpu.Activation(a)
+	l.up.activation = encoder.Activation(a)
 	return l, l.outputNorm.take(n, 16, hidden)
 }
 

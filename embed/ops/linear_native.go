@@ -7,14 +7,15 @@ import (
 	"slices"
 
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/encoder"
 )
 
 // linear is f(x·Wᵀ + b).
 type linear struct {
-	weights    *cpu.Weights
+	weights    *encoder.Weights
 	coded      bool // weights and inputs are of 8 bits
 	bias       []float32
-	activation cpu.Activation
+	activation encoder.Activation
 	place      int // among the products of the graph
 }
 
@@ -31,7 +32,7 @@ func newLinear(n *node) (operator, error) {
 		return nil, err
 	}
 	a, err := n.int("activation")
-	l.activation = cpu.Activation(a)
+	l.activation = encoder.Activation(a)
 	return l, err
 }
 
@@ -62,11 +63,11 @@ func (l *linear) take(n *node, first, count int) error {
 	if err != nil {
 		return err
 	}
-	pack := n.kernels.PackWeightsIn
+	pack := encoder.PackWeights
 	if l.coded = coded != 0; l.coded {
-		pack = n.kernels.PackCodesIn
+		pack = encoder.PackCodes
 	}
-	if l.weights, err = pack(&n.arena, all); err == nil {
+	if l.weights, err = pack(n.kernels, &n.arena, all); err == nil {
 		l.place = len(n.linears)
 		n.linears = append(n.linears, l)
 	}
@@ -74,31 +75,33 @@ func (l *linear) take(n *node, first, count int) error {
 }
 
 // after are the weights that a run multiplies with behind those of l, or the first ones again for the next run.
-func (d *Domain) after(l *linear) *cpu.Weights { return d.linears[(l.place+1)%len(d.linears)].weights }
+func (d *Domain) after(l *linear) *encoder.Weights {
+	return d.linears[(l.place+1)%len(d.linears)].weights
+}
 
 // operand are the inputs of a product as they are multiplied.
 type operand struct {
 	rows  cpu.Rows
-	codes *cpu.Codes // instead of rows; nil: rows
+	codes *encoder.Codes // instead of rows; nil: rows
 }
 
 // operand is x for a product, in codes if it wants them.
-func (l *linear) operand(c *call, x cpu.Rows, codes *cpu.Codes) (operand, error) {
+func (l *linear) operand(c *call, x cpu.Rows, codes *encoder.Codes) (operand, error) {
 	if !l.coded {
 		return operand{rows: x}, nil
 	}
-	return operand{codes: codes}, c.domain.kernels.Encode(codes, x)
+	return operand{codes: codes}, encoder.Encode(c.domain.kernels, codes, x)
 }
 
 // multiply computes y = f(x·Wᵀ + b) + residual; with `to` not nil, the codes of that instead.
-func (l *linear) multiply(c *call, x operand, residual, y []float32, to *cpu.Codes) error {
-	p := cpu.Linear{X: x.rows, Codes: x.codes, Weights: l.weights, Bias: l.bias, Activation: l.activation,
+func (l *linear) multiply(c *call, x operand, residual, y []float32, to *encoder.Codes) error {
+	p := encoder.Linear{X: x.rows, Codes: x.codes, Weights: l.weights, Bias: l.bias, Activation: l.activation,
 		Residual: residual, Y: y, To: to, Stride: l.weights.Out, Last: l.weights.Panels(), After: c.domain.after(l),
 		Helper: c.helper}
 	if !l.coded {
-		p.Scratch = c.room(c.domain.kernels.LinearScratch(x.rows.N, x.rows.Dim))
+		p.Scratch = c.room(encoder.LinearScratch(c.domain.kernels, x.rows.N, x.rows.Dim))
 	}
-	return c.domain.kernels.Linear(&p)
+	return p.Compute(c.domain.kernels)
 }
 
 // product computes y = f(x·Wᵀ + b) + residual.
@@ -147,7 +150,7 @@ func (l *norm) take(n *node, first, dim int) error {
 
 func (l *norm) apply(c *call, y []float32) error {
 	dim := len(l.scale)
-	return c.domain.kernels.LayerNorm(y, len(y)/dim, dim, dim, l.scale, l.shift, l.epsilon)
+	return encoder.LayerNorm(c.domain.kernels, y, len(y)/dim, dim, dim, l.scale, l.shift, l.epsilon)
 }
 
 // linearNorm is the layer normalisation of x·Wᵀ + b + residual.

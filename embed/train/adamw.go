@@ -3,7 +3,7 @@ package train
 import (
 	"math"
 
-	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/training"
 )
 
 // Adam's constants, which nobody tunes.
@@ -94,7 +94,7 @@ func (a *adamw[T]) update() error {
 			shrink = 1 - rate*a.decay
 		}
 		a.adam(p.data[s.from:s.to], p.grad[s.from:s.to], a.m[s.param][s.from:s.to], a.v[s.param][s.from:s.to],
-			cpu.AdamStep{Scale: float32(scale), Beta1: beta1, Beta2: beta2, Rate: float32(rate / c1),
+			training.AdamStep{Scale: float32(scale), Beta1: beta1, Beta2: beta2, Rate: float32(rate / c1),
 				Root: float32(1 / math.Sqrt(c2)), Epsilon: adamEpsilon, Shrink: float32(shrink)})
 	})
 }

@@ -3,7 +3,7 @@ package train
 import (
 	"math"
 
-	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/training"
 )
 
 // tape is what a layer's backward pass needs of its forward pass.
@@ -29,8 +29,8 @@ func (s *tape[T]) queries(t int) int {
 }
 
 // attention is that of one head of text t.
-func (n *network[T]) attention(s *tape[T], t int) cpu.AttendedHead {
-	return cpu.AttendedHead{Queries: s.queries(t), Length: s.batch.starts[t+1] - s.batch.starts[t], Dim: n.head(),
+func (n *network[T]) attention(s *tape[T], t int) training.AttendedHead {
+	return training.AttendedHead{Queries: s.queries(t), Length: s.batch.starts[t+1] - s.batch.starts[t], Dim: n.head(),
 		QStride: n.Hidden, KVStride: 2 * n.Hidden, Scale: float32(1 / math.Sqrt(float64(n.head())))}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/engine/gorgonia"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/training"
 )
 
 // machine is the arithmetic of float32 on the engine: products through gorgonia.org/tensor, everything else in spans
@@ -52,22 +53,22 @@ func (m *machine) input(dx, dy, w []float32, rows, out, in int) error {
 
 // The slices below have the shapes that the kernels ask for, which is all that these could refuse.
 
-func (m *machine) gelu(y, slope []float32) { _ = m.kernels.GELUSlope(y, slope) }
+func (m *machine) gelu(y, slope []float32) { _ = training.GELUSlope(m.kernels, y, slope) }
 
-func (m *machine) adam(w, g, mean, square []float32, s cpu.AdamStep) {
-	_ = m.kernels.Adam(w, g, mean, square, s)
+func (m *machine) adam(w, g, mean, square []float32, s training.AdamStep) {
+	_ = training.Adam(m.kernels, w, g, mean, square, s)
 }
 
-func (m *machine) attendHead(a cpu.AttendedHead, q, k, v, p, context []float32) {
+func (m *machine) attendHead(a training.AttendedHead, q, k, v, p, context []float32) {
 	scratch, _ := m.scratch.Get().(*[]float32)
 	defer m.scratch.Put(scratch)
-	_ = m.kernels.Attend(a, q, k, v, p, context, scratch)
+	_ = training.Attend(m.kernels, a, q, k, v, p, context, scratch)
 }
 
-func (m *machine) attendHeadBack(a cpu.AttendedHead, q, k, v, p, dc, dq, dk, dv []float32) {
+func (m *machine) attendHeadBack(a training.AttendedHead, q, k, v, p, dc, dq, dk, dv []float32) {
 	scratch, _ := m.scratch.Get().(*[]float32)
 	defer m.scratch.Put(scratch)
-	_ = m.kernels.AttendBack(a, q, k, v, p, dc, dq, dk, dv, scratch)
+	_ = training.AttendBack(m.kernels, a, q, k, v, p, dc, dq, dk, dv, scratch)
 }
 
 func (m *machine) each(tasks int, fn func(task int)) error {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/training"
 )
 
 // number is what a network computes in: float32, or float64 in the tests that compare with finite differences.
@@ -16,9 +16,9 @@ type arithmetic[T number] interface {
 	weights(dw, dy, x []T, m, n, k int) error // dw[n×k] = dy[m×n]ᵀ · x[m×k]
 	input(dx, dy, w []T, m, n, k int) error   // dx[m×k] = dy[m×n] · w[n×k]
 	gelu(y, slope []T)                        // y = GELU(y), slope = its derivative there
-	adam(w, g, m, v []T, s cpu.AdamStep)
-	attendHead(a cpu.AttendedHead, q, k, v, p, context []T)
-	attendHeadBack(a cpu.AttendedHead, q, k, v, p, dc, dq, dk, dv []T)
+	adam(w, g, m, v []T, s training.AdamStep)
+	attendHead(a training.AttendedHead, q, k, v, p, context []T)
+	attendHeadBack(a training.AttendedHead, q, k, v, p, dc, dq, dk, dv []T)
 	each(tasks int, fn func(task int)) error // runs fn for 0 … tasks−1 on the threads
 }
 

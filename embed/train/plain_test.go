@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/training"
 )
 
 // plain is the arithmetic written down as it is defined.
@@ -47,7 +47,7 @@ func (plain[T]) gelu(y, slope []T) {
 	}
 }
 
-func (plain[T]) adam(w, g, m, v []T, s cpu.AdamStep) {
+func (plain[T]) adam(w, g, m, v []T, s training.AdamStep) {
 	b1, b2 := T(s.Beta1), T(s.Beta2)
 	for i := range w {
 		d := g[i] * T(s.Scale)
@@ -56,7 +56,7 @@ func (plain[T]) adam(w, g, m, v []T, s cpu.AdamStep) {
 	}
 }
 
-func (plain[T]) attendHead(a cpu.AttendedHead, q, k, v, p, context []T) {
+func (plain[T]) attendHead(a training.AttendedHead, q, k, v, p, context []T) {
 	scale := T(1 / math.Sqrt(float64(a.Dim)))
 	for i := range a.Queries {
 		row, out := p[i*a.PStride():][:a.Length], context[i*a.QStride:][:a.Dim]
@@ -71,7 +71,7 @@ func (plain[T]) attendHead(a cpu.AttendedHead, q, k, v, p, context []T) {
 	}
 }
 
-func (plain[T]) attendHeadBack(a cpu.AttendedHead, q, k, v, p, dc, dq, dk, dv []T) {
+func (plain[T]) attendHeadBack(a training.AttendedHead, q, k, v, p, dc, dq, dk, dv []T) {
 	scale, d := T(1/math.Sqrt(float64(a.Dim))), make([]T, a.Length)
 	for i := range a.Queries {
 		row, g := p[i*a.PStride():][:a.Length], dc[i*a.QStride:][:a.Dim]

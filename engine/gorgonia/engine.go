@@ -32,6 +32,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 )
 
 // Engine implements tensor.Engine and the interfaces of its products. It may be used by many goroutines at once, on
@@ -193,19 +194,19 @@ func (e *Engine) exact(ctx context.Context, a, b engine.Vectors, out view) error
 
 // exactRows does the rows [i0, i1) of a in blocks of scores on the stack.
 func (e *Engine) exactRows(a, b engine.Vectors, out view, i0, i1 int) error {
-	var scores [256]float64
-	columns := min(b.Rows, len(scores))
-	rows := len(scores) / columns
+	var block [256]float64
+	columns := min(b.Rows, len(block))
+	rows := len(block) / columns
 	for ; i0 < i1; i0 += rows {
 		left := rowsOf(a).Slice(i0, min(i1, i0+rows))
 		for j0 := 0; j0 < b.Rows; j0 += columns {
 			right := rowsOf(b).Slice(j0, min(b.Rows, j0+columns))
-			if err := e.kernels.Scores(kernels.IP, scores[:], right.N, left, right); err != nil {
+			if err := scores.Block(e.kernels, kernels.IP, block[:], right.N, left, right); err != nil {
 				return err
 			}
 			for i := range left.N {
 				row := out.data[(i0+i)*out.down+j0:][:right.N]
-				for j, s := range scores[i*right.N:][:right.N] {
+				for j, s := range block[i*right.N:][:right.N] {
 					if s-s != 0 { // finite operands have finite scores
 						return fmt.Errorf("gorgonia: %w", kernels.ErrNonFinite)
 					}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/transpose"
 )
 
 // view is a matrix in memory: element (i, j) is data[i*down + j*right].
@@ -102,7 +103,7 @@ func (e *Engine) prepare(ctx context.Context, v view) (rows engine.Vectors, free
 func (e *Engine) copyRows(to []float32, v view, i0, i1 int) error {
 	if v.down == 1 && v.right >= v.rows { // the columns lie together
 		columns := cpu.Rows{Data: v.data[i0:], N: v.cols, Dim: i1 - i0, Stride: v.right}
-		return e.kernels.Transpose(to[i0*v.cols:], v.cols, columns)
+		return transpose.Transpose(e.kernels, to[i0*v.cols:], v.cols, columns)
 	}
 	for i := i0; i < i1; i++ {
 		for j := range v.cols {

@@ -11,7 +11,7 @@ import (
 // ISA names an instruction set that kernels are built for.
 type ISA uint8
 
-// The instruction sets, numbered like slc.h; Go stands for kernels/ref.
+// The instruction sets, numbered like slc/slc.h; Go stands for kernels/ref.
 const (
 	Scalar     ISA = iota // baseline of the compiler's target: SSE2 or NEON
 	AVX2                  // with FMA
@@ -26,29 +26,29 @@ var isaNames = [...]string{Scalar: "scalar", AVX2: "avx2", AVX512: "avx512", AVX
 
 func (i ISA) String() string { return isaNames[i] }
 
-// Kernels are the kernels of one instruction set.
+// Kernels name the kernels of one instruction set, which the packages below this one take as an argument.
 type Kernels struct {
 	isa      ISA
 	products products
 }
 
-// products is how Linear multiplies; all else is the instruction set's.
+// products is how encoder.Linear multiplies; all else is the instruction set's.
 type products uint8
 
 const (
 	ordinary    products = iota
-	emulatedAMX          // as AMX does, its tile instructions emulated; Encode as well
+	emulatedAMX          // as AMX does, its tile instructions emulated; encoder.Encode as well
 	winograd             // Winograd's inner products
 )
 
-// EmulatedAMX names the best kernels of this machine with the products of Linear as AMX computes them: its tile
+// EmulatedAMX names the best kernels of this machine with the products of encoder.Linear as AMX computes them: its tile
 // instructions are emulated, bit for bit and slowly, on any amd64 machine with AVX2. It is for tests, and for vectors
 // that a machine with AMX has to repeat.
 const EmulatedAMX = "amx-emulated"
 
-// Winograd, behind "avx2" or "avx512vnni", names the kernels of that instruction set with products of float32 in Linear
-// that need fewer multiplications and as many additions. That is faster where a processor adds beside its
-// multiply-adds: Open("") gives them there.
+// Winograd, behind "avx2" or "avx512vnni", names the kernels of that instruction set with products of float32 in
+// encoder.Linear that need fewer multiplications and as many additions. That is faster where a processor adds beside
+// its multiply-adds: Open("") gives them there.
 const Winograd = "-winograd"
 
 // Open returns the kernels of the named instruction set ("scalar", "avx2", "avx512", "avx512vnni", "amx", "go"), also
@@ -58,13 +58,13 @@ func Open(name string) (Kernels, error) {
 	available := Available()
 	if name == "" {
 		k := Kernels{isa: available[0]}
-		if addsBeside() && k.hasWinograd() {
+		if fasterWithWinograd() && k.hasWinograd() {
 			k.products = winograd
 		}
 		return k, nil
 	}
 	emulated := Kernels{available[0], emulatedAMX}
-	if name == EmulatedAMX && slices.Contains(available, AVX2) && emulated.panel() > 0 {
+	if name == EmulatedAMX && slices.Contains(available, AVX2) && hasAMX() {
 		return emulated, nil
 	}
 	base, found := strings.CutSuffix(name, Winograd)
@@ -85,9 +85,11 @@ func Open(name string) (Kernels, error) {
 		fmt.Errorf("%w: %q (this build on this machine has: %s)", kernels.ErrISA, name, strings.Join(names, ", "))
 }
 
-// codesAreBFloat16 tells whether 8 bits are those of bfloat16, on tile registers: then attention has kernels for them,
-// too, and a product can write its outputs as codes.
-func (k Kernels) codesAreBFloat16() bool { return k.isa == AMX || k.products == emulatedAMX }
+// EmulatesAMX tells whether the kernels are those of EmulatedAMX.
+func (k Kernels) EmulatesAMX() bool { return k.products == emulatedAMX }
+
+// UsesWinograd tells whether products are Winograd's.
+func (k Kernels) UsesWinograd() bool { return k.products == winograd }
 
 func (k Kernels) hasWinograd() bool { return k.isa == AVX2 || k.isa == AVX512VNNI }
 

@@ -2,11 +2,36 @@
 
 package cpu
 
-// #include "slc.h"
+// #cgo CFLAGS: -std=c11 -g1 -Wall -Wextra
+// #cgo amd64,!noamx CFLAGS: -DSLC_WITH_AMX
+// #include "machine.h"
 import "C"
 
-// Available lists the instruction sets of this build on this machine, best first.
-func Available() []ISA { return append(extensions(), Scalar, Go) }
+import cpuid "golang.org/x/sys/cpu"
 
-// permitAMX asks the operating system for the tile registers.
-func permitAMX() bool { return C.slc_permit_amx() == 0 }
+// Available lists the instruction sets of this build on this machine, best first: what the CPU has (CPUID) and the
+// operating system saves (XCR0; x/sys/cpu asks both).
+func Available() []ISA {
+	var found []ISA
+	x := cpuid.X86
+	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX2 && x.HasFMA {
+		if x.HasAVX512VNNI {
+			if x.HasAMXTile && x.HasAMXBF16 && x.HasAMXInt8 && x.HasAVX512BF16 && x.HasAVX512VBMI &&
+				C.slc_permit_amx() == 0 {
+				found = append(found, AMX)
+			}
+			found = append(found, AVX512VNNI)
+		}
+		found = append(found, AVX512)
+	}
+	if x.HasAVX2 && x.HasFMA {
+		found = append(found, AVX2)
+	}
+	return append(found, Scalar, Go)
+}
+
+// hasAMX tells whether the kernels for AMX are in this build.
+func hasAMX() bool { return C.slc_has_amx() != 0 }
+
+// fasterWithWinograd tells whether this processor adds beside its multiply-adds.
+func fasterWithWinograd() bool { return C.slc_is_zen_3_or_4() != 0 }

@@ -5,4 +5,6 @@ package cpu
 // Available lists the instruction sets of this build: plain Go only.
 func Available() []ISA { return []ISA{Go} }
 
-func addsBeside() bool { return false }
+func hasAMX() bool { return false }
+
+func fasterWithWinograd() bool { return false }

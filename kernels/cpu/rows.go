@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/sluice-rag/sluice/kernels"
 )
@@ -35,7 +36,8 @@ func (r Rows) Slice(from, to int) Rows {
 	return s
 }
 
-func (r Rows) check(norms bool) error {
+// Check says what is wrong with r (kernels.ErrShape), or with its norms where they are needed.
+func (r Rows) Check(norms bool) error {
 	short := r.N > 0 && (len(r.Data) < r.Dim || r.N-1 > (len(r.Data)-r.Dim)/max(r.Stride, 1))
 	if r.N < 0 || r.Dim < 0 || r.Stride < r.Dim || short {
 		return fmt.Errorf("%w: %d rows of %d elements with stride %d in %d values", kernels.ErrShape, r.N, r.Dim,
@@ -47,12 +49,19 @@ func (r Rows) check(norms bool) error {
 	return nil
 }
 
-// inRange refuses a list that names a row which a does not have.
-func (r Rows) inRange(list []int32) error {
+// CheckList refuses a list that names a row which r does not have.
+func (r Rows) CheckList(list []int32) error {
 	for i, row := range list {
 		if row < 0 || int(row) >= r.N {
 			return fmt.Errorf("%w: entry %d names row %d of %d", kernels.ErrShape, i, row, r.N)
 		}
 	}
 	return nil
+}
+
+// Aligned is n zeroed bytes that start at a cache line.
+func Aligned(n int) []byte {
+	b := make([]byte, n+63)
+	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(b))) & 63
+	return b[skip : skip+uintptr(n) : skip+uintptr(n)]
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
+	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
 
 // newPairs makes rows of whole 64ths, whose products float32 holds exactly, so that every order of summing counts
@@ -48,12 +50,12 @@ func shipped(t testing.TB, p Pairs) (count func() []int64) {
 	if err != nil {
 		t.Skipf("SKIP: %v", err)
 	}
-	pack := func(side cpu.Side, data []float32, n int) *cpu.Panels {
+	pack := func(side tiles.Side, data []float32, n int) *tiles.Panels {
 		rows := cpu.Rows{Data: data, N: n, Dim: p.Dim, Stride: p.Dim}
-		out, err := k.NewPanels(side, kernels.F32, kernels.IP, n, p.Dim, 1)
+		out, err := tiles.NewPanels(k, side, kernels.F32, kernels.IP, n, p.Dim, 1)
 		if err == nil {
-			var s cpu.Stats
-			s, err = k.Pack(out, rows, nil, 0, out.Count())
+			var s tiles.Stats
+			s, err = tiles.Pack(k, out, rows, nil, 0, out.Count())
 			out.Merge(s)
 		}
 		if err != nil {
@@ -61,17 +63,17 @@ func shipped(t testing.TB, p Pairs) (count func() []int64) {
 		}
 		return out
 	}
-	left, right := pack(cpu.Left, p.Rows, p.N), pack(cpu.Right, p.Columns, p.M)
-	c := cpu.Count{Min: float32(math.Inf(-1)), Max: float32(math.Inf(1)), Own: make([]int32, p.M),
+	left, right := pack(tiles.Left, p.Rows, p.N), pack(tiles.Right, p.Columns, p.M)
+	c := tiles.Count{Min: float32(math.Inf(-1)), Max: float32(math.Inf(1)), Own: make([]int32, p.M),
 		Below:  make([]int64, 5),
-		NoBest: true, Low: p.Limits[:], High: p.Limits[:], Kept: make([]cpu.Entry, 0, p.N*p.M/8+1<<14)}
+		NoBest: true, Low: p.Limits[:], High: p.Limits[:], Kept: make([]tiles.Entry, 0, p.N*p.M/8+1<<14)}
 	for i := range c.Own {
 		c.Own[i] = -1
 	}
 	return func() []int64 {
 		clear(c.Below)
 		c.Kept, c.Counted, c.KeptFull = c.Kept[:0], 0, false
-		if err := k.Count(&c, left, 0, left.Count(), right, 0, right.Count()); err != nil {
+		if err := c.Add(k, left, 0, left.Count(), right, 0, right.Count()); err != nil {
 			t.Fatal(err)
 		}
 		return c.Below
@@ -155,10 +157,10 @@ func BenchmarkScan(b *testing.B) {
 			}
 			chunk, queries, limits := newScan(b, step.at)
 			planes := []uint8{0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11}
-			scratch, bias := cpu.NewScanScratch(step.at), cpu.NewScanBias(step.at)
+			scratch, bias := scan.NewScratch(step.at), scan.NewBias(step.at)
 			share(b, 2*1024*384*32, func() {
 				for range 32 / step.at {
-					found, _, err := k.Scan(chunk, queries, planes, len(planes), limits, bias, scratch)
+					found, _, err := scan.Scan(k, chunk, queries, planes, len(planes), limits, bias, scratch)
 					if err != nil || len(found) > 0 {
 						b.Fatal(len(found), err)
 					}
@@ -169,25 +171,25 @@ func BenchmarkScan(b *testing.B) {
 }
 
 // newScan makes a chunk and queries that no row comes near.
-func newScan(b *testing.B, n int) (*cpu.Chunk, *cpu.Queries, []float32) {
+func newScan(b *testing.B, n int) (*scan.Chunk, *scan.Queries, []float32) {
 	const dim = 384
 	rng := rand.New(rand.NewPCG(67, 1))
-	y := cpu.Rows{Data: make([]float32, cpu.ScanRows*dim), N: cpu.ScanRows, Dim: dim, Stride: dim}
+	y := cpu.Rows{Data: make([]float32, scan.MaxRows*dim), N: scan.MaxRows, Dim: dim, Stride: dim}
 	for i := range y.Data {
 		y.Data[i] = float32(rng.NormFloat64())
 	}
-	sections := dim / cpu.ScanSection
-	c, err := cpu.NewChunk(cpu.Aligned(cpu.ScanBytes(cpu.ScanPanels, sections)), cpu.ScanPanels, sections, false)
+	sections := dim / scan.Section
+	c, err := scan.NewChunk(cpu.Aligned(scan.Bytes(scan.MaxPanels, sections)), scan.MaxPanels, sections, false)
 	if err != nil {
 		b.Fatal(err)
 	}
 	c.SetShape(y)
 	for p := range c.Panels {
-		if _, err := c.Pack(p, y.Slice(p*cpu.ScanLanes, (p+1)*cpu.ScanLanes), 0); err != nil {
+		if _, err := c.Pack(p, y.Slice(p*scan.Lanes, (p+1)*scan.Lanes), 0); err != nil {
 			b.Fatal(fmt.Errorf("panel %d: %w", p, err))
 		}
 	}
-	q, z, limits := cpu.NewQueries(n, sections), make([]float64, dim), make([]float32, cpu.ScanQueries)
+	q, z, limits := scan.NewQueries(n, sections), make([]float64, dim), make([]float32, scan.MaxQueries)
 	q.Reset(n)
 	for i := range n {
 		for k := range z {

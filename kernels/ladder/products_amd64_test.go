@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/encoder"
 )
 
 // BenchmarkProducts are the products of a layer of MiniLM, with what follows their sums, as a percentage of the peak of
@@ -46,41 +47,41 @@ func layer(b *testing.B, k cpu.Kernels, rows int, coded bool) (run func(), opera
 		return v
 	}
 	hidden := draw(rows * 384)
-	var products []cpu.Linear
+	var products []encoder.Linear
 	for _, p := range []struct {
 		in, out    int
-		activation cpu.Activation
+		activation encoder.Activation
 		residual   bool
-	}{{384, 1152, cpu.NoActivation, false}, {384, 384, cpu.NoActivation, true}, {384, 1536, cpu.GELU, false},
-		{1536, 384, cpu.NoActivation, true}} {
-		pack := k.PackWeights
+	}{{384, 1152, encoder.NoActivation, false}, {384, 384, encoder.NoActivation, true},
+		{384, 1536, encoder.GELU, false}, {1536, 384, encoder.NoActivation, true}} {
+		pack := encoder.PackWeights
 		if coded {
-			pack = k.PackCodes
+			pack = encoder.PackCodes
 		}
-		w, err := pack(cpu.Rows{Data: draw(p.in * p.out), N: p.out, Dim: p.in, Stride: p.in})
+		w, err := pack(k, nil, cpu.Rows{Data: draw(p.in * p.out), N: p.out, Dim: p.in, Stride: p.in})
 		if err != nil {
 			b.Fatal(err)
 		}
-		l := cpu.Linear{X: cpu.Rows{Data: draw(rows * p.in), N: rows, Dim: p.in, Stride: p.in}, Weights: w,
+		l := encoder.Linear{X: cpu.Rows{Data: draw(rows * p.in), N: rows, Dim: p.in, Stride: p.in}, Weights: w,
 			Bias: draw(p.out), Activation: p.activation, Y: make([]float32, rows*p.out), Stride: p.out,
-			Last: w.Panels(), Scratch: make([]float32, k.LinearScratch(rows, p.in))}
+			Last: w.Panels(), Scratch: make([]float32, encoder.LinearScratch(k, rows, p.in))}
 		if p.residual {
 			l.Residual = hidden
 		}
 		products = append(products, l)
 		operations += 2 * float64(rows*p.in*p.out)
 	}
-	var codes cpu.Codes
+	var codes encoder.Codes
 	return func() {
 		for i := range products {
 			p := products[i]
 			if coded {
-				if err := k.Encode(&codes, p.X); err != nil {
+				if err := encoder.Encode(k, &codes, p.X); err != nil {
 					b.Fatal(err)
 				}
 				p.X, p.Codes = cpu.Rows{}, &codes
 			}
-			if err := k.Linear(&p); err != nil {
+			if err := p.Compute(k); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/bitsets"
 )
 
 // wordRows is how many rows a word of bits is about.
@@ -89,12 +89,12 @@ func (q *Query) newDense(t *weighted, l list) *dense {
 type filter struct {
 	limit float64 // that it was made for
 	rest  float64 // what the terms that it does not know give at most
-	steps []cpu.BitStep
+	steps []bitsets.Step
 	known [maxFiltered][]span // the nodes of each term
 	root  int32               // the set of the rows that the filter finds
 
 	// The rows of a window: those of each term, which are for the caller to set, none, all, and those of each step.
-	sets []cpu.BitSet
+	sets []bitsets.Set
 }
 
 // span are the limits from low on and below high, for which a node finds the same rows.
@@ -144,7 +144,7 @@ func (f *filter) node(cursors []cursor, rest []float64, i int, limit float64) sp
 	}
 	bound := cursors[i].bound
 	with, without := f.node(cursors, rest, i+1, limit-bound), f.node(cursors, rest, i+1, limit)
-	f.steps = append(f.steps, cpu.BitStep{Set: int32(i), Both: with.node, Either: without.node})
+	f.steps = append(f.steps, bitsets.Step{Set: int32(i), Both: with.node, Either: without.node})
 	s := span{max(with.low+bound, without.low), min(with.high+bound, without.high), int32(firstStep + len(f.steps) - 1)}
 	f.known[i] = append(f.known[i], s)
 	return s

@@ -8,7 +8,7 @@ import (
 	"sort"
 
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/bitsets"
 )
 
 // TopK returns the k rows with the highest scores above 0, better first, then lower row; deleted rows and those that
@@ -49,10 +49,10 @@ type scan struct {
 	bounds  []float64 // of the scores of rows
 	tf      []uint16  // of rows, for each cursor; 0 where it is not in the list
 	scores  [window]float64
-	touched cpu.BitSet // rows with a score
+	touched bitsets.Set // rows with a score
 }
 
-// window is how many rows are read together, as many as a cpu.BitSet has: their scores lie in the first-level cache.
+// window is how many rows are read together, as many as a bitsets.Set has: their scores lie in the first-level cache.
 const window = 2048
 
 // cursor is a place in a term's list.
@@ -223,15 +223,15 @@ func (s *scan) choose(first uint32) (int, error) {
 	for i := range s.cursor[:min(len(s.cursor), maxFiltered)] {
 		c, has := &s.cursor[i], &s.filter.sets[i]
 		if c.dense != nil {
-			*has = cpu.BitSet(c.dense.has[first/wordRows:])
+			*has = bitsets.Set(c.dense.has[first/wordRows:])
 			continue
 		}
-		*has = cpu.BitSet{}
+		*has = bitsets.Set{}
 		for _, row := range c.at[c.next:c.end] {
 			has[(row-first)/wordRows] |= 1 << (row % wordRows)
 		}
 	}
-	return s.q.x.kernels.Bits(s.filter.sets, s.filter.steps)
+	return bitsets.Run(s.q.x.kernels, s.filter.sets, s.filter.steps)
 }
 
 // readAll sums the scores of all rows of a window, list by list.
@@ -332,7 +332,7 @@ func (c *cursor) bounds(rows []uint32, tf []uint16, bounds []float64) {
 }
 
 // sparseBounds is bounds of a list without bits, with the bits of its rows in the window.
-func (c *cursor) sparseBounds(rows []uint32, tf []uint16, bounds []float64, bits *cpu.BitSet) {
+func (c *cursor) sparseBounds(rows []uint32, tf []uint16, bounds []float64, bits *bitsets.Set) {
 	at := c.next
 	for j, row := range rows {
 		if tf[j] = 0; bits[row%window/wordRows]>>(row%wordRows)&1 == 0 {

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/bitsets"
 )
 
 // TestTopKOfManyRows: texts of several windows and segments, with words from rare to everywhere, so that lists with and
@@ -89,12 +89,12 @@ func TestFilter(t *testing.T) {
 		f.build(cursors, rest, limit)
 		known := min(n, maxFiltered)
 		for i := range known {
-			f.sets[i] = cpu.BitSet{}
+			f.sets[i] = bitsets.Set{}
 			for row := range window {
 				f.sets[i][row/wordRows] |= uint64(row>>i&1) << (row % wordRows)
 			}
 		}
-		if _, err := New().kernels.Bits(f.sets, f.steps); err != nil {
+		if _, err := bitsets.Run(New().kernels, f.sets, f.steps); err != nil {
 			t.Fatal(err)
 		}
 		chosen := &f.sets[f.root]

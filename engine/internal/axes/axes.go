@@ -10,6 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
+	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 )
 
 // Learn returns an orthogonal matrix whose leading sections of coordinates hold most of the sample's variance:
@@ -41,8 +43,8 @@ func Learn(ctx context.Context, r *device.Resources, sample cpu.Rows, rng *rand.
 		}
 	}
 	mixed := make([]float64, d*d)
-	for from := 0; from < d; from += cpu.ScanSection {
-		n := min(cpu.ScanSection, d-from)
+	for from := 0; from < d; from += scan.Section {
+		n := min(scan.Section, d-from)
 		mix := make([]float64, n*n)
 		for i := range mix {
 			mix[i] = rng.NormFloat64()
@@ -122,7 +124,7 @@ func products(ctx context.Context, r *device.Resources, out []float64, a, b cpu.
 	const block = 8
 	return r.Pool.Each(ctx, workers.Ceil(a.N, block), r.Pool.Threads, func(_, task int) error {
 		from, to := task*block, min(a.N, (task+1)*block)
-		return r.Host.Scores(kernels.IP, out[from*b.N:], b.N, a.Slice(from, to), b)
+		return scores.Block(r.Host, kernels.IP, out[from*b.N:], b.N, a.Slice(from, to), b)
 	})
 }
 

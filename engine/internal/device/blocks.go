@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 )
 
 const (
@@ -77,7 +78,7 @@ func (s *Scorer) Block(q, c *Operand, q0, q1, c0, c1 int) ([]float64, error) {
 			return nil, err
 		}
 		if s.metric == kernels.Cosine {
-			if err := s.r.Host.Norms(s.norms, right); err != nil {
+			if err := scores.Norms(s.r.Host, s.norms, right); err != nil {
 				return nil, err
 			}
 			right.Norms = s.norms[:width]

@@ -7,12 +7,14 @@ import (
 
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scores"
+	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
 
 // CPU is the device that every machine has: single-threaded kernels of one instruction set.
 type CPU struct {
 	cpu.Kernels
-	used sync.Pool // of *cpu.Panels that are no longer used: fresh memory costs as much as packing
+	used sync.Pool // of *tiles.Panels that are no longer used: fresh memory costs as much as packing
 }
 
 // NewCPU returns the device of those kernels.
@@ -26,7 +28,7 @@ const (
 
 // Describe implements Device.
 func (c *CPU) Describe() Info {
-	i := Info{Name: "cpu", Kernel: c.Kernels.Name(), ISA: c.ISA().String(), CountWork: countWork,
+	i := Info{Name: "cpu", Kernel: scores.Name(c.Kernels), ISA: c.ISA().String(), CountWork: countWork,
 		MatrixWork: matrixWork}
 	if c.ISA() == cpu.Go {
 		i.CountWork /= goSlower
@@ -37,7 +39,7 @@ func (c *CPU) Describe() Info {
 
 // panels is a set on the CPU.
 type panels struct {
-	*cpu.Panels
+	*tiles.Panels
 	mu    sync.Mutex // of what packing finds
 	freed bool
 }
@@ -52,10 +54,16 @@ func (c *CPU) Upload(cpu.Rows) (any, error) { return nil, nil }
 // Release implements Device.
 func (c *CPU) Release(any) {}
 
+// Has implements Device.
+func (c *CPU) Has(t kernels.DType) bool { return tiles.Has(c.Kernels, t) }
+
+// Bytes implements Device.
+func (c *CPU) Bytes(t kernels.DType, n, dim int) int64 { return tiles.Bytes(c.Kernels, t, n, dim) }
+
 // New implements Device.
 func (c *CPU) New(side Side, t kernels.DType, m kernels.Metric, n, dim int, scale float64) (Set, error) {
-	old, _ := c.used.Get().(*cpu.Panels)
-	p, err := c.Renew(old, side, t, m, n, dim, scale)
+	old, _ := c.used.Get().(*tiles.Panels)
+	p, err := tiles.Renew(c.Kernels, old, side, t, m, n, dim, scale)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +85,7 @@ func own(s Set) (*panels, error) {
 	return nil, fmt.Errorf("%w: a set of another device, or one that was freed", kernels.ErrArgument)
 }
 
-func both(rows, lanes Set) (left, right *cpu.Panels, err error) {
+func both(rows, lanes Set) (left, right *tiles.Panels, err error) {
 	l, err := own(rows)
 	if err != nil {
 		return nil, nil, err
@@ -95,7 +103,7 @@ func (c *CPU) Pack(s Set, rows cpu.Rows, order []int32, from, to int) error {
 	if err != nil {
 		return err
 	}
-	stats, err := c.Kernels.Pack(p.Panels, rows, order, from, to)
+	stats, err := tiles.Pack(c.Kernels, p.Panels, rows, order, from, to)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.Merge(stats)
@@ -104,7 +112,7 @@ func (c *CPU) Pack(s Set, rows cpu.Rows, order []int32, from, to int) error {
 
 // Bound implements Device.
 func (c *CPU) Bound(left, right Set) float64 {
-	return cpu.Bound(left.(*panels).Panels, right.(*panels).Panels)
+	return tiles.Bound(left.(*panels).Panels, right.(*panels).Panels)
 }
 
 // Count implements Device.
@@ -113,7 +121,7 @@ func (c *CPU) Count(k *Count, rows Set, row0, row1 int, lanes Set, lane0, lane1 
 	if err != nil {
 		return err
 	}
-	return c.Kernels.Count(k, left, row0, row1, right, lane0, lane1)
+	return k.Add(c.Kernels, left, row0, row1, right, lane0, lane1)
 }
 
 // Matrix implements Device.
@@ -122,7 +130,17 @@ func (c *CPU) Matrix(out []float32, stride int, rows Set, row0, row1 int, lanes 
 	if err != nil {
 		return err
 	}
-	return c.Kernels.Matrix(out, stride, left, row0, row1, right, lane0, lane1)
+	return tiles.Matrix(c.Kernels, out, stride, left, row0, row1, right, lane0, lane1)
+}
+
+// Scores implements Device.
+func (c *CPU) Scores(m kernels.Metric, out []float64, stride int, a, b cpu.Rows) error {
+	return scores.Block(c.Kernels, m, out, stride, a, b)
+}
+
+// Pairs implements Device.
+func (c *CPU) Pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int32, b cpu.Rows, rowsB []int32) error {
+	return scores.Pairs(c.Kernels, m, out, a, rowsA, b, rowsB)
 }
 
 // HasScan implements Device: the index has scans of its own (engine/internal/index).

@@ -9,13 +9,14 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
 
 // Device computes on sets of vectors. Its calls may come from many goroutines at once; a device that runs fewer
 // of them at a time, or all on one thread, lets the others wait. Each call is one task of 1 to 10 ms, so that
 // cancellation comes soon. Every error is a value: nothing panics and nothing ends the process.
 //
-// A set holds the vectors in the device's own layout, normalised or scaled as cpu.Panels says, in
+// A set holds the vectors in the device's own layout, normalised or scaled as tiles.Panels says, in
 // panels of Panel vectors; what an operation counts or writes are tile values, off by at most Bound.
 // Scores and Pairs are canonical: the same bits on every device. They and Pack take rows in the process's
 // memory, and read the device's own copy instead where Upload made one.
@@ -65,7 +66,7 @@ type Set interface {
 	Len() int       // vectors
 	Count() int     // panels
 	Norm() float64  // the largest norm of what is packed, rounded up
-	Short() bool    // cpu.Panels.Short
+	Short() bool    // tiles.Panels.Short
 	Scale() float64 // of what is packed
 	Dimension() int
 }
@@ -87,18 +88,18 @@ type Info struct {
 
 // The types that the CPU's kernels and every other device share.
 type (
-	Side  = cpu.Side
-	Count = cpu.Count
-	Entry = cpu.Entry
+	Side  = tiles.Side
+	Count = tiles.Count
+	Entry = tiles.Entry
 )
 
 // Sides, and sizes of a call.
 const (
-	Left        = cpu.Left
-	Right       = cpu.Right
-	Panel       = cpu.Panel
-	MaxBrackets = cpu.MaxBrackets
-	MaxSide     = cpu.MaxSide // panels
+	Left        = tiles.Left
+	Right       = tiles.Right
+	Panel       = tiles.Panel
+	MaxBrackets = tiles.MaxBrackets
+	MaxSide     = tiles.MaxSide // panels
 )
 
 // Resources are what an operation runs on.

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 )
 
 // Operand is a checked set of vectors. Ready means that its values are known to be finite and, for
@@ -89,7 +90,7 @@ func (e *NonFinite) Unwrap() error { return kernels.ErrNonFinite }
 
 // CheckFinite checks the rows [from, to) of o.
 func (r *Resources) CheckFinite(o *Operand, from, to int) error {
-	bad, err := r.Host.NonFinite(o.Slice(from, to))
+	bad, err := scores.NonFinite(r.Host, o.Slice(from, to))
 	if err != nil || bad < 0 {
 		return err
 	}
@@ -116,7 +117,7 @@ func (r *Resources) Prepare(ctx context.Context, o *Operand, metric kernels.Metr
 		if err := r.CheckFinite(o, from, to); err != nil || o.Norms == nil {
 			return err
 		}
-		return r.Host.Norms(o.Norms[from:to], o.Slice(from, to))
+		return scores.Norms(r.Host, o.Norms[from:to], o.Slice(from, to))
 	})
 	o.Ready = err == nil
 	return err

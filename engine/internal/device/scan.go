@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 )
 
 // Axes are the coordinates in which rows are coded for scans: R·(c~ − origin), with c~ = c/‖c‖ for cosine and scale·c
@@ -79,7 +80,7 @@ func (x *Axes) Query(host cpu.Kernels, q cpu.Rows) (s ScanQuery, err error) {
 			s.factor = 1 / q.Norms[0]
 		}
 	}
-	if err := host.Scores(kernels.IP, s.Z, d, q, x.Rotation); err != nil {
+	if err := scores.Block(host, kernels.IP, s.Z, d, q, x.Rotation); err != nil {
 		return s, err
 	}
 	origin, own := 0., 0.

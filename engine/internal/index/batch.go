@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
 // TopK returns for each query the k ≥ 1 best rows, better first, then lower row. See Interface.TopK.
@@ -123,7 +124,7 @@ type batch struct {
 
 // room is how many queries are scanned together at most: memory for more is not asked for.
 func (b *batch) room() int {
-	return min(workers.Ceil(len(b.all), cpu.ScanLanes)*cpu.ScanLanes, cpu.ScanQueries)
+	return min(workers.Ceil(len(b.all), scan.Lanes)*scan.Lanes, scan.MaxQueries)
 }
 
 func (b *batch) lane(worker int) *lane {
@@ -230,7 +231,7 @@ func (b *batch) group() {
 		if k.done.Load() {
 			continue
 		}
-		if p == nil || len(p.states) == cpu.ScanQueries {
+		if p == nil || len(p.states) == scan.MaxQueries {
 			p = newPacked(b.s.model, b.room())
 			b.packs = append(b.packs, p)
 		}

@@ -9,9 +9,10 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
-const chunkRows = cpu.ScanPanels * cpu.ScanLanes
+const chunkRows = scan.MaxPanels * scan.Lanes
 
 // blockRows is how many rows are rotated at a time: 48 MiB of scratch at dimension 384.
 const blockRows = 16384
@@ -29,14 +30,14 @@ func (x *Index) encode(ctx context.Context, m *model, g *group, in division) (*g
 	for i := range coded.chunks {
 		rows := order[cuts[i]:cuts[i+1]]
 		coded.chunks[i].rows = rows
-		panels += workers.Ceil(len(rows), cpu.ScanLanes)
+		panels += workers.Ceil(len(rows), scan.Lanes)
 	}
-	size := cpu.ScanBytes(1, m.sections)
+	size := scan.Bytes(1, m.sections)
 	codes := cpu.Aligned(size * panels)
 	for i := range coded.chunks {
 		c := &coded.chunks[i]
-		n := workers.Ceil(len(c.rows), cpu.ScanLanes)
-		if c.Chunk, err = cpu.NewChunk(codes[:size*n:size*n], n, m.sections, x.metric == kernels.L2); err != nil {
+		n := workers.Ceil(len(c.rows), scan.Lanes)
+		if c.Chunk, err = scan.NewChunk(codes[:size*n:size*n], n, m.sections, x.metric == kernels.L2); err != nil {
 			return nil, err
 		}
 		codes = codes[size*n:]
@@ -57,7 +58,7 @@ func (x *Index) encode(ctx context.Context, m *model, g *group, in division) (*g
 		return nil, err
 	}
 	if m.profile == nil {
-		m.profile = make([]cpu.SectionProfile, m.sections)
+		m.profile = make([]scan.SectionProfile, m.sections)
 		for i := range coded.chunks {
 			coded.chunks[i].Mean(m.profile)
 		}
@@ -141,7 +142,7 @@ func squared(x []float32) (sum float32) {
 // cut says where chunks begin and, last, where the rows end: at each part. A cluster is cut into equal chunks; small
 // ones share a chunk until it has 64 rows, so that few panels are partly empty.
 func cut(ctx context.Context, places []place) ([]int, error) {
-	const few = 4 * cpu.ScanLanes
+	const few = 4 * scan.Lanes
 	cuts, begin := []int{0}, 0
 	for i := range places {
 		if i%workers.Stretch == 0 && ctx.Err() != nil {
@@ -152,7 +153,7 @@ func cut(ctx context.Context, places []place) ([]int, error) {
 			continue
 		}
 		size := i + 1 - begin
-		step := workers.Ceil(workers.Ceil(size, workers.Ceil(size, chunkRows)), cpu.ScanLanes) * cpu.ScanLanes
+		step := workers.Ceil(workers.Ceil(size, workers.Ceil(size, chunkRows)), scan.Lanes) * scan.Lanes
 		for size > 0 {
 			n := min(step, size)
 			begin, size = begin+n, size-n
@@ -243,7 +244,7 @@ func (c *chunk) setTerm(place int, term float64) {
 	if place == 0 || set > c.term {
 		c.term = set
 	}
-	for ; place == len(c.rows)-1 && place < c.Panels*cpu.ScanLanes; place++ {
+	for ; place == len(c.rows)-1 && place < c.Panels*scan.Lanes; place++ {
 		c.SetTerm(place, term)
 	}
 }
@@ -252,8 +253,8 @@ func (c *chunk) setTerm(place int, term float64) {
 func (w *encoder) pack(c *chunk, turned cpu.Rows, slop float64) error {
 	c.SetShape(turned)
 	for panel := range c.Panels {
-		from := panel * cpu.ScanLanes
-		norm, err := c.Pack(panel, turned.Slice(from, min(turned.N, from+cpu.ScanLanes)), slop)
+		from := panel * scan.Lanes
+		norm, err := c.Pack(panel, turned.Slice(from, min(turned.N, from+scan.Lanes)), slop)
 		if err != nil {
 			return err
 		}

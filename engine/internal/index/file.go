@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
 // The file of an index: what took time to make, and a digest of the vectors, which stay with the caller. All
@@ -27,7 +28,8 @@ import (
 //	coordinates, and of each chunk its rows, five limits, what bounds its codes, terms (l2) and codes
 //	CRC-32C of all that
 //
-// Whoever changes the layout of codes (kernels/cpu/scan.h), how they bound, or what a model means raises the version.
+// Whoever changes the layout of codes (kernels/cpu/scan/scan.h), how they bound, or what a model means raises the
+// version.
 const magic = "SLCINDX\x01"
 
 // The errors of files.
@@ -232,8 +234,8 @@ func (d *deadRows) add(row int) {
 }
 
 func (r *reader) model(dim int) *model {
-	m := &model{sections: workers.Ceil(dim, cpu.ScanSection)}
-	if dim < 1 || m.sections > cpu.ScanSections {
+	m := &model{sections: workers.Ceil(dim, scan.Section)}
+	if dim < 1 || m.sections > scan.MaxSections {
 		r.fail(fmt.Errorf("codes of dimension %d", dim))
 		return m
 	}
@@ -247,7 +249,7 @@ func (r *reader) model(dim int) *model {
 	if r.err == nil {
 		for i := range m.sections {
 			m.profile = append(m.profile,
-				cpu.SectionProfile{High: profile[3*i], Both: profile[3*i+1], Behind: profile[3*i+2]})
+				scan.SectionProfile{High: profile[3*i], Both: profile[3*i+1], Behind: profile[3*i+2]})
 		}
 		if !(m.scale > 0 && m.scale <= math.MaxFloat32) || !(m.skew >= 0 && m.skew <= 1) || m.clusters < 1 {
 			r.fail(fmt.Errorf("scale %v, skew %v, %d clusters", m.scale, m.skew, m.clusters))
@@ -310,12 +312,12 @@ func (r *reader) chunk(m *model, metric kernels.Metric, rows int) (c chunk) {
 	if math.IsNaN(c.shift + c.radius + c.term + c.length + c.half) {
 		r.fail(errNumber)
 	}
-	panels := workers.Ceil(n, cpu.ScanLanes)
-	meta, terms := listOf[float32](r, cpu.ChunkMeta(panels, m.sections)), []float32(nil)
+	panels := workers.Ceil(n, scan.Lanes)
+	meta, terms := listOf[float32](r, scan.ChunkMeta(panels, m.sections)), []float32(nil)
 	if metric == kernels.L2 {
-		terms = listOf[float32](r, panels*cpu.ScanLanes)
+		terms = listOf[float32](r, panels*scan.Lanes)
 	}
-	size := cpu.ScanBytes(panels, m.sections)
+	size := scan.Bytes(panels, m.sections)
 	if r.err != nil || int64(size) > r.left {
 		r.fail(errEnd)
 		return c
@@ -324,7 +326,7 @@ func (r *reader) chunk(m *model, metric kernels.Metric, rows int) (c chunk) {
 	_, _ = r.Read(codes)
 	if r.err == nil {
 		var err error
-		if c.Chunk, err = cpu.ChunkOf(panels, m.sections, codes, meta, terms); err != nil {
+		if c.Chunk, err = scan.ChunkOf(panels, m.sections, codes, meta, terms); err != nil {
 			r.fail(err)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
 func resources(t testing.TB, isa string) *device.Resources {
@@ -90,10 +91,10 @@ func TestFile(t *testing.T) {
 				}
 				a, b := x.Describe(), y.Describe()
 				b.Kernel = a.Kernel
-				if r.Host.CanScan() && (a != b || !bytes.Equal(saved(t, y), data)) {
+				if scan.Has(r.Host) && (a != b || !bytes.Equal(saved(t, y), data)) {
 					t.Errorf("%s %s: %+v, was %+v, or other bytes", metric, isa, b, a)
 				}
-				if !r.Host.CanScan() && (b.Chunks != 0 || b.Reason == "") {
+				if !scan.Has(r.Host) && (b.Chunks != 0 || b.Reason == "") {
 					t.Errorf("%s without a scan: %+v", metric, b)
 				}
 				more := testvectors.Embeddings(rng, 3, dim) // it goes on as usual
@@ -115,7 +116,7 @@ func TestFileWithoutCodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := x.Describe(); r.Host.CanScan() && d.Chunks == 0 {
+	if d := x.Describe(); scan.Has(r.Host) && d.Chunks == 0 {
 		t.Errorf("%+v", d)
 	}
 	if x, err = Load(context.Background(), r, bytes.NewReader(data), int64(len(data)), v,

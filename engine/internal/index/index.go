@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
 // Options say how an index is built. The zero value is a sensible default.
@@ -99,7 +100,7 @@ type group struct {
 
 // chunk is up to 1,024 rows around a centre.
 type chunk struct {
-	*cpu.Chunk
+	*scan.Chunk
 	rows   []int32 // of the group, by place in the chunk; the last panel is filled up with the last one
 	shift  float64 // l2: product of origin and centre
 	radius float64 // largest |y|, rounded up
@@ -152,7 +153,7 @@ func New(ctx context.Context, r *device.Resources, c kernels.Vectors, metric ker
 func empty(r *device.Resources, metric kernels.Metric, o Options) *Index {
 	quiet := *r // progress counts the pairs that the caller asks for
 	quiet.Report = nil
-	x := &Index{r: &quiet, metric: metric, options: o, kernel: r.Host.ScanName()}
+	x := &Index{r: &quiet, metric: metric, options: o, kernel: scan.Name(r.Host)}
 	x.now.Store(&snapshot{})
 	return x
 }

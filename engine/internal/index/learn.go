@@ -14,6 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
+	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 )
 
 // model is what an index learns from its first rows: c~ = scale·(c − origin), or c/‖c‖ for cosine, is
@@ -29,7 +31,7 @@ type model struct {
 	clusters int
 	centres  cpu.Rows // of the clusters, in the first `Dim` coordinates of the rotation, of c~
 
-	profile []cpu.SectionProfile // means over the panels of the first rows
+	profile []scan.SectionProfile // means over the panels of the first rows
 }
 
 func (m *model) bytes() int64 {
@@ -47,7 +49,7 @@ const (
 // learn finds the rotation and the clusters of the group's rows. No result depends on how good they are.
 func (x *Index) learn(ctx context.Context, g *group) (*model, division, error) {
 	in := division{rows: x.options.Parts}
-	m := &model{sections: workers.Ceil(g.Dim, cpu.ScanSection), scale: 1}
+	m := &model{sections: workers.Ceil(g.Dim, scan.Section), scale: 1}
 	if m.reason = x.noCodes(g.Dim); m.reason != "" {
 		return m, in, nil
 	}
@@ -77,7 +79,7 @@ func (x *Index) learn(ctx context.Context, g *group) (*model, division, error) {
 	}
 	m.turned = make([]float64, g.Dim)
 	origin := cpu.Rows{Data: m.origin, N: 1, Dim: g.Dim, Stride: g.Dim}
-	if err := x.r.Host.Scores(kernels.IP, m.turned, g.Dim, origin, m.rotation); err != nil {
+	if err := scores.Block(x.r.Host, kernels.IP, m.turned, g.Dim, origin, m.rotation); err != nil {
 		return nil, in, err
 	}
 	err = cluster(ctx, x.r, m, all, rng, in.of(picked), &in)
@@ -131,10 +133,10 @@ func (x *Index) noCodes(dim int) string {
 	switch {
 	case x.options.Plain:
 		return "not asked for: all rows are read in full"
-	case !x.r.Host.CanScan():
+	case !scan.Has(x.r.Host):
 		return fmt.Sprintf("instruction set %s has no scan: all rows are read in full", x.r.Host.ISA())
-	case dim > cpu.ScanSections*cpu.ScanSection:
-		return fmt.Sprintf("dimension %d is above %d: all rows are read in full", dim, cpu.ScanSections*cpu.ScanSection)
+	case dim > scan.MaxSections*scan.Section:
+		return fmt.Sprintf("dimension %d is above %d: all rows are read in full", dim, scan.MaxSections*scan.Section)
 	}
 	return ""
 }

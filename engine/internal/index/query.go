@@ -6,6 +6,8 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
+	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 )
 
 // query is one query prepared for scans: z = R·q~ and what is needed to turn a limit on scores into a
@@ -29,7 +31,7 @@ func newQuery(m *model, metric kernels.Metric, dim int) *query {
 	q := &query{metric: metric, model: m}
 	q.N, q.Dim, q.Stride = 1, dim, dim
 	if m != nil && m.reason == "" {
-		q.turned, q.z = make([]float64, dim), make([]float64, m.sections*cpu.ScanSection)
+		q.turned, q.z = make([]float64, dim), make([]float64, m.sections*scan.Section)
 		q.lead = make([]float32, m.centres.Dim)
 	}
 	return q
@@ -38,7 +40,7 @@ func newQuery(m *model, metric kernels.Metric, dim int) *query {
 // set takes a finite vector.
 func (q *query) set(r *device.Resources, vector []float32) error {
 	q.Data, q.Norms = vector, q.norm[:]
-	if err := r.Host.Norms(q.norm[:], q.Rows); err != nil || q.z == nil {
+	if err := scores.Norms(r.Host, q.norm[:], q.Rows); err != nil || q.z == nil {
 		return err
 	}
 	m := q.model
@@ -48,7 +50,7 @@ func (q *query) set(r *device.Resources, vector []float32) error {
 			q.factor = 1
 		}
 	}
-	if err := r.Host.Scores(kernels.IP, q.turned, q.Dim, q.Rows, m.rotation); err != nil {
+	if err := scores.Block(r.Host, kernels.IP, q.turned, q.Dim, q.Rows, m.rotation); err != nil {
 		return err
 	}
 	q.size, q.square = 0, 0
@@ -123,7 +125,7 @@ func (q *query) lift(score float64) (linear, square float64) {
 
 // base is q~·centre of chunk i of g. It uses a place for the product.
 func (q *query) base(r *device.Resources, g *group, i int, product []float64) (float64, error) {
-	err := r.Host.Scores(kernels.IP, product, 1, q.Rows, g.centres.Slice(i, i+1))
+	err := scores.Block(r.Host, kernels.IP, product, 1, q.Rows, g.centres.Slice(i, i+1))
 	return q.factor * (product[0] - g.chunks[i].shift), err
 }
 
@@ -133,7 +135,7 @@ func (q *query) bases(r *device.Resources, g *group, first, n int, out []float64
 		out = make([]float64, n)
 	}
 	out = out[:n]
-	if err := r.Host.Scores(kernels.IP, out, n, q.Rows, g.centres.Slice(first, first+n)); err != nil {
+	if err := scores.Block(r.Host, kernels.IP, out, n, q.Rows, g.centres.Slice(first, first+n)); err != nil {
 		return out[:0], err
 	}
 	for i, product := range out {
@@ -149,7 +151,7 @@ func (q *query) need(c *chunk, base, limit, off float64) float32 {
 		return float32(max(limit, -math.MaxFloat32))
 	}
 	off += 1.1*q.model.skew*q.length*c.radius + q.model.tiny()*(2*q.size+q.length+c.length)*(1+c.length)
-	return cpu.Down(limit - base - off)
+	return scan.Down(limit - base - off)
 }
 
 // plan chooses the order of planes: next comes the one that tightens the mean bound most.

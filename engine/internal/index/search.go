@@ -12,6 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
+	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 )
 
 const (
@@ -285,7 +287,7 @@ func (w *search) sample() error {
 
 // useless tells whether reading codes and then the rows left costs more than reading all rows.
 func useless(survivors int64, panels int) bool {
-	return survivors > int64(panels)*cpu.ScanLanes/5
+	return survivors > int64(panels)*scan.Lanes/5
 }
 
 // readAll begins again, with the rows instead of their codes.
@@ -321,12 +323,12 @@ func (n *nearest) find(r *device.Resources, s *snapshot, q *query, scratch *[]fl
 		if cap(*scratch) < u.count {
 			*scratch = make([]float64, u.count)
 		}
-		scores := (*scratch)[:u.count]
-		err := r.Host.Scores(kernels.IP, scores, u.count, lead, u.g.leads.Slice(u.chunk, u.chunk+u.count))
+		near := (*scratch)[:u.count]
+		err := scores.Block(r.Host, kernels.IP, near, u.count, lead, u.g.leads.Slice(u.chunk, u.chunk+u.count))
 		if err != nil {
 			return err
 		}
-		for i, score := range scores {
+		for i, score := range near {
 			if q.metric == kernels.L2 {
 				score -= u.g.chunks[u.chunk+i].half
 			}

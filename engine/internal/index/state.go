@@ -11,6 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/hits"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
+	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 )
 
 // queryState is one query's part of a search: what it wants, and the best it has so far.
@@ -97,11 +99,11 @@ func (k *queryState) best() []kernels.Hit {
 // lane is the scratch memory of one goroutine of a search.
 type lane struct {
 	r      *device.Resources
-	scan   *cpu.ScanScratch
+	scan   *scan.Scratch
 	rows   []int32
 	extra  []float64 // biases of the rows, if any has one
 	scores []float64
-	bias   *cpu.ScanBias
+	bias   *scan.Bias
 	near   []float64
 	need   []float32
 	base   []float64 // of the chunk to be visited, per query
@@ -113,10 +115,10 @@ type lane struct {
 }
 
 func newLane(r *device.Resources, queries int) *lane {
-	return &lane{r: r, scan: cpu.NewScanScratch(queries), rows: make([]int32, 0, chunkRows),
+	return &lane{r: r, scan: scan.NewScratch(queries), rows: make([]int32, 0, chunkRows),
 		extra:  make([]float64, 0, chunkRows),
-		bias:   new(cpu.ScanBias),
-		scores: make([]float64, queries*chunkRows), need: make([]float32, max(queries, cpu.ScanLanes)),
+		bias:   new(scan.Bias),
+		scores: make([]float64, queries*chunkRows), need: make([]float32, max(queries, scan.Lanes)),
 		base: make([]float64, queries), bounds: make([]float32, 0, chunkRows)}
 }
 
@@ -125,15 +127,15 @@ func (l *lane) score(k *queryState, g *group) error {
 	if len(l.rows) == 0 {
 		return nil
 	}
-	scores := l.scores[:len(l.rows)]
-	if err := l.r.Host.Pairs(k.query.metric, scores, k.query.Rows, nil, g.Rows, l.rows); err != nil {
+	exact := l.scores[:len(l.rows)]
+	if err := scores.Pairs(l.r.Host, k.query.metric, exact, k.query.Rows, nil, g.Rows, l.rows); err != nil {
 		return err
 	}
 	for i, b := range l.extra {
-		scores[i] = k.query.metric.Biased(scores[i], b)
+		exact[i] = k.query.metric.Biased(exact[i], b)
 	}
 	k.survivors.Add(int64(len(l.rows)))
-	k.offer(g.first, l.rows, scores)
+	k.offer(g.first, l.rows, exact)
 	return nil
 }
 
@@ -150,24 +152,24 @@ func (l *lane) collect(k *queryState, g *group, row int32) bool {
 type packed struct {
 	states  []*queryState
 	rows    cpu.Rows // the queries as given
-	queries *cpu.Queries
+	queries *scan.Queries
 	costs   costs
 	steps   []uint8
 	first   atomic.Int32 // planes read of every panel
 	bases   []float32    // of a batch: query × unit
 	off     float64      // what they are off
 
-	own, behind [cpu.ScanSections]float64
+	own, behind [scan.MaxSections]float64
 
 	mu     sync.Mutex // of what probes found
-	alive  [2 * cpu.ScanSections]float64
+	alive  [2 * scan.MaxSections]float64
 	panels float64
 }
 
 func newPacked(m *model, capacity int) *packed {
 	p := &packed{states: make([]*queryState, 0, capacity), costs: costsOf(cpu.Scalar, 1)}
 	if m != nil && m.reason == "" {
-		p.queries, p.steps = cpu.NewQueries(capacity, m.sections), make([]uint8, 0, 2*m.sections)
+		p.queries, p.steps = scan.NewQueries(capacity, m.sections), make([]uint8, 0, 2*m.sections)
 	}
 	return p
 }
@@ -203,7 +205,7 @@ func (l *lane) visit(p *packed, u unit, at, first int) error {
 		maxBias := float32(0)
 		if k.bias.all != nil {
 			var err error
-			if maxBias, err = k.bias.read(at, u, l.biasesOf(n)[:c.Panels*cpu.ScanLanes]); err != nil {
+			if maxBias, err = k.bias.read(at, u, l.biasesOf(n)[:c.Panels*scan.Lanes]); err != nil {
 				return err
 			}
 		}
@@ -222,7 +224,7 @@ func (l *lane) visit(p *packed, u unit, at, first int) error {
 	if !wanted {
 		return nil
 	}
-	found, bounds, err := l.r.Host.Scan(c.Chunk, p.queries, p.steps, first, l.need, l.bias, l.scan)
+	found, bounds, err := scan.Scan(l.r.Host, c.Chunk, p.queries, p.steps, first, l.need, l.bias, l.scan)
 	for err == nil && len(found) > 0 {
 		n, count := int(found[0]>>16), 1
 		for count < len(found) && int(found[count]>>16) == n {
@@ -265,7 +267,7 @@ type costs struct {
 // costsOf are the costs of n queries that are scanned together.
 func costsOf(isa cpu.ISA, n int) costs {
 	switch {
-	case !cpu.ScanShares(isa, n):
+	case !scan.Shares(isa, n):
 		return costs{minPlanes: 1, high: 1, low: 1, jump: 2}
 	case isa == cpu.AMX:
 		return costs{minPlanes: 3, high: 1, low: 1, once: 1.5 * float64(n), jump: .3 * float64(n)}
@@ -343,7 +345,7 @@ func (l *lane) addBias(k *queryState, g *group, n, place int) {
 // biasesOf is memory for query n's biases of a chunk.
 func (l *lane) biasesOf(n int) []float32 {
 	if l.bias.Rows == nil {
-		l.bias = cpu.NewScanBias(len(l.base))
+		l.bias = scan.NewBias(len(l.base))
 	}
 	return l.bias.Of(n)
 }
@@ -380,7 +382,7 @@ func largest(x []float32, n int) float32 {
 // plain gives all rows [from, to) of g, at most pending, their canonical score for all of p.
 func (l *lane) plain(p *packed, g *group, from, to int) error {
 	n := to - from
-	if err := l.r.Host.Scores(p.states[0].query.metric, l.scores, n, p.rows, g.Slice(from, to)); err != nil {
+	if err := scores.Block(l.r.Host, p.states[0].query.metric, l.scores, n, p.rows, g.Slice(from, to)); err != nil {
 		return err
 	}
 	for i, k := range p.states {

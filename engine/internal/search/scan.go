@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 )
 
 // The sizes of scans.
@@ -107,7 +108,8 @@ func (s *search) learn(ctx context.Context, p *Part, scale float64) (*device.Axe
 	if x.Rotation, x.Skew, err = axes.Learn(ctx, &quiet, sample, rng); err != nil {
 		return nil, err
 	}
-	return x, s.r.Host.Scores(kernels.IP, x.Turned, d, cpu.Rows{Data: x.Origin, N: 1, Dim: d, Stride: d}, x.Rotation)
+	return x, scores.Block(s.r.Host, kernels.IP, x.Turned, d, cpu.Rows{Data: x.Origin, N: 1, Dim: d, Stride: d},
+		x.Rotation)
 }
 
 // scan goes over the rows of p from first on. A decision reads them at once; a search for the k best in steps that

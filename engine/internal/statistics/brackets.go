@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
@@ -269,7 +270,7 @@ func (j *job) sample(ctx context.Context, b *bounded) ([]float32, error) {
 			}
 		}
 		values := make([]float32, len(qs))
-		if err := j.r.Host.Estimate(b.metric, values, j.q.Rows, qs, j.c.Rows, cs); err != nil {
+		if err := scores.Estimate(j.r.Host, b.metric, values, j.q.Rows, qs, j.c.Rows, cs); err != nil {
 			return err
 		}
 		kept := values[:0]

@@ -7,7 +7,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
@@ -16,7 +16,7 @@ import (
 type counts struct {
 	tasks           []int32 // done
 	counted         int64   // device.Count
-	sum, sum2       cpu.Sum
+	sum, sum2       tiles.Sum
 	below           []int64
 	bins            []int64
 	kept            []run
@@ -52,7 +52,7 @@ func (c *counts) merge(o *counts, m kernels.Metric) error {
 	return nil
 }
 
-func (c *counts) addSums(sum, sum2 cpu.Sum) (err error) {
+func (c *counts) addSums(sum, sum2 tiles.Sum) (err error) {
 	if sum, err = c.sum.Plus(sum); err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (c *counts) keptPairs() (n int64) {
 func (c *counts) encode(out []byte, load func(run) ([]device.Entry, error)) ([]byte, error) {
 	le := binary.LittleEndian
 	out = le.AppendUint64(out, uint64(c.counted))
-	for _, s := range []cpu.Sum{c.sum, c.sum2} {
+	for _, s := range []tiles.Sum{c.sum, c.sum2} {
 		out = le.AppendUint64(le.AppendUint64(out, uint64(s.Hi)), s.Lo)
 	}
 	out = le.AppendUint32(out, uint32(bit(c.full)|bit(c.bestLost)<<1|bit(c.endsLost)<<2))
@@ -142,7 +142,7 @@ func (r *reader) take(n int) []byte {
 func (r *reader) u32() uint32 { return binary.LittleEndian.Uint32(r.take(4)) }
 func (r *reader) i64() int64  { return int64(binary.LittleEndian.Uint64(r.take(8))) }
 
-func (r *reader) sum() cpu.Sum { return cpu.Sum{Hi: r.i64(), Lo: uint64(r.i64())} }
+func (r *reader) sum() tiles.Sum { return tiles.Sum{Hi: r.i64(), Lo: uint64(r.i64())} }
 
 // length reads the length of a list whose elements take size bytes each, all of which must be there.
 func (r *reader) length(size int) int {

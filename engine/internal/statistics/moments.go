@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 )
 
 // boundedNegatives computes the summary of D− and all that depends on it from the first pass.
@@ -239,7 +240,7 @@ func (j *job) vectorSum(ctx context.Context, rows cpu.Rows, factor []float64, li
 	parts := make([][]float64, workers.Ceil(n, sumChunk))
 	err := j.r.Pool.Each(ctx, len(parts), j.blocks.Workers, func(_, task int) error {
 		parts[task] = make([]float64, rows.Dim)
-		return j.r.Host.Sum(parts[task], rows, factor, piece(list, task*sumChunk, min(n, (task+1)*sumChunk)))
+		return scores.Sum(j.r.Host, parts[task], rows, factor, piece(list, task*sumChunk, min(n, (task+1)*sumChunk)))
 	})
 	total := make([]float64, rows.Dim)
 	for _, p := range parts {
@@ -321,7 +322,7 @@ func (j *job) groupSum(ctx context.Context, rows cpu.Rows, factor []float64, ord
 			return nil, err
 		}
 		sum := make([]float64, rows.Dim)
-		if err := j.r.Host.Sum(sum, rows, factor, piece(order, from, min(to, from+sumChunk))); err != nil {
+		if err := scores.Sum(j.r.Host, sum, rows, factor, piece(order, from, min(to, from+sumChunk))); err != nil {
 			return nil, err
 		}
 		for i, x := range sum {

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
 
 // Part is what was counted for a block of contexts × a block of queries, with brackets that were given from outside.
@@ -27,7 +27,7 @@ type Part struct {
 	tiles             float64 // whose sums were rounded
 	spread            float64 // pairs whose errors are in the sums, over pairs: above 1 once some were removed
 	counted           int64
-	sum, sum2         cpu.Sum
+	sum, sum2         tiles.Sum
 	below, bins       []int64
 	kept              []partRun
 	best              [2][]partBest // per query of the part; Context −1 is none

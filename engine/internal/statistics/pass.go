@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/distribution"
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
-	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
 
 // pass counts some or all tasks: one call of the device's Count for each of them. What a task found of
@@ -227,7 +227,7 @@ func (p *pass) task(ctx context.Context, w *worker, task int) error {
 	for tries := 0; ; tries++ {
 		p.keeper.reserve(w, want)
 		c.Kept, c.Other, c.All = w.buffer[:0], w.other[:0], w.all[:0]
-		c.Counted, c.Sum, c.Sum2, c.KeptFull, c.OtherFull, c.AllFull = 0, cpu.Sum{}, cpu.Sum{}, false, false, false
+		c.Counted, c.Sum, c.Sum2, c.KeptFull, c.OtherFull, c.AllFull = 0, tiles.Sum{}, tiles.Sum{}, false, false, false
 		clear(c.Below)
 		clear(c.Bins)
 		if err := p.j.r.Count(c, r.rows, row0-r.row0, row1-r.row0, r.lanes, lane0-r.lane0, lane1-r.lane0); err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine/distribution"
 	"github.com/sluice-rag/sluice/engine/internal/device"
-	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
 
 // Remove takes contexts and queries, by id, out of a part whose rows the input still holds: their pairs are counted
@@ -151,9 +151,9 @@ func (m *removal) subtract(share *block) error {
 }
 
 // negative is −s in two's complement.
-func negative(s cpu.Sum) cpu.Sum {
+func negative(s tiles.Sum) tiles.Sum {
 	low, borrow := bits.Sub64(0, s.Lo, 0)
-	return cpu.Sum{Hi: -s.Hi - int64(borrow), Lo: low}
+	return tiles.Sum{Hi: -s.Hi - int64(borrow), Lo: low}
 }
 
 // belowOf adds to below, for each bracket, the part's kept pairs that are canonically below it although their tile

@@ -7,7 +7,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
 
 // Count implements device.Device, pair by pair, lanes outside.
@@ -67,12 +67,12 @@ func (n *counting) tile(rowPanel, lanePanel int) error {
 }
 
 // add adds x, rounded to units of 2⁻³⁰.
-func add(to *cpu.Sum, x float64) (err error) {
+func add(to *tiles.Sum, x float64) (err error) {
 	units := math.Round(x * (1 << 30))
 	if !(math.Abs(units) < 1<<62) {
 		return fmt.Errorf("%w: a tile's sum of %v", kernels.ErrRange, x)
 	}
-	*to, err = to.Plus(cpu.Sum{Hi: int64(units) >> 63, Lo: uint64(int64(units))})
+	*to, err = to.Plus(tiles.Sum{Hi: int64(units) >> 63, Lo: uint64(int64(units))})
 	return err
 }
 

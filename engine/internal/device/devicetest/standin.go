@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 )
 
 // ErrInjected is the failure that FailAt asks for.
@@ -202,7 +203,7 @@ func (d *StandIn) Scores(m kernels.Metric, out []float64, stride int, a, b cpu.R
 	}
 	defer leave()
 	if a.Resident == nil && b.Resident == nil {
-		return d.host.Scores(m, out, stride, a, b)
+		return scores.Block(d.host, m, out, stride, a, b)
 	}
 	if a.Dim != b.Dim || stride < b.N || a.N > 0 && len(out) < (a.N-1)*stride+b.N {
 		return fmt.Errorf("%w: scores of %d×%d and %d×%d", kernels.ErrShape, a.N, a.Dim, b.N, b.Dim)
@@ -247,5 +248,5 @@ func (d *StandIn) pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int
 	if copied && copiedB {
 		d.used.Add(int64(len(rowsB)))
 	}
-	return d.host.Pairs(m, out, a, rowsA, b, rowsB)
+	return scores.Pairs(d.host, m, out, a, rowsA, b, rowsB)
 }

@@ -9,7 +9,7 @@ import (
 
 // Bound implements device.Device.
 //
-// The terms are those of kernels/cpu.Bound; what differs is how sums are rounded. Float32 is a chain of 64 fused
+// The terms are those of kernels/cpu/tiles.Bound; what differs is how sums are rounded. Float32 is a chain of 64 fused
 // products, then a sum of chains. Tensor cores multiply bfloat16 exactly, bring the products and the sum so far of one
 // instruction to the exponent of the largest and cut off below its last place: up to 17 terms of 2^-23 of the largest
 // in one step of 16, 18 in two steps of 8 (Fasi, Higham, Mikaitis, Pranesh, Numerical behavior of NVIDIA tensor cores,

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
 
 // onStandIn is a device on the stand-in driver.
@@ -181,7 +182,7 @@ func TestRingCounts(t *testing.T) {
 		want := counted(t, plain, l, r)
 		// Values of eight bits are the same, but no whole numbers, so that parts of a sum are rounded in other places.
 		if f == kernels.I8 || f == kernels.FP8 {
-			for _, s := range [][2]*cpu.Sum{{&got.Sum, &want.Sum}, {&got.Sum2, &want.Sum2}} {
+			for _, s := range [][2]*tiles.Sum{{&got.Sum, &want.Sum}, {&got.Sum2, &want.Sum2}} {
 				if off := math.Abs(s[0].Float64() - s[1].Float64()); !(off <= 1e-5*math.Abs(s[1].Float64())) {
 					t.Errorf("%s: sums %v, %v", f, *s[0], *s[1])
 				}

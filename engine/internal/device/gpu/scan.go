@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
 // unit is how many coordinates are coded together (kernels/cuda/scan.cuh).
@@ -273,7 +274,7 @@ func (p *scanning) place(d *Device) (err error) {
 		p.counters[0] = uint64(p.room)
 		lifts := make([]float32, p.room)
 		for i, l := range p.Lifts {
-			lifts[i] = -cpu.Down(-l)
+			lifts[i] = -scan.Down(-l)
 		}
 		copy(p.host[p.list:], bytesOf(p.List))
 		copy(p.host[p.lifts:], bytesOf(lifts))
@@ -333,7 +334,7 @@ func (p *scanning) query(q int, out []byte) scanQuery {
 	if !math.IsInf(limit, 0) {
 		limit -= slack
 	}
-	one := scanQuery{Limit: cpu.Down(limit), Step: step, Head: float32(head * (1 + 0x1p-23)),
+	one := scanQuery{Limit: scan.Down(limit), Step: step, Head: float32(head * (1 + 0x1p-23)),
 		Tail: float32(tail * (1 + 0x1p-23)), Bar: p.Bars[q]}
 	if p.List != nil { // the bias is not known there
 		one.Bar = c.axes.Metric.Worst()

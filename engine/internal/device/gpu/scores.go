@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-rag/sluice/cuda"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 )
 
 // Scores implements device.Device: on the GPU where both sides have copies there, else on the CPU, with the same bits.
@@ -15,7 +16,7 @@ func (d *Device) Scores(m kernels.Metric, out []float64, stride int, a, b cpu.Ro
 		return err
 	}
 	if !onGPU || a.N == 0 || b.N == 0 {
-		return d.host.Scores(m, out, stride, a, b)
+		return scores.Block(d.host, m, out, stride, a, b)
 	}
 	if a.Dim != b.Dim || stride < b.N || len(out) < (a.N-1)*stride+b.N {
 		return fmt.Errorf("%w: scores of %d×%d and %d×%d rows into %d values with stride %d", kernels.ErrShape, a.N,
@@ -84,7 +85,7 @@ func (d *Device) Pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int3
 	single := rowsA == nil && a.N == 1
 	if !onGPU || len(rowsB) < fewPairs || a.Dim != b.Dim || !single && len(rowsA) != len(rowsB) ||
 		len(out) < len(rowsB) {
-		return d.host.Pairs(m, out, a, rowsA, b, rowsB)
+		return scores.Pairs(d.host, m, out, a, rowsA, b, rowsB)
 	}
 	for _, l := range []struct {
 		list []int32

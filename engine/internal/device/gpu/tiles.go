@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/cuda"
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
 
 // tilePanels is a side of a block's tile, and tileThreads its threads (kernels/cuda/tiles.cuh).
@@ -153,9 +153,9 @@ func (d *Device) Count(c *device.Count, rows device.Set, row0, row1 int, lanes d
 }
 
 // units is a sum of a kernel, whose parts of 32, 32 and 64 bits add up with carries.
-func units(parts [3]uint64) cpu.Sum {
+func units(parts [3]uint64) tiles.Sum {
 	lo, carry := bits.Add64(parts[0], parts[1]<<32, 0)
-	return cpu.Sum{Hi: int64(parts[2] + parts[1]>>32 + carry), Lo: lo}
+	return tiles.Sum{Hi: int64(parts[2] + parts[1]>>32 + carry), Lo: lo}
 }
 
 // ordered is a float as an unsigned integer that is larger when the float is (slc::ordered).

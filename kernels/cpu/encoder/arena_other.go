@@ -1,0 +1,5 @@
+//go:build !linux
+
+package encoder
+
+func largePages([]float32) {}

@@ -1,0 +1,159 @@
+package encoder_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/cputest"
+	. "github.com/sluice-rag/sluice/kernels/cpu/encoder"
+)
+
+// Texts of all lengths around the sizes of blocks, panels and tiles, with and without a bias by distance; each also
+// alone. With codes, where there are kernels for them, against the same rounding in float64.
+func TestAttention(t *testing.T) {
+	forEachProduct(t, func(t *testing.T, k Kernels) {
+		rng := rand.New(rand.NewPCG(7, 8))
+		lengths := []int{1, 2, 11, 0, 12, 13, 15, 16, 17, 31, 32, 33, 70, 5, 0}
+		for i, shape := range [][2]int{{1, 1}, {3, 16}, {2, 32}, {4, 20}, {2, 64}, {2, 80}, {1, 32}, {2, 33}} {
+			for _, coded := range []bool{false, true} {
+				a := attentionOf(rng, k, shape[0], shape[1], lengths, i%2 > 0, coded)
+				bound, rounds := 2e-6, coded && strings.HasPrefix(k.String(), AMX.String())
+				if rounds {
+					bound = 6e-3 // a weight whose rounding is on the edge may be rounded otherwise
+				}
+				got, broken := between(len(a.Y))
+				a.Y = got
+				if err := a.Compute(k); err != nil {
+					t.Fatal(err)
+				}
+				if d := largestError(got, attentionReference(a, rounds)); !(d < bound) || broken() {
+					t.Errorf("%v, codes %v: error %g, written outside: %v", shape, coded, d, broken())
+				}
+				alone := *a
+				alone.Y = make([]float32, len(got))
+				for i := range lengths {
+					for h := range shape[0] {
+						alone.First, alone.Last, alone.FirstHead, alone.LastHead = i, i+1, h, h+1
+						if err := alone.Compute(k); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				if !slices.Equal(alone.Y, got) {
+					t.Errorf("%v, codes %v: texts and heads one by one have other bits", shape, coded)
+				}
+			}
+		}
+	})
+}
+
+// On a machine with AMX, its instructions give the same bits as their emulation.
+func TestAttentionOfAMX(t *testing.T) {
+	emulated := emulatedAMX(t)
+	amx, err := Open(AMX.String())
+	if err != nil {
+		t.Skipf("SKIP: the instructions themselves are not tested: %v", err)
+	}
+	rng := rand.New(rand.NewPCG(9, 9))
+	for i, size := range []int{1, 31, 32, 64, 100} {
+		a := attentionOf(rng, amx, 3, size, []int{40, 1, 16, 100, 31}, i%2 > 0, true)
+		for _, k := range []Kernels{emulated, amx} {
+			b := *a
+			b.Y = make([]float32, len(a.Y))
+			if err := b.Compute(k); err != nil {
+				t.Fatal(err)
+			}
+			if k == amx && !slices.Equal(a.Y, b.Y) {
+				t.Errorf("heads of %d values: not the bits of the emulation", size)
+			}
+			a.Y = b.Y
+		}
+	}
+}
+
+func attentionOf(rng *rand.Rand, k Kernels, heads, size int, lengths []int, biased, coded bool) *Attention {
+	a := &Attention{Heads: heads, Size: size, Starts: []int64{0}, Scale: float32(1 / math.Sqrt(float64(size))),
+		Coded: coded, Last: len(lengths), LastHead: heads}
+	for _, n := range lengths {
+		a.Starts = append(a.Starts, a.Starts[len(a.Starts)-1]+int64(n))
+	}
+	rows := int(a.Starts[len(lengths)])
+	a.QKV, a.Y = normal(rng, rows*3*heads*size, 1), make([]float32, rows*heads*size)
+	a.Scratch = make([]float32, AttentionScratch(k, slices.Max(lengths), size, coded))
+	for i := range a.Scratch {
+		a.Scratch[i] = cputest.Canary
+	}
+	if biased {
+		a.Far = slices.Max(lengths) - 1
+		a.Bias = normal(rng, heads*(2*a.Far+1), 1)
+	}
+	return a
+}
+
+// attentionReference computes all texts and heads in float64; with rounds, what the kernels round to bfloat16 is.
+func attentionReference(a *Attention, rounds bool) []float32 {
+	round := func(x float64) float64 {
+		if rounds {
+			return float64(bfloat16s([]float32{float32(x)})[0])
+		}
+		return x
+	}
+	width := a.Heads * a.Size
+	at := func(row, kind, head, i int) float64 {
+		return float64(a.QKV[(row*3+kind)*width+head*a.Size+i])
+	}
+	y := make([]float32, len(a.Y))
+	for text := range a.Starts[1:] {
+		from, to := int(a.Starts[text]), int(a.Starts[text+1])
+		for head := range a.Heads {
+			for query := from; query < to; query++ {
+				scores, sum, values := make([]float64, to-from), 0., make([]float64, a.Size)
+				for j := range scores {
+					for i := range a.Size {
+						q := round(at(query, 0, head, i) * float64(a.Scale) * math.Log2E)
+						scores[j] += q * round(at(from+j, 1, head, i))
+					}
+					if a.Bias != nil {
+						distance := from + j - query
+						scores[j] += math.Log2E * float64(a.Bias[head*(2*a.Far+1)+a.Far+distance])
+					}
+				}
+				highest := slices.Max(scores)
+				for j, s := range scores {
+					weight := math.Exp2(s - highest)
+					sum += weight
+					for i := range values {
+						values[i] += round(weight) * round(at(from+j, 2, head, i))
+					}
+				}
+				for i, v := range values {
+					y[query*width+head*a.Size+i] = float32(v / sum)
+				}
+			}
+		}
+	}
+	return y
+}
+
+// A key that is not a number, as damaged weights make it, shows in every row that it has a part in, and in no other.
+func TestAttentionShowsNaN(t *testing.T) {
+	forEachProduct(t, func(t *testing.T, k Kernels) {
+		for _, coded := range []bool{false, true} {
+			a := attentionOf(rand.New(rand.NewPCG(2, 3)), k, 2, 32, []int{5, 40, 3}, false, coded)
+			a.QKV[(7*3+1)*64+3] = float32(math.NaN()) // the second text's third key, of the first head
+			if err := a.Compute(k); err != nil {
+				t.Fatal(err)
+			}
+			for i, y := range a.Y {
+				row, head := i/64, i%64/32
+				if want := row >= 5 && row < 45 && head == 0; want != (y != y) {
+					t.Fatalf("codes %v: row %d, head %d has %v", coded, row, head, y)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package scores
+
+import (
+	"fmt"
+
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// Pairs writes out[i] = canonical score of a's row rowsA[i] and b's row rowsB[i]; without rowsA, of a's
+// only row. For scattered pairs it takes about three times as long per pair as Block does.
+func Pairs(k cpu.Kernels, m kernels.Metric, out []float64, a cpu.Rows, rowsA []int32, b cpu.Rows, rowsB []int32) error {
+	if m > kernels.L2 {
+		return fmt.Errorf("%w: %s", kernels.ErrMetric, m)
+	}
+	single := rowsA == nil && a.N == 1
+	if a.Dim != b.Dim || !single && len(rowsA) != len(rowsB) || len(out) < len(rowsB) {
+		return fmt.Errorf("%w: %d and %d rows of dimensions %d and %d in pairs, room for %d scores",
+			kernels.ErrShape, len(rowsA), len(rowsB), a.Dim, b.Dim, len(out))
+	}
+	for _, r := range []cpu.Rows{a, b} {
+		if err := r.Check(m == kernels.Cosine); err != nil {
+			return err
+		}
+	}
+	if len(rowsB) == 0 {
+		return nil
+	}
+	return pairs(k, m, out, a, rowsA, b, rowsB)
+}
+
+// Estimate writes out[i] = dot product (l2: squared distance) of a's row rowsA[i] and b's row rowsB[i] in
+// float32, in no certain order and without a bound; it may be infinite or NaN. For samples.
+func Estimate(k cpu.Kernels, m kernels.Metric, out []float32, a cpu.Rows, rowsA []int32, b cpu.Rows,
+	rowsB []int32) error {
+	if a.Dim != b.Dim || len(rowsA) != len(rowsB) || len(out) < len(rowsA) {
+		return fmt.Errorf("%w: %d and %d rows of dimensions %d and %d in pairs, room for %d estimates",
+			kernels.ErrShape, len(rowsA), len(rowsB), a.Dim, b.Dim, len(out))
+	}
+	for _, r := range []cpu.Rows{a, b} {
+		if err := r.Check(false); err != nil {
+			return err
+		}
+	}
+	if len(rowsA) == 0 {
+		return nil
+	}
+	return estimate(k, m, out, a, rowsA, b, rowsB)
+}
+
+// Sum adds factor[r]·row r of a to out, for the rows r of the list in order: a weighted sum of vectors in
+// float64. factor has an entry per row of a.
+func Sum(k cpu.Kernels, out []float64, a cpu.Rows, factor []float64, rows []int32) error {
+	if len(out) != a.Dim || len(factor) < a.N {
+		return fmt.Errorf("%w: sum of %d×%d rows with %d factors into %d values", kernels.ErrShape, a.N, a.Dim,
+			len(factor), len(out))
+	}
+	if err := a.Check(false); err != nil || len(rows) == 0 {
+		return err
+	}
+	return sum(k, out, a, factor, rows)
+}

@@ -1,0 +1,61 @@
+//go:build cgo && (amd64 || arm64)
+
+package scores
+
+/*
+#cgo CFLAGS: -std=c11 -O3 -g1 -Wall -Wextra -I${SRCDIR}/../slc
+#cgo LDFLAGS: -lm
+#cgo noescape slc_scores
+#cgo nocallback slc_scores
+#cgo noescape slc_norms
+#cgo nocallback slc_norms
+#cgo noescape slc_finite
+#cgo nocallback slc_finite
+#include "scores.h"
+*/
+import "C"
+
+import (
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+	"github.com/sluice-rag/sluice/kernels/cpu/slc"
+)
+
+func scores(k cpu.Kernels, m kernels.Metric, out []float64, stride int, a, b cpu.Rows) error {
+	if k.ISA() == cpu.Go {
+		refScores(m, out, stride, a, b)
+		return nil
+	}
+	var e C.slc_error
+	code := C.slc_scores(C.int32_t(k.ISA()), C.int32_t(m),
+		floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), doubles(a.Norms),
+		floats(b.Data), C.int64_t(b.N), C.int64_t(b.Stride), doubles(b.Norms),
+		C.int64_t(a.Dim), doubles(out), C.int64_t(stride), &e)
+	return slc.Error(code, e.text[:])
+}
+
+func norms(k cpu.Kernels, out []float64, a cpu.Rows) error {
+	if k.ISA() == cpu.Go {
+		refNorms(out, a)
+		return nil
+	}
+	var e C.slc_error
+	code := C.slc_norms(C.int32_t(k.ISA()), floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), C.int64_t(a.Dim),
+		doubles(out), &e)
+	return slc.Error(code, e.text[:])
+}
+
+func nonFinite(k cpu.Kernels, a cpu.Rows) (int, error) {
+	if k.ISA() == cpu.Go {
+		return refNonFinite(a), nil
+	}
+	var e C.slc_error
+	var row C.int64_t
+	code := C.slc_finite(C.int32_t(k.ISA()), floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), C.int64_t(a.Dim),
+		&row, &e)
+	return int(row), slc.Error(code, e.text[:])
+}
+
+func floats(s []float32) *C.float   { return slc.Pointer[C.float](s) }
+func doubles(s []float64) *C.double { return slc.Pointer[C.double](s) }
+func int32s(s []int32) *C.int32_t   { return slc.Pointer[C.int32_t](s) }

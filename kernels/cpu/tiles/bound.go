@@ -1,0 +1,47 @@
+package tiles
+
+import (
+	"math"
+
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu"
+)
+
+// Bound is ε ≥ |a tile's value − its canonical counterpart (see Panels)|, in float32 from below the
+// comparison: it covers both operands' rounding, the sums and the canonical score's own error.
+func Bound(left, right *Panels) float64 { return bound(left, right) }
+
+// bound adds up, for exact vectors x, y and packed ones x̂, ŷ (Higham, Accuracy and Stability of
+// Numerical Algorithms, 2002, section 3.1, for the sums):
+//
+//	|x̂·ŷ − x·y| ≤ ‖x̂−x‖‖ŷ‖ + ‖x‖‖ŷ−y‖, a chain of n roundings n·2⁻²⁴ of Σ|x̂ᵢŷᵢ| ≤ ‖x̂‖‖ŷ‖,
+//
+// what the type drops, the terms of l2, flushed denormals, and the canonical score's own rounding.
+func bound(left, right *Panels) float64 {
+	const u = 0x1p-24
+	d := float64(left.Dim)
+	nx, ny := left.norm+left.residual, right.norm+right.residual // of x and y; of x̂ and ŷ as well
+	e := left.residual*ny + nx*right.residual
+	hx, hy := nx+left.low, ny+right.low // of the first parts of what is split
+	switch left.DType {
+	case kernels.F32:
+		if left.isa == cpu.AMX { // third parts are at most 2⁻⁸ of the second, element by element
+			e += 0x1p-7*left.low*right.low + (16+2+6*math.Ceil(d/32)+2)*u*(hx+1.01*left.low)*(hy+1.01*right.low)
+			break
+		}
+		e += (min(block, d) + math.Ceil(d/block) + 2) * u * nx * ny
+	case kernels.BF16x3:
+		e += left.low*right.low + (16+2+3*math.Ceil(d/32)+2)*u*(hx*hy+hx*right.low+left.low*hy)
+	case kernels.BF16:
+		e += (16 + 2 + math.Ceil(d/32) + 2) * u * nx * ny
+	case kernels.I16: // exact sums of 32 products become floats, are added, and multiplied with both steps
+		e += (math.Ceil(d/32) + 5) * u * nx * ny
+	case kernels.I8:
+		e += 3 * u * nx * ny // integers are summed exactly
+	}
+	if left.Metric == kernels.L2 {
+		e += u * ((nx*nx+ny*ny)/2 + 2*nx*ny + nx*nx + ny*ny)
+	}
+	e += d*0x1p-120 + 1e-15*(d+16)*(nx+ny)*(nx+ny)
+	return 1.01 * e
+}
