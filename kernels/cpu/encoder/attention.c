@@ -21,7 +21,7 @@ static const kernels table[SLC_ISAS] = {
 
 static slc_attention_fn *const tiles[SLC_LINEAR_ISAS] = {
 #if defined(SLC_WITH_AMX)
-	[SLC_AMX] = slc_attention_i8_amx, [SLC_AMX_EMULATED] = slc_attention_i8_amx_emulated,
+	[SLC_AMX] = slc_attention_bf16_amx, [SLC_AMX_EMULATED] = slc_attention_bf16_amx_emulated,
 #else
 	NULL,
 #endif
@@ -29,10 +29,10 @@ static slc_attention_fn *const tiles[SLC_LINEAR_ISAS] = {
 
 static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-int64_t slc_attention_scratch_i8(int32_t isa, int64_t longest, int64_t size) {
+int64_t slc_attention_scratch_bf16(int32_t isa, int64_t longest, int64_t size) {
 	if (isa < 0 || isa >= SLC_LINEAR_ISAS || !tiles[isa]) return 0;
 	const int64_t keys = up(longest, 32), depth = up(size, 32);
-	// In bfloat16 the keys, the values, and the queries and weights of a part of 16 queries (attention_tiles_body.h);
+	// In bfloat16 the keys, the values, and the queries and weights of a part of 16 queries (attention_bf16_body.h);
 	// as floats the scores of two parts, a block of sums, and room to begin on a cache line.
 	const int64_t rounded = keys * depth + keys * up(size, 16) + 16 * depth + 16 * keys;
 	return rounded / 2 + 2 * 16 * keys + 16 * 32 + 16;
@@ -67,6 +67,6 @@ int32_t slc_attention_f32(int32_t isa, const slc_attention *a, slc_error *error)
 	return attend(isa < 0 || isa >= SLC_ISAS ? NULL : table[isa].f32, a, error);
 }
 
-int32_t slc_attention_i8(int32_t isa, const slc_attention *a, slc_error *error) {
+int32_t slc_attention_bf16(int32_t isa, const slc_attention *a, slc_error *error) {
 	return attend(isa < 0 || isa >= SLC_LINEAR_ISAS ? NULL : tiles[isa], a, error);
 }

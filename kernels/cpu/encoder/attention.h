@@ -29,17 +29,17 @@ typedef struct {
 int32_t slc_attention_f32(int32_t isa, const slc_attention *a, slc_error *error);
 int64_t slc_attention_scratch(int32_t isa, int64_t longest, int64_t size);
 
-// slc_attention_i8 is slc_attention_f32 with queries, keys, values and weights of 8 bits, those of bfloat16. An
-// instruction set of linear.h without it has a scratch of 0.
-int32_t slc_attention_i8(int32_t isa, const slc_attention *a, slc_error *error);
-int64_t slc_attention_scratch_i8(int32_t isa, int64_t longest, int64_t size);
+// slc_attention_bf16 is slc_attention_f32 with queries, keys, values and weights rounded to bfloat16. An instruction set
+// of linear.h without it has a scratch of 0.
+int32_t slc_attention_bf16(int32_t isa, const slc_attention *a, slc_error *error);
+int64_t slc_attention_scratch_bf16(int32_t isa, int64_t longest, int64_t size);
 
 typedef void slc_attention_fn(const slc_attention *a);
 slc_attention_fn slc_attention_f32_scalar;
 #if defined(__x86_64__)
 slc_attention_fn slc_attention_f32_avx2, slc_attention_f32_avx512;
 #if defined(SLC_WITH_AMX)
-slc_attention_fn slc_attention_i8_amx, slc_attention_i8_amx_emulated;
+slc_attention_fn slc_attention_bf16_amx, slc_attention_bf16_amx_emulated;
 #endif
 #endif
 

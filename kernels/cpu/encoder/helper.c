@@ -30,7 +30,7 @@ struct slc_helper {
 int32_t slc_product_f32(int32_t isa, const void *l, slc_error *error) { return slc_linear_f32(isa, l, error); }
 int32_t slc_product_i8(int32_t isa, const void *l, slc_error *error) { return slc_linear_i8(isa, l, error); }
 int32_t slc_heads_f32(int32_t isa, const void *a, slc_error *error) { return slc_attention_f32(isa, a, error); }
-int32_t slc_heads_i8(int32_t isa, const void *a, slc_error *error) { return slc_attention_i8(isa, a, error); }
+int32_t slc_heads_bf16(int32_t isa, const void *a, slc_error *error) { return slc_attention_bf16(isa, a, error); }
 
 static void relax(void) {
 #if defined(__x86_64__)

@@ -26,7 +26,7 @@ int64_t slc_helper_done(const slc_helper *h);
 typedef int32_t slc_task_fn(int32_t isa, const void *arguments, slc_error *error);
 
 // Tasks with an slc_linear or an slc_attention.
-slc_task_fn slc_product_f32, slc_product_i8, slc_heads_f32, slc_heads_i8;
+slc_task_fn slc_product_f32, slc_product_i8, slc_heads_f32, slc_heads_bf16;
 
 // slc_share computes a task, on the run's thread: if the helper waits for one now, this thread one part of it and the
 // helper the other, else this thread the whole. Arguments have `size` bytes. No helper: NULL.

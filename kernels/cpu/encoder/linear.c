@@ -16,7 +16,7 @@ typedef struct {
 	int32_t run;              // codes of an output that lie beside each other, and are multiplied in a lane
 	int32_t digits;           // floats are multiplied as three of them
 	slc_linear_pack_fn *pack; // of digits, and for Winograd's inner products; NULL: others
-	slc_linear_pack_fn *bf16; // where 8 bits are those of bfloat16, of two bytes: packs them
+	slc_linear_pack_fn *bf16; // where bfloat16, of two bytes, takes the place of 8 bits: packs it
 } kernels;
 
 static const kernels table[SLC_LINEAR_ISAS] = {
@@ -26,11 +26,10 @@ static const kernels table[SLC_LINEAR_ISAS] = {
 	[SLC_AVX512] = {slc_linear_f32_avx512, slc_linear_i8_avx512, slc_codes_i8_avx512, 32, 16, 0, 2, 0},
 	[SLC_AVX512VNNI] = {slc_linear_f32_avx512, slc_linear_i8_avx512vnni, slc_codes_i8_avx512vnni, 32, 32, 128, 4, 0},
 #if defined(SLC_WITH_AMX)
-	[SLC_AMX] = {slc_linear_f32_amx, slc_linear_i8_amx, slc_codes_i8_amx, 32, 32, 0, 2, 1,
-	             slc_linear_pack_f32_amx, slc_linear_pack_i8_amx},
-	[SLC_AMX_EMULATED] = {slc_linear_f32_amx_emulated, slc_linear_i8_amx_emulated, slc_codes_i8_amx_emulated, 32,
-	                      32, 0, 2, 1, slc_linear_pack_f32_amx_emulated,
-	                      slc_linear_pack_i8_amx_emulated},
+	[SLC_AMX] = {slc_linear_f32_amx, slc_linear_bf16_amx, slc_codes_bf16_amx, 32, 32, 0, 2, 1,
+	             slc_linear_pack_f32_amx, slc_linear_pack_bf16_amx},
+	[SLC_AMX_EMULATED] = {slc_linear_f32_amx_emulated, slc_linear_bf16_amx_emulated, slc_codes_bf16_amx_emulated,
+	                      32, 32, 0, 2, 1, slc_linear_pack_f32_amx_emulated, slc_linear_pack_bf16_amx_emulated},
 #endif
 	[SLC_AVX2_WINOGRAD] = {slc_linear_f32_winograd_avx2, slc_linear_i8_avx2, slc_codes_i8_avx2, 16, 16, 0, 2, 0,
 	                       slc_linear_pack_f32_winograd_avx2},

@@ -91,7 +91,7 @@ int64_t slc_linear_bytes_f32(int32_t isa, int64_t out, int64_t in);
 int32_t slc_linear_pack_f32(int32_t isa, void *to, const float *weights, int64_t stride, int64_t out, int64_t in,
                             slc_error *error);
 
-// The same with weights and inputs of 8 bits: with AMX, bfloat16 (linear_i8_amx_body.h). Elsewhere both sides have a
+// The same with weights and inputs of 8 bits: with AMX, bfloat16 (linear_bf16_body.h). Elsewhere both sides have a
 // step for each SLC_I8_GROUP inputs of a row, so a value is its code times the step, to half a step; products of codes
 // are exact. What a row gives depends on no other.
 enum { SLC_I8_GROUP = 32 };
@@ -124,13 +124,13 @@ slc_codes_fn slc_codes_i8_scalar;
 #if defined(__x86_64__)
 slc_linear_fn slc_linear_f32_avx2, slc_linear_f32_avx512, slc_linear_i8_avx2, slc_linear_i8_avx512;
 slc_linear_fn slc_linear_i8_avx512vnni;
-slc_linear_fn slc_linear_f32_amx, slc_linear_f32_amx_emulated, slc_linear_i8_amx, slc_linear_i8_amx_emulated;
+slc_linear_fn slc_linear_f32_amx, slc_linear_f32_amx_emulated, slc_linear_bf16_amx, slc_linear_bf16_amx_emulated;
 slc_linear_fn slc_linear_f32_winograd_avx2, slc_linear_f32_winograd_avx512;
 slc_linear_pack_fn slc_linear_pack_f32_winograd_avx2, slc_linear_pack_f32_winograd_avx512;
 slc_linear_pack_fn slc_linear_pack_f32_amx, slc_linear_pack_f32_amx_emulated;
-slc_linear_pack_fn slc_linear_pack_i8_amx, slc_linear_pack_i8_amx_emulated;
-slc_codes_fn slc_codes_i8_avx2, slc_codes_i8_avx512, slc_codes_i8_avx512vnni, slc_codes_i8_amx;
-slc_codes_fn slc_codes_i8_amx_emulated;
+slc_linear_pack_fn slc_linear_pack_bf16_amx, slc_linear_pack_bf16_amx_emulated;
+slc_codes_fn slc_codes_i8_avx2, slc_codes_i8_avx512, slc_codes_i8_avx512vnni, slc_codes_bf16_amx;
+slc_codes_fn slc_codes_bf16_amx_emulated;
 #endif
 
 #endif

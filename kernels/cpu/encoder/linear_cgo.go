@@ -34,7 +34,7 @@ static int32_t linear(slc_helper *h, int32_t isa, slc_linear l, const float *x, 
 static int32_t attention(slc_helper *h, int32_t isa, int32_t coded, slc_attention a, const float *qkv,
                          const int64_t *starts, const float *bias, float *y, float *scratch, int64_t half,
                          float *its_scratch, slc_error *error) {
-	slc_task_fn *task = coded ? slc_heads_i8 : slc_heads_f32;
+	slc_task_fn *task = coded ? slc_heads_bf16 : slc_heads_f32;
 	a.qkv = qkv, a.starts = starts, a.bias = bias, a.y = y, a.scratch = scratch;
 	slc_attention mine = a, its = a;
 	mine.last_head = its.first_head = half, its.scratch = its_scratch;
@@ -207,7 +207,7 @@ func attentionScratch(k cpu.Kernels, longest, size int, coded bool) int {
 	case k.ISA() == cpu.Go:
 		return longest
 	case coded && codesAreBFloat16(k):
-		return int(C.slc_attention_scratch_i8(linearISA(k), C.int64_t(longest), C.int64_t(size)))
+		return int(C.slc_attention_scratch_bf16(linearISA(k), C.int64_t(longest), C.int64_t(size)))
 	}
 	return int(C.slc_attention_scratch(C.int32_t(k.ISA()), C.int64_t(longest), C.int64_t(size)))
 }

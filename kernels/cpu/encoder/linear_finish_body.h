@@ -1,6 +1,6 @@
 // What comes after the sums of a product with weights: those of the slices before, bias, activation and residual. A
 // file that includes it defines PANEL, the outputs of a panel, LOOKUP where gelu_table_body.h is to be used, and BF16,
-// TILE and STEP where outputs may be written as the codes of linear_i8_amx_body.h.
+// TILE and STEP where outputs may be written as the codes of linear_bf16_body.h.
 #ifdef LOOKUP
 #include "gelu_table_body.h"
 #endif

@@ -5,4 +5,5 @@
 #include "lanes_avx512.h"
 #include "tile_ops_amx.h"
 #include "bf16_avx512.h"
-#include "attention_tiles_body.h"
+#define LOOKUP(table, i) ((vec)_mm512_permutexvar_ps((__m512i)(i), _mm512_load_ps(table)))
+#include "linear_bf16_body.h"

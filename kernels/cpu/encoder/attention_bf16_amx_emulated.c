@@ -5,4 +5,4 @@
 #include "lanes_avx2.h"
 #include "tile_ops_emulated.h"
 #include "bf16_avx2.h"
-#include "attention_tiles_body.h"
+#include "attention_bf16_body.h"

@@ -7,4 +7,4 @@
 #include "bf16_avx2.h"
 #define LOOKUP(table, i) ((vec)_mm256_i32gather_ps(table, (__m256i)((ivec)(i) & 15), 4))
 
-#include "linear_i8_amx_body.h"
+#include "linear_bf16_body.h"

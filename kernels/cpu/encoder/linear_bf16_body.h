@@ -1,5 +1,5 @@
-// The body of slc_linear_i8 and slc_codes_i8 on tile registers, compiled for AMX and for its emulation. A file that
-// includes it defines ISA, includes a lanes_<isa>.h and a tile_ops_<isa>.h, and defines
+// The bodies of slc_linear_i8 and slc_codes_i8 where 8 bits stand for bfloat16, on tile registers, compiled for AMX and
+// for its emulation. A file that includes it defines ISA, includes a lanes_<isa>.h and a tile_ops_<isa>.h, and defines
 //   BF16(p, a, b)  stores the values of two vectors as the nearest bfloat16, to even, one behind the other
 //
 // Both sides are bfloat16 here, not codes with steps: TDPBF16PS adds up whole rows, where TDPBSSD would have its sums
@@ -41,7 +41,7 @@ INLINE void round_step(uint8_t *to, const float *x, int64_t n) {
 
 // Rows lie in tiles, [16 rows][32 inputs] after each other, in the memory of 16 times code_stride bytes; behind the
 // last there are rows of zeros to a whole tile.
-void PASTE(slc_codes_i8_, ISA)(const float *x, int64_t rows, int64_t stride, int64_t in, uint8_t *codes,
+void PASTE(slc_codes_bf16_, ISA)(const float *x, int64_t rows, int64_t stride, int64_t in, uint8_t *codes,
                                int64_t code_stride, float *steps, int64_t step_stride) {
 	(void)steps, (void)step_stride;
 	for (int64_t i = 0; i < rows || i % TILE; i++) {
@@ -54,7 +54,7 @@ void PASTE(slc_codes_i8_, ISA)(const float *x, int64_t rows, int64_t stride, int
 	}
 }
 
-void PASTE(slc_linear_pack_i8_, ISA)(float *packed, const float *weights, int64_t stride, int64_t out, int64_t in) {
+void PASTE(slc_linear_pack_bf16_, ISA)(float *packed, const float *weights, int64_t stride, int64_t out, int64_t in) {
 	uint8_t *to = (uint8_t *)packed;
 	for (int64_t panel = 0; panel < out; panel += PANEL)
 		for (int64_t k = 0; k < in; k += STEP)
@@ -110,7 +110,7 @@ static __attribute__((noinline)) void multiply_block(float *sums, const slc_line
 	else multiply_tiles(sums, x, tile, weights, steps, next, end, before, 1);
 }
 
-#define NAME PASTE(slc_linear_i8_, ISA)
+#define NAME PASTE(slc_linear_bf16_, ISA)
 #define WEIGHTS(l, panel, from) \
 	((const uint8_t *)(l)->weights + ((panel) * (((l)->in + STEP - 1) / STEP) + (from) / STEP) * STEP_BYTES)
 #include "linear_overlap_body.h"

@@ -1,5 +1,5 @@
-// The body of slc_attention_i8 on tile registers, compiled for AMX and for its emulation. A file that includes it
-// defines ISA, includes a lanes_<isa>.h and a tile_ops_<isa>.h, and defines BF16 (linear_i8_amx_body.h).
+// The body of slc_attention_bf16 on tile registers, compiled for AMX and for its emulation. A file that includes it
+// defines ISA, includes a lanes_<isa>.h and a tile_ops_<isa>.h, and defines BF16 (linear_bf16_body.h).
 //
 // Queries, keys, values and the weights of a softmax are bfloat16; sums and the softmax are float32. Scores are in
 // units of ln 2, so that the softmax needs powers of 2 only: the queries are scaled so before they are rounded.
@@ -284,7 +284,7 @@ INLINE memory divide(const slc_attention *a) {
 	return m;
 }
 
-void PASTE(slc_attention_i8_, ISA)(const slc_attention *a) {
+void PASTE(slc_attention_bf16_, ISA)(const slc_attention *a) {
 	amx_configuration c __attribute__((aligned(64))) = amx_whole();
 	memory m = divide(a);
 	part p = {.text = a->first};

@@ -5,5 +5,4 @@
 #include "lanes_avx512.h"
 #include "tile_ops_amx.h"
 #include "bf16_avx512.h"
-#define LOOKUP(table, i) ((vec)_mm512_permutexvar_ps((__m512i)(i), _mm512_load_ps(table)))
-#include "linear_i8_amx_body.h"
+#include "attention_bf16_body.h"
