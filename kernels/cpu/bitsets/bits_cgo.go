@@ -11,8 +11,6 @@ package bitsets
 import "C"
 
 import (
-	"unsafe"
-
 	"github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/kernels/cpu/slc"
 )
@@ -23,7 +21,7 @@ func run(k cpu.Kernels, sets []Set, steps []Step) (int, error) {
 	}
 	var e C.slc_error
 	var count C.int64_t
-	code := C.slc_bits(C.int32_t(k.ISA()), (*C.uint64_t)(unsafe.Pointer(unsafe.SliceData(sets))), C.int64_t(len(sets)),
-		(*C.slc_bits_step)(unsafe.Pointer(unsafe.SliceData(steps))), C.int64_t(len(steps)), &count, &e)
+	code := C.slc_bits(C.int32_t(k.ISA()), slc.Pointer[C.uint64_t](sets), C.int64_t(len(sets)),
+		slc.Pointer[C.slc_bits_step](steps), C.int64_t(len(steps)), &count, &e)
 	return int(count), slc.Error(code, e.text[:])
 }

@@ -29,8 +29,8 @@ typedef struct {
 int32_t slc_attention_f32(int32_t isa, const slc_attention *a, slc_error *error);
 int64_t slc_attention_scratch(int32_t isa, int64_t longest, int64_t size);
 
-// slc_attention_bf16 is slc_attention_f32 with queries, keys, values and weights rounded to bfloat16. An instruction set
-// of linear.h without it has a scratch of 0.
+// slc_attention_bf16 is slc_attention_f32 with queries, keys, values and weights rounded to bfloat16. An instruction
+// set of linear.h without it has a scratch of 0.
 int32_t slc_attention_bf16(int32_t isa, const slc_attention *a, slc_error *error);
 int64_t slc_attention_scratch_bf16(int32_t isa, int64_t longest, int64_t size);
 

@@ -33,26 +33,22 @@ static int in_order(const uint8_t *steps, int64_t count, int64_t sections) {
 	return 1;
 }
 
-int32_t slc_scan(int32_t isa, const uint8_t *codes, const float *meta, const float *terms, int64_t panels,
-                 int64_t sections, const int8_t *q8, const int32_t *sums, const float *weights, int64_t queries,
-                 int64_t room, const uint8_t *steps, int64_t step_count, int64_t first, const float *need,
-                 const float *bias, uint64_t biased, const float *lift, float *acc, uint32_t *found, float *bounds,
-                 int64_t *found_count, int64_t *alive, slc_error *error) {
+int32_t slc_scan(int32_t isa, slc_scan_call c, int64_t *found_count, slc_error *error) {
 	if (isa < 0 || isa >= SLC_ISAS || !table[isa])
 		FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
-	if (panels < 0 || panels > SLC_SCAN_PANELS || sections < 1 || sections > SLC_SCAN_SECTIONS || queries < 1 ||
-	    queries > SLC_SCAN_QUERIES || room < queries)
-		FAIL(SLC_ERROR_SHAPE, "scan of %lld panels, %lld sections, %lld queries; at most %d, %d, %d", (long long)panels,
-		     (long long)sections, (long long)queries, SLC_SCAN_PANELS, SLC_SCAN_SECTIONS, SLC_SCAN_QUERIES);
-	if (step_count < 1 || first < 1 || first > step_count || !steps || !in_order(steps, step_count, sections))
-		FAIL(SLC_ERROR_SHAPE, "scan of %lld planes, %lld at first, not in order", (long long)step_count,
-			(long long)first);
-	if (biased && (!bias || !lift)) FAIL(SLC_ERROR_SHAPE, "scan: biased queries without biases");
-	if (!codes || !meta || !q8 || !sums || !weights || !need || !acc || !found || !bounds || !found_count || !alive)
+	if (c.panels < 0 || c.panels > SLC_SCAN_PANELS || c.sections < 1 || c.sections > SLC_SCAN_SECTIONS ||
+	    c.queries < 1 || c.queries > SLC_SCAN_QUERIES || c.room < c.queries)
+		FAIL(SLC_ERROR_SHAPE, "scan of %lld panels, %lld sections, %lld queries; at most %d, %d, %d",
+		     (long long)c.panels, (long long)c.sections, (long long)c.queries, SLC_SCAN_PANELS, SLC_SCAN_SECTIONS,
+		     SLC_SCAN_QUERIES);
+	if (c.step_count < 1 || c.first < 1 || c.first > c.step_count || !c.steps ||
+	    !in_order(c.steps, c.step_count, c.sections))
+		FAIL(SLC_ERROR_SHAPE, "scan of %lld planes, %lld at first, not in order", (long long)c.step_count,
+		     (long long)c.first);
+	if (c.biased && (!c.bias || !c.lift)) FAIL(SLC_ERROR_SHAPE, "scan: biased queries without biases");
+	if (!c.codes || !c.meta || !c.q8 || !c.sums || !c.weights || !c.need || !c.acc || !c.found || !c.bounds ||
+	    !c.alive || !found_count)
 		FAIL(SLC_ERROR_SHAPE, "scan: null pointer");
-	const slc_scan_call call = {codes, meta, terms, panels, sections, q8, sums, weights, queries, room,
-	                            steps, step_count, first, need, bias, biased, lift, acc, found,
-	                            bounds, alive};
-	*found_count = table[isa](&call);
+	*found_count = table[isa](&c);
 	return SLC_OK;
 }

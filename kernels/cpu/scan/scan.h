@@ -50,12 +50,6 @@ enum {
 // The rows left after the last step are written to found as query << 16 | row, in ascending order, and
 // their bounds to bounds (room for queries·panels·16 each), found_count of them. alive[k] is increased by the number of
 // (query, panel) left after step k, k ≥ first − 1. acc is memory to work in, queries·panels·16 floats.
-int32_t slc_scan(int32_t isa, const uint8_t *codes, const float *meta, const float *terms, int64_t panels,
-                 int64_t sections, const int8_t *q8, const int32_t *sums, const float *weights, int64_t queries,
-                 int64_t room, const uint8_t *steps, int64_t step_count, int64_t first, const float *need,
-                 const float *bias, uint64_t biased, const float *lift, float *acc, uint32_t *found, float *bounds,
-                 int64_t *found_count, int64_t *alive, slc_error *error);
-
 typedef struct {
 	const uint8_t *codes;
 	const float *meta, *terms;
@@ -75,6 +69,8 @@ typedef struct {
 	float *bounds;
 	int64_t *alive;
 } slc_scan_call;
+
+int32_t slc_scan(int32_t isa, slc_scan_call c, int64_t *found_count, slc_error *error);
 
 // The per-ISA functions behind the dispatch; they trust their arguments and return found_count.
 typedef int64_t slc_scan_fn(const slc_scan_call *);

@@ -14,7 +14,6 @@ import "C"
 
 import (
 	"fmt"
-	"unsafe"
 
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
@@ -28,13 +27,14 @@ func scan(k cpu.Kernels, c *Chunk, q *Queries, steps []uint8, first int, need []
 	}
 	var e C.slc_error
 	var found C.int64_t
-	code := C.slc_scan(C.int32_t(k.ISA()), (*C.uint8_t)(unsafe.SliceData(c.codes)), floats(c.meta), floats(c.terms),
-		C.int64_t(c.Panels), C.int64_t(c.Sections), (*C.int8_t)(unsafe.Pointer(unsafe.SliceData(q.q8))),
-		(*C.int32_t)(unsafe.Pointer(unsafe.SliceData(q.sums))), floats(q.weights), C.int64_t(q.N), C.int64_t(q.room),
-		(*C.uint8_t)(unsafe.SliceData(steps)), C.int64_t(len(steps)), C.int64_t(first), floats(need),
-		floats(b.Rows), C.uint64_t(b.Queries), floats(b.Lift[:]), floats(w.acc),
-		(*C.uint32_t)(unsafe.Pointer(unsafe.SliceData(w.found))), floats(w.lines), &found,
-		(*C.int64_t)(unsafe.Pointer(&w.Alive[0])), &e)
+	code := C.slc_scan(C.int32_t(k.ISA()), C.slc_scan_call{codes: slc.Pointer[C.uint8_t](c.codes), meta: floats(c.meta),
+		terms: floats(c.terms), panels: C.int64_t(c.Panels), sections: C.int64_t(c.Sections),
+		q8: slc.Pointer[C.int8_t](q.q8), sums: slc.Pointer[C.int32_t](q.sums), weights: floats(q.weights),
+		queries: C.int64_t(q.N), room: C.int64_t(q.room), steps: slc.Pointer[C.uint8_t](steps),
+		step_count: C.int64_t(len(steps)), first: C.int64_t(first), need: floats(need), bias: floats(b.Rows),
+		biased: C.uint64_t(b.Queries), lift: floats(b.Lift[:]), acc: floats(w.acc),
+		found: slc.Pointer[C.uint32_t](w.found), bounds: floats(w.lines), alive: slc.Pointer[C.int64_t](w.Alive[:]),
+	}, &found, &e)
 	return int(found), slc.Error(code, e.text[:])
 }
 

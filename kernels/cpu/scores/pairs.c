@@ -21,54 +21,49 @@ static int32_t best(int32_t isa) {
 	return isa < last ? isa : last;
 }
 
-static int32_t check(int32_t isa, const char *name, int64_t rows, int64_t stride, int64_t dim, const int32_t *list,
-	int64_t n, slc_error *error) {
+static int32_t check(int32_t isa, const char *name, slc_rows r, int64_t dim, const int32_t *list, int64_t n,
+                     slc_error *error) {
 	if (isa < 0 || isa >= SLC_ISAS) FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
-	if (rows < 0 || dim < 0 || stride < dim || n < 0)
-		FAIL(SLC_ERROR_SHAPE, "%s: %lld rows of %lld elements with stride %lld", name, (long long)rows, (long long)dim,
-			(long long)stride);
+	if (r.n < 0 || dim < 0 || r.stride < dim || n < 0)
+		FAIL(SLC_ERROR_SHAPE, "%s: %lld rows of %lld elements with stride %lld", name, (long long)r.n, (long long)dim,
+		     (long long)r.stride);
 	for (int64_t i = 0; list && i < n; i++)
-		if (list[i] < 0 || list[i] >= rows)
+		if (list[i] < 0 || list[i] >= r.n)
 			FAIL(SLC_ERROR_SHAPE, "%s: entry %lld names row %d of %lld", name, (long long)i, (int)list[i],
-				(long long)rows);
+			     (long long)r.n);
 	return SLC_OK;
 }
 
-int32_t slc_pairs(int32_t isa, int32_t metric, const float *a, int64_t rows_a, int64_t stride_a, const double *norm_a,
-                  const int32_t *row_a, const float *b, int64_t rows_b, int64_t stride_b, const double *norm_b,
-                  const int32_t *row_b, int64_t dim, int64_t n, double *out, slc_error *error) {
+int32_t slc_pairs(int32_t isa, int32_t metric, slc_rows a, const int32_t *row_a, slc_rows b, const int32_t *row_b,
+                  int64_t dim, int64_t n, double *out, slc_error *error) {
 	int32_t code;
-	if ((code = check(isa, "a", rows_a, stride_a, dim, row_a, n, error)) ||
-	    (code = check(isa, "b", rows_b, stride_b, dim, row_b, n, error)))
+	if ((code = check(isa, "a", a, dim, row_a, n, error)) || (code = check(isa, "b", b, dim, row_b, n, error)))
 		return code;
-	if (n > 0 && (!row_b || (!row_a && rows_a < 1))) FAIL(SLC_ERROR_SHAPE, "pairs without rows");
+	if (n > 0 && (!row_b || (!row_a && a.n < 1))) FAIL(SLC_ERROR_SHAPE, "pairs without rows");
 	if (metric < 0 || metric >= SLC_METRICS) FAIL(SLC_ERROR_METRIC, "metric %d", (int)metric);
-	if (metric == SLC_COSINE && n > 0 && (!norm_a || !norm_b))
+	if (metric == SLC_COSINE && n > 0 && (!a.norms || !b.norms))
 		FAIL(SLC_ERROR_SHAPE, "cosine needs the norms of both sides");
-	slc_pair_list list = {a, b, stride_a, stride_b, dim, n, norm_a, norm_b, row_a, row_b, out, 0};
+	slc_pair_list list = {a.data, b.data, a.stride, b.stride, dim, n, a.norms, b.norms, row_a, row_b, out, 0};
 	table[best(isa)].pairs(&list, metric);
 	return SLC_OK;
 }
 
-int32_t slc_estimate(int32_t isa, int32_t metric, const float *a, int64_t rows_a, int64_t stride_a,
-                     const int32_t *row_a,
-                     const float *b, int64_t rows_b, int64_t stride_b, const int32_t *row_b, int64_t dim, int64_t n,
-                     float *out, slc_error *error) {
+int32_t slc_estimate(int32_t isa, int32_t metric, slc_rows a, const int32_t *row_a, slc_rows b, const int32_t *row_b,
+                     int64_t dim, int64_t n, float *out, slc_error *error) {
 	int32_t code;
-	if ((code = check(isa, "a", rows_a, stride_a, dim, row_a, n, error)) ||
-	    (code = check(isa, "b", rows_b, stride_b, dim, row_b, n, error)))
+	if ((code = check(isa, "a", a, dim, row_a, n, error)) || (code = check(isa, "b", b, dim, row_b, n, error)))
 		return code;
 	if (n > 0 && (!row_a || !row_b)) FAIL(SLC_ERROR_SHAPE, "pairs without rows");
-	slc_pair_list list = {a, b, stride_a, stride_b, dim, n, 0, 0, row_a, row_b, 0, out};
+	slc_pair_list list = {a.data, b.data, a.stride, b.stride, dim, n, 0, 0, row_a, row_b, 0, out};
 	table[best(isa)].estimate(&list, metric);
 	return SLC_OK;
 }
 
-int32_t slc_sum(int32_t isa, const float *a, int64_t rows_a, int64_t stride_a, int64_t dim, const double *factor,
-                const int32_t *rows, int64_t n, double *out, slc_error *error) {
-	int32_t code = check(isa, "a", rows_a, stride_a, dim, rows, n, error);
+int32_t slc_sum(int32_t isa, slc_rows a, int64_t dim, const double *factor, const int32_t *rows, int64_t n, double *out,
+                slc_error *error) {
+	int32_t code = check(isa, "a", a, dim, rows, n, error);
 	if (code) return code;
 	if (n > 0 && !rows) FAIL(SLC_ERROR_SHAPE, "sum without rows");
-	table[best(isa)].sum(a, stride_a, dim, factor, rows, n, out);
+	table[best(isa)].sum(a.data, a.stride, dim, factor, rows, n, out);
 	return SLC_OK;
 }

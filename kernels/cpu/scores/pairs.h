@@ -6,20 +6,17 @@
 
 // slc_pairs writes out[i] = canonical score of a's row row_a[i] (row 0 without row_a) and b's row row_b[i], n pairs:
 // the same bits as slc_scores.
-int32_t slc_pairs(int32_t isa, int32_t metric, const float *a, int64_t rows_a, int64_t stride_a, const double *norm_a,
-                  const int32_t *row_a, const float *b, int64_t rows_b, int64_t stride_b, const double *norm_b,
-                  const int32_t *row_b, int64_t dim, int64_t n, double *out, slc_error *error);
+int32_t slc_pairs(int32_t isa, int32_t metric, slc_rows a, const int32_t *row_a, slc_rows b, const int32_t *row_b,
+                  int64_t dim, int64_t n, double *out, slc_error *error);
 
 // slc_estimate writes out[i] = dot product (SLC_L2: squared distance) of the pairs in float32, summed in any
 // order: a quarter of the time, for samples; it may be infinite or NaN where float32 overflows.
-int32_t slc_estimate(int32_t isa, int32_t metric, const float *a, int64_t rows_a, int64_t stride_a,
-                     const int32_t *row_a,
-                     const float *b, int64_t rows_b, int64_t stride_b, const int32_t *row_b, int64_t dim, int64_t n,
-                     float *out, slc_error *error);
+int32_t slc_estimate(int32_t isa, int32_t metric, slc_rows a, const int32_t *row_a, slc_rows b, const int32_t *row_b,
+                     int64_t dim, int64_t n, float *out, slc_error *error);
 
 // slc_sum adds factor[r] * (a's row r) to out, dim float64, for the n rows r of the list, in order.
-int32_t slc_sum(int32_t isa, const float *a, int64_t rows_a, int64_t stride_a, int64_t dim, const double *factor,
-                const int32_t *rows, int64_t n, double *out, slc_error *error);
+int32_t slc_sum(int32_t isa, slc_rows a, int64_t dim, const double *factor, const int32_t *rows, int64_t n, double *out,
+                slc_error *error);
 
 typedef struct {
 	const float *a, *b;

@@ -36,44 +36,41 @@ static int32_t check_isa(int32_t isa, slc_error *error) {
 	return SLC_OK;
 }
 
-static int32_t check_rows(const char *name, const float *p, int64_t rows, int64_t stride, int64_t dim,
-		slc_error *error) {
-	if (rows < 0 || dim < 0 || stride < dim)
-		FAIL(SLC_ERROR_SHAPE, "%s: %lld rows of %lld elements with stride %lld", name, (long long)rows,
-		     (long long)dim, (long long)stride);
-	if (!p && rows > 0 && dim > 0) FAIL(SLC_ERROR_SHAPE, "%s: null pointer for %lld rows", name, (long long)rows);
+static int32_t check_rows(const char *name, slc_rows r, int64_t dim, slc_error *error) {
+	if (r.n < 0 || dim < 0 || r.stride < dim)
+		FAIL(SLC_ERROR_SHAPE, "%s: %lld rows of %lld elements with stride %lld", name, (long long)r.n, (long long)dim,
+		     (long long)r.stride);
+	if (!r.data && r.n > 0 && dim > 0)
+		FAIL(SLC_ERROR_SHAPE, "%s: null pointer for %lld rows", name, (long long)r.n);
 	return SLC_OK;
 }
 
-int32_t slc_scores(int32_t isa, int32_t metric, const float *a, int64_t rows_a, int64_t stride_a,
-                   const double *norm_a, const float *b, int64_t rows_b, int64_t stride_b,
-                   const double *norm_b, int64_t dim, double *out, int64_t out_stride, slc_error *error) {
-	int32_t code;
-	if ((code = check_isa(isa, error)) || (code = check_rows("a", a, rows_a, stride_a, dim, error)) ||
-	    (code = check_rows("b", b, rows_b, stride_b, dim, error)))
-		return code;
-	if (metric < 0 || metric >= SLC_METRICS) FAIL(SLC_ERROR_METRIC, "metric %d", (int)metric);
-	if (rows_a == 0 || rows_b == 0) return SLC_OK;
-	if (!out || out_stride < rows_b)
-		FAIL(SLC_ERROR_SHAPE, "out: stride %lld for %lld columns", (long long)out_stride, (long long)rows_b);
-	if (metric == SLC_COSINE && (!norm_a || !norm_b)) FAIL(SLC_ERROR_SHAPE, "cosine needs the norms of both sides");
-	table[isa].scores[metric](a, rows_a, stride_a, norm_a, b, rows_b, stride_b, norm_b, dim, out, out_stride);
-	return SLC_OK;
-}
-
-int32_t slc_norms(int32_t isa, const float *a, int64_t rows, int64_t stride, int64_t dim, double *out,
-                  slc_error *error) {
-	int32_t code;
-	if ((code = check_isa(isa, error)) || (code = check_rows("a", a, rows, stride, dim, error))) return code;
-	if (!out && rows > 0) FAIL(SLC_ERROR_SHAPE, "out: null pointer for %lld norms", (long long)rows);
-	table[isa].norms(a, rows, stride, dim, out);
-	return SLC_OK;
-}
-
-int32_t slc_finite(int32_t isa, const float *a, int64_t rows, int64_t stride, int64_t dim, int64_t *row,
+int32_t slc_scores(int32_t isa, int32_t metric, slc_rows a, slc_rows b, int64_t dim, double *out, int64_t out_stride,
                    slc_error *error) {
 	int32_t code;
-	if ((code = check_isa(isa, error)) || (code = check_rows("a", a, rows, stride, dim, error))) return code;
-	*row = table[isa].finite(a, rows, stride, dim);
+	if ((code = check_isa(isa, error)) || (code = check_rows("a", a, dim, error)) ||
+	    (code = check_rows("b", b, dim, error)))
+		return code;
+	if (metric < 0 || metric >= SLC_METRICS) FAIL(SLC_ERROR_METRIC, "metric %d", (int)metric);
+	if (a.n == 0 || b.n == 0) return SLC_OK;
+	if (!out || out_stride < b.n)
+		FAIL(SLC_ERROR_SHAPE, "out: stride %lld for %lld columns", (long long)out_stride, (long long)b.n);
+	if (metric == SLC_COSINE && (!a.norms || !b.norms)) FAIL(SLC_ERROR_SHAPE, "cosine needs the norms of both sides");
+	table[isa].scores[metric](a.data, a.n, a.stride, a.norms, b.data, b.n, b.stride, b.norms, dim, out, out_stride);
+	return SLC_OK;
+}
+
+int32_t slc_norms(int32_t isa, slc_rows a, int64_t dim, double *out, slc_error *error) {
+	int32_t code;
+	if ((code = check_isa(isa, error)) || (code = check_rows("a", a, dim, error))) return code;
+	if (!out && a.n > 0) FAIL(SLC_ERROR_SHAPE, "out: null pointer for %lld norms", (long long)a.n);
+	table[isa].norms(a.data, a.n, a.stride, dim, out);
+	return SLC_OK;
+}
+
+int32_t slc_finite(int32_t isa, slc_rows a, int64_t dim, int64_t *row, slc_error *error) {
+	int32_t code;
+	if ((code = check_isa(isa, error)) || (code = check_rows("a", a, dim, error))) return code;
+	*row = table[isa].finite(a.data, a.n, a.stride, dim);
 	return SLC_OK;
 }

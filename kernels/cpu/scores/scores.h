@@ -5,19 +5,15 @@
 #include "slc.h"
 
 // slc_scores writes out[i*out_stride + j] = canonical score of a's row i and b's row j (kernels/README.md),
-// for rows_a x rows_b pairs of float32 vectors. norm_a and norm_b are the rows' norms as slc_norms
-// gives them; only SLC_COSINE reads them.
-int32_t slc_scores(int32_t isa, int32_t metric, const float *a, int64_t rows_a, int64_t stride_a,
-                   const double *norm_a, const float *b, int64_t rows_b, int64_t stride_b,
-                   const double *norm_b, int64_t dim, double *out, int64_t out_stride, slc_error *error);
+// for all pairs of them. Norms are as slc_norms gives them; only SLC_COSINE reads them.
+int32_t slc_scores(int32_t isa, int32_t metric, slc_rows a, slc_rows b, int64_t dim, double *out, int64_t out_stride,
+                   slc_error *error);
 
 // slc_norms writes out[i] = sqrt(a_i . a_i), the dot product being the canonical one.
-int32_t slc_norms(int32_t isa, const float *a, int64_t rows, int64_t stride, int64_t dim, double *out,
-                  slc_error *error);
+int32_t slc_norms(int32_t isa, slc_rows a, int64_t dim, double *out, slc_error *error);
 
 // slc_finite returns the first row of a that holds a NaN or an infinity in *row, or -1 there.
-int32_t slc_finite(int32_t isa, const float *a, int64_t rows, int64_t stride, int64_t dim, int64_t *row,
-                   slc_error *error);
+int32_t slc_finite(int32_t isa, slc_rows a, int64_t dim, int64_t *row, slc_error *error);
 
 // The per-ISA functions behind the dispatch; they trust their arguments.
 typedef void slc_scores_fn(const float *a, int64_t rows_a, int64_t stride_a, const double *norm_a,

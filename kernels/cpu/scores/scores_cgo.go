@@ -11,6 +11,13 @@ package scores
 #cgo nocallback slc_norms
 #cgo noescape slc_finite
 #cgo nocallback slc_finite
+#cgo noescape slc_pairs
+#cgo nocallback slc_pairs
+#cgo noescape slc_estimate
+#cgo nocallback slc_estimate
+#cgo noescape slc_sum
+#cgo nocallback slc_sum
+#include "pairs.h"
 #include "scores.h"
 */
 import "C"
@@ -27,10 +34,8 @@ func scores(k cpu.Kernels, m kernels.Metric, out []float64, stride int, a, b cpu
 		return nil
 	}
 	var e C.slc_error
-	code := C.slc_scores(C.int32_t(k.ISA()), C.int32_t(m),
-		floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), doubles(a.Norms),
-		floats(b.Data), C.int64_t(b.N), C.int64_t(b.Stride), doubles(b.Norms),
-		C.int64_t(a.Dim), doubles(out), C.int64_t(stride), &e)
+	code := C.slc_scores(C.int32_t(k.ISA()), C.int32_t(m), rowsOf(a), rowsOf(b), C.int64_t(a.Dim), doubles(out),
+		C.int64_t(stride), &e)
 	return slc.Error(code, e.text[:])
 }
 
@@ -40,8 +45,7 @@ func norms(k cpu.Kernels, out []float64, a cpu.Rows) error {
 		return nil
 	}
 	var e C.slc_error
-	code := C.slc_norms(C.int32_t(k.ISA()), floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), C.int64_t(a.Dim),
-		doubles(out), &e)
+	code := C.slc_norms(C.int32_t(k.ISA()), rowsOf(a), C.int64_t(a.Dim), doubles(out), &e)
 	return slc.Error(code, e.text[:])
 }
 
@@ -51,11 +55,45 @@ func nonFinite(k cpu.Kernels, a cpu.Rows) (int, error) {
 	}
 	var e C.slc_error
 	var row C.int64_t
-	code := C.slc_finite(C.int32_t(k.ISA()), floats(a.Data), C.int64_t(a.N), C.int64_t(a.Stride), C.int64_t(a.Dim),
-		&row, &e)
+	code := C.slc_finite(C.int32_t(k.ISA()), rowsOf(a), C.int64_t(a.Dim), &row, &e)
 	return int(row), slc.Error(code, e.text[:])
 }
 
 func floats(s []float32) *C.float   { return slc.Pointer[C.float](s) }
 func doubles(s []float64) *C.double { return slc.Pointer[C.double](s) }
 func int32s(s []int32) *C.int32_t   { return slc.Pointer[C.int32_t](s) }
+
+func rowsOf(r cpu.Rows) C.slc_rows {
+	return C.slc_rows{data: floats(r.Data), norms: doubles(r.Norms), n: C.int64_t(r.N), stride: C.int64_t(r.Stride)}
+}
+
+func pairs(k cpu.Kernels, m kernels.Metric, out []float64, a cpu.Rows, rowsA []int32, b cpu.Rows, rowsB []int32) error {
+	if k.ISA() == cpu.Go {
+		return refPairs(m, out, a, rowsA, b, rowsB)
+	}
+	var e C.slc_error
+	code := C.slc_pairs(C.int32_t(k.ISA()), C.int32_t(m), rowsOf(a), int32s(rowsA), rowsOf(b), int32s(rowsB),
+		C.int64_t(a.Dim), C.int64_t(len(rowsB)), doubles(out), &e)
+	return slc.Error(code, e.text[:])
+}
+
+func estimate(k cpu.Kernels, m kernels.Metric, out []float32, a cpu.Rows, rowsA []int32, b cpu.Rows,
+	rowsB []int32) error {
+	if k.ISA() == cpu.Go {
+		return refEstimate(m, out, a, rowsA, b, rowsB)
+	}
+	var e C.slc_error
+	code := C.slc_estimate(C.int32_t(k.ISA()), C.int32_t(m), rowsOf(a), int32s(rowsA), rowsOf(b), int32s(rowsB),
+		C.int64_t(a.Dim), C.int64_t(len(rowsA)), floats(out), &e)
+	return slc.Error(code, e.text[:])
+}
+
+func sum(k cpu.Kernels, out []float64, a cpu.Rows, factor []float64, rows []int32) error {
+	if k.ISA() == cpu.Go {
+		return refSum(out, a, factor, rows)
+	}
+	var e C.slc_error
+	code := C.slc_sum(C.int32_t(k.ISA()), rowsOf(a), C.int64_t(a.Dim), doubles(factor), int32s(rows),
+		C.int64_t(len(rows)), doubles(out), &e)
+	return slc.Error(code, e.text[:])
+}

@@ -29,4 +29,11 @@ typedef struct {
 	char text[192];
 } slc_error;
 
+// Rows of float32 vectors, stride elements apart, and their norms where a cosine needs them.
+typedef struct {
+	const float *data;
+	const double *norms;
+	int64_t n, stride;
+} slc_rows;
+
 #endif

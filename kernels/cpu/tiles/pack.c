@@ -28,19 +28,16 @@ int64_t slc_panel_bytes(int32_t isa, int32_t dtype, int64_t dim) {
 	}
 }
 
-int32_t slc_pack(int32_t isa, int32_t dtype, const float *rows, const double *norms, const int32_t *order,
-                 int64_t stride,
-                 int64_t n, int64_t dim, int64_t from, int64_t to, double scale, void *data, float *terms, float *steps,
-                 int32_t *sums, int32_t right, double *found, slc_error *error) {
-	if (slc_panel_bytes(isa, dtype, dim) < 0)
+int32_t slc_pack(int32_t isa, int32_t dtype, slc_packing p, double *found, slc_error *error) {
+	if (slc_panel_bytes(isa, dtype, p.dim) < 0)
 		FAIL(SLC_ERROR_ISA, "no tiles of format %d for instruction set %d", (int)dtype, (int)isa);
-	if (dim < 1 || stride < dim || from < 0 || to < from || (to - 1) * SLC_PANEL >= n || !rows || !data)
-		FAIL(SLC_ERROR_SHAPE, "panels %lld to %lld of %lld vectors of %lld elements with stride %lld", (long long)from,
-		     (long long)to, (long long)n, (long long)dim, (long long)stride);
-	if (dtype == SLC_I8 && (!steps || (right && !sums) || dim > 65536))
-		FAIL(SLC_ERROR_SHAPE, "i8 of dimension %lld", (long long)dim);
-	if (dtype == SLC_I16 && !steps) FAIL(SLC_ERROR_SHAPE, "i16 without steps");
-	slc_packing p = {rows, norms, order, stride, n, dim, from, to, scale, data, terms, steps, sums, right, 0, 0, 0, 0};
+	if (p.dim < 1 || p.stride < p.dim || p.from < 0 || p.to < p.from || (p.to - 1) * SLC_PANEL >= p.n || !p.rows ||
+	    !p.data)
+		FAIL(SLC_ERROR_SHAPE, "panels %lld to %lld of %lld vectors of %lld elements with stride %lld",
+		     (long long)p.from, (long long)p.to, (long long)p.n, (long long)p.dim, (long long)p.stride);
+	if (dtype == SLC_I8 && (!p.steps || (p.right && !p.sums) || p.dim > 65536))
+		FAIL(SLC_ERROR_SHAPE, "i8 of dimension %lld", (long long)p.dim);
+	if (dtype == SLC_I16 && !p.steps) FAIL(SLC_ERROR_SHAPE, "i16 without steps");
 	table[isa][dtype](&p);
 	found[0] = p.norm, found[1] = p.residual, found[2] = p.low, found[3] = p.is_short;
 	return SLC_OK;

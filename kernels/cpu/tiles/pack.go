@@ -39,7 +39,7 @@ type Panels struct {
 	Scale  float64 // power of two; 1 for cosine
 
 	isa   cpu.ISA   // whose layout it is
-	data  []byte    // 64-byte aligned; layouts in slc.h
+	data  []byte    // 64-byte aligned; layouts in pack.h
 	terms []float32 // l2: −½‖x̂‖² per vector
 	steps []float32 // I8, I16: each vector's step
 	sums  []int32   // I8, right: 128 × sum of the vector's codes

@@ -43,10 +43,7 @@ slc_pack_fn slc_pack_f32_amx, slc_pack_bf16x3_amx, slc_pack_bf16_amx;
 // slc_panel_bytes is the size of a panel of the format, or -1 if the instruction set has no such tiles.
 int64_t slc_panel_bytes(int32_t isa, int32_t dtype, int64_t dim);
 
-// slc_pack fills the panels [from, to). found: largest norm, residual and norm of low halves, is_short.
-int32_t slc_pack(int32_t isa, int32_t dtype, const float *rows, const double *norms, const int32_t *order,
-                 int64_t stride,
-                 int64_t n, int64_t dim, int64_t from, int64_t to, double scale, void *data, float *terms, float *steps,
-                 int32_t *sums, int32_t right, double *found, slc_error *error);
+// slc_pack fills the panels [p.from, p.to). found: largest norm, residual and norm of low halves, is_short.
+int32_t slc_pack(int32_t isa, int32_t dtype, slc_packing p, double *found, slc_error *error);
 
 #endif

@@ -39,34 +39,24 @@ static __int128 joined(slc_sum128 s) { return (__int128)((unsigned __int128)(uin
 
 static slc_sum128 split(__int128 s) { return (slc_sum128){(int64_t)(s >> 64), (uint64_t)s}; }
 
-int32_t slc_count(int32_t isa, int32_t dtype, int64_t dim, int64_t block, const void *rows, const float *row_terms,
-                  const float *row_steps, int64_t n_rows, int64_t row0, int64_t row1, const void *columns,
-                  const float *column_terms, const float *column_steps, const int32_t *column_sums, int64_t n_columns,
-                  int64_t column0, int64_t column1, const float *low, const float *high, int32_t brackets, float min,
-                  float max, float margin, const int32_t *own, const int32_t *row_group, const int32_t *column_group,
-                  int32_t cross_group, int32_t best, float bin_low, float bin_scale, int64_t *bins, int64_t n_bins,
-                  slc_entry *kept, int64_t kept_capacity, slc_entry *other, int64_t other_capacity, slc_entry *all,
-                  int64_t all_capacity, float *best_other, float *best_all, slc_found *found, slc_error *error) {
+int32_t slc_count(int32_t isa, int32_t dtype, slc_tiles t, slc_counting q, slc_found *found, slc_error *error) {
 	slc_counter c = {
-		.min = min, .max = max, .margin = margin, .brackets = brackets, .cross_group = cross_group, .best = best,
-		.l2 = row_terms != 0, .own = own, .row_group = row_group, .column_group = column_group, .bin_low = bin_low,
-		.bin_scale = bin_scale, .bins = bins, .n_bins = n_bins, .kept = {kept, 0, kept_capacity, 0},
-		.other = {other, 0, other_capacity, 0}, .all = {all, 0, all_capacity, 0}, .best_other = best_other,
-		.best_all = best_all, .sum = joined(found->sum), .sum2 = joined(found->sum2),
+		.min = q.min, .max = q.max, .margin = q.margin, .brackets = q.brackets, .cross_group = q.cross_group,
+		.best = q.best, .l2 = t.rows.terms != 0, .own = q.own, .row_group = q.row_group,
+		.column_group = q.column_group, .bin_low = q.bin_low, .bin_scale = q.bin_scale, .bins = q.bins,
+		.n_bins = q.n_bins, .kept = q.kept, .other = q.other, .all = q.all, .best_other = q.best_other,
+		.best_all = q.best_all, .sum = joined(found->sum), .sum2 = joined(found->sum2),
 	};
-	slc_tiles t = {
-		{rows, row_terms, row_steps, 0, n_rows, row0, row1},
-		{columns, column_terms, column_steps, column_sums, n_columns, column0, column1}, dim, block, &c, 0,
-	};
+	t.count = &c;
 	int32_t code = check(isa, dtype, &t, error);
 	if (code) return code;
-	if (brackets < 0 || brackets > SLC_BRACKETS)
-		FAIL(SLC_ERROR_SHAPE, "%d brackets, at most %d", (int)brackets, SLC_BRACKETS);
-	if (row1 - row0 > SLC_MAX_PANELS || column1 - column0 > SLC_MAX_PANELS)
+	if (q.brackets < 0 || q.brackets > SLC_BRACKETS)
+		FAIL(SLC_ERROR_SHAPE, "%d brackets, at most %d", (int)q.brackets, SLC_BRACKETS);
+	if (t.rows.to - t.rows.from > SLC_MAX_PANELS || t.columns.to - t.columns.from > SLC_MAX_PANELS)
 		FAIL(SLC_ERROR_SHAPE, "more than %d panels a side", SLC_MAX_PANELS);
 	for (int b = 0; b < SLC_BRACKETS; b++) {
-		c.low[b] = b < brackets ? low[b] : __builtin_inff();
-		c.high[b] = b < brackets ? high[b] : -__builtin_inff();
+		c.low[b] = b < q.brackets ? q.low[b] : __builtin_inff();
+		c.high[b] = b < q.brackets ? q.high[b] : -__builtin_inff();
 	}
 	table[isa][dtype](&t);
 	if (c.overflow) FAIL(SLC_ERROR_RANGE, "a sum of values beyond 128 bits, or of a tile beyond 62");
@@ -78,19 +68,11 @@ int32_t slc_count(int32_t isa, int32_t dtype, int64_t dim, int64_t block, const 
 	return SLC_OK;
 }
 
-int32_t slc_matrix(int32_t isa, int32_t dtype, int64_t dim, int64_t block, const void *rows, const float *row_terms,
-                   const float *row_steps, int64_t n_rows, int64_t row0, int64_t row1, const void *columns,
-                   const float *column_terms, const float *column_steps, const int32_t *column_sums, int64_t n_columns,
-                   int64_t column0, int64_t column1, float *out, int64_t stride, float factor, int32_t l2,
-                   int32_t stream, slc_error *error) {
-	slc_writer w = {out, stride, factor, l2, stream};
-	slc_tiles t = {
-		{rows, row_terms, row_steps, 0, n_rows, row0, row1},
-		{columns, column_terms, column_steps, column_sums, n_columns, column0, column1}, dim, block, 0, &w,
-	};
+int32_t slc_matrix(int32_t isa, int32_t dtype, slc_tiles t, slc_writer w, slc_error *error) {
+	t.write = &w;
 	int32_t code = check(isa, dtype, &t, error);
 	if (code) return code;
-	w.stream = stream && (uintptr_t)out % 64 == 0 && stride % 16 == 0;
+	w.stream = w.stream && (uintptr_t)w.out % 64 == 0 && w.stride % 16 == 0;
 	table[isa][dtype](&t);
 	return SLC_OK;
 }

@@ -30,7 +30,19 @@ typedef struct {
 	int32_t full; // some were lost
 } slc_list;
 
-// What a count is asked for and finds; Count in tiles.go describes the fields.
+// What a count is asked for; Count in tiles.go describes the fields. The lists are empty.
+typedef struct {
+	const float *low, *high;
+	float min, max, margin;
+	int32_t brackets, cross_group, best;
+	const int32_t *own, *row_group, *column_group;
+	float bin_low, bin_scale;
+	int64_t *bins, n_bins;
+	slc_list kept, other, all;
+	float *best_other, *best_all; // per column of the call
+} slc_counting;
+
+// The same as kernels take it, and what they find.
 typedef struct {
 	float low[SLC_BRACKETS], high[SLC_BRACKETS], min, max, margin;
 	int32_t brackets, cross_group, best, l2;
@@ -81,21 +93,9 @@ typedef struct {
 	int64_t counted, kept, other, all, full, above[SLC_BRACKETS]; // full: bits 0 kept, 1 other, 2 all
 } slc_found;
 
-// slc_count and slc_matrix take the fields of slc_tiles, slc_counter and slc_writer one by one, so that
-// Go can pass its memory.
-int32_t slc_count(int32_t isa, int32_t dtype, int64_t dim, int64_t block, const void *rows, const float *row_terms,
-                  const float *row_steps, int64_t n_rows, int64_t row0, int64_t row1, const void *columns,
-                  const float *column_terms, const float *column_steps, const int32_t *column_sums, int64_t n_columns,
-                  int64_t column0, int64_t column1, const float *low, const float *high, int32_t brackets, float min,
-                  float max, float margin, const int32_t *own, const int32_t *row_group, const int32_t *column_group,
-                  int32_t cross_group, int32_t best, float bin_low, float bin_scale, int64_t *bins, int64_t n_bins,
-                  slc_entry *kept, int64_t kept_capacity, slc_entry *other, int64_t other_capacity, slc_entry *all,
-                  int64_t all_capacity, float *best_other, float *best_all, slc_found *found, slc_error *error);
-
-int32_t slc_matrix(int32_t isa, int32_t dtype, int64_t dim, int64_t block, const void *rows, const float *row_terms,
-                   const float *row_steps, int64_t n_rows, int64_t row0, int64_t row1, const void *columns,
-                   const float *column_terms, const float *column_steps, const int32_t *column_sums, int64_t n_columns,
-                   int64_t column0, int64_t column1, float *out, int64_t stride, float factor, int32_t l2,
-                   int32_t stream, slc_error *error);
+// slc_count and slc_matrix set count or write of the tiles that they are given. They take structures themselves instead
+// of pointers to them: those would be to memory of Go that holds pointers.
+int32_t slc_count(int32_t isa, int32_t dtype, slc_tiles t, slc_counting q, slc_found *found, slc_error *error);
+int32_t slc_matrix(int32_t isa, int32_t dtype, slc_tiles t, slc_writer w, slc_error *error);
 
 #endif

@@ -6,12 +6,13 @@ package tiles
 #cgo CFLAGS: -std=c11 -O3 -g1 -Wall -Wextra -I${SRCDIR}/../slc
 #cgo amd64,!noamx CFLAGS: -DSLC_WITH_AMX
 #cgo LDFLAGS: -lm
-#cgo noescape slc_pack
-#cgo nocallback slc_pack
 #cgo noescape slc_count
 #cgo nocallback slc_count
 #cgo noescape slc_matrix
 #cgo nocallback slc_matrix
+#cgo noescape slc_pack
+#cgo nocallback slc_pack
+#include "pack.h"
 #include "tiles.h"
 */
 import "C"
@@ -32,18 +33,15 @@ func count(k cpu.Kernels, c *Count, rows *Panels, row0, row1 int, columns *Panel
 	var e C.slc_error
 	found := C.slc_found{sum: C.slc_sum128{C.int64_t(c.Sum.Hi), C.uint64_t(c.Sum.Lo)},
 		sum2: C.slc_sum128{C.int64_t(c.Sum2.Hi), C.uint64_t(c.Sum2.Lo)}}
-	code := C.slc_count(C.int32_t(k.ISA()), C.int32_t(rows.DType), C.int64_t(rows.Dim),
-		C.int64_t(cachedPanels(k, rows)),
-		unsafe.Pointer(unsafe.SliceData(rows.data)), floats(rows.terms), floats(rows.steps), C.int64_t(rows.N),
-		C.int64_t(row0), C.int64_t(row1),
-		unsafe.Pointer(unsafe.SliceData(columns.data)), floats(columns.terms), floats(columns.steps),
-		int32s(columns.sums), C.int64_t(columns.N), C.int64_t(column0), C.int64_t(column1),
-		floats(c.Low), floats(c.High), C.int32_t(len(c.Low)), C.float(c.Min), C.float(c.Max), C.float(c.Margin),
-		int32s(c.Own), int32s(c.RowGroup), int32s(c.ColumnGroup), flag(c.CrossGroup), flag(!c.NoBest),
-		C.float(c.BinLow), C.float(c.BinScale), int64s(c.Bins), C.int64_t(len(c.Bins)),
-		entries(c.Kept), C.int64_t(cap(c.Kept)), entries(c.Other), C.int64_t(cap(c.Other)), entries(c.All),
-		C.int64_t(cap(c.All)),
-		floats(c.BestOther), floats(c.BestAll), &found, &e)
+	code := C.slc_count(C.int32_t(k.ISA()), C.int32_t(rows.DType),
+		tilesOf(k, rows, row0, row1, columns, column0, column1), C.slc_counting{
+			low: floats(c.Low), high: floats(c.High), min: C.float(c.Min), max: C.float(c.Max),
+			margin: C.float(c.Margin), brackets: C.int32_t(len(c.Low)), cross_group: flag(c.CrossGroup),
+			best: flag(!c.NoBest), own: int32s(c.Own), row_group: int32s(c.RowGroup),
+			column_group: int32s(c.ColumnGroup), bin_low: C.float(c.BinLow), bin_scale: C.float(c.BinScale),
+			bins: int64s(c.Bins), n_bins: C.int64_t(len(c.Bins)), kept: list(c.Kept), other: list(c.Other),
+			all: list(c.All), best_other: floats(c.BestOther), best_all: floats(c.BestAll),
+		}, &found, &e)
 	if err := slc.Error(code, e.text[:]); err != nil {
 		return err
 	}
@@ -75,13 +73,11 @@ func matrix(k cpu.Kernels, out []float32, stride int, rows *Panels, row0, row1 i
 	}
 	// Results that leave the caches anyway are written around them.
 	stream := (row1-row0)*Panel*stride*4 > 1<<20
-	code := C.slc_matrix(C.int32_t(k.ISA()), C.int32_t(rows.DType), C.int64_t(rows.Dim),
-		C.int64_t(cachedPanels(k, rows)),
-		unsafe.Pointer(unsafe.SliceData(rows.data)), floats(rows.terms), floats(rows.steps), C.int64_t(rows.N),
-		C.int64_t(row0), C.int64_t(row1),
-		unsafe.Pointer(unsafe.SliceData(columns.data)), floats(columns.terms), floats(columns.steps),
-		int32s(columns.sums), C.int64_t(columns.N), C.int64_t(column0), C.int64_t(column1),
-		floats(out), C.int64_t(stride), C.float(factor), flag(rows.Metric == kernels.L2), flag(stream), &e)
+	code := C.slc_matrix(C.int32_t(k.ISA()), C.int32_t(rows.DType),
+		tilesOf(k, rows, row0, row1, columns, column0, column1), C.slc_writer{
+			out: floats(out), stride: C.int64_t(stride), factor: C.float(factor), l2: flag(rows.Metric == kernels.L2),
+			stream: flag(stream),
+		}, &e)
 	if !exact && code == C.SLC_OK {
 		unscaleAll(out, stride, rows, row0, row1, columns, column0, column1)
 	}
@@ -115,7 +111,21 @@ func cachedPanels(k cpu.Kernels, rows *Panels) int {
 // one gains nothing measurable (docs/adr/0006-tiles.md).
 const secondLevel = 1 << 20
 
-func entries(s []Entry) *C.slc_entry { return (*C.slc_entry)(unsafe.Pointer(unsafe.SliceData(s))) }
+// tilesOf are the panels of a call.
+func tilesOf(k cpu.Kernels, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) C.slc_tiles {
+	return C.slc_tiles{rows: rows.side(row0, row1), columns: columns.side(column0, column1), dim: C.int64_t(rows.Dim),
+		block: C.int64_t(cachedPanels(k, rows))}
+}
+
+func (p *Panels) side(from, to int) C.slc_side {
+	return C.slc_side{data: unsafe.Pointer(unsafe.SliceData(p.data)), terms: floats(p.terms), steps: floats(p.steps),
+		sums: int32s(p.sums), n: C.int64_t(p.N), from: C.int64_t(from), to: C.int64_t(to)}
+}
+
+// list is an empty list with the room of s.
+func list(s []Entry) C.slc_list {
+	return C.slc_list{entries: slc.Pointer[C.slc_entry](s), capacity: C.int64_t(cap(s))}
+}
 
 func floats(s []float32) *C.float   { return slc.Pointer[C.float](s) }
 func doubles(s []float64) *C.double { return slc.Pointer[C.double](s) }
@@ -127,4 +137,38 @@ func flag(b bool) C.int32_t {
 		return 1
 	}
 	return 0
+}
+
+// Has tells whether this instruction set has tile kernels of the type; all have F32.
+func Has(k cpu.Kernels, t kernels.DType) bool {
+	if k.ISA() == cpu.Go {
+		return t == kernels.F32
+	}
+	return C.slc_panel_bytes(C.int32_t(k.ISA()), C.int32_t(t), 1) > 0
+}
+
+func panelBytes(k cpu.Kernels, t kernels.DType, dim int) int {
+	if k.ISA() == cpu.Go {
+		return 4 * Panel * dim
+	}
+	return int(C.slc_panel_bytes(C.int32_t(k.ISA()), C.int32_t(t), C.int64_t(dim)))
+}
+
+func pack(k cpu.Kernels, p *Panels, rows cpu.Rows, order []int32, from, to int) (Stats, error) {
+	if k.ISA() == cpu.Go {
+		return goPack(p, rows, order, from, to), nil
+	}
+	var e C.slc_error
+	var found [4]C.double
+	norms := rows.Norms
+	if p.Metric != kernels.Cosine {
+		norms = nil
+	}
+	code := C.slc_pack(C.int32_t(k.ISA()), C.int32_t(p.DType), C.slc_packing{rows: floats(rows.Data),
+		norms: doubles(norms), order: int32s(order), stride: C.int64_t(rows.Stride), n: C.int64_t(p.N),
+		dim: C.int64_t(p.Dim), from: C.int64_t(from), to: C.int64_t(to), scale: C.double(p.Scale),
+		data: unsafe.Pointer(unsafe.SliceData(p.data)), terms: floats(p.terms), steps: floats(p.steps),
+		sums: int32s(p.sums), right: C.int32_t(p.Side)}, &found[0], &e)
+	return Stats{Norm: float64(found[0]), Residual: float64(found[1]), Low: float64(found[2]), Short: found[3] != 0},
+		slc.Error(code, e.text[:])
 }

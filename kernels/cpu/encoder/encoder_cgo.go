@@ -17,28 +17,20 @@ package encoder
 #include "helper.h"
 #include "layer_norm.h"
 
-// Pointers as arguments, so that no structure in Go's memory holds pointers to it. `half` is the first panel or head of
-// the helper's half, h NULL where there is none.
-static int32_t linear(slc_helper *h, int32_t isa, slc_linear l, const float *x, const uint8_t *codes,
-                      const float *steps, const void *weights, const float *bias, const float *residual, float *y,
-                      uint8_t *to, float *scratch, const void *after, int64_t half, float *its_scratch,
+// Structures themselves instead of pointers to them, which would be to memory of Go that holds pointers. `half` is the
+// first panel or head of the helper's half, h NULL where there is none.
+static int32_t linear(slc_helper *h, int32_t isa, slc_linear l, int64_t half, float *its_scratch,
                       const void *its_after, slc_error *error) {
-	slc_task_fn *task = codes ? slc_product_i8 : slc_product_f32;
-	l.x = x, l.codes = codes, l.steps = steps, l.weights = weights, l.bias = bias, l.residual = residual, l.y = y;
-	l.y_codes = to, l.scratch = scratch, l.after = after;
 	slc_linear mine = l, its = l;
 	mine.last = its.first = half, its.scratch = its_scratch, its.after = its_after;
-	return slc_share(h, task, isa, &l, &mine, &its, sizeof l, error);
+	return slc_share(h, l.codes ? slc_product_i8 : slc_product_f32, isa, &l, &mine, &its, sizeof l, error);
 }
 
-static int32_t attention(slc_helper *h, int32_t isa, int32_t coded, slc_attention a, const float *qkv,
-                         const int64_t *starts, const float *bias, float *y, float *scratch, int64_t half,
-                         float *its_scratch, slc_error *error) {
-	slc_task_fn *task = coded ? slc_heads_bf16 : slc_heads_f32;
-	a.qkv = qkv, a.starts = starts, a.bias = bias, a.y = y, a.scratch = scratch;
+static int32_t attention(slc_helper *h, int32_t isa, int32_t coded, slc_attention a, int64_t half, float *its_scratch,
+                         slc_error *error) {
 	slc_attention mine = a, its = a;
 	mine.last_head = its.first_head = half, its.scratch = its_scratch;
-	return slc_share(h, task, isa, &a, &mine, &its, sizeof a, error);
+	return slc_share(h, coded ? slc_heads_bf16 : slc_heads_f32, isa, &a, &mine, &its, sizeof a, error);
 }
 #cgo noescape linear
 #cgo nocallback linear
@@ -105,19 +97,19 @@ func linear(k cpu.Kernels, l *Linear) error {
 		return nil
 	}
 	args := C.slc_linear{
-		rows: C.int64_t(l.X.N), x_stride: C.int64_t(l.X.Stride), in: C.int64_t(l.Weights.In),
-		out: C.int64_t(l.Weights.Out), residual_stride: C.int64_t(l.Stride), y_stride: C.int64_t(l.Stride),
-		first: C.int64_t(l.First), last: C.int64_t(l.Last), activation: C.int32_t(l.Activation),
+		x: floats(l.X.Data), rows: C.int64_t(l.X.N), x_stride: C.int64_t(l.X.Stride), in: C.int64_t(l.Weights.In),
+		weights: unsafe.Pointer(unsafe.SliceData(l.Weights.data)), out: C.int64_t(l.Weights.Out), bias: floats(l.Bias),
+		residual: floats(l.Residual), residual_stride: C.int64_t(l.Stride), y: floats(l.Y),
+		y_stride: C.int64_t(l.Stride), first: C.int64_t(l.First), last: C.int64_t(l.Last), after: l.after(0),
+		activation: C.int32_t(l.Activation), scratch: floats(l.Scratch),
 	}
-	weights, codes, steps := unsafe.Pointer(unsafe.SliceData(l.Weights.data)), (*C.uint8_t)(nil), (*C.float)(nil)
 	if c := l.Codes; c != nil {
-		weights, codes, steps = unsafe.Pointer(unsafe.SliceData(l.Weights.codes)), bytes(c.codes), floats(c.steps)
-		args.rows, args.step_stride = C.int64_t(c.n), C.int64_t(c.groups)
-		args.code_stride = C.int64_t(c.groups * codeGroup * codeSize(k))
+		args.weights = unsafe.Pointer(unsafe.SliceData(l.Weights.codes))
+		args.codes, args.steps, args.rows = bytes(c.codes), floats(c.steps), C.int64_t(c.n)
+		args.code_stride, args.step_stride = C.int64_t(c.groups*codeGroup*codeSize(k)), C.int64_t(c.groups)
 	}
-	var to *C.uint8_t
 	if l.To != nil && codesAreBFloat16(k) {
-		to, args.y_code_stride = bytes(l.To.codes), C.int64_t(l.To.groups*codeGroup*codeSize(k))
+		args.y_codes, args.y_code_stride = bytes(l.To.codes), C.int64_t(l.To.groups*codeGroup*codeSize(k))
 	}
 	half := (l.First + l.Last + 1) / 2
 	var h *C.slc_helper
@@ -126,9 +118,7 @@ func linear(k cpu.Kernels, l *Linear) error {
 		h, scratch = l.Helper.thread, l.Helper.room(len(l.Scratch))
 	}
 	var e C.slc_error
-	code := C.linear(h, linearISA(k), args, floats(l.X.Data), codes, steps, weights, floats(l.Bias),
-		floats(l.Residual), floats(l.Y), to, floats(l.Scratch), l.after(0), C.int64_t(half), floats(scratch),
-		l.after(1), &e)
+	code := C.linear(h, linearISA(k), args, C.int64_t(half), floats(scratch), l.after(1), &e)
 	return slc.Error(code, e.text[:])
 }
 
@@ -229,11 +219,12 @@ func attention(k cpu.Kernels, a *Attention) error {
 	}
 	var e C.slc_error
 	code := C.attention(h, isa, coded, C.slc_attention{
-		stride: C.int64_t(3 * width), heads: C.int64_t(a.Heads), size: C.int64_t(a.Size),
-		first: C.int64_t(a.First), last: C.int64_t(a.Last), first_head: C.int64_t(a.FirstHead),
-		last_head: C.int64_t(a.LastHead), scale: C.float(a.Scale), far: C.int64_t(a.Far), y_stride: C.int64_t(width),
-	}, floats(a.QKV), int64s(a.Starts), floats(a.Bias), floats(a.Y), floats(a.Scratch), C.int64_t(half),
-		floats(scratch), &e)
+		qkv: floats(a.QKV), stride: C.int64_t(3 * width), heads: C.int64_t(a.Heads), size: C.int64_t(a.Size),
+		starts: int64s(a.Starts), first: C.int64_t(a.First), last: C.int64_t(a.Last),
+		first_head: C.int64_t(a.FirstHead), last_head: C.int64_t(a.LastHead), scale: C.float(a.Scale),
+		bias: floats(a.Bias), far: C.int64_t(a.Far), y: floats(a.Y), y_stride: C.int64_t(width),
+		scratch: floats(a.Scratch),
+	}, C.int64_t(half), floats(scratch), &e)
 	return slc.Error(code, e.text[:])
 }
 
