@@ -9,13 +9,8 @@ import (
 	"sync"
 	"time"
 
-	llama "github.com/go-skynet/go-llama.cpp"
-
 	"github.com/sluice-rag/sluice/internal/panics"
 )
-
-// repeatLast is how many tokens the penalties look back.
-const repeatLast = 64
 
 // Generate answers a request; see Generator.
 func (m *Model) Generate(ctx context.Context, req Request, stream func(piece string) error) (Result, error) {
@@ -41,9 +36,10 @@ func (m *Model) Generate(ctx context.Context, req Request, stream func(piece str
 	if r.seed < 0 {
 		r.seed = rand.Int64N(maxSeed + 1)
 	}
-	h.prepare(len(p.text), p.marked, r.texts.orNull(p.calls.written()), uint32(r.seed), r.scope, req)
+	r.call = generateCall(p, req, r.seed, r.scope)
+	h.prepare(r.call)
 	m.users.Add(1) // while the caller's own registration holds
-	go r.predict(m, p, req)
+	go r.predict(m, req)
 	res, err := r.follow(ctx, m.closing, stream)
 	res.QueueTime += waited
 	return res, err
@@ -55,8 +51,8 @@ type run struct {
 	h     *handle
 	scope *Scope
 	seed  int64
+	call  *call
 	calls *callReader // nil: without tools
-	texts cStrings    // that C reads until the prediction ends
 	begun time.Time
 	more  chan struct{} // holds a token when there is new text
 	done  chan struct{} // closed when result and err are final
@@ -68,10 +64,10 @@ type run struct {
 	err      error
 }
 
-func (r *run) predict(m *Model, p prompt, req Request) {
+func (r *run) predict(m *Model, req Request) {
 	defer m.users.Done()
-	defer r.texts.free()
-	result, err := r.ask(m, p, req)
+	defer r.call.free()
+	result, err := r.ask(req)
 	r.h.drainLog(m.opts.Logger)
 	r.mu.Lock()
 	r.result, r.err, r.finished = result, err, true
@@ -81,26 +77,10 @@ func (r *run) predict(m *Model, p prompt, req Request) {
 	close(r.done)
 }
 
-// ask has upstream predict, and returns how that has ended.
-func (r *run) ask(m *Model, p prompt, req Request) (result Result, err error) {
+// ask has llama.cpp answer, and returns how that has ended.
+func (r *run) ask(req Request) (result Result, err error) {
 	defer panics.Into(&err)
-	_, failed := r.h.llama.Predict(p.text,
-		llama.SetTokenCallback(r.push),
-		llama.SetTokens(1), // the size of a result buffer that nobody reads; prepare set the limit
-		llama.SetTemperature(float32(req.Temperature)),
-		llama.SetTopK(req.TopK),
-		llama.SetTopP(orOff(req.TopP)),
-		llama.SetPenalty(orOff(req.RepeatPenalty)),
-		llama.SetFrequencyPenalty(float32(req.FrequencyPenalty)),
-		llama.SetPresencePenalty(float32(req.PresencePenalty)),
-		llama.SetRepeat(repeatLast),
-		llama.WithGrammar(p.grammar),
-		llama.SetStopWords(req.Stop...),
-	)
-	if failed != nil {
-		r.h.llama.SetTokenCallback(nil) // upstream leaves it registered then
-	}
-	result, err = r.h.last()
+	result, err = r.h.run(r.call, r.push)
 	r.scope.Count(result)
 	if req.LogProbs {
 		result.LogProbs = r.h.logProbs(req.Alternatives)

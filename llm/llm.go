@@ -277,11 +277,3 @@ func (r Request) check() error {
 	}
 	return r.CheckTools()
 }
-
-// orOff maps the zero value of a setting to the value that llama.cpp takes for "off".
-func orOff(v float64) float32 {
-	if v == 0 {
-		return 1
-	}
-	return float32(v)
-}

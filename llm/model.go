@@ -10,14 +10,10 @@ import (
 	"runtime/cgo"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/internal/filehash"
 	"github.com/sluice-rag/sluice/llm/gguf"
 )
-
-// groups numbers models, so that each has its own scheduler in the library; it carries nothing else.
-var groups atomic.Uint64
 
 // Model is a loaded model. It owns C memory and a thread: Close it.
 type Model struct {
@@ -111,28 +107,8 @@ func infoOf(file gguf.Model) Info {
 }
 
 func (m *Model) load(ctx context.Context) error {
-	flag := newCancelFlag()
-	defer flag.free()
-	loaded := make(chan struct{})
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case <-ctx.Done():
-			flag.set()
-		case <-loaded:
-		}
-	}()
-	defer func() { close(loaded); <-watched }()
-
-	r := loadRequest{path: m.info.Path, mapped: m.mapped, options: m.opts, group: groups.Add(1), user: m.user,
-		cancel: flag.p}
-	for range 1 + maxPins + m.opts.Slots {
-		h, err := openHandle(r)
-		if err != nil {
-			return err
-		}
-		m.all = append(m.all, h)
+	if err := m.openHandles(ctx, 1+maxPins+m.opts.Slots); err != nil {
+		return err
 	}
 	m.tok = m.all[0]
 	for i, h := range m.all[1:] {

@@ -12,12 +12,14 @@ package llm
 import "C"
 
 import (
+	"context"
 	"embed"
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"runtime/cgo"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -40,6 +42,9 @@ func NativeDigest() string {
 	b, _ := stamp.ReadFile("stamp/native.digest")
 	return strings.TrimSpace(string(b))
 }
+
+// groups numbers models, so that each has its own scheduler in the library.
+var groups atomic.Uint64
 
 // handle is one share of a model: upstream's object, and the state behind it for the slc_llm_* functions. It serves one
 // request at a time.
@@ -71,16 +76,6 @@ func slcLLMRelease(user C.uintptr_t) {
 	}
 }
 
-// loadRequest is what openHandle passes around upstream's New.
-type loadRequest struct {
-	path    string
-	mapped  bool // the file is mapped, not read
-	options Options
-	group   uint64
-	user    cgo.Handle // 0: no budget
-	cancel  *C.int32_t // C memory; non-zero stops the load
-}
-
 // ExitOnAbort is for programs, not for libraries: from now on an abort in native code (an assertion of llama.cpp,
 // memory that a thread cannot get) ends the process with a sentence on standard error and exit code 1, where Go's
 // runtime would print the state of all threads and exit with 2. Without it llama.cpp's reason is printed, no debugger
@@ -92,62 +87,68 @@ func ExitOnAbort() error {
 	return nil
 }
 
-// openHandle makes a handle, loading the weights unless a handle of the same group or file holds them. The goroutine
-// must stay on one OS thread from the options to the handle: they travel in thread-local variables.
-func openHandle(r loadRequest) (*handle, error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	o := r.options
-	opts := C.slc_llm_load_options{
-		group:   C.uint64_t(r.group),
-		context: C.int32_t(o.ContextSize),
-		cells:   C.int32_t(o.CacheTokens),
-		slots:   C.int32_t(o.Slots),
-		batch:   C.int32_t(o.BatchSize),
-		threads: C.int32_t(o.Threads),
-		cancel:  r.cancel,
+// newLoad returns what a model is loaded with, in memory of C.
+func (m *Model) newLoad(mem *cMemory) *C.slc_llm_load {
+	o := m.opts
+	l := &allocate[C.slc_llm_load](mem, 1)[0]
+	*l = C.slc_llm_load{
+		path:       mem.text(m.info.Path),
+		lora:       mem.orNull(o.LoRA),
+		group:      C.uint64_t(groups.Add(1)),
+		gpu_layers: C.int32_t(o.GPULayers),
+		mapped:     C.bool(m.mapped),
+		context:    C.int32_t(o.ContextSize),
+		cells:      C.int32_t(o.CacheTokens),
+		slots:      C.int32_t(o.Slots),
+		batch:      C.int32_t(o.BatchSize),
+		threads:    C.int32_t(o.Threads),
 	}
-	if r.user != 0 {
-		opts.user = C.uintptr_t(r.user)
-		opts.acquire = C.slc_llm_acquire_fn(C.slcLLMAcquire)
-		opts.release = C.slc_llm_release_fn(C.slcLLMRelease)
+	if m.user != 0 {
+		l.user = C.uintptr_t(m.user)
+		l.acquire = C.slc_llm_acquire_fn(C.slcLLMAcquire)
+		l.release = C.slc_llm_release_fn(C.slcLLMRelease)
 	}
+	return l
+}
+
+// openHandles makes n handles, which share the weights and a scheduler. When ctx ends, it stops with an error.
+func (m *Model) openHandles(ctx context.Context, n int) error {
+	var mem cMemory
+	defer mem.free()
+	l := m.newLoad(&mem)
+	cancelled := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		atomic.StoreInt32((*int32)(&l.cancel), 1)
+		close(cancelled)
+	})
+	defer func() {
+		if !stop() {
+			<-cancelled
+		}
+	}()
 	C.slc_llm_abort_quietly()
-	C.slc_llm_next_load(&opts)
-	l, err := llama.New(r.path, llama.SetContext(o.ContextSize), llama.SetNBatch(o.BatchSize),
-		llama.SetGPULayers(o.GPULayers), llama.SetMMap(r.mapped), llama.SetLoraAdapter(o.LoRA))
-	var reason [1024]C.char
-	state := C.slc_llm_loaded(&reason[0], C.size_t(len(reason)))
-	if err != nil || state == nil {
-		return nil, errors.New(C.GoString(&reason[0]))
+	for range n {
+		up, err := llama.New(strconv.FormatUint(uint64(uintptr(unsafe.Pointer(l))), 10))
+		if err != nil { // upstream's says nothing
+			return errors.New(C.GoString(&l.error[0]))
+		}
+		m.all = append(m.all, &handle{llama: up, state: l.handle})
 	}
-	return &handle{llama: l, state: state}, nil
+	return nil
 }
 
 func (h *handle) free() { h.llama.Free() }
 
-// prepare tells the next predict what upstream's options cannot.
-func (h *handle) prepare(textLen int, marked bool, shown *C.char, seed uint32, scope *Scope, req Request) {
-	r := C.slc_llm_request{
-		scope:        C.uint64_t(scope.ID()),
-		marked:       C.bool(marked),
-		shown:        shown,
-		text_len:     C.int64_t(textLen),
-		max_tokens:   C.int32_t(req.MaxTokens),
-		seed:         C.uint32_t(seed),
-		min_p:        C.float(req.MinP),
-		no_repeat:    C.int32_t(req.NoRepeatNGram),
-		alternatives: -1,
-		priority:     C.int32_t(req.Priority),
-	}
-	if req.LogProbs {
-		r.alternatives = C.int32_t(req.Alternatives)
-	}
-	C.slc_llm_prepare(h.state, &r)
-}
+// prepare sets what the next run does, and clears an earlier cancellation.
+func (h *handle) prepare(c *call) { C.slc_llm_prepare(h.state, c.c) }
 
-// again takes back an earlier cancellation, for what is no predict.
-func (h *handle) again() { C.slc_llm_prepare(h.state, &C.slc_llm_request{alternatives: -1}) }
+// run does what was prepared. push gets the text, and returns false to end it.
+func (h *handle) run(c *call, push func(piece string) bool) (Result, error) {
+	h.llama.SetTokenCallback(push)
+	defer h.llama.SetTokenCallback(nil)
+	_ = h.llama.Eval("") // fails without a reason, which is in the outcome
+	return c.outcome()
+}
 
 // tokenize returns the tokens of a text as a prompt. Any number of goroutines may call it.
 func (h *handle) tokenize(text string, marked bool) ([]int32, error) {
@@ -167,7 +168,7 @@ func (h *handle) tokenize(text string, marked bool) ([]int32, error) {
 	}
 }
 
-// logProbs are those of the last predict, which was asked for so many alternatives.
+// logProbs returns the log-probabilities of the last run, which was to keep so many alternatives.
 func (h *handle) logProbs(alternatives int) []TokenLogProb {
 	n := C.slc_llm_probs(h.state, nil, 0)
 	if n == 0 {
@@ -176,9 +177,9 @@ func (h *handle) logProbs(alternatives int) []TokenLogProb {
 	probs := make([]C.slc_llm_prob, n)
 	C.slc_llm_probs(h.state, &probs[0], n)
 	list := make([]TokenLogProb, 0, int(n)/(1+alternatives))
-	for ; len(probs) > alternatives; probs = probs[1+alternatives:] {
-		token := h.logProb(probs[0])
-		for _, p := range probs[1 : 1+alternatives] {
+	for group := range slices.Chunk(probs, 1+alternatives) {
+		token := h.logProb(group[0])
+		for _, p := range group[1:] {
 			if p.token >= 0 {
 				token.Top = append(token.Top, h.logProb(p))
 			}
@@ -207,68 +208,15 @@ func (h *handle) piece(token int32) (string, bool) {
 	return C.GoStringN(&text[0], n), true
 }
 
-// pin reads a text and keeps it in the cache.
-func (h *handle) pin(text string, marked bool, scope *Scope) (number int64, tokens int, err error) {
-	c := C.CString(text)
-	defer C.free(unsafe.Pointer(c))
-	number = int64(C.slc_llm_pin(h.state, c, C.int64_t(len(text)), C.bool(marked), C.uint64_t(scope.ID())))
-	if number < 0 {
-		_, err = h.last()
-		return 0, 0, err
-	}
-	var r C.slc_llm_result
-	C.slc_llm_last(h.state, &r)
-	return number, int(r.prompt_tokens), nil
-}
-
 func (h *handle) unpin(number int64) { C.slc_llm_unpin(h.state, C.int64_t(number)) }
 
 func (h *handle) cancel() { C.slc_llm_cancel(h.state) }
-
-// last returns the outcome of the handle's last predict.
-func (h *handle) last() (Result, error) {
-	var r C.slc_llm_result
-	C.slc_llm_last(h.state, &r)
-	micros := func(us C.int64_t) time.Duration { return time.Duration(us) * time.Microsecond }
-	res := Result{
-		PromptTokens:     int(r.prompt_tokens),
-		CachedTokens:     int(r.cached_tokens),
-		CompletionTokens: int(r.completion_tokens),
-		QueueTime:        micros(r.queue_us),
-		PromptTime:       micros(r.prompt_us),
-		DecodeTime:       micros(r.decode_us),
-	}
-	switch r.finish {
-	case C.SLC_LLM_FINISH_STOP:
-		res.Finish = FinishStop
-	case C.SLC_LLM_FINISH_LENGTH:
-		res.Finish = FinishLength
-	case C.SLC_LLM_FINISH_CONTEXT:
-		res.Finish = FinishContext
-	case C.SLC_LLM_FINISH_CANCELLED:
-		res.Finish = FinishCancelled
-	}
-	reason := C.GoString(&r.error[0])
-	switch r.code {
-	case C.SLC_LLM_OK:
-		return res, nil
-	case C.SLC_LLM_PROMPT_TOO_LONG:
-		return res, &PromptTooLongError{Tokens: res.PromptTokens, Limit: int(r.context) - 1}
-	case C.SLC_LLM_BAD_OPTION, C.SLC_LLM_UNSUPPORTED:
-		return res, optionError("%s", reason)
-	case C.SLC_LLM_CLOSED:
-		return res, ErrClosed
-	case C.SLC_LLM_GRAMMAR:
-		return res, &GrammarLimitError{Steps: int64(r.grammar_steps), Limit: int64(r.grammar_limit)}
-	}
-	return res, fmt.Errorf("llm: %w: %s", ErrGenerate, reason)
-}
 
 func (h *handle) stats() Stats {
 	var s C.slc_llm_stats
 	C.slc_llm_model_stats(h.state, &s)
 	finished := make(map[FinishReason]int64)
-	for i, reason := range []FinishReason{"", FinishStop, FinishLength, FinishContext, FinishCancelled} {
+	for i, reason := range finishReasons {
 		if n := int64(s.finished[i]); n > 0 {
 			finished[reason] = n
 		}
@@ -306,9 +254,6 @@ func (h *handle) drainLog(log *slog.Logger) {
 		log.Log(nil, to, text, "source", "llama.cpp") //nolint:staticcheck // slog takes a nil context
 	}
 }
-
-func escapeNUL(s string) string   { return strings.ReplaceAll(s, "\x00", "\xC0\x80") }
-func unescapeNUL(s string) string { return strings.ReplaceAll(s, "\xC0\x80", "\x00") }
 
 // checkLibrary refuses a libbinding.a that was built from another slc_llm.h than this package.
 func checkLibrary() error {
@@ -360,15 +305,3 @@ func loadGPU(path string) error {
 	}
 	return nil
 }
-
-// cancelFlag is an int32 that C reads while Go may set it.
-type cancelFlag struct{ p *C.int32_t }
-
-func newCancelFlag() cancelFlag {
-	p := (*C.int32_t)(C.malloc(C.size_t(unsafe.Sizeof(C.int32_t(0)))))
-	*p = 0
-	return cancelFlag{p}
-}
-
-func (c cancelFlag) set()  { atomic.StoreInt32((*int32)(c.p), 1) }
-func (c cancelFlag) free() { C.free(unsafe.Pointer(c.p)) }

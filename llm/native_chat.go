@@ -12,29 +12,6 @@ import (
 	"unsafe"
 )
 
-// cStrings are C strings to be freed together.
-type cStrings []unsafe.Pointer
-
-func (c *cStrings) of(s string) *C.char {
-	p := C.CString(s)
-	*c = append(*c, unsafe.Pointer(p))
-	return p
-}
-
-// orNull is of, or NULL of an empty string.
-func (c *cStrings) orNull(s string) *C.char {
-	if s == "" {
-		return nil
-	}
-	return c.of(s)
-}
-
-func (c cStrings) free() {
-	for _, p := range c {
-		C.free(p)
-	}
-}
-
 // renderChat formats messages with a template, knowing the tokens at a text's ends from h, which may be nil, and with
 // marks by literals, which may be nil. Errors are ErrTemplate. A NUL would end a C string, so it travels as the
 // overlong pair that our library uses as well.
@@ -47,24 +24,22 @@ func renderChat(h *handle, template string, c chat, l *chatLiterals) (string, er
 	if err != nil {
 		return "", err
 	}
-	var texts cStrings
-	defer func() { texts.free() }()
-	list := (*C.slc_llm_turn)(C.calloc(C.size_t(len(turns)+1), C.sizeof_slc_llm_turn))
-	defer C.free(unsafe.Pointer(list))
+	var mem cMemory
+	defer mem.free()
+	list := allocate[C.slc_llm_turn](&mem, len(turns))
 	for i, t := range turns {
-		unsafe.Slice(list, len(turns))[i] = C.slc_llm_turn{
-			role:       texts.of(t.role),
-			content:    texts.of(escapeNUL(strings.ToValidUTF8(t.content, "\uFFFD"))),
-			calls:      texts.orNull(t.calls),
-			calls_text: texts.orNull(t.callsText),
-			call_id:    texts.orNull(escapeNUL(strings.ToValidUTF8(t.callID, "\uFFFD"))),
-			name:       texts.orNull(t.name),
+		list[i] = C.slc_llm_turn{
+			role:       mem.text(t.role),
+			content:    mem.text(escapeNUL(strings.ToValidUTF8(t.content, "\uFFFD"))),
+			calls:      mem.orNull(t.calls),
+			calls_text: mem.orNull(t.callsText),
+			call_id:    mem.orNull(escapeNUL(strings.ToValidUTF8(t.callID, "\uFFFD"))),
+			name:       mem.orNull(t.name),
 		}
 	}
-	request := (*C.slc_llm_chat_request)(C.calloc(1, C.sizeof_slc_llm_chat_request))
-	defer C.free(unsafe.Pointer(request))
-	*request = C.slc_llm_chat_request{tmpl: texts.of(template), turns: list, n: C.size_t(len(turns)),
-		tools: texts.orNull(tools), open: C.bool(!c.closed)}
+	request := &allocate[C.slc_llm_chat_request](&mem, 1)[0]
+	*request = C.slc_llm_chat_request{tmpl: mem.text(template), turns: unsafe.SliceData(list), n: C.size_t(len(list)),
+		tools: mem.orNull(tools), open: C.bool(!c.closed)}
 	text, err := h.chat(request)
 	// Templates count and cut bytes.
 	return strings.ToValidUTF8(unescapeNUL(text), "\uFFFD"), err
@@ -88,11 +63,10 @@ func (h *handle) chat(request *C.slc_llm_chat_request) (string, error) {
 
 // parseChat looks whether a template parses, or is the name of a built-in one.
 func parseChat(template string) error {
-	var texts cStrings
-	defer func() { texts.free() }()
-	request := (*C.slc_llm_chat_request)(C.calloc(1, C.sizeof_slc_llm_chat_request))
-	defer C.free(unsafe.Pointer(request))
-	*request = C.slc_llm_chat_request{tmpl: texts.of(template), parse_only: true}
+	var mem cMemory
+	defer mem.free()
+	request := &allocate[C.slc_llm_chat_request](&mem, 1)[0]
+	request.tmpl, request.parse_only = mem.text(template), true
 	_, err := (*handle)(nil).chat(request)
 	return err
 }

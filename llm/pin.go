@@ -62,13 +62,18 @@ func (m *Model) pin(ctx context.Context, text string, marked bool) (*Pin, error)
 		return nil, err
 	}
 	defer m.pins.give(h)
-	h.again()
+	c := newCall(m.valid(text), marked, ScopeOf(ctx))
+	defer c.free()
+	c.c.pin = true
+	h.prepare(c)
 	done := make(chan struct{})
 	p := &Pin{model: m}
 	go func() {
 		defer close(done)
 		defer panics.Into(&err)
-		p.number, p.Tokens, err = h.pin(m.valid(text), marked, ScopeOf(ctx))
+		var r Result
+		r, err = h.run(c, nil)
+		p.number, p.Tokens = int64(c.c.result.pin), r.PromptTokens
 	}()
 	var ended error
 	select {

@@ -1,9 +1,9 @@
-// slc_llm.h: what Sluice's libbinding offers beyond upstream's binding.h.
+// slc_llm.h: what passes between Go and libbinding.a (llm/binding).
 //
-// Upstream's Go API (github.com/go-skynet/go-llama.cpp) loads, predicts, streams and tokenises. It has no way to say
-// how many requests share the weights, to cancel during the prompt, to pass a prompt that contains NUL, or to learn how
-// many tokens were used and why generation ended. These functions carry that, keyed by upstream's own state pointer
-// (the "handle": one per *LLama, one request at a time).
+// Upstream's package (github.com/go-skynet/go-llama.cpp) carries the calls: its New loads an slc_llm_load, its Eval runs
+// an slc_llm_request, and its token callback has the text. Everything that a load or a request says, and its outcome,
+// is in these structures. The other functions here take the handle that a load made: upstream's own state pointer, one
+// per *LLama, one request at a time.
 //
 // The header lives beside the Go files because Go's build cache only sees edits of headers in the package's own folder.
 #ifndef SLC_LLM_H
@@ -22,7 +22,6 @@ enum slc_llm_code {
     SLC_LLM_PROMPT_TOO_LONG, // prompt_tokens and context say by how much
     SLC_LLM_BAD_OPTION,
     SLC_LLM_DECODE,          // llama.cpp failed, or produced no usable logits
-    SLC_LLM_UNSUPPORTED,
     SLC_LLM_CLOSED,
     SLC_LLM_GRAMMAR,         // it takes too much work: grammar_steps and grammar_limit say how much
 };
@@ -40,37 +39,26 @@ enum slc_llm_finish {
 typedef int32_t (*slc_llm_acquire_fn)(uintptr_t user);
 typedef void (*slc_llm_release_fn)(uintptr_t user);
 
-typedef struct slc_llm_load_options {
+// A model to load. Upstream's New takes texts and small numbers only: the path that it is given is the address of this
+// structure, written as strtoull reads it.
+typedef struct slc_llm_load {
+    const char * path;
+    const char * lora;        // a LoRA adapter that every request goes through; NULL: none
     uint64_t group;           // handles share a scheduler within one group only (and weights across groups)
+    int32_t gpu_layers;
+    bool mapped;              // the file is mapped, not read
     int32_t context;          // most tokens of one request, prompt and completion together
     int32_t cells;            // tokens of KV cache that all slots share; at least context
     int32_t slots;            // requests decoded together
     int32_t batch;            // most tokens of one decode: the prefill chunk, hence the delay of a cancellation
     int32_t threads;          // most threads of one decode
-    const int32_t * cancel;   // loading stops once it is non-zero (read atomically); may be NULL
+    int32_t cancel;           // loading stops once it is non-zero, which any thread may set (atomically)
     slc_llm_acquire_fn acquire; // may be NULL: every decode uses `threads`
     slc_llm_release_fn release;
     uintptr_t user;
-} slc_llm_load_options;
-
-// slc_llm_next_load applies to the next load_model of the calling OS thread (lock the goroutine to it).
-void slc_llm_next_load(const slc_llm_load_options * options);
-// slc_llm_loaded returns the handle that the calling thread's last load_model made, or NULL with the reason in error.
-void * slc_llm_loaded(char * error, size_t error_size);
-
-typedef struct slc_llm_request {
-    int64_t text_len;   // bytes of the text, so that NULs count as text
-    int32_t max_tokens; // 0: as many as the context holds
-    uint32_t seed;
-    float min_p;          // 0: off
-    int32_t no_repeat;    // no sequence of so many tokens comes twice in the completion; 0: off
-    int32_t alternatives; // log-probabilities of each token and of so many best ones; -1: none
-    int32_t priority;     // the highest of those that wait for KV cells starts first
-    bool marked;          // the text has marks (slc_llm_special)
-    uint64_t scope;       // whose KV it may begin with: that of requests and pins of the same scope
-    const char * shown;   // the completion's text has those control tokens that are written here; may be NULL. It
-                          // has to live until the predict returns
-} slc_llm_request;
+    void * handle;            // the outcome; NULL: error says why
+    char error[1024];
+} slc_llm_load;
 
 typedef struct slc_llm_result {
     int32_t code;   // enum slc_llm_code
@@ -83,23 +71,44 @@ typedef struct slc_llm_result {
     int64_t prompt_us; // slot to first token
     int64_t decode_us; // first token to end
     int64_t grammar_steps, grammar_limit; // of one token
+    int64_t pin;       // number of the pin that was made
     char error[512];
 } slc_llm_result;
 
-// slc_llm_prepare sets what the next predict or tokenise of the handle takes beyond upstream's parameters, and clears
-// an earlier cancellation. With it, predict leaves upstream's result buffer empty: the callback has the text.
-void slc_llm_prepare(void * handle, const slc_llm_request * request);
+// What to make of a text, and the outcome. The structure and its texts have to live until upstream's Eval returns.
+typedef struct slc_llm_request {
+    const char * text;
+    int64_t text_len;     // bytes of the text, which may hold NULs
+    const char * grammar; // GBNF with a rule "root" that the completion must follow; NULL: none
+    const char * const * stops; // generation ends before the first of these
+    const char * shown;   // control tokens that are written here are text of the completion; NULL: none
+    uint64_t scope;       // the text may begin with KV of requests and pins of the same scope
+    bool marked;          // the text has marks (slc_llm_special)
+    bool pin;             // only read the text, and keep its KV cells until slc_llm_unpin
+    int32_t n_stops;
+    int32_t max_tokens;   // 0: as many as the context holds
+    int32_t priority;     // of the requests that wait for KV cells, the one with the highest starts first
+    uint32_t seed;
+    float temperature;    // 0: greedy
+    int32_t top_k;        // 0: off, as in all that follow
+    float top_p, min_p;
+    float repeat_penalty, frequency_penalty, presence_penalty; // over the last 64 tokens
+    int32_t no_repeat;    // no sequence of so many tokens comes twice in the completion
+    int32_t alternatives; // log-probabilities of each token and of so many best ones; -1: none
+    slc_llm_result result;
+} slc_llm_request;
+
+// slc_llm_prepare sets what the next Eval of the handle runs, and clears an earlier cancellation.
+void slc_llm_prepare(void * handle, slc_llm_request * request);
 // slc_llm_cancel ends the handle's request at the next batch boundary, or within the batch when nobody else shares it.
 // Any thread may call it while the handle lives.
 void slc_llm_cancel(void * handle);
-// slc_llm_last copies the outcome of the handle's last predict.
-void slc_llm_last(void * handle, slc_llm_result * result);
 
 typedef struct slc_llm_prob {
     int32_t token;
     float logprob; // natural logarithm, at temperature 1 and before penalties, grammar and truncation
 } slc_llm_prob;
-// slc_llm_probs copies what the last predict's alternatives asked for, at most `room` entries: per token of the
+// slc_llm_probs copies what the last request's alternatives asked for, at most `room` entries: per token of the
 // completion the token itself, then the best ones in order. Returns how many there are.
 int64_t slc_llm_probs(void * handle, slc_llm_prob * out, int64_t room);
 // slc_llm_piece copies the bytes that a token adds to a text, at most `room`, and returns how many there are, -1 for a
@@ -110,10 +119,6 @@ int32_t slc_llm_piece(void * handle, int32_t token, char * out, int32_t room);
 // cannot be tokenised. Any number of threads may call it at the same time, whatever else the handle does.
 int64_t slc_llm_tokenize(void * handle, const char * text, int64_t length, bool marked, int32_t * out, int64_t room);
 
-// slc_llm_pin reads a text and keeps its KV cells until slc_llm_unpin, whatever else happens; requests of the scope
-// that begin with it start from there. Returns the pin's number, or -1 (slc_llm_last has the reason). Waits for the
-// text to be read, or for slc_llm_cancel; slc_llm_prepare clears an earlier one.
-int64_t slc_llm_pin(void * handle, const char * text, int64_t length, bool marked, uint64_t scope);
 void slc_llm_unpin(void * handle, int64_t pin);
 
 // slc_llm_special returns the first token from this one on that the tokenizer finds written out in a text, -1 when
@@ -170,7 +175,7 @@ void slc_llm_model_stats(void * handle, slc_llm_stats * stats);
 // slc_llm_abi identifies the layout of the structures above, so that a library built from another header is refused
 // instead of read wrongly.
 #define SLC_LLM_ABI \
-    ((uint32_t) (8u << 28 | sizeof(slc_llm_stats) << 18 | sizeof(slc_llm_request) << 10 | sizeof(slc_llm_result)))
+    ((uint32_t) (9u << 28 ^ sizeof(slc_llm_stats) << 20 ^ sizeof(slc_llm_request) << 10 ^ sizeof(slc_llm_load)))
 uint32_t slc_llm_abi(void);
 
 // slc_llm_isa is the instruction set of ggml's CPU code in this process: "avx2", "avx512vnni" or "amx"; the best of the

@@ -3,8 +3,6 @@
 
 #include "literal.h"
 
-#include "state.h"
-
 #include "ggml-cpu.h"
 
 #include <sys/stat.h>
@@ -16,7 +14,7 @@
 namespace slc {
 namespace {
 
-// Upstream's API has one entry, load_model, and promises nothing about sharing: the ref-counts can only live here.
+// Every handle is loaded by a call of its own, so the models that they share are found here.
 struct Registry {
     std::mutex mutex; // held while loading, so that the same file is never loaded twice
     std::map<std::string, std::weak_ptr<Weights>> weights;
@@ -47,28 +45,20 @@ std::string identity(const std::string & path) {
     return id;
 }
 
-std::string weights_key(const EngineOptions & o) {
-    std::string key = identity(o.path);
-    for (int part : {o.gpu_layers, o.main_gpu, (int) o.mmap, (int) o.mlock}) {
-        key += '\0' + std::to_string(part);
-    }
-    for (float part : o.tensor_split) {
+std::string weights_key(const slc_llm_load & l) {
+    return identity(l.path) + '\0' + std::to_string(l.gpu_layers) + '\0' + std::to_string(l.mapped);
+}
+
+std::string engine_key(const slc_llm_load & l) {
+    std::string key = weights_key(l) + '\0' + (l.lora ? l.lora : "") + '\0' + std::to_string(l.group);
+    for (int part : {l.context, l.cells, l.slots, l.batch, l.threads}) {
         key += '\0' + std::to_string(part);
     }
     return key;
 }
 
-std::string engine_key(const EngineOptions & o) {
-    const auto & l = o.load;
-    std::string key = weights_key(o) + '\0' + o.lora + '\0' + std::to_string(l.group);
-    for (int part : {l.context, l.cells, l.slots, l.batch, l.threads}) {
-        key += '\0' + std::to_string(part);
-    }
-    return key + '\0' + std::to_string(o.rope_base) + '\0' + std::to_string(o.rope_scale);
-}
-
 bool keep_loading(float, void * cancel) {
-    return !cancel || __atomic_load_n(static_cast<const int32_t *>(cancel), __ATOMIC_RELAXED) == 0;
+    return __atomic_load_n(static_cast<const int32_t *>(cancel), __ATOMIC_RELAXED) == 0;
 }
 
 void require_generator(const llama_model * model) {
@@ -85,23 +75,18 @@ void require_generator(const llama_model * model) {
     }
 }
 
-std::shared_ptr<Weights> load_weights(const EngineOptions & o, LogSink & log) {
+std::shared_ptr<Weights> load_weights(const slc_llm_load & l, LogSink & log) {
     auto mp = llama_model_default_params();
-    mp.n_gpu_layers = o.gpu_layers;
-    mp.main_gpu = o.main_gpu;
+    mp.n_gpu_layers = l.gpu_layers;
     ggml_backend_dev_t none = nullptr;
-    if (o.gpu_layers <= 0) { // no GPU that was not asked for, even if another model has one
+    if (l.gpu_layers <= 0) { // no GPU that was not asked for, even if another model has one
         mp.devices = &none;
     }
-    std::vector<float> split(std::max(llama_max_devices(), o.tensor_split.size()), 0.f);
-    std::copy(o.tensor_split.begin(), o.tensor_split.end(), split.begin());
-    mp.tensor_split = o.tensor_split.empty() ? nullptr : split.data();
-    mp.load_mode = o.mmap ? (o.mlock ? LLAMA_LOAD_MODE_MMAP_MLOCK : LLAMA_LOAD_MODE_MMAP)
-                          : (o.mlock ? LLAMA_LOAD_MODE_MLOCK : LLAMA_LOAD_MODE_NONE);
+    mp.load_mode = l.mapped ? LLAMA_LOAD_MODE_MMAP : LLAMA_LOAD_MODE_NONE;
     mp.progress_callback = keep_loading;
-    mp.progress_callback_user_data = const_cast<int32_t *>(o.load.cancel);
+    mp.progress_callback_user_data = const_cast<int32_t *>(&l.cancel);
     auto w = std::make_shared<Weights>();
-    w->model = llama_model_load_from_file(o.path.c_str(), mp);
+    w->model = llama_model_load_from_file(l.path, mp);
     if (!w->model) {
         throw keep_loading(0, mp.progress_callback_user_data) ? failure("llama.cpp cannot load it", log)
                                                               : std::runtime_error("loading was cancelled");
@@ -113,17 +98,18 @@ std::shared_ptr<Weights> load_weights(const EngineOptions & o, LogSink & log) {
 
 } // namespace
 
-Engine::Engine(std::shared_ptr<Weights> weights, const EngineOptions & options)
-    : options_(options), weights_(std::move(weights)) {
+Engine::Engine(std::shared_ptr<Weights> weights, const slc_llm_load & load)
+    : load_(load), weights_(std::move(weights)) {
+    load_.path = load_.lora = nullptr;
     try {
         create_context();
-        attach_lora();
+        attach_lora(load.lora);
     } catch (...) {
         destroy();
         throw;
     }
     whole_only_ = llama_model_is_recurrent(weights_->model) || llama_model_is_hybrid(weights_->model);
-    slots_.resize((size_t) options_.load.slots);
+    slots_.resize((size_t) load_.slots);
     reading_.reserve(slots_.size());
     for (size_t i = 0; i < slots_.size(); i++) {
         slots_[i].id = (llama_seq_id) i;
@@ -135,47 +121,44 @@ Engine::Engine(std::shared_ptr<Weights> weights, const EngineOptions & options)
 }
 
 void Engine::create_context() {
-    const auto & load = options_.load;
     auto cp = llama_context_default_params();
-    cp.n_ctx = (uint32_t) load.cells;
-    cp.n_batch = cp.n_ubatch = (uint32_t) load.batch;
-    cp.n_seq_max = (uint32_t) (load.slots + kPins);
+    cp.n_ctx = (uint32_t) load_.cells;
+    cp.n_batch = cp.n_ubatch = (uint32_t) load_.batch;
+    cp.n_seq_max = (uint32_t) (load_.slots + kPins);
     cp.n_outputs_max = cp.n_seq_max; // llama.cpp asserts that it is no less
-    cp.n_threads = cp.n_threads_batch = threads_ = load.threads;
-    cp.rope_freq_base = options_.rope_base;
-    cp.rope_freq_scale = options_.rope_scale;
+    cp.n_threads = cp.n_threads_batch = threads_ = load_.threads;
     cp.kv_unified = true; // a prefix can be shared only within one buffer; llama.cpp asserts otherwise
     cp.swa_full = true;   // and taken up again only if a sliding window has not dropped it
     cp.no_perf = true;
-    cp.op_offload = cp.offload_kqv = options_.gpu_layers > 0;
+    cp.op_offload = cp.offload_kqv = load_.gpu_layers > 0;
     cp.abort_callback = abort_decode;
     cp.abort_callback_data = this;
     ctx_ = llama_init_from_model(weights_->model, cp);
     if (!ctx_) {
-        throw std::runtime_error("llama.cpp cannot make a context of " + std::to_string(load.cells) + " tokens");
+        throw std::runtime_error("llama.cpp cannot make a context of " + std::to_string(load_.cells) + " tokens");
     }
     if (!llama_get_memory(ctx_)) {
         throw std::runtime_error("the model keeps no state between tokens: it is not a text generator");
     }
-    auto tp = ggml_threadpool_params_default(load.threads);
+    auto tp = ggml_threadpool_params_default(load_.threads);
     tp.paused = true;
     tp.poll = 1; // some ms: one that sleeps would wake up after the next decode has begun. Idle ones are paused
     pool_ = ggml_threadpool_new(&tp);
     if (!pool_) {
-        throw std::runtime_error("cannot start " + std::to_string(load.threads) + " threads");
+        throw std::runtime_error("cannot start " + std::to_string(load_.threads) + " threads");
     }
     llama_attach_threadpool(ctx_, pool_, nullptr);
-    batch_ = llama_batch_init(load.batch, 0, 1);
+    batch_ = llama_batch_init(load_.batch, 0, 1);
 }
 
-void Engine::attach_lora() {
-    if (options_.lora.empty()) {
+void Engine::attach_lora(const char * path) {
+    if (!path) {
         return;
     }
-    lora_ = llama_adapter_lora_init(weights_->model, options_.lora.c_str());
+    lora_ = llama_adapter_lora_init(weights_->model, path);
     float scale = 1;
     if (!lora_ || llama_set_adapters_lora(ctx_, &lora_, 1, &scale) != 0) {
-        throw std::runtime_error("cannot use the LoRA adapter " + options_.lora);
+        throw std::runtime_error(std::string("cannot use the LoRA adapter ") + path);
     }
 }
 
@@ -194,7 +177,6 @@ void Engine::destroy() {
     if (batch_.token) {
         llama_batch_free(batch_);
     }
-    llama_free(embedder_);
     if (ctx_) {
         llama_detach_threadpool(ctx_);
         llama_free(ctx_);
@@ -210,8 +192,9 @@ void Engine::destroy() {
 void Engine::submit(Request * request) {
     request->submitted = llama_time_us();
     std::lock_guard<std::mutex> lock(mutex_);
-    const auto later =
-        std::find_if(queue_.begin(), queue_.end(), [&](const Request * r) { return r->priority < request->priority; });
+    const auto later = std::find_if(queue_.begin(), queue_.end(), [&](const Request * r) {
+        return r->asked.priority < request->asked.priority;
+    });
     queue_.insert(later, request);
     stats_.queued = (int32_t) queue_.size();
     changed_ = true;
@@ -247,160 +230,14 @@ std::vector<llama_token> Engine::tokenize(const char * text, size_t n, bool mark
     return tokens;
 }
 
-void Engine::run_on_scheduler(std::function<bool()> work) {
-    Task task{std::move(work), false, nullptr};
-    std::unique_lock<std::mutex> lock(mutex_);
-    tasks_.push_back(&task);
+void Engine::unpin(int64_t pin) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    unpinned_.push_back(pin);
     changed_ = true;
     wake_.notify_one();
-    task_done_.wait(lock, [&] { return task.done; });
-    if (task.error) {
-        std::rethrow_exception(task.error);
-    }
 }
 
-void Engine::save(const std::string & path, const std::vector<llama_token> & history, size_t keep, uint64_t scope) {
-    SavedSequence s;
-    run_on_scheduler([&] {
-        const Slot * from = nullptr;
-        for (const Slot & slot : slots_) {
-            const bool holds =
-                slot.scope == scope && slot.kv.size() >= history.size() &&
-                std::equal(history.begin(), history.end(), slot.kv.begin());
-            if (!history.empty() && holds && !slot.request && (!whole_only_ || slot.kv.size() == history.size())) {
-                from = &slot;
-            }
-        }
-        if (!from) {
-            throw std::runtime_error(
-                "there is no state to save: nothing was read yet, or other requests have taken its place");
-        }
-        const size_t length = whole_only_ ? history.size() : std::min(keep, history.size());
-        Pin * spare = std::find_if(pins_, pins_ + kPins, [](const Pin & p) { return p.number < 0; });
-        const bool part = length < from->kv.size();
-        if (part && spare == pins_ + kPins) {
-            throw std::runtime_error("the state cannot be saved while " + std::to_string(kPins) +
-                                     " prompts are pinned");
-        }
-        if (part) {
-            copy(*from, *spare, length);
-        }
-        const llama_seq_id id = part ? spare->id : from->id;
-        s.tokens.assign(history.begin(), history.begin() + (std::ptrdiff_t) length);
-        s.data.resize(llama_state_seq_get_size(ctx_, id));
-        const size_t n = llama_state_seq_get_data(ctx_, s.data.data(), s.data.size(), id);
-        if (part) {
-            copy(*from, *spare, 0);
-        }
-        if (n == 0 || n > s.data.size()) {
-            throw std::runtime_error("llama.cpp cannot save the state");
-        }
-        s.data.resize(n);
-        return true;
-    });
-    write_saved(path, fingerprint(options_.path), s);
-}
-
-std::vector<llama_token> Engine::load(const std::string & path, uint64_t scope) {
-    const SavedSequence s = read_saved(path, fingerprint(options_.path), (size_t) options_.load.context);
-    const int32_t vocabulary = llama_vocab_n_tokens(vocab());
-    if (std::any_of(s.tokens.begin(), s.tokens.end(), [&](llama_token t) { return t < 0 || t >= vocabulary; })) {
-        throw std::runtime_error(path + ": the state has tokens beyond the vocabulary");
-    }
-    run_on_scheduler([&] {
-        if (!free_slot() || reserved_ + (int64_t) s.tokens.size() > options_.load.cells) {
-            if (!busy()) {
-                throw std::runtime_error(path + ": the state does not fit beside what is pinned");
-            }
-            return false;
-        }
-        Slot & slot = choose_slot(nullptr, 0);
-        roll_back(slot, 0);
-        make_room(s.tokens.size());
-        if (llama_state_seq_set_data(ctx_, s.data.data(), s.data.size(), slot.id) != s.data.size()) {
-            llama_memory_seq_rm(llama_get_memory(ctx_), slot.id, -1, -1);
-            throw std::runtime_error(path + ": llama.cpp cannot read the state");
-        }
-        slot.kv = s.tokens;
-        slot.scope = scope;
-        slot.last_use = llama_time_us();
-        return true;
-    });
-    return s.tokens;
-}
-
-void Engine::unpin(int64_t number) {
-    run_on_scheduler([&] {
-        for (Pin & p : pins_) {
-            if (p.number == number && number >= 0) {
-                reserved_ -= (int64_t) p.kv.size();
-                llama_memory_seq_rm(llama_get_memory(ctx_), p.id, -1, -1);
-                p.kv.clear();
-                p.number = -1;
-            }
-        }
-        return true;
-    });
-}
-
-std::vector<float> Engine::embed(const std::vector<llama_token> & tokens) {
-    const auto & load = options_.load;
-    const int32_t vocabulary = llama_vocab_n_tokens(vocab());
-    if (tokens.empty() || (int) tokens.size() > load.context) {
-        throw std::runtime_error(std::to_string(tokens.size()) + " tokens to embed are not between 1 and " +
-                                 std::to_string(load.context));
-    }
-    for (const llama_token t : tokens) {
-        if (t < 0 || t >= vocabulary) {
-            throw std::runtime_error("token " + std::to_string(t) + " is beyond the vocabulary of " +
-                                     std::to_string(vocabulary));
-        }
-    }
-    std::lock_guard<std::mutex> lock(embedding_);
-    if (!embedder_) {
-        auto cp = llama_context_default_params();
-        cp.op_offload = cp.offload_kqv = options_.gpu_layers > 0;
-        cp.n_ctx = (uint32_t) load.context;
-        cp.n_batch = cp.n_ubatch = (uint32_t) std::min(load.batch, load.context);
-        cp.n_seq_max = 1;
-        cp.n_threads = cp.n_threads_batch = load.threads;
-        cp.rope_freq_base = options_.rope_base;
-        cp.rope_freq_scale = options_.rope_scale;
-        cp.embeddings = true;
-        cp.pooling_type = LLAMA_POOLING_TYPE_NONE;
-        cp.no_perf = true;
-        if (!(embedder_ = llama_init_from_model(weights_->model, cp))) {
-            throw std::runtime_error("llama.cpp cannot make a context of " + std::to_string(load.context) +
-                                     " tokens for embeddings");
-        }
-    }
-    const int threads = load.acquire ? std::max(1, std::min(load.acquire(load.user), load.threads)) : load.threads;
-    struct Release {
-        const slc_llm_load_options & load;
-        ~Release() {
-            if (load.release) {
-                load.release(load.user);
-            }
-        }
-    } release{load};
-    llama_set_n_threads(embedder_, threads, threads);
-    llama_memory_clear(llama_get_memory(embedder_), true);
-    std::vector<llama_token> rest(tokens);
-    const size_t batch = llama_n_batch(embedder_);
-    for (size_t at = 0; at < rest.size(); at += batch) {
-        const size_t n = std::min(batch, rest.size() - at);
-        if (llama_decode(embedder_, llama_batch_get_one(rest.data() + at, (int32_t) n)) != 0) {
-            throw std::runtime_error("llama.cpp cannot embed the text");
-        }
-    }
-    const float * last = llama_get_embeddings_ith(embedder_, -1);
-    if (!last) {
-        throw std::runtime_error("the model gives no embeddings");
-    }
-    return std::vector<float>(last, last + embedding_width());
-}
-
-std::shared_ptr<Engine> open_engine(const EngineOptions & options, LogSink & log) {
+std::shared_ptr<Engine> open_engine(const slc_llm_load & load, LogSink & log) {
     if (!*slc_llm_isa()) {
         throw std::runtime_error("this processor lacks AVX2, FMA, F16C or BMI2, which llama.cpp needs here");
     }
@@ -410,18 +247,18 @@ std::shared_ptr<Engine> open_engine(const EngineOptions & options, LogSink & log
     std::lock_guard<std::mutex> lock(r.mutex);
     static const bool started = (llama_backend_init(), true);
     (void) started;
-    const std::string key = engine_key(options);
+    const std::string key = engine_key(load);
     if (auto engine = r.engines[key].lock()) {
         return engine;
     }
-    auto weights = r.weights[weights_key(options)].lock();
+    auto weights = r.weights[weights_key(load)].lock();
     if (!weights) {
-        weights = load_weights(options, log);
-        r.weights[weights_key(options)] = weights;
+        weights = load_weights(load, log);
+        r.weights[weights_key(load)] = weights;
     }
     std::shared_ptr<Engine> engine;
     try {
-        engine = std::make_shared<Engine>(weights, options);
+        engine = std::make_shared<Engine>(weights, load);
     } catch (const std::exception & e) {
         throw failure(e.what(), log);
     }

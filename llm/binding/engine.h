@@ -12,8 +12,6 @@
 
 #include <condition_variable>
 #include <deque>
-#include <exception>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -31,19 +29,10 @@ struct Weights {
     ~Weights() { llama_model_free(model); }
 };
 
-struct EngineOptions {
-    std::string path, lora;
-    int gpu_layers = 0, main_gpu = 0;
-    std::vector<float> tensor_split;
-    bool mmap = true, mlock = false, embeddings = false;
-    float rope_base = 0, rope_scale = 0; // 0: from the model
-    slc_llm_load_options load{};
-};
-
 class Engine {
 public:
     // Throws std::runtime_error with llama.cpp's reason.
-    Engine(std::shared_ptr<Weights> weights, const EngineOptions & options);
+    Engine(std::shared_ptr<Weights> weights, const slc_llm_load & load);
     ~Engine(); // ends what still runs as "closed"
     Engine(const Engine &) = delete;
     Engine & operator=(const Engine &) = delete;
@@ -51,22 +40,12 @@ public:
     void submit(Request * request); // the request must live until it is done
     slc_llm_stats stats();
     const llama_vocab * vocab() const { return weights_->vocab; }
-    int context() const { return options_.load.context; } // most tokens of one request
+    int context() const { return load_.context; } // most tokens of one request
     LogSink & log() { return log_; }
 
-    // Keeps what an ended request left in its slot (`history`, at least `keep` tokens of it) as a file, or brings such
-    // a file to a slot, from where requests that begin with its tokens go on; it returns these. Both throw
-    // std::runtime_error.
-    void save(const std::string & path, const std::vector<llama_token> & history, size_t keep, uint64_t scope);
-    std::vector<llama_token> load(const std::string & path, uint64_t scope);
-
-    void unpin(int64_t pin);
+    void unpin(int64_t pin); // before the next request starts
 
     void look_again(); // a request was cancelled
-
-    // The last token's hidden state, `embedding_width()` floats. Throws std::runtime_error.
-    std::vector<float> embed(const std::vector<llama_token> & tokens);
-    int embedding_width() const { return llama_model_n_embd(weights_->model); }
 
     // Special tokens in the text count as such, and those the model wants at the beginning are added. A
     // marked text's marks are taken out (literal.h). Throws.
@@ -89,26 +68,18 @@ private:
         std::shared_ptr<Choice> choice;    // of the next token, while the thread of grammars makes it
     };
     struct Pin : Sequence {
-        int64_t number = -1; // < 0: not in use
+        int64_t number = 0; // 0: not in use
     };
     static constexpr int kPins = 8;
 
-    // Work of another thread on the scheduler's, between two decodes. It returns false to be asked again later.
-    struct Task {
-        std::function<bool()> work;
-        bool done = false;
-        std::exception_ptr error;
-    };
-    void run_on_scheduler(std::function<bool()> work);
-    void run_tasks();
-
     void create_context();
-    void attach_lora();
+    void attach_lora(const char * path);
     void destroy();
 
     void run();
     void step();
     bool wait_for_work();
+    void release_pins();
     void admit();
     void drop_cancelled();
     void share_prefixes();
@@ -126,7 +97,7 @@ private:
     void hand_over(Slot & slot, const float * logits);
     void take_choice(Slot & slot);
     void chosen(Slot & slot, llama_token token);
-    std::string text_of(llama_token token, const std::string & shown) const;
+    std::string text_of(llama_token token, const char * shown) const;
     void emit(Slot & slot, llama_token token);
 
     void assign(Request * request);
@@ -136,7 +107,7 @@ private:
     const Sequence * longest_prefix(const Slot * except, const Request & request, size_t & prefix) const;
     void copy(const Sequence & from, Sequence & to, size_t length);
     std::string keep_pin(const Slot & slot, Request & request);
-    void make_room(size_t more = 0);
+    void make_room();
     size_t used() const;
     void release(Slot & slot, slc_llm_finish finish, slc_llm_code code = SLC_LLM_OK, const char * error = "") noexcept;
     void roll_back(Slot & slot, size_t length);
@@ -147,14 +118,12 @@ private:
     int32_t cells_needed(const Request & request) const;
     static bool abort_decode(void * self);
 
-    EngineOptions options_;
+    slc_llm_load load_; // what is not a pointer to a text
     std::shared_ptr<Weights> weights_;
     llama_context * ctx_ = nullptr;
     llama_adapter_lora * lora_ = nullptr;
     ggml_threadpool * pool_ = nullptr;
     llama_batch batch_{};
-    llama_context * embedder_ = nullptr; // made when it is first needed
-    std::mutex embedding_;               // guards it
     bool whole_only_ = false; // recurrent state: a sequence cannot be cut, only extended
     int threads_ = 0;
     LogSink log_;
@@ -173,9 +142,8 @@ private:
 
     std::mutex mutex_; // guards what follows
     std::condition_variable wake_;
-    std::condition_variable task_done_; // a task is done
-    std::deque<Request *> queue_;      // by priority, then by age
-    std::deque<Task *> tasks_;
+    std::deque<Request *> queue_;  // by priority, then by age
+    std::vector<int64_t> unpinned_; // pins that are to be released
     slc_llm_stats stats_{};
     bool changed_ = false; // something that a step may have to do with, since the last step began
     bool quit_ = false;
@@ -183,7 +151,7 @@ private:
     std::thread thread_; // last: it starts when everything else exists
 };
 
-// The engine for these options, made or shared. Throws std::runtime_error; lines logged meanwhile go to log.
-std::shared_ptr<Engine> open_engine(const EngineOptions & options, LogSink & log);
+// The engine for a load, made or shared. Throws std::runtime_error; lines logged meanwhile go to log.
+std::shared_ptr<Engine> open_engine(const slc_llm_load & load, LogSink & log);
 
 } // namespace slc

@@ -19,22 +19,19 @@ namespace slc {
 
 class Request {
 public:
-    // Set by the submitter before submit, the scheduler's afterwards.
+    Request(slc_llm_request & request, std::atomic<bool> & flag)
+        : asked(request), result(request.result), cancelled(&flag) {}
+
+    // Set by the submitter before submit, and owned by the scheduler afterwards.
+    const slc_llm_request & asked;
+    slc_llm_result & result;
+    std::atomic<bool> * cancelled;
     std::vector<llama_token> prompt; // not empty
-    int max_tokens = 0;              // tokens to generate; 0 only reads the prompt
-    int priority = 0;
-    uint64_t scope = 0; // of the sequences that it may take KV from
-    bool ignore_eos = false;
-    bool pin = false; // keep what was read, as pin number `pinned`
-    int64_t pinned = -1;
+    int max_tokens = 0;              // tokens to generate; 0: only read the prompt
     std::unique_ptr<Sampler> sampler;
     TextFilter text{{}};
-    std::string shown; // control tokens written here are text of the completion
-    std::atomic<bool> * cancelled = nullptr;
     int64_t submitted = 0, started = 0, first = 0; // llama_time_us
-    slc_llm_result result{};
     std::vector<slc_llm_prob> probs; // of the completion, see slc_llm_probs
-    std::vector<llama_token> history; // what the slot held in the end
 
     bool is_cancelled() const { return cancelled->load(std::memory_order_relaxed); }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <stdexcept>
 
@@ -15,22 +14,12 @@
 namespace slc {
 namespace {
 
-constexpr int kMirostatM = 100;     // candidates that estimate Mirostat 1's s_hat, the paper's value
+constexpr int kPenaltyTokens = 64;    // over which penalties look back
 constexpr size_t kMaxSelected = 1024; // beyond it, selecting costs as much as taking all
-
-void require(bool ok, const char * what) {
-    if (!ok) {
-        throw std::invalid_argument(what);
-    }
-}
 
 bool before(const llama_token_data & a, const llama_token_data & b) {
     return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
 }
-
-} // namespace
-
-namespace {
 
 // The largest of n values; NaN never wins, -inf where there is nothing else.
 float maximum(const float * values, int n) {
@@ -110,88 +99,55 @@ void top_k_logits(const float * logits, int n, size_t k, std::vector<llama_token
     }
 }
 
-Sampler::Sampler(const llama_vocab * vocab, const SamplingParams & p, const std::vector<llama_token> & prompt,
+Sampler::Sampler(const llama_vocab * vocab, const slc_llm_request & p, const std::vector<llama_token> & prompt,
                  int n_ctx, const std::atomic<bool> * cancelled)
     : vocab_(vocab), n_vocab_(llama_vocab_n_tokens(vocab)), no_repeat_(p.no_repeat), alternatives_(p.alternatives) {
-    check(p);
     auto cp = llama_sampler_chain_default_params();
     cp.no_perf = true;
     chain_.reset(llama_sampler_chain_init(cp));
-    if (!p.grammar.empty()) {
+    if (p.grammar) {
         const GrammarWork work(cancelled, steps_);
-        grammar_.reset(llama_sampler_init_grammar(vocab, p.grammar.c_str(), "root"));
-        require(grammar_ != nullptr, "the grammar does not parse, or has no rule \"root\"");
+        grammar_.reset(llama_sampler_init_grammar(vocab, p.grammar, "root"));
+        if (!grammar_) {
+            throw std::invalid_argument("the grammar does not parse, or has no rule \"root\"");
+        }
     }
-    const int last_n = p.penalty_last_n < 0 ? n_ctx : std::min(p.penalty_last_n, n_ctx);
-    const bool penalised =
-        last_n > 0 && (p.repeat_penalty != 1 || p.frequency_penalty != 0 || p.presence_penalty != 0);
-    const bool only_lowered = p.repeat_penalty >= 1 && p.frequency_penalty >= 0 && p.presence_penalty >= 0;
+    const int last_n = std::min(kPenaltyTokens, n_ctx);
+    const bool repeats = p.repeat_penalty > 0 && p.repeat_penalty != 1;
+    const bool penalised = repeats || p.frequency_penalty != 0 || p.presence_penalty != 0;
+    const bool only_lowered =
+        (!repeats || p.repeat_penalty > 1) && p.frequency_penalty >= 0 && p.presence_penalty >= 0;
     const bool greedy = p.temperature <= 0;
-    if (!p.logit_bias.empty()) {
-        add_bias(p.logit_bias);
-    }
     if (penalised) {
         add_penalties(p, prompt, last_n);
     }
     add_selection(p);
 
-    plain_greedy_ = greedy && !penalised && p.logit_bias.empty();
-    const int k = greedy ? 1 : p.mirostat ? 0 : p.top_k;
-    if (k > 0 && p.logit_bias.empty() && (!penalised || only_lowered)) {
+    plain_greedy_ = greedy && !penalised;
+    const int k = greedy ? 1 : p.top_k;
+    if (k > 0 && (!penalised || only_lowered)) {
         // Penalties lower at most last_n tokens, so the k best afterwards are among the k + last_n best before.
         const size_t needed = (size_t) k + (penalised ? (size_t) last_n : 0);
         needed_ = needed <= kMaxSelected && needed < (size_t) n_vocab_ ? needed : 0;
     }
 }
 
-void Sampler::check(const SamplingParams & p) const {
-    require(n_vocab_ > 0, "the model has no vocabulary");
-    require(std::isfinite(p.temperature), "temperature is not a number");
-    require(p.top_p > 0 && p.top_p <= 1, "top_p is not in (0, 1]");
-    require(p.min_p >= 0 && p.min_p <= 1, "min_p is not in [0, 1]");
-    require(p.typical_p > 0 && p.typical_p <= 1, "typical_p is not in (0, 1]");
-    require(std::isfinite(p.repeat_penalty) && p.repeat_penalty > 0, "the repeat penalty is not above 0");
-    require(std::isfinite(p.frequency_penalty) && std::isfinite(p.presence_penalty), "a penalty is not a number");
-    require(p.mirostat >= 0 && p.mirostat <= 2, "mirostat is not 0, 1 or 2");
-    require(std::isfinite(p.mirostat_tau) && std::isfinite(p.mirostat_eta), "a mirostat setting is not a number");
-}
-
-void Sampler::add_bias(const std::string & bias) {
-    int token, end = 0;
-    float value;
-    const bool ok = sscanf(bias.c_str(), "%d%f%n", &token, &value, &end) == 2 && (size_t) end == bias.size();
-    require(ok && std::isfinite(value), "the logit bias is not of the form TOKEN+BIAS or TOKEN-BIAS");
-    require(token >= 0 && token < n_vocab_, "the logit bias names a token beyond the vocabulary");
-    const llama_logit_bias entry{token, value};
-    add(llama_sampler_init_logit_bias(n_vocab_, 1, &entry));
-}
-
-void Sampler::add_penalties(const SamplingParams & p, const std::vector<llama_token> & prompt, int last_n) {
-    auto * s =
-        llama_sampler_init_penalties(n_vocab_, last_n, p.repeat_penalty, p.frequency_penalty, p.presence_penalty);
+void Sampler::add_penalties(const slc_llm_request & p, const std::vector<llama_token> & prompt, int last_n) {
+    auto * s = llama_sampler_init_penalties(n_vocab_, last_n, p.repeat_penalty > 0 ? p.repeat_penalty : 1,
+                                            p.frequency_penalty, p.presence_penalty);
     for (size_t i = prompt.size() - std::min(prompt.size(), (size_t) last_n); i < prompt.size(); i++) {
         llama_sampler_accept(s, prompt[i]);
     }
     add(s);
 }
 
-void Sampler::add_selection(const SamplingParams & p) {
+void Sampler::add_selection(const slc_llm_request & p) {
     if (p.temperature <= 0) {
         add(llama_sampler_init_greedy());
         return;
     }
-    if (p.mirostat) {
-        add(llama_sampler_init_temp(p.temperature));
-        add(p.mirostat == 1
-                ? llama_sampler_init_mirostat(n_vocab_, p.seed, p.mirostat_tau, p.mirostat_eta, kMirostatM)
-                : llama_sampler_init_mirostat_v2(p.seed, p.mirostat_tau, p.mirostat_eta));
-        return;
-    }
     add(llama_sampler_init_top_k(p.top_k)); // llama.cpp's own default order from here
-    if (p.typical_p < 1) {
-        add(llama_sampler_init_typical(p.typical_p, 1));
-    }
-    if (p.top_p < 1) {
+    if (p.top_p > 0 && p.top_p < 1) {
         add(llama_sampler_init_top_p(p.top_p, 1));
     }
     if (p.min_p > 0) {

@@ -14,31 +14,11 @@
 
 namespace slc {
 
-struct SamplingParams {
-    uint32_t seed = 0;
-    float temperature = 0; // <= 0: greedy
-    int top_k = 0;         // <= 0: off
-    float top_p = 1;
-    float min_p = 0;
-    float typical_p = 1;
-    float repeat_penalty = 1;
-    float frequency_penalty = 0;
-    float presence_penalty = 0;
-    int penalty_last_n = 64; // < 0: the whole context
-    int mirostat = 0;        // 0, 1 or 2
-    float mirostat_tau = 5;
-    float mirostat_eta = .1f;
-    std::string logit_bias; // "TOKEN+BIAS" or "TOKEN-BIAS"
-    std::string grammar;    // GBNF, root rule "root"
-    int no_repeat = 0;      // no sequence of so many tokens comes twice in the completion; <= 0: off
-    int alternatives = -1;  // < 0: no log-probabilities
-};
-
 class Sampler {
 public:
-    // Throws std::invalid_argument that says which setting is wrong, and what a GrammarWork throws. The penalties see
+    // Throws std::invalid_argument for a grammar that does not parse, and what a GrammarWork throws. The penalties see
     // the prompt's last tokens, as in llama-server. cancelled is looked at while the grammar's beginning is computed.
-    Sampler(const llama_vocab * vocab, const SamplingParams & params, const std::vector<llama_token> & prompt,
+    Sampler(const llama_vocab * vocab, const slc_llm_request & asked, const std::vector<llama_token> & prompt,
             int n_ctx, const std::atomic<bool> * cancelled);
 
     // Picks a token and remembers it. Returns LLAMA_TOKEN_NULL when no token has a finite logit (broken weights) or the
@@ -56,11 +36,9 @@ private:
     };
     using Owned = std::unique_ptr<llama_sampler, Free>;
 
-    void check(const SamplingParams & p) const;
     void add(llama_sampler * s) { llama_sampler_chain_add(chain_.get(), s); }
-    void add_bias(const std::string & bias);
-    void add_penalties(const SamplingParams & p, const std::vector<llama_token> & prompt, int n_ctx);
-    void add_selection(const SamplingParams & p);
+    void add_penalties(const slc_llm_request & p, const std::vector<llama_token> & prompt, int last_n);
+    void add_selection(const slc_llm_request & p);
     llama_token choose(const float * logits, int top);
     const float * without_repeats(const float * logits);
     void add_log_probs(const float * logits, llama_token id, std::vector<slc_llm_prob> & probs);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <stdexcept>
 
@@ -24,7 +25,7 @@ void Engine::run() {
 }
 
 void Engine::step() {
-    run_tasks();
+    release_pins();
     admit();
     drop_cancelled();
     take_choices();
@@ -58,12 +59,6 @@ bool Engine::wait_for_work() {
         r->finish();
     }
     queue_.clear();
-    for (Task * t : tasks_) { // there are none: a handle that waits for one keeps the engine alive
-        t->error = std::make_exception_ptr(std::runtime_error("the model is closed"));
-        t->done = true;
-    }
-    tasks_.clear();
-    task_done_.notify_all();
     lock.unlock();
     for (Slot & s : slots_) {
         if (s.request) {
@@ -73,40 +68,9 @@ bool Engine::wait_for_work() {
     return false;
 }
 
-// Tasks that cannot be done yet stay.
-void Engine::run_tasks() {
-    size_t n;
-    {
-        std::lock_guard<std::mutex> lock(mutex_);
-        n = tasks_.size();
-    }
-    for (; n > 0; n--) {
-        Task * t;
-        {
-            std::lock_guard<std::mutex> lock(mutex_);
-            t = tasks_.front();
-        }
-        bool done = true;
-        try {
-            done = t->work();
-        } catch (...) {
-            t->error = std::current_exception();
-        }
-        std::lock_guard<std::mutex> lock(mutex_);
-        if (!done) {
-            tasks_.push_back(t);
-        }
-        tasks_.pop_front();
-        if (done) {
-            t->done = true;
-            task_done_.notify_all();
-        }
-    }
-}
-
 // KV cells a request may come to need.
 int32_t Engine::cells_needed(const Request & r) const {
-    return (int32_t) std::min<int64_t>(options_.load.context, (int64_t) r.prompt.size() + r.max_tokens);
+    return (int32_t) std::min<int64_t>(load_.context, (int64_t) r.prompt.size() + r.max_tokens);
 }
 
 // In the queue's order: a request starts when a slot is free and its cells fit beside those of the running ones, so
@@ -121,7 +85,7 @@ void Engine::admit() {
                 queue_.front()->finish();
                 queue_.pop_front();
             }
-            if (queue_.empty() || !free_slot() || reserved_ + cells_needed(*queue_.front()) > options_.load.cells) {
+            if (queue_.empty() || !free_slot() || reserved_ + cells_needed(*queue_.front()) > load_.cells) {
                 stats_.queued = (int32_t) queue_.size();
                 return;
             }
@@ -160,7 +124,6 @@ void Engine::release(Slot & slot, slc_llm_finish finish, slc_llm_code code, cons
         r->result.decode_us = slot.last_use - r->first;
     }
     try {
-        r->history = slot.kv;
         std::string rest;
         r->text.finish(rest);
         r->push(rest);
@@ -239,7 +202,7 @@ void Engine::read_prompts(std::vector<Slot *> & slots) {
     for (const Slot * s : slots) {
         others += s == *oldest ? 0 : left(s);
     }
-    size_t room = (size_t) (options_.load.batch - batch_.n_tokens);
+    size_t room = (size_t) (load_.batch - batch_.n_tokens);
     const size_t first = std::min(left(*oldest), std::max((room + 1) / 2, room - std::min(room, others)));
     room -= first;
     for (Slot * s : slots) {
@@ -261,16 +224,15 @@ bool Engine::abort_decode(void * self) {
 
 // Returns llama_decode's status, with why in error.
 int Engine::decode_batch(char * error, size_t size) {
-    const auto & load = options_.load;
-    const int threads = load.acquire ? std::max(1, std::min(load.acquire(load.user), load.threads)) : load.threads;
+    const int threads = load_.acquire ? std::max(1, std::min(load_.acquire(load_.user), load_.threads)) : load_.threads;
     struct Release {
-        const slc_llm_load_options & load;
+        const slc_llm_load & load;
         ~Release() {
             if (load.release) {
                 load.release(load.user);
             }
         }
-    } release{load};
+    } release{load_};
     if (threads != threads_) {
         llama_set_n_threads(ctx_, threads, threads);
         threads_ = threads;
@@ -424,7 +386,7 @@ void Engine::sample(Slot & s) {
     if (s.output < 0) {
         if (s.read == r.prompt.size() && r.max_tokens == 0) {
             r.result.prompt_us = llama_time_us() - r.started;
-            const std::string refused = r.pin ? keep_pin(s, r) : "";
+            const std::string refused = keep_pin(s, r);
             release(s, SLC_LLM_FINISH_LENGTH, refused.empty() ? SLC_LLM_OK : SLC_LLM_BAD_OPTION, refused.c_str());
         }
         return;
@@ -452,9 +414,9 @@ void Engine::chosen(Slot & s, llama_token token) {
 }
 
 // text_of is what a token adds to a completion. A control token adds nothing, unless it is one of those to be shown.
-std::string Engine::text_of(llama_token token, const std::string & shown) const {
-    const bool show = !shown.empty() && llama_vocab_is_control(vocab(), token) &&
-                      shown.find(llama_vocab_get_text(vocab(), token)) != std::string::npos;
+std::string Engine::text_of(llama_token token, const char * shown) const {
+    const bool show = shown && llama_vocab_is_control(vocab(), token) &&
+                      strstr(shown, llama_vocab_get_text(vocab(), token));
     std::string piece(256, '\0');
     int n = llama_token_to_piece(vocab(), token, &piece[0], (int32_t) piece.size(), 0, show);
     if (n < 0) {
@@ -468,19 +430,19 @@ std::string Engine::text_of(llama_token token, const std::string & shown) const 
 void Engine::emit(Slot & s, llama_token token) {
     Request & r = *s.request;
     s.next = token;
-    if (llama_vocab_is_eog(vocab(), token) && !r.ignore_eos) {
+    if (llama_vocab_is_eog(vocab(), token)) {
         release(s, SLC_LLM_FINISH_STOP);
         return;
     }
     r.result.completion_tokens++;
-    std::string piece = text_of(token, r.shown), ready;
+    std::string piece = text_of(token, r.asked.shown), ready;
     const bool stopped = r.text.push(piece, ready);
     r.push(ready);
     if (stopped) {
         release(s, SLC_LLM_FINISH_STOP);
     } else if (r.result.completion_tokens >= r.max_tokens) {
         release(s, SLC_LLM_FINISH_LENGTH);
-    } else if ((int) s.kv.size() + 1 >= options_.load.context) { // + 1: the token just made
+    } else if ((int) s.kv.size() + 1 >= load_.context) { // + 1: the token just made
         release(s, SLC_LLM_FINISH_CONTEXT);
     }
 }

@@ -19,7 +19,7 @@ Engine::Slot * Engine::free_slot() {
 // it. Sequences of another scope give 0: the number can be counted and timed, and would tell how the other scope's text
 // begins.
 size_t Engine::reusable(const Sequence & from, bool busy, const Request & request) const {
-    if (from.scope != request.scope) {
+    if (from.scope != request.asked.scope) {
         return 0;
     }
     const auto & prompt = request.prompt;
@@ -95,7 +95,7 @@ void Engine::assign(Request * r) {
         copy(*source, slot, prefix);
     }
     slot.read = adopt_prefix(slot, *r);
-    slot.scope = r->scope;
+    slot.scope = r->asked.scope;
     slot.request = r;
     slot.next = LLAMA_TOKEN_NULL;
     reserved_ += cells_needed(*r);
@@ -158,7 +158,7 @@ void Engine::share_prefixes() {
 bool Engine::is_read_ahead(const Slot & s) const {
     const auto & prompt = s.request->prompt;
     return std::any_of(slots_.begin(), slots_.end(), [&](const Slot & other) {
-        if (&other == &s || !other.request || other.request->scope != s.request->scope ||
+        if (&other == &s || !other.request || other.request->asked.scope != s.request->asked.scope ||
             other.next != LLAMA_TOKEN_NULL || other.read < s.read || (other.read == s.read && other.id > s.id)) {
             return false;
         }
@@ -181,9 +181,9 @@ size_t Engine::used() const {
     return n;
 }
 
-// Forgets idle slots' histories, the oldest first, until the cells suffice for what the slots hold and `more`.
-void Engine::make_room(size_t more) {
-    while (used() + more > (size_t) options_.load.cells) {
+// Forgets idle slots' histories, the oldest first, until the cells suffice for what the slots hold.
+void Engine::make_room() {
+    while (used() > (size_t) load_.cells) {
         Slot * oldest = nullptr;
         for (Slot & s : slots_) {
             if (!s.request && !s.kv.empty() && (!oldest || s.last_use < oldest->last_use)) {
@@ -199,9 +199,22 @@ void Engine::make_room(size_t more) {
     }
 }
 
+void Engine::release_pins() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (Pin & p : pins_) {
+        if (p.number != 0 && std::count(unpinned_.begin(), unpinned_.end(), p.number)) {
+            reserved_ -= (int64_t) p.kv.size();
+            llama_memory_seq_rm(llama_get_memory(ctx_), p.id, -1, -1);
+            p.kv.clear();
+            p.number = 0;
+        }
+    }
+    unpinned_.clear();
+}
+
 // Copies what the slot has read to a pin. Returns why it cannot.
 std::string Engine::keep_pin(const Slot & slot, Request & r) {
-    Pin * p = std::find_if(pins_, pins_ + kPins, [](const Pin & p) { return p.number < 0; });
+    Pin * p = std::find_if(pins_, pins_ + kPins, [](const Pin & p) { return p.number == 0; });
     if (p == pins_ + kPins) {
         return std::to_string(kPins) + " prompts are pinned already";
     }
@@ -209,13 +222,13 @@ std::string Engine::keep_pin(const Slot & slot, Request & r) {
     for (const Pin & other : pins_) {
         pinned += (int64_t) other.kv.size();
     }
-    if (pinned + options_.load.context > options_.load.cells) {
+    if (pinned + load_.context > load_.cells) {
         return "with " + std::to_string(pinned) + " tokens pinned, a request of the whole context of " +
-               std::to_string(options_.load.context) + " tokens would never fit the cache of " +
-               std::to_string(options_.load.cells);
+               std::to_string(load_.context) + " tokens would never fit the cache of " +
+               std::to_string(load_.cells);
     }
     copy(slot, *p, slot.kv.size());
-    p->number = r.pinned = ++last_pin_;
+    p->number = r.result.pin = ++last_pin_;
     reserved_ += (int64_t) p->kv.size();
     return "";
 }

@@ -52,6 +52,28 @@ func TestGenerateStreams(t *testing.T) {
 	}
 }
 
+// Selecting the best candidates before llama.cpp's samplers see them changes nothing: a negative frequency penalty that
+// is too small to change a logit switches the selection off.
+func TestSelectionIsExact(t *testing.T) {
+	m := sharedModel(t)
+	for name, req := range map[string]llm.Request{
+		"top-k":             {Temperature: 1, TopK: 40, TopP: .95},
+		"penalties":         {Temperature: 1.3, TopK: 20, RepeatPenalty: 1.3, PresencePenalty: .1},
+		"greedy, penalties": {RepeatPenalty: 1.3},
+		"greedy":            {},
+	} {
+		for seed := range int64(2) {
+			req.Prompt, req.Seed, req.MaxTokens = "My favourite things are", seed, 16
+			selected := generate(t, m, req)
+			req.FrequencyPenalty = -1e-30
+			all := generate(t, m, req)
+			if req.FrequencyPenalty = 0; selected.Text != all.Text || selected.CompletionTokens < 4 {
+				t.Errorf("%s, seed %d: %q of the best, %q of all", name, seed, selected.Text, all.Text)
+			}
+		}
+	}
+}
+
 func TestGenerateSeed(t *testing.T) {
 	m := sharedModel(t)
 	req := llm.Request{Prompt: "Once upon a time there was", MaxTokens: 24, Temperature: 1, TopK: 40, TopP: .95,

@@ -86,7 +86,7 @@ func lightly(compiler, level string) (path string, err error) {
 }
 
 // bindingTests are the tests of models of random weights: architectures, caches, pins, queues, grammars, and thousands
-// of odd requests. upstreamTests are those of upstream's Go API and of chat templates, whose memory C frees; without
+// of odd requests. upstreamTests are about upstream's package and chat templates, whose memory C frees, without
 // the hostile templates, which throw from the end of a stack of their own: the sanitizer takes that for an overflow
 // (google/sanitizers#189), and what they may take is measured in time.
 const (

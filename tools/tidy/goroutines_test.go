@@ -20,8 +20,7 @@ var bare = map[string]int{
 	"engine/internal/index/search.go":    1, // help, which visits units in assist
 	"embed/batcher.go":                   1, // work, which computes in computed
 	"embed/model_native.go":              1, // waits for what was opened too late
-	"llm/model.go":                       1, // waits for the context
-	"llm/generate.go":                    1, // predict, which asks upstream in ask
+	"llm/generate.go":                    1, // predict, which has llama.cpp answer in ask
 	"serve/server.go":                    5, // guarded: follow, jobs.run, waitForUploads; releaseMemory; Serve
 	"serve/jobs.go":                      1, // run, which works in attempt
 }

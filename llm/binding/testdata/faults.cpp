@@ -44,7 +44,7 @@ void operator delete(void * p, size_t) noexcept {
     free(p);
 }
 
-// Upstream's callback, which Go defines otherwise; handles are not used here.
+// Upstream's callback, which its Go code defines; handles are not used here.
 extern "C" unsigned char tokenCallback(void *, char *) {
     return 1;
 }
@@ -54,27 +54,27 @@ int main(int argc, char ** argv) {
         return 2;
     }
     main_thread = pthread_self();
-    slc::EngineOptions o;
+    slc_llm_load o{};
     o.path = argv[1];
-    o.load.context = o.load.cells = 256;
-    o.load.slots = 2;
-    o.load.batch = 32;
-    o.load.threads = 1;
+    o.mapped = true;
+    o.context = o.cells = 256;
+    o.slots = 2;
+    o.batch = 32;
+    o.threads = 1;
     slc::LogSink log;
     auto engine = slc::open_engine(o, log);
     std::atomic<bool> cancelled{false};
     long failed = 0;
     const auto run = [&](const char * grammar) {
-        slc::Request r;
+        slc_llm_request asked{};
+        asked.grammar = grammar;
+        asked.temperature = 1;
+        asked.alternatives = 2;
+        slc::Request r(asked, cancelled);
         const std::string prompt = "hello " + std::to_string(failed) + " there is a pump and a valve in the house";
         r.prompt = engine->tokenize(prompt.data(), prompt.size(), false);
         r.max_tokens = 6;
-        r.cancelled = &cancelled;
-        slc::SamplingParams p;
-        p.grammar = grammar;
-        p.temperature = 1;
-        p.alternatives = 2;
-        r.sampler.reset(new slc::Sampler(engine->vocab(), p, r.prompt, 256, &cancelled));
+        r.sampler.reset(new slc::Sampler(engine->vocab(), asked, r.prompt, 256, &cancelled));
         engine->submit(&r);
         std::string text;
         for (std::string piece; r.wait(piece);) {
@@ -85,10 +85,10 @@ int main(int argc, char ** argv) {
     const long tries = atol(argv[2]);
     for (long n = 0; n < tries; n++) {
         countdown = n;
-        const int code = run(n % 2 ? "root ::= [a-z ]+" : "");
+        const int code = run(n % 2 ? "root ::= [a-z ]+" : nullptr);
         failed += code != SLC_LLM_OK;
         countdown = -1;
-        if (run("") != SLC_LLM_OK) {
+        if (run(nullptr) != SLC_LLM_OK) {
             printf("after allocation %ld: the next request fails\n", n);
             return 1;
         }
