@@ -14,7 +14,7 @@ import (
 
 // Generate answers a request; see Generator.
 func (m *Model) Generate(ctx context.Context, req Request, stream func(piece string) error) (Result, error) {
-	if err := req.check(); err != nil {
+	if err := req.Check(); err != nil {
 		return Result{}, err
 	}
 	if !m.enter() {
@@ -34,7 +34,7 @@ func (m *Model) Generate(ctx context.Context, req Request, stream func(piece str
 	r := &run{h: h, scope: ScopeOf(ctx), seed: req.Seed, calls: p.calls, begun: time.Now(),
 		more: make(chan struct{}, 1), done: make(chan struct{})}
 	if r.seed < 0 {
-		r.seed = rand.Int64N(maxSeed + 1)
+		r.seed = rand.Int64N(MaxSeed + 1)
 	}
 	r.call = generateCall(p, req, r.seed, r.scope)
 	h.prepare(r.call)

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -168,12 +169,15 @@ type Options struct {
 	SkipMemoryCheck bool
 	// Acquire, when set, is called before each decode on the scheduler's thread and returns how many threads it may use
 	// (at least 1, at most Threads count) and a function that gives them back. It may block.
-	Acquire func() (threads int, release func())
+	Acquire func() (threads int, release func()) `json:"-"`
 	// ChatTemplate replaces the one in the file: Jinja source or the name of one that llama.cpp has built in
 	// ("chatml").
 	ChatTemplate string
-	Logger       *slog.Logger // llama.cpp's log and ours; nil: slog.Default()
+	Logger       *slog.Logger `json:"-"` // llama.cpp's log and ours; nil: slog.Default()
 }
+
+// MaxSeed is the largest Request.Seed.
+const MaxSeed = math.MaxUint32 - 1 // MaxUint32 means "random" to llama.cpp
 
 const (
 	defaultContext  = 4096
@@ -185,7 +189,6 @@ const (
 	maxBatch        = 2048
 	maxThreads      = 512 // ggml's limit; beyond it asserts
 	maxCells        = math.MaxInt32 / 2
-	maxSeed         = math.MaxUint32 - 1 // MaxUint32 means "random" to llama.cpp
 	minContext      = 16
 )
 
@@ -195,21 +198,12 @@ func optionError(format string, args ...any) error {
 
 // withDefaults checks the options against the model, before llama.cpp can assert on them, and fills in defaults.
 func (o Options) withDefaults(m gguf.Model) (Options, error) {
-	if o.ContextSize == 0 {
-		o.ContextSize = min(m.ContextTrained, defaultContext)
-	}
-	if o.Slots == 0 {
-		o.Slots = defaultSlots
-	}
-	if o.Queue == 0 {
-		o.Queue = defaultQueue
-	}
-	if o.CacheTokens == 0 {
-		o.CacheTokens = o.ContextSize
-	}
-	if o.Threads == 0 {
-		o.Threads = min(cores.Available(), maxThreads)
-	}
+	o.ContextSize = cmp.Or(o.ContextSize, min(m.ContextTrained, defaultContext))
+	o.Slots = cmp.Or(o.Slots, defaultSlots)
+	o.Queue = cmp.Or(o.Queue, defaultQueue)
+	o.CacheTokens = cmp.Or(o.CacheTokens, o.ContextSize)
+	o.Threads = cmp.Or(o.Threads, min(cores.Available(), maxThreads))
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	switch {
 	case o.ContextSize < minContext || o.ContextSize > m.ContextTrained:
 		return o, optionError("context size %d is not between %d and the %d tokens that %s was trained for",
@@ -224,20 +218,15 @@ func (o Options) withDefaults(m gguf.Model) (Options, error) {
 	case o.GPULayers < 0:
 		return o, optionError("%d GPU layers are less than 0", o.GPULayers)
 	}
-	if o.BatchSize == 0 {
-		o.BatchSize = min(max(defaultBatch, o.Slots), o.CacheTokens)
-	}
+	o.BatchSize = cmp.Or(o.BatchSize, min(max(defaultBatch, o.Slots), o.CacheTokens))
 	if limit := min(maxBatch, o.CacheTokens); o.BatchSize < o.Slots || o.BatchSize > limit {
 		return o, optionError("batch size %d is not between the %d slots and %d", o.BatchSize, o.Slots, limit)
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
 	}
 	return o, nil
 }
 
-// check refuses settings that mean nothing or that llama.cpp would assert on.
-func (r Request) check() error {
+// Check tells with ErrOptions which setting of a request is out of range or contradicts another one. Generators call it.
+func (r Request) Check() error {
 	inUnit := func(v float64) bool { return v >= 0 && v <= 1 } // false for NaN
 	switch {
 	case len(r.Messages) > 0 && r.Prompt != "":
@@ -267,8 +256,8 @@ func (r Request) check() error {
 		return optionError("a request has either a grammar or a schema, not both")
 	case r.Priority < math.MinInt32 || r.Priority > math.MaxInt32:
 		return optionError("priority %d does not fit 32 bits", r.Priority)
-	case r.Seed > maxSeed:
-		return optionError("seed %d is above %d", r.Seed, int64(maxSeed))
+	case r.Seed > MaxSeed:
+		return optionError("seed %d is above %d", r.Seed, int64(MaxSeed))
 	}
 	for _, s := range r.Stop {
 		if s == "" || !utf8.ValidString(s) || strings.Contains(s, "\x00") {

@@ -42,19 +42,19 @@ func TestRequestCheck(t *testing.T) {
 		"called name":      {Messages: []Message{{Role: Assistant, ToolCalls: []ToolCall{{Arguments: "{}"}}}}},
 		"answer of a user": {Messages: []Message{{Role: User, ToolCallID: "1"}}},
 	} {
-		if err := r.check(); !errors.Is(err, ErrOptions) {
+		if err := r.Check(); !errors.Is(err, ErrOptions) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, r := range map[string]Request{
 		"zero": {},
 		"edges": {Prompt: "x", MaxTokens: math.MaxInt32, Temperature: 100, TopK: 1, TopP: 1, MinP: 1,
-			RepeatPenalty: 100, Seed: maxSeed, Stop: []string{"é"}},
+			RepeatPenalty: 100, Seed: MaxSeed, Stop: []string{"é"}},
 		"random seed": {Seed: -1},
 		"tools": {Messages: append(hello, Message{Role: Assistant, ToolCalls: []ToolCall{{"1", "f", " {}"}}},
 			Message{Role: ToolRole, Content: "1", ToolCallID: "1"}), Tools: []Tool{{Name: "f"}}, ToolChoice: "f"},
 	} {
-		if err := r.check(); err != nil {
+		if err := r.Check(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 type CrashError struct {
 	Path string
 	How  string // "signal: aborted", "exit status 2"
-	Says string // the first line that the process wrote, which names the assertion that failed
+	Says string // the first line that the process wrote, which names the failed assertion
 }
 
 func (e *CrashError) Error() string {
@@ -35,16 +35,8 @@ func (e *CrashError) Unwrap() error { return ErrModel }
 
 // probeRequest is what Probe writes to the helper, probeReply what it reads.
 type probeRequest struct {
-	Path         string `json:"path"`
-	ContextSize  int    `json:"context_size"`
-	Slots        int    `json:"slots"`
-	CacheTokens  int    `json:"cache_tokens"`
-	BatchSize    int    `json:"batch_size"`
-	GPULayers    int    `json:"gpu_layers"`
-	GPULibrary   string `json:"gpu_library,omitempty"`
-	LoRA         string `json:"lora,omitempty"`
-	ChatTemplate string `json:"chat_template,omitempty"`
-	SkipMemory   bool   `json:"skip_memory_check,omitempty"`
+	Path    string
+	Options Options
 }
 
 type probeReply struct {
@@ -78,11 +70,11 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Probe opens a model file in a process of its own and makes two tokens with it, so that a file which llama.cpp ends
-// the process for ends another one than this. Open checks a file's header against what llama.cpp is known to assert on;
-// Probe also finds what nobody knows of, and costs a second load. helper is the program and its arguments: it must
-// call ServeProbe with its standard input and output, as "sluice probe-model" does. Errors are Open's, a *CrashError,
-// and exec's when the helper cannot be started.
+// Probe opens a model file in a process of its own and makes two tokens with it, so that a file on which llama.cpp
+// aborts does not end this process. Open checks a file's header against the assertions of llama.cpp that are known;
+// Probe finds the others, too, and costs a second load. helper is a program and its arguments: it must call ServeProbe
+// with its standard input and output, as "sluice probe-model" does. Errors are Open's, a *CrashError, and exec's when
+// the helper cannot be started.
 func Probe(ctx context.Context, helper []string, path string, o Options) error {
 	if len(helper) == 0 {
 		return optionError("a probe needs a helper program")
@@ -91,10 +83,7 @@ func Probe(ctx context.Context, helper []string, path string, o Options) error {
 	if err != nil {
 		return fmt.Errorf("llm: %w: %w", ErrModel, err)
 	}
-	request, err := json.Marshal(probeRequest{Path: path, ContextSize: o.ContextSize, Slots: o.Slots,
-		CacheTokens: o.CacheTokens, BatchSize: o.BatchSize, GPULayers: o.GPULayers, GPULibrary: o.GPULibrary,
-		LoRA:         o.LoRA,
-		ChatTemplate: o.ChatTemplate, SkipMemory: o.SkipMemoryCheck})
+	request, err := json.Marshal(probeRequest{path, o})
 	if err != nil {
 		return err
 	}
@@ -128,7 +117,7 @@ func firstLine(text string) string {
 	return strings.ToValidUTF8(strings.TrimPrefix(line, "sluice: "), "\uFFFD")
 }
 
-// ServeProbe is the other side of Probe: it reads a request, opens the file and writes what came of it. The error is
+// ServeProbe is the helper's side of Probe: it reads a request, opens the file and writes the outcome. It returns errors
 // of in and out only.
 func ServeProbe(ctx context.Context, in io.Reader, out io.Writer) error {
 	var r probeRequest
@@ -148,10 +137,8 @@ func ServeProbe(ctx context.Context, in io.Reader, out io.Writer) error {
 }
 
 func (r probeRequest) try(ctx context.Context) error {
-	m, err := Open(ctx, r.Path, Options{ContextSize: r.ContextSize, Slots: r.Slots, CacheTokens: r.CacheTokens,
-		BatchSize: r.BatchSize, GPULayers: r.GPULayers, GPULibrary: r.GPULibrary, LoRA: r.LoRA,
-		ChatTemplate:    r.ChatTemplate,
-		SkipMemoryCheck: r.SkipMemory, Logger: slog.New(slog.DiscardHandler)})
+	r.Options.Logger = slog.New(slog.DiscardHandler)
+	m, err := Open(ctx, r.Path, r.Options)
 	if err != nil {
 		return err
 	}

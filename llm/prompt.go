@@ -55,7 +55,7 @@ func (m *Model) HasTools() error {
 
 // checkChat checks what a chat template is to format.
 func (m *Model) checkChat(req Request) error {
-	err := req.check()
+	err := req.Check()
 	if err == nil && req.HasTools() {
 		_, err = m.callFormat()
 	}

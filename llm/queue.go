@@ -1,9 +1,10 @@
 package llm
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
+	"slices"
+	"sort"
 	"sync"
 	"time"
 )
@@ -11,7 +12,7 @@ import (
 // BusyError says how many requests wait. It unwraps to ErrBusy.
 type BusyError struct {
 	Limit int           // Options.Queue
-	Retry time.Duration // in about which time those that wait will have begun, by the last requests; at least a second
+	Retry time.Duration // after which the waiting requests will about have begun, by the last ones; at least a second
 }
 
 func (e *BusyError) Error() string {
@@ -25,25 +26,23 @@ func (e *BusyError) RetryAfter() time.Duration { return e.Retry }
 func (e *BusyError) Unwrap() error { return ErrBusy }
 
 const (
-	// interactiveFor is how long after an interactive request the next one is expected: one thing is kept for it then.
+	// interactiveFor is how long after an interactive request one thing is kept free for the next one.
 	interactiveFor = 30 * time.Second
 	maxRetry       = time.Minute
 	// recent is how much the last use counts in the mean of their durations.
 	recent = .2
 )
 
-// queue hands out things that one request uses at a time. Who waits gets one by priority, then by deadline, then by
-// age. While interactive requests come, batch requests leave one thing free for the next of them, where there are
-// several.
+// queue hands out things that one request uses at a time: by priority, then by deadline, then by age. While interactive
+// requests come, batch requests leave one thing free for the next of them, where there are several.
 type queue[T any] struct {
-	limit int              // of those that wait
+	limit int              // of waiting requests
 	size  int              // things in all; 0: batch requests get the last one, too
 	now   func() time.Time // nil: time.Now
 
 	mu          sync.Mutex
 	free        []T
-	waiting     waiters[T]
-	arrived     uint64
+	waiting     []*waiter[T]  // in the order of their turns
 	interactive time.Time     // when the last such request came
 	mean        time.Duration // of a use, the last ones more than those before; 0: none has ended
 	refused     int64
@@ -65,7 +64,7 @@ func (q *queue[T]) mayHave(priority int) bool {
 	return len(q.free) > keep
 }
 
-// used says how long a use took.
+// used notes how long a use took.
 func (q *queue[T]) used(d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -76,13 +75,13 @@ func (q *queue[T]) used(d time.Duration) {
 	}
 }
 
-// busy is the error of one that cannot wait; q.mu is held.
+// busy returns the error of a request that cannot wait; q.mu is held.
 func (q *queue[T]) busy() *BusyError {
 	retry := q.mean * time.Duration(len(q.waiting)+1) / time.Duration(max(1, q.size))
 	return &BusyError{Limit: q.limit, Retry: min(max(retry, time.Second), maxRetry)}
 }
 
-// full is a *BusyError while one more request could not wait.
+// full returns a *BusyError while one more request could not wait.
 func (q *queue[T]) full() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -95,9 +94,15 @@ func (q *queue[T]) full() error {
 type waiter[T any] struct {
 	priority int
 	deadline time.Time // zero: none
-	arrival  uint64
-	at       int    // in the heap; -1: no longer there
-	ready    chan T // holds what it got
+	ready    chan T    // holds what it got
+}
+
+// after orders a waiter that comes now: whether it gets its turn after another one, which was there before.
+func (w *waiter[T]) after(other *waiter[T]) bool {
+	if w.priority != other.priority {
+		return w.priority < other.priority
+	}
+	return w.deadline.IsZero() || !other.deadline.IsZero() && !w.deadline.Before(other.deadline)
 }
 
 // take waits for something free. It returns ctx's error, ErrClosed once closing is closed, or a *BusyError.
@@ -124,10 +129,10 @@ func (q *queue[T]) take(ctx context.Context, closing <-chan struct{}, priority i
 		q.refused++
 		return none, q.busy()
 	}
-	q.arrived++
-	w := &waiter[T]{priority: priority, arrival: q.arrived, ready: make(chan T, 1)}
+	w := &waiter[T]{priority: priority, ready: make(chan T, 1)}
 	w.deadline, _ = ctx.Deadline()
-	heap.Push(&q.waiting, w)
+	at := sort.Search(len(q.waiting), func(i int) bool { return !w.after(q.waiting[i]) })
+	q.waiting = slices.Insert(q.waiting, at, w)
 	q.mu.Unlock()
 
 	var err error
@@ -140,12 +145,14 @@ func (q *queue[T]) take(ctx context.Context, closing <-chan struct{}, priority i
 		err = ErrClosed
 	}
 	q.mu.Lock()
-	if w.at >= 0 {
-		heap.Remove(&q.waiting, w.at)
-		q.mu.Unlock()
-		return none, err
+	at = slices.Index(q.waiting, w)
+	if at >= 0 {
+		q.waiting = slices.Delete(q.waiting, at, at+1)
 	}
 	q.mu.Unlock()
+	if at >= 0 {
+		return none, err
+	}
 	q.give(<-w.ready) // it came at the same moment
 	return none, err
 }
@@ -156,23 +163,18 @@ func (q *queue[T]) give(t T) {
 	defer q.mu.Unlock()
 	q.free = append(q.free, t)
 	for len(q.waiting) > 0 && q.mayHave(q.waiting[0].priority) {
-		heap.Pop(&q.waiting).(*waiter[T]).ready <- q.pop()
+		first := q.waiting[0]
+		q.waiting = slices.Delete(q.waiting, 0, 1)
+		first.ready <- q.pop()
 	}
 }
 
-// pop takes what is free; q.mu is held.
+// pop takes a free thing; q.mu is held.
 func (q *queue[T]) pop() T {
 	last := len(q.free) - 1
 	got := q.free[last]
 	q.free = q.free[:last]
 	return got
-}
-
-// length is how many wait.
-func (q *queue[T]) length() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.waiting)
 }
 
 // count adds what the queue knows to s.
@@ -181,38 +183,4 @@ func (q *queue[T]) count(s *Stats) {
 	defer q.mu.Unlock()
 	s.Queued += len(q.waiting)
 	s.QueueLimit, s.Slots, s.Refused, s.MeanTime = q.limit, q.size, q.refused, q.mean
-}
-
-type waiters[T any] []*waiter[T]
-
-func (w waiters[T]) Len() int { return len(w) }
-
-func (w waiters[T]) Less(i, j int) bool {
-	a, b := w[i], w[j]
-	switch {
-	case a.priority != b.priority:
-		return a.priority > b.priority
-	case !a.deadline.Equal(b.deadline):
-		return b.deadline.IsZero() || !a.deadline.IsZero() && a.deadline.Before(b.deadline)
-	}
-	return a.arrival < b.arrival
-}
-
-func (w waiters[T]) Swap(i, j int) {
-	w[i], w[j] = w[j], w[i]
-	w[i].at, w[j].at = i, j
-}
-
-func (w *waiters[T]) Push(x any) {
-	x.(*waiter[T]).at = len(*w)
-	*w = append(*w, x.(*waiter[T]))
-}
-
-func (w *waiters[T]) Pop() any {
-	last := len(*w) - 1
-	x := (*w)[last]
-	(*w)[last] = nil
-	*w = (*w)[:last]
-	x.at = -1
-	return x
 }

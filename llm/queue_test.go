@@ -8,6 +8,12 @@ import (
 	"time"
 )
 
+func (q *queue[T]) length() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.waiting)
+}
+
 // line starts requests that wait one after the other and returns what tells in which order they were served.
 func line(t *testing.T, q *queue[int], requests []func(context.Context) (context.Context, int)) chan int {
 	t.Helper()

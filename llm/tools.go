@@ -32,8 +32,7 @@ const maxTools = 128 // as in OpenAI's API
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// CheckTools tells with ErrOptions what is wrong with a request's tools and with the messages that have to do with
-// them.
+// CheckTools is the part of Check about tools and the messages that concern them.
 func (r Request) CheckTools() error {
 	names := map[string]bool{}
 	for i, t := range r.Tools {

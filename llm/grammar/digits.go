@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// multiples returns alternatives for the multiples of step from lo (at least 1) to hi, none when there are none.
+// multiples returns alternatives for the multiples of step from lo (at least 1) to hi.
 func (c *compiler) multiples(lo, hi, step *big.Int) ([]string, error) {
 	zeros, ten := 0, big.NewInt(10)
 	for {
@@ -22,15 +22,12 @@ func (c *compiler) multiples(lo, hi, step *big.Int) ([]string, error) {
 	if hi.Cmp(lo) < 0 || count.Sign() < 0 {
 		return nil, nil
 	}
-	tail := ""
-	if zeros > 0 {
-		tail = literal(strings.Repeat("0", zeros))
-	}
+	tail := strings.Repeat("0", zeros)
 	var alts []string
 	if step.Cmp(big.NewInt(1)) > 0 && count.Cmp(big.NewInt(64)) < 0 {
 		for i := range count.Int64() + 1 {
 			n := new(big.Int).Add(first, big.NewInt(i))
-			alts = append(alts, literal(n.Mul(n, step).String()+strings.Repeat("0", zeros)))
+			alts = append(alts, literal(n.Mul(n, step).String()+tail))
 		}
 		return alts, nil
 	}
@@ -38,6 +35,9 @@ func (c *compiler) multiples(lo, hi, step *big.Int) ([]string, error) {
 	if limit := int64(maxStates / length); !step.IsInt64() || step.Int64() > limit {
 		return nil, fmt.Errorf("multiples of %s up to %d digits need too large a grammar; the limit is %d",
 			step, length, limit)
+	}
+	if tail != "" {
+		tail = literal(tail)
 	}
 	for _, part := range c.lengths(lo, hi, int(step.Int64())) {
 		alts = append(alts, join(part, tail))
@@ -65,19 +65,14 @@ func (c *compiler) lengths(lo, hi *big.Int, step int) []string {
 	}
 	for n := len(lo.String()); n <= len(hi.String()); n++ {
 		lower, upper := pow10(n-1), new(big.Int).Sub(pow10(n), big.NewInt(1))
-		whole := lo.Cmp(lower) <= 0 && hi.Cmp(upper) >= 0 && step == 1
-		if whole {
+		if lo.Cmp(lower) <= 0 && hi.Cmp(upper) >= 0 && step == 1 {
 			if full++; full == 1 {
 				short = n
 			}
 			continue
 		}
 		flush()
-		lower = bigMax(lo, lower)
-		if hi.Cmp(upper) < 0 {
-			upper = hi
-		}
-		r := &digitRange{c.builder, lower.String(), upper.String(), step, c.digits}
+		r := &digitRange{c.builder, bigMax(lo, lower).String(), bigMin(hi, upper).String(), step, c.digits}
 		if s := r.from(0, true, true, 0); s.ok {
 			alts = append(alts, s.text)
 		}
@@ -86,7 +81,7 @@ func (c *compiler) lengths(lo, hi *big.Int, step int) []string {
 	return alts
 }
 
-// state is what may follow at a place among the digits; not ok: nothing does.
+// state is what may follow at a place among the digits; not ok: nothing can.
 type state struct {
 	text string
 	ok   bool

@@ -5,14 +5,10 @@ import (
 	"strings"
 )
 
-func formats() []string {
-	return []string{"date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
-}
-
-// formatPattern returns a regular expression for texts of a format of JSON Schema, empty for an unknown one. It may
-// admit less than the format: years are 1000 to 2999, seconds have at most 6 decimals and are never the 60th, hosts
-// have at most 5 labels, and IPv6 addresses no dotted tail.
-func formatPattern(format string) string {
+// formatPattern returns a regular expression for texts of a format of JSON Schema, empty for an unknown one, and the
+// formats that are known. It may admit less than the format: years are 1000 to 2999, seconds have at most 6 decimals and
+// are never the 60th, hosts have at most 5 labels, and IPv6 addresses no dotted tail.
+func formatPattern(format string) (pattern string, known []string) {
 	const (
 		year = `[12]\d{3}`
 		leap = `([12]\d(0[48]|[2468][048]|[13579][26])|(1[26]|2[048])00)`
@@ -24,52 +20,41 @@ func formatPattern(format string) string {
 		label = `[A-Za-z0-9](-?[A-Za-z0-9]){0,19}`
 		octet = `(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`
 		n     = `\d{1,4}`
+		word  = `[A-Za-z0-9_+-]{1,20}`
 		time  = `T(` + n + `S|` + n + `M(` + n + `S)?|` + n + `H(` + n + `M(` + n + `S)?)?)`
 		days  = `(` + n + `D|` + n + `M(` + n + `D)?|` + n + `Y(` + n + `M(` + n + `D)?)?)`
 	)
-	pattern := ""
-	switch format {
-	case "date":
-		pattern = date
-	case "time":
-		pattern = hour
-	case "date-time":
-		pattern = date + "T" + hour
-	case "duration":
-		pattern = `P(` + n + `W|` + days + `(` + time + `)?|` + time + `)`
-	case "email":
-		word := `[A-Za-z0-9_+-]{1,20}`
-		pattern = word + `(\.` + word + `){0,2}@(` + label + `\.){1,3}[A-Za-z]{2,20}`
-	case "hostname":
-		pattern = label + `(\.` + label + `){0,4}`
-	case "ipv4":
-		pattern = octet + `(\.` + octet + `){3}`
-	case "ipv6":
-		pattern = ipv6()
-	case "uuid":
-		pattern = `[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`
-	default:
-		return ""
+	for _, f := range [][2]string{
+		{"date-time", date + "T" + hour},
+		{"date", date},
+		{"time", hour},
+		{"duration", `P(` + n + `W|` + days + `(` + time + `)?|` + time + `)`},
+		{"email", word + `(\.` + word + `){0,2}@(` + label + `\.){1,3}[A-Za-z]{2,20}`},
+		{"hostname", label + `(\.` + label + `){0,4}`},
+		{"ipv4", octet + `(\.` + octet + `){3}`},
+		{"ipv6", ipv6()},
+		{"uuid", `[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`},
+	} {
+		if known = append(known, f[0]); f[0] == format {
+			pattern = "^(" + f[1] + ")$"
+		}
 	}
-	return "^(" + pattern + ")$"
+	return pattern, known
 }
 
-// ipv6 is an address in full, or with one run of zeros written as "::" after 0 to 7 groups.
+// ipv6 matches an address in full, or with one run of zeros written as "::" after 0 to 7 groups.
 func ipv6() string {
 	const group = `[0-9a-fA-F]{1,4}`
-	upTo := func(n int) string {
-		if n == 0 {
-			return ""
-		}
-		return fmt.Sprintf(`(%s(:%s){0,%d})?`, group, group, n-1)
-	}
-	alts := []string{fmt.Sprintf(`%s(:%s){7}`, group, group)}
+	alts := []string{group + `(:` + group + `){7}`}
 	for before := range 8 {
-		head := ""
+		head, tail := "", ""
 		if before > 0 {
 			head = fmt.Sprintf(`%s(:%s){%d}`, group, group, before-1)
 		}
-		alts = append(alts, head+"::"+upTo(7-before))
+		if before < 7 {
+			tail = fmt.Sprintf(`(%s(:%s){0,%d})?`, group, group, 6-before)
+		}
+		alts = append(alts, head+"::"+tail)
 	}
 	return strings.Join(alts, "|")
 }

@@ -8,12 +8,12 @@ import (
 	"slices"
 )
 
-// A schema's keywords hold together, those of allOf and what $ref refers to as well. What is known of single schemas is
-// enough for that: schemas that hold together are joined into one.
+// A schema's keywords apply together, and so do the schemas of allOf and $ref. Schemas that apply together are joined
+// into one, so that the rest of the compiler sees single schemas only.
 //
 //	allOf, $ref or anyOf beside others → parts (plain schemas and unions) → one plain schema, or a union of them
 //
-// Properties that several parts have are joined when their turn comes, so that recursive schemas end.
+// Properties that several parts have are joined when they are compiled, so that recursive schemas end.
 
 // conflict is why nothing satisfies two schemas together.
 type conflict struct{ keyword, reason string }
@@ -273,12 +273,9 @@ func (c *compiler) narrow(out, a, b *value, path string) error {
 	if err != nil || a.get("type") == nil && b.get("type") == nil {
 		return err
 	}
-	for _, typ := range types() {
-		for _, k := range constraints(typ) {
-			about := func(t string) bool { return slices.Contains(constraints(t), k) }
-			if !slices.ContainsFunc(kinds, about) {
-				out.remove(k)
-			}
+	for _, k := range slices.Clone(out.keys) {
+		if about := typesOf(k); about != nil && !intersect(about, kinds) {
+			out.remove(k)
 		}
 	}
 	return nil
@@ -290,18 +287,18 @@ func closed(a, b, out *value) error {
 	if properties == nil || properties.kind != '{' {
 		properties = &value{kind: '{'}
 	}
-	kept, shut := &value{kind: '{'}, false
-	allows := func(s *value, key string) bool {
-		v, declared := s.get("additionalProperties"), s.get("properties")
-		return v == nil || v.kind != 'f' || declared != nil && declared.get(key) != nil
-	}
-	for _, s := range []*value{a, b} {
+	isShut := func(s *value) bool {
 		v := s.get("additionalProperties")
-		shut = shut || v != nil && v.kind == 'f'
+		return v != nil && v.kind == 'f'
 	}
-	if !shut {
+	if !isShut(a) && !isShut(b) {
 		return nil
 	}
+	allows := func(s *value, key string) bool {
+		declared := s.get("properties")
+		return !isShut(s) || declared != nil && declared.get(key) != nil
+	}
+	kept := &value{kind: '{'}
 	for i, key := range properties.keys {
 		if allows(a, key) && allows(b, key) {
 			kept.set(key, properties.values[i])
@@ -355,12 +352,8 @@ func (c *compiler) both(keyword string, v, w *value, path string) (*value, error
 	case "type":
 		return commonTypes(v, w)
 	case "enum":
-		common := &value{kind: '['}
-		for _, x := range v.values {
-			if contains(w, x) {
-				common.values = append(common.values, x)
-			}
-		}
+		common := &value{kind: '[', values: slices.Clone(v.values)}
+		common.values = slices.DeleteFunc(common.values, func(x *value) bool { return !contains(w, x) })
 		if len(common.values) == 0 {
 			return nil, conflicting(keyword, "two lists of it hold together and have no value in common")
 		}
@@ -435,26 +428,18 @@ func (c *compiler) bound(keyword string, v, w *value, path string) (*value, erro
 	x, errX := rational(v)
 	y, errY := rational(w)
 	if v.kind == '0' && w.kind == '0' && errX == nil && errY == nil {
-		switch keyword {
-		case "minimum", "exclusiveMinimum", "minLength", "minItems":
-			if x.Cmp(y) < 0 {
-				return w, nil
-			}
+		least := slices.Contains([]string{"minimum", "exclusiveMinimum", "minLength", "minItems"}, keyword)
+		most := slices.Contains([]string{"maximum", "exclusiveMaximum", "maxLength", "maxItems"}, keyword)
+		multiple := keyword == "multipleOf"
+		switch {
+		case least && x.Cmp(y) < 0, most && x.Cmp(y) > 0:
+			return w, nil
+		case least, most,
+			multiple && (x.Sign() <= 0 || y.Sign() <= 0), // an error where it is compiled
+			multiple && new(big.Rat).Quo(x, y).IsInt():
 			return v, nil
-		case "maximum", "exclusiveMaximum", "maxLength", "maxItems":
-			if x.Cmp(y) > 0 {
-				return w, nil
-			}
-			return v, nil
-		case "multipleOf":
-			switch {
-			case x.Sign() <= 0 || y.Sign() <= 0: // an error where it is compiled
-				return v, nil
-			case new(big.Rat).Quo(x, y).IsInt():
-				return v, nil
-			case new(big.Rat).Quo(y, x).IsInt():
-				return w, nil
-			}
+		case multiple && new(big.Rat).Quo(y, x).IsInt():
+			return w, nil
 		}
 	}
 	return nil, c.errorf(path, keyword, "%.40s and %.40s hold together, and cannot be joined", v.encode(), w.encode())

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"slices"
@@ -38,8 +39,7 @@ type limit struct {
 	keyword string
 }
 
-// limit reads a bound that may be written inclusively or exclusively. sign is 1 for a lower one, -1 for an maxDecimals
-// one.
+// limit reads a bound that may be written inclusively or exclusively. sign is 1 for a lower one, -1 for an upper one.
 func (c *compiler) limit(s *value, path, inclusive, exclusive string, sign int) (limit, error) {
 	var l limit
 	for _, keyword := range []string{inclusive, exclusive} {
@@ -94,11 +94,7 @@ func (c *compiler) number(typ string, s *value, path, _ string) (string, error) 
 		return "", c.errorf(path, "multipleOf", "%v", err)
 	}
 	if len(alts) == 0 {
-		keyword := lo.keyword
-		if keyword == "" {
-			keyword = hi.keyword
-		}
-		return "", c.errorf(path, keyword, "no %s is in the range", typ)
+		return "", c.errorf(path, cmp.Or(lo.keyword, hi.keyword), "no %s is in the range", typ)
 	}
 	return strings.Join(alts, " | "), nil
 }
@@ -157,15 +153,10 @@ func ends(lo, hi limit) (limit, limit) {
 		}
 		return new(big.Rat).SetInt(new(big.Int).Sub(pow10(digits), big.NewInt(1)))
 	}
-	bothEnds := [2]limit{lo, hi}
-	if lo.at == nil {
-		r := far(hi)
-		bothEnds[0].at = r.Neg(r)
-	}
-	if hi.at == nil {
-		bothEnds[1].at = far(lo)
-	}
-	return bothEnds[0], bothEnds[1]
+	farLo, farHi := far(hi), far(lo)
+	lo.at = cmp.Or(lo.at, farLo.Neg(farLo))
+	hi.at = cmp.Or(hi.at, farHi)
+	return lo, hi
 }
 
 // integers returns alternatives for the multiples of step in a range.
@@ -185,21 +176,17 @@ func (c *compiler) integers(lo, hi limit, step *big.Int) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(negative) == 0 {
+	switch {
+	case len(negative) == 0:
 		return append(alts, positive...), nil
-	}
-	if slices.Equal(negative, positive) {
+	case slices.Equal(negative, positive):
 		return append(alts, join(`"-"?`, choice(positive...))), nil
 	}
 	return append(append(alts, positive...), join(`"-"`, choice(negative...))), nil
 }
 
-func bigMax(a, b *big.Int) *big.Int {
-	if a.Cmp(b) > 0 {
-		return a
-	}
-	return b
-}
+func bigMax(a, b *big.Int) *big.Int { return slices.MaxFunc([]*big.Int{a, b}, (*big.Int).Cmp) }
+func bigMin(a, b *big.Int) *big.Int { return slices.MinFunc([]*big.Int{a, b}, (*big.Int).Cmp) }
 
 // usualDecimals returns how many decimals a number may have: up to 6 that a float64 keeps apart from the ends of the
 // range, and one more than the ends have.
@@ -259,7 +246,7 @@ func (c *compiler) magnitudes(lo, hi limit, maxDecimals int) []string {
 	to := &end{bFraction, hi.strict}
 	var alts []string
 	add := func(whole string, from, to *end) {
-		if f, ok := c.fraction(from, to, maxDecimals); ok && whole != "" {
+		if f, ok := c.fraction(from, to, maxDecimals); ok {
 			alts = append(alts, join(whole, f))
 		}
 	}

@@ -28,8 +28,7 @@ func FromSchema(schema []byte) (string, error) {
 	c := newCompiler()
 	c.doc = doc
 	root := c.reserve("root", "")
-	c.body[root], err = c.named(doc, "", "value")
-	if err != nil {
+	if c.body[root], err = c.named(doc, "", "value"); err != nil {
 		return "", err
 	}
 	source := c.String()
@@ -57,7 +56,7 @@ type compiler struct {
 	names  map[*value]string // rules of schemas that have one already
 	digits map[[3]int]state  // what digitRange has written already
 
-	// of schemas that hold together
+	// of schemas that apply together
 	where  map[*value]string    // the places of parts and of what is within them
 	splits map[*value][]*value  // what split returned
 	pairs  map[[2]*value]*value // what allOf returned
@@ -73,26 +72,27 @@ func newCompiler() *compiler {
 var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
 	"$comment", "$schema", "$id", "$defs", "definitions", "discriminator"}
 
-// keywords that constrain values of one type.
-func constraints(typ string) []string {
-	switch typ {
-	case "string":
-		return []string{"minLength", "maxLength", "pattern", "format"}
-	case "number", "integer":
-		return []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
-	case "object":
-		return []string{"properties", "required", "additionalProperties"}
-	case "array":
-		return []string{"items", "prefixItems", "minItems", "maxItems"}
-	}
-	return nil
-}
-
+// types returns the types of JSON Schema.
 func types() []string {
 	return []string{"object", "array", "string", "number", "integer", "boolean", "null"}
 }
 
-// hints are what a user may write instead of a keyword that is refused.
+// typesOf returns the types whose values a keyword constrains.
+func typesOf(keyword string) []string {
+	switch keyword {
+	case "minLength", "maxLength", "pattern", "format":
+		return []string{"string"}
+	case "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf":
+		return []string{"number", "integer"}
+	case "properties", "required", "additionalProperties":
+		return []string{"object"}
+	case "items", "prefixItems", "minItems", "maxItems":
+		return []string{"array"}
+	}
+	return nil
+}
+
+// hint says what a user may write instead of a keyword that is refused.
 func hint(keyword string) string {
 	switch keyword {
 	case "nullable":
@@ -174,7 +174,7 @@ func (c *compiler) schema(s *value, path, name string) (string, error) {
 	return strings.Join(alts, " | "), nil
 }
 
-// types returns the types of a schema's values: those it names, or those that its keywords are about; nil is any. Every
+// types returns the types of a schema's values: the ones that it names, or that its keywords are about; nil is any. Every
 // keyword must be known and be about one of them.
 func (c *compiler) types(s *value, path string) ([]string, error) {
 	kinds, err := c.declared(s, path)
@@ -189,23 +189,22 @@ func (c *compiler) types(s *value, path string) ([]string, error) {
 			}
 			continue
 		}
-		var about []string
-		for _, typ := range types() {
-			if slices.Contains(constraints(typ), k) {
-				about = append(about, typ)
-			}
-		}
+		about := typesOf(k)
 		switch {
 		case about == nil:
 			return nil, c.errorf(path, k, "it is not supported%s", hint(k))
 		case implied && !slices.Contains(kinds, about[0]):
 			kinds = append(kinds, about[0])
-		case !implied && !slices.ContainsFunc(about, func(t string) bool { return slices.Contains(kinds, t) }):
+		case !implied && !intersect(about, kinds):
 			return nil, c.errorf(path, k, "it is about type %s, not %s",
 				strings.Join(about, " or "), strings.Join(kinds, " or "))
 		}
 	}
 	return kinds, nil
+}
+
+func intersect(a, b []string) bool {
+	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
 }
 
 // declared returns what the keyword type names; number includes integer.
@@ -283,8 +282,8 @@ func (c *compiler) target(ref *value, path string) (_ *value, at string, err err
 	return target, at, nil
 }
 
-// union compiles anyOf and oneOf: one of the alternatives. Two of them at the same time, which oneOf excludes, are not
-// kept out.
+// union compiles anyOf and oneOf: one of the alternatives. A value that satisfies two of them, which oneOf excludes, is
+// admitted.
 func (c *compiler) union(s *value, path, name string) (string, error) {
 	keyword, list := "anyOf", s.get("anyOf")
 	if list == nil {
@@ -317,7 +316,7 @@ func (c *compiler) constants(s *value, path, _ string) (string, error) {
 		return "", c.errorf(path, keyword, "it is a list of 1 to %d values", maxList)
 	}
 	if v := s.get("const"); v != nil {
-		if list != nil && !slices.ContainsFunc(list.values, func(e *value) bool { return equal(e, v) }) {
+		if list != nil && !contains(list, v) {
 			return "", c.errorf(path, "const", "%s is not in enum", v.encode())
 		}
 		keyword, list = "const", &value{values: []*value{v}}
@@ -327,11 +326,12 @@ func (c *compiler) constants(s *value, path, _ string) (string, error) {
 		if kinds != nil && !slices.ContainsFunc(kinds, func(typ string) bool { return isType(v, typ) }) {
 			continue
 		}
-		alt, err := c.constant(v, path, keyword)
-		if err != nil {
-			return "", err
+		if v.kind == '0' {
+			if _, err := rational(v); err != nil {
+				return "", c.errorf(path, keyword, "%v", err)
+			}
 		}
-		if !slices.Contains(alts, alt) {
+		if alt := literal(v.encode()); !slices.Contains(alts, alt) {
 			alts = append(alts, alt)
 		}
 	}
@@ -339,15 +339,6 @@ func (c *compiler) constants(s *value, path, _ string) (string, error) {
 		return "", c.errorf(path, keyword, "no value is of type %s", strings.Join(kinds, " or "))
 	}
 	return strings.Join(alts, " | "), nil
-}
-
-func (c *compiler) constant(v *value, path, keyword string) (string, error) {
-	if v.kind == '0' {
-		if _, err := rational(v); err != nil {
-			return "", c.errorf(path, keyword, "%v", err)
-		}
-	}
-	return literal(v.encode()), nil
 }
 
 // isType reports whether a value is of a JSON Schema type.

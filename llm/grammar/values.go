@@ -10,6 +10,9 @@ import (
 // space is the one blank that may follow a colon or a comma.
 func (c *compiler) space() string { return c.shared("space", `" "?`) }
 
+// next is what stands in a list after a comma.
+func (c *compiler) next(item string) string { return fmt.Sprintf(`"," %s %s`, c.space(), item) }
+
 // char is any character of a JSON string: as it is, or escaped; surrogates only in pairs.
 func (c *compiler) char() string {
 	hex := c.shared("hex", "[0-9a-fA-F]")
@@ -113,11 +116,10 @@ func (c *compiler) properties(s *value, path string, open bool) ([]property, err
 // members writes an object with its properties in order, any of the optional ones left out.
 func (c *compiler) members(list []property, path string) string {
 	more := func(p property) string {
-		text := fmt.Sprintf(`"," %s %s`, c.space(), p.text)
-		if !p.required {
-			text = "(" + text + ")?"
+		if p.required {
+			return c.next(p.text)
 		}
-		return text
+		return "(" + c.next(p.text) + ")?"
 	}
 	if list[0].required {
 		items := []string{`"{"`, list[0].text}
@@ -132,15 +134,12 @@ func (c *compiler) members(list []property, path string) string {
 		rests[i] = c.add("more", path, join(more(list[i]), rests[i+1]))
 	}
 	var alts []string
-	none := true
 	for i, p := range list {
-		alts = append(alts, join(p.text, rests[i+1]))
-		if p.required {
-			none = false
+		if alts = append(alts, join(p.text, rests[i+1])); p.required {
 			break
 		}
 	}
-	if none {
+	if len(alts) == len(list) && !list[len(list)-1].required {
 		alts = append(alts, `""`)
 	}
 	return join(`"{"`, choice(alts...), `"}"`)
@@ -174,7 +173,7 @@ func (c *compiler) array(s *value, path, name string) (string, error) {
 	}
 	tail := ""
 	if rest != "" && (upper == unlimited || upper > len(first)) {
-		more := c.add(name+"-more", path, fmt.Sprintf(`"," %s %s`, c.space(), rest))
+		more := c.add(name+"-more", path, c.next(rest))
 		end := unlimited
 		if upper != unlimited {
 			end = upper - len(first)
@@ -184,7 +183,7 @@ func (c *compiler) array(s *value, path, name string) (string, error) {
 	for i := len(first) - 1; i >= 0; i-- {
 		item := first[i]
 		if i > 0 {
-			item = fmt.Sprintf(`"," %s %s`, c.space(), item)
+			item = c.next(item)
 		}
 		if tail = join(item, tail); i >= lower {
 			tail = c.add(name+"-items", path, tail) + "?"
@@ -193,7 +192,7 @@ func (c *compiler) array(s *value, path, name string) (string, error) {
 	return join(`"["`, tail, `"]"`), nil
 }
 
-// items returns the rules of the first items, and that of all others: empty when there may be none.
+// items returns the rules of the first items, and the rule of all others: empty when there may be no others.
 func (c *compiler) items(s *value, path, name string) (first []string, rest string, err error) {
 	if v := s.get("prefixItems"); v != nil {
 		if v.kind != '[' || len(v.values) == 0 || len(v.values) > maxRepeat {
@@ -241,8 +240,9 @@ func (c *compiler) text(s *value, path, _ string) (string, error) {
 		return "", c.errorf(path, keyword, "it is a string, not %s", p.encode())
 	default:
 		keyword = "format"
-		if pattern = formatPattern(f.text); pattern == "" || f.kind != '"' {
-			return "", c.errorf(path, keyword, "%s is not one of %s", f.encode(), strings.Join(formats(), ", "))
+		var known []string
+		if pattern, known = formatPattern(f.text); pattern == "" || f.kind != '"' {
+			return "", c.errorf(path, keyword, "%s is not one of %s", f.encode(), strings.Join(known, ", "))
 		}
 	}
 	body, err := c.pattern(pattern, lower, upper)

@@ -15,9 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// lastWords is how long the end of a stream is waited for after it was announced, so that the connection can be used
-// again.
-const lastWords = 100 * time.Millisecond
+// endWait is how long the connection may take to end a stream after [DONE], so that it can be used again.
+const endWait = 100 * time.Millisecond
 
 // Generate implements llm.Generator. Pieces are the server's deltas. PromptTime is the time to the first of them,
 // retries and the way there included, DecodeTime the rest. Errors beside those of the context and of stream:
@@ -30,7 +29,7 @@ func (g *Generator) Generate(ctx context.Context, req llm.Request, stream func(p
 	}
 	seed := req.Seed
 	if seed < 0 {
-		seed = rand.Int64N(maxSeed + 1)
+		seed = rand.Int64N(llm.MaxSeed + 1)
 	}
 	a := &answer{req: req, stream: stream, started: time.Now(), result: llm.Result{Seed: seed},
 		scope: llm.ScopeOf(ctx), shared: g.o.Extensions == NoExtensions}
@@ -73,7 +72,7 @@ func (g *Generator) ask(w *watch, req llm.Request, seed int64) (*http.Response, 
 	}
 }
 
-// isStream makes an error of an answer that is none.
+// isStream returns the error of an answer that is not a stream.
 func (g *Generator) isStream(w *watch, resp *http.Response) error {
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err == nil && kind == "text/event-stream" {
@@ -93,7 +92,7 @@ func (g *Generator) isStream(w *watch, resp *http.Response) error {
 		ErrResponse, g.clean(resp.Header.Get("Content-Type")))
 }
 
-// read takes in the events of a stream up to [DONE].
+// read reads the events of a stream up to [DONE].
 func (g *Generator) read(w *watch, body io.Reader, a *answer) error {
 	events := newEvents(body, g.o.MaxResponse, w.heard)
 	for {
@@ -109,7 +108,7 @@ func (g *Generator) read(w *watch, body io.Reader, a *answer) error {
 		}
 		if string(ev.data) == "[DONE]" {
 			a.last = time.Now()
-			w.dog.Reset(lastWords)
+			w.dog.Reset(endWait)
 			_, _ = io.CopyN(io.Discard, events.r, maxErrorBody) // an error costs the connection only
 			return a.done(g)
 		}
@@ -117,7 +116,7 @@ func (g *Generator) read(w *watch, body io.Reader, a *answer) error {
 		if err := g.take(ev, a); err != nil {
 			return err
 		}
-		if w.ctx.Err() != nil { // it may have ended the request
+		if w.ctx.Err() != nil { // the stream function may have ended the request
 			return w.why(w.ctx.Err())
 		}
 		w.heard()
@@ -193,7 +192,7 @@ func (g *Generator) take(ev event, a *answer) error {
 type answer struct {
 	req           llm.Request
 	scope         *llm.Scope
-	shared        bool // the server's cache, among scopes
+	shared        bool // scopes share the server's cache
 	stream        func(string) error
 	started       time.Time
 	first, last   time.Time // of the first piece and of the end, zero before
@@ -261,7 +260,7 @@ func (a *answer) end(err error) (llm.Result, error) {
 		r.PromptTokens, r.CompletionTokens = max(a.usage.PromptTokens, 0), max(a.usage.CompletionTokens, 0)
 		r.CachedTokens = min(max(a.usage.PromptDetails.CachedTokens, 0), r.PromptTokens)
 	}
-	if a.scope != nil && a.shared { // it may be another scope's text that was found
+	if a.scope != nil && a.shared { // the count would tell what another scope's text begins with
 		r.CachedTokens = 0
 	}
 	a.scope.Count(r)

@@ -1,19 +1,17 @@
 package remote
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/url"
 	"strings"
 	"time"
 
-	"github.com/sluice-rag/sluice/internal/upstream"
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// Secret is text that shows as "(set)" or "(not set)" wherever it is printed, logged or marshalled.
+// Secret is a text that is printed, logged and marshalled as "(set)" or "(not set)".
 type Secret string
 
 func (s Secret) String() string {
@@ -23,7 +21,7 @@ func (s Secret) String() string {
 	return "(set)"
 }
 
-// Format implements fmt.Formatter for every verb, so that %x and %#v do not tell either.
+// Format implements fmt.Formatter for every verb, %x and %#v included.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
 // LogValue implements slog.LogValuer.
@@ -107,47 +105,16 @@ func (o Options) withDefaults() (Options, error) {
 	case o.APIKey != "" && o.APIKeyEnv != "":
 		return o, optionError("either the key or the variable that holds it (%s), not both", o.APIKeyEnv)
 	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.Retries == 0 {
-		o.Retries = DefaultRetries
-	}
-	if o.MaxResponse == 0 {
-		o.MaxResponse = defaultResponse
-	}
-	if o.backoff == 0 {
-		o.backoff = defaultBackoff
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.Retries = cmp.Or(o.Retries, DefaultRetries)
+	o.MaxResponse = cmp.Or(o.MaxResponse, defaultResponse)
+	o.backoff = cmp.Or(o.backoff, defaultBackoff)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return o, nil
 }
 
-// readKey returns the key in a form that a header can hold. Errors do not show it.
-func (o Options) readKey() (string, error) {
-	key, err := upstream.Key(string(o.APIKey), o.APIKeyEnv)
-	if err != nil {
-		return "", optionError("%v", err)
-	}
-	return key, nil
-}
-
-// parseBase checks a base URL; one without a path means /v1.
-func parseBase(s string) (*url.URL, error) {
-	u, err := upstream.Base("the base URL", s)
-	if err != nil {
-		return nil, optionError("%v", err)
-	}
-	if u.Path == "" {
-		u.Path = "/v1"
-	}
-	return u, nil
-}
-
-// SplitName takes a model's name as users write it, "https://host/v1#model", apart. ok is false when it is not a URL,
-// hence names no remote model. Without "#model" the model is "".
+// SplitName splits a remote model's name as users write it, "https://host/v1#model". ok is false for a name that is not
+// a URL. Without "#model" the model is "".
 func SplitName(name string) (base, model string, ok bool) {
 	low := strings.ToLower(name)
 	if !strings.HasPrefix(low, "http://") && !strings.HasPrefix(low, "https://") {
@@ -155,10 +122,4 @@ func SplitName(name string) (base, model string, ok bool) {
 	}
 	base, model, _ = strings.Cut(name, "#")
 	return base, model, true
-}
-
-// isLocal tells whether a host is this machine.
-func isLocal(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }

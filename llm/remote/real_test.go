@@ -104,7 +104,7 @@ func TestRealServer(t *testing.T) {
 		}
 	}
 	random := llm.Request{Prompt: "Once upon a time", MaxTokens: 12, Temperature: 1.5, TopK: 100, RepeatPenalty: 1.1,
-		Seed: maxSeed}
+		Seed: llm.MaxSeed}
 	a, b := generate(random), generate(random)
 	random.Seed = 7
 	if c := generate(random); a.Text != b.Text || a.Text == c.Text {

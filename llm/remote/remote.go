@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/upstream"
 	"github.com/sluice-rag/sluice/llm"
 )
 
@@ -36,13 +38,14 @@ func Open(ctx context.Context, o Options) (*Generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := parseBase(o.BaseURL)
+	base, err := upstream.Base("the base URL", o.BaseURL)
 	if err != nil {
-		return nil, err
+		return nil, optionError("%v", err)
 	}
-	key, err := o.readKey()
+	base.Path = cmp.Or(base.Path, "/v1")
+	key, err := upstream.Key(string(o.APIKey), o.APIKeyEnv)
 	if err != nil {
-		return nil, err
+		return nil, optionError("%v", err)
 	}
 	o.APIKey = ""
 	g := &Generator{o: o, base: base, key: key, model: o.Model, window: o.ContextSize, client: &http.Client{
@@ -52,7 +55,7 @@ func Open(ctx context.Context, o Options) (*Generator, error) {
 			DialContext:            (&net.Dialer{Timeout: min(30*time.Second, o.Timeout)}).DialContext,
 			TLSHandshakeTimeout:    min(30*time.Second, o.Timeout),
 			ForceAttemptHTTP2:      true,
-			DisableCompression:     true, // it would hold back what is streamed
+			DisableCompression:     true, // it would delay the pieces of a stream
 			MaxIdleConnsPerHost:    8,
 			MaxResponseHeaderBytes: 1 << 20,
 			IdleConnTimeout:        90 * time.Second,
@@ -64,14 +67,10 @@ func Open(ctx context.Context, o Options) (*Generator, error) {
 		o.Logger.Warn("the key for " + base.Host + " goes over the network in the clear; use https")
 	}
 	if err := g.discover(ctx); err != nil {
-		return nil, joinClose(g, err)
+		_ = g.Close() // never fails
+		return nil, err
 	}
 	return g, nil
-}
-
-func joinClose(g *Generator, err error) error {
-	_ = g.Close() // has no errors
-	return err
 }
 
 // Close ends the requests under way, which return llm.ErrClosed, and closes the connections. It may be called again.
@@ -93,14 +92,19 @@ func (g *Generator) Info() llm.Info {
 func (g *Generator) Endpoint() string { return g.base.String() }
 
 // Local tells whether the server is on this machine, by its name: localhost or a loopback address.
-func (g *Generator) Local() bool { return isLocal(g.base.Hostname()) }
+func (g *Generator) Local() bool {
+	host := g.base.Hostname()
+	ip := net.ParseIP(host)
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
+}
 
 // Notice says in one line where text goes and how prompts are measured, for those who run the program.
 func (g *Generator) Notice() string {
-	s := fmt.Sprintf("text leaves this machine: questions and passages go to %s, model %s", g.Endpoint(), g.model)
+	to := "text leaves this machine: questions and passages go to"
 	if g.Local() {
-		s = fmt.Sprintf("questions and passages go to another process: %s, model %s", g.Endpoint(), g.model)
+		to = "questions and passages go to another process:"
 	}
+	s := fmt.Sprintf("%s %s, model %s", to, g.Endpoint(), g.model)
 	if g.o.Extensions == NoExtensions && g.o.TokenEstimate > 0 {
 		s += fmt.Sprintf("; tokens are estimated, at %g bytes each", g.o.TokenEstimate)
 	}
