@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/llm/grammar"
 )
 
-// A template's way to write calls is read off what it makes of some: two calls of these names, arguments and
-// identifiers, beside a plain answer.
+// How a template writes calls is found by rendering two calls with these names, arguments and identifiers, and
+// comparing them with a plain answer.
 const (
 	probeAnswer = "Zq, a plain answer."
 	probeResult = "probe result 7"
@@ -33,7 +33,7 @@ var (
 	callIDs    = regexp.MustCompile(`prb00000[12]`)
 )
 
-// prober asks a template.
+// prober renders conversations with a template.
 type prober struct {
 	render func(chat) (string, error)
 	ends   []string // texts of the tokens that end a turn
@@ -48,7 +48,7 @@ func (p *prober) turn(turn ...Message) (string, error) {
 		tools: []Tool{{Name: probeCalls[0].Name, Description: "D"}, {Name: probeCalls[1].Name, Description: "D"}}})
 }
 
-// called renders one with calls, with their results where that is asked for, or the template wants it.
+// called renders a conversation with calls, and with their results if answered is set or the template requires it.
 func (p *prober) called(answered bool, calls ...ToolCall) (string, error) {
 	turn := []Message{{Role: Assistant, ToolCalls: calls}}
 	for _, c := range calls {
@@ -121,8 +121,8 @@ func tooLong(f grammar.Format) bool {
 	return len(f.Trigger) > maxWord || len(f.First)+len(f.Middle)+len(f.Next)+len(f.Last) > maxPart
 }
 
-// trigger is what tells calls that begin with such a text from an answer; empty: nothing does. Where it is but the
-// beginning of a JSON object, it may stand in an answer as well, and counts at the start only.
+// trigger returns the text that distinguishes calls that begin with first from an answer; empty: there is none. The
+// beginning of a JSON object may occur in an answer, so it counts at the start only.
 func trigger(first string) (text string, atStart bool) {
 	first = strings.TrimLeft(first, " \n")
 	if first == "" || !strings.Contains("<[{", first[:1]) {
@@ -141,7 +141,7 @@ func trigger(first string) (text string, atStart bool) {
 	return strings.TrimRight(first[:at[0]], " \n"), false
 }
 
-// begin is where a rendering begins to differ from that of the plain answer, at the end of a token or a word.
+// begin returns where a rendering begins to differ from the plain answer's, at the end of a token or a word.
 func (p *prober) begin(text string) int {
 	n := 0
 	for n < len(p.plain) && n < len(text) && p.plain[n] == text[n] {
@@ -150,9 +150,9 @@ func (p *prober) begin(text string) int {
 	return strings.LastIndexAny(text[:n], ">] \n") + 1
 }
 
-// parts takes what a template makes of n calls, whose arguments are written so, apart: what stands before the first
-// name, between name and arguments, and so on, and after the last arguments up to the end of the turn, which is one
-// of ends, or what follows a plain answer.
+// parts splits a rendering of n calls, whose arguments match written: the texts before the first name, between name and
+// arguments, and so on, and after the last arguments up to the end of the turn, which is one of ends or what follows a
+// plain answer.
 func (p *prober) parts(text string, written *regexp.Regexp, n int) (parts []string, ok bool) {
 	rest := text[p.begin(text):]
 	for _, c := range probeCalls[:n] {
@@ -186,8 +186,8 @@ func (p *prober) parts(text string, written *regexp.Regexp, n int) (parts []stri
 	return parts, true
 }
 
-// parameters finds out how arguments are written one by one, and what finds those of the probe; nil: they are not, or
-// numbers otherwise than strings.
+// parameters finds out how arguments are written one by one, and returns a pattern for the probe's; nil: they are not
+// written so, or numbers are written differently from strings.
 func (p *prober) parameters(one string) (*grammar.Parameters, *regexp.Regexp) {
 	_, rest, _ := strings.Cut(one[p.begin(one):], probeCalls[0].Name)
 	var between [4]string

@@ -16,17 +16,17 @@ var (
 	toolNameStart = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}`)
 )
 
-// callReader takes calls out of a completion as it is made. A nil one leaves it as it is.
+// callReader extracts calls from a completion while it is generated. A nil one leaves the completion unchanged.
 type callReader struct {
 	format grammar.Format
-	must   bool                       // there is nothing but calls
+	must   bool                       // the completion has calls only
 	seed   string                     // of identifiers that the model does not write
-	texts  map[string]map[string]bool // by tool, of its parameters: it is written as it is
+	texts  map[string]map[string]bool // by tool and parameter: whether its value is plain text, not JSON
 
-	held  string          // not given out yet
-	begun bool            // the trigger has come, and held begins with it
-	call  strings.Builder // what comes behind held then
-	plain bool            // it cannot come any more
+	held  string          // text that is not released yet
+	begun bool            // the trigger was read, and held begins with it
+	call  strings.Builder // what follows held then
+	plain bool            // no trigger can follow
 }
 
 func newCallReader(f grammar.Format, must bool, seed string, tools []Tool) *callReader {
@@ -39,7 +39,7 @@ func newCallReader(f grammar.Format, must bool, seed string, tools []Tool) *call
 	return r
 }
 
-// written is all that the format writes, for the control tokens in it.
+// written returns all fixed texts of the format, whose control tokens are to be shown.
 func (r *callReader) written() string {
 	if r == nil {
 		return ""
@@ -51,7 +51,7 @@ func (r *callReader) written() string {
 	return f.First + f.Middle + f.Next + f.Last
 }
 
-// push takes a piece of a completion and returns what of it is known to be no call.
+// push takes a piece of a completion and returns the text that is known not to be part of a call.
 func (r *callReader) push(piece string) string {
 	if r == nil || r.plain {
 		return piece
@@ -97,8 +97,8 @@ func (r *callReader) release(n int) string {
 	return out
 }
 
-// finish takes the last piece. It returns the calls, when all of them are whole, and the rest of what is no call. What
-// a limit has cut is neither.
+// finish takes the last piece. It returns the calls if all of them are complete, and the rest of the text. Calls that a
+// limit has cut are dropped.
 func (r *callReader) finish(piece string) (calls []ToolCall, text string) {
 	text = r.push(piece)
 	if r == nil {
@@ -110,7 +110,7 @@ func (r *callReader) finish(piece string) (calls []ToolCall, text string) {
 	return r.parse(strings.TrimLeft(r.held+r.call.String(), " \n\t")), text
 }
 
-// parse reads calls, nil if they are not whole.
+// parse reads calls; nil if they are not complete.
 func (r *callReader) parse(s string) []ToolCall {
 	f := r.format
 	var calls []ToolCall
@@ -135,7 +135,7 @@ func (r *callReader) parse(s string) []ToolCall {
 		if f.Next == "" {
 			return nil
 		}
-		// An identifier behind the arguments is this call's, one before the next name the next one's.
+		// An identifier behind the arguments belongs to this call, one before the next name to the next call.
 		before, _, found := strings.Cut(f.Next, string(grammar.ID))
 		if found && !strings.ContainsRune(f.First, grammar.ID) {
 			if rest, ok := cutPart(s, before+string(grammar.ID), &id); !ok || rest == "" {
@@ -186,7 +186,7 @@ func (r *callReader) arguments(name, s string) (arguments, rest string, ok bool)
 	}
 }
 
-// id is a call's identifier: the model's own, or nine letters and digits, which all templates take.
+// id returns a call's identifier: the model's own, or nine letters and digits, which all templates accept.
 func (r *callReader) id(own string, n int, c ToolCall) string {
 	if own != "" {
 		return own
@@ -195,7 +195,7 @@ func (r *callReader) id(own string, n int, c ToolCall) string {
 	return fmt.Sprintf("%x", sum[:5])[:9]
 }
 
-// cutPart cuts a part of a format from the beginning of s. id becomes the last identifier in it, if there is one.
+// cutPart cuts a part of a format from the beginning of s and sets id to the last identifier in it, if it has one.
 func cutPart(s, part string, id *string) (rest string, ok bool) {
 	for i, fixed := range strings.Split(part, string(grammar.ID)) {
 		if i > 0 {

@@ -11,8 +11,8 @@ type chat struct {
 	closed   bool // the assistant's turn is not opened
 }
 
-// turn is a message as the library takes it. calls is JSON of OpenAI's tool calls, whose arguments are objects,
-// callsText the same with the arguments as JSON text.
+// turn is a message for the library. calls is JSON of OpenAI's tool calls with arguments as objects, callsText with
+// arguments as JSON text.
 type turn struct {
 	role, content, calls, callsText, callID, name string
 }
@@ -71,7 +71,7 @@ func callsJSON(calls []ToolCall, l *chatLiterals) (objects, texts string, err er
 	return string(one), string(two), err
 }
 
-// toolsJSON returns a chat's tools as OpenAI's API has them, "" if there are none.
+// toolsJSON returns a chat's tools as in OpenAI's API, "" for none.
 func (c chat) toolsJSON(l *chatLiterals) (string, error) {
 	if len(c.tools) == 0 {
 		return "", nil
@@ -101,10 +101,10 @@ func (c chat) toolsJSON(l *chatLiterals) (string, error) {
 	return string(text), err
 }
 
-// chatLiterals marks the texts of a chat. A nil one leaves them as they are.
+// chatLiterals marks the texts of a chat. A nil one leaves them unchanged.
 type chatLiterals struct {
 	assistant, others *literals
-	whole             bool // every mark of the chat format is a token, so that no content can have it
+	whole             bool // every mark of the chat format is a token, so that no content can contain one
 }
 
 func (l *chatLiterals) text(s string) string {

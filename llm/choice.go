@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Choice is the probability of each of some values at the place of a completion where it wrote one of them: written is
-// the value, and the completion was made with LogProbs and Alternatives. The probabilities are those of the model
-// before grammar and penalties, of the first token of the value, and add up to 1 over the values that are among the
-// alternatives. ok is false where the place is not found or where a token begins several of the values.
+// Choice returns the probability of each of some values at the place where a completion wrote one of them, for a
+// completion with LogProbs and Alternatives: the model's probabilities of the value's first token, before grammar and
+// penalties, scaled to add up to 1 over the values that are among the alternatives. ok is false where the value is not
+// found or a token begins several of the values.
 func Choice(r Result, written string, values []string) (probability map[string]float64, ok bool) {
 	at := strings.LastIndex(r.Text, written)
 	if at < 0 || written == "" {
@@ -17,16 +17,16 @@ func Choice(r Result, written string, values []string) (probability map[string]f
 	begins := 0
 	for _, t := range r.LogProbs {
 		if begins+len(t.Text) > at {
-			return weigh(t, r.Text[begins:at], values)
+			return share(t, r.Text[begins:at], values)
 		}
 		begins += len(t.Text)
 	}
 	return nil, false
 }
 
-// weigh shares the probability of the alternatives of a token among the values that they begin; before is what the
-// token has before the value.
-func weigh(t TokenLogProb, before string, values []string) (map[string]float64, bool) {
+// share distributes the probabilities of a token's alternatives over the values that they begin. before is the part of
+// the token's text before the value.
+func share(t TokenLogProb, before string, values []string) (map[string]float64, bool) {
 	p, sum := make(map[string]float64, len(values)), 0.
 	for _, alternative := range t.Top {
 		text, ok := strings.CutPrefix(alternative.Text, before)
@@ -43,9 +43,9 @@ func weigh(t TokenLogProb, before string, values []string) (map[string]float64, 
 		case 0:
 			continue
 		case 1:
-			share := math.Exp(alternative.LogProb)
-			p[begun[0]] += share
-			sum += share
+			probability := math.Exp(alternative.LogProb)
+			p[begun[0]] += probability
+			sum += probability
 		default:
 			return nil, false
 		}

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// TextOf returns the text that tokens are of: the one of which Tokenize makes them. Those that the model puts at the
-// beginning may be left out. Tokens that it makes of no text are ErrTokens. Those of another vocabulary are among them
-// only where what they spell in this one would be cut into others.
+// TextOf returns the text that Tokenize turns into these tokens. The tokens that the model puts at the beginning may be
+// left out. It fails with ErrTokens for tokens that Tokenize makes of no text. Tokens of another vocabulary are noticed
+// only where this one tokenizes what they spell differently.
 func (m *Model) TextOf(tokens []int32) (string, error) {
 	if !m.enter() {
 		return "", ErrClosed

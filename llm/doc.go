@@ -1,10 +1,11 @@
 // Package llm generates text in-process from GGUF models: prompt in, text out (Request → Result), streamed as it is
 // made.
 //
-// It runs on github.com/go-skynet/go-llama.cpp, taken unmodified from the module cache, over a current llama.cpp: our
-// libbinding.a implements that module's C functions (llm/binding), and what its API lacks comes through the
-// slc_llm_* functions of slc_llm.h. Building that needs the tag "native" and the set-up; without the tag the package
-// compiles, and Open returns ErrUnavailable; package gguf still reads the files.
+// It runs on github.com/go-skynet/go-llama.cpp, taken unmodified from the module cache, over a current llama.cpp. That
+// module carries the calls: its New loads, its Eval generates, its token callback has the text. Our libbinding.a
+// (llm/binding) implements its C functions; what a load or a request says, and its outcome, is in the structures of
+// slc_llm.h. Building needs the tag "native" and the set-up. Without the tag the package compiles, Open returns
+// ErrUnavailable, and package gguf still reads model files.
 //
 // A Model holds one set of weights and one scheduler thread. Up to Options.Slots requests are decoded together; more
 // wait for a slot. A request starts from the longest prompt prefix that any slot still has in its KV cache, so a system

@@ -18,9 +18,9 @@ var (
 	ErrPromptTooLong = errors.New("prompt too long")
 	// ErrTemplate: the messages cannot be formatted with the model's chat template.
 	ErrTemplate = errors.New("no usable chat template")
-	// ErrTokens: tokens are not those of a text; the reason is told.
+	// ErrTokens: the tokens do not come from any text; the error says why.
 	ErrTokens = errors.New("not the tokens of a text")
-	// ErrTools: the model's chat template has no place for tools, or none that is known here.
+	// ErrTools: the model's chat template has no place for tools, or writes calls in an unknown way.
 	ErrTools = errors.New("the model has no tools")
 	// ErrBusy: as many requests wait for a slot as may (Options.Queue).
 	ErrBusy = errors.New("too many requests are waiting")
@@ -28,7 +28,7 @@ var (
 	ErrGrammar = errors.New("the grammar takes too long")
 	// ErrCPU: the processor lacks instructions that llama.cpp needs.
 	ErrCPU = errors.New("llama.cpp needs a processor with AVX2, FMA, F16C and BMI2, and this one lacks some of them")
-	// ErrGPU: layers are to be offloaded, and there is no back-end or no GPU for it; the reason is told.
+	// ErrGPU: layers are to be offloaded, and there is no back-end or no GPU for it; the error says why.
 	ErrGPU = errors.New("no layer can be offloaded")
 	// ErrGenerate: llama.cpp failed while it generated.
 	ErrGenerate = errors.New("generation failed")
@@ -50,8 +50,7 @@ func (e *PromptTooLongError) Error() string {
 func (e *PromptTooLongError) Unwrap() error { return ErrPromptTooLong }
 
 // GrammarLimitError says how much work a grammar took for one token, in stack elements compared and candidates checked.
-// It unwraps to ErrGrammar. A grammar is ambiguous when it can read the same text in many ways; then each of them is
-// followed.
+// It unwraps to ErrGrammar. A grammar is ambiguous when it can read the same text in many ways; llama.cpp follows each.
 type GrammarLimitError struct {
 	Steps int64 // when it was stopped
 	Limit int64

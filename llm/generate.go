@@ -45,8 +45,9 @@ func (m *Model) Generate(ctx context.Context, req Request, stream func(piece str
 	return res, err
 }
 
-// run is a prediction under way. Two goroutines share it: one sits in C, where upstream calls back with text while it
-// holds a lock of all predictions, so the callback only appends; the caller's takes the text to the stream function.
+// run is a prediction in progress. Two goroutines share it: one waits in C, where upstream calls back with text while
+// it holds a lock of all predictions, so the callback only appends; the caller's passes the text to the stream
+// function.
 type run struct {
 	h     *handle
 	scope *Scope
@@ -59,7 +60,7 @@ type run struct {
 
 	mu       sync.Mutex
 	pieces   strings.Builder
-	finished bool // the handle belongs to somebody else
+	finished bool // the handle may serve another request
 	result   Result
 	err      error
 }
@@ -77,7 +78,7 @@ func (r *run) predict(m *Model, req Request) {
 	close(r.done)
 }
 
-// ask has llama.cpp answer, and returns how that has ended.
+// ask has llama.cpp answer, and returns the outcome.
 func (r *run) ask(req Request) (result Result, err error) {
 	defer panics.Into(&err)
 	result, err = r.h.run(r.call, r.push)
@@ -95,7 +96,7 @@ func (r *run) push(piece string) bool {
 	r.mu.Unlock()
 	select {
 	case r.more <- struct{}{}:
-	default: // the consumer has not yet taken the text before this
+	default: // the consumer has yet to take earlier text
 	}
 	return true
 }
@@ -119,7 +120,7 @@ func (r *run) cancel() {
 
 // follow hands text to stream until the prediction ends or is to end.
 func (r *run) follow(ctx context.Context, closing <-chan struct{}, stream func(string) error) (Result, error) {
-	defer r.cancel() // whatever makes us leave, a panic of stream included
+	defer r.cancel() // also when stream panics
 	var text strings.Builder
 	deliver := func(piece string) error {
 		text.WriteString(piece)

@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// mark stands within what would be a special token of a literal text, behind its first character: a template carries it
-// along and finds no token, nor does the tokenizer, which then takes it out (llm/binding/literal.h). It is a
-// noncharacter of Unicode, which no text that is interchanged has.
+// mark is inserted behind the first character of what would be a special token in a literal text. Templates carry it
+// along; the tokenizer finds no token there and removes the mark (llm/binding/literal.h). It is a noncharacter of
+// Unicode, which is not used in texts.
 const mark = "\uFDD0"
 
 // literals finds the texts of a model's special tokens: a tree with a branch for each byte.
@@ -31,7 +31,7 @@ func newLiterals() *literals {
 	return &literals{branch: map[literalBranch]int32{}, ends: []bool{false}}
 }
 
-// add adds a token's text. One of a single character cannot be broken, and no chat format has one.
+// add adds a token's text. A single character cannot be broken, and no chat format uses one.
 func (l *literals) add(text string) {
 	if utf8.RuneCountInString(text) < 2 {
 		return
@@ -66,7 +66,7 @@ func (l *literals) begins(s string) bool {
 	return false
 }
 
-// mark returns s with a mark in every text of a token. A mark that s has itself is what invalid UTF-8 is: U+FFFD.
+// mark returns s with a mark in every token's text. A mark that s already has becomes U+FFFD, as invalid UTF-8 does.
 func (l *literals) mark(s string) string {
 	s = strings.ReplaceAll(s, mark, "\uFFFD")
 	var b strings.Builder
@@ -91,7 +91,7 @@ func (l *literals) mark(s string) string {
 func (l *literals) markJSON(text []byte) (json.RawMessage, error) {
 	var out bytes.Buffer
 	for {
-		begin := bytes.IndexByte(text, '"') // outside of strings JSON has no other
+		begin := bytes.IndexByte(text, '"') // JSON has quotes around strings only
 		if begin < 0 {
 			out.Write(text)
 			return out.Bytes(), nil
@@ -111,7 +111,7 @@ func (l *literals) markJSON(text []byte) (json.RawMessage, error) {
 	}
 }
 
-// plainJSON is JSON with <, > and & as they are.
+// plainJSON returns JSON in which <, > and & are not escaped.
 func plainJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -122,9 +122,9 @@ func plainJSON(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// ContentCounter returns what counts the tokens of a message's content as g does, and whether contents are literal to
-// g: then nothing in them is taken for a mark of the chat format, whatever it spells. A generator that has another one
-// within says so with Unwrap() Generator.
+// ContentCounter returns a function that counts the tokens of a message's content as g does, and whether g takes
+// contents literally, so that nothing in them counts as a mark of the chat format. A generator that wraps another one
+// has a method Unwrap() Generator.
 func ContentCounter(g Generator) (count func(text string) (int, error), literal bool) {
 	for {
 		if w, ok := g.(interface{ Unwrap() Generator }); ok {
@@ -145,16 +145,16 @@ func ContentCounter(g Generator) (count func(text string) (int, error), literal 
 type special struct {
 	id      int32
 	text    string
-	defined bool // by the user: a word of the texts that a model was trained on, and no control token
+	defined bool // by the user: a word of the training texts, not a control token
 	end     bool // of a turn
 }
 
-// formatMarks are what chat formats write around contents; mostly they are control tokens.
+// formatMarks matches what chat formats write around contents; most of it is control tokens.
 var formatMarks = regexp.MustCompile(`<\|[^<>|\s]{1,64}\|>|<｜[^<>｜\s]{1,64}｜>|\[/?[A-Z][A-Z_]{2,}\]|<</?SYS>>|` +
 	`</?(?:s|start_of_turn|end_of_turn|bos|eos|turn|tool_call|tool_response|think)>`)
 
-// plainMarks returns a template's marks that are no tokens: Llama 2's [INST] is ordinary text, which a content may have
-// as well.
+// plainMarks returns a template's marks that are not tokens: Llama 2's [INST] is ordinary text, which contents may
+// hold.
 func plainMarks(specials []special, template string) []string {
 	tokens := map[string]bool{}
 	for _, s := range specials {
@@ -163,9 +163,8 @@ func plainMarks(specials []special, template string) []string {
 	return slices.DeleteFunc(formatMarks.FindAllString(template, -1), func(m string) bool { return tokens[m] })
 }
 
-// literalsOf returns what stands for control tokens in the contents of messages: in those of an assistant, and in all
-// others. Of the user-defined tokens these are such that the chat template has to do with (<tool_call>, <think>), and
-// not in what the model has written itself: the template reads it there.
+// literalsOf returns the texts to mark in an assistant's messages and in all others: control tokens and, but for what
+// the assistant wrote, which templates read, user-defined tokens of the chat template (<tool_call>, <think>).
 func literalsOf(specials []special, template string) (assistant, others *literals) {
 	assistant, others = newLiterals(), newLiterals()
 	for _, s := range specials {

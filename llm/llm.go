@@ -19,10 +19,10 @@ import (
 type Generator interface {
 	// Generate answers a request. stream, when not nil, is called on the caller's goroutine with each piece of text as
 	// it is made; pieces are whole UTF-8 runes and add up to Result.Text. An error of stream ends the request and is
-	// returned as it is. When ctx ends, Generate returns ctx.Err() at once, with the text so far. ctx says of which
-	// Scope the request is.
+	// returned unchanged. When ctx ends, Generate returns ctx.Err() at once, with the text so far. ctx carries the
+	// request's Scope.
 	Generate(ctx context.Context, req Request, stream func(piece string) error) (Result, error)
-	// CountTokens returns how many tokens a text is as a prompt, with those the model puts at its beginning.
+	// CountTokens returns how many tokens a text is as a prompt, with the ones that the model puts at its beginning.
 	CountTokens(text string) (int, error)
 	// ContextSize returns the maximum of tokens of one request, prompt and completion together.
 	ContextSize() int
@@ -47,13 +47,13 @@ type Message struct {
 	ToolCallID string     // of a tool's turn: which call it answers
 }
 
-// Request is a prompt and how to continue it. The zero value of every setting is its plainest meaning: greedy, no
-// truncation, no penalty, as long as the context allows.
+// Request is a prompt and how to continue it. Zero values mean greedy sampling, no truncation, no penalty, and as many
+// tokens as the context allows.
 type Request struct {
-	// Messages are formatted with the model's chat template, which opens the assistant's turn; or Prompt is taken as it
-	// is. One of the two, not both. Contents of messages are literal: a control token that they spell is ordinary text,
-	// and no control token. In a Prompt, special tokens written out count as such. Invalid UTF-8, and U+FDD0 in
-	// contents, is read as U+FFFD.
+	// Messages are formatted with the model's chat template, which opens the assistant's turn; Prompt is used
+	// unchanged. Set one of the two. Contents of messages are literal: a control token that they spell is ordinary
+	// text. In a Prompt, special tokens written out count as such. Invalid UTF-8, and U+FDD0 in contents, is read as
+	// U+FFFD.
 	Messages []Message
 	Prompt   string
 
@@ -71,26 +71,26 @@ type Request struct {
 	// FrequencyPenalty times how often a token is among the last 64 is taken from its logit, PresencePenalty if it is
 	// there at all; both in [-2, 2] as in OpenAI's API, 0: off.
 	FrequencyPenalty, PresencePenalty float64
-	NoRepeatNGram                     int // no sequence of so many tokens comes twice in a completion; 0: off
-	// Seed of the sampling, at most 4294967294. The same seed gives the same text for the same request on the same
-	// machine, whatever else is decoded beside it, for weights in Q4_0, Q4_1 and Q8_0, with AMX also F16, Q4_K, Q5_K,
-	// Q6_K and IQ4_XS; for others while nothing else is (their matrix products' last bits depend on the batch;
-	// docs/adr/0009). Negative: a random seed; Result.Seed has it.
+	NoRepeatNGram                     int // no sequence of this many tokens comes twice in a completion; 0: off
+	// Seed of the sampling, at most MaxSeed. The same seed gives the same text for the same request on the same
+	// machine: beside any other requests for weights in Q4_0, Q4_1 and Q8_0, with AMX also F16, Q4_K, Q5_K, Q6_K and
+	// IQ4_XS; for other types while nothing else is decoded, because the last bits of their products depend on the
+	// batch (docs/adr/0009). Negative: a random seed, which Result.Seed tells.
 	Seed int64
 	Stop []string // generation ends before the first of these; valid UTF-8, not empty, no NUL
 
-	// Grammar, in GBNF with a rule "root", or Schema, a JSON Schema, is what the completion must follow; at most one of
-	// them. A completion that ends with FinishStop follows it whole, one that a limit cut short may be its beginning
-	// only. What Schema may say, and how it is written, is in package grammar.
+	// Grammar, in GBNF with a rule "root", or Schema, a JSON Schema, is what the completion must follow; set at most
+	// one of them. A completion that ends with FinishStop follows it to the end, one that a limit cut short may be only
+	// a beginning. Package grammar describes what a Schema may say.
 	Grammar string
 	Schema  json.RawMessage
 
 	LogProbs     bool // fill Result.LogProbs
-	Alternatives int  // of each token there, the most probable ones; at most 20
+	Alternatives int  // how many of the most probable tokens each LogProbs entry lists; at most 20
 
-	// Priority decides which of the waiting requests starts first: the higher one, among equals that whose ctx ends
-	// first, then the older one. Running requests are not interrupted; but for half a minute after a request of
-	// Interactive or more, those below 0 leave one slot of several free for the next one.
+	// Priority decides which waiting request starts first: the one with the highest, among equals the one whose ctx
+	// ends first, then the oldest. Running requests are not interrupted; but for half a minute after a request with
+	// Interactive or more, requests below 0 leave one of several slots free for the next one.
 	Priority int
 }
 
@@ -123,12 +123,12 @@ type Result struct {
 	LogProbs         []TokenLogProb // one per token of the completion, if asked for
 	QueueTime        time.Duration  // waiting for a slot
 	PromptTime       time.Duration  // from slot to first token
-	// from first token to end: CompletionTokens-1 decodes, one more when the model ended it
+	// from first token to end: CompletionTokens-1 decodes, one more when the model ended the completion
 	DecodeTime time.Duration
 }
 
-// TokenLogProb is a token and the natural logarithm of its probability after what came before it, at temperature 1 and
-// before penalties, grammar and truncation. Text is what it adds, which may be a part of a rune.
+// TokenLogProb is a token and the natural logarithm of its probability at its place, at temperature 1 and before
+// penalties, grammar and truncation. Text is what it adds, which may be a part of a rune.
 type TokenLogProb struct {
 	Token   int32
 	Text    string
@@ -153,7 +153,7 @@ type Info struct {
 type Options struct {
 	ContextSize int // maximum of tokens of one request; 0: what the model was trained for, at most 4096
 	Slots       int // requests decoded together, at most 64; 0: 4
-	Queue       int // requests that may wait for a slot; one more fails with ErrBusy. 0: 1024, negative: none may
+	Queue       int // requests that may wait for a slot; one more fails with ErrBusy. 0: 1024, negative: none
 	// CacheTokens is the size of the KV cache, which all slots share. A request waits until prompt and MaxTokens fit
 	// beside the running ones, so it never runs out later. 0: ContextSize.
 	CacheTokens int
@@ -196,7 +196,7 @@ func optionError(format string, args ...any) error {
 	return fmt.Errorf("llm: %w: %s", ErrOptions, fmt.Sprintf(format, args...))
 }
 
-// withDefaults checks the options against the model, before llama.cpp can assert on them, and fills in defaults.
+// withDefaults fills in defaults and checks the options against the model, before llama.cpp can assert on them.
 func (o Options) withDefaults(m gguf.Model) (Options, error) {
 	o.ContextSize = cmp.Or(o.ContextSize, min(m.ContextTrained, defaultContext))
 	o.Slots = cmp.Or(o.Slots, defaultSlots)
@@ -225,7 +225,8 @@ func (o Options) withDefaults(m gguf.Model) (Options, error) {
 	return o, nil
 }
 
-// Check tells with ErrOptions which setting of a request is out of range or contradicts another one. Generators call it.
+// Check tells with ErrOptions which setting of a request is out of range or contradicts another one. Generators call
+// it.
 func (r Request) Check() error {
 	inUnit := func(v float64) bool { return v >= 0 && v <= 1 } // false for NaN
 	switch {

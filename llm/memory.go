@@ -17,12 +17,12 @@ var ErrMemory = errors.New("not enough memory")
 // EnvGPULibrary names the environment variable that Options.GPULibrary is taken from where that is "".
 const EnvGPULibrary = "SLUICE_LLAMA_CUDA"
 
-// gpuLibrary is the back-end to open.
+// gpuLibrary returns the path of the back-end to open.
 func (o Options) gpuLibrary() string {
 	return cmp.Or(o.GPULibrary, os.Getenv(EnvGPULibrary), "libggml-cuda.so")
 }
 
-// pinnedSequences are those that the binding keeps beside the slots (kPins of llm/binding/engine.h).
+// pinnedSequences is how many sequences the binding keeps beside the slots (kPins of llm/binding/engine.h).
 const pinnedSequences = 8
 
 // EstimateMemory returns what a model holds when it is opened with these options. Options that Open would refuse are
@@ -39,7 +39,7 @@ type MemoryError struct {
 	Need      gguf.Memory
 	Available int64  // bytes
 	Source    string // what Available is: "free memory of the machine", "memory limit of the control group"
-	// The options as they are, and the value that would fit of the one to lower; all zero: none would do.
+	// The options, and the value to lower one of them to; both zero: no value would fit.
 	ContextSize, CacheTokens, Slots int
 	FitTokens, FitSlots             int
 }
@@ -86,7 +86,7 @@ func CheckMemory(m gguf.Model, o Options) error {
 	return checkMemory(m, o, available, source)
 }
 
-// minHintTokens is a context that a hint may propose: less answers no question over passages.
+// minHintTokens is the smallest context that a hint proposes: a smaller one holds no question with passages.
 const minHintTokens = 512
 
 func checkMemory(m gguf.Model, o Options, available int64, source string) error {
@@ -117,7 +117,7 @@ func checkMemory(m gguf.Model, o Options, available int64, source string) error 
 	return e
 }
 
-// largestFitting returns the largest n of 1 to limit that is good, when all below a good one are; 0 when none is.
+// largestFitting returns the largest n from 1 to limit that is good, where everything below a good one is good, else 0.
 func largestFitting(limit int, good func(int) bool) int {
 	low, high := 0, limit
 	for low < high {
@@ -130,7 +130,7 @@ func largestFitting(limit int, good func(int) bool) int {
 	return low
 }
 
-// bytesText is a size as people say it.
+// bytesText writes a size for people.
 func bytesText(n int64) string {
 	if n >= 1e9 {
 		return fmt.Sprintf("%.1f GB", float64(n)/1e9)

@@ -21,11 +21,11 @@ type Model struct {
 	opts   Options
 	user   cgo.Handle
 	mapped bool // the file is mapped, not read
-	same   bool // results are the same beside any other requests
+	same   bool // results do not depend on other requests
 
 	slots queue[*handle]
 	pins  queue[*handle] // for texts that are being pinned
-	tok   *handle        // for what no request does: tokens, statistics, the log
+	tok   *handle        // for tokens, statistics and the log
 	all   []*handle
 
 	literal *chatLiterals // of the vocabulary and the chat template
@@ -163,8 +163,8 @@ func (m *Model) Close() error {
 	return nil
 }
 
-// Parallel is how many requests a batch job should have under way: as many as there are slots, or one where results
-// depend on what runs beside (Request.Seed).
+// Parallel returns how many requests a batch job should run at a time: as many as there are slots, or one where results
+// depend on other requests (Request.Seed).
 func (m *Model) Parallel() int {
 	if m.same {
 		return m.opts.Slots
@@ -198,8 +198,8 @@ func (m *Model) Stats() Stats {
 	return s
 }
 
-// Ready returns nil when a request would be taken now: ErrClosed when the model is closed, a *BusyError while as many
-// requests wait as may. It decodes nothing and never waits for what is being decoded.
+// Ready returns nil when a request would be accepted now, ErrClosed when the model is closed, and a *BusyError while
+// the queue is full. It decodes nothing and never waits for a decode.
 func (m *Model) Ready() error {
 	if !m.enter() {
 		return ErrClosed
@@ -208,8 +208,8 @@ func (m *Model) Ready() error {
 	return m.slots.full()
 }
 
-// Tokenize returns a text's tokens as a prompt: special tokens written out count as such, and those that the model puts
-// at the beginning are there.
+// Tokenize returns a text's tokens as a prompt: special tokens written out count as such, and the tokens that the model
+// puts at the beginning are included.
 func (m *Model) Tokenize(text string) ([]int32, error) { return m.tokenize(text, false) }
 
 // TokenizeMessages returns the tokens of messages, formatted with the model's chat template and with the assistant's
@@ -232,15 +232,16 @@ func (m *Model) CountMessages(msgs []Message, tools ...Tool) (int, error) {
 	return len(ids), err
 }
 
-// CountContent returns how many tokens a text is as a message's content, with those that the model puts at a prompt's
-// beginning: control tokens that it spells count as the characters that they are.
+// CountContent returns how many tokens a text is as a message's content, with the tokens that the model puts at a
+// prompt's beginning. Control tokens that the text spells count as characters.
 func (m *Model) CountContent(text string) (int, error) {
 	ids, err := m.tokenize(m.literal.text(m.valid(text)), true)
 	return len(ids), err
 }
 
-// LiteralContents tells whether contents cannot be taken for anything else: control tokens that they spell never are,
-// but the marks of some chat formats are ordinary text (Llama 2's [INST], where the vocabulary has no such token).
+// LiteralContents tells whether no content can be taken for a part of the chat format. Control tokens that contents
+// spell never are, but the marks of some formats are ordinary text (Llama 2's [INST] where the vocabulary has no such
+// token).
 func (m *Model) LiteralContents() bool { return m.literal.whole }
 
 func (m *Model) tokenize(text string, marked bool) ([]int32, error) {
@@ -262,7 +263,7 @@ func (m *Model) CountTokens(text string) (int, error) {
 // system messages gets them at the beginning of the next user message, with a blank line between. A template may take
 // about a second of CPU time, a few hundred megabytes and 64 MiB of text. It fails with ErrTemplate and the reason when
 // the model has no template or its template fails: give Options.ChatTemplate, or a raw prompt. As a raw prompt the
-// result may be other tokens than those of the messages: what contents spell is literal there, and not in a prompt.
+// result may become other tokens than the messages do: contents are literal, a prompt is not.
 func (m *Model) ApplyTemplate(msgs []Message) (string, error) {
 	if err := m.checkChat(Request{Messages: msgs}); err != nil {
 		return "", err

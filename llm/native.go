@@ -31,8 +31,8 @@ import (
 // Available reports whether this program can run models.
 const Available = true
 
-// The digest of the linked libbinding.a lies here. Go does not hash static archives, so this file is what makes it link
-// (and test) anew when the archive changes.
+// stamp holds the digest of the linked libbinding.a. Go does not hash static archives; this file makes it link and test
+// again when the archive changes.
 //
 //go:embed all:stamp
 var stamp embed.FS
@@ -190,11 +190,11 @@ func (h *handle) logProbs(alternatives int) []TokenLogProb {
 }
 
 func (h *handle) logProb(p C.slc_llm_prob) TokenLogProb {
-	text, _ := h.piece(int32(p.token)) // it is one of the vocabulary
+	text, _ := h.piece(int32(p.token)) // the vocabulary has it
 	return TokenLogProb{Token: int32(p.token), Text: text, LogProb: float64(p.logprob)}
 }
 
-// piece is what a token adds to a text; false for one beyond the vocabulary. It only reads the vocabulary.
+// piece returns what a token adds to a text; false for a token beyond the vocabulary.
 func (h *handle) piece(token int32) (string, bool) {
 	text := make([]C.char, 256)
 	n := C.slc_llm_piece(h.state, C.int32_t(token), &text[0], C.int32_t(len(text)))
@@ -243,9 +243,9 @@ func (h *handle) drainLog(log *slog.Logger) {
 		to := slog.LevelDebug
 		switch {
 		case strings.Contains(text, "n_ctx_seq") && strings.Contains(text, "> n_ctx_train"):
-			// the cells of all slots together, of which no request gets more than the context
+			// n_ctx_seq counts the cells of all slots; no request gets more than the context
 		case strings.Contains(text, "removing memory module entries"):
-			// said whenever a decode is aborted: that is a cancellation, nothing to warn of
+			// logged whenever a cancellation aborts a decode
 		case level == 3:
 			to = slog.LevelWarn
 		case level == 4:
@@ -264,10 +264,10 @@ func checkLibrary() error {
 	return nil
 }
 
-// ISA is the instruction set that llama.cpp runs on in this process: avx2, avx512vnni or amx. It is the best one of the
-// machine that $SLUICE_ISA, when it is set, allows, of those that llama.cpp was built for: the set-up takes what the
-// machine has, and all of them for tests and archives. llama.cpp chooses once for a process. It is empty on a
-// processor that runs none of them: Open then fails with ErrCPU.
+// ISA returns the instruction set that llama.cpp runs on in this process: avx2, avx512vnni or amx. It is the best one
+// that the machine has, that $SLUICE_ISA allows when it is set, and that llama.cpp was built for: the set-up builds the
+// machine's, and all three for tests and archives. llama.cpp chooses once for a process. It is empty on a processor
+// without any of them: Open then fails with ErrCPU.
 func ISA() string { return C.GoString(C.slc_llm_isa()) }
 
 // Instruction sets of a processor, for chooseISA.
@@ -277,15 +277,15 @@ const (
 	cpuAMX        = uint32(C.SLC_LLM_CPU_AMX)
 )
 
-// chooseISA is ISA on such a processor, in a build for some sets, under a limit.
+// chooseISA returns what ISA would on a processor with the sets cpu, in a build for the sets have, under a limit.
 func chooseISA(cpu, have uint32, limit string) string {
 	c := C.CString(limit)
 	defer C.free(unsafe.Pointer(c))
 	return C.GoString(C.slc_llm_choose_isa(C.uint32_t(cpu), C.uint32_t(have), c))
 }
 
-// OwnOperations counts the operations of this process that Sluice's own CPU code has done instead of ggml's: attention,
-// and products of quantised weights on AMX (docs/adr/0009, 0010).
+// OwnOperations counts the operations of this process that Sluice's own CPU code did instead of ggml's: attention, and
+// products of quantised weights on AMX (docs/adr/0009, 0010).
 func OwnOperations() (attention, products int64) {
 	var a, p C.int64_t
 	C.slc_llm_ran(&a, &p)

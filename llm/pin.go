@@ -23,12 +23,12 @@ type Pin struct {
 	once   sync.Once
 }
 
-// Pin reads the messages, a system prompt mostly, and keeps them in the KV cache whatever else is generated, so that
-// every request of the same Scope that begins with them starts from there. It waits for that, beside other requests and
-// other pins; there may be 8 pins, and a request of the whole context must still fit beside them (Options.CacheTokens).
-// When ctx ends it returns ctx's error and nothing is pinned, when the model is closed ErrClosed.
+// Pin reads the messages, usually a system prompt, and keeps them in the KV cache, so that every request of the same
+// Scope that begins with them starts from there. It returns when they are read, beside other requests and pins. There
+// may be 8 pins, and a request of the whole context must still fit beside them (Options.CacheTokens). When ctx ends it
+// returns ctx's error and nothing is pinned; when the model is closed, ErrClosed.
 func (m *Model) Pin(ctx context.Context, msgs []Message) (*Pin, error) {
-	// What two conversations have in common that begin with these messages: the template may write more after them.
+	// Two conversations that begin with these messages tell how far the template's text for them goes.
 	var text [2]string
 	for i, next := range []string{"a", "b"} {
 		var err error
@@ -87,7 +87,7 @@ func (m *Model) pin(ctx context.Context, text string, marked bool) (*Pin, error)
 	h.cancel()
 	<-done // at the next batch boundary
 	if err == nil {
-		p.unpin() // it was read at the same moment
+		p.unpin() // it was made at the same moment
 	}
 	return nil, ended
 }

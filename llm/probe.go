@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// CrashError is a model file that brought down the process which Probe opened it in. It unwraps to ErrModel.
+// CrashError says that the process in which Probe opened a model file crashed. It unwraps to ErrModel.
 type CrashError struct {
 	Path string
 	How  string // "signal: aborted", "exit status 2"
@@ -45,7 +45,7 @@ type probeReply struct {
 	Error string `json:"error,omitempty"`
 }
 
-// probeErrors are the errors that keep their identity on the way back.
+// probeErrors returns the errors that the reply names, by their names.
 func probeErrors() map[string]error {
 	return map[string]error{"model": ErrModel, "options": ErrOptions, "template": ErrTemplate, "memory": ErrMemory,
 		"generate": ErrGenerate, "unavailable": ErrUnavailable, "cpu": ErrCPU}
@@ -60,7 +60,7 @@ type probedError struct {
 func (e *probedError) Error() string { return e.text }
 func (e *probedError) Unwrap() error { return e.is }
 
-const probeOutput = 64 << 10 // bytes of a helper's output that are kept
+const probeOutput = 64 << 10 // bytes that are kept of a helper's output
 
 // head keeps the first bytes that are written to it.
 type head struct{ bytes.Buffer }
@@ -117,8 +117,8 @@ func firstLine(text string) string {
 	return strings.ToValidUTF8(strings.TrimPrefix(line, "sluice: "), "\uFFFD")
 }
 
-// ServeProbe is the helper's side of Probe: it reads a request, opens the file and writes the outcome. It returns errors
-// of in and out only.
+// ServeProbe is the helper's side of Probe: it reads a request, opens the file and writes the outcome. It returns
+// errors of in and out only.
 func ServeProbe(ctx context.Context, in io.Reader, out io.Writer) error {
 	var r probeRequest
 	if err := json.NewDecoder(in).Decode(&r); err != nil {

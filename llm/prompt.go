@@ -11,12 +11,12 @@ import (
 	"github.com/sluice-rag/sluice/llm/grammar"
 )
 
-// prompt is a request as the library takes it.
+// prompt is a request's text with what its completion must follow.
 type prompt struct {
 	text    string
-	marked  bool // it has the marks of literal texts
+	marked  bool // literal texts are marked in it
 	grammar string
-	calls   *callReader // nil: the completion has none
+	calls   *callReader // nil: the completion has no calls
 }
 
 // toolProbe is what callFormat has found out about a model.
@@ -43,7 +43,7 @@ func (m *Model) callFormat() (grammar.Format, error) {
 	return p.format, p.err
 }
 
-// HasTools returns nil when requests may have tools, else an ErrTools that says why not.
+// HasTools returns nil when requests may have tools, else an ErrTools with the reason.
 func (m *Model) HasTools() error {
 	if !m.enter() {
 		return ErrClosed
@@ -95,7 +95,7 @@ func (m *Model) prompt(req Request) (prompt, error) {
 	return p, p.withCalls(req, format)
 }
 
-// withCalls adds the grammar of calls and what reads them.
+// withCalls adds the grammar of calls and their reader.
 func (p *prompt) withCalls(req Request, format grammar.Format) error {
 	must := req.ToolChoice != "" && req.ToolChoice != ToolsAuto
 	var functions []grammar.Function

@@ -10,7 +10,7 @@ package llm
 //     (void) level; (void) text; (void) data;
 // }
 //
-// // A line for each tensor is not for standard error, where llama.cpp's log goes until a model is opened.
+// // Until a model is opened, llama.cpp would log a line for each tensor to standard error.
 // static uint32_t quantise(const char * from, const char * to, const llama_model_quantize_params * o) {
 //     ggml_log_callback log; void * data;
 //     llama_log_get(&log, &data);
@@ -18,7 +18,7 @@ package llm
 //     uint32_t code = llama_model_quantize(from, to, o);
 //     ggml_log_callback now; void * ignored;
 //     llama_log_get(&now, &ignored);
-//     if (now == quiet) { // else a model that was opened meanwhile has taken it
+//     if (now == quiet) { // else a model that was opened meanwhile has set its own
 //         llama_log_set(log, data);
 //     }
 //     return code;

@@ -7,8 +7,8 @@ import (
 )
 
 // Scope is a set of requests with the same rights. How much of a prompt is found in the KV cache can be counted and
-// timed, and tells whoever sends prompts what the earlier ones begin with: so a request begins with the KV of requests
-// of its own scope only. Those without one share the cache among themselves.
+// timed, and would tell a sender what other prompts begin with: so a request only uses KV of requests of its own scope.
+// Requests without a scope share the cache among themselves.
 type Scope struct {
 	id                         uint64 // never 0
 	prompt, reused, completion atomic.Int64
@@ -17,11 +17,11 @@ type Scope struct {
 // NewScope returns a scope that no request has yet.
 func NewScope() *Scope { return &Scope{id: 1 + rand.Uint64N(1<<64-1)} }
 
-// scoped is the key of a context's scope.
+// scoped is the key of a scope in a context.
 type scoped struct{}
 
-// In returns a context whose requests have the scope, also those that a pipeline makes on the way to an answer. A nil
-// scope leaves them without one.
+// In returns a context whose requests have the scope, the requests of pipelines included. A nil scope leaves them
+// without one.
 func (s *Scope) In(ctx context.Context) context.Context { return context.WithValue(ctx, scoped{}, s) }
 
 // ScopeOf returns the scope of a context's requests, nil without one.
@@ -30,7 +30,7 @@ func ScopeOf(ctx context.Context) *Scope {
 	return s
 }
 
-// ID tells scopes apart. That of nil is 0.
+// ID identifies the scope; 0 is the nil scope.
 func (s *Scope) ID() uint64 {
 	if s == nil {
 		return 0
@@ -38,7 +38,7 @@ func (s *Scope) ID() uint64 {
 	return s.id
 }
 
-// Count adds what a request of the scope has taken; generators call it.
+// Count adds a request's tokens to the scope; generators call it.
 func (s *Scope) Count(r Result) {
 	if s == nil {
 		return
@@ -48,8 +48,8 @@ func (s *Scope) Count(r Result) {
 	s.completion.Add(int64(r.CompletionTokens))
 }
 
-// Tokens counts those of the scope's requests that have ended: of their prompts, of these found in the cache, and
-// of their completions.
+// Tokens returns the tokens of the scope's finished requests: of prompts, of these found in the cache, and of
+// completions.
 func (s *Scope) Tokens() (prompt, reused, completion int64) {
 	return s.prompt.Load(), s.reused.Load(), s.completion.Load()
 }

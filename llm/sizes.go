@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rag/sluice/llm/gguf"
 )
 
-// Sizes are how many requests a model decodes together, and what they share.
+// Sizes says how many requests a model decodes together, and what they share.
 type Sizes struct {
 	Slots       int    `json:"slots"`
 	CacheTokens int    `json:"cache_tokens"`
@@ -16,23 +16,23 @@ type Sizes struct {
 	Reason      string `json:"reason"`
 }
 
-// What ChooseSizes goes by.
+// The rules of ChooseSizes.
 const (
 	minSlots, defaultMaxSlots = 4, 16
 	slotsPerThread            = 4
 	slotTokens                = 2048 // a prompt with four passages and its answer take about 1,500
 	batchPerSlot              = 8
-	cacheShare                = 4 // the cache and what comes with slots take 1/cacheShare of the free memory at most
+	cacheShare                = 4 // cache, states and scratch take at most 1/cacheShare of the free memory
 )
 
-// ChooseSizes fills in Slots, CacheTokens and BatchSize where the options leave them 0, for a model on a machine with
-// so many threads and so many bytes of free memory (0: not known); isa is as gguf.Inspect has it.
+// ChooseSizes fills in Slots, CacheTokens and BatchSize where the options leave them 0, for a model on a machine with a
+// number of threads and bytes of free memory (0: not known); isa is as in gguf.Inspect.
 //
 // The rule: 4 slots a thread, 4 to 16 of them, with 2,048 tokens of cache each, at least the context, and a batch of
 // 8 tokens a slot, at least 64. While cache, states and scratch take more than a quarter of what the weights leave of
-// the free memory, the number of slots is halved. A batch job has as many requests under way as there are slots, where
-// the weights are of types whose products are the same in any batch (Request.Seed), otherwise one, so that its results
-// do not depend on what runs beside.
+// the free memory, the number of slots is halved. A batch job runs as many requests at a time as there are slots where
+// the weights have types whose products are the same in any batch (Request.Seed), otherwise one, so that its results do
+// not depend on other requests.
 func ChooseSizes(m gguf.Model, o Options, threads int, available int64, isa string) Sizes {
 	if o.ContextSize == 0 {
 		o.ContextSize = min(m.ContextTrained, defaultContext)
@@ -84,7 +84,7 @@ func invariant(types []string, isa string) bool {
 	return len(types) > 0 && !slices.ContainsFunc(types, func(t string) bool { return !slices.Contains(known, t) })
 }
 
-// ParallelOf is how many requests a batch job should have under way: what a generator that has a method Parallel says,
+// ParallelOf returns how many requests a batch job should run at a time: what the generator's method Parallel says,
 // otherwise 1.
 func ParallelOf(g Generator) int {
 	if p, ok := g.(interface{ Parallel() int }); ok {

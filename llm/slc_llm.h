@@ -1,9 +1,9 @@
 // slc_llm.h: what passes between Go and libbinding.a (llm/binding).
 //
-// Upstream's package (github.com/go-skynet/go-llama.cpp) carries the calls: its New loads an slc_llm_load, its Eval runs
-// an slc_llm_request, and its token callback has the text. Everything that a load or a request says, and its outcome,
-// is in these structures. The other functions here take the handle that a load made: upstream's own state pointer, one
-// per *LLama, one request at a time.
+// Upstream's package (github.com/go-skynet/go-llama.cpp) carries the calls: its New loads an slc_llm_load, its Eval
+// runs an slc_llm_request, and its token callback has the text. Everything that a load or a request says, and its
+// outcome, is in these structures. The other functions here take the handle that a load made: upstream's own state
+// pointer, one per *LLama, one request at a time.
 //
 // The header lives beside the Go files because Go's build cache only sees edits of headers in the package's own folder.
 #ifndef SLC_LLM_H
@@ -93,8 +93,8 @@ typedef struct slc_llm_request {
     int32_t top_k;        // 0: off, as in all that follow
     float top_p, min_p;
     float repeat_penalty, frequency_penalty, presence_penalty; // over the last 64 tokens
-    int32_t no_repeat;    // no sequence of so many tokens comes twice in the completion
-    int32_t alternatives; // log-probabilities of each token and of so many best ones; -1: none
+    int32_t no_repeat;    // no sequence of this many tokens comes twice in the completion
+    int32_t alternatives; // log-probabilities of each token and of this many best ones; -1: of none
     slc_llm_result result;
 } slc_llm_request;
 
@@ -121,9 +121,9 @@ int64_t slc_llm_tokenize(void * handle, const char * text, int64_t length, bool 
 
 void slc_llm_unpin(void * handle, int64_t pin);
 
-// slc_llm_special returns the first token from this one on that the tokenizer finds written out in a text, -1 when
-// there is none, and its text, which lives as long as the handle. A text that is not to become the token gets the mark
-// U+FDD0 within it; the tokenizer takes the marks out of a text that is said to have some.
+// slc_llm_special returns the next token, from this one on, that the tokenizer finds written out in a text, with its
+// text, which lives as long as the handle; -1 at the end. A text that must not become the token gets the mark U+FDD0
+// within it; the tokenizer removes the marks of a text that is `marked`.
 int32_t slc_llm_special(void * handle, int32_t from, const char ** text, bool * user_defined, bool * end_of_turn);
 #define SLC_LLM_MARK "\xEF\xB7\x90"
 
@@ -143,10 +143,10 @@ typedef struct slc_llm_chat_request {
     bool parse_only;
 } slc_llm_chat_request;
 
-// slc_llm_chat renders messages with a chat template. The template is Jinja source or,
-// without any '{', the name of one that llama.cpp has built in. The handle's vocabulary says what the template knows as
-// bos_token and eos_token, and whether the tokenizer puts them at the ends by itself: then they are left out. A null
-// handle is without both. Returns the length and a malloc'ed, NUL-terminated *out, or -1 and why in error.
+// slc_llm_chat renders messages with a chat template: Jinja source or, without any '{', the name of one of llama.cpp's
+// built-in templates. The handle's vocabulary gives bos_token and eos_token, which are left out of the text where the
+// tokenizer adds them itself; a null handle has neither. Returns the length and a malloc'ed, NUL-terminated *out, or -1
+// with the reason in error.
 int64_t slc_llm_chat(void * handle, const slc_llm_chat_request * request, char ** out, char * error,
                      size_t error_size);
 
@@ -168,7 +168,7 @@ typedef struct slc_llm_stats {
     int32_t active;        // slots in use
     int32_t queued;        // requests waiting
     int32_t cells;         // KV cells in use; what slots share counts once per slot
-    int32_t pinned;        // of these held by pins
+    int32_t pinned;        // KV cells that pins hold
 } slc_llm_stats;
 void slc_llm_model_stats(void * handle, slc_llm_stats * stats);
 
@@ -178,12 +178,12 @@ void slc_llm_model_stats(void * handle, slc_llm_stats * stats);
     ((uint32_t) (9u << 28 ^ sizeof(slc_llm_stats) << 20 ^ sizeof(slc_llm_request) << 10 ^ sizeof(slc_llm_load)))
 uint32_t slc_llm_abi(void);
 
-// slc_llm_isa is the instruction set of ggml's CPU code in this process: "avx2", "avx512vnni" or "amx"; the best of the
-// machine that this library was built for, or what SLUICE_ISA allows; "" on a machine that cannot run any of them.
+// slc_llm_isa returns the instruction set of ggml's CPU code in this process: "avx2", "avx512vnni" or "amx", the best
+// one that the machine has, SLUICE_ISA allows and this library was built for; "" on a machine without any of them.
 const char * slc_llm_isa(void);
 
-// Instruction sets of a processor, and what slc_llm_isa makes of them in a library built for some, under a limit, which
-// may be NULL.
+// slc_llm_choose_isa returns what slc_llm_isa would on a processor with the sets cpu, in a library built for the sets
+// have, with a limit, which may be NULL.
 enum slc_llm_cpu {
     SLC_LLM_CPU_AVX2 = 1, // with FMA, F16C and BMI2
     SLC_LLM_CPU_AVX512VNNI = 2,
@@ -191,11 +191,11 @@ enum slc_llm_cpu {
 };
 const char * slc_llm_choose_isa(uint32_t cpu, uint32_t have, const char * limit);
 
-// slc_llm_ran counts the operations that llm/ggml has done instead of ggml since the process began.
+// slc_llm_ran counts the operations that llm/ggml did instead of ggml since the process began.
 void slc_llm_ran(int64_t * attention, int64_t * products);
 
-// slc_llm_load_gpu opens a back-end of ggml for GPUs, a library, for the life of the process; again does nothing. It is
-// false, with the reason in error, where the library is missing, is none, or finds no GPU.
+// slc_llm_load_gpu opens a library with ggml's back-end for GPUs, once and for the life of the process. It returns
+// false, with the reason in error, where the file is missing, is not a back-end, or finds no GPU.
 bool slc_llm_load_gpu(const char * path, char * error, size_t error_size);
 
 // slc_llm_gpu reports whether llama.cpp can offload layers: a back-end is there that has a GPU.

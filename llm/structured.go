@@ -2,8 +2,8 @@ package llm
 
 import "github.com/sluice-rag/sluice/llm/grammar"
 
-// gbnf is the grammar that a request's completion must follow, empty if there is none. Errors wrap grammar.ErrGrammar
-// or grammar.ErrSchema and name the place.
+// gbnf returns the grammar that a completion must follow, "" for any text. Errors wrap grammar.ErrGrammar or
+// grammar.ErrSchema and name the place.
 func (r Request) gbnf() (string, error) {
 	if len(r.Schema) > 0 {
 		return grammar.FromSchema(r.Schema)

@@ -90,7 +90,7 @@ func (r Request) checkRoles() error {
 	return nil
 }
 
-// HasTools tells whether a request's conversation needs a template with tools.
+// HasTools tells whether a request needs a chat template with tools.
 func (r Request) HasTools() bool {
 	return len(r.Tools) > 0 || slices.ContainsFunc(r.Messages, func(m Message) bool {
 		return m.Role == ToolRole || len(m.ToolCalls) > 0

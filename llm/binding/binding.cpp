@@ -1,5 +1,5 @@
-// Upstream's binding.h over a current llama.cpp. Sluice calls New, Eval, SetTokenCallback and Free of upstream's package:
-// load_model, eval and llama_binding_free_model are their C side, and what a load or a request says is in the
+// Upstream's binding.h over a current llama.cpp. Sluice calls New, Eval, SetTokenCallback and Free of upstream's
+// package: load_model, eval and llama_binding_free_model are their C side, and what a load or a request says is in the
 // structures of slc_llm.h. The functions from llama_predict on exist only so that upstream's package links: they do
 // nothing and report failure.
 //

@@ -1,5 +1,5 @@
-// slc_llm_chat: messages to a prompt, with llama.cpp's Jinja engine or one of its built-in formats. What a template
-// sees and what becomes of its output follow llama.cpp's common/chat.cpp.
+// slc_llm_chat: messages to a prompt, with llama.cpp's Jinja engine or one of its built-in formats. The variables of
+// templates and the handling of their output follow llama.cpp's common/chat.cpp.
 #define NDEBUG // the engine's headers are compiled as the engine was
 #include "handle.h"
 #include "jinja_budget.h"
@@ -41,7 +41,7 @@ struct Rendering {
     std::string prompt, error; // the outcome
 };
 
-// one_line makes one bounded line of the engine's messages, which quote the source over several.
+// one_line shortens the engine's messages, which quote the source on several lines, to one bounded line.
 std::string one_line(const std::string & what) {
     std::string text = what;
     const std::string mark = "\nError: ";
@@ -70,7 +70,7 @@ std::string one_line(const std::string & what) {
     return text.substr(0, kMaxError);
 }
 
-// unify writes all line ends as \n, as the engine does, which takes quadratic time over it.
+// unify writes all line ends as \n; the engine would do so in quadratic time.
 std::string unify(const std::string & source) {
     std::string text;
     text.reserve(source.size());
@@ -85,8 +85,7 @@ std::string unify(const std::string & source) {
     return text;
 }
 
-// merge_system puts system messages in front of the user message that follows, for templates that have no place for
-// them.
+// merge_system puts system messages in front of the next user message, for templates without a place for them.
 std::vector<Message> merge_system(const std::vector<Message> & messages) {
     std::vector<Message> merged;
     std::string system;
@@ -226,7 +225,7 @@ void * render_thread(void * arg) {
     return nullptr;
 }
 
-// run renders on a thread of its own, for its stack: templates nest, and what they make is freed recursively.
+// run renders on a thread with a large stack: templates nest, and their values are freed recursively.
 void run(Rendering & r) {
     pthread_attr_t attr;
     pthread_attr_init(&attr);
@@ -245,7 +244,7 @@ void run(Rendering & r) {
     }
 }
 
-// built_in formats with what llama.cpp has under a name.
+// built_in formats with one of llama.cpp's built-in templates.
 std::string built_in(const char * name, const Rendering & r) {
     std::vector<const char *> names((size_t) llama_chat_builtin_templates(nullptr, 0));
     llama_chat_builtin_templates(names.data(), names.size());
@@ -275,21 +274,7 @@ std::string built_in(const char * name, const Rendering & r) {
     }
 }
 
-std::string piece_of(const llama_vocab * vocab, llama_token token) {
-    if (token == LLAMA_TOKEN_NULL) {
-        return "";
-    }
-    std::string text(64, '\0');
-    int32_t n = llama_token_to_piece(vocab, token, &text[0], (int32_t) text.size(), 0, true);
-    if (n < 0) {
-        text.resize((size_t) -n);
-        n = llama_token_to_piece(vocab, token, &text[0], (int32_t) text.size(), 0, true);
-    }
-    text.resize((size_t) std::max(0, n));
-    return text;
-}
-
-// without_tokenizers drops what the tokenizer puts there by itself.
+// without_tokenizers drops the tokens that the tokenizer adds by itself.
 std::string without_tokenizers(std::string text, const llama_vocab * vocab, const Rendering & r) {
     if (llama_vocab_get_add_bos(vocab) && !r.bos.empty() && text.compare(0, r.bos.size(), r.bos) == 0) {
         text.erase(0, r.bos.size());
@@ -317,8 +302,9 @@ std::string chat(const llama_vocab * vocab, const char * tmpl, Rendering & r) {
                                  std::to_string(kMaxText) + " bytes");
     }
     if (vocab) {
-        r.bos = piece_of(vocab, llama_vocab_bos(vocab));
-        r.eos = piece_of(vocab, llama_vocab_eos(vocab));
+        const llama_token bos = llama_vocab_bos(vocab), eos = llama_vocab_eos(vocab);
+        r.bos = bos == LLAMA_TOKEN_NULL ? "" : slc::token_text(vocab, bos, true);
+        r.eos = eos == LLAMA_TOKEN_NULL ? "" : slc::token_text(vocab, eos, true);
     }
     std::string text;
     if (r.source.find('{') == std::string::npos) {
@@ -339,9 +325,7 @@ std::string chat(const llama_vocab * vocab, const char * tmpl, Rendering & r) {
 extern "C" int64_t slc_llm_chat(void * handle, const slc_llm_chat_request * request, char ** out, char * error,
                                 size_t error_size) {
     const auto fail = [&](const char * what) {
-        if (error_size > 0) {
-            error[std::string(what).copy(error, error_size - 1)] = '\0';
-        }
+        slc::copy_text(what, error, error_size);
         return int64_t(-1);
     };
     const auto text_of = [](const char * text) { return std::string(text ? text : ""); };

@@ -54,7 +54,7 @@ public:
 private:
     struct Sequence {
         llama_seq_id id = 0;
-        uint64_t scope = 0; // of the request whose tokens these are: no other scope's request learns that they are here
+        uint64_t scope = 0; // of the request whose tokens these are; requests of other scopes must not find them
         std::vector<llama_token> kv; // tokens whose KV this sequence holds, or will hold after the decode under way
     };
     struct Slot : Sequence {
@@ -97,7 +97,6 @@ private:
     void hand_over(Slot & slot, const float * logits);
     void take_choice(Slot & slot);
     void chosen(Slot & slot, llama_token token);
-    std::string text_of(llama_token token, const char * shown) const;
     void emit(Slot & slot, llama_token token);
 
     void assign(Request * request);
@@ -138,7 +137,7 @@ private:
     uint64_t grammar_budget_ = 0; // steps of a slot's grammar after it, on this thread
     uint64_t grammar_steps_ = 0;  // of all since it
     std::unique_ptr<GrammarThread> grammars_; // made when it is first needed
-    int64_t reserved_ = 0; // KV cells that the running requests may come to need, and those of pins
+    int64_t reserved_ = 0; // KV cells of pins, and the most that the running requests may need
 
     std::mutex mutex_; // guards what follows
     std::condition_variable wake_;

@@ -1,6 +1,5 @@
-// Back-ends of llama.cpp for GPUs are libraries that are opened when a model asks for them (make llama-cuda builds
-// one). They
-// hold a copy of ggml's base of their own, and are told to llama.cpp through ggml's registry.
+// llama.cpp's back-ends for GPUs are libraries that are opened when a model asks for them (make llama-cuda builds one).
+// They hold their own copy of ggml's base and are registered with llama.cpp through ggml's registry.
 #include "../slc_llm.h"
 
 #include "ggml-backend.h"
@@ -25,7 +24,7 @@ extern "C" bool slc_llm_load_gpu(const char * path, char * error, size_t error_s
         return false;
     }
     if (!dlsym(library, "ggml_backend_init")) {
-        snprintf(error, error_size, "%s is no back-end of ggml", path);
+        snprintf(error, error_size, "%s is not a back-end of ggml", path);
         dlclose(library);
         return false;
     }

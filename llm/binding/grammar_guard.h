@@ -1,8 +1,7 @@
-// What a grammar may cost while one token is chosen. llama.cpp keeps a stack for every way in which a text can be read,
-// and an ambiguous grammar doubles them with every character: beside such a request all others would stand still, since
-// one thread decodes for all. A patch puts calls of grammar_step into llama.cpp's grammar
-// (third_party/llama/patches/library). What takes more than a small budget goes to a thread of its own
-// (grammar_thread.h).
+// Limits of a grammar's work for one token. llama.cpp keeps a stack for every way in which a text can be read, and an
+// ambiguous grammar doubles them with every character, which would stop all other requests, since one thread decodes
+// for all. A patch puts calls of grammar_step into llama.cpp's grammar (third_party/llama/patches/library). What takes
+// more than a small budget goes to a thread of its own (grammar_thread.h).
 #pragma once
 
 #include <atomic>
@@ -31,8 +30,7 @@ struct GrammarBudget {};
 // GrammarWork counts the calling thread's steps while it lives; one at a time. Without it, nothing is counted.
 class GrammarWork {
 public:
-    // cancelled may be null. steps is where they are counted; what is thrown leaves those that were done, or the ones
-    // beyond kGrammarSteps.
+    // cancelled may be null. Steps are counted in steps, also when an exception ends the work.
     GrammarWork(const std::atomic<bool> * cancelled, uint64_t & steps, uint64_t budget = kGrammarSteps);
     ~GrammarWork();
     GrammarWork(const GrammarWork &) = delete;

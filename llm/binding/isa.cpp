@@ -70,7 +70,7 @@ uint32_t this_cpu() {
 
 struct Isa {
     const char * name;
-    uint32_t cpu; // what it needs, with that of those before it
+    uint32_t cpu; // its own bit; it needs those of the entries before it as well
     ggml_backend_reg_t (*reg)();
     ggml_threadpool * (*pool_new)(ggml_threadpool_params *);
     void (*pool_free)(ggml_threadpool *);
@@ -89,8 +89,8 @@ uint32_t built() {
     return all;
 }
 
-// The best one of those built that runs on such a processor and is not beyond limit; where none of them is, the lowest
-// that runs. A limit that is none of ours (scalar, avx512) leaves the lowest. Null: none runs.
+// The best set of this build that the processor has and the limit allows, or the lowest that the processor has. An
+// unknown limit (scalar, avx512) leaves the lowest. Null: the processor has none of them.
 const Isa * choose_isa(uint32_t cpu, uint32_t have, const char * limit) {
     const Isa * best = nullptr;
     const Isa * lowest = nullptr;
@@ -138,7 +138,7 @@ void slc_llm_ran(int64_t * attention, int64_t * products) {
     }
 }
 
-// Without an instruction set there is no backend, and no model is opened (Engine): the others are not called.
+// Without an instruction set no model is opened, and the functions of thread pools are not called.
 
 ggml_backend_reg_t ggml_backend_cpu_reg(void) {
     return chosen() ? chosen()->reg() : nullptr;

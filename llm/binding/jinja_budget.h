@@ -23,7 +23,7 @@ struct JinjaBudget {
     void step(size_t bytes = 0);
     void charge(uint64_t bytes);
     void room(uint64_t bytes);
-    JinjaNode * take(); // a value that is still there, off the list; null: there is none
+    JinjaNode * take(); // removes a value from the list; null: the list is empty
 
 private:
     friend class JinjaNode;

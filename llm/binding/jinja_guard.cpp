@@ -45,7 +45,7 @@ void JinjaBudget::step(size_t bytes) {
     }
     steps_ = 0;
     if (cpu_now() > deadline_) {
-        steps_ = kSteps; // whoever swallows this gets it again
+        steps_ = kSteps; // thrown again should the engine catch it
         throw JinjaLimit{"it takes too long"};
     }
 }

@@ -1,6 +1,5 @@
-// What a chat template may use while it is parsed and rendered. llama.cpp's Jinja engine trusts its templates; they
-// come with model files, so ours does not: patches put calls of these functions into the engine
-// (third_party/llama/patches/jinja).
+// Limits of a chat template while it is parsed and rendered. llama.cpp's Jinja engine trusts its templates, but they
+// come with model files: patches put calls of these functions into the engine (third_party/llama/patches/jinja).
 #pragma once
 
 #include <cstddef>
@@ -14,11 +13,11 @@ struct JinjaLimit {
     const char * what;
 };
 
-// jinja_step counts work, the bytes that an operation touches among it, and checks time and stack. No-op outside of a
-// rendering, as the others are.
+// jinja_step counts work, with the bytes that an operation touches, and checks time and stack. Like the others it does
+// nothing outside of a rendering.
 void jinja_step(size_t bytes = 0);
-// jinja_room is asked before something of so many bytes is made, jinja_charge with what is made and soon forgotten: the
-// sum of the latter is limited.
+// jinja_room is called before a value of this many bytes is made, jinja_charge for temporary ones, whose sum is
+// limited.
 void jinja_room(uint64_t bytes);
 void jinja_charge(uint64_t bytes);
 // jinja_find is string::find in linear time.
@@ -28,8 +27,8 @@ void jinja_search(size_t text, size_t part);
 // jinja_localtime is std::localtime for several threads.
 struct ::tm * jinja_localtime(const int64_t * seconds);
 
-// A member of each of the engine's values: it counts them and what they hold, and lists them, so that those which keep
-// each other alive can be found.
+// A member of each of the engine's values. It counts the values and their bytes, and lists them, so that values that
+// keep each other alive can be found.
 class JinjaNode {
 public:
     JinjaNode() { enter(); }

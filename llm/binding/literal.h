@@ -1,13 +1,13 @@
-// Literal texts: what a chat's messages spell never becomes a control token. Go puts marks into what would
-// (SLC_LLM_MARK), templates carry them along, and our patch of llama.cpp's tokenizer takes them out when it has found
-// the special tokens that the template wrote.
+// Literal texts: what a chat's messages spell never becomes a control token. Go inserts marks where it would
+// (SLC_LLM_MARK), templates carry them along, and our patch of llama.cpp's tokenizer removes them after it has found
+// the special tokens of the template.
 #pragma once
 
 #include <string>
 
 namespace slc {
 
-// What the calling thread's tokenizer takes out; empty: nothing.
+// The mark that the calling thread's tokenizer removes; empty: none.
 const std::string & literal_mark();
 
 class Unmarking {

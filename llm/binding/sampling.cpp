@@ -21,7 +21,7 @@ bool before(const llama_token_data & a, const llama_token_data & b) {
     return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
 }
 
-// The largest of n values; NaN never wins, -inf where there is nothing else.
+// The largest of n values, ignoring NaN; -inf without any other.
 float maximum(const float * values, int n) {
     float top = -std::numeric_limits<float>::infinity();
     int i = 0;
@@ -45,6 +45,17 @@ float maximum(const float * values, int n) {
 }
 
 } // namespace
+
+std::string token_text(const llama_vocab * vocab, llama_token token, bool show_control) {
+    std::string text(256, '\0');
+    int n = llama_token_to_piece(vocab, token, &text[0], (int32_t) text.size(), 0, show_control);
+    if (n < 0) {
+        text.resize((size_t) -n);
+        n = llama_token_to_piece(vocab, token, &text[0], (int32_t) text.size(), 0, show_control);
+    }
+    text.resize((size_t) std::max(0, n));
+    return text;
+}
 
 int argmax(const float * values, int n) {
     constexpr int kBlock = 1024; // so that only one is searched a second time
@@ -164,7 +175,7 @@ void Sampler::take_all(const float * logits) {
     }
 }
 
-// The chain's random numbers go on with each pick, so that a call which is repeated takes those that it had.
+// Each pick advances the chain's random numbers, so a repeated call uses the picks of the first one.
 llama_token Sampler::pick(llama_token_data_array & a) {
     if (picked_ == picks_.size()) {
         llama_sampler_apply(chain_.get(), &a);
@@ -191,7 +202,7 @@ llama_token Sampler::sample(const float * logits, std::vector<slc_llm_prob> & pr
         return id;
     }
     if (grammar_) {
-        llama_sampler_accept(grammar_.get(), id); // the last that may throw: whole or not at all
+        llama_sampler_accept(grammar_.get(), id); // nothing throws after this
         std::string rest;
         if (keeps_utf8(id, rest)) {
             rune_ = rest;
@@ -283,15 +294,12 @@ void Sampler::add_log_probs(const float * logits, llama_token id, std::vector<sl
     }
 }
 
-// keeps_utf8: llama.cpp's grammar takes bytes that are no UTF-8 for a character, while the text shows U+FFFD for each
-// of them.
+// llama.cpp's grammar accepts invalid UTF-8 as a character, where the text would show U+FFFD.
 bool Sampler::keeps_utf8(llama_token id, std::string & rest) const {
     if (llama_vocab_is_eog(vocab_, id)) {
         return rune_.empty();
     }
-    char buffer[256];
-    const int n = llama_token_to_piece(vocab_, id, buffer, sizeof buffer, 0, false);
-    return n >= 0 && is_utf8(rune_ + std::string(buffer, (size_t) n), rest);
+    return is_utf8(rune_ + token_text(vocab_, id, false), rest);
 }
 
 // best_allowed is the largest of the `among` largest logits that the grammar allows.

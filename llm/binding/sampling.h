@@ -24,7 +24,7 @@ public:
     // Picks a token and remembers it. Returns LLAMA_TOKEN_NULL when no token has a finite logit (broken weights) or the
     // grammar allows none. Log-probabilities, where asked for, are appended to probs. Throws std::runtime_error when a
     // logit is not a number, and what a GrammarWork with this flag and budget throws: after a GrammarBudget, a call
-    // with the same logits gives what this one would have given.
+    // with the same logits gives the same token.
     llama_token sample(const float * logits, std::vector<slc_llm_prob> & probs, const std::atomic<bool> * cancelled,
                        uint64_t budget = kGrammarSteps);
     bool has_grammar() const { return grammar_ != nullptr; }
@@ -52,17 +52,19 @@ private:
     int n_vocab_;
     Owned chain_, grammar_;
     uint64_t steps_ = 0;
-    std::vector<llama_token> picks_; // of this call and those before it that ran out of their budget
-    size_t picked_ = 0;              // of these, by this call
-    std::string rune_; // with a grammar: the beginning of a rune that the last token left
+    std::vector<llama_token> picks_; // of this call and of earlier calls for the same token
+    size_t picked_ = 0;              // how many of them this call has used
+    std::string rune_; // with a grammar: the unfinished rune at the end of the text
     bool plain_greedy_ = false; // the largest logit wins: no candidates needed
-    size_t needed_ = 0;         // so many largest logits decide; 0: all do
+    size_t needed_ = 0;         // how many of the largest logits decide; 0: all
     std::vector<llama_token_data> candidates_;
     int no_repeat_, alternatives_;
     std::vector<llama_token> completion_; // only with no_repeat_
     std::vector<float> masked_;
 };
 
+// The bytes that a token adds to a text. A control token adds some only where it is to be shown.
+std::string token_text(const llama_vocab * vocab, llama_token token, bool show_control);
 // Index of the largest of n > 0 values; the first among equals. NaN never wins against a number.
 int argmax(const float * values, int n);
 bool has_nan(const float * values, int n);

@@ -38,7 +38,7 @@ bool Engine::busy() const {
     return std::any_of(slots_.begin(), slots_.end(), [](const Slot & s) { return s.request; });
 }
 
-// Whether a slot has something to decode: not those whose next token is being chosen.
+// Whether a slot has something to decode; slots whose next token is being chosen have nothing.
 bool Engine::decoding() const {
     return std::any_of(slots_.begin(), slots_.end(), [](const Slot & s) { return s.request && !s.choice; });
 }
@@ -73,8 +73,8 @@ int32_t Engine::cells_needed(const Request & r) const {
     return (int32_t) std::min<int64_t>(load_.context, (int64_t) r.prompt.size() + r.max_tokens);
 }
 
-// In the queue's order: a request starts when a slot is free and its cells fit beside those of the running ones, so
-// that a request once started never runs out of cache.
+// In the queue's order: a request starts when a slot is free and its cells fit beside the running requests' cells, so
+// that it never runs out of cache.
 void Engine::admit() {
     for (;;) {
         Request * r;
@@ -180,9 +180,9 @@ bool Engine::fill_batch() {
     return batch_.n_tokens > 0;
 }
 
-// Half of the room is the oldest prompt's, so that none waits for ever, and the rest is for those with the least left
-// to read, so that none waits for longer ones. Few large pieces: attention is quicker for many rows of one text than
-// for a few of many, and the first answers come sooner.
+// Half of the room goes to the oldest prompt, so that none waits for ever, the rest to prompts with the least left to
+// read, so that none waits for longer ones. Pieces are few and large: attention is quicker for many rows of one text
+// than for a few rows of many, and the first answers come sooner.
 void Engine::read_prompts(std::vector<Slot *> & slots) {
     if (slots.empty()) {
         return;
@@ -265,7 +265,7 @@ void Engine::decode() {
         }
     }
     if (status == 2) {
-        decode_log_.clear(); // llama.cpp logs an abort, which a cancelled request asked for, as three errors
+        decode_log_.clear(); // llama.cpp logs the abort of a cancelled request as three errors
     } else {
         decode_log_.move_to(log_);
     }
@@ -289,8 +289,8 @@ void Engine::fail_batch(slc_llm_code code, const char * error) noexcept {
     }
 }
 
-// Grammars work on this thread, while nobody decodes, for a twentieth to a tenth of the decode before; what takes
-// longer goes on on another thread. They share that, but each may take as much as an ordinary JSON Schema needs.
+// Grammars share a budget of a twentieth to a tenth of the last decode on this thread, since no request is decoded
+// meanwhile, but each may take as much as an ordinary JSON Schema needs. What takes longer goes to another thread.
 void Engine::sample_all() {
     constexpr uint64_t kStepsPerMicrosecond = 8, kMinSteps = 1 << 12;
     const auto constrained = std::count_if(slots_.begin(), slots_.end(), [](const Slot & s) {
@@ -335,8 +335,8 @@ void Engine::attempt(Slot & s, void (Engine::*work)(Slot &)) {
     }
 }
 
-// Chooses a slot's token, unless its grammar takes more than the budget: then another thread does. A grammar that took
-// more the last time is not even tried.
+// Chooses a slot's token, unless its grammar takes more than the budget or did so the last time: then another thread
+// chooses it.
 bool Engine::choose(Slot & s, const float * logits, llama_token & token) {
     Request & r = *s.request;
     if (r.sampler->grammar_steps() <= grammar_budget_) {
@@ -380,7 +380,7 @@ void Engine::take_choice(Slot & s) {
     chosen(s, choice->token);
 }
 
-// Takes what the decode has brought for a slot.
+// Handles the result of a decode for a slot.
 void Engine::sample(Slot & s) {
     Request & r = *s.request;
     if (s.output < 0) {
@@ -413,20 +413,6 @@ void Engine::chosen(Slot & s, llama_token token) {
     }
 }
 
-// text_of is what a token adds to a completion. A control token adds nothing, unless it is one of those to be shown.
-std::string Engine::text_of(llama_token token, const char * shown) const {
-    const bool show = shown && llama_vocab_is_control(vocab(), token) &&
-                      strstr(shown, llama_vocab_get_text(vocab(), token));
-    std::string piece(256, '\0');
-    int n = llama_token_to_piece(vocab(), token, &piece[0], (int32_t) piece.size(), 0, show);
-    if (n < 0) {
-        piece.resize((size_t) -n);
-        n = llama_token_to_piece(vocab(), token, &piece[0], (int32_t) piece.size(), 0, show);
-    }
-    piece.resize((size_t) std::max(0, n));
-    return piece;
-}
-
 void Engine::emit(Slot & s, llama_token token) {
     Request & r = *s.request;
     s.next = token;
@@ -435,8 +421,11 @@ void Engine::emit(Slot & s, llama_token token) {
         return;
     }
     r.result.completion_tokens++;
-    std::string piece = text_of(token, r.asked.shown), ready;
-    const bool stopped = r.text.push(piece, ready);
+    const char * shown = r.asked.shown;
+    const bool show = shown && llama_vocab_is_control(vocab(), token) &&
+                      strstr(shown, llama_vocab_get_text(vocab(), token));
+    std::string ready;
+    const bool stopped = r.text.push(token_text(vocab(), token, show), ready);
     r.push(ready);
     if (stopped) {
         release(s, SLC_LLM_FINISH_STOP);

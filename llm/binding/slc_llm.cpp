@@ -31,8 +31,9 @@ int32_t slc_llm_piece(void * handle, int32_t token, char * out, int32_t room) {
     if (token < 0 || token >= llama_vocab_n_tokens(vocab)) {
         return -1;
     }
-    const int32_t n = llama_token_to_piece(vocab, token, out, room, 0, true);
-    return n < 0 ? -n : n;
+    const std::string text = slc::token_text(vocab, token, true);
+    std::copy_n(text.begin(), std::min((size_t) std::max(room, 0), text.size()), out);
+    return (int32_t) text.size();
 }
 
 int32_t slc_llm_special(void * handle, int32_t from, const char ** text, bool * user_defined, bool * end_of_turn) {

@@ -10,13 +10,13 @@ var encoders = map[string]bool{
 	"clip": true, "wavtokenizer-dec": true,
 }
 
-// unrotated are those with attention that never call ggml's rope.
+// unrotated are the architectures with attention that never call ggml's rope.
 var unrotated = map[string]bool{
 	"gpt2": true, "gptj": true, "mpt": true, "refact": true, "bloom": true, "jais": true, "jamba": true,
 	"nemotron_h": true, "nemotron_h_moe": true, "kimi-linear": true, "kimi-k3": true,
 }
 
-// headWidth is the number of elements of a head's keys, the largest where layers differ; 0 if there is no attention.
+// headWidth returns the number of elements of a head's keys, the largest where layers differ; 0 without attention.
 func (h *header) headWidth(arch string) int {
 	prefix := arch + ".attention."
 	width := max(h.number(prefix+"key_length"), h.number(prefix+"key_length_swa"), h.number(prefix+"key_length_mla"))
@@ -28,8 +28,8 @@ func (h *header) headWidth(arch string) int {
 	return width
 }
 
-// checkRope refuses widths that ggml's rope would assert on, or never come to an end with: it skips the rotated
-// elements of a head by adding their number.
+// checkRope refuses widths on which ggml's rope would assert or loop for ever: it skips the rotated elements of a head
+// by adding their number.
 func (h *header) checkRope(arch string) error {
 	width := h.headWidth(arch)
 	for _, key := range []string{"dimension_count", "dimension_count_swa"} {
@@ -48,7 +48,7 @@ func (h *header) checkRope(arch string) error {
 	return nil
 }
 
-// checkAsserted refuses what llama.cpp's llama_model::load_hparams, or ggml's rope, would end the process for.
+// checkAsserted refuses what llama.cpp's llama_model::load_hparams, or ggml's rope, would abort on.
 func (h *header) checkAsserted(arch string) error {
 	layers, drafts := h.number(arch+".block_count"), h.number(arch+".nextn_predict_layers")
 	scaling, scaled := h.values[arch+".rope.scaling.type"]

@@ -3,8 +3,8 @@ package gguf
 // Footprint is what a model's header says about the memory that it will need.
 type Footprint struct {
 	Weights  int64 // bytes of the tensors
-	Repacked int64 // of them that llama.cpp copies in the order that its instruction set likes best
-	Extra    int64 // bytes that the copies take on top: a token embedding that is the output as well comes twice
+	Repacked int64 // bytes of the tensors that llama.cpp copies in an order for its instruction set
+	Extra    int64 // bytes of copies beside their originals: a token embedding that is also the output comes twice
 	Token    int64 // bytes of the KV cache that one token takes over all layers, in float16
 	State    int64 // bytes of the recurrent state of one sequence, in float32; 0 when the model has only attention
 	Scratch  int64 // bytes that one token of a batch needs at most between two operations
@@ -12,8 +12,8 @@ type Footprint struct {
 	Vocab    int64 // tokens, hence values of a row of logits
 }
 
-// copies are the bytes of weights that llama.cpp copies (its ggml-cpu/repack.cpp and ggml-cpu/amx; a few matrices of
-// odd shapes stay as they are), and what the copies take on top.
+// copies returns the bytes of weights that llama.cpp copies (its ggml-cpu/repack.cpp and ggml-cpu/amx; a few matrices
+// of odd shapes are not copied), and what the copies take in addition.
 func (h *header) copies(isa string) (repacked, extra int64) {
 	types := []string{"Q4_0", "Q4_K", "IQ4_NL", "MXFP4"}
 	if isa == "avx512vnni" || isa == "amx" {
@@ -43,7 +43,7 @@ func (h *header) footprint(arch string) Footprint {
 	f.Layers = int64(min(max(layers, 0), maxLayers))
 	embedding := int64(h.number(arch + ".embedding_length"))
 	state := h.state(arch, embedding)
-	// Gemma 3n and 4: the last ones look at earlier layers
+	// Gemma 3n and 4: the last layers use the cache of earlier ones
 	withCache := layers - h.number(arch+".attention.shared_kv_layers")
 	var widest int64
 	for il := range min(layers, maxLayers) {
@@ -52,7 +52,7 @@ func (h *header) footprint(arch string) Footprint {
 		if recurrent {
 			f.State = sum(f.State, state)
 		}
-		if il < withCache && (!recurrent || arch == "falcon-h1") { // whose layers have both
+		if il < withCache && (!recurrent || arch == "falcon-h1") { // falcon-h1's layers have both
 			f.Token = sum(f.Token, mul(2, sum(key, value)))
 		}
 		heads := int64(h.layer(arch+".attention.head_count", il, 0))

@@ -36,7 +36,7 @@ const (
 // scalars maps a value type to its size.
 var scalars = [...]int{0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, typeString: 0, typeArray: 0, 10: 8, 11: 8, 12: 8}
 
-// header is what a file's header says.
+// header holds what a file's header says.
 type header struct {
 	values   map[string]any    // uint64, int64, float64, bool or string
 	arrays   map[string]uint64 // lengths
@@ -44,14 +44,14 @@ type header struct {
 	tensors  int
 	bytes    uint64            // of the tensors
 	matrices map[string]uint64 // bytes by type name, of all but the token embedding
-	products map[string]bool   // types of those with more than one row, but for the token embedding
+	products map[string]bool   // types of the tensors with more than one row, except the token embedding
 	tokens   tokenTable
 	elements map[string]uint64 // by type name
-	loose    string            // a tensor that holds one expert; llama.cpp reads only those that hold all of a layer
+	loose    string            // a tensor of a single expert; llama.cpp reads only tensors of all experts of a layer
 }
 
-// reader reads little-endian values and knows how much can follow, so that no count in the file is believed beyond
-// the file's size. After a failure every read returns zeros and err stays.
+// reader reads little-endian values and refuses counts that the file's size contradicts. After a failure every read
+// returns zeros and err stays.
 type reader struct {
 	r    *bufio.Reader
 	pos  uint64
@@ -234,7 +234,7 @@ func (h *header) readPair(g *reader) {
 	}
 }
 
-// array checks an array and returns its length. Short ones of integers are kept.
+// array checks an array and returns its length. It keeps short arrays of integers.
 func (h *header) array(g *reader, key string) uint64 {
 	kind := g.u32()
 	if g.err != nil {
@@ -269,8 +269,8 @@ func (h *header) array(g *reader, key string) uint64 {
 	return n
 }
 
-// tokens reads the texts of n tokens. llama.cpp ends the process for one that comes twice; it reads a text up to its
-// first NUL, and gives those that are empty then names of their own.
+// tokens reads the texts of n tokens. llama.cpp aborts on one that comes twice; it reads a text up to its first NUL,
+// and names the empty ones.
 func (g *reader) tokens(n uint64) {
 	seen := make(map[string]uint64)
 	for i := uint64(0); i < n && g.err == nil; i++ {
@@ -285,7 +285,7 @@ func (g *reader) tokens(n uint64) {
 	}
 }
 
-// natural returns a value as a number between 0 and 2³¹-1, 0 when it is none.
+// natural returns a value as a number between 0 and 2³¹-1, 0 for other types.
 func natural(value any) int {
 	switch v := value.(type) {
 	case uint64:
@@ -305,5 +305,5 @@ func (h *header) text(key string) string {
 	return s
 }
 
-// number returns a non-negative integer value, 0 when there is none.
+// number returns a non-negative integer value, 0 without one.
 func (h *header) number(key string) int { return natural(h.values[key]) }

@@ -133,7 +133,7 @@ func (h *header) join(part *header) {
 	h.tokens.output = h.tokens.output || part.tokens.output
 }
 
-// describe counts parameters and names the type most of them have.
+// describe counts the parameters and names their most common type.
 func (h *header) describe(arch string) (parameters int64, description string) {
 	var limit uint64
 	quant := ""
@@ -170,8 +170,8 @@ func splitParts(path string, h *header) ([]string, error) {
 	return parts, nil
 }
 
-// matrixTypes are the types of the weights that vectors are multiplied by, the token embedding where it is the output
-// as well.
+// matrixTypes returns the types of the weights that vectors are multiplied by, the token embedding's if it is also the
+// output.
 func (h *header) matrixTypes() []string {
 	types := maps.Clone(h.products)
 	if !h.tokens.output && h.tokens.typ != "" {

@@ -5,27 +5,27 @@ import (
 	"math/bits"
 )
 
-// Sizes are those of a running model that its memory depends on. What is less than 1 counts as 1.
+// Sizes says how a model is run, as far as its memory depends on it. Values below 1 count as 1.
 type Sizes struct {
 	Cells     int // tokens that the KV cache holds
 	Batch     int // tokens of one decode
 	Slots     int // requests decoded together
-	Sequences int // whose recurrent state is kept: slots, and what is kept beside them
+	Sequences int // whose recurrent state is kept: slots and pins
 	GPULayers int // offloaded
 }
 
 // Memory is an estimate of the bytes that an open model holds.
 type Memory struct {
-	// Of the weights, Mapped are mapped from the file and the others copied. What is mapped is page cache, which a
-	// second model on the same file shares and the system may drop. But every token reads all of it (of a mixture of
-	// experts, that of the chosen ones): a model that does not fit would read its file again and again.
+	// Mapped bytes of the weights are mapped from the file, the others copied. Mapped ones are page cache, which a
+	// second model on the same file shares and the system may drop. But every token reads all of it (except for the
+	// experts that are not chosen): a model that does not fit would read its file again and again.
 	Weights, Mapped int64
 	Cache           int64 // KV cache; exact
 	// recurrent state of all sequences; exact where llama.cpp's own is Mamba's, RWKV's, LFM2's or Kimi's
 	State   int64
-	Compute int64 // scratch of a decode, logits and what else llama.cpp holds; an upper estimate
-	// GPU is what offloaded layers take there: their share of weights, cache and state, which the others lack then, and
-	// as much scratch as on the CPU.
+	Compute int64 // scratch of a decode, logits and other memory of llama.cpp; an upper estimate
+	// GPU is what offloaded layers take there: their share of weights, cache and state, which the other fields do not
+	// count then, and as much scratch as on the CPU.
 	GPU int64
 }
 
@@ -35,16 +35,15 @@ func (m Memory) Total() int64 { return sum(m.Weights, m.Cache, m.State, m.Comput
 // CellMultiple is what llama.cpp rounds the cells of a cache up to.
 const CellMultiple = 256
 
-// BaseMemory and vocabMemory (for each token: its text, score, place in two hash tables) are what a model holds
-// whatever its context is; part of Memory.Compute. Together 29 MB for SmolLM2, where the process grew by 20 MB beside
-// cache and scratch.
+// BaseMemory and vocabMemory (for each token: its text, score, place in two hash tables) are the part of Memory.Compute
+// that does not depend on the context: 29 MB for SmolLM2, whose process grew by 20 MB beside cache and scratch.
 const (
 	BaseMemory  = 16 << 20
 	vocabMemory = 256
 )
 
-// Mapped tells whether to map the file instead of reading it: not when most of it is copied anyway, because the system
-// would keep both.
+// Mapped tells whether to map the file instead of reading it: not when most of it is copied, because both would be
+// kept.
 func (f Footprint) Mapped() bool { return f.Repacked <= f.Weights/2 }
 
 // Memory estimates what a model holds: weights, KV cache (all layers in full, also those with a sliding window, whose
@@ -66,8 +65,8 @@ func (f Footprint) Memory(s Sizes) Memory {
 	return m.offloaded(int64(s.GPULayers), f)
 }
 
-// offloaded moves the share of so many layers, of those that there are and the output behind them, to the GPU. The
-// copies that the CPU's code makes of weights are not made there.
+// offloaded moves the share of n layers to the GPU; the output counts as one more layer. The copies of weights that
+// the CPU's code makes are not made there.
 func (m Memory) offloaded(n int64, f Footprint) Memory {
 	all := f.Layers + 1
 	if n = min(n, all); n <= 0 {

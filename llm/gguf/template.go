@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// chatTemplate is how a template's family is recognised: by what its source contains, the first of the list that fits.
+// chatTemplate says what the source of a family's templates contains; the first match in the list counts.
 type chatTemplate struct {
 	name string
 	has  []string
@@ -79,7 +79,7 @@ func chatTemplates() []chatTemplate {
 func TemplateNames() []string {
 	var names []string
 	for _, t := range chatTemplates() {
-		// llama.cpp recognises that one and has no name for it
+		// llama.cpp recognises dots1 and has no name for it
 		if t.name != "dots1" && !slices.Contains(names, t.name) {
 			names = append(names, t.name)
 		}
@@ -87,9 +87,8 @@ func TemplateNames() []string {
 	return names
 }
 
-// TemplateName returns the family of this model's chat template, as llama.cpp names it among its built-in ones; "" when
-// the template is of none of them, which does not keep it from working, or there is none. A ChatTemplate that is a name
-// already is returned as it is, if it is known.
+// TemplateName returns llama.cpp's name of the built-in template that this model's chat template resembles or names; ""
+// for other templates, which work all the same, and without a template.
 func (m Model) TemplateName() string {
 	for _, t := range chatTemplates() {
 		if m.ChatTemplate == t.name {

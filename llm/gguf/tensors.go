@@ -26,12 +26,12 @@ var tensorTypes = [...]tensorType{
 	40: {"NVFP4", 64, 36}, 41: {"Q1_0", 128, 18}, 42: {"Q2_0", 64, 18},
 }
 
-// noProducts are types without a product: no weights have them.
+// noProducts are the types that ggml cannot multiply with.
 var noProducts = map[string]bool{
 	"Q8_1": true, "Q8_K": true, "I8": true, "I16": true, "I32": true, "I64": true, "F64": true,
 }
 
-// tokenTable is the token embedding: bytes of a type. Without an output matrix it is that, too.
+// tokenTable is the token embedding, which is also the output matrix if the model has no other.
 type tokenTable struct {
 	typ    string
 	bytes  uint64
@@ -117,7 +117,7 @@ func (g *reader) tensorSize(name string) (typ tensorType, elements, bytes uint64
 		return typ, 0, 0
 	}
 	typ = tensorTypes[kind]
-	switch { // what ggml's CPU code ends the process for
+	switch { // ggml's CPU code aborts on these
 	case dims == 1 && typ.name != "F32":
 		g.fail("tensor %q is a vector of type %s; llama.cpp adds and multiplies with vectors of F32 only", name, typ.name)
 	case noProducts[typ.name]:

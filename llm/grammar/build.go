@@ -18,7 +18,7 @@ func newBuilder() *builder {
 	return &builder{body: map[string]string{}, path: map[string]string{}, tries: map[string]int{}}
 }
 
-// reserve returns a rule name made of a hint that is not taken yet.
+// reserve returns a new rule name made of a hint.
 func (b *builder) reserve(hint, path string) string {
 	clean := strings.Map(func(r rune) rune {
 		if r < 0x80 && isWord(byte(r)) {
@@ -42,17 +42,17 @@ func (b *builder) reserve(hint, path string) string {
 	return name
 }
 
-// add makes a rule of its own of a body, for schema path.
+// add makes a rule of a body, for the schema at path.
 func (b *builder) add(hint, path, body string) string {
 	name := b.reserve(hint, path)
 	b.body[name] = body
 	return name
 }
 
-// sharedPrefix begins the names of rules that everything may refer to, and of no others.
+// sharedPrefix begins the names of the rules that shared makes, and of no others.
 const sharedPrefix = "json-"
 
-// shared returns such a rule, which is written when it is first asked for.
+// shared returns the name of a rule that any other may refer to, and adds the rule at the first call.
 func (b *builder) shared(name, body string) string {
 	name = sharedPrefix + name
 	if _, ok := b.body[name]; !ok {
@@ -128,7 +128,7 @@ func (s set) write() string {
 	return b.String()
 }
 
-// choice joins alternatives; more than one are put into a group, and none are nothing.
+// choice joins alternatives, in a group if there is more than one.
 func choice(alts ...string) string {
 	if len(alts) <= 1 {
 		return strings.Join(alts, "")
@@ -136,7 +136,7 @@ func choice(alts ...string) string {
 	return "(" + strings.Join(alts, " | ") + ")"
 }
 
-// join puts items in a row, leaving out what is empty.
+// join puts items in a row, without the empty ones.
 func join(items ...string) string {
 	kept := items[:0:0]
 	for _, s := range items {
@@ -148,7 +148,7 @@ func join(items ...string) string {
 }
 
 // repeat writes lower to upper (or unlimited) repetitions of an item that is one rule, class or character. Counts above
-// what llama.cpp repeats are written as several repetitions such that a text can be read in few ways at a time:
+// llama.cpp's limit become several repetitions, such that a text can be read in few ways at a time:
 //
 //	R(0,n)  →  item{0,1999} | item{2000} R(0,n-2000)
 func (b *builder) repeat(item string, lower, upper int) string {

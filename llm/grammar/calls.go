@@ -19,26 +19,26 @@ const (
 // Function is what a completion may call.
 type Function struct {
 	Name   string
-	Schema []byte // JSON Schema of the arguments; empty: there are none
+	Schema []byte // JSON Schema of the arguments; empty: no arguments
 }
 
 // Format says how a model writes calls: First NAME Middle ARGUMENTS (Next NAME Middle ARGUMENTS)* Last. Arguments are a
-// JSON object or, where there are Parameters, each of them by itself.
+// JSON object, or one parameter after the other if Parameters is set.
 type Format struct {
 	Parameters                *Parameters
-	Trigger                   string // where First begins after other text; a call follows for certain
+	Trigger                   string // the beginning of First that is always followed by a call
 	AtStart                   bool   // the trigger counts at the beginning of a completion only
-	First, Middle, Next, Last string // Next is empty where there is one call at most; runes ID are identifiers
+	First, Middle, Next, Last string // Next is empty if there can be only one call; runes ID are identifiers
 }
 
-// Parameters says how arguments are written one by one: Begin NAME Middle VALUE End. A value is a text as it is where
-// the schema asks for a string, else JSON.
+// Parameters says how arguments are written one by one: Begin NAME Middle VALUE End. A value is plain text where the
+// schema asks for a string, else JSON.
 type Parameters struct {
 	Begin, Middle, End string
 }
 
-// FromCalls returns the grammar of completions that call functions: with must nothing else, else any text that does not
-// hold the trigger, and calls after it. Errors are *SchemaError about the function that Path begins with.
+// FromCalls returns the grammar of completions that call functions: with must only calls, else any text without the
+// trigger and perhaps calls after it. Errors are *SchemaError whose Path begins with the function's name.
 func FromCalls(f Format, functions []Function, must bool) (string, error) {
 	c := newCompiler()
 	root := c.reserve("root", "")
@@ -71,7 +71,7 @@ func FromCalls(f Format, functions []Function, must bool) (string, error) {
 	return source, nil
 }
 
-// idAt is where the first identifier of a text begins, its length if there is none.
+// idAt returns where the first identifier of a text begins, its length without one.
 func idAt(s string) int {
 	if i := strings.IndexRune(s, ID); i >= 0 {
 		return i
@@ -93,7 +93,7 @@ func text(s string) string {
 	return join(parts...)
 }
 
-// arguments returns the rule of a function's arguments: an object, whatever else its schema allows.
+// arguments returns the rule of a function's arguments: an object, even if the schema allows other types.
 func (c *compiler) arguments(fn Function, p *Parameters) (string, error) {
 	path, none := "/"+fn.Name, literal("{}")
 	if p != nil {
@@ -138,7 +138,7 @@ func (c *compiler) arguments(fn Function, p *Parameters) (string, error) {
 	return c.named(doc, path, "arguments")
 }
 
-// parameters returns the arguments that are written one by one, in the schema's order.
+// parameters returns the rules of arguments that are written one by one, in the schema's order.
 func (c *compiler) parameters(doc *value, path string, p *Parameters) (string, error) {
 	properties := doc.get("properties")
 	if properties == nil {
@@ -211,7 +211,7 @@ func (c *compiler) texts(s *value) (values []string, text bool) {
 	return nil, typ != nil && typ.kind == '"' && typ.text == "string"
 }
 
-// TextParameters tells of each property of a schema whether it is a string, which Parameters write as it is.
+// TextParameters tells of each property of a schema whether it is a string, which Parameters write as plain text.
 func TextParameters(schema []byte) map[string]bool {
 	doc, err := decode(schema)
 	if err != nil {
@@ -232,9 +232,9 @@ func TextParameters(schema []byte) map[string]bool {
 	return text
 }
 
-// until returns the body of any text that does not hold a word, or begin with it if that is enough, and of what follows
-// a text up to and with the word: the rule then. With mayEnd the word need not come. The states are those of Knuth,
-// Morris and Pratt; a text can be read in one way only.
+// until returns the rule of any text up to and with a word, followed by the rule then; with atStart the word counts at
+// the beginning only. With mayEnd the text may end without the word. The states follow Knuth, Morris and Pratt, so that
+// a text can be read in one way only.
 func (c *compiler) until(word []rune, atStart, mayEnd bool, then string) string {
 	states := make([]string, len(word))
 	for i := range states {
@@ -273,7 +273,7 @@ func (c *compiler) until(word []rune, atStart, mayEnd bool, then string) string 
 	return states[0]
 }
 
-// overlap is the length of the longest end of text that begins word, short of the whole word.
+// overlap returns the length of the longest end of text that begins word and is shorter than it.
 func overlap(text, word []rune) int {
 	for n := min(len(text), len(word)-1); n > 0; n-- {
 		if slices.Equal(text[len(text)-n:], word[:n]) {

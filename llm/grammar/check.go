@@ -6,9 +6,8 @@ import (
 )
 
 const (
-	// maxLeft and maxPaths bound what llama.cpp does between two characters. It looks for left recursion by walking
-	// every path of leftmost references, recursively and without remembering where it was, and keeps one stack for each
-	// such path while it generates.
+	// maxLeft and maxPaths bound llama.cpp's work between two characters. It looks for left recursion by following
+	// every path of leftmost references recursively, without a memory, and keeps one stack per path while it generates.
 	maxLeft  = 4000    // references along one path
 	maxPaths = 1 << 15 // of one rule
 	maxSteps = 1 << 26 // symbols looked at on all paths
@@ -17,14 +16,14 @@ const (
 	leftRecursion = "left recursion"
 )
 
-// Check reads a grammar in GBNF, at most 1 MiB of it, and reports the first reason why llama.cpp could not follow it as
-// it stands. Errors are *SyntaxError, which unwraps to ErrGrammar.
+// Check reads a grammar in GBNF of at most 1 MiB and reports the first reason why llama.cpp could not follow it. Errors
+// are *SyntaxError, which unwraps to ErrGrammar.
 func Check(source string) error {
 	_, err := check(source)
 	return err
 }
 
-// check returns the rules as well; "root" is among them.
+// check also returns the rules, "root" among them.
 func check(source string) (*parser, error) {
 	p, err := parse(source)
 	if err != nil {
@@ -149,9 +148,8 @@ func (p *parser) edges(id int32, empty []bool) []edge {
 	return out
 }
 
-// leftRecursion refuses what llama.cpp refuses, which takes only a rule with an empty alternative for one that may be
-// empty, and beyond that what would grow its stacks for ever: a rule that comes back to itself, before the first
-// character, with something left to do.
+// leftRecursion refuses what llama.cpp refuses, for which only a rule with an empty alternative may be empty, and also
+// what would grow its stacks for ever: a rule that comes back to itself before the first character with symbols left.
 func (p *parser) leftRecursion() error {
 	direct := make([]bool, len(p.rules))
 	for id, r := range p.rules {
@@ -194,7 +192,7 @@ func (p *parser) recursionError(w *walk, from, to int32) error {
 	return p.errorAt(r.at, r.name, leftRecursion+": %s", strings.Join(names, " → "))
 }
 
-// effort adds up what the walk along leftmost references costs llama.cpp.
+// effort bounds what following the leftmost references costs llama.cpp.
 func (p *parser) effort(w *walk) error {
 	depth := make([]int, len(p.rules))
 	paths := make([]int, len(p.rules))
@@ -282,7 +280,7 @@ func (w *walk) visit(id int32) {
 	}
 }
 
-// path returns the rules on a way within a component, both ends included.
+// path returns the rules on a path within a component, both ends included.
 func (w *walk) path(from, to int32) []int32 {
 	before := map[int32]int32{from: -1}
 	for todo := []int32{from}; len(todo) > 0; todo = todo[1:] {

@@ -53,10 +53,10 @@ func ceilDiv(a, b *big.Int) *big.Int {
 	return q
 }
 
-// lengths splits a range by the number of digits. Lengths of which every number is in it are one alternative.
+// lengths splits a range by the number of digits. Lengths whose numbers are all in the range share one alternative.
 func (c *compiler) lengths(lo, hi *big.Int, step int) []string {
 	var alts []string
-	full, short := 0, 0 // lengths that are whole, and the shortest of them
+	full, short := 0, 0 // how many lengths in a row are whole, and the shortest one
 	flush := func() {
 		if full > 0 {
 			alts = append(alts, join("[1-9]", c.repeat("[0-9]", short-1, short+full-2)))
@@ -92,10 +92,11 @@ type digitRange struct {
 	*builder
 	lo, hi string
 	step   int
-	memo   map[[3]int]state // of places where both bounds are decided, by step, digits to come and remainder
+	memo   map[[3]int]state // states that no bound limits any more, by step, digits to come and remainder
 }
 
-// from returns what may come from digit i on, while what came is the beginning of lo or hi and leaves a remainder.
+// from returns the digits from i on. isLo and isHi say that the digits so far equal the beginning of lo or hi; they
+// leave a remainder.
 func (d *digitRange) from(i int, isLo, isHi bool, remainder int) state {
 	left := len(d.lo) - i
 	if left == 0 {
@@ -134,7 +135,7 @@ func (d *digitRange) from(i int, isLo, isHi bool, remainder int) state {
 	return s
 }
 
-// digits are the alternatives at one place: digits by what follows them.
+// digits holds the alternatives at one place: digits by what follows them.
 type digits struct {
 	order []string
 	sets  map[string][][2]rune
@@ -163,8 +164,8 @@ type end struct {
 	strict bool
 }
 
-// fraction returns the decimals, point included, of numbers whose whole part is that of the ends given; ok is false
-// when there are none.
+// fraction returns the decimals, point included, of numbers that have the same whole part as the given ends; ok is
+// false when no number is in the range.
 func (c *compiler) fraction(lo, hi *end, maxDecimals int) (text string, ok bool) {
 	f := &fractions{c.builder, lo, hi, maxDecimals}
 	text, ends := f.from(0, lo != nil, hi != nil)
@@ -184,11 +185,11 @@ type fractions struct {
 	maxDecimals int
 }
 
-// from returns the digits that may come at place i, at least one, and whether the number may end there. isLo and isHi
-// say that what came is the beginning of that end's digits.
+// from returns the digits from place i on, at least one, and whether the number may end there. isLo and isHi say that
+// the digits so far equal the beginning of that end's.
 func (f *fractions) from(i int, isLo, isHi bool) (text string, ends bool) {
 	if isLo && i >= len(f.lo.digits) && !f.lo.strict {
-		isLo = false // it is reached, and more digits do not lower it
+		isLo = false // more digits cannot bring the number below lo
 	}
 	if !isLo && !isHi {
 		return f.repeat("[0-9]", 1, f.maxDecimals-i), true

@@ -3,23 +3,21 @@
 //
 // # Grammars
 //
-// The notation is that of llama.cpp's grammars, with the start rule "root". Check refuses what llama.cpp refuses, with
-// a position, and what it would read without complaint but not as it stands or not to an end: a rule defined twice (the
-// last one would win), a repetition above 2000 (it would be taken for "without limit"), a class that is empty or a
-// range that is reversed, hidden left recursion whose states never end, a rule that no finite text satisfies. Token
-// references (<think>, <[1000]>) depend on a vocabulary and are refused.
+// The notation is llama.cpp's, with the start rule "root". Check refuses, with a position, what llama.cpp refuses and
+// what it would misread or never finish: a rule defined twice (the last one would win), a repetition above 2000 (read
+// as "without limit"), an empty class, a reversed range, hidden left recursion whose states never end, a rule that no
+// finite text satisfies. Token references (<think>, <[1000]>) depend on a vocabulary and are refused.
 //
-// What Check cannot see is ambiguity: llama.cpp follows every way to read a text at the same time, so a grammar that
-// can be read in a number of ways that grows with the text (root ::= "a" root "b" | "a" root "c" | "d") takes ever
-// longer.
+// Check does not find ambiguity: llama.cpp follows every way to read a text at the same time, so a grammar with a
+// number of ways that grows with the text (root ::= "a" root "b" | "a" root "c" | "d") takes ever longer.
 //
 // # Schemas
 //
 // A schema is a subset of JSON Schema 2020-12, about what OpenAI's structured outputs take:
 //
 //   - type (one or a list), enum, const, anyOf, oneOf, allOf, $ref into the same document (recursive too), $defs and
-//     definitions. oneOf is read as anyOf: a value that two alternatives take is not kept out. Schemas that hold
-//     together (allOf; $ref, anyOf and oneOf beside other keywords) are joined into one, where that is possible: two
+//     definitions. oneOf is read as anyOf: a value that two alternatives accept is admitted. Schemas that apply
+//     together (allOf; $ref, anyOf and oneOf beside other keywords) are joined into one where that is possible: two
 //     patterns, two prefixItems and steps that are not multiples of each other are refused;
 //   - objects: properties and required. Properties come in the schema's order, the optional ones may be left out;
 //     others than the declared ones are not written, whatever additionalProperties (true or false) allows. Only an
@@ -31,12 +29,12 @@
 //   - integers and numbers: minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf (of a number: whole, or a
 //     power of ten);
 //   - title, description, default, examples, deprecated, readOnly, writeOnly, $comment, $schema, $id and OpenAPI's
-//     discriminator say nothing about the text and are passed over.
+//     discriminator are ignored.
 //
-// Everything else is refused by name, as is a schema that nothing satisfies; definitions that nothing refers to are not
-// looked at. The grammar may admit less than the schema: numbers have at most 15 digits before the point where no bound
-// asks for more, keys keep their order, and a pattern's characters are escaped in one way only. But for oneOf it never
-// admits more, as far as a grammar can tell a JSON value from another: keys of an object of any shape may repeat.
+// Everything else is refused by name, as is a schema that nothing satisfies; unused definitions are not read. The
+// grammar may admit less than the schema: numbers have at most 15 digits before the point where no bound asks for more,
+// keys keep their order, and a pattern's characters are escaped in one way only. Except for oneOf, and for keys that
+// repeat in an object of any shape, it never admits more.
 //
 // Text is compact, with at most one space after a colon or a comma, so that white space cannot go on for ever.
 package grammar

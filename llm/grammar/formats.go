@@ -6,8 +6,8 @@ import (
 )
 
 // formatPattern returns a regular expression for texts of a format of JSON Schema, empty for an unknown one, and the
-// formats that are known. It may admit less than the format: years are 1000 to 2999, seconds have at most 6 decimals and
-// are never the 60th, hosts have at most 5 labels, and IPv6 addresses no dotted tail.
+// formats that are known. It may admit less than the format: years are 1000 to 2999, seconds have at most 6 decimals
+// and are never the 60th, hosts have at most 5 labels, and IPv6 addresses no dotted tail.
 func formatPattern(format string) (pattern string, known []string) {
 	const (
 		year = `[12]\d{3}`

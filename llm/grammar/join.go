@@ -15,7 +15,7 @@ import (
 //
 // Properties that several parts have are joined when they are compiled, so that recursive schemas end.
 
-// conflict is why nothing satisfies two schemas together.
+// conflict says why nothing satisfies two schemas together.
 type conflict struct{ keyword, reason string }
 
 func (e *conflict) Error() string { return e.keyword + ": " + e.reason }
@@ -24,11 +24,11 @@ func conflicting(keyword, format string, args ...any) error {
 	return &conflict{keyword, fmt.Sprintf(format, args...)}
 }
 
-// composing are the keywords that consist of whole schemas.
+// composing returns the keywords that combine schemas.
 func composing() []string { return []string{"$ref", "allOf", "anyOf", "oneOf"} }
 
-// composed tells whether a schema is more than one of those that are compiled as they are: it has allOf, or one of the
-// others beside a keyword that says something.
+// composed tells whether a schema has to be joined before it is compiled: it has allOf, or another composing keyword
+// beside a keyword that constrains values.
 func composed(s *value) bool {
 	says, composes := 0, false
 	for _, k := range s.keys {
@@ -49,13 +49,13 @@ func (c *compiler) together(s *value, path, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if at, ok := c.where[one]; ok || one.kind != '{' { // one of the parts is all there is
+	if at, ok := c.where[one]; ok || one.kind != '{' { // it consists of one part
 		return c.named(one, at, name)
 	}
 	return c.schema(one, path, name)
 }
 
-// joined is the plain schema, or the union, that a schema comes to.
+// joined returns the plain schema, or the union, that a schema amounts to.
 func (c *compiler) joined(s *value, path string) (*value, error) {
 	parts, err := c.parts(nil, s, path, nil)
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *compiler) parts(to []*value, s *value, path string, within []*value) ([
 			continue
 		}
 		if one.get("anyOf") == nil && one.get("oneOf") == nil && one.get("enum") == nil && one.get("const") == nil {
-			if _, err := c.types(one, path); err != nil { // joined with others it could pass
+			if _, err := c.types(one, path); err != nil { // joined, it might no longer be noticed
 				return nil, err
 			}
 		}
@@ -124,8 +124,7 @@ func (c *compiler) parts(to []*value, s *value, path string, within []*value) ([
 	return to, nil
 }
 
-// split returns a schema's unions, and its other keywords that say something as a schema of their own; the same ones
-// each time.
+// split returns a schema's unions, and its other constraining keywords as another schema; the same ones each time.
 func (c *compiler) split(s *value, path string) []*value {
 	if list, ok := c.splits[s]; ok {
 		return list
@@ -153,7 +152,7 @@ func (c *compiler) split(s *value, path string) []*value {
 	return list
 }
 
-// place notes where a plain schema and those within it are, for errors about them.
+// place notes the paths of a plain schema and of the schemas in it, for errors about them.
 func (c *compiler) place(s *value, path string) {
 	c.where[s] = path
 	if p := s.get("properties"); p != nil && p.kind == '{' {
@@ -166,7 +165,7 @@ func (c *compiler) place(s *value, path string) {
 	}
 }
 
-// schemas checks a list of them.
+// schemas checks a list of schemas.
 func (c *compiler) schemas(list *value, path, keyword string) error {
 	if list.kind != '[' || len(list.values) == 0 || len(list.values) > maxList {
 		return c.errorf(path, keyword, "it is a list of 1 to %d schemas", maxList)
@@ -174,8 +173,8 @@ func (c *compiler) schemas(list *value, path, keyword string) error {
 	return nil
 }
 
-// join makes one schema of parts, of which there is at least one: a plain one, or a union of plain ones if a part is a
-// union. Alternatives that nothing satisfies together with the other parts are left out.
+// join makes one schema of at least one part: a plain one, or a union of plain ones if a part is a union. Alternatives
+// that nothing satisfies together with the other parts are left out.
 func (c *compiler) join(parts []*value, path string) (*value, error) {
 	for i, p := range parts {
 		for _, keyword := range []string{"anyOf", "oneOf"} {
@@ -230,15 +229,15 @@ func (c *compiler) distribute(list *value, others []*value, path, keyword string
 	return &value{kind: '{', keys: []string{"anyOf"}, values: []*value{union}}, nil
 }
 
-// spend counts work: references let a short document stand for any number of parts that hold together.
+// spend counts work, because references let a short document stand for any number of parts.
 func (c *compiler) spend(n int, path string) error {
 	if c.spent += n + 1; c.spent > maxWork {
-		return c.errorf(path, "", "to join what holds together takes more than %d steps", maxWork)
+		return c.errorf(path, "", "to join the schemas that apply together takes more than %d steps", maxWork)
 	}
 	return nil
 }
 
-// merge is what two plain schemas say together.
+// merge joins two plain schemas.
 func (c *compiler) merge(a, b *value, path string) (*value, error) {
 	out := &value{kind: '{'}
 	for _, s := range []*value{a, b} {
@@ -267,7 +266,7 @@ func (c *compiler) merge(a, b *value, path string) (*value, error) {
 	return out, c.narrow(out, a, b, path)
 }
 
-// narrow leaves out what is about types that the joined schema excludes.
+// narrow removes keywords about types that the joined schema excludes.
 func (c *compiler) narrow(out, a, b *value, path string) error {
 	kinds, err := c.declared(out, path)
 	if err != nil || a.get("type") == nil && b.get("type") == nil {
@@ -281,7 +280,7 @@ func (c *compiler) narrow(out, a, b *value, path string) error {
 	return nil
 }
 
-// closed takes the properties out of a joined schema that one of its two does not know and does not allow.
+// closed removes properties from a joined schema that one of its two schemas neither declares nor allows.
 func closed(a, b, out *value) error {
 	properties := out.get("properties")
 	if properties == nil || properties.kind != '{' {
@@ -368,7 +367,7 @@ func (c *compiler) both(keyword string, v, w *value, path string) (*value, error
 	return c.bound(keyword, v, w, path)
 }
 
-// allOf is the schema of what satisfies two; the same one each time.
+// allOf returns the schema of what satisfies both; the same one each time.
 func (c *compiler) allOf(v, w *value) *value {
 	if v == w {
 		return v
@@ -393,7 +392,7 @@ func (c *compiler) bothProperties(v, w *value) *value {
 	return all
 }
 
-// commonTypes are the types that two schemas name; an integer is a number.
+// commonTypes returns the types that two schemas both name; an integer is a number.
 func commonTypes(v, w *value) (*value, error) {
 	listOf := func(x *value) []*value {
 		if x.kind == '[' {
@@ -423,7 +422,7 @@ func contains(array, v *value) bool {
 	return slices.ContainsFunc(array.values, func(x *value) bool { return equal(x, v) })
 }
 
-// bound is the narrower one of two bounds.
+// bound returns the narrower of two bounds.
 func (c *compiler) bound(keyword string, v, w *value, path string) (*value, error) {
 	x, errX := rational(v)
 	y, errY := rational(w)

@@ -22,7 +22,7 @@ type value struct {
 	values []*value // of an object, beside keys, or of an array
 }
 
-// get returns an object's member, nil when there is none.
+// get returns an object's member, or nil.
 func (v *value) get(key string) *value {
 	if i := slices.Index(v.keys, key); i >= 0 {
 		return v.values[i]
@@ -30,7 +30,7 @@ func (v *value) get(key string) *value {
 	return nil
 }
 
-// set gives an object a member, in place of one that it has.
+// set adds or replaces an object's member.
 func (v *value) set(key string, to *value) {
 	if i := slices.Index(v.keys, key); i >= 0 {
 		v.values[i] = to
@@ -39,14 +39,14 @@ func (v *value) set(key string, to *value) {
 	v.keys, v.values = append(v.keys, key), append(v.values, to)
 }
 
-// remove takes a member away.
+// remove deletes a member.
 func (v *value) remove(key string) {
 	if i := slices.Index(v.keys, key); i >= 0 {
 		v.keys, v.values = slices.Delete(v.keys, i, i+1), slices.Delete(v.values, i, i+1)
 	}
 }
 
-// encode writes the value without white space. A number keeps the schema's notation.
+// encode writes the value without white space. Numbers keep the schema's notation.
 func (v *value) encode() string {
 	var parts []string
 	switch v.kind {
@@ -66,7 +66,7 @@ func (v *value) encode() string {
 	return v.text
 }
 
-// quote writes a JSON string with as few escapes as there can be.
+// quote writes a JSON string with as few escapes as possible.
 func quote(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -155,7 +155,7 @@ func readValue(d *json.Decoder, depth int) (*value, error) {
 	return &value{kind: 'n', text: "null"}, nil
 }
 
-// pointer follows a JSON pointer from v; nil when it leads nowhere.
+// pointer follows a JSON pointer from v; nil if it leads nowhere.
 func (v *value) pointer(path string) *value {
 	if path == "" {
 		return v

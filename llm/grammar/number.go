@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	defaultDigits = 15   // of a number: what a float64 keeps exactly
+	defaultDigits = 15   // of a number: as many as a float64 keeps exactly
 	maxDigits     = 30   // of a bound, on either side of the point
 	maxStates     = 3000 // step of multiples, times digits
 )
@@ -32,7 +32,7 @@ func rational(v *value) (*big.Rat, error) {
 	return r, nil
 }
 
-// limit is one end of a range of numbers; at nil there is none.
+// limit is one end of a range of numbers; at is nil without a limit.
 type limit struct {
 	at      *big.Rat
 	strict  bool // the end itself is not in the range
@@ -143,7 +143,7 @@ func (l limit) round(scale *big.Int, sign int) *big.Int {
 	return n
 }
 
-// ends fills in a missing end: as many digits as usual, one more than the other end where that has as many.
+// ends fills in a missing end: the usual number of digits, or one more than the other end if that has as many.
 func ends(lo, hi limit) (limit, limit) {
 	far := func(other limit) *big.Rat {
 		digits := defaultDigits
@@ -188,8 +188,8 @@ func (c *compiler) integers(lo, hi limit, step *big.Int) ([]string, error) {
 func bigMax(a, b *big.Int) *big.Int { return slices.MaxFunc([]*big.Int{a, b}, (*big.Int).Cmp) }
 func bigMin(a, b *big.Int) *big.Int { return slices.MinFunc([]*big.Int{a, b}, (*big.Int).Cmp) }
 
-// usualDecimals returns how many decimals a number may have: up to 6 that a float64 keeps apart from the ends of the
-// range, and one more than the ends have.
+// usualDecimals returns how many decimals a number may have: up to 6 that a float64 distinguishes near the ends of the
+// range, and at least one more than the ends have.
 func usualDecimals(given ...limit) int {
 	maxDecimals, whole := 0, 1
 	for _, l := range given {
@@ -202,8 +202,8 @@ func usualDecimals(given ...limit) int {
 	return max(maxDecimals, min(6, defaultDigits-whole))
 }
 
-// decimals returns alternatives for the numbers in a range, in plain notation with at most so many decimals, or the
-// usual number of them if unlimited.
+// decimals returns alternatives for the numbers in a range, without exponent and with at most maxDecimals decimals;
+// unlimited means the usual number of them.
 func (c *compiler) decimals(lo, hi limit, maxDecimals int) []string {
 	usual := usualDecimals(lo, hi)
 	lo, hi = ends(lo, hi)
@@ -238,7 +238,7 @@ func (c *compiler) decimals(lo, hi limit, maxDecimals int) []string {
 	return alts
 }
 
-// magnitudes does the part of decimals from 0 on.
+// magnitudes is decimals for a range from 0 on.
 func (c *compiler) magnitudes(lo, hi limit, maxDecimals int) []string {
 	a, aFraction := digitsOf(lo.at)
 	b, bFraction := digitsOf(hi.at)
@@ -264,7 +264,7 @@ func (c *compiler) magnitudes(lo, hi limit, maxDecimals int) []string {
 	return alts
 }
 
-// digitsOf splits a decimal from 0 on at its point; the fraction has no zeros at its end.
+// digitsOf splits a non-negative decimal at its point; the fraction has no zeros at its end.
 func digitsOf(r *big.Rat) (*big.Int, string) {
 	n, _ := r.FloatPrec()
 	whole, fraction, _ := strings.Cut(r.FloatString(n), ".")

@@ -10,8 +10,7 @@ import (
 const (
 	// maxRepeat is llama.cpp's MAX_REPETITION_THRESHOLD: of a count, and of a count times the rules that it repeats.
 	maxRepeat = 2000
-	// maxSource, maxSymbols and maxNesting keep llama.cpp's memory, which copies what is repeated, and its stack in
-	// bounds.
+	// maxSource, maxSymbols and maxNesting bound llama.cpp's memory, since it copies what is repeated, and its stack.
 	maxSource  = 1 << 20 // bytes
 	maxSymbols = 1 << 20 // of all rules once repetitions are written out
 	maxNesting = 500     // groups inside each other
@@ -24,7 +23,7 @@ type symbol struct {
 	class  *class
 }
 
-// class is a set of characters as written, [^...] when negated. Nothing negated is every character.
+// class is a set of characters as written, [^...] when negated. Without ranges and negated it is every character.
 type class struct {
 	ranges  [][2]rune
 	negated bool
@@ -52,8 +51,8 @@ type rule struct {
 	alts    [][]symbol
 }
 
-// parser reads GBNF the way llama.cpp's llama_grammar_parser does, in the same order, because what that counts (rules
-// first seen inside a group) decides which repetitions it takes.
+// parser reads GBNF in the same order as llama.cpp's llama_grammar_parser, which counts the rules first seen inside a
+// group to decide which repetitions it accepts.
 type parser struct {
 	src     string
 	pos     int
@@ -168,7 +167,7 @@ func (p *parser) found() string {
 	return strconv.QuoteRune(r)
 }
 
-// id returns the index of a named rule, which it enters when it is new.
+// id returns the index of a named rule, and adds a new one.
 func (p *parser) id(name string, at int) int32 {
 	if id, ok := p.ids[name]; ok {
 		return id
@@ -222,7 +221,7 @@ func (p *parser) alternatives(nested bool) [][]symbol {
 	return alts
 }
 
-// sequence reads items up to what cannot be one.
+// sequence reads items up to something else.
 func (p *parser) sequence(nested bool) []symbol {
 	var seq []symbol
 	start, rules := 0, 1 // where the last item begins, and how many rules llama.cpp says it is
@@ -384,5 +383,5 @@ func (p *parser) char(began int, where string) rune {
 		p.fail(at, "%v", err)
 	}
 	p.pos = end
-	return rune(uint32(v)) // above 0x7FFFFFFF it is negative; literal and class compare it as uint32
+	return rune(uint32(v)) // negative above 0x7FFFFFFF; literal and class compare it as uint32
 }

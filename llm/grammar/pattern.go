@@ -15,21 +15,19 @@ const (
 	maxBranches = 500  // alternatives of a whole pattern
 )
 
-// piece is a part of a pattern as GBNF, with the characters it can have. When it repeats one thing of a fixed width,
+// piece is a part of a pattern as GBNF, with the number of its characters. Where it repeats one thing of a fixed width,
 // the repetition is kept so that it can be tightened.
 type piece struct {
 	text         string
 	lower, upper int // characters; upper may be unlimited
 
-	item  string // text is item, from to to times
-	width int
-	from  int
-	to    int
+	item            string // text is item, from to to times
+	width, from, to int
 }
 
 // pattern compiles a regular expression to what may stand between the quotes of a JSON string. As in JSON Schema it may
-// match anywhere in the text unless it is anchored. lower and upper bound the text's characters; bounds that the
-// pattern does not keep by itself can be met where one part of it, of varying length, repeats something of a fixed one.
+// match anywhere in the text unless it is anchored. lower and upper bound the text's characters; where the pattern
+// itself does not keep them, one part of varying length that repeats something of a fixed length is tightened.
 func (c *compiler) pattern(pattern string, lower, upper int) (string, error) {
 	adapted, err := adaptPattern(pattern)
 	if err != nil {
@@ -73,7 +71,7 @@ func lengths(lower, upper int) string {
 	return fmt.Sprintf("%d to %d characters", lower, upper)
 }
 
-// adaptPattern translates from ECMAScript's notation to Go's, and refuses what only one of them has.
+// adaptPattern translates ECMAScript's notation to Go's, and refuses what only one of them knows.
 func adaptPattern(p string) (string, error) {
 	if len(p) > maxPattern {
 		return "", fmt.Errorf("it has %d bytes, at most %d are read", len(p), maxPattern)
@@ -161,7 +159,7 @@ func adaptEscape(p string) (text string, length int, err error) {
 // regular compiles a parsed pattern.
 type regular struct {
 	*compiler
-	without set // characters that its classes leave out
+	without set // characters that its classes do not match
 }
 
 // rows splits a pattern into alternatives, each a row of pieces, and puts any text where one is not anchored.
@@ -202,8 +200,8 @@ func (r *regular) anything() piece {
 	return r.times(piece{text: r.char(), lower: 1, upper: 1}, 0, unlimited)
 }
 
-// expand multiplies a concatenation out until anchors stand at its two ends: groups at an end that have anchors in
-// them, and one that is all there is between anchors.
+// expand multiplies a concatenation out until anchors stand at its two ends: groups at an end that hold anchors, and a
+// single group between anchors.
 func expand(subs []*syntax.Regexp, depth int) [][]*syntax.Regexp {
 	i := -1
 	if n := len(subs); n > 0 {
@@ -245,12 +243,12 @@ func expand(subs []*syntax.Regexp, depth int) [][]*syntax.Regexp {
 	return all
 }
 
-// holds reports whether there is a part of a kind within a group.
+// holds reports whether a group holds a part of a kind.
 func holds(re *syntax.Regexp, op syntax.Op) bool {
 	return slices.ContainsFunc(re.Sub, func(s *syntax.Regexp) bool { return s.Op == op || holds(s, op) })
 }
 
-// fit joins a row of pieces so that it has lower to upper characters; ok is false when it never has.
+// fit joins a row of pieces so that it has lower to upper characters; ok is false when that is impossible.
 func (r *regular) fit(row []piece, lower, upper int) (text string, ok bool, err error) {
 	lo, hi, varying := 0, 0, -1
 	for i, p := range row {
@@ -306,7 +304,7 @@ func plus(a, b int) int {
 	return a + b
 }
 
-// compile returns the piece for a part of a pattern inside which there are no anchors.
+// compile returns the piece for a part of a pattern without anchors.
 func (r *regular) compile(re *syntax.Regexp) (piece, error) {
 	switch re.Op {
 	case syntax.OpEmptyMatch:
@@ -404,7 +402,7 @@ func (r *regular) times(p piece, from, to int) piece {
 	return all
 }
 
-// class writes a character of a set as it stands in a JSON string.
+// class writes a character of a set as it appears in a JSON string.
 func (r *regular) class(s set) (string, error) {
 	var alts []string
 	if plain := s.and(raw()); len(plain) > 0 {

@@ -5,8 +5,8 @@ import "slices"
 // unlimited is the upper bound of a repetition without one.
 const unlimited = -1
 
-// repeat writes out a repetition of seq[start:] as llama.cpp does and returns the longer sequence, and how many rules
-// llama.cpp says the item now is:
+// repeat writes out a repetition of seq[start:] as llama.cpp does. It returns the longer sequence, and how many rules
+// llama.cpp counts for the item now:
 //
 //	S{m,n}  →  S S ... (m times) R(n-m)     R(k) ::= S R(k-1) |     R(1) ::= S |
 //	S{m,}   →  S S ... (m times) R          R    ::= S R |

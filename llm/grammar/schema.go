@@ -14,12 +14,12 @@ const (
 	maxCount = 1 << 16
 	// maxList bounds the values, alternatives and properties that one schema lists.
 	maxList = 5000
-	// maxWork bounds what is compared to join schemas.
+	// maxWork bounds the comparisons that join schemas.
 	maxWork = 1 << 22
 )
 
-// FromSchema returns the grammar of the JSON values that a JSON Schema accepts; the package comment says what a schema
-// may hold. The result passes Check. Errors are *SchemaError, which unwraps to ErrSchema.
+// FromSchema returns the grammar of the JSON values that a JSON Schema accepts; see the package comment for what a
+// schema may hold. The result passes Check. Errors are *SchemaError, which unwraps to ErrSchema.
 func FromSchema(schema []byte) (string, error) {
 	doc, err := decode(schema)
 	if err != nil {
@@ -54,10 +54,10 @@ type compiler struct {
 	*builder
 	doc    *value
 	names  map[*value]string // rules of schemas that have one already
-	digits map[[3]int]state  // what digitRange has written already
+	digits map[[3]int]state  // the rules that digitRange has written
 
 	// of schemas that apply together
-	where  map[*value]string    // the places of parts and of what is within them
+	where  map[*value]string    // paths of parts and of the schemas in them
 	splits map[*value][]*value  // what split returned
 	pairs  map[[2]*value]*value // what allOf returned
 	spent  int
@@ -68,7 +68,7 @@ func newCompiler() *compiler {
 		where: map[*value]string{}, splits: map[*value][]*value{}, pairs: map[[2]*value]*value{}}
 }
 
-// annotations say nothing about the text.
+// annotations are the keywords that do not constrain values.
 var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
 	"$comment", "$schema", "$id", "$defs", "definitions", "discriminator"}
 
@@ -174,8 +174,8 @@ func (c *compiler) schema(s *value, path, name string) (string, error) {
 	return strings.Join(alts, " | "), nil
 }
 
-// types returns the types of a schema's values: the ones that it names, or that its keywords are about; nil is any. Every
-// keyword must be known and be about one of them.
+// types returns the types of a schema's values: the ones that it names, or that its keywords are about; nil is any.
+// Every keyword must be known and be about one of them.
 func (c *compiler) types(s *value, path string) ([]string, error) {
 	kinds, err := c.declared(s, path)
 	if err != nil {
@@ -305,7 +305,7 @@ func (c *compiler) union(s *value, path, name string) (string, error) {
 	return strings.Join(alts, " | "), nil
 }
 
-// constants compiles enum and const: the values as they are.
+// constants compiles enum and const.
 func (c *compiler) constants(s *value, path, _ string) (string, error) {
 	kinds, err := c.declared(s, path)
 	if err != nil {
@@ -359,7 +359,7 @@ func isType(v *value, typ string) bool {
 	return typ == "boolean"
 }
 
-// equal compares as JSON Schema does: numbers by value, objects whatever their order.
+// equal compares as JSON Schema does: numbers by value, objects in any order.
 func equal(a, b *value) bool {
 	if a.kind != b.kind || len(a.values) != len(b.values) {
 		return false
@@ -383,7 +383,7 @@ func equal(a, b *value) bool {
 	return a.text == b.text
 }
 
-// count reads a keyword that is a whole number between 0 and maxCount; without it the result is otherwise.
+// count reads a keyword that is a whole number between 0 and maxCount; otherwise is returned without it.
 func (c *compiler) count(s *value, path, keyword string, otherwise int) (int, error) {
 	v := s.get(keyword)
 	if v == nil {

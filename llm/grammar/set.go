@@ -9,7 +9,7 @@ import (
 // set is a set of characters: ranges in order that neither overlap nor touch.
 type set [][2]rune
 
-// every is what a text can hold: all of Unicode but NUL, which ends a piece of text in llama.cpp, and the surrogates.
+// every returns the characters of texts: Unicode without surrogates and NUL, which ends a piece of text in llama.cpp.
 func every() set { return set{{1, 0xD7FF}, {0xE000, utf8.MaxRune}} }
 
 // newSet sorts and merges ranges.

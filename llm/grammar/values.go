@@ -21,7 +21,7 @@ func (c *compiler) char() string {
 	return c.shared("char", raw().write()+` | "\\" `+escape)
 }
 
-// raw is what a JSON string can hold without an escape.
+// raw returns the characters that a JSON string holds without an escape.
 func raw() set { return set{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0xD7FF}, {0xE000, 0x10FFFF}} }
 
 func (c *compiler) anyString() string { return c.shared("string", `"\"" `+c.char()+`* "\""`) }
@@ -73,7 +73,7 @@ func (c *compiler) object(s *value, path, _ string) (string, error) {
 	return c.members(list, path), nil
 }
 
-// properties reads properties and required; in an open object what is required need not be declared.
+// properties reads properties and required; an open object may require undeclared ones.
 func (c *compiler) properties(s *value, path string, open bool) ([]property, error) {
 	declared := s.get("properties")
 	if declared == nil {

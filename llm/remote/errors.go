@@ -15,8 +15,8 @@ import (
 )
 
 var (
-	// ErrNoTokenizer: tokens cannot be counted, since the protocol has no way to ask. Options.Extensions names a server
-	// that has, Options.TokenEstimate allows an estimate.
+	// ErrNoTokenizer: tokens cannot be counted, since OpenAI's API does not. Options.Extensions names a server that
+	// can, Options.TokenEstimate allows an estimate.
 	ErrNoTokenizer = errors.New("the server does not count tokens")
 	// ErrResponse: the answer is not what an OpenAI-compatible server sends.
 	ErrResponse = errors.New("not an OpenAI-compatible answer")
@@ -26,23 +26,23 @@ var (
 	ErrTooLarge = errors.New("the answer is too large")
 	// ErrTimeout: nothing came from the server for Options.Timeout.
 	ErrTimeout = errors.New("the server is silent")
-	// ErrRedirect: the server sends its clients elsewhere; text and key do not follow.
+	// ErrRedirect: the server redirects to another one, to which text and key are not sent.
 	ErrRedirect = errors.New("redirected to another server")
 )
 
 // APIError is a failure that the server reports. It unwraps to llm.ErrPromptTooLong (to *llm.PromptTooLongError when
-// the server gives numbers) or llm.ErrBusy when it is one of these.
+// the server gives numbers) or llm.ErrBusy where the server says so.
 type APIError struct {
 	Status              int // of HTTP; what the error object says when it came in a stream, else 0
 	Type, Code, Message string
-	RetryAfter          time.Duration // how long the server wants to be left alone; 0: it does not say
+	RetryAfter          time.Duration // when to try again; 0: the server does not say
 	kind                error
 }
 
 const (
 	maxErrorBody    = 64 << 10
 	maxErrorMessage = 1 << 10
-	minSecret       = 6 // bytes of a key; shorter ones ("none") are words that servers without keys are given
+	minSecret       = 6 // bytes of a key; shorter ones ("none") are placeholders for servers without keys
 )
 
 func (e *APIError) Error() string {
@@ -72,7 +72,7 @@ func (e *APIError) Error() string {
 
 func (e *APIError) Unwrap() error { return e.kind }
 
-// errorObject is what servers put under "error", or, some of them, in the place of the whole answer.
+// errorObject is what servers send under "error", or instead of the whole answer.
 type errorObject struct {
 	Message      string          `json:"message"`
 	Type         string          `json:"type"`
@@ -83,7 +83,7 @@ type errorObject struct {
 	Context      int             `json:"n_ctx"`
 }
 
-// readError makes sense of the body of a failed request, whoever wrote it.
+// readError reads the answer to a failed request, which a proxy may have written.
 func (g *Generator) readError(status int, header http.Header, body []byte) *APIError {
 	e := g.errorOf(status, body)
 	e.RetryAfter = retryAfter(header.Get("Retry-After"), time.Now())
@@ -121,7 +121,7 @@ func (g *Generator) errorOf(status int, body []byte) *APIError {
 	return e
 }
 
-// plain is a JSON string's text, else the text as it stands; of a web page, nothing.
+// plain returns a JSON string's text, a placeholder for a web page, and any other text unchanged.
 func plain(b []byte) string {
 	var s string
 	if json.Unmarshal(b, &s) == nil {
@@ -133,7 +133,7 @@ func plain(b []byte) string {
 	return string(b)
 }
 
-// kindOf recognises errors that callers act upon: OpenAI's and llama-server's have a code, vLLM's only words.
+// kindOf recognises errors that callers act upon: OpenAI and llama-server send a code, vLLM only a text.
 func kindOf(e *APIError, o errorObject) error {
 	words := strings.ToLower(e.Message)
 	switch {
@@ -149,7 +149,7 @@ func kindOf(e *APIError, o errorObject) error {
 	return nil
 }
 
-// clean makes a server's words fit for a terminal and takes the key out of them, should they hold it.
+// clean makes a server's text safe for a terminal and removes the key from it.
 func (g *Generator) clean(s string) string {
 	if len(g.key) >= minSecret {
 		s = strings.ReplaceAll(s, g.key, "[key]")
@@ -168,7 +168,7 @@ func (g *Generator) clean(s string) string {
 	}, s))
 }
 
-// retryAfter reads the header of that name: seconds or a date; 0 if it is neither or past.
+// retryAfter reads the header of that name: seconds or a date; 0 for anything else or a date in the past.
 func retryAfter(value string, now time.Time) time.Duration {
 	if s, err := strconv.ParseUint(value, 10, 31); err == nil {
 		return time.Duration(s) * time.Second

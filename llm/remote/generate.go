@@ -19,9 +19,8 @@ import (
 const endWait = 100 * time.Millisecond
 
 // Generate implements llm.Generator. Pieces are the server's deltas. PromptTime is the time to the first of them,
-// retries and the way there included, DecodeTime the rest. Errors beside those of the context and of stream:
-// llm.ErrOptions, llm.ErrClosed, *APIError, ErrTimeout, ErrRedirect, ErrResponse, ErrIncomplete, ErrTooLarge and those
-// of the network.
+// retries and the connection included, DecodeTime the rest. Errors, beside the context's and stream's: llm.ErrOptions,
+// llm.ErrClosed, *APIError, ErrTimeout, ErrRedirect, ErrResponse, ErrIncomplete, ErrTooLarge, and network errors.
 func (g *Generator) Generate(ctx context.Context, req llm.Request, stream func(piece string) error) (llm.Result,
 	error) {
 	if err := g.Check(req); err != nil {
@@ -249,7 +248,7 @@ func (a *answer) done(g *Generator) error {
 	return nil
 }
 
-// end makes the result of what there is.
+// end returns the result so far.
 func (a *answer) end(err error) (llm.Result, error) {
 	r := a.result
 	if a.last.IsZero() {

@@ -21,7 +21,7 @@ const (
 	maxRedirects  = 3
 )
 
-// watch ends an exchange with a server when nothing was heard for a time.
+// watch ends an exchange with a server after a time without data.
 type watch struct {
 	g      *Generator
 	parent context.Context // the caller's
@@ -32,7 +32,7 @@ type watch struct {
 	limit  time.Duration
 }
 
-// watch begins an exchange, which ends with ctx, with Close, after a silence, and with watch.end.
+// watch begins an exchange, which ends with ctx, Close, the timeout or watch.end.
 func (g *Generator) watch(ctx context.Context) *watch {
 	w := &watch{g: g, parent: ctx, limit: g.o.Timeout}
 	w.ctx, w.cancel = context.WithCancelCause(ctx)
@@ -50,7 +50,7 @@ func (w *watch) end() {
 	w.cancel(nil)
 }
 
-// why returns the reason behind an error of the exchange: the caller's context, as it is, then Close and silence.
+// why returns the reason for an error of the exchange: the caller's context, Close, or the timeout.
 func (w *watch) why(err error) error {
 	if w.parent.Err() != nil {
 		return w.parent.Err()
@@ -62,13 +62,13 @@ func (w *watch) why(err error) error {
 		return fmt.Errorf("remote: %w: nothing came for %v", ErrTimeout, w.limit)
 	}
 	var wrapped *url.Error
-	if errors.As(err, &wrapped) { // its URL may be one that the server chose, and its text a header that holds the key
+	if errors.As(err, &wrapped) { // the server may have chosen its URL, and its text may hold a header with the key
 		return &networkError{"remote: " + w.g.Endpoint() + ": " + w.g.clean(wrapped.Err.Error()), wrapped.Err}
 	}
 	return err
 }
 
-// networkError is an error of the network in words that are fit to be shown.
+// networkError is an error of the network with a text that may be shown.
 type networkError struct {
 	text string
 	err  error
@@ -127,8 +127,8 @@ func (g *Generator) once(ctx context.Context, method, url string, body []byte) (
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	// For the transport only, which does not send it: a connection that the server closes as it is used again may be
-	// replaced by a new one, as for a GET. A completion made twice does no harm.
+	// For the transport only, which does not send it: a connection that the server closes just as it is used again may
+	// be replaced, as for a GET. A completion made twice does no harm.
 	req.Header["Idempotency-Key"] = nil
 	if g.key != "" {
 		req.Header.Set("Authorization", "Bearer "+g.key)
@@ -148,7 +148,7 @@ func (g *Generator) once(ctx context.Context, method, url string, body []byte) (
 	return nil, g.readError(resp.StatusCode, resp.Header, text) // as far as it came
 }
 
-// retry tells whether a failure may pass, and how long to wait for that.
+// retry tells whether to try again after a failure, and after how long.
 func (g *Generator) retry(err error, attempt int) (wait time.Duration, again bool) {
 	if attempt >= g.o.Retries {
 		return 0, false
@@ -167,8 +167,8 @@ func (g *Generator) retry(err error, attempt int) (wait time.Duration, again boo
 	return 0, false
 }
 
-// Post sends in, as JSON, to a path below the base URL, and reads the JSON answer into out: for what the protocol has
-// beside completions. Errors are those of Generate.
+// Post sends in, as JSON, to a path below the base URL, and reads the JSON answer into out, for the parts of the
+// protocol beside completions. It fails like Generate.
 func (g *Generator) Post(ctx context.Context, path string, in, out any) error {
 	return g.exchange(ctx, g.url(path), in, out)
 }

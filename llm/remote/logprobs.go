@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// logProbs are those of one event: as in chat completions (Content), or as in OpenAI's raw ones, which vLLM has, too;
-// llama-server sends Content for both.
+// logProbs holds an event's log-probabilities, as in chat completions (Content), which llama-server sends for raw ones
+// too, or as in OpenAI's and vLLM's raw completions.
 type logProbs struct {
 	Content []tokenInfo `json:"content"`
 
@@ -41,7 +41,7 @@ func (t tokenInfo) read() llm.TokenLogProb {
 	return p
 }
 
-// appendTo adds the tokens to list, each with at most so many alternatives, best first.
+// appendTo adds the tokens to list, each with its best alternatives in order.
 func (l *logProbs) appendTo(list []llm.TokenLogProb, alternatives int) []llm.TokenLogProb {
 	for _, t := range l.Content {
 		p := t.read()

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// listed is a model in the answer to GET /models. What a server says of the context goes by many names.
+// listed is a model in the answer to GET /models. Servers name the context size in many ways.
 type listed struct {
 	ID            string `json:"id"`
 	MaxModelLen   int    `json:"max_model_len"`      // vLLM
@@ -34,7 +34,7 @@ func (l listed) context() int {
 	return 0
 }
 
-// discover fills in the model and its context size, as far as the options leave them open.
+// discover fills in the model and its context size where the options do not state them.
 func (g *Generator) discover(ctx context.Context) error {
 	if g.model != "" && g.window != 0 {
 		return nil

@@ -32,7 +32,7 @@ var _ llm.Generator = (*Generator)(nil)
 
 // Open checks the options and asks the server for the model's name and context size, unless both are given: then
 // nothing is sent. Errors: llm.ErrOptions; *APIError, such as a wrong key; llm.ErrModel when the server lists no model;
-// those of the network.
+// network errors.
 func Open(ctx context.Context, o Options) (*Generator, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -98,7 +98,7 @@ func (g *Generator) Local() bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && ip.IsLoopback()
 }
 
-// Notice says in one line where text goes and how prompts are measured, for those who run the program.
+// Notice says in one line where text goes and how prompts are measured, for the program's user.
 func (g *Generator) Notice() string {
 	to := "text leaves this machine: questions and passages go to"
 	if g.Local() {

@@ -17,7 +17,7 @@ type event struct {
 	cut  bool   // the stream ended before the blank line that ends an event
 }
 
-// events reads a stream of them. Comments and unknown fields are skipped; lines end with LF, CRLF or CR.
+// events reads server-sent events. Comments and unknown fields are skipped; lines end with LF, CRLF or CR.
 type events struct {
 	r     *bufio.Reader
 	limit int64
@@ -25,7 +25,7 @@ type events struct {
 	heard func() // called after every line
 	line  []byte
 	data  []byte
-	after bool // the last line ended with CR: a LF that follows belongs to it
+	after bool // the last line ended with CR, to which a following LF belongs
 	begun bool
 }
 
@@ -75,7 +75,7 @@ func (e *events) next() (event, error) {
 	}
 }
 
-// readLine returns a line without its end; io.EOF with the last one, which has none.
+// readLine returns a line without its end; io.EOF with an unfinished last one.
 func (e *events) readLine() ([]byte, error) {
 	e.line = e.line[:0]
 	for {

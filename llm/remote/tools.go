@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// maxCalls bounds the calls of an answer: a server names them by numbers.
+// maxCalls bounds the calls of an answer, which servers number.
 const maxCalls = 128
 
 // toolCall is a call in OpenAI's shape, in requests and, in parts, in the events of a stream.
@@ -73,7 +73,7 @@ func addTools(m map[string]any, r llm.Request) {
 	}
 }
 
-// addCalls takes the parts of calls that an event brings.
+// addCalls adds the parts of calls in an event.
 func (a *answer) addCalls(parts []toolCall) error {
 	calls := a.result.ToolCalls
 	if len(parts) > 0 && a.first.IsZero() {
@@ -98,7 +98,7 @@ func (a *answer) addCalls(parts []toolCall) error {
 	return nil
 }
 
-// checkCalls looks at the calls of a whole answer. Such as a limit has cut are left out.
+// checkCalls checks the calls of a complete answer, and drops them when a limit has cut the answer.
 func (a *answer) checkCalls() error {
 	r := &a.result
 	if r.Finish == llm.FinishLength || r.Finish == llm.FinishContext {
