@@ -52,27 +52,28 @@ func modelError(path string, reason error) error {
 	return fmt.Errorf("gguf: %s: %w: %w", path, ErrModel, reason)
 }
 
-func readHeader(path string) (*header, int64, error) {
+func readHeader(path string) (h *header, size int64, err error) {
+	defer func() {
+		if err != nil {
+			err = modelError(path, err)
+		}
+	}()
 	st, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, modelError(path, fmt.Errorf("%w; `sluice models list` shows what can be pulled", fs.ErrNotExist))
-	}
-	if err != nil {
-		return nil, 0, modelError(path, err)
-	}
-	if !st.Mode().IsRegular() {
-		return nil, 0, modelError(path, errors.New("not a regular file"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, 0, fmt.Errorf("%w; `sluice models list` shows what can be pulled", fs.ErrNotExist)
+	case err != nil:
+		return nil, 0, err
+	case !st.Mode().IsRegular():
+		return nil, 0, errors.New("not a regular file")
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, 0, modelError(path, err)
+		return nil, 0, err
 	}
 	defer f.Close()
-	h, err := parse(f, st.Size())
-	if err != nil {
-		return nil, 0, modelError(path, err)
-	}
-	return h, st.Size(), nil
+	h, err = parse(f, st.Size())
+	return h, st.Size(), err
 }
 
 func (h *header) model(path string) (Model, error) {

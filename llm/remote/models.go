@@ -103,34 +103,30 @@ func (g *Generator) CountTokens(text string) (int, error) {
 }
 
 func (g *Generator) countTokens(ctx context.Context, text string) (int, error) {
-	switch g.o.Extensions {
-	case LlamaServer:
-		var got struct {
-			Tokens []json.RawMessage `json:"tokens"`
-		}
-		err := g.exchange(ctx, g.rootURL("tokenize"),
-			map[string]any{"content": text, "add_special": true, "model": g.model}, &got)
-		if err == nil && got.Tokens == nil {
-			err = fmt.Errorf("remote: %w: /tokenize gives no tokens", ErrResponse)
-		}
-		return len(got.Tokens), err
-	case VLLM:
-		var got struct {
-			Count *int `json:"count"`
-		}
-		err := g.exchange(ctx, g.rootURL("tokenize"),
-			map[string]any{"model": g.model, "prompt": text, "add_special_tokens": true}, &got)
-		if err != nil {
-			return 0, err
-		}
-		if got.Count == nil || *got.Count < 0 {
-			return 0, fmt.Errorf("remote: %w: /tokenize gives no count", ErrResponse)
-		}
-		return *got.Count, nil
-	}
-	if g.o.TokenEstimate == 0 {
+	question := map[string]any{"model": g.model}
+	switch {
+	case g.o.Extensions == LlamaServer:
+		question["content"], question["add_special"] = text, true
+	case g.o.Extensions == VLLM:
+		question["prompt"], question["add_special_tokens"] = text, true
+	case g.o.TokenEstimate == 0:
 		return 0, fmt.Errorf("remote: %w: say what the server is (extensions %q or %q), or allow an estimate",
 			ErrNoTokenizer, LlamaServer, VLLM)
+	default:
+		return int(math.Ceil(float64(len(text)) / g.o.TokenEstimate)), nil
 	}
-	return int(math.Ceil(float64(len(text)) / g.o.TokenEstimate)), nil
+	var got struct {
+		Tokens []json.RawMessage `json:"tokens"` // llama-server's
+		Count  *int              `json:"count"`  // vLLM's
+	}
+	err := g.exchange(ctx, g.rootURL("tokenize"), question, &got)
+	switch {
+	case err != nil:
+		return 0, err
+	case g.o.Extensions == LlamaServer && got.Tokens != nil:
+		return len(got.Tokens), nil
+	case g.o.Extensions == VLLM && got.Count != nil && *got.Count >= 0:
+		return *got.Count, nil
+	}
+	return 0, fmt.Errorf("remote: %w: /tokenize gives no tokens", ErrResponse)
 }
