@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/ingest"
@@ -167,8 +166,7 @@ func (s *Sluice) DeleteDocuments(ctx context.Context, ids []string) (chunks int,
 
 // Moment is now, as the changes of the store are ordered: for what is handed in and ingested later
 // (IngestOptions.HandedIn). Place is left to the caller, who knows what else is handed in.
-func (s *Sluice) Moment(ctx context.Context) (_ store.Moment, err error) {
-	now := store.Moment{Time: time.Now().UTC()}
+func (s *Sluice) Moment(ctx context.Context) (now store.Moment, err error) {
 	ctx, leave, err := s.calls.enter(ctx)
 	if err != nil {
 		return now, err

@@ -45,12 +45,11 @@ const (
 
 // handedIn is what a request has handed in.
 type handedIn struct {
-	Schema  int        `json:"schema"`
-	ID      string     `json:"id"`
-	Created time.Time  `json:"created"`
-	Files   []uploaded `json:"files"`
-	// Moment of the acknowledgement; nil in uploads of versions that did not keep it
-	Moment *store.Moment `json:"moment,omitempty"`
+	Schema int        `json:"schema"`
+	ID     string     `json:"id"`
+	Files  []uploaded `json:"files"`
+	// Moment of the acknowledgement
+	Moment store.Moment `json:"moment"`
 
 	dir string
 }
@@ -92,7 +91,7 @@ func harmless(name string) string {
 
 // newUpload makes a folder for what a request hands in; keep or drop ends it.
 func newUpload(storeDir string) (*handedIn, error) {
-	u := &handedIn{Schema: uploadSchema, ID: newJobID(), Created: time.Now().UTC()}
+	u := &handedIn{Schema: uploadSchema, ID: newJobID()}
 	u.dir = filepath.Join(storeDir, store.UploadsFolder, u.ID)
 	return u, durable.MkdirAll(u.dir)
 }
@@ -164,14 +163,6 @@ func (u *handedIn) drop() error {
 	return errors.Join(err, os.RemoveAll(u.dir))
 }
 
-// moment is when the upload was acknowledged.
-func (u *handedIn) moment() *store.Moment {
-	if u.Moment != nil {
-		return u.Moment
-	}
-	return &store.Moment{Generation: -1, Place: -1, Time: u.Created}
-}
-
 func (u *handedIn) names() (names []string) {
 	for _, f := range u.Files {
 		names = append(names, f.Name)
@@ -208,8 +199,8 @@ func uploadsOf(storeDir string, log *slog.Logger) (list []*handedIn) {
 		list = append(list, u)
 	}
 	slices.SortFunc(list, func(a, b *handedIn) int {
-		x, y := a.moment(), b.moment()
-		return cmp.Or(cmp.Compare(x.Generation, y.Generation), cmp.Compare(x.Place, y.Place), x.Time.Compare(y.Time))
+		x, y := a.Moment, b.Moment
+		return cmp.Or(cmp.Compare(x.Generation, y.Generation), cmp.Compare(x.Place, y.Place))
 	})
 	return list
 }
@@ -236,9 +227,7 @@ func (s *Server) takeUploads(b *base) error {
 	}
 	in.lock = lock
 	for _, u := range uploadsOf(b.Dir(), s.log) {
-		if u.Moment != nil {
-			in.place = max(in.place, u.Moment.Place)
-		}
+		in.place = max(in.place, u.Moment.Place)
 		s.ingest(b, u, true)
 	}
 	return nil
@@ -301,7 +290,7 @@ func (s *Server) accept(ctx context.Context, b *base, u *handedIn) (*job, error)
 	if err == nil {
 		b.intake.place++
 		now.Place = b.intake.place
-		u.Moment = &now
+		u.Moment = now
 	}
 	b.intake.mu.Unlock()
 	if err == nil {
@@ -340,7 +329,7 @@ var errParser = errors.New("it cannot be read: the parser failed on it; the serv
 func (u *handedIn) ingest(ctx context.Context, b *base, j *job, options sluice.IngestOptions, log *slog.Logger) (any,
 	error) {
 	o := options
-	o.Given, o.HandedIn = map[string]string{}, u.moment()
+	o.Given, o.HandedIn = map[string]string{}, &u.Moment
 	var paths, names []string
 	for _, f := range u.Files {
 		path := filepath.Join(u.dir, f.File)

@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,7 +16,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sluice-rag/sluice/internal/filelock"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -177,21 +175,6 @@ func TestUploadsGiveWayToLaterChanges(t *testing.T) {
 			w.restarted(t)
 			w.workOff(t)
 		}, "Version 2."},
-		"of a version that kept no order, later replaced": {func(t *testing.T, w *world) {
-			w.handIn(t, "a.md", "Version 2.")
-			w.workOff(t)
-			old := w.handIn(t, "a.md", "Version 1.")
-			asOfOldVersion(t, w, old, -time.Hour)
-			w.restarted(t)
-			w.workOff(t)
-		}, "Version 2."},
-		"of a version that kept no order, not replaced": {func(t *testing.T, w *world) {
-			w.handIn(t, "a.md", "Version 1.")
-			w.workOff(t)
-			asOfOldVersion(t, w, w.handIn(t, "a.md", "Version 2."), 0)
-			w.restarted(t)
-			w.workOff(t)
-		}, "Version 2."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, nil)
@@ -217,24 +200,6 @@ func keepCopy(t *testing.T, w *world) (putBack func()) {
 		if err := os.CopyFS(w.folder(), os.DirFS(aside)); err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-// asOfOldVersion makes an upload one that a server of an older version has kept.
-func asOfOldVersion(t *testing.T, w *world, id string, ago time.Duration) {
-	t.Helper()
-	path := filepath.Join(w.folder(), id, uploadFile)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := as[handedIn](t, string(text))
-	u.Moment, u.Created = nil, u.Created.Add(ago)
-	if text, err = json.Marshal(u); err == nil {
-		err = os.WriteFile(path, text, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

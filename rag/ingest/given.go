@@ -73,7 +73,7 @@ func (r *run) isOvertaken(ctx context.Context, d *corpus.Document) (bool, error)
 	if r.o.HandedIn == nil {
 		return false, nil
 	}
-	late, err := r.store.Overtaken(ctx, *r.o.HandedIn, d.ID, d.Digest)
+	late, err := r.store.Overtaken(ctx, *r.o.HandedIn, d.ID)
 	if late {
 		r.overtaken(d)
 	}

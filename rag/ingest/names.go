@@ -25,7 +25,6 @@ type names struct {
 	collections []store.Collection
 	files       map[string]string   // path → id
 	held        map[string]held     // by id
-	unplaced    map[string][]string // base name → ids of files that a store of an older version knows
 	sameAs      map[[16]byte]string // digest → id of a document that the store had before
 }
 
@@ -47,8 +46,7 @@ func digestOf(digest string) [16]byte {
 
 func newNames(ctx context.Context, st *store.Store, o Options, sources []store.DocumentInfo) (*names, error) {
 	n := &names{store: st, collection: o.Collection, replace: o.Replace, onFolder: o.OnFolder,
-		files: map[string]string{},
-		held:  map[string]held{}, unplaced: map[string][]string{}, sameAs: map[[16]byte]string{}}
+		files: map[string]string{}, held: map[string]held{}, sameAs: map[[16]byte]string{}}
 	var err error
 	if n.collections, err = st.Collections(ctx); err != nil {
 		return nil, err
@@ -60,13 +58,8 @@ func newNames(ctx context.Context, st *store.Store, o Options, sources []store.D
 		}
 		n.held[d.ID] = heldOf(d.Source, path, d.Digest, d.Line)
 		n.sameAs[n.held[d.ID].digest] = d.ID
-		switch {
-		case d.Line:
-		case d.Path != "":
+		if !d.Line && d.Path != "" {
 			n.files[d.Path] = d.ID
-		default:
-			base := filepath.Base(d.Source)
-			n.unplaced[base] = append(n.unplaced[base], d.ID)
 		}
 	}
 	return n, err
@@ -124,12 +117,6 @@ func (n *names) file(ctx context.Context, d *corpus.Document) error {
 		d.ID = id
 		return nil
 	}
-	for _, id := range n.unplaced[filepath.Base(d.Path)] {
-		if was := n.held[id]; was.path == "" && isSource(was, was.source, d) {
-			d.ID = id
-			return nil
-		}
-	}
 	in, rel := store.CollectionOf(n.collections, d.Path)
 	if in == nil && n.collection == "" {
 		if err := n.moved(d); err != nil {
@@ -178,25 +165,11 @@ func (n *names) moved(d *corpus.Document) error {
 	return nil
 }
 
-// isSource tells whether a document of an older store, which knows its source as it was given only, is d's: when
-// that leads to d's file now, or the path of d's file ends with it and the content is the same.
-func isSource(was held, source string, d *corpus.Document) bool {
-	if abs, err := filepath.Abs(source); err == nil {
-		if real, err := filepath.EvalSymlinks(abs); err == nil && real == d.Path {
-			return true
-		}
-	}
-	end := filepath.Clean("/" + source) // "..", too, at its beginning
-	return was.digest == digestOf(d.Digest) && strings.HasSuffix(d.Path, end)
-}
-
 // take tells whether d may have the id of a document that is held: from is that one's source, if it is another.
 func (n *names) take(was held, d *corpus.Document) (from string, err error) {
 	sameKind := was.line == (d.Line > 0)
 	switch {
 	case was.path == d.Path && sameKind, was.digest == digestOf(d.Digest):
-		return "", nil
-	case was.path == "" && isSource(was, FileOf(was.source), d):
 		return "", nil
 	case n.replace, sameKind && was.path != "" && hasGone(was.path):
 		return was.source, nil

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
-	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -143,37 +142,6 @@ func TestIDsAreNotTaken(t *testing.T) {
 	want := []string{"1 from copy.jsonl:1", "docs/README.md from docs/README.md", "1 from b.jsonl:1"}
 	if diff := cmp.Diff(want, took); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// Documents of a store of an older version, which does not know where its files are, keep their ids: a file is
-// recognised by the path that it was ingested by, or by the end of its path with the same content. Others are not.
-func TestDocumentsOfOlderStores(t *testing.T) {
-	b := doubles.NewBase(t, nil)
-	files := map[string]string{"p1/README.md": "About herrings.", "p2/README.md": "About tides.",
-		"away/docs/a.md": "About lamps."}
-	tree(t, b, files)
-	info := b.Encoder.Info().Encoder
-	st, err := b.Writer(t.Context(), &info)
-	if err != nil {
-		t.Fatal(err)
-	}
-	digest := func(text string) string { return "sha256:" + corpus.TextDigest(text) }
-	old := store.Batch{Documents: []*corpus.Document{
-		{ID: "README.md", Source: "p1/README.md", Digest: "sha256:of an older content"},
-		{ID: "a.md", Source: "docs/a.md", Digest: digest("About lamps.")},
-		{ID: "7", Source: "lines.jsonl:1", Digest: "sha256:x"},
-	}}
-	if _, err := st.Commit(t.Context(), old); err != nil {
-		t.Fatal(err)
-	}
-	b.File(t, "lines.jsonl", `{"id":"7","text":"A line."}`)
-	must(t, b, ingest.Options{}, "p2", "p1", "away", "lines.jsonl")
-	expect(t, b, "README.md = p1/README.md", "a.md = away/docs/a.md", "7 = lines.jsonl:1",
-		"p2/README.md = p2/README.md")
-	must(t, b, ingest.Options{}, filepath.Join(b.Dir, "p1"))
-	if got := held(t, b); len(got) != 4 {
-		t.Errorf("%v", got)
 	}
 }
 

@@ -193,13 +193,13 @@ func parseArchiveLine(b []byte) (*archiveLine, error) {
 	if !bytes.HasPrefix(b, []byte(`{"`)) {
 		return nil, fmt.Errorf("%w: it is not a JSON object: %.60q", ErrArchive, b)
 	}
-	if bytes.HasPrefix(b, []byte(`{"sluice_export"`)) { // the version first: a newer one has other fields
+	if bytes.HasPrefix(b, []byte(`{"sluice_export"`)) { // the version first: another one has other fields
 		var v struct {
 			Export struct{ Version int } `json:"sluice_export"`
 		}
-		if err := json.Unmarshal(b, &v); err == nil && v.Export.Version > archiveVersion {
-			return nil, fmt.Errorf("%w: export of format %d, this one reads up to %d: update sluice", ErrVersion,
-				v.Export.Version, archiveVersion)
+		if err := json.Unmarshal(b, &v); err == nil && v.Export.Version != archiveVersion {
+			return nil, fmt.Errorf("%w: export of format %d, this program reads format %d", ErrVersion, v.Export.Version,
+				archiveVersion)
 		}
 	}
 	d := json.NewDecoder(bytes.NewReader(b))

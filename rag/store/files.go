@@ -24,7 +24,7 @@ type FileState struct {
 	NoWords                 bool     // it was read, and had none
 }
 
-// files is the table that version 5 has brought.
+// files is the table of FileState.
 const files = `
 CREATE TABLE files (
 	path      TEXT PRIMARY KEY,          -- absolute

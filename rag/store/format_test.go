@@ -1,118 +1,16 @@
 package store
 
 import (
-	"archive/zip"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
-
-// oldStore is a store that the last code of a version wrote: document a with 20 chunks, of which a/3 and a/4 were
-// replaced, c with 300, and b, which was deleted.
-func oldStore(t *testing.T, version int) (dir string, want map[string]int) {
-	t.Helper()
-	z, err := zip.OpenReader(filepath.Join("testdata", fmt.Sprintf("version%d.zip", version)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	dir = t.TempDir()
-	if err := os.CopyFS(dir, z); err != nil {
-		t.Fatal(err)
-	}
-	want = versions(1, append(ids("a", 20), ids("c", 300)...)...)
-	want["a/3"], want["a/4"] = 2, 2
-	return dir, want
-}
-
-// A store of an older version loses nothing: neither for writers nor for readers, after a failure or a kill in between,
-// and it goes on being one that can be written to.
-func TestOlderVersionsAreMigrated(t *testing.T) {
-	skipRace(t)
-	ctx := context.Background()
-	for name, c := range map[string]struct {
-		version int
-		o       Options
-	}{"writer": {1, Options{}}, "reader": {1, Options{ReadOnly: true}}, "creator": {1, Options{Create: true,
-		Encoder: &testEncoder}}, "writer of version 2": {2, Options{}}, "reader of version 2": {2,
-		Options{ReadOnly: true}}, "writer of version 3": {3, Options{}},
-		"reader of version 3": {3, Options{ReadOnly: true}}, "writer of version 4": {4, Options{}},
-		"reader of version 4": {4, Options{ReadOnly: true}}} {
-		t.Run(name, func(t *testing.T) {
-			dir, want := oldStore(t, c.version)
-			o := c.o
-			x := testSeams()
-			x.step = func(string) error { return unix.EIO }
-			if _, err := open(ctx, dir, o, x); !errors.Is(err, unix.EIO) {
-				t.Fatal(err)
-			}
-			s, err := Open(ctx, dir, o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			verify(t, s, want)
-			if st, err := s.Stats(ctx); err != nil || st.Rows != 332 || st.Chunks != 320 || st.Documents != 2 {
-				t.Fatalf("%+v %v", st, err)
-			}
-			if m, err := s.Meta(ctx, "calibration"); err != nil || string(m) != "default" {
-				t.Fatal(m, err)
-			}
-			l, done := liveOf(t, s)
-			if c.version == 1 && !slices.Equal(l.Groups[:5], []int32{0, 1, 2, 2, 0}) { // of a/0, a/1, a/2, a/5 and a/6
-				t.Errorf("groups %v", l.Groups[:5])
-			}
-			done()
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
-			w := mustOpen(t, dir, testSeams())
-			mustCommit(t, w, batchOf(1, testDim, "b/0", "c/2"))
-			want["b/0"] = 1
-			if _, err := w.DeleteDocuments(ctx, []string{"a"}); err != nil {
-				t.Fatal(err)
-			}
-			maps.DeleteFunc(want, func(id string, _ int) bool { return strings.HasPrefix(id, "a/") })
-			verify(t, w, want)
-		})
-	}
-}
-
-// Damage of a vector does not get a new checksum by being migrated, and what cannot be written to is said.
-func TestVersion1ThatCannotBeMigrated(t *testing.T) {
-	ctx := context.Background()
-	dir, _ := oldStore(t, 1)
-	patch(filepath.Join("segments", "000000.vec"), headerSize+5*testDim*4+1, 0x55, 0xaa)(t, dir)
-	for _, o := range []Options{{}, {ReadOnly: true}} {
-		if _, err := Open(ctx, dir, o); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), `chunk "a/5"`) ||
-			!strings.Contains(err.Error(), "000000.vec") {
-			t.Fatal(err)
-		}
-	}
-	dir, _ = oldStore(t, 1)
-	l, err := openLock(dir, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.close()
-	if err := l.take(ctx); err != nil {
-		t.Fatal(err)
-	}
-	defer l.give(false)
-	x := testSeams()
-	x.patient = 0
-	if _, err := open(ctx, dir, Options{ReadOnly: true}, x); !errors.Is(err, ErrVersion) || !errors.Is(err, ErrLocked) {
-		t.Fatal(err)
-	}
-}
 
 // Every damaged block is named when it is read, also one that a Commit is about to add to, and a view leaves its chunks
 // out, and no others.

@@ -51,7 +51,7 @@ func (h header) encode() []byte {
 	return b
 }
 
-// parseHeader is the inverse of encode. The version is looked at before the checksum, because a newer
+// parseHeader is the inverse of encode. The version is looked at before the checksum, because another
 // format may keep its checksum elsewhere; that one is ErrVersion, everything else ErrCorrupt.
 func parseHeader(b []byte) (header, error) {
 	if len(b) < headerSize {
@@ -61,8 +61,8 @@ func parseHeader(b []byte) (header, error) {
 	if !bytes.Equal(b[:8], headerMagic[:]) {
 		return header{}, fmt.Errorf("%w: magic is %q, expected %q", ErrCorrupt, b[:8], headerMagic[:])
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v > headerVersion {
-		return header{}, fmt.Errorf("%w: segment format %d, this one reads up to %d", ErrVersion, v, headerVersion)
+	if v := binary.LittleEndian.Uint32(b[8:]); v != headerVersion {
+		return header{}, fmt.Errorf("%w: segment format %d, this program reads format %d", ErrVersion, v, headerVersion)
 	}
 	want, got := crc32.Checksum(b[:headerSize-4], castagnoli), binary.LittleEndian.Uint32(b[headerSize-4:])
 	if want != got {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // UploadsFolder is the folder of a store in which a server keeps what was handed in to it until it is ingested.
@@ -17,8 +16,6 @@ const UploadsFolder = "uploads"
 type Moment struct {
 	Generation int64 `json:"generation"`
 	Place      int64 `json:"place"`
-	// Time is used where the rest is not known, which is -1: it was handed in to a server of an older version.
-	Time time.Time `json:"time"`
 }
 
 // ErrOvertaken is wrapped by an OvertakenError.
@@ -43,22 +40,14 @@ CREATE TABLE IF NOT EXISTS latest (
 // deletedPlace is the place of a deletion: before what was handed in when it had been made.
 const deletedPlace = -1
 
-// overtaken lists the documents that were changed after a moment. digests has what each would have after this change.
-func overtaken(q queryer, at Moment, ids, digests []string) (late []string, err error) {
-	known, err := hasLatest(q)
-	if err != nil {
+// overtaken lists the documents that were changed after a moment.
+func overtaken(q queryer, at Moment, ids []string) (late []string, err error) {
+	if known, err := hasLatest(q); !known || err != nil {
 		return nil, err
 	}
-	for i, id := range ids {
-		isLate := false
-		switch {
-		case at.Generation < 0:
-			isLate, err = exists(q, `SELECT 1 FROM documents WHERE id = ? AND digest <> ? AND added > ?`, id,
-				digests[i], at.Time.UTC().Format(time.RFC3339))
-		case known:
-			isLate, err = exists(q, `SELECT 1 FROM latest WHERE document = ? AND (generation, place) > (?, ?)`, id,
-				at.Generation, at.Place)
-		}
+	for _, id := range ids {
+		isLate, err := exists(q, `SELECT 1 FROM latest WHERE document = ? AND (generation, place) > (?, ?)`, id,
+			at.Generation, at.Place)
 		if err != nil {
 			return nil, err
 		}
@@ -75,15 +64,15 @@ func (c *commit) inTurn(tx *change) error {
 	if at == nil || len(c.batch.Documents) == 0 {
 		return nil
 	}
-	var ids, digests []string
+	var ids []string
 	for _, d := range c.batch.Documents {
-		ids, digests = append(ids, d.ID), append(digests, d.Digest)
+		ids = append(ids, d.ID)
 	}
-	late, err := overtaken(tx, *at, ids, digests)
+	late, err := overtaken(tx, *at, ids)
 	if err == nil && len(late) > 0 {
 		err = &OvertakenError{late}
 	}
-	if err != nil || at.Generation < 0 {
+	if err != nil {
 		return err
 	}
 	return putLatest(tx, ids, at.Generation, at.Place)
@@ -114,11 +103,10 @@ func putLatest(tx *change, ids []string, generation, place int64) error {
 	return nil
 }
 
-// Overtaken tells whether a document was deleted, or replaced by what was handed in later than a moment. digest is the
-// one that it would get.
-func (s *Store) Overtaken(ctx context.Context, at Moment, id, digest string) (is bool, err error) {
+// Overtaken tells whether a document was deleted, or replaced by what was handed in later than a moment.
+func (s *Store) Overtaken(ctx context.Context, at Moment, id string) (is bool, err error) {
 	err = s.reading(ctx, func(q queryer) error {
-		late, err := overtaken(q, at, []string{id}, []string{digest})
+		late, err := overtaken(q, at, []string{id})
 		is = len(late) > 0
 		return err
 	})

@@ -50,7 +50,7 @@ func TestOrderOfWhatWasHandedIn(t *testing.T) {
 	if err := put(3, third); !isLate(err) {
 		t.Fatalf("one that was deleted since: %v", err)
 	}
-	if late, err := s.Overtaken(ctx, third, document, "x"); !late || err != nil {
+	if late, err := s.Overtaken(ctx, third, document); !late || err != nil {
 		t.Fatal(late, err)
 	}
 	verify(t, s, versions(1))

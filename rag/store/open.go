@@ -53,9 +53,8 @@ type seams struct {
 
 // Open opens the store in folder dir. Writing (the default) takes the writer's lock for the time of each transaction,
 // so that any number of processes may have the store open for it; ReadOnly works beside writers, and on a
-// read-only file system if the last writer closed the store. A store of an older version is brought up to this one, by
-// readers too if they may write. Errors: ErrNotFound, ErrLocked, ErrEncoder, ErrCorrupt, ErrVersion, ErrInput,
-// ErrDimension.
+// read-only file system if the last writer closed the store. Errors: ErrNotFound, ErrLocked, ErrEncoder, ErrCorrupt,
+// ErrVersion, ErrInput, ErrDimension.
 func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	return open(ctx, dir, o, realSeams())
 }
@@ -90,7 +89,7 @@ func open(ctx context.Context, dir string, o Options, x seams) (_ *Store, err er
 			return nil, err
 		}
 	}
-	if err := s.openForReading(ctx, x); err != nil {
+	if err := s.openForReading(ctx); err != nil {
 		return nil, err
 	}
 	if err := checkEncoder(dir, s.settings.encoder, o.Encoder); err != nil {
@@ -160,8 +159,7 @@ func checkEncoder(dir string, has identity.Encoder, want *identity.Encoder) erro
 		ErrEncoder, dir, has, *want)
 }
 
-// openForWriting makes what is missing and brings an older version up to this one, under the writer's lock. A creation
-// that was cut short is resumed.
+// openForWriting makes what is missing, under the writer's lock. A creation that was cut short is resumed.
 func (s *Store) openForWriting(ctx context.Context, o Options, x seams) (err error) {
 	if o.Create {
 		if err := makeFolder(s.dir, x.fs.SyncDir); err != nil {
@@ -189,8 +187,6 @@ func (s *Store) openForWriting(ctx context.Context, o Options, x seams) (err err
 	}
 	_, empty, err := readSettings(context.Background(), s.write)
 	switch {
-	case errors.Is(err, errOld):
-		return wrapSettings(s.dir, migrate(ctx, s.write, s.dir, x))
 	case err != nil:
 		return wrapSettings(s.dir, err)
 	case empty && hasSegments(s.dir):
@@ -234,25 +230,12 @@ func errEmpty(dir string) error {
 }
 
 // openForReading opens the reading connections and reads the settings.
-func (s *Store) openForReading(ctx context.Context, x seams) (err error) {
+func (s *Store) openForReading(ctx context.Context) (err error) {
 	if s.read, err = openReader(s.dir, false); err != nil {
 		return wrap(s.dir, "open", err)
 	}
 	var empty bool
 	s.settings, empty, err = readSettings(ctx, s.read)
-	if errors.Is(err, errOld) { // only readers get here with one
-		w, err := open(ctx, s.dir, Options{}, x)
-		if err != nil {
-			return fmt.Errorf("%w: %s is of an older version and must be opened for writing once: %w", ErrVersion,
-				s.dir, err)
-		}
-		if err := w.Close(); err != nil {
-			return err
-		}
-	}
-	if errors.Is(err, errOld) {
-		s.settings, empty, err = readSettings(ctx, s.read)
-	}
 	if err != nil && s.write == nil && cannotShare(err) && unix.Access(s.dir, unix.W_OK) != nil {
 		if err := s.reopenImmutable(); err != nil {
 			return err

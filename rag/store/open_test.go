@@ -104,8 +104,10 @@ func TestOpenRefuses(t *testing.T) {
 		"cut database": {edit: patch(databaseName, -20000), want: ErrCorrupt, says: []string{databaseName}},
 		"another database": {edit: execute(`PRAGMA application_id = 7`), want: ErrCorrupt,
 			says: []string{databaseName, "not a database of Sluice"}},
-		"newer schema": {edit: execute(`PRAGMA user_version = 6`), want: ErrVersion,
-			says: []string{"schema 6", "update"}},
+		"newer format": {edit: execute(`PRAGMA user_version = 6`), want: ErrVersion,
+			says: []string{"format 6", "reads format 5", "docs export", "docs restore"}},
+		"older format": {edit: execute(`PRAGMA user_version = 4`), want: ErrVersion,
+			says: []string{"format 4", "reads format 5", "docs export", "docs restore"}},
 		"settings gone": {edit: execute(`DELETE FROM store`), want: ErrCorrupt, says: []string{databaseName}},
 		"settings wrong": {edit: execute(`UPDATE store SET end_row = 7`), want: ErrCorrupt,
 			says: []string{"rows from 0 to 7"}},
@@ -115,6 +117,7 @@ func TestOpenRefuses(t *testing.T) {
 		"header magic":       {edit: patch(second, 0, 'X'), want: ErrCorrupt, says: []string{second, "magic"}},
 		"header bit":         {edit: patch(second, 50, 'X'), want: ErrCorrupt, says: []string{second, "checksum"}},
 		"segment of newer":   {edit: patch(second, 8, 2), want: ErrVersion, says: []string{second, "format 2"}},
+		"segment of older":   {edit: patch(second, 8, 0), want: ErrVersion, says: []string{second, "format 0"}},
 		"segments exchanged": {edit: exchange, want: ErrCorrupt, says: []string{"segment 1", "expected segment 0"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,11 +23,11 @@ import (
 const (
 	databaseName  = "sluice.db"
 	applicationID = 0x736c6365 // "slce", in the database's own header
-	schemaVersion = 5          // user_version; migrate.go brings older ones up to it
+	schemaVersion = 5          // user_version, the only one that is read
 	blockRows     = 256        // of a new store, vectors that have one checksum
 )
 
-// schema of version 5. Texts lie apart from chunks so that a View reads a few MB of chunks instead of
+// schema: texts lie apart from chunks so that a View reads a few MB of chunks instead of
 // all texts. Chunks name their document and topic by number for the same reason.
 const schema = `
 CREATE TABLE store (
@@ -64,7 +64,14 @@ CREATE TABLE documents (
 	line       INTEGER NOT NULL DEFAULT 0, -- 1: a line of the file
 	partial    INTEGER NOT NULL DEFAULT 0  -- 1: not all of its chunks are there
 ) STRICT;
-` + collections + `
+CREATE TABLE collections (             -- a file is one document
+	no   INTEGER PRIMARY KEY,
+	name TEXT NOT NULL UNIQUE,
+	root TEXT NOT NULL,                 -- absolute
+	near TEXT NOT NULL,                 -- the same from the store's folder, if it lies below the one above; or empty
+	flat INTEGER NOT NULL               -- 1: only files directly in it
+) STRICT;
+CREATE UNIQUE INDEX documents_file ON documents (collection, path) WHERE line = 0 AND path <> '';
 CREATE TABLE chunks (
 	row      INTEGER PRIMARY KEY,       -- of the vector; a row that is not here is deleted
 	id       TEXT NOT NULL UNIQUE,
@@ -83,36 +90,6 @@ CREATE TABLE texts (
 	end_byte   INTEGER NOT NULL,
 	text       TEXT NOT NULL
 ) STRICT;
-` + deletedAndBlocks + labels + files + `
-CREATE TABLE meta (
-	key   TEXT PRIMARY KEY,
-	value BLOB NOT NULL
-) STRICT, WITHOUT ROWID;
-`
-
-// collections is the table that version 3 has brought. A file is one document.
-const collections = `
-CREATE TABLE collections (
-	no   INTEGER PRIMARY KEY,
-	name TEXT NOT NULL UNIQUE,
-	root TEXT NOT NULL,                 -- absolute
-	near TEXT NOT NULL,                 -- the same from the store's folder, if it lies below the one above; or empty
-	flat INTEGER NOT NULL               -- 1: only files directly in it
-) STRICT;
-CREATE UNIQUE INDEX documents_file ON documents (collection, path) WHERE line = 0 AND path <> '';`
-
-// labels is the table that version 4 has brought: what is said in chunks, such as the people that they name.
-const labels = `
-CREATE TABLE labels (
-	row   INTEGER NOT NULL REFERENCES chunks (row) ON DELETE CASCADE ON UPDATE CASCADE,
-	kind  TEXT NOT NULL,
-	value TEXT NOT NULL,
-	PRIMARY KEY (row, kind, value)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX labels_value ON labels (kind, value);`
-
-// deletedAndBlocks are the tables that version 2 has brought.
-const deletedAndBlocks = `
 CREATE TABLE deleted (
 	row        INTEGER PRIMARY KEY,     -- first_row and above; it is not in chunks and not used again
 	generation INTEGER NOT NULL         -- that deleted it
@@ -121,7 +98,20 @@ CREATE INDEX deleted_generation ON deleted (generation);
 CREATE TABLE blocks (
 	no  INTEGER PRIMARY KEY,
 	crc INTEGER NOT NULL                -- CRC-32C of the block's rows below end_row, live or deleted
-) STRICT;`
+) STRICT;
+CREATE TABLE labels (                  -- what is said in chunks, such as the people that they name
+	row   INTEGER NOT NULL REFERENCES chunks (row) ON DELETE CASCADE ON UPDATE CASCADE,
+	kind  TEXT NOT NULL,
+	value TEXT NOT NULL,
+	PRIMARY KEY (row, kind, value)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX labels_value ON labels (kind, value);
+` + files + `
+CREATE TABLE meta (
+	key   TEXT PRIMARY KEY,
+	value BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+`
 
 // settings is the one line of table store.
 type settings struct {
@@ -219,9 +209,6 @@ func createSchema(db *sql.DB, o Options, limit int64) error {
 	return tx.Commit()
 }
 
-// errOld is a store of an older version, which a writer brings up to this one.
-var errOld = errors.New("a store of an older version")
-
 // readSettings checks that the database is one of ours, of a version we read, and returns its settings.
 // empty tells that it has no table at all: a creation that was cut short, or a file cut to nothing.
 func readSettings(ctx context.Context, db *sql.DB) (s settings, empty bool, err error) {
@@ -237,13 +224,10 @@ func readSettings(ctx context.Context, db *sql.DB) (s settings, empty bool, err 
 		return s, false,
 			fmt.Errorf("%w: it is not a database of Sluice (application id %#x, expected %#x)", ErrCorrupt, app,
 				applicationID)
-	case version > schemaVersion:
-		return s, false,
-			fmt.Errorf("%w: schema %d, this one reads up to %d: update sluice", ErrVersion, version, schemaVersion)
-	case version < 1:
-		return s, false, fmt.Errorf("%w: schema version %d", ErrCorrupt, version)
-	case version < schemaVersion:
-		return s, false, errOld
+	case version != schemaVersion:
+		return s, false, fmt.Errorf("%w: it has format %d, this program reads format %d: write an archive with the "+
+			"program that made it (sluice docs export) and restore that with this one (sluice docs restore)", ErrVersion,
+			version, schemaVersion)
 	}
 	var id []byte
 	var metric string

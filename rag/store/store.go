@@ -99,7 +99,7 @@ var (
 	ErrCorrupt   = errors.New("store: damaged")
 	ErrDimension = errors.New("store: wrong dimension")
 	ErrReadOnly  = errors.New("store: opened read-only")
-	ErrVersion   = errors.New("store: made by a newer version")
+	ErrVersion   = errors.New("store: made by another version of sluice")
 	ErrInput     = errors.New("store: unusable input")
 	ErrClosed    = errors.New("store: closed")
 	ErrConflict  = errors.New("store: refused")
