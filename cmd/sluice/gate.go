@@ -187,10 +187,6 @@ func printDecision(w io.Writer, d gate.Decision, explain bool) error {
 			"context has\n",
 			*d.Similarity, d.CoverWeight, *d.Cover)
 	}
-	if f := d.Features; f != nil {
-		parts = fmt.Sprintf("  features    cosine %.4f, with a pseudo-query %.4f, BM25 ÷ ideal %.4f, words %.4f, cosine and "+
-			"words %.4f\n", f.Maximum, f.PseudoQuery, f.BM25, f.Cover, f.Joint)
-	}
 	_, err := fmt.Fprintf(w, "  rule        retrieve if the best %s is strictly %s P %s T\n"+
 		"  P           %.4f (policy %s)\n  T           %.4f\n  cut-off     %.4f\n  score       %.4f, as good as or "+
 		"better than %.1f %% of the questions that belong to a context\n%s  stale       %.3g %% of the contexts "+

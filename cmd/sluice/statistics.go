@@ -23,11 +23,8 @@ func statistics(r *sluice.CalibrateResult, screen terminal.Screen) string {
 			r.MaximumOther}}
 	if s := r.Chosen(); s != nil { // what the gate goes by
 		with, and := "with words", "words"
-		switch r.Score {
-		case string(gate.PseudoQuery):
+		if r.Score == string(gate.PseudoQuery) {
 			with, and = "by questions", "questions"
-		case string(gate.Logistic):
-			with, and = "probability", "probability"
 		}
 		rows = append(rows, row{"own, " + with, "own + " + and, &s.Positive},
 			row{"best, " + with, "best + " + and, &s.Maximum},

@@ -127,8 +127,7 @@ func stages() []row {
 			doc: "what the gate compares with its cut-off: cosine (or the store's metric), cosine+cover (with the " +
 				"share of " +
 				"the query's words, weighted by IDF, that a context has), cosine+cover:WEIGHT, pseudo-query (the best " +
-				"similarity with a question of the calibration), logistic (a regression by five features of the best " +
-				"contexts), or auto, the best of them; " +
+				"similarity with a question of the calibration), or auto, the best of them; " +
 				"empty is auto with the policy auto, else the similarity"},
 		{key: "calibrate.threshold", min: "-1000000", max: "1000000",
 			doc: "T: the gate opens above P - T, so more is looser"},

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
-	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/pseudo"
 )
@@ -54,7 +53,7 @@ func Follow(ctx context.Context, base *knowledge.Base, in Input) (*Result, error
 			in.Options.Questions = Extracted
 		}
 		in.Queries, in.follows = nil, a
-		switch in.Sample = sampleOf(a); {
+		switch in.Sample = a.Queries.Sample; {
 		case a.Queries.Ended != "", in.Sample == 0 && in.Few:
 			in.Sample = 0 // found by its precision
 		case in.Sample == 0:
@@ -97,15 +96,6 @@ func current(ctx context.Context, base *knowledge.Base, name string, onlyNew boo
 		}
 	}
 	return c, nil
-}
-
-// sampleOf is how many contexts a calibration asked about at most, 0 for all. Artifacts of older versions do not say;
-// one with questions for less than half of the contexts rests on a sample.
-func sampleOf(a *gate.Calibration) int {
-	if a.Queries.Sample == 0 && 2*a.Queries.Sampled < a.Corpus.Contexts {
-		return a.Queries.Sampled
-	}
-	return a.Queries.Sample
 }
 
 // rows are the contexts to be asked about when a calibration that rests on a sample is followed: those that were, as

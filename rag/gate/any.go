@@ -34,7 +34,7 @@ func (g *Gate) Any(
 	if err := g.fits(c); err != nil {
 		return nil, err
 	}
-	if g.ScoredBy().questions() {
+	if g.ScoredBy().Kind == PseudoQuery {
 		return g.anyAsked(ctx, e, c, queries, bias)
 	}
 	verdicts := make([]Verdict, queries.Rows)

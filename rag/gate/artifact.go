@@ -20,9 +20,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Schema is the version of the artifact that this package writes. It reads version 1 as well, which had no evidence,
-// 2, which knew similarities only, and 3, which knew no pseudo-queries and no regression.
-const Schema = 4
+// Schema is the version of the artifact, the only one that is read.
+const Schema = 5
 
 // maxArtifact bounds what Load reads of the JSON file; eight bytes per context fill most of it.
 const maxArtifact = 256 << 20
@@ -57,7 +56,7 @@ type Provenance struct {
 	ModelSHA256 string         `json:"model_sha256,omitempty"`
 	PerContext  int            `json:"per_context"`
 	Sampled     int            `json:"sampled_contexts"`
-	Sample      int            `json:"sample,omitempty"` // contexts that were asked about at most; 0: all, or not known
+	Sample      int            `json:"sample,omitempty"` // contexts that were asked about at most; 0: all
 	Ended       string         `json:"ended,omitempty"`  // why no more were asked about, where nobody said how many
 	Queries     int            `json:"queries"`
 	Rejected    map[string]int `json:"rejected,omitempty"` // reason → count
@@ -142,7 +141,6 @@ type Calibration struct {
 	Candidates  []Candidate `json:"score_candidates,omitempty"`
 	Cover       *Scored     `json:"cover,omitempty"`
 	PseudoQuery *Scored     `json:"pseudo_query,omitempty"`
-	Logistic    *Scored     `json:"logistic,omitempty"`
 	Policy      string      `json:"policy"`
 	PolicyValue float64     `json:"policy_value"` // P
 	Threshold   float64     `json:"threshold"`    // T
@@ -243,7 +241,7 @@ func (c *Calibration) Save(path string, positive []float64) error {
 	}
 	c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile, c.GeneralFile = saved.PositiveFile, saved.MaximumFile,
 		saved.OtherFile, saved.OwnerFile, saved.GeneralFile
-	c.Cover, c.PseudoQuery, c.Logistic = saved.Cover, saved.PseudoQuery, saved.Logistic
+	c.Cover, c.PseudoQuery = saved.Cover, saved.PseudoQuery
 	c.QuestionsFile = saved.QuestionsFile
 	kept := []string{saved.QuestionsFile}
 	for _, f := range saved.files(nil) {
@@ -287,7 +285,7 @@ func (c *Calibration) files(positive []float64) []file {
 }
 
 // Load reads an artifact and D+. Unknown keys, values that are not finite or do not follow from each
-// other, and score files that were changed are ErrArtifact, a newer schema too; a missing file also
+// other, and score files that were changed are ErrArtifact, another schema too; a missing file also
 // satisfies errors.Is(err, fs.ErrNotExist).
 func Load(path string) (*Calibration, []float64, error) {
 	c, err := load(path)
@@ -359,7 +357,7 @@ func (s *scores) read(dir string, n int64, positive, maximum, other, owner, gene
 	return nil
 }
 
-// decode reads the JSON strictly, but looks for a newer schema first, because its new keys are unknown.
+// decode reads the JSON strictly, but looks for another schema first, because its keys are unknown.
 func decode(text []byte) (*Calibration, error) {
 	var version struct {
 		Schema int `json:"schema"`
@@ -367,11 +365,8 @@ func decode(text []byte) (*Calibration, error) {
 	if err := json.Unmarshal(text, &version); err != nil {
 		return nil, err
 	}
-	if version.Schema < 1 || version.Schema > Schema {
-		return nil,
-			fmt.Errorf("schema version %d, this version of sluice reads 1 to %d; use the newer sluice, or calibrate "+
-				"again",
-				version.Schema, Schema)
+	if version.Schema != Schema {
+		return nil, fmt.Errorf("schema version %d, this program reads %d; calibrate again", version.Schema, Schema)
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -450,9 +445,6 @@ func (c *Calibration) check() error {
 
 // checkScore looks at what the gate goes by.
 func (c *Calibration) checkScore() error {
-	if c.Score == "" && c.Schema < 3 {
-		c.Score = c.Metric.String()
-	}
 	s, err := ParseScore(c.Score, c.Metric)
 	for _, k := range c.kinds() {
 		if err == nil && *k.of != nil {
@@ -462,7 +454,7 @@ func (c *Calibration) checkScore() error {
 	if err == nil && !c.holds(s) {
 		err = fmt.Errorf("score %s without its distributions", c.Score)
 	}
-	if err == nil && s.questions() && (c.QuestionsFile == "" || len(c.QuestionContexts) == 0) {
+	if err == nil && s.Kind == PseudoQuery && (c.QuestionsFile == "" || len(c.QuestionContexts) == 0) {
 		err = fmt.Errorf("score %s without the vectors of its pseudo-queries", c.Score)
 	}
 	for _, x := range c.Candidates {
@@ -486,7 +478,6 @@ func (c *Calibration) follows() error {
 	if v := p.value(c.Metric, values); v != c.PolicyValue {
 		return fmt.Errorf("policy %s is %v of the distribution, policy_value says %v", c.Policy, v, c.PolicyValue)
 	}
-	c.Schema = Schema
 	c.weigh(p)
 	return nil
 }

@@ -59,42 +59,6 @@ func (g *Gate) decideAsked(ctx context.Context, e engine.Interface, queries engi
 	return decisions, nil
 }
 
-// decideLogistic is Decide by the features of the candidates.
-func (g *Gate) decideLogistic(
-	c retrieve.Contexts, hits [][]engine.Hit, queries engine.Vectors, bias []kernels.Biases,
-) ([]Decision, error) {
-	decisions := make([]Decision, len(hits))
-	for i, h := range hits {
-		rows := make([]int, len(h))
-		for n, hit := range h {
-			rows[n] = hit.Row
-		}
-		var err error
-		if decisions[i], err = g.logistic(c, rows, row(queries, i), bias[i]); err != nil {
-			return nil, err
-		}
-	}
-	return decisions, nil
-}
-
-// logistic decides by some contexts, the best first.
-func (g *Gate) logistic(c retrieve.Contexts, rows []int, query []float32, bias kernels.Biases) (Decision, error) {
-	w, ok := bias.(*words)
-	if !ok {
-		return Decision{}, fmt.Errorf("gate: %w: score %s needs the words of the query", kernels.ErrArgument, Logistic)
-	}
-	f, norm := none(), ref.Norm(query)
-	for _, at := range rows {
-		cover, bm25 := w.scores(at)
-		context := row(c.Vectors, at)
-		f.take(ref.Cosine(ref.Dot(query, context), norm, ref.Norm(context)),
-			g.questions.nearest(query, norm, g.questionOf[c.IDs[at]], -1), bm25, cover)
-	}
-	d, err := g.Found(retrieve.Result{ID: c.IDs[rows[0]], Score: g.c.Logistic.Model.Probability(f)})
-	d.Features = &f
-	return d, err
-}
-
 // anyAsked is Any where the score goes by pseudo-queries.
 func (g *Gate) anyAsked(
 	ctx context.Context, e engine.Interface, c retrieve.Contexts, queries engine.Vectors, bias []kernels.Biases,
@@ -114,23 +78,46 @@ func (g *Gate) anyAsked(
 }
 
 // eachAsked is Each where the score goes by pseudo-queries. A context without any has −1 as its similarity with them.
-func (g *Gate) eachAsked(
-	c retrieve.Contexts, rows []int, query engine.Vectors, bias kernels.Biases,
-) (decisions []Decision, err error) {
+func (g *Gate) eachAsked(c retrieve.Contexts, rows []int, query engine.Vectors) (decisions []Decision, err error) {
 	q := row(query, 0)
 	norm := ref.Norm(q)
 	for _, at := range rows {
-		var d Decision
-		if g.ScoredBy().Kind == Logistic {
-			d, err = g.logistic(c, []int{at}, q, bias)
-		} else {
-			d, err = g.Found(retrieve.Result{ID: c.IDs[at],
-				Score: g.questions.nearest(q, norm, g.questionOf[c.IDs[at]], -1)})
-		}
+		d, err := g.Found(retrieve.Result{ID: c.IDs[at],
+			Score: g.questions.nearest(q, norm, g.questionOf[c.IDs[at]], -1)})
 		if err != nil {
 			return nil, err
 		}
 		decisions = append(decisions, d)
 	}
 	return decisions, nil
+}
+
+// normed are vectors with their norms: a cosine takes one product then, not three, and has the same bits.
+type normed struct {
+	engine.Vectors
+	norms []float64
+}
+
+func withNorms(v engine.Vectors) normed {
+	n := normed{v, make([]float64, v.Rows)}
+	for i := range n.norms {
+		n.norms[i] = ref.Norm(row(v, i))
+	}
+	return n
+}
+
+// cosine is the canonical cosine of a row with a vector of that norm.
+func (v normed) cosine(i int, query []float32, norm float64) float64 {
+	return ref.Cosine(ref.Dot(query, row(v.Vectors, i)), norm, v.norms[i])
+}
+
+// nearest is the largest cosine of a query of that norm with some rows, but for one of them (−1: none); −1 without any.
+func (v normed) nearest(query []float32, norm float64, some []int32, but int32) float64 {
+	best := -1.
+	for _, i := range some {
+		if i != but {
+			best = max(best, v.cosine(int(i), query, norm))
+		}
+	}
+	return best
 }

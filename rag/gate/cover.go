@@ -25,7 +25,6 @@ type Words struct {
 // is not compared with itself.
 type Scored struct {
 	Weight       float64 `json:"weight,omitempty"` // of the cover
-	Model        *Model  `json:"model,omitempty"`  // of the logistic regression
 	Queries      int     `json:"queries"`          // pseudo-queries that were scored
 	Positive     Stats   `json:"positive"`
 	Maximum      Stats   `json:"maximum"`
@@ -73,21 +72,10 @@ const (
 	candidateDraws = 1000
 )
 
-// candidate is a score that is compared, with the scores of the sampled pseudo-queries. Those of fold f's cut-off are
-// by a score that has not seen the fold: of a logistic regression another one for each.
+// candidate is a score that is compared, with the scores of the sampled pseudo-queries.
 type candidate struct {
 	score  Score
 	scores scores
-	model  *Model                  // of a logistic regression
-	folds  *[candidateFolds]scores // nil: all are scores
-}
-
-// without are the scores by a model that has not seen that fold.
-func (c *candidate) without(fold int) *scores {
-	if c.folds == nil {
-		return &c.scores
-	}
-	return &c.folds[fold]
 }
 
 // candidates are the scores that are compared where that one is wanted; nil is the best.
@@ -101,8 +89,7 @@ func candidates(want *Score) (all []candidate) {
 		}
 	}
 	if want == nil {
-		list = append(list, Score{Metric: kernels.Cosine, Kind: PseudoQuery},
-			Score{Metric: kernels.Cosine, Kind: Logistic})
+		list = append(list, Score{Metric: kernels.Cosine, Kind: PseudoQuery})
 	}
 	for _, s := range list {
 		all = append(all, candidate{score: s})
@@ -110,26 +97,12 @@ func candidates(want *Score) (all []candidate) {
 	return all
 }
 
-// minRegression is how many contexts with pseudo-queries it takes for a regression to be taken unasked: 20 for each of
-// its features (Harrell, "Regression Modeling Strategies", 2015, 4.4: 10 to 20).
-const minRegression = 20 * (dims - 1)
-
-// compares tells whether a score of that kind is compared unasked. Those that search the pseudo-queries need them for
+// compares tells whether a score of that kind is compared unasked. One that searches the pseudo-queries needs them for
 // most contexts: a question about a context without any is far from all pseudo-queries, and the comparison, which knows
 // only contexts that have some, does not see that. In the demo 38 of 366 have some; see ADR 44. Questions that were
 // extracted are nearer to each other than people's are to them (ADR 54).
 func (in *Input) compares(k Kind) bool {
-	if (k == PseudoQuery || k == Logistic) && in.Provenance.Kind == "extracted" {
-		return false
-	}
-	owners := in.owners()
-	switch k {
-	case PseudoQuery:
-		return 2*owners >= in.Contexts.Rows
-	case Logistic:
-		return 2*owners >= in.Contexts.Rows && owners >= minRegression
-	}
-	return true
+	return k != PseudoQuery || in.Provenance.Kind != "extracted" && 2*in.owners() >= in.Contexts.Rows
 }
 
 // owners counts the contexts that have pseudo-queries.
@@ -147,12 +120,7 @@ func (in *Input) weigh(ctx context.Context, e engine.Interface, c *Calibration, 
 	if err != nil {
 		return err
 	}
-	if groups == nil && want != nil && want.Kind == Logistic { // it needs both kinds of questions
-		return fmt.Errorf("%w: score %s: %s", ErrPolicy, want.Name(), leftOut)
-	}
-	all = slices.DeleteFunc(all, func(x candidate) bool {
-		return groups == nil && x.score.Kind == Logistic || want == nil && !in.compares(x.score.Kind)
-	})
+	all = slices.DeleteFunc(all, func(x candidate) bool { return want == nil && !in.compares(x.score.Kind) })
 	r := &rater{in: in, sample: in.coverSample(), groups: groups, all: all}
 	if err := r.rate(ctx, e); err != nil {
 		return err
@@ -174,7 +142,7 @@ func (in *Input) weigh(ctx context.Context, e engine.Interface, c *Calibration, 
 		if *k.of, err = r.keep(ctx, e, x); err != nil {
 			return err
 		}
-		if x.score.questions() {
+		if k.kind == PseudoQuery {
 			in.keepQuestions(c)
 		}
 	}
@@ -270,9 +238,7 @@ func winner(all []Candidate) (best int) {
 }
 
 // simple tells whether a decision by the score needs nothing but contexts and words.
-func (c Candidate) simple() bool {
-	return c.Score != string(PseudoQuery) && c.Score != string(Logistic)
-}
+func (c Candidate) simple() bool { return c.Score != string(PseudoQuery) }
 
 // coverSample are the pseudo-queries that are scored, ascending: all, unless pairs are too many.
 func (in *Input) coverSample() []int {
@@ -354,7 +320,7 @@ func (x *candidate) decided(m kernels.Metric, p Policy, cluster []int32, n int) 
 	var cuts [candidateFolds]float64
 	for f := range cuts {
 		var fit []float64
-		for i, v := range x.without(f).of(p) {
+		for i, v := range x.scores.of(p) {
 			if fold(i) != f || n < 2*candidateFolds {
 				fit = append(fit, v)
 			}
@@ -365,7 +331,7 @@ func (x *candidate) decided(m kernels.Metric, p Policy, cluster []int32, n int) 
 	opens, kept := make([]int, n), make([]int, n)
 	in, out := make([]float64, len(cluster)), make([]float64, len(cluster))
 	for i, k := range cluster {
-		s, cut := x.without(fold(i)), cuts[fold(i)]
+		s, cut := &x.scores, cuts[fold(i)]
 		if in[i], out[i] = s.maximum[i], s.other[i]; m.Better(in[i], cut) {
 			opens[k]++
 		}

@@ -195,8 +195,8 @@ func TestTheBestScoreIsKept(t *testing.T) {
 	}
 }
 
-// TestScoresThatNeedQuestions: scores that search the pseudo-queries are compared where most contexts have some, a
-// regression where there are 100 of those too; asked for, both are made all the same.
+// TestScoresThatNeedQuestions: a score that searches the pseudo-queries is compared where most contexts have some; asked
+// for, it is made all the same.
 func TestScoresThatNeedQuestions(t *testing.T) {
 	few := wordsInput(t, 5, 20, false) // questions about 40 of 100 contexts
 	n := slices.IndexFunc(few.Owner, func(o int32) bool { return o >= 40 })
@@ -208,7 +208,7 @@ func TestScoresThatNeedQuestions(t *testing.T) {
 		want []string
 	}{
 		{"60 contexts", wordsInput(t, 5, 12, false), []string{string(PseudoQuery)}},
-		{"100 contexts", wordsInput(t, 5, 20, false), []string{string(PseudoQuery), string(Logistic)}},
+		{"100 contexts", wordsInput(t, 5, 20, false), []string{string(PseudoQuery)}},
 		{"40 of 100 contexts", few, nil},
 	} {
 		var compared []string
@@ -224,11 +224,9 @@ func TestScoresThatNeedQuestions(t *testing.T) {
 		if !slices.Equal(compared, x.want) || len(c.Candidates) != 5+len(x.want) {
 			t.Errorf("%s: %v of %+v", x.name, compared, c.Candidates)
 		}
-		for _, score := range []Kind{PseudoQuery, Logistic} {
-			x.in.Score = string(score)
-			if c, _, err = Calibrate(t.Context(), newEngine(t), x.in); err != nil || c.Score != string(score) {
-				t.Errorf("%s, %s: %s, %v", x.name, score, c.Score, err)
-			}
+		x.in.Score = string(PseudoQuery)
+		if c, _, err = Calibrate(t.Context(), newEngine(t), x.in); err != nil || c.Score != string(PseudoQuery) {
+			t.Errorf("%s: %s, %v", x.name, c.Score, err)
 		}
 	}
 }

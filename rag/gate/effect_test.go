@@ -16,14 +16,14 @@ func TestEffectsAreWhatWithPolicyFinds(t *testing.T) {
 	all.Holdout, heldOut.Holdout, distances.Holdout, distances.Metric = 0, .2, .2, kernels.L2
 	words := wordsInput(t, 5, 24, false)
 	words.Score = "cosine+cover"
-	regression := words
-	regression.Score = "logistic"
+	questions := words
+	questions.Score = "pseudo-query"
 	for name, x := range map[string]struct {
 		in     Input
 		scores []string
 	}{"all questions": {all, []string{"cosine"}}, "held out": {heldOut, []string{"cosine"}},
 		"distances": {distances, []string{"l2"}}, "words": {words, []string{"cosine+cover", "cosine"}},
-		"regression": {regression, []string{"logistic", "cosine"}}} {
+		"questions": {questions, []string{"pseudo-query", "cosine"}}} {
 		c, _, err := Calibrate(t.Context(), newEngine(t), x.in)
 		if err != nil {
 			t.Fatal(name, err)

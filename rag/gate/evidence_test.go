@@ -3,9 +3,7 @@ package gate
 import (
 	"encoding/json"
 	"errors"
-	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -168,34 +166,5 @@ func TestThresholdsThatDecideNothing(t *testing.T) {
 	}
 	if _, err := c.WithPolicy(c.Policy, "", .05); err != nil {
 		t.Error(err)
-	}
-}
-
-// An artifact of version 1 is read, and weighed.
-func TestVersion1HasEvidence(t *testing.T) {
-	path, c, _ := saved(t)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var m map[string]any
-	if err := json.Unmarshal(text, &m); err != nil {
-		t.Fatal(err)
-	}
-	m["schema"] = 1
-	delete(m, "evidence")
-	if text, err = json.Marshal(m); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	old, _, err := Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if old.Evidence.Verdict == "" || old.Evidence.Verdict != c.Evidence.Verdict || old.Schema != Schema ||
-		math.IsNaN(old.Cutoff) {
-		t.Errorf("%+v, want %+v", old.Evidence, c.Evidence)
 	}
 }

@@ -101,7 +101,7 @@ func gateFigures(t *testing.T, name string, enc *embed.Encoder, contexts, questi
 	}
 	in.Queries, in.Words = pseudo.vectors, &Words{Index: indexOf(t, contexts.lines), Queries: textsOf(pseudo.lines)}
 	rules := []struct{ name, policy, score string }{{"paper", Paper, ""}, {"cosine maximum:p5", "maximum:p5", ""},
-		{"pseudo-query", Auto, "pseudo-query"}, {"logistic", Auto, "logistic"}, {"default", Auto, ""}}
+		{"pseudo-query", Auto, "pseudo-query"}, {"default", Auto, ""}}
 	right := map[string][][2][]bool{} // of each rule, for each load: in scope, out of scope
 	for _, rule := range rules {
 		in.Policy, in.Score = rule.policy, rule.score

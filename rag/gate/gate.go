@@ -30,7 +30,6 @@ type Decision struct {
 	// of the best context: share of the query's words that it has
 	Cover       *float64       `json:"cover,omitempty"`
 	CoverWeight float64        `json:"cover_weight,omitempty"` // score = similarity + cover_weight·cover
-	Features    *Features      `json:"features,omitempty"`     // what a logistic regression went by
 	Cutoff      float64        `json:"cutoff"`
 	ContextID   string         `json:"context_id"` // the best context, also when closed
 	Policy      string         `json:"policy"`
@@ -120,7 +119,7 @@ func New(c *Calibration, positive []float64, use Use) (*Gate, error) {
 		positive = s.scores.positive
 	}
 	g := &Gate{c: c, positive: sorted(positive)}
-	if c.scored().questions() {
+	if c.scored().Kind == PseudoQuery {
 		g.ask(use.LiveIDs)
 	}
 	if use.TextDigests == nil {
@@ -194,19 +193,12 @@ func (g *Gate) Decide(
 	if queries.Rows == 0 {
 		return nil, nil
 	}
-	rows := 1
-	switch g.ScoredBy().Kind {
-	case PseudoQuery:
+	if g.ScoredBy().Kind == PseudoQuery {
 		return g.decideAsked(ctx, e, queries)
-	case Logistic:
-		rows = featureRows
 	}
-	hits, err := e.TopK(ctx, queries, c.Vectors, g.c.Metric, rows, bias)
+	hits, err := e.TopK(ctx, queries, c.Vectors, g.c.Metric, 1, bias)
 	if err != nil {
 		return nil, fmt.Errorf("gate: %w", err)
-	}
-	if g.ScoredBy().Kind == Logistic {
-		return g.decideLogistic(c, hits, queries, bias)
 	}
 	return g.decisions(c, hits, bias)
 }

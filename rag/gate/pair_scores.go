@@ -1,10 +1,6 @@
 package gate
 
 import (
-	"cmp"
-	"math"
-	"slices"
-
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
 	"github.com/sluice-rag/sluice/rag/postings"
@@ -14,21 +10,20 @@ import (
 type pairScores struct {
 	in              *Input
 	query           []float32
-	cosines, covers []float32 // of the contexts
-	asked           []float32 // cosines with all pseudo-queries, where a candidate goes by them
-	off             float64   // of the cosines at most
-	askedSlack      float32   // at least twice what these are off by
-	words           *words
+	cosines, covers []float32       // of the contexts
+	asked           []float32       // cosines with all pseudo-queries, where a candidate goes by them
+	off             float64         // of the cosines at most
+	askedSlack      float32         // at least twice what these are off by
+	words           *postings.Query // as cover
 	weight          float64
 	bias            *postings.Biases // nil without weight
 
 	own  pairScore
 	near []pairScore // the contexts that can be the best at some weight
 
-	contexts normed    // without norms where nothing needs them
-	norm     float64   // of the query, beside them
-	ranks    []float64 // BM25 ÷ ideal of the contexts, −1 where it is not known
-	rows     []int     // memory
+	contexts normed  // without norms where nothing needs them
+	norm     float64 // of the query, beside them
+	rows     []int   // memory
 }
 
 // pairScore is a context's similarity.
@@ -44,7 +39,7 @@ type pairScore struct {
 func (s *pairScores) slack(weight float64) float32 {
 	terms := 0
 	if s.words != nil {
-		terms = len(s.words.cover.Terms())
+		terms = len(s.words.Terms())
 	}
 	return float32(2*s.off + max(weight, 1)*float64(terms+8)*0x1p-23)
 }
@@ -82,18 +77,15 @@ func (s *pairScores) read(j int) (err error) {
 		return nil
 	}
 	clear(s.covers)
-	for i := range s.ranks {
-		s.ranks[i] = -1
-	}
-	if s.words, err = wordsOf(s.in.Words.Index, s.in.Words.Queries[j]); err != nil {
+	if s.words, err = s.in.Words.Index.Query(s.in.Words.Queries[j], postings.Scoring{Kind: postings.Cover}); err != nil {
 		return err
 	}
-	return s.in.biases(s.words.cover, 1).Read(kernels.RowBlock{Number: -1, Len: len(s.cosines)}, s.covers)
+	return s.in.biases(s.words, 1).Read(kernels.RowBlock{Number: -1, Len: len(s.cosines)}, s.covers)
 }
 
 func (s *pairScores) weigh(weight float64) {
 	if s.weight, s.bias = weight, nil; weight > 0 {
-		s.bias = s.words.cover.Biases(weight)
+		s.bias = s.words.Biases(weight)
 	}
 }
 
@@ -131,85 +123,4 @@ func (s *pairScores) best(other bool) float64 {
 		}
 	}
 	return best
-}
-
-// bm25 is a context's BM25 ÷ ideal.
-func (s *pairScores) bm25(context int) float64 {
-	if v := s.ranks[context]; v >= 0 {
-		return v
-	}
-	s.ranks[context] = s.words.rank(s.in.indexRow(context))
-	return s.ranks[context]
-}
-
-// ranked are the largest values so far, descending.
-type ranked struct {
-	values [featureRows]float32
-	count  int
-}
-
-// limit is what a value must be above to be among them.
-func (n *ranked) limit() float32 {
-	if n.count < featureRows {
-		return float32(math.Inf(-1))
-	}
-	return n.values[featureRows-1]
-}
-
-// put puts a value that is above the limit in.
-func (n *ranked) put(v float32) {
-	at := min(n.count, featureRows-1)
-	for ; at > 0 && n.values[at-1] < v; at-- {
-		n.values[at] = n.values[at-1]
-	}
-	n.values[at] = v
-	n.count = min(n.count+1, featureRows)
-}
-
-// top are the featureRows contexts with the largest exact scores, of all and of those that are not in a group, ties to
-// the lower row; in no order.
-func (s *pairScores) top(groups []int32, without int32) (all, others []int) {
-	var near, other ranked // of nearly exact scores
-	weight, slack, covers := float32(s.weight), s.slack(s.weight), s.covers[:len(s.cosines)]
-	low, limit, limitOther := near.limit(), near.limit(), near.limit()
-	s.rows = s.rows[:0] // those that can be one of both
-	for i, c := range s.cosines {
-		v := c + weight*covers[i]
-		if v < low {
-			continue
-		}
-		if s.rows = append(s.rows, i); v > limit {
-			near.put(v)
-			limit = near.limit()
-		}
-		if v > limitOther && groups[i] != without {
-			other.put(v)
-			limitOther = other.limit()
-			low = limitOther - slack
-		}
-	}
-	return s.chosen(near, func(int) bool { return true }),
-		s.chosen(other, func(i int) bool { return groups[i] != without })
-}
-
-// chosen are those of s.rows that have the exact scores of the ranked ones.
-func (s *pairScores) chosen(near ranked, among func(i int) bool) []int {
-	if near.count == 0 {
-		return nil
-	}
-	rows, enough := make([]int, 0, featureRows+8), near.values[near.count-1]-s.slack(s.weight)
-	for _, i := range s.rows {
-		if s.cosines[i]+float32(s.weight)*s.covers[i] >= enough && among(i) {
-			rows = append(rows, i)
-		}
-	}
-	if len(rows) <= featureRows {
-		return rows
-	}
-	exact := make(map[int]float64, len(rows))
-	for _, i := range rows {
-		exact[i] = s.exact(&pairScore{context: i})
-	}
-	slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(exact[b], exact[a]) })
-	return rows[:featureRows]
 }

@@ -21,8 +21,8 @@ func (g *Gate) Each(
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	if g.ScoredBy().questions() {
-		return g.eachAsked(c, rows, query, bias)
+	if g.ScoredBy().Kind == PseudoQuery {
+		return g.eachAsked(c, rows, query)
 	}
 	some := engine.Vectors{Rows: len(rows), Dim: c.Vectors.Dim}
 	for _, r := range rows {

@@ -430,8 +430,6 @@ func axisName(s Score) string {
 	switch s.Kind {
 	case PseudoQuery:
 		return "cosine similarity with the nearest pseudo-query (further right is closer)"
-	case Logistic:
-		return "probability that a passage answers the question, by a logistic regression"
 	case Cover:
 		return fmt.Sprintf("cosine + %g × share of the question's words, of the best passage (further right is closer)", s.Weight)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/kernels/ref"
 	"github.com/sluice-rag/sluice/rag/postings"
 )
 
@@ -21,9 +20,6 @@ type rater struct {
 
 	questions       [][]int32 // the pseudo-queries of each context, where a candidate goes by them
 	asked, contexts normed    // pseudo-queries and contexts, there
-	// features of the sampled pseudo-queries, where a candidate goes by them: by their own context alone, by all
-	// contexts, and by those of other groups
-	own, best, other []Features
 
 	free sync.Pool // of *pairScores
 }
@@ -37,15 +33,11 @@ const (
 // rate fills in the scores of all candidates.
 func (r *rater) rate(ctx context.Context, e engine.Interface) error {
 	in := r.in
-	asks, regression := false, -1
+	asks := false
 	for i := range r.all {
 		x := &r.all[i]
 		x.scores = r.empty()
-		if asks = asks || x.score.questions(); x.score.Kind == Logistic {
-			regression = i
-			r.own, r.best, r.other = make([]Features, len(r.sample)), make([]Features, len(r.sample)),
-				make([]Features, len(r.sample))
-		}
+		asks = asks || x.score.Kind == PseudoQuery
 	}
 	if asks {
 		r.questions = make([][]int32, in.Contexts.Rows)
@@ -77,7 +69,7 @@ func (r *rater) rate(ctx context.Context, e engine.Interface) error {
 		err = workersOf(e).run(ctx, len(part), func(i int) error {
 			s, ok := r.free.Get().(*pairScores)
 			if !ok {
-				s = &pairScores{in: in, covers: make([]float32, n), ranks: make([]float64, n)}
+				s = &pairScores{in: in, covers: make([]float32, n)}
 			}
 			defer r.free.Put(s)
 			s.query, s.cosines, s.asked, s.off = row(in.Queries, part[i]), cosines[i*n:][:n], asked[i*m:][:m], off
@@ -88,9 +80,6 @@ func (r *rater) rate(ctx context.Context, e engine.Interface) error {
 			return err
 		}
 		from += len(part)
-	}
-	if regression >= 0 {
-		return r.regress(ctx, workersOf(e), &r.all[regression])
 	}
 	return nil
 }
@@ -143,11 +132,7 @@ func (r *rater) one(j, at int, s *pairScores) error {
 	s.find(int(own), r.groups, largest)
 	for i := range r.all {
 		x := &r.all[i]
-		switch x.score.Kind {
-		case Logistic:
-			r.features(s, j, at)
-			continue
-		case PseudoQuery:
+		if x.score.Kind == PseudoQuery {
 			x.scores.positive[at] = r.asked.nearest(s.query, s.norm, r.questions[own], int32(j))
 			all, other := r.nearestOf(s, j)
 			if x.scores.maximum[at] = all; r.groups != nil {
@@ -198,74 +183,9 @@ func (r *rater) nearestOf(s *pairScores, j int) (all, other float64) {
 	return all, other
 }
 
-// features fills in those of pseudo-query j.
-func (r *rater) features(s *pairScores, j, at int) {
-	own := r.in.Owner[j]
-	s.weigh(featureWeight)
-	r.own[at] = r.featuresOf(s, j, []int{int(own)})
-	all, others := s.top(r.groups, r.groups[own])
-	r.best[at], r.other[at] = r.featuresOf(s, j, all), r.featuresOf(s, j, others)
-}
-
-// featuresOf are those by some contexts. Each is the largest of a value over these, so that a value is computed only
-// where it can be the largest one.
-func (r *rater) featuresOf(s *pairScores, j int, rows []int) Features {
-	f, top, asked, slack := none(), none(), float32(-2), s.slack(1)
-	for _, i := range rows {
-		top.take(float64(s.cosines[i]), -1, 0, float64(s.covers[i]))
-		f.BM25 = max(f.BM25, s.bm25(i))
-		for _, q := range r.questions[i] {
-			if int(q) != j {
-				asked = max(asked, s.asked[q])
-			}
-		}
-	}
-	for _, i := range rows {
-		cosine, cover := s.cosines[i], s.covers[i]
-		whole, shared := cosine >= float32(top.Maximum)-slack, cover >= float32(top.Cover)-slack
-		if joint := min(cosine, cover) >= float32(top.Joint)-slack; whole || shared || joint {
-			f.take(s.similarity(i), -1, 0, s.words.cover.Score(r.in.indexRow(i)))
-		}
-		for _, q := range r.questions[i] {
-			if int(q) != j && s.asked[q] >= asked-s.askedSlack {
-				f.PseudoQuery = max(f.PseudoQuery, r.asked.cosine(int(q), s.query, s.norm))
-			}
-		}
-	}
-	return f
-}
-
-// regress finds the regression of all, and one without each fold of the contexts.
-func (r *rater) regress(ctx context.Context, run each, x *candidate) error {
-	cluster, n := clusters(x.scores.owner)
-	scored := func(m Model) scores {
-		s := r.empty()
-		for i := range r.sample {
-			s.positive[i], s.maximum[i], s.other[i] = m.Probability(r.own[i]), m.Probability(r.best[i]),
-				m.Probability(r.other[i])
-		}
-		return s
-	}
-	model := func(fold int, start Model) Model {
-		all := make([]example, 0, 2*len(r.sample))
-		for i := range r.sample {
-			if int(cluster[i])%candidateFolds != fold || n < 2*candidateFolds {
-				all = append(all, example{r.best[i].row(), true}, example{r.other[i].row(), false})
-			}
-		}
-		return fit(all, start)
-	}
-	m := model(-1, Model{})
-	x.model, x.scores, x.folds = &m, scored(m), new([candidateFolds]scores)
-	return run.run(ctx, candidateFolds, func(f int) error {
-		x.folds[f] = scored(model(f, m))
-		return nil
-	})
-}
-
 // keep are the distributions of a candidate, with those of the general questions.
 func (r *rater) keep(ctx context.Context, e engine.Interface, x *candidate) (*Scored, error) {
-	s := &Scored{Weight: x.score.Weight, Model: x.model, Queries: len(r.sample), scores: x.scores,
+	s := &Scored{Weight: x.score.Weight, Queries: len(r.sample), scores: x.scores,
 		Positive: tableOf(x.scores.positive), Maximum: tableOf(x.scores.maximum)}
 	if r.groups != nil {
 		t := tableOf(x.scores.other)
@@ -282,45 +202,27 @@ func (r *rater) general(ctx context.Context, e engine.Interface, x *candidate) (
 	if in.General.Rows == 0 || in.Words == nil || len(in.Words.General) != in.General.Rows {
 		return nil, nil
 	}
-	contexts, rows, weight := in.Contexts, 1, x.score.Weight
+	contexts := in.Contexts
 	var bias []engine.Biases
-	switch x.score.Kind {
-	case PseudoQuery:
+	if x.score.Kind == PseudoQuery {
 		contexts = in.Queries
-	case Logistic:
-		rows, weight = featureRows, featureWeight
-		fallthrough
-	default:
+	} else {
 		bias = make([]engine.Biases, in.General.Rows)
 		for i, text := range in.Words.General {
 			q, err := in.Words.Index.Query(text, postings.Scoring{Kind: postings.Cover})
 			if err != nil {
 				return nil, err
 			}
-			bias[i] = in.biases(q, weight)
+			bias[i] = in.biases(q, x.score.Weight)
 		}
 	}
-	hits, err := e.TopK(ctx, in.General, contexts, in.Metric, rows, bias)
+	hits, err := e.TopK(ctx, in.General, contexts, in.Metric, 1, bias)
 	if err != nil {
 		return nil, err
 	}
 	best := make([]float64, len(hits))
 	for i, h := range hits {
-		if best[i] = h[0].Score; x.score.Kind != Logistic {
-			continue
-		}
-		w, err := wordsOf(in.Words.Index, in.Words.General[i])
-		if err != nil {
-			return nil, err
-		}
-		f, query := none(), row(in.General, i)
-		norm := ref.Norm(query)
-		for _, hit := range h {
-			cover, bm25 := w.scores(in.indexRow(hit.Row))
-			f.take(r.contexts.cosine(hit.Row, query, norm),
-				r.asked.nearest(query, norm, r.questions[hit.Row], -1), bm25, cover)
-		}
-		best[i] = x.model.Probability(f)
+		best[i] = h[0].Score
 	}
 	return best, nil
 }

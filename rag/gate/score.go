@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -31,8 +30,6 @@ const (
 	// PseudoQuery is the best similarity over the calibration's pseudo-queries instead of the contexts (the further
 	// work of Heydari et al.). A context without pseudo-queries is not found.
 	PseudoQuery Kind = "pseudo-query"
-	// Logistic is the probability that a logistic regression gives by bounded features of the query (Features).
-	Logistic Kind = "logistic"
 )
 
 // coverSuffix of a score's name, behind that of the metric.
@@ -45,7 +42,7 @@ type Score struct {
 	Weight float64 // of the cover; 0: the calibration chooses it
 }
 
-// Name is "cosine", "cosine+cover", "pseudo-query" or "logistic", as artifacts keep it.
+// Name is "cosine", "cosine+cover" or "pseudo-query", as artifacts keep it.
 func (s Score) Name() string {
 	switch s.Kind {
 	case Similarity:
@@ -57,12 +54,9 @@ func (s Score) Name() string {
 }
 
 // Words tells whether the score goes by the query's words as well.
-func (s Score) Words() bool { return s.Kind == Cover || s.Kind == Logistic }
+func (s Score) Words() bool { return s.Kind == Cover }
 
-// questions tells whether it goes by the pseudo-queries' vectors.
-func (s Score) questions() bool { return s.Kind == PseudoQuery || s.Kind == Logistic }
-
-// ParseScore reads the metric's name ("cosine"), "cosine+cover", "cosine+cover:WEIGHT", "pseudo-query" or "logistic".
+// ParseScore reads the metric's name ("cosine"), "cosine+cover", "cosine+cover:WEIGHT" or "pseudo-query".
 func ParseScore(s string, m kernels.Metric) (Score, error) {
 	score := Score{Metric: m}
 	name, weight, weighed := strings.Cut(s, ":")
@@ -70,14 +64,14 @@ func ParseScore(s string, m kernels.Metric) (Score, error) {
 	case name == m.String():
 	case name == m.String()+coverSuffix:
 		score.Kind = Cover
-	case name == string(PseudoQuery), name == string(Logistic):
-		score.Kind = Kind(name)
+	case name == string(PseudoQuery):
+		score.Kind = PseudoQuery
 	default:
 		weighed, score.Kind = true, PseudoQuery // unknown
 	}
 	if weighed && score.Kind != Cover {
-		return Score{Metric: m}, fmt.Errorf("%w: score %q (known for this store: auto, %s, %s%s, %s%s:WEIGHT, %s, %s)",
-			ErrPolicy, s, m, m, coverSuffix, m, coverSuffix, PseudoQuery, Logistic)
+		return Score{Metric: m}, fmt.Errorf("%w: score %q (known for this store: auto, %s, %s%s, %s%s:WEIGHT, %s)", ErrPolicy, s,
+			m, m, coverSuffix, m, coverSuffix, PseudoQuery)
 	}
 	if score.Kind != Similarity && m != kernels.Cosine {
 		return score,
@@ -151,8 +145,7 @@ type kept struct {
 
 // kinds are the scores beside the similarity.
 func (c *Calibration) kinds() []kept {
-	return []kept{{Cover, "cover-", &c.Cover}, {PseudoQuery, "question-", &c.PseudoQuery},
-		{Logistic, "logistic-", &c.Logistic}}
+	return []kept{{Cover, "cover-", &c.Cover}, {PseudoQuery, "question-", &c.PseudoQuery}}
 }
 
 // Chosen are the distributions of the score in force; nil where that is the similarity.
@@ -190,11 +183,8 @@ func (c *Calibration) tables() (positive, maximum *Stats, other *Stats) {
 // Bias is what the words of a query add to the contexts' similarities: nil where the gate goes by similarity alone. x
 // is the index of the contexts.
 func (g *Gate) Bias(x *postings.Index, query string) (kernels.Biases, error) {
-	switch s := g.ScoredBy(); s.Kind {
-	case Cover:
+	if s := g.ScoredBy(); s.Kind == Cover {
 		return coverOf(x, query, s.Weight)
-	case Logistic:
-		return wordsOf(x, query)
 	}
 	return nil, nil
 }
@@ -224,8 +214,6 @@ func (s *Scored) check(kind Kind) error {
 		return fmt.Errorf("%s of weight %v over %d pseudo-queries", kind, s.Weight, s.Queries)
 	case s.PositiveFile == "" || s.MaximumFile == "" || s.OwnerFile == "":
 		return fmt.Errorf("%s without its score files", kind)
-	case kind == Logistic && (s.Model == nil || !s.Model.finite()):
-		return errors.New("logistic without its model")
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ type entry struct {
 	Context string `json:"context"`
 	Digest  string `json:"digest"` // of the requests: an entry about an older text or prompt is not used
 	// Text is the digest of the requests without their seeds, which depend on the context's id: a context that got
-	// another id, because its file has moved, has been asked about already. "" in journals of older versions.
-	Text string   `json:"text,omitempty"`
+	// another id, because its file has moved, has been asked about already.
+	Text string   `json:"text"`
 	Raw  []answer `json:"raw"`
 }
 
@@ -138,9 +138,7 @@ func (s settings) same(line []byte) error {
 // learn takes an entry in.
 func (j *journal) learn(e entry) {
 	j.done[e.Context] = e
-	if e.Text != "" {
-		j.text[e.Text] = e
-	}
+	j.text[e.Text] = e
 }
 
 // find returns what the journal holds about a context, if it was asked the same, or about another one with its text.
