@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rag/sluice/internal/doubling"
+	"github.com/sluice-rag/sluice/internal/test/doubling"
 )
 
 // grownBodies are the bodies of each route around a text that grows: %s is a string of JSON, a list of strings or a

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sluice-rag/sluice/internal/doubling"
+	"github.com/sluice-rag/sluice/internal/test/doubling"
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rag/sluice/internal/doubling"
+	"github.com/sluice-rag/sluice/internal/test/doubling"
 	"github.com/sluice-rag/sluice/rag/check"
 	"github.com/sluice-rag/sluice/rag/entities"
 	"github.com/sluice-rag/sluice/rag/postings"

@@ -17,7 +17,7 @@ import (
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 
-	"github.com/sluice-rag/sluice/internal/doubling"
+	"github.com/sluice-rag/sluice/internal/test/doubling"
 )
 
 // syntaxes are what inputs of each format are drawn from.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/sluice-rag/sluice/internal/doubling"
+	"github.com/sluice-rag/sluice/internal/test/doubling"
 	"github.com/sluice-rag/sluice/rag/excerpt"
 )
 

@@ -32,7 +32,7 @@ llm/grammar:
 llm/remote: llm internal/upstream
 rag/corpus: kernels internal/jsonl internal/regular internal/panics
 rag/store: kernels engine embed/identity rag/corpus internal/durable internal/filelock
-rag/pairs: kernels engine internal/filelock internal/durable internal/panics
+rag/pairs: kernels engine internal/filelock internal/filemap internal/durable internal/panics
 rag/gate: kernels engine embed/identity rag/pairs rag/postings rag/retrieve internal/npy internal/regular internal/durable internal/panics
 rag/pseudo: kernels engine embed llm rag/corpus rag/postings rag/prompt internal/jsonl internal/filelock internal/durable internal/language internal/panics
 rag/postings: kernels internal/durable
@@ -53,7 +53,7 @@ rag/web: embed llm/remote rag/corpus rag/knowledge rag/prompt rag/retrieve rag/s
 rag/ingest: kernels embed engine rag/corpus rag/entities rag/knowledge rag/route rag/store internal/buildinfo
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/route rag/store rag/check rag/entities rag/excerpt rag/quote internal/language internal/panics
 .: kernels engine embed llm rag internal
-eval/metric: llm rag/corpus rag/prompt
+eval/metric: kernels llm rag/corpus rag/prompt
 eval/dataset: internal/durable internal/jsonl
 eval/experiment: . kernels engine embed llm eval/metric eval/dataset rag/answer rag/corpus rag/gate rag/prompt rag/retrieve rag/route internal/durable internal/filehash internal/filelock internal/jsonl internal/models
 eval/preset: eval/experiment
@@ -176,4 +176,34 @@ func TestImportsGoOneWay(t *testing.T) {
 			}
 		}
 	}
+}
+
+// ofTests tells whether a folder holds what tests use: its name, or that of one that it lies in, begins or ends with
+// "test" (testmodels, drivertest).
+func ofTests(dir string) bool {
+	return slices.ContainsFunc(strings.Split(dir, "/"), func(name string) bool {
+		return strings.HasPrefix(name, "test") || strings.HasSuffix(name, "test")
+	})
+}
+
+// TestTheTreeSaysWhatIsOfTests checks that what imports package testing lies in a folder whose name says so, and that
+// nothing else imports such a folder but the tool that packs tests for another machine.
+func TestTheTreeSaysWhatIsOfTests(t *testing.T) {
+	walk(t, func(file string) {
+		pkg := path.Dir(file)
+		if !isGo(file) || strings.HasSuffix(file, "_test.go") || ofTests(pkg) || pkg == "tools/gpubundle" {
+			return
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), file), nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range f.Imports {
+			p, _ := strconv.Unquote(spec.Path.Value)
+			own, ours := strings.CutPrefix(p, module+"/")
+			if p == "testing" || ours && ofTests(own) {
+				t.Errorf("%s, whose folder's name does not say that it is of tests, imports %q", file, p)
+			}
+		}
+	})
 }
