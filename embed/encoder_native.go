@@ -64,14 +64,6 @@ func (e *Encoder) TextOf(tokens []int32) (text string, err error) {
 	return text, err
 }
 
-// TokenOffsets returns the byte range [start, end) in text of each of its tokens, without prefix,
-// special tokens and truncation. The ranges are in order; characters that the tokenizer drops (white
-// space, mostly) lie in none.
-func (e *Encoder) TokenOffsets(text string) (offsets [][2]int, err error) {
-	err = e.m.use(func() error { offsets = e.m.tok.offsets(text); return nil })
-	return offsets, err
-}
-
 // Info implements Embedder.
 func (e *Encoder) Info() Info { return e.m.info }
 

@@ -192,31 +192,6 @@ func TestTruncationEqualsLibrary(t *testing.T) {
 	}
 }
 
-func TestTokenOffsets(t *testing.T) {
-	e := openEncoder(t, minilm(t), Options{})
-	// The tokenizer drops NUL and U+FFFD, so a token can span one.
-	for text, want := range map[string][]string{
-		"":                    nil,
-		"Hello, world!":       {"Hello", ",", "world", "!"},
-		"  Grüße \n aus Köln": {"Gr", "ü", "ße", "aus", "Köln"},
-		"one\x00two":          {"one", "t", "wo"},
-		"a\xffb 日本":           {"a\xffb", "日", "本"},
-		"embeddings":          {"em", "bed", "ding", "s"},
-	} {
-		at, err := e.TokenOffsets(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, o := range at {
-			got = append(got, text[o[0]:o[1]])
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%q: %q, expected %q", text, got, want)
-		}
-	}
-}
-
 func TestCancelAndProgress(t *testing.T) {
 	dir, texts := minilm(t), mixed(t, 400)
 	ctx, cancel := context.WithCancel(context.Background())

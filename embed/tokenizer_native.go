@@ -233,21 +233,4 @@ func (t *tokenizer) plain(text string, limit int) (ids []uint32, whole bool, err
 	return ids[t.special-t.closing : len(ids)-t.closing], whole, nil
 }
 
-// offsets returns the byte range of each token of any text, without special tokens.
-func (t *tokenizer) offsets(text string) [][2]int {
-	fixed, changed := repair(text)
-	enc := t.t.EncodeWithOptions(fixed, false, tokenizers.WithReturnOffsets())
-	out := make([][2]int, len(enc.Offsets))
-	for i, o := range enc.Offsets {
-		out[i] = [2]int{int(o[0]), int(o[1])}
-	}
-	if changed {
-		at := repairMap(text)
-		for i, o := range out {
-			out[i] = [2]int{at[o[0]], at[o[1]]}
-		}
-	}
-	return out
-}
-
 func (t *tokenizer) close() { _ = t.t.Close() } // its error is always nil

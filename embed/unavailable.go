@@ -27,9 +27,6 @@ func (*Encoder) CountTokens(string) (int, error) { return 0, ErrUnavailable }
 // TextOf returns ErrUnavailable.
 func (*Encoder) TextOf([]int32) (string, error) { return "", ErrUnavailable }
 
-// TokenOffsets returns ErrUnavailable.
-func (*Encoder) TokenOffsets(string) ([][2]int, error) { return nil, ErrUnavailable }
-
 // Info is empty.
 func (*Encoder) Info() Info { return Info{} }
 

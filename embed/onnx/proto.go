@@ -12,7 +12,6 @@ import (
 const (
 	elemFloat    = 1
 	elemInt64    = 7
-	elemBool     = 9
 	elemFloat16  = 10
 	elemBFloat16 = 16
 )
