@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -341,7 +342,7 @@ func findDocuments(docs []store.DocumentInfo, pattern string) (ids []string) {
 	}
 	var isMatch *regexp.Regexp
 	if strings.ContainsAny(pattern, "*?") {
-		isMatch = globExpression(pattern)
+		isMatch = retrieve.Glob(pattern)
 	}
 	for _, d := range docs {
 		if isMatch != nil && isMatch.MatchString(d.ID) || err == nil && d.Path == path ||
@@ -350,15 +351,6 @@ func findDocuments(docs []store.DocumentInfo, pattern string) (ids []string) {
 		}
 	}
 	return ids
-}
-
-// globExpression is a pattern of ids as a regular expression.
-func globExpression(pattern string) *regexp.Regexp {
-	e := regexp.QuoteMeta(pattern)
-	for _, x := range [][2]string{{`\*\*`, "\x00"}, {`\*`, `[^/]*`}, {"\x00", `.*`}, {`\?`, `[^/]`}} {
-		e = strings.ReplaceAll(e, x[0], x[1])
-	}
-	return regexp.MustCompile(`(?s)^` + e + `$`)
 }
 
 // Collections lists the folders that documents were ingested from, with the names that begin their ids.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
 // Score is the value of one item, or the reason why it has none.
@@ -57,7 +59,7 @@ func Summarise(scores []Score) (s Summary) {
 		return sum / float64(len(rows))
 	})
 	slices.Sort(values)
-	s.P50, s.P95 = Quantile(values, .5), Quantile(values, .95)
+	s.P50, s.P95 = ref.Quantile7(values, .5), ref.Quantile7(values, .95)
 	return s
 }
 
@@ -73,15 +75,7 @@ func Bootstrap(n int, statistic func(rows []int) float64) (low, high float64) {
 		all[b] = statistic(rows)
 	}
 	slices.Sort(all)
-	return Quantile(all, .025), Quantile(all, .975)
-}
-
-// Quantile of sorted values, type 7 (Hyndman & Fan 1996; NumPy's default).
-func Quantile(sorted []float64, p float64) float64 {
-	at := p * float64(len(sorted)-1)
-	low := int(at)
-	high := min(low+1, len(sorted)-1)
-	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
+	return ref.Quantile7(all, .025), ref.Quantile7(all, .975)
 }
 
 func mean(values []float64) (m float64) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/filehash"
+	"github.com/sluice-rag/sluice/internal/filelock"
 )
 
 // EnvCache names the environment variable that moves the cache.
@@ -185,11 +186,11 @@ func (c *Cache) Lock(ctx context.Context, name string) (unlock func(), err error
 		return nil, fmt.Errorf("%w: %w", ErrWrite, err)
 	}
 	for said := false; ; said = true {
-		ok, err := tryLock(f)
-		if ok {
+		err := filelock.Try(f, f.Name())
+		if err == nil {
 			return func() { _ = f.Close() }, nil // closing releases it
 		}
-		if err != nil {
+		if !errors.Is(err, filelock.ErrHeld) {
 			_ = f.Close()
 			return nil, fmt.Errorf("fetch: locking %s: %w", f.Name(), err)
 		}

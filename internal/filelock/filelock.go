@@ -77,6 +77,22 @@ func Try(f *os.File, protects string) error {
 	}
 }
 
+// Wait locks an open file, alone or beside others that share it, once nobody has it who keeps it from that.
+func Wait(f *os.File, shared bool) error {
+	how := unix.LOCK_EX
+	if shared {
+		how = unix.LOCK_SH
+	}
+	for {
+		if err := unix.Flock(int(f.Fd()), how); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// Unlock lets go of a lock of Try or Wait. It cannot fail for one that is held.
+func Unlock(f *os.File) { _ = unix.Flock(int(f.Fd()), unix.LOCK_UN) }
+
 // Release lets the lock go. A nil lock and a second call do nothing.
 func (l *Lock) Release() error {
 	if l == nil || l.f == nil {

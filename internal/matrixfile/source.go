@@ -14,6 +14,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/sluice-rag/sluice/internal/filemap"
 	"github.com/sluice-rag/sluice/internal/npy"
 	"github.com/sluice-rag/sluice/internal/regular"
 	"github.com/sluice-rag/sluice/internal/safetensors"
@@ -64,7 +65,7 @@ func (s *Source) open(tensor string) error {
 		return err
 	}
 	s.size = st.Size()
-	if s.whole, err = mapFile(s.file, s.size); err != nil {
+	if s.whole, err = filemap.Map(s.file, s.size, false); err != nil {
 		return err
 	}
 	if filepath.Ext(s.Path) == safetensorsExt {
@@ -129,7 +130,7 @@ func width(dtype string) int {
 func (s *Source) Close() error {
 	whole := s.whole
 	s.whole, s.data = nil, nil
-	return errors.Join(unmapFile(whole), s.file.Close())
+	return errors.Join(filemap.Unmap(whole), s.file.Close())
 }
 
 // Direct tells whether blocks are the mapping itself; else they are converted into a buffer.

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"math"
@@ -60,14 +59,12 @@ func openVectors(path string, enc identity.Encoder) (*questionVectors, error) {
 	v.data = v.data[:n*v.record()]
 	for i := range n {
 		r := v.data[i*v.record() : (i+1)*v.record()]
-		if body := r[:len(r)-4]; crc32.Checksum(body, castagnoli()) == binary.LittleEndian.Uint32(r[len(body):]) {
+		if body := r[:len(r)-4]; durable.Checksum(body) == binary.LittleEndian.Uint32(r[len(body):]) {
 			v.at[[32]byte(r)] = i
 		}
 	}
 	return v, nil
 }
-
-func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) } // the package's own, made once
 
 // get reads a vector into out.
 func (v *questionVectors) get(name [32]byte, out []float32) bool {
@@ -95,7 +92,7 @@ func (v *questionVectors) add(names [][32]byte, vectors []float32) error {
 		for _, x := range vectors[i*v.dim : (i+1)*v.dim] {
 			v.data = binary.LittleEndian.AppendUint32(v.data, math.Float32bits(x))
 		}
-		v.data = binary.LittleEndian.AppendUint32(v.data, crc32.Checksum(v.data[begin:], castagnoli()))
+		v.data = binary.LittleEndian.AppendUint32(v.data, durable.Checksum(v.data[begin:]))
 	}
 	if first == len(v.data) {
 		return nil

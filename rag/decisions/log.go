@@ -16,8 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/filelock"
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -146,17 +144,10 @@ func (l *Log) Notice() string {
 
 // locked runs fn while no other process writes.
 func (l *Log) locked(fn func() error) error {
-	for {
-		err := unix.Flock(int(l.lock.Fd()), unix.LOCK_EX)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("%w: lock: %w", ErrFile, err)
-		}
-		break
+	if err := filelock.Wait(l.lock, false); err != nil {
+		return fmt.Errorf("%w: lock: %w", ErrFile, err)
 	}
-	defer func() { _ = unix.Flock(int(l.lock.Fd()), unix.LOCK_UN) }()
+	defer filelock.Unlock(l.lock)
 	return fn()
 }
 

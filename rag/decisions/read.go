@@ -14,8 +14,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sluice-rag/sluice/internal/filelock"
 )
 
@@ -55,8 +53,7 @@ func Read(file string) (*Contents, error) {
 func openAll(file string) (files []*os.File, err error) {
 	if lock, err := os.Open(file + filelock.Suffix); err == nil {
 		defer lock.Close()
-		for unix.Flock(int(lock.Fd()), unix.LOCK_SH) == unix.EINTR {
-		}
+		_ = filelock.Wait(lock, true) // without it a file that is renamed meanwhile may be missed
 	}
 	older, _ := filepath.Glob(escaped(file) + ".*")
 	type numbered struct {

@@ -195,8 +195,8 @@ func TestTheBestScoreIsKept(t *testing.T) {
 	}
 }
 
-// TestScoresThatNeedQuestions: a score that searches the pseudo-queries is compared where most contexts have some; asked
-// for, it is made all the same.
+// TestScoresThatNeedQuestions: a score that searches the pseudo-queries is compared where most contexts have some;
+// asked for, it is made all the same.
 func TestScoresThatNeedQuestions(t *testing.T) {
 	few := wordsInput(t, 5, 20, false) // questions about 40 of 100 contexts
 	n := slices.IndexFunc(few.Owner, func(o int32) bool { return o >= 40 })

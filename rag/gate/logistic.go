@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// model is a logistic regression: the probability is 1/(1 + exp(−Σ w·x)), where x[0] of every example is 1, so that w[0]
-// is the intercept.
+// model is a logistic regression: the probability is 1/(1 + exp(−Σ w·x)), where x[0] of every example is 1, so that
+// w[0] is the intercept.
 type model []float64
 
 // probability is how likely an example is inside.

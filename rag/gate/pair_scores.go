@@ -77,7 +77,8 @@ func (s *pairScores) read(j int) (err error) {
 		return nil
 	}
 	clear(s.covers)
-	if s.words, err = s.in.Words.Index.Query(s.in.Words.Queries[j], postings.Scoring{Kind: postings.Cover}); err != nil {
+	s.words, err = s.in.Words.Index.Query(s.in.Words.Queries[j], postings.Scoring{Kind: postings.Cover})
+	if err != nil {
 		return err
 	}
 	return s.in.biases(s.words, 1).Read(kernels.RowBlock{Number: -1, Len: len(s.cosines)}, s.covers)

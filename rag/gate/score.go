@@ -70,8 +70,8 @@ func ParseScore(s string, m kernels.Metric) (Score, error) {
 		weighed, score.Kind = true, PseudoQuery // unknown
 	}
 	if weighed && score.Kind != Cover {
-		return Score{Metric: m}, fmt.Errorf("%w: score %q (known for this store: auto, %s, %s%s, %s%s:WEIGHT, %s)", ErrPolicy, s,
-			m, m, coverSuffix, m, coverSuffix, PseudoQuery)
+		return Score{Metric: m}, fmt.Errorf("%w: score %q (known for this store: auto, %s, %s%s, %s%s:WEIGHT, %s)",
+			ErrPolicy, s, m, m, coverSuffix, m, coverSuffix, PseudoQuery)
 	}
 	if score.Kind != Similarity && m != kernels.Cosine {
 		return score,

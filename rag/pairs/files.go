@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/filemap"
 )
 
 // A state is the file that Keep names, and parts beside it that it lists. Parts never change: a new state has new ones
@@ -70,7 +70,7 @@ type state struct {
 
 func (s *state) close() {
 	for _, m := range s.mapped {
-		unmapFile(m)
+		_ = filemap.Unmap(m) // of what was mapped it does not fail
 	}
 	s.mapped = nil
 }
@@ -128,7 +128,16 @@ func (s *state) read(dir string, f *partFile) error {
 	if f.Name != filepath.Base(f.Name) {
 		return fmt.Errorf("%q is no name of a part", f.Name)
 	}
-	data, err := mapFile(filepath.Join(dir, f.Name))
+	file, err := os.Open(filepath.Join(dir, f.Name))
+	if err != nil {
+		return err
+	}
+	defer file.Close() // the mapping outlives it
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	data, err := filemap.Map(file, info.Size(), true) // all of it is read for the checksum
 	if err != nil {
 		return err
 	}
@@ -157,7 +166,7 @@ func decodeState(data []byte) (*state, error) {
 		return nil, fmt.Errorf("%w of this version: %d bytes", errState, len(data))
 	}
 	body, want := data[:len(data)-4], le.Uint32(data[len(data)-4:])
-	if got := crc32.Checksum(body, castagnoli()); got != want {
+	if got := durable.Checksum(body); got != want {
 		return nil, fmt.Errorf("%w: checksum %08x, want %08x", errState, got, want)
 	}
 	body = body[len(stateMagic):]
@@ -210,7 +219,7 @@ func encodeState(h header, contexts []contextRow, queries []queryRow) ([]byte, e
 		out = le.AppendUint32(le.AppendUint32(le.AppendUint64(out, q.id), uint32(q.owner)), q.crc)
 		out = append(out, q.name[:]...)
 	}
-	return le.AppendUint32(out, crc32.Checksum(out, castagnoli())), nil
+	return le.AppendUint32(out, durable.Checksum(out)), nil
 }
 
 // write puts a state in the place of the last one, and returns the bytes of its files.

@@ -5,11 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"unsafe"
 
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -117,10 +117,8 @@ func vectorSum(v engine.Vectors, row int) uint32 {
 	if len(x) == 0 {
 		return 0
 	}
-	return crc32.Checksum(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x)), castagnoli())
+	return durable.Checksum(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x)))
 }
-
-func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) } // the package's own, made once
 
 // rows are what the state of this input remembers.
 func (c *counting) rows() (contexts []contextRow, queries []queryRow) {

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"unsafe"
@@ -28,8 +27,6 @@ const (
 	headerSize = 80
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // Save writes the index as a file; digest names its rows for Load.
 func (x *Index) Save(ctx context.Context, name string, digest [32]byte) error {
 	s := &segment{begins: []uint64{0}}
@@ -44,7 +41,7 @@ func (x *Index) Save(ctx context.Context, name string, digest [32]byte) error {
 }
 
 func (s *segment) write(ctx context.Context, to io.Writer, digest [32]byte) error {
-	sum := crc32.New(castagnoli)
+	sum := durable.NewChecksum()
 	w := &padded{to: io.MultiWriter(to, sum)}
 	header := append([]byte(magic), make([]byte, 8)...)
 	binary.LittleEndian.PutUint32(header[8:], analysis)
@@ -72,12 +69,6 @@ func (s *segment) write(ctx context.Context, to io.Writer, digest [32]byte) erro
 	}
 	_, err := to.Write(binary.LittleEndian.AppendUint32(nil, sum.Sum32()))
 	return err
-}
-
-// seal writes the checksum of a file that lies in memory behind it.
-func seal(b []byte) {
-	body := b[:len(b)-4]
-	binary.LittleEndian.PutUint32(b[len(body):], crc32.Checksum(body, castagnoli))
 }
 
 // padded counts what it writes and keeps the first error.
@@ -154,7 +145,7 @@ func decode(b []byte) (s *segment, digest [32]byte, err error) {
 		return bad("not such a file")
 	}
 	body := b[:len(b)-4]
-	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(b[len(body):]) {
+	if durable.Checksum(body) != binary.LittleEndian.Uint32(b[len(body):]) {
 		return bad("the checksum is wrong")
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != analysis {

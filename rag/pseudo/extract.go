@@ -71,8 +71,8 @@ func beginnings(code string) []string {
 // ask with words that a text does not have. No person would ask them, but their scores are distributed like those of
 // people's questions, and that is all a cut-off needs. They depend on the seed, the context, and its neighbours.
 //
-// They are no measure for scores by the pseudo-queries' own vectors ("pseudo-query"), since people's questions are not as near to
-// them as they are to each other: calibrate with "cosine+cover" at most.
+// They are no measure for scores by the pseudo-queries' own vectors ("pseudo-query"), since people's questions are
+// not as near to them as they are to each other: calibrate with "cosine+cover" at most.
 //
 // What Report counts is the same as for Generate, but that no question is rejected for its form or rank: filtered by
 // rank, the scores are further from people's. Of the options PerContext, Sample, Rows, Seed, Metric and Progress are

@@ -179,7 +179,7 @@ func (r Record) values(field string) []string {
 // test is the condition for one value; its operator is not negated.
 func (c Condition) test() func(value string) bool {
 	if c.Op == "~" {
-		expression := glob(c.Value)
+		expression := Glob(c.Value)
 		base := !strings.Contains(c.Value, "/")
 		return func(v string) bool {
 			if base {
@@ -228,8 +228,8 @@ func parseNumber(s string) (x float64, ok bool) {
 	return x, err == nil && !math.IsNaN(x)
 }
 
-// glob is a pattern as a regular expression.
-func glob(pattern string) *regexp.Regexp {
+// Glob is a pattern of ids as a regular expression: "*" and "?" stay between slashes, "**" does not.
+func Glob(pattern string) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`(?s)\A`)
 	for i := 0; i < len(pattern); {

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -152,22 +151,6 @@ func Load(dir string) (*Router, error) {
 	return parse(text, func(name string, limit int64) ([]byte, error) {
 		return regular.ReadFile(filepath.Join(dir, name), limit)
 	})
-}
-
-// LoadAbout reads what a router says of itself, without its numbers.
-func LoadAbout(dir string) (*About, error) {
-	text, err := regular.ReadFile(filepath.Join(dir, AboutFile), maxAbout)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrArtifact, err)
-	}
-	a, err := parseAbout(text)
-	if err != nil {
-		return nil, err
-	}
-	return &a.About, nil
 }
 
 // parseAbout decodes router.json strictly.

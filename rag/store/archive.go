@@ -10,12 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"hash/crc32"
 	"io"
 	"regexp"
 	"slices"
 
 	"github.com/sluice-rag/sluice/embed/identity"
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
@@ -183,7 +183,7 @@ func (a *archiveReader) line() (b []byte, err error) {
 			return nil, fmt.Errorf("%w: there is more behind its end", ErrArchive)
 		}
 		a.next += int64(len(b))
-		a.crc = crc32.Checksum(b, castagnoli)
+		a.crc = durable.Checksum(b)
 		a.number++
 		return b, nil
 	}
@@ -198,8 +198,8 @@ func parseArchiveLine(b []byte) (*archiveLine, error) {
 			Export struct{ Version int } `json:"sluice_export"`
 		}
 		if err := json.Unmarshal(b, &v); err == nil && v.Export.Version != archiveVersion {
-			return nil, fmt.Errorf("%w: export of format %d, this program reads format %d", ErrVersion, v.Export.Version,
-				archiveVersion)
+			return nil, fmt.Errorf("%w: export of format %d, this program reads format %d", ErrVersion,
+				v.Export.Version, archiveVersion)
 		}
 	}
 	d := json.NewDecoder(bytes.NewReader(b))

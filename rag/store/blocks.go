@@ -4,7 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"hash/crc32"
+
+	"github.com/sluice-rag/sluice/internal/durable"
 )
 
 // BlockError is a block of vectors that is not as it was committed. It is an ErrCorrupt.
@@ -54,7 +55,7 @@ func (s *Store) findDamage(
 		if err != nil {
 			return err
 		}
-		got := crc32.Checksum(b, castagnoli)
+		got := durable.Checksum(b)
 		if got != crc {
 			err := damaged(&BlockError{s.segments.path(no * size / s.segments.rows), no, [2]int64{no * size, to}, crc,
 				got})
@@ -102,10 +103,10 @@ func (s *Store) putBlocks(ctx context.Context, tx *sql.Tx, committed, from int64
 			if err != nil {
 				return err
 			}
-			crc = crc32.Checksum(b, castagnoli)
+			crc = durable.Checksum(b)
 		}
 		if to > from {
-			crc = crc32.Update(crc, castagnoli, data[(max(at, from)-from)*row:(to-from)*row])
+			crc = durable.MoreChecksum(crc, data[(max(at, from)-from)*row:(to-from)*row])
 		}
 		if _, err := put.Exec(at/size, crc); err != nil {
 			return err

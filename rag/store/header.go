@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
+
+	"github.com/sluice-rag/sluice/internal/durable"
 )
 
 // A segment starts with a header of one page, little-endian:
@@ -28,8 +29,6 @@ const (
 
 var headerMagic = [8]byte{'s', 'l', 'c', 'v', 'e', 'c', '\r', '\n'}
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // header is what a segment says of itself.
 type header struct {
 	Dim, Number   uint32
@@ -47,7 +46,7 @@ func (h header) encode() []byte {
 	copy(b[24:], h.Store[:])
 	binary.LittleEndian.PutUint32(b[40:], uint32(len(h.EncoderDigest)))
 	copy(b[44:], h.EncoderDigest)
-	binary.LittleEndian.PutUint32(b[headerSize-4:], crc32.Checksum(b[:headerSize-4], castagnoli))
+	binary.LittleEndian.PutUint32(b[headerSize-4:], durable.Checksum(b[:headerSize-4]))
 	return b
 }
 
@@ -64,7 +63,7 @@ func parseHeader(b []byte) (header, error) {
 	if v := binary.LittleEndian.Uint32(b[8:]); v != headerVersion {
 		return header{}, fmt.Errorf("%w: segment format %d, this program reads format %d", ErrVersion, v, headerVersion)
 	}
-	want, got := crc32.Checksum(b[:headerSize-4], castagnoli), binary.LittleEndian.Uint32(b[headerSize-4:])
+	want, got := durable.Checksum(b[:headerSize-4]), binary.LittleEndian.Uint32(b[headerSize-4:])
 	if want != got {
 		return header{}, fmt.Errorf("%w: header checksum is %08x, expected %08x", ErrCorrupt, got, want)
 	}

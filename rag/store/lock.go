@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/filelock"
 )
@@ -93,7 +91,7 @@ func (l *writerLock) flock(ctx context.Context, since time.Time) error {
 // give lets others write; with keep, only those of this Store.
 func (l *writerLock) give(keep bool) {
 	if !keep && l.held {
-		_ = unix.Flock(int(l.file.Fd()), unix.LOCK_UN) // of a lock that is held on an open file: it cannot fail
+		filelock.Unlock(l.file)
 		l.held = false
 	}
 	l.turn <- struct{}{}

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/embed/identity"
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -358,7 +358,7 @@ func FuzzParseHeader(f *testing.F) {
 		checkParse(t, b)
 		if len(b) >= headerSize { // with a right checksum the fields behind it are reached
 			b = bytes.Clone(b[:headerSize])
-			binary.LittleEndian.PutUint32(b[headerSize-4:], crc32.Checksum(b[:headerSize-4], castagnoli))
+			binary.LittleEndian.PutUint32(b[headerSize-4:], durable.Checksum(b[:headerSize-4]))
 			checkParse(t, b)
 		}
 	})
@@ -404,7 +404,7 @@ func TestParseRandomHeaders(t *testing.T) {
 		for range r.IntN(4) {
 			b[8+r.IntN(60)] = byte(r.Uint32())
 		}
-		binary.LittleEndian.PutUint32(b[headerSize-4:], crc32.Checksum(b[:headerSize-4], castagnoli))
+		binary.LittleEndian.PutUint32(b[headerSize-4:], durable.Checksum(b[:headerSize-4]))
 		checkParse(t, b)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"fmt"
-	"hash/crc32"
 
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
@@ -76,7 +76,7 @@ func (s *Store) damagedBlocks(ctx context.Context) (list []int64, err error) {
 			return err
 		}
 		b, err := s.segments.read(ctx, no*size, min((no+1)*size, now.endRow))
-		if err == nil && crc32.Checksum(b, castagnoli) != crc {
+		if err == nil && durable.Checksum(b) != crc {
 			list = append(list, no)
 		}
 		return err
@@ -174,7 +174,7 @@ func (s *Store) writeOff(ctx context.Context, tx *change, no int64) (damaged boo
 	if err != nil {
 		return false, err
 	}
-	now := crc32.Checksum(b, castagnoli)
+	now := durable.Checksum(b)
 	if now == crc { // somebody else has repaired it
 		return false, nil
 	}

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -384,7 +383,7 @@ func (c *archiveCursor) chunk(k archivedChunk, dim int) (*archiveChunk, error) {
 		return nil, err
 	}
 	c.at += int64(len(b))
-	if crc32.Checksum(b, castagnoli) != k.crc {
+	if durable.Checksum(b) != k.crc {
 		return nil, fmt.Errorf("%w: it was changed while it was read", ErrArchive)
 	}
 	l, err := parseArchiveLine(b)

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -69,7 +68,7 @@ func (l *rowList) write(ctx context.Context, to io.Writer, store [16]byte) error
 	}
 	crc := uint32(0)
 	for _, b := range [][]byte{head, bytesOf(l.groups), bytesOf(l.dead), bytesOf(lengths), bytesOf(l.digests), ids} {
-		crc = crc32.Update(crc, castagnoli, b)
+		crc = durable.MoreChecksum(crc, b)
 		if _, err := to.Write(b); err != nil {
 			return err
 		}
@@ -110,7 +109,7 @@ func parseRows(b []byte, store [16]byte) (*rowList, error) {
 	if len(b) < rowsHeader+4 || string(b[:8]) != rowsMagic || [16]byte(b[8:24]) != store {
 		return nil, errRows
 	}
-	if crc32.Checksum(b[:len(b)-4], castagnoli) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
+	if durable.Checksum(b[:len(b)-4]) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
 		return nil, fmt.Errorf("%w: checksum", errRows)
 	}
 	number := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[24+8*i:])) }

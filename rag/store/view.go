@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"iter"
 	bits64 "math/bits"
@@ -17,6 +16,7 @@ import (
 	"slices"
 
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
@@ -152,7 +152,7 @@ func (v *View) Fingerprint(_ context.Context, rows int) (sum [sha256.Size]byte, 
 		b = binary.LittleEndian.AppendUint32(b, crc)
 	}
 	last := v.Vectors.Data[int(whole*set.blockRows)*v.Vectors.Dim : rows*v.Vectors.Dim]
-	return sha256.Sum256(binary.LittleEndian.AppendUint32(b, crc32.Checksum(asBytes(last), castagnoli))), nil
+	return sha256.Sum256(binary.LittleEndian.AppendUint32(b, durable.Checksum(asBytes(last)))), nil
 }
 
 // Deleted tells whether row i's chunk is deleted.

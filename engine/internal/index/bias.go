@@ -2,12 +2,12 @@ package index
 
 import (
 	"context"
-	"math"
 	"slices"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
 // biases are what one query adds to the closeness of rows: as they were given, and a list also by chunk.
@@ -66,7 +66,7 @@ func (b *biases) set(ctx context.Context, query int, all kernels.Biases, s *snap
 	return s.eachPart(ctx, list, func(part kernels.BiasList, g *group, where []uint32, chunk int) {
 		next, largest := b.next[chunk:], b.largest[chunk:]
 		for _, e := range part {
-			w, value := where[e.Row-g.first], roundUp(e.Value)
+			w, value := where[e.Row-g.first], -scan.Down(-e.Value)
 			c := w / chunkRows
 			b.entries[next[c]] = placedBias{int32(w % chunkRows), value}
 			next[c]++
@@ -113,15 +113,6 @@ func (g *group) places(ctx context.Context) ([]uint32, error) {
 	}
 	g.where = where
 	return where, nil
-}
-
-// roundUp is x as a float32 that is not smaller.
-func roundUp(x float64) float32 {
-	f := float32(x)
-	if float64(f) < x {
-		f = math.Nextafter32(f, float32(math.Inf(1)))
-	}
-	return f
 }
 
 // read writes the biases of chunk number n, rounded up, to out, and returns the largest. Where that is 0, out

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/testvectors"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/kernels/cpu/scan"
@@ -203,7 +203,7 @@ func FuzzFile(f *testing.F) {
 		if len(data) > 4 {
 			data = slices.Clone(data)
 			body := data[:len(data)-4]
-			binary.LittleEndian.PutUint32(data[len(body):], crc32.Checksum(body, castagnoli))
+			binary.LittleEndian.PutUint32(data[len(body):], durable.Checksum(body))
 		}
 		x, err := load(r, data, v)
 		if err != nil {

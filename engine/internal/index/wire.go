@@ -4,15 +4,13 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"io"
 	"math"
 	"slices"
 
 	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/internal/durable"
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // writer writes little-endian numbers and lists, and keeps a checksum of them. The first error stays.
 type writer struct {
@@ -29,7 +27,7 @@ func (w *writer) Write(b []byte) (int, error) {
 	if w.err != nil {
 		return 0, w.err
 	}
-	w.crc = crc32.Update(w.crc, castagnoli, b)
+	w.crc = durable.MoreChecksum(w.crc, b)
 	_, w.err = w.to.Write(b)
 	return len(b), w.err
 }
@@ -95,7 +93,7 @@ func (r *reader) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	r.left -= int64(len(b))
-	r.crc = crc32.Update(r.crc, castagnoli, b)
+	r.crc = durable.MoreChecksum(r.crc, b)
 	return len(b), nil
 }
 

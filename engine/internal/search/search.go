@@ -5,7 +5,6 @@ package search
 
 import (
 	"context"
-	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -330,13 +329,4 @@ func value(m kernels.Metric, score float64, rows, lanes device.Set) float64 {
 		return -score * score / 2
 	}
 	return score
-}
-
-// down rounds to float32, not up.
-func down(x float64) float32 {
-	f := float32(x)
-	if float64(f) > x {
-		f = math.Nextafter32(f, float32(math.Inf(-1)))
-	}
-	return f
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
 // tiles goes over the rows of p from first on, the begin of a panel: packed as a whole, which a prepared set keeps, or
@@ -153,10 +154,10 @@ func (t *tiling) wanted(panels int) *device.Count {
 	shift := t.high - lowest
 	c := &device.Count{Min: float32(math.Inf(-1)), Max: float32(math.Inf(1)), Own: make([]int32, width),
 		BestOther: make([]float32, width), BestAll: make([]float32, width)}
-	c.Margin = -down(-(shift + t.epsilon + t.slack))
+	c.Margin = -scan.Down(-(shift + t.epsilon + t.slack))
 	for i, bar := range bars {
 		c.Own[i] = -1
-		c.BestOther[i] = -down(-(bar + shift))
+		c.BestOther[i] = -scan.Down(-(bar + shift))
 		c.BestAll[i] = c.BestOther[i]
 	}
 	expected := spare + len(t.search.lanes)*(16+2*max(1, t.K)*panels*device.Panel/firstRows)

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
 // bounded is the plan of passes over all pairs in panels: a function of the input, the device and the memory
@@ -229,13 +230,5 @@ func (b *bounded) rank(r, total int64) int64 {
 	return r
 }
 
-// down and up round to float32 away from where the value must stay.
-func down(x float64) float32 {
-	f := float32(x)
-	if float64(f) > x {
-		f = math.Nextafter32(f, float32(math.Inf(-1)))
-	}
-	return f
-}
-
-func up(x float64) float32 { return -down(-x) }
+// up rounds to float32, not down.
+func up(x float64) float32 { return -scan.Down(-x) }

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
@@ -156,7 +157,7 @@ func (l *wanted) choose(ctx context.Context, j *job, b *bounded, sample []float3
 	gap := 4 * (l.to - l.from) / maxCells
 	margin := 4*b.epsilon + gap
 	l.low, l.high = minusInf, plusInf
-	l.ends, l.endLow, l.endHigh = true, up(l.from+margin), down(l.to-margin)
+	l.ends, l.endLow, l.endHigh = true, up(l.from+margin), scan.Down(l.to-margin)
 	if b.dtype == kernels.I16 { // what resolve tries first is enough, and 4ε would keep twice as much
 		margin = 1.25*b.epsilon + gap
 	}
@@ -183,9 +184,9 @@ func (l *wanted) choose(ctx context.Context, j *job, b *bounded, sample []float3
 		case first < 0:
 			l.low = max(l.low, up(c.edge(cell(min(last, size-1))+1)+margin))
 		case last > size-1:
-			l.high = min(l.high, down(c.edge(cell(first))-margin))
+			l.high = min(l.high, scan.Down(c.edge(cell(first))-margin))
 		default:
-			l.add(bracket{down(c.edge(cell(first)) - margin), up(c.edge(cell(last)+1) + margin)}, float32(gap))
+			l.add(bracket{scan.Down(c.edge(cell(first)) - margin), up(c.edge(cell(last)+1) + margin)}, float32(gap))
 		}
 	}
 	l.settle(float32(gap))

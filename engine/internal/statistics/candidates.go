@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
@@ -39,7 +40,7 @@ func (s *bests) begin(ctx context.Context, j *job, b *bounded) error {
 		if row < 0 {
 			return minusInf
 		}
-		return down(b.value(score) - b.epsilon)
+		return scan.Down(b.value(score) - b.epsilon)
 	}
 	return workers.Over(ctx, lanes, func(from, to int) {
 		for l := from; l < to; l++ {
@@ -50,7 +51,7 @@ func (s *bests) begin(ctx context.Context, j *job, b *bounded) error {
 			q := through(b.laneAt, l)
 			s.other[l] = at(j.out.BestOther[q], j.out.BestOtherRow[q])
 			if b.rowGroup != nil {
-				s.all[l] = max(down(b.value(j.out.Positive[q])-b.epsilon), at(j.out.Best[q], j.out.BestRow[q]))
+				s.all[l] = max(scan.Down(b.value(j.out.Positive[q])-b.epsilon), at(j.out.Best[q], j.out.BestRow[q]))
 			}
 		}
 	})
@@ -145,7 +146,7 @@ func (e *endMarks) begin(b *bounded, w *wanted, done *counts) {
 	e.low.Store(math.Float32bits(plusInf))
 	e.high.Store(math.Float32bits(minusInf))
 	if done.lowest.Context >= 0 {
-		e.see(up(b.value(done.lowest.Score)+b.epsilon), down(b.value(done.highest.Score)-b.epsilon))
+		e.see(up(b.value(done.lowest.Score)+b.epsilon), scan.Down(b.value(done.highest.Score)-b.epsilon))
 	}
 	if !w.ends {
 		e.lose()

@@ -6,12 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"os"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
 	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/internal/durable"
 )
 
 // checkpoint is an append-only file: magic with a version and the digest of input and plan, then records
@@ -24,10 +24,7 @@ type checkpoint struct {
 	err     error             // of an append; what came after it in the file would not be read
 }
 
-const (
-	checkpointMagic  = "SLCCKPT\x03"
-	checkpointHeader = len(checkpointMagic) + sha256.Size
-)
+const checkpointMagic = "SLCCKPT\x03"
 
 // openCheckpoint opens or makes the file. One that belongs to something else is ErrCheckpoint.
 func openCheckpoint(ctx context.Context, path string, digest [sha256.Size]byte) (*checkpoint, error) {
@@ -72,7 +69,7 @@ func (c *checkpoint) load(ctx context.Context, digest [sha256.Size]byte) error {
 			break
 		}
 		body := data[at+8 : at+8+size]
-		if crc32.Checksum(body, castagnoli) != sum {
+		if durable.Checksum(body) != sum {
 			break
 		}
 		t, err := decodeCounts(body[4:])
@@ -113,7 +110,7 @@ func (c *checkpoint) append(pass int, t *counts, load func(run) ([]device.Entry,
 		return err
 	}
 	binary.LittleEndian.PutUint32(body, uint32(len(body)-8))
-	binary.LittleEndian.PutUint32(body[4:], crc32.Checksum(body[8:], castagnoli))
+	binary.LittleEndian.PutUint32(body[4:], durable.Checksum(body[8:]))
 	if _, err := c.file.Write(body); err != nil {
 		c.err = fmt.Errorf("engine: checkpoint: %w", err)
 	} else if err := c.file.Sync(); err != nil {
@@ -150,7 +147,3 @@ func (j *job) closeLog(err error) error {
 	}
 	return nil
 }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func checksum(data []byte) uint32 { return crc32.Checksum(data, castagnoli) }

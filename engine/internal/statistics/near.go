@@ -3,6 +3,8 @@ package statistics
 import (
 	"cmp"
 	"slices"
+
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
 // ranges are where it matters which values there are, and not just how many.
@@ -56,7 +58,7 @@ func (r *resolver) near(l *wanted) ranges {
 		if !found && i == len(l.brackets)-1 {
 			out = append(out, bracket{l.high, plusInf})
 		}
-		out = append(out, bracket{down(float64(low) - pad), up(float64(high) + pad)})
+		out = append(out, bracket{scan.Down(float64(low) - pad), up(float64(high) + pad)})
 	}
 	return out
 }

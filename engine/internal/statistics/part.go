@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
 
@@ -156,10 +157,10 @@ func (b *bounded) wantedOf(of *distribution.Brackets, epsilon float64) (w wanted
 		w.low = plusInf
 		return b.binned(w, of), nil
 	}
-	w.low, w.high = up(b.value(ends[0])+epsilon), down(b.value(ends[1])-epsilon)
+	w.low, w.high = up(b.value(ends[0])+epsilon), scan.Down(b.value(ends[1])-epsilon)
 	last := w.low
 	for _, r := range ranges {
-		x := bracket{down(b.value(r[0]) - epsilon), up(b.value(r[1]) + epsilon)}
+		x := bracket{scan.Down(b.value(r[0]) - epsilon), up(b.value(r[1]) + epsilon)}
 		if !(x.low > last) || !(x.high >= x.low) {
 			return w,
 				fmt.Errorf("engine: %w: ranges that touch once widened by the bound %.2g: take a finer format",

@@ -5,13 +5,13 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"math"
 	"unsafe"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
 	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -30,7 +30,7 @@ func (p *Part) MarshalBinary() ([]byte, error) {
 
 // WriteTo implements io.WriterTo: it writes what MarshalBinary returns, without a copy of it in memory.
 func (p *Part) WriteTo(w io.Writer) (n int64, err error) {
-	sum := crc32.New(castagnoli)
+	sum := durable.NewChecksum()
 	put := func(data []byte) {
 		if err == nil {
 			k, werr := w.Write(data)
@@ -113,7 +113,7 @@ func (p *Part) UnmarshalShared(data []byte) error {
 		return fmt.Errorf("engine: %w: %d bytes that are no part of this version", distribution.ErrPart, len(data))
 	}
 	body, sum := data[:len(data)-4], binary.LittleEndian.Uint32(data[len(data)-4:])
-	if got := checksum(body); got != sum {
+	if got := durable.Checksum(body); got != sum {
 		return fmt.Errorf("engine: %w: checksum %08x, want %08x", distribution.ErrPart, got, sum)
 	}
 	return p.Decode(body)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
 const redoBins = 1 << 16
@@ -73,7 +74,7 @@ func (h axis) bracket(b *bounded, first, last int, margin float64) bracket {
 	if b.metric.Ascending() {
 		low, high = -high*high/2, -max(low, 0)*max(low, 0)/2
 	}
-	return bracket{down(low - margin), up(high + margin)}
+	return bracket{scan.Down(low - margin), up(high + margin)}
 }
 
 // wanted plans the passes that keep what is missing.
