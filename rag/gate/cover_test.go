@@ -83,7 +83,7 @@ func TestCalibrationChoosesTheScore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Score != "cosine+cover" || c.Policy != "maximum:p5" || len(c.Candidates) != 7 ||
+		if c.Score != "cosine+cover" || c.Policy != "maximum:p5" || len(c.Candidates) != 6 ||
 			!strings.Contains(c.Choice, "topic is left out") || !strings.Contains(c.Choice, "% of all pairs") ||
 			strings.Contains(c.Choice, "AUROC") || c.Cover.Queries != in.Queries.Rows {
 			t.Fatalf("%s, %s, %s, %+v", c.Score, c.Policy, c.Choice, c.Candidates)
