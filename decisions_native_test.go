@@ -25,7 +25,7 @@ var figures = flag.Bool("figures", false, "print figures of docs/adr; about a mi
 // 100 of the other topics get feedback by what is true, and others tell what the calibration by that is worth.
 func TestFeedbackMovesTheCutoff(t *testing.T) {
 	if !*figures {
-		t.Skip("SKIP: a minute; go test . -run FeedbackMoves -figures -v prints the figures of ADR 31")
+		t.Skip("SKIP: a minute; go test . -run FeedbackMoves -figures -v prints the figures")
 	}
 	contexts, all := datasets.Lines(t, "squad16/contexts.jsonl"), datasets.Lines(t, "squad16/queries.jsonl")
 	r := rand.New(rand.NewPCG(7, 0))

@@ -22,7 +22,7 @@ import (
 // but for a word. The encoder is a double of 256 dimensions: what is measured is the search for them.
 func TestDuplicatesFigures(t *testing.T) {
 	if !*figures {
-		t.Skip("SKIP: minutes; go test . -run DuplicatesFigures -figures -v prints the figures of ADR 43")
+		t.Skip("SKIP: minutes; go test . -run DuplicatesFigures -figures -v prints the figures")
 	}
 	const chunks, words, vocabulary = 100_000, 40, 20_000
 	dir := t.TempDir()

@@ -37,10 +37,10 @@ func spent(t *testing.T, f func() error) (wall, processor time.Duration) {
 }
 
 // TestSyncFigures: 1,000 files of squad16's contexts, of which 10 change, five times: only their chunks are embedded,
-// and the calibration follows. The figures are those of docs/adr/0033-sync.md and 0045-reading-and-cleaning.md.
+// and the calibration follows. The figures are those of docs/adr/0017-ids-and-sync.md and 0004-distributions.md.
 func TestSyncFigures(t *testing.T) {
 	if !*figures {
-		t.Skip("SKIP: a minute; go test . -run SyncFigures -figures -v prints the figures of ADR 33")
+		t.Skip("SKIP: a minute; go test . -run SyncFigures -figures -v prints the figures")
 	}
 	const files, changed, rounds = 1000, 10, 5
 	dir := t.TempDir()

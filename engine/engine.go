@@ -1,7 +1,7 @@
 // Package engine computes over sets of vectors: matrices, top-k, the calibration distributions and
 // the gate's threshold decision. It cuts the work into tiles, runs them on goroutines within the
 // process's CPU budget (engine/cores) and returns results that are exact: bit-equal to the naive
-// algorithm on canonical scores (docs/adr: exactness), whatever the tiling, threads or instruction set.
+// algorithm on canonical scores (docs/adr/0001-exactness.md), whatever the tiling, threads or instruction set.
 // What is bounded instead says so, and carries its bound.
 package engine
 

@@ -75,7 +75,7 @@ type Request struct {
 	// Seed of the sampling, at most MaxSeed. The same seed gives the same text for the same request on the same
 	// machine: beside any other requests for weights in Q4_0, Q4_1 and Q8_0, with AMX also F16, Q4_K, Q5_K, Q6_K and
 	// IQ4_XS; for other types while nothing else is decoded, because the last bits of their products depend on the
-	// batch (docs/adr/0009). Negative: a random seed, which Result.Seed tells.
+	// batch (docs/adr/0011-ggml.md). Negative: a random seed, which Result.Seed tells.
 	Seed int64
 	Stop []string // generation ends before the first of these; valid UTF-8, not empty, no NUL
 

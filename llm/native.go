@@ -285,7 +285,7 @@ func chooseISA(cpu, have uint32, limit string) string {
 }
 
 // OwnOperations counts the operations of this process that Sluice's own CPU code did instead of ggml's: attention, and
-// products of quantised weights on AMX (docs/adr/0009, 0010).
+// products of quantised weights on AMX (docs/adr/0011-ggml.md).
 func OwnOperations() (attention, products int64) {
 	var a, p C.int64_t
 	C.slc_llm_ran(&a, &p)

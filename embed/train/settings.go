@@ -32,7 +32,7 @@ type Settings struct {
 	Scale           float64 `json:"scale,omitempty" yaml:"scale,omitempty"`   // of the ranking loss; encoders only
 }
 
-// ClassifierDefaults are the settings that won on clinc150 (docs/adr/0019-training.md).
+// ClassifierDefaults are the settings that won on clinc150 (docs/adr/0009-training-and-heads.md).
 func ClassifierDefaults() Settings {
 	return Settings{Layers: 2, Epochs: 8, Batch: 32, Rate: 1e-4, HeadRate: 1e-3, WarmUp: .1, WeightDecay: .01, Clip: 1,
 		Patience: 2, Seed: 1, ValidationShare: .1}

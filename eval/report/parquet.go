@@ -48,7 +48,8 @@ func (c column) plain() (b []byte) {
 }
 
 // writeParquet writes columns of n rows as a Parquet file: required columns, one row group, one uncompressed data page
-// each. That is all a table of results needs; the well-known library adds 16 MB to the program (ADR 24).
+// each. That is all a table of results needs; the well-known library adds 16 MB to the program
+// (docs/adr/0026-evaluation.md).
 func writeParquet(w io.Writer, columns []column, n int, created string) error {
 	var file bytes.Buffer
 	file.WriteString("PAR1")

@@ -25,7 +25,7 @@ import (
 
 var (
 	precision = flag.Bool("precision", false,
-		"compare samples of squad16's questions with all of them (docs/adr/0015-evidence.md); minutes")
+		"compare samples of squad16's questions with all of them (docs/adr/0019-evidence.md); minutes")
 	precisionStore = flag.String("precision-store", "",
 		"a store that has squad16's contexts by their ids, and others; it gets calibrations")
 )

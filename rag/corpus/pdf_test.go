@@ -13,7 +13,7 @@ import (
 )
 
 // TestPDFFigures prints what reading a PDF file takes of the processor, with and without the reader's compilation: the
-// figures of ADR 45. SLUICE_PDF names the file; testdata/pages.py makes one of 500 pages.
+// figures of docs/adr/0013-files.md. SLUICE_PDF names the file; testdata/pages.py makes one of 500 pages.
 func TestPDFFigures(t *testing.T) {
 	file := os.Getenv("SLUICE_PDF")
 	if file == "" {

@@ -24,7 +24,7 @@ const (
 
 // DefaultPolicy is what Calibrate takes when none is named: the 5 % quantile of the maximum distribution,
 // which on held-out questions stays within a point of the best possible cut-off whatever the size of the
-// base (docs/adr/0004-default-policy.md); for distances the 95 % quantile.
+// base (docs/adr/0018-gate.md); for distances the 95 % quantile.
 func DefaultPolicy(m kernels.Metric) string {
 	if m.Ascending() {
 		return "maximum:p95"

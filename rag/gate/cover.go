@@ -99,8 +99,9 @@ func candidates(want *Score) (all []candidate) {
 
 // compares tells whether a score of that kind is compared unasked. One that searches the pseudo-queries needs them for
 // most contexts: a question about a context without any is far from all pseudo-queries, and the comparison, which knows
-// only contexts that have some, does not see that. In the demo 38 of 366 have some; see ADR 44. Questions that were
-// extracted are nearer to each other than people's are to them (ADR 54).
+// only contexts that have some, does not see that. In the demo 38 of 366 have some; see docs/adr/0018-gate.md.
+// Questions that were extracted are nearer to each other than people's are to them
+// (docs/adr/0020-extracted-questions.md).
 func (in *Input) compares(k Kind) bool {
 	return k != PseudoQuery || in.Provenance.Kind != "extracted" && 2*in.owners() >= in.Contexts.Rows
 }

@@ -278,7 +278,7 @@ func (c *Calibration) IntervalText() string {
 
 // NarrowInterval is how wide the interval of a policy's value may be, in the units of the score, for a calibration that
 // finds out by itself how many questions it takes: the gate of such a one opens for 93.6 to 97.5 % of squad16's
-// questions instead of 95 % (docs/adr/0015-evidence.md).
+// questions instead of 95 % (docs/adr/0019-evidence.md).
 const NarrowInterval = .075
 
 // IntervalWidth is the width of the interval of P, infinite where one of its ends is open.

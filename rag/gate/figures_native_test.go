@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-var figures = flag.Bool("figures", false, "print how well the gate decides (docs/adr/0021-words.md); a minute")
+var figures = flag.Bool("figures", false, "print how well the gate decides (docs/adr/0018-gate.md); a minute")
 
 // loads are questions with their vectors.
 type loads struct {

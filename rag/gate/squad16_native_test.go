@@ -56,7 +56,7 @@ func vectors(t *testing.T, enc *embed.Encoder, lines []line, role embed.Role) en
 // TestSquad16 calibrates on 646 Wikipedia contexts with their first three answerable questions and compares
 // with an independent computation (fp32 encoder, texts cut at 256 tokens, type-7 quantiles); then it lets
 // the default policy decide every third of the other 1,004 answerable questions and of the 1,200 utterances of
-// CLINC150 that are out of scope; docs/adr/0004-default-policy.md has them all.
+// CLINC150 that are out of scope; docs/adr/0018-gate.md has them all.
 func TestSquad16(t *testing.T) {
 	contexts, all := datasets.Lines(t, "squad16/contexts.jsonl"), datasets.Lines(t, "squad16/queries.jsonl")
 	var utterances []line

@@ -51,7 +51,7 @@ type Config struct {
 // DefaultDir is where a store is made when nobody says where.
 const DefaultDir = ".sluice"
 
-// When a snapshot gets an index (docs/adr, index): below so many vectors a scan takes less than a
+// When a snapshot gets an index (docs/adr/0003-index.md): below so many vectors a scan takes less than a
 // millisecond, and before so many searches a command that asks once would pay for what it does not use.
 const (
 	DefaultIndexRows     = 20_000

@@ -22,7 +22,7 @@ type DuplicateOptions struct {
 	Overlap float64 // of the texts' words, at least: ShareOfWords; 0 is DefaultDuplicateOverlap
 }
 
-// The defaults of DuplicateOptions. ADR 35 has the figures.
+// The defaults of DuplicateOptions. docs/adr/0014-chunks.md has the figures.
 const (
 	DefaultDuplicateCosine  = 0.85
 	DefaultDuplicateOverlap = 0.60

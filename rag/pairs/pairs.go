@@ -67,7 +67,7 @@ type Keep struct {
 const DefaultLimit = 256 << 20
 
 // SmallWork is how many products of numbers, contexts × queries × dimension, are computed anew each time where
-// Keep.Limit is not set: some .15 s of one core (docs/adr/0045-reading-and-cleaning.md). They need no checkpoint.
+// Keep.Limit is not set: some .15 s of one core (docs/adr/0004-distributions.md). They need no checkpoint.
 const SmallWork = 1 << 32
 
 // Report says how the pairs were counted.

@@ -25,7 +25,7 @@ type extraction struct {
 }
 
 // extracts are chosen on the first eight topics of squad16, so that the scores of the questions are distributed as
-// those of people's questions are (docs/adr/0054-extracted-questions.md).
+// those of people's questions are (docs/adr/0020-extracted-questions.md).
 var extracts = extraction{least: 7, most: 13, low: .05, high: .65, power: 4}
 
 const (

@@ -21,7 +21,7 @@ import (
 )
 
 var figures = flag.Bool("figures", false,
-	"compare extracted, written and people's questions (docs/adr/0054-extracted-questions.md); ten minutes")
+	"compare extracted, written and people's questions (docs/adr/0020-extracted-questions.md); ten minutes")
 
 // coverWeight is the weight of the cover in the score whose distributions are compared.
 const coverWeight = .5

@@ -56,7 +56,7 @@ type Options struct {
 // What counts for a sentence beside its cosine with the question and the cover of the question's words in it. On
 // squad16 (2,910 questions, four passages each) the best sentence holds an answer for .801 of the questions, and at
 // most two do for .887 (each half of the topics: .724 and .863; .818 and .942). Cosine and cover alone give .786 and
-// .858 (docs/adr, quotes).
+// .858 (docs/adr/0023-answers.md).
 const (
 	topicWeight   = .4  // of the cover: of the sentence together with the words that its passage is about
 	besideWeight  = .7  // the cover of the sentence together with the one before it

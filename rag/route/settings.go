@@ -35,7 +35,7 @@ type Settings struct {
 	Seed    uint64  `json:"seed"`
 }
 
-// Defaults are the settings of the default router (docs/adr/0023-routing.md).
+// Defaults are the settings of the default router (docs/adr/0022-routing.md).
 func Defaults() Settings {
 	return Settings{Kind: learn.LinearSVC, Features: Both, Ngrams: 2, MaxTerms: 200_000, Scale: .8, C: 4, Keep: .95,
 		Cover: .99, Seed: 1}

@@ -56,7 +56,7 @@ type Decision struct {
 // index keeps the vectors it was given by reference: they must not change while it is in use. All
 // methods may be called at the same time; a query sees the rows of the moment it began.
 //
-// Codes: docs/adr, index. Rows by cluster (Lloyd), residuals rotated by principal axes and cut into
+// Codes: docs/adr/0003-index.md. Rows by cluster (Lloyd), residuals rotated by principal axes and cut into
 // 4-bit planes; bounds by Cauchy–Schwarz per section, as in the filter step of VA-files (Weber,
 // Schek, Blott, "A quantitative analysis … in high-dimensional spaces", VLDB 1998).
 type Index struct {

@@ -4,8 +4,8 @@ import "unsafe"
 
 // Arena is memory for the packed weights of a model, in few large pieces, for which the operating system is asked for
 // large pages: a processor fetches from one page at a time, so that weights which lie in the usual 4 KiB are read at
-// half the rate (docs/adr/0052-winograd.md). It is freed when nobody holds it or weights in it. Not safe for concurrent
-// use; nil and the zero value are ready, and nil gives each weights memory of their own.
+// half the rate (docs/adr/0008-encoder-products.md). It is freed when nobody holds it or weights in it. Not safe for
+// concurrent use; nil and the zero value are ready, and nil gives each weights memory of their own.
 type Arena struct {
 	rest []float32
 	all  int // values of all pieces

@@ -9,7 +9,8 @@
 //
 // The last two terms should be no larger than the others, so a slice of a row, and of the weights of an output, is
 // first multiplied by the power of two that brings the mean of its squares to [1/2, 4), and the sum by its inverse. A
-// row's bits depend on that row alone. Rounding is that of sums about twice as large (docs/adr/0052-winograd.md).
+// row's bits depend on that row alone. Rounding is that of sums about twice as large
+// (docs/adr/0008-encoder-products.md).
 //
 // A file that includes it has a lanes_<isa>.h and defines ISA, BLOCK_R, BLOCK_V, WINOGRAD(j, pair), whether vector j of
 // a panel has that pair of inputs by Winograd's products, which depends on no more than whether the pair is even, and

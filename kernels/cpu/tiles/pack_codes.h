@@ -8,7 +8,7 @@
 
 #include "pack.h"
 
-enum { I16_CHAIN = 32 };     // longer ones are faster to multiply, and coarser (docs/adr/0006-tiles.md)
+enum { I16_CHAIN = 32 };     // longer ones are faster to multiply, and coarser (docs/adr/0002-tiles.md)
 #define I16_MAX_NORM 46300.0 // and sqrt(I16_CHAIN) / 2 for rounding: its square is below 2^31
 
 // i16_step is the step of a vector of whose parts of I16_CHAIN elements the longest has that squared norm, as float32

@@ -108,7 +108,7 @@ func cachedPanels(k cpu.Kernels, rows *Panels) int {
 }
 
 // secondLevel is the least that a core of the machines we know has (Zen 2 and older: 512 KiB); a larger
-// one gains nothing measurable (docs/adr/0006-tiles.md).
+// one gains nothing measurable (docs/adr/0002-tiles.md).
 const secondLevel = 1 << 20
 
 // tilesOf are the panels of a call.

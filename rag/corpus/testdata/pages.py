@@ -1,4 +1,4 @@
-"""Makes a PDF of 500 pages of a JSON lines file's texts, for the figures of ADR 45:
+"""Makes a PDF of 500 pages of a JSON lines file's texts, for the figures of docs/adr/0013-files.md:
 
     python pages.py CONTEXTS.jsonl OUT.pdf
 """
