@@ -25,11 +25,12 @@ import (
 	"github.com/blevesearch/snowballstem/swedish"
 	"github.com/blevesearch/snowballstem/tamil"
 	"github.com/blevesearch/snowballstem/turkish"
+	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 )
 
 // analysis is the version of the way from texts to terms: an index that was made another way is made anew.
-const analysis = 1
+const analysis = 2
 
 // maxTerm cuts a word, in bytes: what is longer is data that nobody asks for by word.
 const maxTerm = 128
@@ -89,7 +90,7 @@ func stopWordsOf(language string) map[string]bool {
 	for line := range strings.Lines(stopWords) {
 		if fields := strings.Fields(line); len(fields) > 0 && fields[0] == language {
 			for _, w := range fields[1:] {
-				words[w] = true
+				words[folded(w)] = true
 			}
 		}
 	}
@@ -104,7 +105,7 @@ type Analyzer struct {
 }
 
 // For makes the analyser of a language (ISO 639-1). Of languages without a stemmer, and of "", terms are the words as
-// they are, in lower case.
+// they are, case folded.
 func For(language string) *Analyzer {
 	return &Analyzer{language: language, stop: stopWordsOf(language), stem: stemmer(language)}
 }
@@ -112,8 +113,8 @@ func For(language string) *Analyzer {
 // Language is what the analyser was made for.
 func (a *Analyzer) Language() string { return a.language }
 
-// Terms are the terms of a text in order, with repeats: runs of letters, marks, digits and underscores in lower case
-// and canonical composition (NFC), without the language's stop words, stemmed. Ideographs and syllables, which no
+// Terms are the terms of a text in order, with repeats: runs of letters, marks, digits and underscores, compatibility
+// forms composed (NFKC) and case folded, without the language's stop words, stemmed. Ideographs and syllables, which no
 // spaces part, become overlapping pairs.
 func (a *Analyzer) Terms(text string) []string {
 	var terms []string
@@ -134,9 +135,7 @@ func (a *Analyzer) each(text string, f func(term string)) {
 
 // words calls f with each word of a text, and whether it is of a script that spaces do not part.
 func words(text string, f func(w string, joined bool)) {
-	if !norm.NFC.IsNormalString(text) {
-		text = norm.NFC.String(text)
-	}
+	text = folded(text)
 	start, joined := -1, false // of the word that is being read
 	for i, r := range text {
 		in := isWord(r)
@@ -153,9 +152,68 @@ func words(text string, f func(w string, joined bool)) {
 	}
 }
 
+// folded is a text whose words are in compatibility composition (NFKC) and case folded, without the characters in them
+// that show nothing, such as soft hyphens and joiners (UAX 29 has no word end there). What stands between words stays
+// as it is: a compatibility form may be a word where the character is none ("™").
+func folded(text string) string {
+	if isASCII(text) {
+		return strings.ToLower(text)
+	}
+	fold := cases.Fold()
+	var b strings.Builder
+	b.Grow(len(text))
+	text = fold.String(norm.NFC.String(text))
+	for at := 0; at < len(text); {
+		end := at // of the word
+		for size := 0; end < len(text); end += size {
+			var r rune
+			if r, size = utf8.DecodeRuneInString(text[end:]); !isWord(r) && !isIgnorable(r) {
+				break
+			}
+		}
+		if end == at {
+			_, size := utf8.DecodeRuneInString(text[at:])
+			b.WriteString(text[at : at+size])
+			at += size
+			continue
+		}
+		w := text[at:end]
+		at = end
+		if isASCII(w) {
+			b.WriteString(w)
+			continue
+		}
+		w = strings.Map(func(r rune) rune {
+			if isIgnorable(r) {
+				return -1
+			}
+			return r
+		}, w)
+		if !norm.NFKC.IsNormalString(w) {
+			w = norm.NFKC.String(fold.String(norm.NFKC.String(w)))
+		}
+		b.WriteString(w)
+	}
+	return b.String()
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// isIgnorable tells the characters that words are the same without. A space without width parts words.
+func isIgnorable(r rune) bool {
+	return r >= utf8.RuneSelf && r != '\u200b' && unicode.In(r, unicode.Cf, unicode.Variation_Selector)
+}
+
 // term is what a word becomes, "" for a stop word.
 func (a *Analyzer) term(w string) string {
-	if w = strings.ToLower(w); len(w) > maxTerm {
+	if len(w) > maxTerm {
 		w = w[:maxTerm]
 		for !utf8.ValidString(w) {
 			w = w[:len(w)-1]
