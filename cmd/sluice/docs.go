@@ -222,7 +222,7 @@ type documentLine struct {
 	Partial    bool   `json:"partial,omitempty"`
 	Language   string `json:"language,omitempty"` // ISO 639-1, guessed or given
 
-	Meta map[string]string `json:"meta,omitempty"` // what else is known, the language included
+	Meta corpus.Meta `json:"meta,omitempty"` // what else is known, the language included
 }
 
 func (a *app) listDocuments(
@@ -242,7 +242,7 @@ func (a *app) listDocuments(
 		p := newPrinter(a.stdout)
 		for _, d := range docs {
 			if err := p.print(documentLine{d.ID, d.Source, d.Title, d.Topic, d.Digest, d.Chunks, d.Tokens,
-				d.Added, d.Path, d.Collection, d.Partial, d.Meta["language"], d.Meta}); err != nil {
+				d.Added, d.Path, d.Collection, d.Partial, d.Meta.Text("language"), d.Meta}); err != nil {
 				return err
 			}
 		}
@@ -255,7 +255,7 @@ func (a *app) listDocuments(
 		if d.Partial {
 			d.Source += " (incomplete)"
 		}
-		table.Add(d.ID, strconv.Itoa(d.Chunks), strconv.Itoa(d.Tokens), d.Meta["language"], short(d.Title, 50),
+		table.Add(d.ID, strconv.Itoa(d.Chunks), strconv.Itoa(d.Tokens), d.Meta.Text("language"), short(d.Title, 50),
 			d.Source)
 	}
 	_, err = io.WriteString(a.stdout, table.Text(a.screen()))
@@ -323,7 +323,7 @@ func (a *app) showDocument(cmd *cobra.Command, w io.Writer, s *sluice.Sluice, id
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(d.Meta)) {
-		fmt.Fprintf(w, "%s: %s\n", printable.Line(key), printable.Line(d.Meta[key]))
+		fmt.Fprintf(w, "%s: %s\n", printable.Line(key), printable.Line(d.Meta.Text(key)))
 	}
 	_, err = fmt.Fprintln(w)
 	return err

@@ -15,6 +15,7 @@ import (
 // archive is a ZIP file whose parts are read: an office document or a book.
 type archive struct {
 	files map[string]*zip.File // by their names without a slash in front
+	alike map[string]*zip.File // by their names in small letters; of several the first
 	left  int64                // bytes that may still come out of it
 	limit int64
 	p     *pulse
@@ -48,9 +49,14 @@ func openArchive(raw string, limit int64, p *pulse) (*archive, error) {
 	}
 	names.left = 1 << 62
 	limit = min(limit, max(packedFree, packedRatio*int64(len(raw))))
-	a := &archive{files: make(map[string]*zip.File, len(z.File)), left: limit, limit: limit, p: p}
+	a := &archive{files: make(map[string]*zip.File, len(z.File)), alike: make(map[string]*zip.File, len(z.File)),
+		left: limit, limit: limit, p: p}
 	for _, f := range z.File {
-		a.files[strings.TrimPrefix(f.Name, "/")] = f
+		name := strings.TrimPrefix(strings.ReplaceAll(f.Name, `\`, "/"), "/")
+		a.files[name] = f
+		if name = strings.ToLower(name); a.alike[name] == nil {
+			a.alike[name] = f
+		}
 	}
 	return a, nil
 }
@@ -58,10 +64,18 @@ func openArchive(raw string, limit int64, p *pulse) (*archive, error) {
 // errNoPart is what a part's absence is.
 var errNoPart = errors.New("no such part")
 
+// file is a part by its name, without regard to case where no other has it, or nil.
+func (a *archive) file(name string) *zip.File {
+	if f, ok := a.files[name]; ok {
+		return f
+	}
+	return a.alike[strings.ToLower(name)]
+}
+
 // open reads a part.
 func (a *archive) open(name string) (io.Reader, error) {
-	f, ok := a.files[name]
-	if !ok {
+	f := a.file(name)
+	if f == nil {
 		return nil, fmt.Errorf("%w: %w: %s", ErrFormat, errNoPart, name)
 	}
 	if f.Flags&1 != 0 {

@@ -119,7 +119,7 @@ func TestBigParagraphsOfHTML(t *testing.T) {
 		long +
 		"<p>no</script><nav>" + long + "</nav><textarea>" + long + "<i>f</textarea><pre>\n" + long + "</pre>" + long
 	var d Document
-	parseHTML(&d, decoded{text: source}, nil)
+	parseHTML(&d, decoded{text: source}, false, nil)
 	want := words + " a < b & c < d &unknown; " + words + " e " + words + " <i>f\n\n" + long + "\n\n" + words
 	if d.Title != "T <" || d.Text != want {
 		at := 0
@@ -136,7 +136,7 @@ func TestBigParagraphsOfHTML(t *testing.T) {
 	source = "<p>" + paragraph(32<<20) + "</p>"
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	parseHTML(&Document{}, decoded{text: source}, nil)
+	parseHTML(&Document{}, decoded{text: source}, false, nil)
 	runtime.ReadMemStats(&after)
 	if n := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(source)); n > 1.5 {
 		t.Errorf("%.1f bytes are allocated for each byte of a paragraph", n)

@@ -132,7 +132,7 @@ func FuzzClean(f *testing.F) {
 				t.Skip()
 			}
 		case 2:
-			parseHTML(d, in, nil)
+			parseHTML(d, in, false, nil)
 		}
 		list := cleaners()
 		if which%7 < 6 {

@@ -26,14 +26,15 @@ type Document struct {
 	Topic    string
 	Text     string // plain text, valid UTF-8, NFC, no NUL
 	Sections []Section
-	Digest   string            // "sha256:…" of the source bytes that were read
-	Cut      bool              // there is more in the source than LoadOptions.MaxTextBytes
-	Meta     map[string]string // further string fields of a JSON line or of Markdown front matter
-	Repaired int               // invalid byte sequences that became U+FFFD, and NULs that were removed
-	Empty    []int             // pages of a PDF file that have no text: pictures of text, mostly
-	Cleaned  []Cleaned         // what LoadOptions.Clean took out, in the order of the work
-	offsets  offsetMap         // Text → source bytes; empty: Text is the source
-	blocks   []block           // paragraphs, list items, table rows, code; nil: found by blank lines
+	Digest   string    // "sha256:…" of the source bytes that were read
+	Cut      bool      // there is more in the source than LoadOptions.MaxTextBytes
+	Meta     Meta      // further fields of a JSON line or of Markdown front matter
+	Repaired int       // invalid byte sequences that became U+FFFD, and NULs that were removed
+	Empty    []int     // pages of a PDF file that have no text: pictures of text, mostly
+	Cleaned  []Cleaned // what LoadOptions.Clean took out, in the order of the work
+	missing  []error   // parts of a book that could not be read
+	offsets  offsetMap // Text → source bytes; empty: Text is the source
+	blocks   []block   // paragraphs, list items, table rows, code; nil: found by blank lines
 	tables   []tableSpan
 }
 

@@ -212,7 +212,7 @@ const encodingKey = "encoding"
 // setMeta keeps a value of the metadata.
 func (d *Document) setMeta(key, value string) {
 	if d.Meta == nil {
-		d.Meta = map[string]string{}
+		d.Meta = Meta{}
 	}
 	d.Meta[key] = value
 }

@@ -2,15 +2,16 @@ package corpus
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
@@ -35,7 +36,13 @@ var syntaxes = map[string][]string{
 		"</pre>", "<!--", "-->", "<![CDATA[", "<!", "<?", "&amp;", "&", "&#", "a", " ", "\n", "<a ", "a=b ", "\"",
 		"'",
 		"=", "/", "<li>", "<ul>", "</ul>", "<br>", "<b>", "<meta name=author content=x>", "<html lang=a>", "é",
-		"<plaintext>", "<iframe>", "<noscript>", "<!doctype ", "x", "<a name=b>"},
+		"<plaintext>", "<iframe>", "<noscript>", "<!doctype ", "x", "<a name=b>", "<math>", "</math>", "<mrow>",
+		"<msup>",
+		"<annotation encoding=tex>", "<p hidden>", "<ruby>", "</ruby>", "<ol start=3>", "</ol>", "<desc>"},
+	".xhtml": {"<p>", "</p>", "<x:p>", "<script/>", "<title/>", "<![CDATA[", "]]>", "<!DOCTYPE a [", "]>",
+		"<div hidden=\"a\">",
+		"</div>", "<math>", "<mi>", "</mi>", "</math>", "&amp;", "&", "a ", "<ol>", "<li/>", "<?a?>", "<!--", "-->",
+		"<svg>"},
 	".txt": {"a", "b ", "word ", ". ", "! ", "\n", "\n\n", "  ", "1. ", "- ", "e\u0301", "\u0301", "ä", "\"", "'",
 		"(", ")", "…",
 		"Dr. ", "A. ", "...", "漢", "。", "1,", "3.", "\r\n", "\t", "\u00a0", "\u200b", "-\n", "A", ":", ";",
@@ -61,6 +68,8 @@ var syntaxes = map[string][]string{
 		"</w:tbl>", "<w:pStyle w:val=\"Heading1\"/>", "<w:br/>", "<w:tab/>", "&amp;", "&", "<", "<!--", "-->",
 		"<![CDATA[", "]]>", "<a>", "</a>",
 		" x=\"y\"", "<w:hyperlink>", "<mc:AlternateContent>", "<mc:Fallback>", "<w:del>", "<w:numPr/>", "<?a ?>",
+		"<w:numId w:val=\"1\"/>", "<w:ilvl w:val=\"2\"/>", "<w:vanish/>", "<w:sym w:char=\"F061\"/>",
+		"<w:altChunk/>", "<w:rt>",
 		"<!DOCTYPE a [",
 		" xmlns:w=\"w\"", "<w:p w:a=\"b\">", "\n"},
 	".pptx": {"<p:sp>", "</p:sp>", "<p:ph type=\"title\"/>", "<a:p>", "</a:p>", "<a:t>", "</a:t>", "a", "<a:tbl>",
@@ -280,8 +289,8 @@ func TestFrontMatterOfManyKeys(t *testing.T) {
 		})
 	}
 	meta, n := frontMatter("---\na: b\nc: 1\nd: &e f\ng: *e\nh: [i]\nj: |\n  k\nl: '1'\n3: m\n---\nwords")
-	want := map[string]string{"a": "b", "d": "f", "g": "f", "j": "k\n", "l": "1", "3": "m"}
-	if !maps.Equal(meta, want) || n == 0 {
+	want := Meta{"a": "b", "c": json.Number("1"), "d": "f", "g": "f", "h": []any{"i"}, "j": "k\n", "l": "1", "3": "m"}
+	if !cmp.Equal(meta, want) || n == 0 {
 		t.Errorf("%q, %d bytes", meta, n)
 	}
 }

@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ const (
 func kindOf(name string) element {
 	switch name {
 	case "script", "style", "nav", "template", "svg", "iframe", "noembed", "noframes", "noscript",
-		"rt", "rp": // readings beside the characters
+		"rt", "rp", "rtc": // readings beside the characters
 		return dropped
 	case "li", "dt", "dd", "tr", "option":
 		return line
@@ -44,39 +45,46 @@ func kindOf(name string) element {
 // htmlReader turns HTML tokens into builder events. It works on tokens, not on a tree: no nesting,
 // however deep or broken, costs it stack or more than linear time.
 type htmlReader struct {
-	b         *builder
-	z         *html.Tokenizer
-	keep      []string // elements that are not dropped
-	title     string
-	inTitle   bool
-	pre       int    // open <pre> elements
-	afterPre  bool   // the newline right behind <pre> is markup
-	skip      string // the dropped element that is open
-	skips     int    // how many of that name are
-	cells     int    // of the current row so far
-	cellText  bool   // the cell has text
-	cellBreak bool   // the next text of the cell begins a line
-	headRow   bool   // the row has a cell that names its column
-	bodyRow   bool   // the row has another cell
-	level     int    // of the open heading, 0 = none
-	head      strings.Builder
-	anchor    string
-	from      int // source of the open heading
+	b           *builder
+	z           *html.Tokenizer
+	xml         bool     // it is XHTML, read as XML
+	keep        []string // elements that are not dropped
+	attrs       map[string]string
+	open        openElements
+	skip        int        // 1 + the place of the outermost open element that is not read; 0: none
+	skipped     string     // its name, if it is of a kind that is dropped
+	lists       []htmlList // that are open
+	formula     formula
+	formulaRead bool // a formula was the last that was read
+	title       string
+	inTitle     bool
+	pre         int  // open <pre> elements
+	afterPre    bool // the newline right behind <pre> is markup
+	cells       int  // of the current row so far
+	cellText    bool // the cell has text
+	cellBreak   bool // the next text of the cell begins a line
+	headRow     bool // the row has a cell that names its column
+	bodyRow     bool // the row has another cell
+	level       int  // of the open heading, 0 = none
+	head        strings.Builder
+	anchor      string
+	from        int // source of the open heading
 }
 
 // readHTML feeds b from src, whose first byte has offset base, and returns the title, or "". Elements
 // named in keep are read although they are of a kind that is dropped. A dropped element that is
-// never closed has swallowed the rest of the source: it is returned as open.
-func readHTML(b *builder, src string, base int, keep ...string) (title, open string) {
-	r := htmlReader{b: b, keep: keep}
-	tokenize := func(at int) { r.z = html.NewTokenizer(beating{strings.NewReader(src[at-base:]), b.pulse}) }
+// never closed has swallowed the rest of the source: it is returned as open. With xml src is well-formed XHTML.
+func readHTML(b *builder, src string, base int, xml bool, keep ...string) (title, open string) {
+	r := htmlReader{b: b, xml: xml, keep: keep, attrs: map[string]string{}, formula: formula{place: -1}}
+	tokenize := func(at int) {
+		r.z = html.NewTokenizer(beating{strings.NewReader(src[at-base:]), b.pulse})
+		r.z.AllowCDATA(xml)
+	}
 	tokenize(base)
 	raw := false // the next token is the content of an element that has no tags in it
 	for at := base; ; {
 		if n := textUntilTag(src[at-base:]); n > longText && !raw {
-			if r.skip == "" {
-				r.text(src[at-base:at-base+n], at)
-			}
+			r.text(src[at-base:at-base+n], at)
 			at += n
 			tokenize(at)
 		}
@@ -85,26 +93,62 @@ func readHTML(b *builder, src string, base int, keep ...string) (title, open str
 		raw = false
 		switch kind {
 		case html.ErrorToken:
+			open = r.skipped
+			r.cut(0, at)
 			r.endHeading(at)
-			return r.title, r.skip
+			return r.title, open
 		case html.TextToken:
-			if r.skip == "" {
-				r.text(src[at-base:at-base+n], at)
-			}
+			r.text(src[at-base:at-base+n], at)
 		case html.StartTagToken, html.SelfClosingTagToken:
-			name, attrs := r.z.TagName()
-			raw = isRaw(string(name))
-			r.start(string(name), at, attrs, kind == html.SelfClosingTagToken)
+			name := r.tag()
+			r.start(name, at, kind == html.SelfClosingTagToken)
+			if raw = !xml && isRaw(name) && r.open.place(foreign[:]...) < 0; !raw {
+				r.z.NextIsNotRawText()
+			}
+			if kind == html.SelfClosingTagToken && (xml || r.open.place(foreign[:]...) >= 0) && !isVoid(name) {
+				r.end(name, at, at+n) // HTML ignores the slash of its own elements
+			}
 		case html.EndTagToken:
-			name, _ := r.z.TagName()
-			r.end(string(name), at, at+n)
+			r.end(r.tag(), at, at+n)
 		case html.CommentToken:
 			if at == 0 {
 				r.title = commentTitle(string(r.z.Text()))
 			}
+		case html.DoctypeToken:
+			if xml && r.open.names == nil && at-base < maxProlog && declarations(src[at-base:at-base+n]) {
+				if end := strings.Index(src[at-base+n:], "]>"); end >= 0 {
+					n += end + len("]>")
+					tokenize(at + n)
+				}
+			}
 		}
 		at += n
 	}
+}
+
+// maxProlog is how far into XHTML a document type may stand that has declarations of its own.
+const maxProlog = 4 << 10
+
+// tag reads the name of the tag and those of its attributes that say something to the reader.
+func (r *htmlReader) tag() string {
+	tag, more := r.z.TagName()
+	name := string(tag)
+	if _, local, prefixed := strings.Cut(name, ":"); prefixed && r.xml {
+		name = local
+	}
+	clear(r.attrs)
+	for more {
+		var key, value []byte
+		key, value, more = r.z.TagAttr()
+		switch k := string(key); k {
+		case "id", "name", "class", "style", "hidden", "aria-hidden", "open", "popover", "start", "type", "value",
+			"reversed", "alttext", "alt", "encoding", "property", "itemprop", "content", "lang", "xml:lang":
+			if _, again := r.attrs[k]; !again {
+				r.attrs[k] = string(value)
+			}
+		}
+	}
+	return name
 }
 
 // longText is how many bytes of text without a tag go past the tokenizer, which would keep up to three copies of them.
@@ -129,12 +173,13 @@ func isRaw(name string) bool {
 
 // parseHTML reads a whole HTML text into d. An element whose content is markup, not code, is not
 // dropped where its end is missing.
-func parseHTML(d *Document, in decoded, p *pulse) {
+func parseHTML(d *Document, in decoded, xml bool, p *pulse) {
 	var keep []string
+	xml = xml && isXML(in.text, p)
 	for {
 		b := builder{pulse: p, said: map[string]string{}}
 		b.w.text.Grow(len(in.text))
-		title, open := readHTML(&b, in.text, 0, keep...)
+		title, open := readHTML(&b, in.text, 0, xml, keep...)
 		if open == "nav" || open == "template" || open == "svg" || open == "rt" || open == "rp" {
 			keep = append(keep, open)
 			continue
@@ -157,11 +202,28 @@ func commentTitle(comment string) string {
 	return front.Title
 }
 
-func (r *htmlReader) start(name string, at int, attrs, selfClosing bool) {
-	if r.skip != "" {
-		if name == r.skip && !selfClosing {
-			r.skips++
+func (r *htmlReader) start(name string, at int, selfClosing bool) {
+	if !r.xml {
+		for place := r.open.implied(name); place >= 0; place = r.open.implied(name) {
+			r.cut(place, at)
 		}
+	}
+	image := name == "img" && !r.formulaRead && strings.Contains(r.attrs["class"], "mwe-math-fallback-image")
+	if image && r.skip == 0 { // MediaWiki hides its MathML and shows a picture of the formula
+		r.formulaText(plainTeX(r.attrs["alt"]), at, at)
+	}
+	if !isVoid(name) {
+		r.open.push(name)
+	}
+	place := len(r.open.names) - 1
+	switch {
+	case r.skip > 0 || isVoid(name) && r.isHidden(name):
+		return
+	case r.formula.place >= 0:
+		r.formula.start(name, r.attrs["encoding"])
+		return
+	case r.isHidden(name):
+		r.skip = place + 1
 		return
 	}
 	kind := kindOf(name)
@@ -172,11 +234,9 @@ func (r *htmlReader) start(name string, at int, attrs, selfClosing bool) {
 	case kind == dropped && slices.Contains(r.keep, name):
 		r.boundary(para, at)
 	case kind == dropped:
-		if !selfClosing || name != "svg" { // HTML ignores the slash of its own elements
-			r.skip, r.skips = name, 1
-		}
+		r.skip, r.skipped = place+1, name
 	case kind == heading:
-		r.level, r.from, r.anchor = int(name[1]-'0'), at, r.attribute(attrs, "id")
+		r.level, r.from, r.anchor = int(name[1]-'0'), at, r.attrs["id"]
 		r.head.Reset()
 	case kind == cell:
 		if r.cells++; r.cells > 1 {
@@ -188,52 +248,76 @@ func (r *htmlReader) start(name string, at int, attrs, selfClosing bool) {
 			r.bodyRow = true
 		}
 		r.cellText, r.cellBreak = false, false
+	case name == "math":
+		r.formula.begin(place, at, r.attrs["alttext"])
 	case name == "a" && r.level > 0 && r.anchor == "":
-		r.anchor = r.attribute(attrs, "id", "name")
+		if r.anchor = r.attrs["id"]; r.anchor == "" {
+			r.anchor = r.attrs["name"]
+		}
 	case name == "br":
 		r.lineBreak(at)
 	case (name == "meta" || name == "html") && r.b.said != nil:
-		r.property(name, attrs)
+		r.property(name)
 		r.boundary(kind, at)
 	default:
 		r.boundary(kind, at)
-		switch name {
-		case "table":
-			r.b.beginTable(openTable{rows: true})
-		case "tr":
-			r.endRow()
-			r.b.row()
-		case "li":
-			r.b.marker = "- "
-		case "pre":
-			r.pre++
-			r.afterPre = true
-		case "title":
-			r.inTitle = r.title == ""
+		r.begun(name)
+	}
+}
+
+// begun notes what the start of an element means for what is in it.
+func (r *htmlReader) begun(name string) {
+	switch name {
+	case "table":
+		r.b.beginTable(openTable{rows: true})
+	case "tr":
+		r.endRow()
+		r.b.row()
+	case "ol", "ul", "menu", "dir":
+		r.beginList(name)
+	case "li":
+		r.b.marker = r.bullet()
+	case "pre":
+		r.pre++
+		r.afterPre = !r.xml
+	case "title":
+		r.inTitle = r.title == ""
+	}
+}
+
+// cut closes the elements from a place on, before source at.
+func (r *htmlReader) cut(place, at int) {
+	for len(r.open.names) > place {
+		r.open.pop()
+		r.b.pulse.beat()
+		n := len(r.open.names)
+		switch {
+		case r.formula.place == n:
+			r.endFormula(at)
+		case r.formula.place >= 0 && n > r.formula.place && r.skip == 0:
+			r.formula.end()
+		}
+		if l := len(r.lists); l > 0 && r.lists[l-1].place == n {
+			r.lists = r.lists[:l-1]
+		}
+		if r.skip > n {
+			r.skip, r.skipped = 0, ""
 		}
 	}
 }
 
 // property keeps what a <meta> says of the document, or the language of <html>.
-func (r *htmlReader) property(element string, more bool) {
-	var name, content, lang string
-	for more {
-		var key, value []byte
-		key, value, more = r.z.TagAttr()
-		switch string(key) {
-		case "name", "property", "itemprop":
-			name = strings.ToLower(string(value))
-		case "content":
-			content = string(value)
-		case "lang", "xml:lang":
-			lang = string(value)
-		}
+func (r *htmlReader) property(element string) {
+	name := ""
+	for _, key := range []string{"itemprop", "property", "name"} {
+		name = cmp.Or(name, strings.ToLower(r.attrs[key]))
 	}
+	content := r.attrs["content"]
 	key := map[string]string{"author": authorKey, "dc.creator": authorKey, "article:author": authorKey,
 		"article:published_time": createdKey, "date": createdKey, "dc.date": createdKey, "datepublished": createdKey,
 		"article:modified_time": modifiedKey, "last-modified": modifiedKey, "datemodified": modifiedKey}[name]
 	if element == "html" {
-		key, content = languageKey, lang
+		key, content = languageKey, cmp.Or(r.attrs["lang"], r.attrs["xml:lang"])
 	}
 	if key != "" && r.b.said[key] == "" {
 		r.b.said[key] = content
@@ -241,12 +325,12 @@ func (r *htmlReader) property(element string, more bool) {
 }
 
 func (r *htmlReader) end(name string, at, next int) {
-	if r.skip != "" {
-		if name == r.skip {
-			if r.skips--; r.skips == 0 {
-				r.skip = ""
-			}
-		}
+	place, skip := r.open.ended(name, r.xml), r.skip
+	formula := r.formula.place
+	if place >= 0 {
+		r.cut(place, at)
+	}
+	if r.skip > 0 || skip > 0 && skip == place+1 || formula >= 0 && place >= formula {
 		return
 	}
 	kind := kindOf(name)
@@ -317,23 +401,36 @@ func (r *htmlReader) endHeading(to int) {
 
 // text handles a text token; raw is the source from at on.
 func (r *htmlReader) text(raw string, at int) {
+	if r.skip > 0 {
+		return
+	}
 	if r.afterPre {
 		r.afterPre = false
 		if cut := strings.TrimPrefix(strings.TrimPrefix(raw, "\r"), "\n"); r.pre > 0 {
 			raw, at = cut, at+len(raw)-len(cut)
 		}
 	}
+	verbatim, unescape := false, html.UnescapeString
+	if r.xml {
+		if inner, ok := strings.CutPrefix(raw, "<![CDATA["); ok {
+			raw, at = strings.TrimSuffix(inner, "]]>"), at+len(raw)-len(inner)
+			verbatim, unescape = true, func(s string) string { return s }
+		}
+	}
 	switch {
+	case r.formula.place >= 0:
+		r.formula.token(unescape(raw[:min(len(raw), maxFormula)]))
+		return
 	case r.inTitle && utf8.RuneCountInString(raw) <= maxHeading:
-		r.title = strings.Join(strings.Fields(r.title+" "+html.UnescapeString(raw)), " ")
+		r.title = strings.Join(strings.Fields(r.title+" "+unescape(raw)), " ")
 		return
 	case r.level > 0:
-		r.head.WriteString(html.UnescapeString(raw))
+		r.head.WriteString(unescape(raw))
 		return
 	}
 	for raw != "" {
 		plain, n := raw, len(raw)
-		if i := strings.IndexByte(raw, '&'); i >= 0 {
+		if i := strings.IndexByte(raw, '&'); i >= 0 && !verbatim {
 			plain = raw[:i]
 		}
 		r.plain(plain, at)
@@ -356,7 +453,7 @@ func (r *htmlReader) plain(s string, at int) {
 
 // entity handles raw, which begins with '&', and returns the length of what it consumed.
 func (r *htmlReader) entity(raw string, at int) int {
-	s, n := entity(raw)
+	s, n := entity(raw, r.xml)
 	if n == 0 {
 		r.plain("&", at)
 		return 1
@@ -376,40 +473,13 @@ func (r *htmlReader) entity(raw string, at int) int {
 
 // inCell begins a line where s is the first text of a further paragraph of a table cell.
 func (r *htmlReader) inCell(s string) {
-	if r.cells > 0 && strings.TrimSpace(s) != "" {
+	if strings.TrimSpace(s) == "" {
+		return
+	}
+	if r.formulaRead = false; r.cells > 0 {
 		if r.cellBreak {
 			r.b.endBlock("\n")
 		}
 		r.cellText, r.cellBreak = true, false
 	}
-}
-
-// entity decodes the character reference that s begins with; n is its length, 0 if it is none.
-// The longest name has 33 bytes.
-func entity(s string) (text string, n int) {
-	for n = 1; n < len(s) && n < 40 && (isAlnum(s[n]) || n == 1 && s[n] == '#'); n++ {
-	}
-	if n < len(s) && s[n] == ';' {
-		n++
-	}
-	if text = html.UnescapeString(s[:n]); text == s[:n] {
-		return "", 0
-	}
-	return text, n
-}
-
-func isAlnum(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-}
-
-// attribute returns the first of the named attributes of the current tag, in the tag's order.
-func (r *htmlReader) attribute(more bool, names ...string) string {
-	for more {
-		var key, value []byte
-		key, value, more = r.z.TagAttr()
-		if slices.Contains(names, string(key)) {
-			return string(value)
-		}
-	}
-	return ""
 }

@@ -11,7 +11,7 @@ import (
 	"unsafe"
 )
 
-// parseJSONLine reads {"id","text","topic"?,"title"?,…}. Further string fields go to Meta. A title is
+// parseJSONLine reads {"id","text","topic"?,"title"?,…}. Further fields go to Meta. A title is
 // the heading of the text. Without an id the document gets one from the digest of its text. With own raw is given away:
 // the document's text may lie in it.
 func parseJSONLine(raw []byte, at int, own bool, p *pulse) (*Document, error) {
@@ -32,6 +32,9 @@ func parseJSONLine(raw []byte, at int, own bool, p *pulse) (*Document, error) {
 			if isField(key) && string(value) != "null" {
 				return fmt.Errorf("%w: %q is not a string", ErrFormat, key)
 			}
+			if !isField(key) {
+				d.keepMeta(key, value)
+			}
 			return nil
 		}
 		text, m, repaired := unquote(value, at+offset, own && key == "text", p)
@@ -47,7 +50,7 @@ func parseJSONLine(raw []byte, at int, own bool, p *pulse) (*Document, error) {
 			d.Title = text
 		default:
 			if d.Meta == nil {
-				d.Meta = make(map[string]string)
+				d.Meta = Meta{}
 			}
 			d.Meta[key] = text
 		}

@@ -201,6 +201,11 @@ func (l *loader) document(at found) error {
 		return l.unread(at, err)
 	}
 	collect(size)
+	for _, err := range d.missing {
+		if err := l.skip(at.path, err, true); err != nil {
+			return err
+		}
+	}
 	d.shorten(l.o.MaxTextBytes)
 	if d.Title == "" {
 		d.Title = title(d, at.path)
@@ -252,13 +257,15 @@ func (l *loader) formats(p *pulse) map[string]format {
 			parseText(d, in, p)
 		}
 	})
-	html := format{func(d *Document, raw string) error {
-		in, err := decodeHTML(d, raw, l.o.Encoding, p)
-		if err == nil {
-			parseHTML(d, in, p)
-		}
-		return err
-	}, markupShare}
+	html := func(xml bool) format {
+		return format{func(d *Document, raw string) error {
+			in, err := decodeHTML(d, raw, l.o.Encoding, p)
+			if err == nil {
+				parseHTML(d, in, xml, p)
+			}
+			return err
+		}, markupShare}
+	}
 	separated := func(tabs bool) format {
 		return format{func(d *Document, raw string) error {
 			in, err := decodeText(d, raw, l.o.Encoding, p)
@@ -279,11 +286,11 @@ func (l *loader) formats(p *pulse) map[string]format {
 		}, 0}
 	}
 	return map[string]format{
-		".txt": text, ".text": text, ".md": markdown, ".markdown": markdown, ".html": html, ".htm": html,
-		".xhtml": html,
-		".csv":   separated(false),
-		".tsv":   separated(true),
-		".docx":  packed(parseWord), ".pptx": packed(parseSlides), ".xlsx": packed(parseSheets),
+		".txt": text, ".text": text, ".md": markdown, ".markdown": markdown, ".html": html(false),
+		".htm": html(false), ".xhtml": html(true), ".xht": html(true),
+		".csv":  separated(false),
+		".tsv":  separated(true),
+		".docx": packed(parseWord), ".pptx": packed(parseSlides), ".xlsx": packed(parseSheets),
 		".odt": packed(parseOpenDocument), ".odp": packed(parseOpenDocument), ".ods": packed(parseOpenDocument),
 		".epub": packed(parseBook),
 		".pdf":  {func(d *Document, raw string) error { return l.pdfFile(d, raw, p) }, 0},

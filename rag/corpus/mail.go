@@ -49,7 +49,7 @@ func readMail(d *Document, b *builder, raw string) error {
 		return strings.Join(strings.Fields(clean(text)), " ")
 	}
 	d.Title = header("Subject")
-	d.Meta = map[string]string{}
+	d.Meta = Meta{}
 	if id := strings.Trim(header("Message-Id"), "<>"); id != "" && len(id) <= maxHeading {
 		d.Meta["message-id"] = id
 	}
@@ -58,8 +58,8 @@ func readMail(d *Document, b *builder, raw string) error {
 			d.Meta[strings.ToLower(name)] = text
 		}
 	}
-	d.property(authorKey, d.Meta["from"])
-	d.property(createdKey, commentOff(d.Meta["date"]))
+	d.property(authorKey, d.Meta.Text("from"))
+	d.property(createdKey, commentOff(d.Meta.Text("date")))
 	if d.Title != "" {
 		b.heading(1, d.Title, "", 0, 0)
 	}
@@ -106,7 +106,7 @@ func (t mailText) write(d *Document, b *builder) {
 	}
 	in := decode(t.html, b.pulse)
 	d.Repaired += in.repaired
-	readHTML(b, in.text, 0)
+	readHTML(b, in.text, 0, false)
 	b.endBlock("\n\n")
 }
 
@@ -157,7 +157,43 @@ func (r *mailReader) part(contentType, encoding string, body io.Reader, depth in
 	if kind == "text/html" {
 		return mailText{html: plain}, nil
 	}
+	if strings.EqualFold(params["format"], "flowed") {
+		plain = unflowed(plain, strings.EqualFold(params["delsp"], "yes"))
+	}
 	return mailText{plain: plain}, nil
+}
+
+// unflowed joins the lines of a text that were parted to make them short: one that ends with a space with the next
+// one, if that is quoted as often (RFC 3676). With delete the space is no part of the text either.
+func unflowed(text string, delete bool) string {
+	var b strings.Builder
+	flows, depth := false, 0 // of the line before
+	for line := range strings.Lines(strings.ReplaceAll(text, "\r\n", "\n")) {
+		line, ends := strings.CutSuffix(line, "\n")
+		content := strings.TrimLeft(line, ">")
+		quoted := len(line) - len(content)
+		content = strings.TrimPrefix(content, " ") // stuffed
+		signature := content == "-- "
+		if flows && (quoted != depth || signature) {
+			b.WriteByte('\n')
+			flows = false
+		}
+		if !flows {
+			b.WriteString(strings.Repeat(">", quoted))
+			if quoted > 0 {
+				b.WriteByte(' ')
+			}
+		}
+		flows, depth = strings.HasSuffix(content, " ") && !signature && ends, quoted
+		if flows && delete {
+			content = content[:len(content)-1]
+		}
+		b.WriteString(content)
+		if ends && !flows {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
 }
 
 // multipart joins the parts' texts; of alternatives the plain one.
@@ -221,14 +257,14 @@ func (r *mailReader) forwarded(p io.Reader, depth int) string {
 	plain := text.plain
 	if strings.TrimSpace(plain) == "" && text.html != "" {
 		var d Document
-		parseHTML(&d, decoded{text: text.html}, r.b.pulse)
+		parseHTML(&d, decoded{text: text.html}, false, r.b.pulse)
 		plain = d.Text
 	}
 	return "\n\n" + clean(subject) + "\n\n" + plain
 }
 
-// mailbox reads the messages of an mbox file (RFC 4155), a document each: every one begins with a line "From …", which
-// stands at the beginning or behind an empty line. Its id is its Message-ID behind the file's.
+// mailbox reads the messages of an mbox file (RFC 4155), a document each: every one begins with a line "From …" with a
+// date, which stands at the beginning or behind an empty line. Its id is its Message-ID behind the file's.
 func (l *loader) mailbox(file found) error {
 	path, id := file.path, file.name
 	raw, _, _, err := l.readText(file, format{})
@@ -257,7 +293,7 @@ func (l *loader) mailbox(file found) error {
 			continue
 		}
 		d.ID = fmt.Sprintf("%s#%d", id, n)
-		if name := d.Meta["message-id"]; name != "" {
+		if name := d.Meta.Text("message-id"); name != "" {
 			d.ID = id + "#" + name
 		}
 		d.shorten(l.o.MaxTextBytes)
@@ -274,21 +310,53 @@ func (l *loader) mailbox(file found) error {
 // messages yields each message of a mailbox with the line that it begins on.
 func messages(raw string) iter.Seq2[string, int] {
 	return func(yield func(string, int) bool) {
-		begin, number, at, n, empty := -1, 0, 0, 0, true
+		begin, number, at, n, empty, dated := -1, 0, 0, 0, true, false
 		for line := range strings.Lines(raw) {
-			if n++; empty && strings.HasPrefix(line, "From ") {
-				if begin >= 0 && !yield(raw[begin:at], number) {
+			n++
+			next := at + len(line)
+			switch {
+			case !empty || !strings.HasPrefix(line, "From "):
+			case begin < 0:
+				begin, number, dated = next, n, isDated(line)
+			case dated && isDated(line) || !dated && isHeaderLine(raw[next:]):
+				if !yield(raw[begin:at], number) {
 					return
 				}
-				begin, number = at+len(line), n
+				begin, number = next, n
 			}
 			empty = strings.TrimRight(line, "\r\n") == ""
-			at += len(line)
+			at = next
 		}
 		if begin >= 0 {
 			yield(raw[begin:], number)
 		}
 	}
+}
+
+// isDated tells whether a line has the day, the month and the time that the separator of a mailbox has, in this order:
+// other lines that begin with "From " are text.
+func isDated(line string) bool {
+	fields := strings.Fields(line[:min(len(line), maxSeparator)])
+	for i := 2; i+3 < len(fields); i++ {
+		day, month, date, hour := fields[i], fields[i+1], fields[i+2], fields[i+3]
+		if oneOf("MonTueWedThuFriSatSun", strings.TrimRight(day, ",")) && len(date) <= 2 && date[0] >= '0' &&
+			date[0] <= '9' && oneOf("JanFebMarAprMayJunJulAugSepOctNovDec", month) && strings.Contains(hour, ":") {
+			return true
+		}
+	}
+	return false
+}
+
+// maxSeparator bounds the line that separates two messages, in bytes.
+const maxSeparator = 1000
+
+// oneOf tells whether a word is one of those of three letters in a list.
+func oneOf(list, word string) bool { return len(word) == 3 && strings.Index(list, word)%3 == 0 }
+
+// isHeaderLine tells whether a text begins with a line of a message's header.
+func isHeaderLine(text string) bool {
+	name, _, ok := strings.Cut(text[:min(len(text), maxSeparator)], ":")
+	return ok && name != "" && !strings.ContainsAny(name, " \t\r\n")
 }
 
 // unquoted takes the ">" off lines that were "From …" before they were put into the mailbox.

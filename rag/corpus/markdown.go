@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"bytes"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -41,10 +42,13 @@ func parseMarkdown(d *Document, in decoded, p *pulse) bool {
 		return false
 	}
 	walk(root, r.visit)
-	d.Title = meta["title"]
+	d.Title = meta.Text("title")
 	delete(meta, "title")
-	for key, value := range meta {
-		d.setMeta(key, value)
+	if len(meta) > 0 {
+		if d.Meta == nil {
+			d.Meta = Meta{}
+		}
+		maps.Copy(d.Meta, meta)
 	}
 	r.b.finish(d, in.m)
 	return true
@@ -80,9 +84,9 @@ func newMarkdown(s *steps) parser.Parser {
 			util.Prioritized(extension.NewTableParagraphTransformer(), 200)))
 }
 
-// frontMatter reads the YAML between lines of "---" at the head of a file: its string values, and its
+// frontMatter reads the YAML between lines of "---" at the head of a file: its values, and its
 // length, 0 if there is none.
-func frontMatter(src string) (map[string]string, int) {
+func frontMatter(src string) (Meta, int) {
 	body, ok := strings.CutPrefix(src, "---\n")
 	if !ok {
 		if body, ok = strings.CutPrefix(src, "---\r\n"); !ok {
@@ -105,14 +109,17 @@ func frontMatter(src string) (map[string]string, int) {
 	return nil, 0
 }
 
-// frontValues returns the texts of a mapping, false for anything else. It reads the nodes: decoded as a map, each key
+// maxYAMLValues bounds the values of front matter, those behind aliases counted each time.
+const maxYAMLValues = 10_000
+
+// frontValues returns the values of a mapping, false for anything else. It reads the nodes: decoded as a map, each key
 // would be compared with each other one, and of keys that are the same each pair would be an error.
-func frontValues(src string) (map[string]string, bool) {
+func frontValues(src string) (Meta, bool) {
 	var root yaml.Node
 	if yaml.Unmarshal([]byte(src), &root) != nil {
 		return nil, false
 	}
-	meta := map[string]string{}
+	meta := Meta{}
 	if len(root.Content) == 0 || root.Content[0].Tag == "!!null" {
 		return meta, true
 	}
@@ -120,18 +127,15 @@ func frontValues(src string) (map[string]string, bool) {
 	if top.Kind != yaml.MappingNode {
 		return nil, false
 	}
-	keys := map[string]bool{}
+	keys, left := map[string]bool{}, maxYAMLValues
 	for i := 0; i+1 < len(top.Content); i += 2 {
 		key, value := top.Content[i], top.Content[i+1]
 		if key.Kind != yaml.ScalarNode || keys[key.Value] {
 			return nil, false
 		}
 		keys[key.Value] = true
-		if value.Kind == yaml.AliasNode {
-			value = value.Alias
-		}
-		if value.Kind == yaml.ScalarNode && value.ShortTag() == "!!str" {
-			meta[key.Value] = value.Value
+		if key.Value != "" {
+			meta.keep(key.Value, yamlValue(value, 0, &left), false, 0)
 		}
 	}
 	return meta, true
@@ -294,11 +298,11 @@ func (r *markdownReader) words(s string, at int, raw bool) {
 			return
 		}
 		n := 1
-		switch decoded, length := entity(s); {
+		switch decoded, length := entity(s, true); {
 		case s[0] == '\\' && len(s) > 1 && isPunct(s[1]):
 			n = 2
 			r.b.atom(s[1:2], at, 2)
-		case s[0] == '&' && length > 0 && s[length-1] == ';': // unlike in HTML, the semicolon is a must
+		case s[0] == '&' && length > 0:
 			n = length
 			r.b.atom(decoded, at, n)
 		default:
@@ -351,7 +355,7 @@ func (r *markdownReader) html(n *ast.HTMLBlock) {
 		for i++; i < len(segments) && segments[i].Start == to; i++ {
 			to = segments[i].Stop
 		}
-		if title, _ := readHTML(r.b, r.text[from:to], from+r.base, "nav", "template", "svg"); title != "" {
+		if title, _ := readHTML(r.b, r.text[from:to], from+r.base, false, "nav", "template", "svg"); title != "" {
 			r.b.endBlock("\n\n")
 			r.b.atom(title, from+r.base, to-from)
 		}

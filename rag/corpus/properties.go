@@ -31,7 +31,7 @@ func (d *Document) property(key, value string) {
 			return
 		}
 	}
-	if value == "" || d.Meta[key] != "" || len(value) > maxProperty {
+	if value == "" || d.Meta[key] != nil || len(value) > maxProperty {
 		return
 	}
 	d.setMeta(key, value)

@@ -13,6 +13,7 @@ type Kind string
 // The kinds that Read knows.
 const (
 	HTML     Kind = "html"
+	XHTML    Kind = "xhtml"
 	Markdown Kind = "markdown"
 	Plain    Kind = "text"
 )
@@ -26,10 +27,10 @@ func Read(ctx context.Context, kind Kind, raw string, most int) (*Document, erro
 	p := &pulse{ctx: ctx}
 	err := parsing(ctx, len(raw), func() error {
 		switch kind {
-		case HTML:
+		case HTML, XHTML:
 			in, err := decodeHTML(d, raw, "", p)
 			if err == nil {
-				parseHTML(d, in, p)
+				parseHTML(d, in, kind == XHTML, p)
 			}
 			return err
 		case Markdown, Plain:

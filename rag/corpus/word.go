@@ -1,67 +1,100 @@
 package corpus
 
 import (
+	"cmp"
 	"encoding/xml"
 	"errors"
+	"fmt"
+	"path"
 	"strconv"
 	"strings"
 )
 
-// parseWord reads a Word document (.docx, ECMA-376): headings by the styles' outline levels, paragraphs, lists, tables
-// row by row, and the notes behind the text. Deleted text, headers and footers are not read.
+// parseWord reads a Word document (.docx, ECMA-376): headings by the styles' outline levels, paragraphs, lists with
+// their numbers, tables row by row, parts of other formats that it holds, and the notes behind the text. What is
+// hidden, or marked as deleted or as moved from where it stands, is not read, nor are headers and footers.
 func parseWord(d *Document, a *archive) error {
 	b := &builder{pulse: a.p, w: textWriter{isSource: true}}
-	styles, err := wordStyles(a)
-	if err != nil {
+	if err := readWord(d, b, a, 0); err != nil {
 		return err
-	}
-	r := wordReader{b: b, styles: styles}
-	if err := a.elements("word/document.xml", r.token); err != nil {
-		return err
-	}
-	r.endParagraph()
-	for _, notes := range []string{"word/footnotes.xml", "word/endnotes.xml"} {
-		if err := a.elements(notes, r.token); err != nil && !errors.Is(err, errNoPart) {
-			return err
-		}
-		r.endParagraph()
 	}
 	b.finish(d, nil)
 	a.said(d, coreProperties)
 	return nil
 }
 
-// wordStyle is what the style of a paragraph makes of it.
-type wordStyle struct {
-	level int // of a heading, from 1; 0: it is none
-	list  bool
+// maxEmbedded bounds how deep documents stand in each other.
+const maxEmbedded = 4
+
+func readWord(d *Document, b *builder, a *archive, depth int) error {
+	_, parts, err := a.related("")
+	if err != nil {
+		return err
+	}
+	main := cmp.Or(parts["officeDocument"], "word/document.xml")
+	r := wordReader{d: d, b: b, a: a, depth: depth}
+	r.parts, parts, err = a.related(main)
+	if err != nil {
+		return err
+	}
+	part := func(kind string) string { return cmp.Or(parts[kind], path.Join(path.Dir(main), kind+".xml")) }
+	if r.styles, err = wordStyles(a, part("styles")); err != nil {
+		return err
+	}
+	if r.numbers, err = a.readNumbers(part("numbering")); err != nil {
+		return err
+	}
+	for _, name := range []string{main, part("footnotes"), part("endnotes")} {
+		if err := a.elements(name, r.token); err != nil && (name == main || !errors.Is(err, errNoPart)) {
+			return err
+		}
+		r.endParagraph()
+	}
+	return nil
 }
 
-// wordStyles are the styles that make headings and lists, by their ids.
-func wordStyles(a *archive) (map[string]wordStyle, error) {
+// wordStyle is what the style of a paragraph makes of it.
+type wordStyle struct {
+	level    int    // of a heading, from 1; 0: it is none
+	list     string // the list that it is an item of; "": none
+	depth    int    // in the list, from 0
+	isHidden bool
+	based    string // the style that it is based on
+}
+
+// wordStyles are the styles that make headings, lists and hidden text, by their ids.
+func wordStyles(a *archive, part string) (map[string]wordStyle, error) {
 	styles := map[string]wordStyle{"Title": {level: 1}}
 	for i := 1; i <= 9; i++ {
 		styles["Heading"+strconv.Itoa(i)] = wordStyle{level: i}
 	}
 	id := ""
-	err := a.list("word/styles.xml", func(t xml.Token) error {
+	var order []string
+	err := a.list(part, func(t xml.Token) error {
 		e, ok := t.(xml.StartElement)
 		if !ok {
 			return nil
 		}
-		s := styles[id]
+		s, val := styles[id], attribute(e, "val")
 		switch e.Name.Local {
 		case "style":
 			id = attribute(e, "styleId")
+			order = append(order, id)
 			return nil
 		case "name":
-			if n, ok := strings.CutPrefix(strings.ToLower(attribute(e, "val")), "heading "); ok {
+			if n, ok := strings.CutPrefix(strings.ToLower(val), "heading "); ok {
 				s.level = headingLevel(n, 1)
 			}
+		case "basedOn":
+			s.based = val
 		case "outlineLvl":
-			s.level = headingLevel(attribute(e, "val"), 0)
-		case "numPr":
-			s.list = true
+			s.level = headingLevel(val, 0)
+		case "numId":
+			s.list = val
+		case "ilvl":
+			s.depth, _ = strconv.Atoi(val)
+		case "vanish":
+			s.isHidden = isOn(val)
 		}
 		if s != (wordStyle{}) {
 			styles[id] = s
@@ -70,6 +103,19 @@ func wordStyles(a *archive) (map[string]wordStyle, error) {
 	})
 	if errors.Is(err, errNoPart) {
 		err = nil
+	}
+	for _, id := range order {
+		s := styles[id]
+		for base, n := s.based, 0; base != "" && n < wordLevels; n++ {
+			from := styles[base]
+			s.level = cmp.Or(s.level, from.level)
+			if s.list == "" {
+				s.list, s.depth = from.list, cmp.Or(s.depth, from.depth)
+			}
+			s.isHidden = s.isHidden || from.isHidden
+			base = from.based
+		}
+		styles[id] = s
 	}
 	return styles, err
 }
@@ -85,26 +131,45 @@ func headingLevel(text string, first int) int {
 
 // wordReader turns the elements of a part of text into a builder's events.
 type wordReader struct {
-	b      *builder
-	styles map[string]wordStyle
+	d       *Document
+	b       *builder
+	a       *archive
+	depth   int               // of documents in each other
+	parts   map[string]string // that the text refers to
+	styles  map[string]wordStyle
+	numbers *wordNumbers
 
-	level   int // of the paragraph, if it is a heading; else 0
-	list    bool
-	text    strings.Builder // of the paragraph
-	inText  bool
-	skips   int // depth below an element that is not read
-	cells   int // of the row so far
-	inTable int
+	style        wordStyle // of the paragraph
+	text         strings.Builder
+	runs         []wordRun // that are open: a text box stands in one
+	inText       bool
+	inProperties bool // of the paragraph: those of a run there are its mark's
+	skips        int  // depth below an element that is not read
+	cells        int  // of the row so far
+	inTable      int
+}
+
+// wordRun is what a run of text looks like.
+type wordRun struct {
+	isHidden bool
+	font     string
 }
 
 func (r *wordReader) token(t xml.Token) error {
 	switch t := t.(type) {
 	case xml.StartElement:
-		if r.skips > 0 || t.Name.Local == "Fallback" || t.Name.Local == "del" || t.Name.Local == "separator" {
-			r.skips++ // Fallback says again what the element beside it says
-			return nil
+		switch t.Name.Local {
+		case "Fallback", // says again what the element beside it says
+			"del", "moveFrom", "separator", "pPrChange", "rPrChange", "numberingChange", "tblPrChange",
+			"rt": // the reading of a ruby
+			r.skips++
+		default:
+			if r.skips > 0 {
+				r.skips++
+				return nil
+			}
+			return r.start(t)
 		}
-		r.start(t)
 	case xml.EndElement:
 		if r.skips > 0 {
 			r.skips--
@@ -113,29 +178,81 @@ func (r *wordReader) token(t xml.Token) error {
 		r.end(t.Name.Local)
 	case xml.CharData:
 		if r.inText && r.skips == 0 {
-			hold(&r.text, string(t))
+			r.add(string(t))
 		}
 	}
 	return nil
 }
 
-func (r *wordReader) start(e xml.StartElement) {
+// add adds to the paragraph what a run says.
+func (r *wordReader) add(text string) {
+	if n := len(r.runs); n > 0 {
+		run := r.runs[n-1]
+		if run.isHidden {
+			return
+		}
+		if strings.ContainsFunc(text, isSymbol) {
+			var b strings.Builder
+			for _, c := range text {
+				if isSymbol(c) {
+					b.WriteString(symbolOf(run.font, c))
+				} else {
+					b.WriteRune(c)
+				}
+			}
+			text = b.String()
+		}
+	}
+	hold(&r.text, text)
+}
+
+// isSymbol tells the characters that have a meaning in a font only.
+func isSymbol(c rune) bool { return c >= 0xf000 && c <= 0xf0ff }
+
+func (r *wordReader) start(e xml.StartElement) error {
+	val := attribute(e, "val")
 	switch e.Name.Local {
 	case "t":
 		r.inText = true
-	case "tab", "cr":
-		r.text.WriteByte(' ')
+	case "tab", "ptab":
+		if !r.inProperties { // where it names a stop
+			r.add(" ")
+		}
+	case "cr":
+		r.add(" ")
 	case "br":
-		r.text.WriteByte('\n')
+		r.add("\n")
 	case "noBreakHyphen":
-		r.text.WriteByte('-')
+		r.add("-")
+	case "sym":
+		r.add(symbolAt(attribute(e, "font"), attribute(e, "char")))
+	case "r":
+		r.runs = append(r.runs, wordRun{isHidden: r.style.isHidden})
+	case "pPr":
+		r.inProperties = true
+	case "vanish", "rStyle", "rFonts":
+		if n := len(r.runs); n > 0 && !r.inProperties {
+			run := &r.runs[n-1]
+			switch e.Name.Local {
+			case "vanish":
+				run.isHidden = isOn(val)
+			case "rStyle":
+				run.isHidden = run.isHidden || r.styles[val].isHidden
+			default:
+				run.font = cmp.Or(attribute(e, "ascii"), attribute(e, "hAnsi"))
+			}
+		}
 	case "pStyle":
-		style := r.styles[attribute(e, "val")]
-		r.level, r.list = style.level, style.list
+		r.style = r.styles[val]
+	case "numId":
+		r.style.list = val
+	case "ilvl":
+		r.style.depth, _ = strconv.Atoi(val)
+	case "altChunk":
+		r.endParagraph()
+		return r.part(attribute(e, "id"))
 	case "outlineLvl":
-		r.level = headingLevel(attribute(e, "val"), 0)
-	case "numPr":
-		r.list = true
+		r.style.level = headingLevel(val, 0)
 	case "tbl":
 		r.endParagraph()
 		if r.inTable++; r.inTable == 1 {
@@ -148,12 +265,64 @@ func (r *wordReader) start(e xml.StartElement) {
 			r.b.borders++
 		}
 	}
+	return nil
+}
+
+// part reads a part of another format that stands in the text; what cannot be read is noted.
+func (r *wordReader) part(id string) error {
+	name := r.parts[id]
+	err := r.embedded(name)
+	if errors.Is(err, ErrTooLarge) {
+		return err
+	}
+	if err != nil {
+		r.d.missing = append(r.d.missing, err)
+	}
+	r.b.endBlock("\n\n")
+	return nil
+}
+
+func (r *wordReader) embedded(name string) error {
+	raw, err := r.a.text(name)
+	if err != nil {
+		return err
+	}
+	switch ending := strings.ToLower(path.Ext(name)); {
+	case ending == ".docx" && r.depth < maxEmbedded:
+		a, err := openArchive(raw, r.a.left, r.a.p)
+		if err != nil {
+			return err
+		}
+		if err := readWord(r.d, r.b, a, r.depth+1); err != nil {
+			return err
+		}
+		return r.a.take(int(a.limit - a.left))
+	case ending == ".htm" || ending == ".html" || ending == ".xhtml":
+		in, err := decodeHTML(r.d, raw, "", r.a.p)
+		if err == nil {
+			readHTML(r.b, in.text, 0, ending == ".xhtml" && isXML(in.text, r.a.p))
+		}
+		return err
+	case ending == ".txt":
+		in, err := decodeText(r.d, raw, "", r.a.p)
+		if err == nil {
+			linesOf(r.b, in.text)
+		}
+		return err
+	case ending == ".mht" || ending == ".mhtml":
+		return readMail(&Document{}, r.b, raw)
+	}
+	return fmt.Errorf("%w: %s: only Word, HTML, text and MHTML are read within a Word document", ErrFormat, name)
 }
 
 func (r *wordReader) end(name string) {
 	switch name {
 	case "t":
 		r.inText = false
+	case "r":
+		r.runs = r.runs[:max(len(r.runs)-1, 0)]
+	case "pPr":
+		r.inProperties = false
 	case "p":
 		r.endParagraph()
 	case "tr":
@@ -170,21 +339,33 @@ func (r *wordReader) end(name string) {
 
 // endParagraph gives on what the paragraph holds.
 func (r *wordReader) endParagraph() {
-	text := r.text.String()
+	text, style := r.text.String(), r.style
 	r.text.Reset()
-	level, list := r.level, r.list
-	r.level, r.list = 0, false
+	r.style = wordStyle{}
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	number, counted := "", false
+	if style.list != "" && style.list != "0" {
+		number = r.numbers.next(style.list, style.depth)
+		counted = number != "-"
+	}
 	switch {
-	case strings.TrimSpace(text) == "":
 	case r.inTable > 0: // a cell's paragraphs stand in its row
 		r.b.gap(" ", 0)
+		if counted {
+			text = number + " " + text
+		}
 		r.b.collapsed(text, 0)
-	case level > 0:
-		r.b.heading(level, text, "", 0, 0)
+	case style.level > 0:
+		if counted {
+			text = number + " " + text
+		}
+		r.b.heading(style.level, text, "", 0, 0)
 	default:
 		sep := "\n\n"
-		if list {
-			r.b.marker, sep = "- ", "\n"
+		if number != "" {
+			r.b.marker, sep = number+" ", "\n"
 		}
 		linesOf(r.b, text)
 		r.b.endBlock(sep)

@@ -189,7 +189,7 @@ func (r *run) byDocument(ctx context.Context) error {
 			}
 			continue
 		}
-		of[d.ID] = d.Meta[strings.TrimPrefix(r.By, metaPrefix)]
+		of[d.ID] = d.Meta.Text(strings.TrimPrefix(r.By, metaPrefix))
 	}
 	r.labels = make([]string, len(r.snap.View.IDs))
 	return r.eachChunk(ctx, r.live(), func(row int, c corpus.Chunk) { r.labels[row] = of[c.Document] })

@@ -34,7 +34,7 @@ func (r *run) cleaned(d *corpus.Document) {
 		return
 	}
 	if d.Meta == nil {
-		d.Meta = map[string]string{}
+		d.Meta = corpus.Meta{}
 	}
 	d.Meta[cleaningKey] = cleaning(r.clean)
 	if len(d.Cleaned) == 0 {

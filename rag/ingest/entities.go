@@ -46,12 +46,12 @@ func (r *run) tellEntities(ctx context.Context, doc *corpus.Document) error {
 		return err
 	}
 	name := r.entities.Name()
-	if err == nil && !info.Partial && info.Meta[entitiesKey] == name &&
-		info.Meta[languageKey] == doc.Meta[languageKey] {
+	if err == nil && !info.Partial && info.Meta.Text(entitiesKey) == name &&
+		info.Meta.Text(languageKey) == doc.Meta.Text(languageKey) {
 		r.labelled[doc.ID] = true
 	}
 	if doc.Meta == nil {
-		doc.Meta = map[string]string{}
+		doc.Meta = corpus.Meta{}
 	}
 	doc.Meta[entitiesKey] = name
 	return nil
@@ -65,7 +65,7 @@ func (r *run) labels(ctx context.Context, b store.Batch) (labels map[string][]st
 	}
 	languages := make(map[string]string, len(b.Documents))
 	for _, d := range b.Documents {
-		languages[d.ID] = d.Meta[languageKey]
+		languages[d.ID] = d.Meta.Text(languageKey)
 	}
 	var ids, texts, codes []string
 	take := func(list []corpus.Chunk, known bool) {

@@ -41,16 +41,16 @@ const languageKey = "language"
 
 // tellLanguage sets a document's language, unless its source names it: to the one that was given, or to a guess.
 func (r *run) tellLanguage(doc *corpus.Document) {
-	if doc.Meta[languageKey] != "" {
+	if doc.Meta.Text(languageKey) != "" {
 		return
 	}
 	code := r.o.Language
-	if code == "" && doc.Meta["code"] == "" { // source files: what is guessed of them is chance
+	if code == "" && doc.Meta["code"] == nil { // source files: what is guessed of them is chance
 		code = r.base.Language(doc.Text)
 	}
 	if code != "" {
 		if doc.Meta == nil {
-			doc.Meta = map[string]string{}
+			doc.Meta = corpus.Meta{}
 		}
 		doc.Meta[languageKey] = code
 	}

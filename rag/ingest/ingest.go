@@ -357,7 +357,7 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 
 // put has the last chunks of a document committed, with those of others; before are those that were committed already.
 func (r *run) put(ctx context.Context, doc *corpus.Document, before, chunks []corpus.Chunk) error {
-	if code := doc.Meta[languageKey]; !r.enc.Info().Knows(code) {
+	if code := doc.Meta.Text(languageKey); !r.enc.Info().Knows(code) {
 		if r.result.Foreign == nil {
 			r.result.Foreign = map[string]int{}
 		}

@@ -57,7 +57,7 @@ func (r *run) label(ctx context.Context, doc *corpus.Document, chunks []corpus.C
 	}
 	doc.Topic = best
 	if doc.Meta == nil {
-		doc.Meta = map[string]string{}
+		doc.Meta = corpus.Meta{}
 	}
 	doc.Meta[topicKey] = "router"
 	for i := range chunks {

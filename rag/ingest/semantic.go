@@ -101,7 +101,7 @@ func (r *run) chunks(ctx context.Context, doc *corpus.Document) iter.Seq2[corpus
 	return func(yield func(corpus.Chunk, error) bool) {
 		held, err := r.stored(ctx, doc)
 		if doc.Meta == nil {
-			doc.Meta = map[string]string{}
+			doc.Meta = corpus.Meta{}
 		}
 		doc.Meta[chunkingKey] = r.chunking()
 		if err != nil {
@@ -130,7 +130,7 @@ func (r *run) stored(ctx context.Context, doc *corpus.Document) ([]corpus.Chunk,
 		return nil, nil
 	}
 	if err != nil || info.Partial || info.Chunks == 0 || info.Digest != doc.Digest ||
-		info.Meta[chunkingKey] != r.chunking() {
+		info.Meta.Text(chunkingKey) != r.chunking() {
 		return nil, err
 	}
 	chunks := make([]corpus.Chunk, 0, info.Chunks)

@@ -167,7 +167,16 @@ func (s *Snapshot) selected(ctx context.Context, f retrieve.Filter) (*rowset, er
 	}
 	documents, labels, kinds := f.Labels()
 	matches := documents.Matcher()
-	rows, err := s.View.Select(ctx, func(d store.DocumentInfo) bool { return matches(record(d)) })
+	held := map[string]bool{}
+	rows, err := s.View.Select(ctx, func(d store.DocumentInfo) bool {
+		for key := range d.Meta {
+			held[key] = true
+		}
+		return matches(record(d))
+	})
+	if err == nil {
+		err = documents.Known(held)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -199,8 +208,8 @@ func (s *Snapshot) selected(ctx context.Context, f retrieve.Filter) (*rowset, er
 func record(d store.DocumentInfo) retrieve.Record {
 	r := retrieve.Record{Document: d.ID, Topic: d.Topic, Source: d.Source, Path: d.Path, Title: d.Title,
 		Collection: d.Collection, Added: d.Added, Meta: make(map[string][]string, len(d.Meta))}
-	for key, value := range d.Meta {
-		r.Meta[key] = []string{value}
+	for key := range d.Meta {
+		r.Meta[key] = d.Meta.Texts(key)
 	}
 	return r
 }

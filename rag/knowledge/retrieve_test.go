@@ -26,7 +26,7 @@ func library(t *testing.T, base *doubles.Base) {
 	var texts []string
 	for i, name := range []string{"sea", "go"} {
 		batch.Documents = append(batch.Documents, &corpus.Document{ID: name, Source: name + ".md", Digest: name,
-			Topic: name, Meta: map[string]string{"year": fmt.Sprint(2019 + 2*i)}})
+			Topic: name, Meta: corpus.Meta{"year": fmt.Sprint(2019 + 2*i)}})
 		for n, text := range map[string][]string{
 			"sea": {"Lighthouses warn ships of rocks.", "of rocks. Lamps rotate.", "Herrings live in schools.",
 				"They feed on plankton."},

@@ -3,6 +3,7 @@ package retrieve
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -114,6 +115,24 @@ func (f Filter) Check() error {
 	}
 	return nil
 }
+
+// Known says which fields of a filter no document has, of those whose names documents have: ErrFilter. What a condition
+// denies may be missing everywhere.
+func (f Filter) Known(held map[string]bool) error {
+	for _, c := range f {
+		key, meta := strings.CutPrefix(c.Field, metaPrefix)
+		if !meta || held[key] || len(held) == 0 || strings.HasPrefix(c.Op, "!") {
+			continue
+		}
+		names := slices.Sorted(maps.Keys(held))
+		return fmt.Errorf("%w: no document has the field %s (there are %s)", ErrFilter, c.Field,
+			metaPrefix+strings.Join(names[:min(len(names), maxNamed)], ", "+metaPrefix))
+	}
+	return nil
+}
+
+// maxNamed is how many fields a message names.
+const maxNamed = 20
 
 // String is the condition as ParseFilter reads it.
 func (c Condition) String() string { return c.Field + c.Op + c.Value }

@@ -88,6 +88,26 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// TestFieldsThatNobodyHas: a condition on one says so, with what there is; what it denies is no mistake.
+func TestFieldsThatNobodyHas(t *testing.T) {
+	held := map[string]bool{"year": true, "author": true}
+	for text, says := range map[string]string{"meta.yaer>=2020": "meta.yaer (there are meta.author, meta.year)",
+		"meta.year>=2020": "", "topic=x": "", "meta.yaer!=x": "", "meta.yaer!~x": "", "label.yaer=x": ""} {
+		f, err := ParseFilter([]string{text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = f.Known(held)
+		if (err == nil) != (says == "") ||
+			err != nil && (!errors.Is(err, ErrFilter) || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%s: %v", text, err)
+		}
+		if err := f.Known(nil); err != nil {
+			t.Errorf("%s of no documents: %v", text, err)
+		}
+	}
+}
+
 // TestSelectionsOfAnySize: what a filter leaves is searched exactly, as runs of rows, as copies, and by an index of all
 // rows, in every metric.
 func TestSelectionsOfAnySize(t *testing.T) {

@@ -62,18 +62,18 @@ type archiveHeader struct {
 }
 
 type archiveDocument struct {
-	ID         string            `json:"id"`
-	Source     string            `json:"source"`
-	Title      string            `json:"title,omitempty"`
-	Topic      string            `json:"topic,omitempty"`
-	Digest     string            `json:"digest"`
-	Meta       map[string]string `json:"meta,omitempty"`
-	Added      string            `json:"added"`
-	Path       string            `json:"path,omitempty"` // absolute
-	Line       bool              `json:"line,omitempty"`
-	Collection string            `json:"collection,omitempty"`
-	Partial    bool              `json:"partial,omitempty"`
-	Chunks     int               `json:"chunks"`
+	ID         string      `json:"id"`
+	Source     string      `json:"source"`
+	Title      string      `json:"title,omitempty"`
+	Topic      string      `json:"topic,omitempty"`
+	Digest     string      `json:"digest"`
+	Meta       corpus.Meta `json:"meta,omitempty"`
+	Added      string      `json:"added"`
+	Path       string      `json:"path,omitempty"` // absolute
+	Line       bool        `json:"line,omitempty"`
+	Collection string      `json:"collection,omitempty"`
+	Partial    bool        `json:"partial,omitempty"`
+	Chunks     int         `json:"chunks"`
 }
 
 type archiveChunk struct {

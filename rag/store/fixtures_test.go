@@ -57,7 +57,7 @@ func batchOf(v, dim int, ids ...string) Batch {
 		if !seen[doc] {
 			seen[doc] = true
 			b.Documents = append(b.Documents, &corpus.Document{ID: doc, Source: doc + ".md", Title: "T " + doc,
-				Digest: fmt.Sprintf("sha256:%s%d", doc, v), Meta: map[string]string{"k": doc}})
+				Digest: fmt.Sprintf("sha256:%s%d", doc, v), Meta: corpus.Meta{"k": doc}})
 		}
 		b.Chunks = append(b.Chunks, chunkOf(id, doc, v, i))
 		b.Vectors = append(b.Vectors, vectorOf(id, v, dim)...)

@@ -84,7 +84,7 @@ func TestChunksByMeta(t *testing.T) {
 	b := batchOf(1, testDim, "a/0", "a/1", "b/0", "c/0")
 	for i, code := range []string{"de", "en", ""} {
 		if b.Documents[i].Meta = nil; code != "" {
-			b.Documents[i].Meta = map[string]string{"language": code}
+			b.Documents[i].Meta = corpus.Meta{"language": code}
 		}
 	}
 	if _, err := s.Commit(t.Context(), b); err != nil {

@@ -82,12 +82,12 @@ type DocumentInfo struct {
 	ID, Source, Title, Topic, Digest string
 	Chunks                           int
 	Tokens                           int
-	Added                            string            // RFC 3339, when this content was first committed
-	Meta                             map[string]string // corpus.Document.Meta
-	Path                             string            // absolute, of the file; "" when that is not known
-	Line                             bool              // it is a line of the file
-	Collection                       string            // whose root the file is below; "" when there is none
-	Partial                          bool              // an ingest was interrupted: not all of its chunks are there
+	Added                            string // RFC 3339, when this content was first committed
+	Meta                             corpus.Meta
+	Path                             string // absolute, of the file; "" when that is not known
+	Line                             bool   // it is a line of the file
+	Collection                       string // whose root the file is below; "" when there is none
+	Partial                          bool   // an ingest was interrupted: not all of its chunks are there
 }
 
 // The errors of this package, wrapped with the folder and what to do. A full disk is syscall.ENOSPC,

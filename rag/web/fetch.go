@@ -81,8 +81,10 @@ func kindOf(header string, body *bufio.Reader) (corpus.Kind, error) {
 		name, _, _ = mime.ParseMediaType(http.DetectContentType(head))
 	}
 	switch name {
-	case "text/html", "application/xhtml+xml":
+	case "text/html":
 		return corpus.HTML, nil
+	case "application/xhtml+xml":
+		return corpus.XHTML, nil
 	case "text/plain":
 		return corpus.Plain, nil
 	case "text/markdown", "text/x-markdown":

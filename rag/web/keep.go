@@ -112,7 +112,7 @@ func document(
 	}
 	doc.Meta = maps.Clone(doc.Meta)
 	if doc.Meta == nil {
-		doc.Meta = map[string]string{}
+		doc.Meta = corpus.Meta{}
 	}
 	doc.Meta[fetchedKey] = fetched.UTC().Format(time.RFC3339)
 	doc.Meta[expiresKey] = fetched.Add(lifetime).UTC().Format(time.RFC3339)
@@ -192,8 +192,8 @@ func expire(ctx context.Context, st *store.Store, now time.Time) (n int, err err
 	return n, nil
 }
 
-func expired(meta map[string]string, now time.Time) bool {
-	at, err := time.Parse(time.RFC3339, meta[expiresKey])
+func expired(meta corpus.Meta, now time.Time) bool {
+	at, err := time.Parse(time.RFC3339, meta.Text(expiresKey))
 	return err != nil || !now.Before(at)
 }
 
@@ -235,8 +235,8 @@ func List(ctx context.Context, base *knowledge.Base) ([]Document, error) {
 	out := make([]Document, len(list))
 	for i, d := range list {
 		out[i] = Document{URL: d.Source, Title: d.Title, Chunks: d.Chunks, Expired: expired(d.Meta, time.Now())}
-		out[i].Fetched, _ = time.Parse(time.RFC3339, d.Meta[fetchedKey])
-		out[i].Expires, _ = time.Parse(time.RFC3339, d.Meta[expiresKey])
+		out[i].Fetched, _ = time.Parse(time.RFC3339, d.Meta.Text(fetchedKey))
+		out[i].Expires, _ = time.Parse(time.RFC3339, d.Meta.Text(expiresKey))
 	}
 	slices.SortStableFunc(out, func(a, b Document) int { return b.Fetched.Compare(a.Fetched) })
 	return out, nil

@@ -1,0 +1,231 @@
+package corpus
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// openElements are the elements of HTML that are open, outermost first. It answers where the innermost one of a name is
+// without a search, so that no nesting costs more than linear time.
+type openElements struct {
+	names []string
+	last  map[string][]int // places in names, by name; of elements that end tags of inline ones do not reach over: ""
+}
+
+// push opens an element.
+func (o *openElements) push(name string) {
+	if o.last == nil {
+		o.last = map[string][]int{}
+	}
+	o.last[name] = append(o.last[name], len(o.names))
+	if isSpecial(name) {
+		o.last[""] = append(o.last[""], len(o.names))
+	}
+	o.names = append(o.names, name)
+}
+
+// pop closes the innermost element.
+func (o *openElements) pop() (name string) {
+	n := len(o.names) - 1
+	name = o.names[n]
+	o.names = o.names[:n]
+	o.last[name] = o.last[name][:len(o.last[name])-1]
+	if isSpecial(name) {
+		o.last[""] = o.last[""][:len(o.last[""])-1]
+	}
+	return name
+}
+
+// place is that of the innermost element of some names, -1 for none.
+func (o *openElements) place(names ...string) int {
+	at := -1
+	for _, name := range names {
+		if places := o.last[name]; len(places) > 0 {
+			at = max(at, places[len(places)-1])
+		}
+	}
+	return at
+}
+
+// ended is the place of the element that an end tag ends, -1 where it ends none (HTML, 13.2.6.4.7).
+func (o *openElements) ended(name string, xml bool) int {
+	at, within := o.place(name), -1
+	switch {
+	case xml:
+	case name == "body" || name == "html": // what follows belongs to them still
+		return -1
+	case name == "table":
+	case kindOf(name) == cell || slices.Contains(tableParts[:], name):
+		within = o.place("table")
+	case isSpecial(name):
+		within = o.place(scopes[:]...)
+	default:
+		within = o.place("")
+	}
+	if at < within {
+		return -1
+	}
+	return at
+}
+
+var (
+	tableParts = [...]string{"caption", "colgroup", "tbody", "thead", "tfoot", "tr"}
+	// scopes are the elements in which an end tag ends nothing that was opened outside of them.
+	scopes = [...]string{"td", "th", "caption", "table", "object", "template", "button", "marquee", "applet",
+		"foreignobject"}
+	// foreign are the elements in which names have the meaning of SVG or MathML, and natives those within that hold
+	// HTML again.
+	foreign = [...]string{"svg", "math"}
+	natives = [...]string{"foreignobject", "desc", "title", "annotation-xml", "mtext"}
+)
+
+// implied is the place of the element that a start tag ends because its end tag may be left out, -1 for none.
+func (o *openElements) implied(name string) int {
+	var ends, within []string
+	switch name {
+	case "li":
+		ends, within = []string{"li"}, []string{"ul", "ol", "menu", "dir"}
+	case "dt", "dd":
+		ends, within = []string{"dt", "dd"}, []string{"dl"}
+	case "rt", "rp", "rb", "rtc":
+		ends, within = []string{"rt", "rp", "rb", "rtc"}, []string{"ruby"}
+	case "option", "optgroup":
+		ends, within = []string{"option"}, []string{"select"}
+	case "td", "th":
+		ends, within = []string{"td", "th"}, []string{"table", "tr"}
+	case "tr":
+		ends, within = []string{"tr", "caption"}, []string{"table"}
+	case "tbody", "thead", "tfoot":
+		ends, within = []string{"tbody", "thead", "tfoot", "caption"}, []string{"table"}
+	default:
+		if !isSpecial(name) || kindOf(name) == dropped || name == "title" { // it may be one of SVG
+			return -1
+		}
+		if at := o.place(foreign[:]...); at > o.place(natives[:]...) { // they hold no HTML
+			return at
+		}
+		ends, within = []string{"p"}, scopes[:]
+	}
+	if at := o.place(ends...); at > o.place(within...) {
+		return at
+	}
+	return -1
+}
+
+// isSpecial tells the elements that the end tags of inline ones do not reach over.
+func isSpecial(name string) bool {
+	switch name {
+	case "svg", "rt", "rp", "rtc", "option":
+		return false
+	case "button", "marquee", "applet", "foreignobject":
+		return true
+	}
+	return kindOf(name) != inline
+}
+
+// isVoid tells the elements that have no content and no end tag.
+func isVoid(name string) bool {
+	switch name {
+	case "area", "base", "basefont", "bgsound", "br", "col", "embed", "frame", "hr", "img", "input", "keygen", "link",
+		"meta", "param", "source", "track", "wbr":
+		return true
+	}
+	return false
+}
+
+// isHidden tells whether an element is not shown, by its own attributes. Where a page hides all of itself, its scripts
+// show it.
+func (r *htmlReader) isHidden(name string) bool {
+	value, hidden := r.attrs["hidden"]
+	_, isOpen := r.attrs["open"]
+	_, popover := r.attrs["popover"]
+	switch {
+	case name == "html" || name == "body":
+		return false
+	case hidden && value != "until-found", popover, name == "dialog" && !isOpen:
+		return true
+	case r.attrs["aria-hidden"] == "true":
+		// that of a formula says again what its MathML says, unless there is none
+		return r.formulaRead || !strings.Contains(r.attrs["class"], "katex-html")
+	}
+	for declaration := range strings.SplitSeq(strings.ToLower(r.attrs["style"]), ";") {
+		property, value, _ := strings.Cut(declaration, ":")
+		value, _, _ = strings.Cut(value, "!")
+		value = strings.TrimSpace(value)
+		switch strings.TrimSpace(property) {
+		case "display":
+			hidden = value == "none"
+		case "visibility", "content-visibility":
+			hidden = value == "hidden" || value == "collapse"
+		case "opacity", "font-size":
+			x, err := strconv.ParseFloat(strings.TrimRight(value, "%empxtrc"), 64)
+			hidden = err == nil && x == 0
+		case "mso-hide":
+			hidden = value == "all"
+		default:
+			continue
+		}
+		if hidden {
+			return true
+		}
+	}
+	return false
+}
+
+// htmlList is a list that is open.
+type htmlList struct {
+	place  int    // of its element
+	format string // of the numbers of its items; "": it has none
+	next   int
+	step   int
+}
+
+// beginList opens a list, whose element has been pushed.
+func (r *htmlReader) beginList(name string) {
+	l := htmlList{place: len(r.open.names) - 1, next: 1, step: 1}
+	if name == "ol" {
+		l.format = listFormat(r.attrs)
+		start, err := strconv.Atoi(strings.TrimSpace(r.attrs["start"]))
+		if err == nil {
+			l.next = start
+		}
+		if _, reversed := r.attrs["reversed"]; reversed {
+			if l.step = -1; err != nil { // it begins with how many items it has
+				l.format = ""
+			}
+		}
+	}
+	r.lists = append(r.lists, l)
+}
+
+// listFormat is how a list writes its numbers, as numeral has it.
+func listFormat(attrs map[string]string) string {
+	format := map[string]string{"a": "lower-alpha", "A": "upper-alpha", "i": "lowerRoman", "I": "upperRoman",
+		"": "decimal", "1": "decimal"}[strings.TrimSpace(attrs["type"])]
+	_, style, _ := strings.Cut(strings.ToLower(attrs["style"]), "list-style")
+	style, _, _ = strings.Cut(style, ";")
+	for _, x := range [...][2]string{{"lower-alpha", "lower-alpha"}, {"lower-latin", "lower-alpha"},
+		{"upper-alpha", "upper-alpha"}, {"upper-latin", "upper-alpha"}, {"lower-roman", "lowerRoman"},
+		{"upper-roman", "upperRoman"}, {"decimal-leading-zero", "decimalZero"}, {"decimal", "decimal"}, {"none", ""},
+		{"disc", ""}, {"circle", ""}, {"square", ""}} {
+		if strings.Contains(style, x[0]) {
+			return x[1]
+		}
+	}
+	return format
+}
+
+// bullet is what stands before the item that begins.
+func (r *htmlReader) bullet() string {
+	if len(r.lists) == 0 || r.lists[len(r.lists)-1].format == "" {
+		return "- "
+	}
+	l := &r.lists[len(r.lists)-1]
+	if n, err := strconv.Atoi(strings.TrimSpace(r.attrs["value"])); err == nil {
+		l.next = n
+	}
+	n := l.next
+	l.next += l.step
+	return numeral(l.format, n) + ". "
+}

@@ -1,0 +1,227 @@
+package corpus
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/doubling"
+)
+
+// readAs is the text of a source by its name.
+func readAs(t *testing.T, name, content string) string {
+	t.Helper()
+	var docs []*Document
+	var skips []Skipped
+	for d, err := range Load(t.Context(), []string{write(t, t.TempDir(), name, content)},
+		LoadOptions{OnSkip: func(s Skipped) { skips = append(skips, s) }}) {
+		if err == nil {
+			docs = append(docs, d)
+		}
+	}
+	if len(docs) != 1 {
+		t.Errorf("%s: %d documents, skipped %v", content, len(docs), skips)
+		return ""
+	}
+	return docs[0].Text
+}
+
+// TestShownText: of HTML what a browser shows is read, and that once.
+func TestShownText(t *testing.T) {
+	const katex = `<span class="katex"><span class="katex-mathml"><math><semantics><mrow><msup><mi>e</mi><mi>x</mi>` +
+		`</msup></mrow><annotation encoding="application/x-tex">e^x</annotation></semantics></math></span>` +
+		`<span class="katex-html" aria-hidden="true"><span class="mord">e</span><span class="vlist">x</span></span></span>`
+	for _, x := range [][2]string{
+		{`<p>Euler: ` + katex + ` grows.</p>`,
+			"Euler: e^x grows."},
+		{`<p>Euler: <span class="katex"><span class="katex-html" aria-hidden="true">ex</span></span>.`,
+			"Euler: ex."},
+		// as MediaWiki writes it: MathML that is not shown, and a picture
+		{`<p>So <span><span class="mwe-math-mathml-inline" style="display: none;"><math alttext="{\displaystyle a_{1}}">` +
+			`<msub><mi>a</mi><mn>1</mn></msub></math></span><img src="x.svg" class="mwe-math-fallback-image-inline" ` +
+			`aria-hidden="true" alt="{\displaystyle a_{1}}"></span> holds.`,
+			"So a_{1} holds."},
+		// as MathJax 3 writes it
+		{`<p>If <mjx-container><mjx-math aria-hidden="true">x</mjx-math><mjx-assistive-mml><math><mfrac><mi>a</mi><mrow>` +
+			`<mi>b</mi><mo>+</mo><mn>12</mn></mrow></mfrac></math></mjx-assistive-mml></mjx-container> is.`,
+			"If a/(b+12) is."},
+		{`<p><math><mi>sin</mi><mi>x</mi><mo>=</mo><msqrt><mn>1</mn><mo>-</mo><msup><mi>y</mi><mn>2</mn></msup></msqrt>` +
+			`</math> and <math><mi>z</mi><p>a paragraph ends it</p>`,
+			"sin x=√(1-y^2) and z\n\na paragraph ends it"},
+		{`<table><tr><td>n</td><td><math><mi>n</mi></math></td></tr></table><h2>On <math><mi>k</mi></math></h2>`,
+			"n | n\n\nOn k"},
+
+		{`<p>shown<p hidden>a<p style="display:none">b<p aria-hidden=true>c<p>too`,
+			"shown\n\ntoo"},
+		{`<main>shown <div hidden><b>a</i></div>b</main>`,
+			"shown b"},
+		{`<p>x<p>shown<div hidden></p>a</b></span>b<br></div>`,
+			"x\n\nshown"},
+		{`<div>shown <span style="color:red; visibility : Hidden !important">a<div></span>b</div></span>c</div>`,
+			"shown c"},
+		{`<ul><li hidden>a<li>shown<li style="opacity:0.0">b</ul>c`,
+			"- shown\n\nc"},
+		{`<body style="display:none"><p>shown<span style="font-size:0px">a</span> <i style="font-size:10px">too</i>`,
+			"shown too"},
+		{`<p>shown <input hidden><img aria-hidden=true>too<dialog>a</dialog><dialog open>and this</dialog>`,
+			"shown too\n\nand this"},
+		{`<p hidden="until-found">found<div hidden>never closed`,
+			"found"},
+		{`<table><tr><td hidden>a<td>shown<tr hidden><td>b<tr><td>too</table>c`,
+			"shown\ntoo\n\nc"},
+		{`<svg><title>a</title><style/><text>b</text></svg><p>shown<svg><circle><p>too`,
+			"shown\n\ntoo"},
+
+		{`<ruby>漢<rt>かん</ruby><p>words`,
+			"漢\n\nwords"},
+		{`<ruby>漢<rp>(<rt>かん<rp>)<rb>字<rt>じ</ruby>を<p>words`,
+			"漢字を\n\nwords"},
+		{`<div><ruby>漢<rt>かん</div>words`,
+			"漢\n\nwords"},
+		{`<ol start=5><li>five<li>six<ol type=a><li>inner</ol><li>seven</ol>`,
+			"5. five\n6. six\n\na. inner\n\n7. seven"},
+		{`<ol type=I><li value=4>four<li>five</ol><ul><li>dot</ul>`,
+			"IV. four\nV. five\n\n- dot"},
+		{`<ol reversed start=2><li>two<li>one</ol><ol reversed><li>x</ol>`,
+			"2. two\n1. one\n\n- x"},
+		{`<ol style="list-style-type: upper-alpha" start=27><li>x</ol><ol style="list-style:none"><li>y</ol>`,
+			"AA. x\n\n- y"},
+	} {
+		content, want := x[0], x[1]
+		if got := readAs(t, "a.html", "<!DOCTYPE html><meta charset=utf-8>"+content); got != want {
+			t.Errorf("%s\nis read as %q, want %q", content, got, want)
+		}
+	}
+}
+
+// TestXHTML: it is XML, unless it is not well-formed.
+func TestXHTML(t *testing.T) {
+	const words = `<body><h1>Top</h1><p>It leaves.</p></body></html>`
+	for _, x := range [][2]string{
+		{`<html><head><title/><script src="x"/><style/></head>` + words,
+			"It leaves."},
+		{`<html><head><title>T</title><style><![CDATA[p{}]]></style></head><body><p><![CDATA[Raw & <words>]]></p>`,
+			"Raw & <words>"},
+		{`<h:html xmlns:h="http://www.w3.org/1999/xhtml"><h:body><h:p>One.</h:p><h:p>Two.</h:p></h:body></h:html>`,
+			"One.\n\nTwo."},
+		{`<html><body><iframe src="x"/><textarea/><p>One&nbsp;&eacute;&notit;</p><nav/><svg/><p>Two.</p>`,
+			"One é&notit;\n\nTwo."},
+		{`<!DOCTYPE html [ <!ENTITY a "b>c"> ]><html><body><p>One.</p><ruby>漢<rt/>字</ruby>`,
+			"One.\n\n漢字"},
+		{`<html><body><pre>` + "\n" + `a</pre><div hidden="hidden"><p>b</p></div><ul><li/><li>c</li></ul>`,
+			"a\n\n- c"},
+		// no XML: a script ends where HTML has it
+		{`<html><script>if (a<b) f("<p>")</script>` + words,
+			"It leaves."},
+		{`<html><head><script src="x"></script><meta charset=utf-8>` + words,
+			"It leaves."},
+	} {
+		content, want := x[0], x[1]
+		got := readAs(t, "a.xhtml", `<?xml version="1.0" encoding="utf-8"?>`+"\n"+content)
+		if strings.TrimSpace(got) != want {
+			t.Errorf("%s\nis read as %q, want %q", content, got, want)
+		}
+	}
+	source := `<html><body><p>One &amp; <![CDATA[two]]> three.</p></body></html>`
+	_, chunks := cut(t, "b.xhtml", source, ChunkOptions{Size: 40})
+	if got := source[chunks[0].Start:chunks[0].End]; got != "One &amp; <![CDATA[two]]> three." {
+		t.Errorf("the place is %q", got)
+	}
+}
+
+// TestBooksWithMistakes: what is there of a book is read.
+func TestBooksWithMistakes(t *testing.T) {
+	chapter := func(text string) string { return `<html><head><title/></head><body><p>` + text + `</p></body></html>` }
+	const rootfile = `<container><rootfile full-path="OPS/book.opf"/></container>`
+	const kind = `media-type="application/xhtml+xml"`
+	for name, c := range map[string]struct {
+		parts      []string
+		want, says string
+	}{
+		"a chapter is missing": {[]string{"META-INF/container.xml", rootfile, "OPS/book.opf",
+			`<item id="a" href="gone.xhtml" ` + kind + `/><item id="b" href="b.xhtml" ` + kind + `/>` +
+				`<itemref idref="a"/><itemref idref="b"/>`, "OPS/b.xhtml", chapter("Second.")},
+			"Second.", "OPS/gone.xhtml"},
+		"in other letters": {[]string{"meta-inf/Container.xml", rootfile, "OPS/book.opf",
+			`<item id="a" href="Text/Ch1.xhtml" ` + kind + `/><itemref idref="a"/>`, `OPS\text\ch1.XHTML`,
+			chapter("First.")}, "First.", ""},
+		"no list of packages": {[]string{"x/y.OPF",
+			`<item id="a" href="a%20b.htm" media-type="text/x-oeb1-document"/>` +
+				`<itemref idref="a"/>`, "x/a b.htm", "<p>An old book."}, "An old book.", ""},
+	} {
+		docs, skips := load(t, LoadOptions{}, write(t, t.TempDir(), "a.epub", zipped(t, c.parts...)))
+		if len(docs) != 1 || docs[0].Text != c.want || (c.says == "") != (len(skips) == 0) ||
+			c.says != "" && !strings.Contains(skips[0].Err.Error(), c.says) {
+			t.Errorf("%s: %d documents, %v", name, len(docs), skips)
+		}
+	}
+}
+
+// TestMarkupStepsAreLinear counts the elements that the reader of HTML closes and looks for.
+func TestMarkupStepsAreLinear(t *testing.T) {
+	for _, in := range []doubling.Input{
+		{Head: "<ul>" + strings.Repeat("<b>", 2000), Unit: "<li></li>"}, doubling.Repeat("<b><p>"),
+		doubling.Repeat("<div hidden></p></b>"), doubling.Repeat("<math><mrow><mfrac>"),
+		{Head: "<math>", Unit: "<mi>a</mi>"},
+		{Head: "<p>", Unit: "<span><div>", Second: "</span></div>"}, doubling.Repeat("<ol><li>"),
+		doubling.Repeat("<svg><desc>"),
+		{Unit: "<ruby><rt>", Second: "</ruby>"}, doubling.Repeat("<!DOCTYPE a [>"), doubling.Repeat("<![CDATA[a]]>"),
+	} {
+		for _, xml := range []bool{false, true} {
+			doubling.Linear(t, in, func(text string) int {
+				p := &pulse{ctx: t.Context()}
+				readHTML(&builder{pulse: p}, text, 0, xml)
+				return int(p.n) // words, and elements that were closed
+			})
+		}
+	}
+}
+
+// TestMailboxSeparators: only a line with a date, behind an empty one, begins a message.
+func TestMailboxSeparators(t *testing.T) {
+	const first = "From a@mail.example Tue Mar  5 10:00:00 2024\nSubject: One\n\nFirst.\n\n"
+	const second = "Subject: Two\n\nSecond.\n"
+	for between, want := range map[string]int{
+		"From the harbour we saw boats. This line is text.\n\n": 1,
+		"From Tue to Thu Mar was sunny.\n\n":                    1,
+		"From here: it goes\n\n":                                1,
+		"From b@mail.example Tue Mar  5 11:00:00 2024\n":        2,
+		"From - Tue, Mar 05 11:00:00 2024\r\n":                  2,
+		"From b at mail.example  Wed Mar 15 11:00:00 2024\n":    2,
+		"From 17@xxx Tue Mar 05 10:00:00 +0000 2024\n":          2,
+	} {
+		docs, _ := load(t, LoadOptions{}, write(t, t.TempDir(), "a.mbox", first+between+second))
+		if len(docs) != want || want == 1 && !strings.Contains(docs[0].Text, strings.TrimSpace(between)) {
+			t.Errorf("%q: %d documents", between, len(docs))
+		}
+	}
+	docs, _ := load(t, LoadOptions{}, write(t, t.TempDir(), "b.mbox",
+		"From a\nSubject: x\n\nwords\n\nFrom us\n\nFrom b\nSubject: y\n\nmore"))
+	if len(docs) != 2 {
+		t.Errorf("%d documents of a mailbox without dates", len(docs))
+	}
+}
+
+// TestFlowedText: RFC 3676, by its rules and its examples.
+func TestFlowedText(t *testing.T) {
+	for text, want := range map[string][2]string{ // without and with DelSp
+		"The harbour ma \nster is awake. \nNext.\n\nFixed line\nother": {
+			"The harbour ma ster is awake. Next.\n\nFixed line\nother",
+			"The harbour master is awake.Next.\n\nFixed line\nother"},
+		">> deep \n>> er\n> less \nnone": {">> deep er\n> less \nnone", ">> deeper\n> less\nnone"},
+		" From stuffed \n >no quote":     {"From stuffed >no quote", "From stuffed>no quote"},
+		"words \n-- \nA Person":          {"words \n-- \nA Person", "words\n-- \nA Person"},
+		"ends \n":                        {"ends ", "ends"},
+		"":                               {"", ""},
+	} {
+		for i, del := range []bool{false, true} {
+			if got := unflowed(text, del); got != want[i] {
+				t.Errorf("%q, %v: %q, want %q", text, del, got, want[i])
+			}
+		}
+	}
+	mail := "Subject: s\nContent-Type: text/plain; charset=utf-8; format=Flowed; DelSp=Yes\n\nThe harbour ma \nster is awake.\n"
+	if got := readAs(t, "a.eml", mail); got != "The harbour master is awake." {
+		t.Errorf("%q", got)
+	}
+	doubling.Linear(t, doubling.Repeat(">a \n> b \n"), func(text string) int { return len(unflowed(text, true)) })
+}

@@ -1,0 +1,157 @@
+package corpus
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Meta is what a document's source says of it, by name: strings, numbers (json.Number), booleans, and lists of these.
+// Dates are strings.
+type Meta map[string]any
+
+// What is kept of metadata: a value of more bytes, or a list of more values, is data.
+const (
+	maxMetaBytes  = 64 << 10
+	maxMetaValues = 100
+	maxMetaDepth  = 8
+)
+
+// UnmarshalJSON keeps numbers as they are written.
+func (m *Meta) UnmarshalJSON(raw []byte) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	return d.Decode((*map[string]any)(m))
+}
+
+// Texts are the values of a key as texts.
+func (m Meta) Texts(key string) []string {
+	list, ok := m[key].([]any)
+	if !ok {
+		list = []any{m[key]}
+	}
+	var texts []string
+	for _, v := range list {
+		switch v := v.(type) {
+		case string:
+			texts = append(texts, v)
+		case json.Number:
+			texts = append(texts, v.String())
+		case float64:
+			texts = append(texts, strconv.FormatFloat(v, 'g', -1, 64))
+		case bool:
+			texts = append(texts, strconv.FormatBool(v))
+		}
+	}
+	return texts
+}
+
+// Text is the value of a key as a text, "" where there is none.
+func (m Meta) Text(key string) string { return strings.Join(m.Texts(key), ", ") }
+
+// keep adds a value of JSON or YAML: what is in an object by the names on the way to it ("author.name").
+func (m Meta) keep(key string, value any, inList bool, depth int) {
+	switch v := value.(type) {
+	case nil:
+	case map[string]any:
+		if depth < maxMetaDepth {
+			for _, name := range slices.Sorted(maps.Keys(v)) {
+				m.keep(key+"."+name, v[name], inList, depth+1)
+			}
+		}
+	case []any:
+		if len(v) <= maxMetaValues && depth < maxMetaDepth {
+			for _, x := range v {
+				m.keep(key, x, true, depth+1)
+			}
+		}
+	default:
+		if s, ok := v.(string); ok {
+			v = clean(s)
+		}
+		if before := m[key]; before == nil && !inList {
+			m[key] = v
+		} else if list, ok := before.([]any); ok && len(list) < maxMetaValues {
+			m[key] = append(list, v)
+		} else if !ok && before == nil {
+			m[key] = []any{v}
+		}
+	}
+}
+
+// keepMeta keeps a field of a JSON line that is no string.
+func (d *Document) keepMeta(key string, raw []byte) {
+	if len(raw) > maxMetaBytes {
+		return
+	}
+	var value map[string]any
+	in := json.NewDecoder(bytes.NewReader(slices.Concat([]byte(`{"":`), raw, []byte("}"))))
+	in.UseNumber()
+	if in.Decode(&value) != nil {
+		return
+	}
+	if d.Meta == nil {
+		d.Meta = Meta{}
+	}
+	d.Meta.keep(key, value[""], false, 0)
+}
+
+// yamlValue is the value of a node. An alias stands for what it names, so that a few lines may have any number of
+// values: left counts down those that are read.
+func yamlValue(n *yaml.Node, depth int, left *int) any {
+	if *left--; *left < 0 || depth > maxMetaDepth {
+		return nil
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		return yamlValue(n.Alias, depth+1, left)
+	case yaml.SequenceNode:
+		if len(n.Content) > maxMetaValues {
+			return nil
+		}
+		var list []any
+		for _, x := range n.Content {
+			list = append(list, yamlValue(x, depth+1, left))
+		}
+		return list
+	case yaml.MappingNode:
+		values := map[string]any{}
+		for i := 0; i+1 < len(n.Content) && *left >= 0; i += 2 {
+			if key := n.Content[i]; key.Kind == yaml.ScalarNode {
+				values[key.Value] = yamlValue(n.Content[i+1], depth+1, left)
+			}
+		}
+		return values
+	case yaml.ScalarNode:
+		return yamlScalar(n)
+	}
+	return nil
+}
+
+func yamlScalar(n *yaml.Node) any {
+	switch n.ShortTag() {
+	case "!!null":
+		return nil
+	case "!!bool":
+		var b bool
+		if n.Decode(&b) == nil {
+			return b
+		}
+	case "!!int", "!!float":
+		if json.Valid([]byte(n.Value)) {
+			return json.Number(n.Value)
+		}
+		var x any
+		if n.Decode(&x) == nil {
+			if raw, err := json.Marshal(x); err == nil { // not an infinite one
+				return json.Number(raw)
+			}
+		}
+	}
+	return n.Value
+}

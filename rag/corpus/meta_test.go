@@ -1,0 +1,91 @@
+package corpus
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rag/sluice/internal/doubling"
+)
+
+// TestMetadataKeepsItsTypes: of JSON lines and of front matter, and through JSON.
+func TestMetadataKeepsItsTypes(t *testing.T) {
+	n := func(s string) json.Number { return json.Number(s) }
+	for content, want := range map[string]Meta{
+		`{"text":"a","year":2020,"rating":4.50,"open":true,"none":null,"id":7}`: {
+			"year": n("2020"), "rating": n("4.50"), "open": true},
+		`{"text":"a","tags":["x",1,false,null],"by":{"name":"A","at":{"city":"B"}},"all":[{"n":1},{"n":2}],"no":[],"o":{}}`: {
+			"tags": []any{"x", n("1"), false}, "by.name": "A", "by.at.city": "B", "all.n": []any{n("1"), n("2")}},
+		`{"text":"a","id":"x","vector":[` + strings.Repeat("0.5,", 200) +
+			`1],"big":12345678901234567890,"one":["y"]}`: {
+			"big": n("12345678901234567890"), "one": []any{"y"}},
+		"---\nyear: 2023\nrating: 4.5\nopen: yes\ndate: 2024-03-31\nhex: 0x10\ninf: .inf\ntags: [x, 2]\nby: {name: A}\n" +
+			"text: '5'\nnone:\ntitle: 1984\n---\nwords": {"year": n("2023"), "rating": n("4.5"), "open": "yes",
+			"date": "2024-03-31", "hex": n("16"), "inf": ".inf", "tags": []any{"x", n("2")}, "by.name": "A",
+			"text": "5"},
+	} {
+		name := "a.jsonl"
+		if strings.HasPrefix(content, "---") {
+			name = "a.md"
+		}
+		docs, skips := load(t, LoadOptions{}, write(t, t.TempDir(), name, content))
+		if len(docs) != 1 {
+			t.Fatalf("%s: %v", content, skips)
+		}
+		got := docs[0].Meta
+		if delete(got, modifiedKey); !cmp.Equal(got, want) {
+			t.Errorf("%s\n%s", content, cmp.Diff(want, got))
+		}
+		raw, err := json.Marshal(got)
+		var again Meta
+		if err == nil {
+			err = json.Unmarshal(raw, &again)
+		}
+		if err != nil || !cmp.Equal(again, want) {
+			t.Errorf("%s becomes %v, %v", raw, again, err)
+		}
+	}
+	if got := (Meta{"a": []any{"x", n("1.50"), true, 2.5}}).Text("a"); got != "x, 1.50, true, 2.5" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestMetadataStepsAreLinear: lines of aliases stand for any number of values.
+func TestMetadataStepsAreLinear(t *testing.T) {
+	bomb := "---\na: &a [x, x, x, x, x, x, x, x, x, x]\n"
+	for _, name := range []string{"b", "c", "d", "e", "f", "g"} {
+		before := string(rune(name[0] - 1))
+		bomb += name + ": &" + name + " [" + strings.Repeat("*"+before+", ", 9) + "*" + before + "]\n"
+	}
+	meta, _ := frontMatter(bomb + "---\n")
+	for key := range meta {
+		if n := len(meta.Texts(key)); n > maxMetaValues {
+			t.Errorf("%s has %d values", key, n)
+		}
+	}
+	for _, in := range []doubling.Input{{Head: `{"text":"a","x":[`, Unit: `1,`, Tail: `1]}`},
+		{Head: `{"text":"a","x":1`, Unit: `,"y":{"z":[1]}`, Tail: `}`}} {
+		doubling.Linear(t, in, func(text string) int {
+			d, err := parseJSONLine([]byte(text), 0, false, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(d.Meta.Texts("y.z")) + len(d.Meta.Texts("x"))
+		})
+	}
+}
+
+// TestMarkdownEntities: CommonMark 0.31.2, 6.2 and 2.5: only whole names with a semicolon are decoded.
+func TestMarkdownEntities(t *testing.T) {
+	for source, want := range map[string]string{
+		"a&b; AT&T; &notanentity; &lt;tag&gt;":         "a&b; AT&T; &notanentity; <tag>",
+		"&amp &copy &notit; &ampx; &#9731; &semi;":     "&amp &copy &notit; &ampx; \u2603 ;",
+		"&NotEqualTilde; &ClockwiseContourIntegral; &": "\u2242\u0338 \u2232 &",
+	} {
+		if got := readAs(t, "a.md", source); got != want {
+			t.Errorf("%q is read as %q, want %q", source, got, want)
+		}
+	}
+}
