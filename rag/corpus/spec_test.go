@@ -50,6 +50,7 @@ func TestGoSpecification(t *testing.T) {
 		}
 	}
 
+	numbers := regexp.MustCompile(`(?m)^\s*\d+\. `) // of lists, which the source does not write
 	for _, preset := range []string{"256/2", "512/10", "64/8"} {
 		o := ChunkOptions{MaxTokens: 512, Count: countTokens}
 		if o.Size, o.Overlap, err = Preset(preset); err != nil {
@@ -72,7 +73,7 @@ func TestGoSpecification(t *testing.T) {
 			if c.Tokens < o.Size/tinyShare {
 				small++
 			}
-			if want := letters(plainHTML(string(source[c.Start:c.End]))); want != letters(c.Text) {
+			if want := letters(plainHTML(string(source[c.Start:c.End]))); want != letters(numbers.ReplaceAllString(c.Text, "")) {
 				t.Errorf("%s: source bytes %d to %d are not its text:\n%s\n%s", c.ID, c.Start, c.End, want,
 					letters(c.Text))
 			}

@@ -44,7 +44,7 @@ func TestSyncNoticesCleaning(t *testing.T) {
 			t.Fatal(list, err)
 		}
 		info, err := st.Document(t.Context(), list[0].ID)
-		if err != nil || info.Meta["cleaning"] != x.meta {
+		if cleaning, _ := info.Meta["cleaning"].(string); err != nil || cleaning != x.meta {
 			t.Errorf("%q: %+v, %v", x.clean, info, err)
 		}
 		for c, err := range st.DocumentChunks(t.Context(), list[0].ID) {

@@ -102,7 +102,8 @@ func TestLanguageIsKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d, err := st.Document(t.Context(), "a"); err != nil || d.Meta["language"] != c.want {
+		d, err := st.Document(t.Context(), "a")
+		if language, _ := d.Meta["language"].(string); err != nil || language != c.want {
 			t.Errorf("%q, %q: %v, %v", c.text, c.given, d.Meta, err)
 		}
 	}
