@@ -65,7 +65,7 @@ func TestOpenAPIConditions(t *testing.T) {
 			`{"query":"x","queries":[]}`, `{"query":"x","vectors":null}`, `{"queries":[""]}`, `{"queries":[]}`,
 			`{"query":"x","store":null}`}},
 		"/v1/retrieve": {{`{"query":"x","where":["topic=go"]}`, `{"query":"x","where":["meta.=go"]}`,
-			`{"query":"x","where":["meta.a b>=1"]}`, `{"query":"x","where":[" title ~ x "]}`,
+			`{"query":"x","where":["meta.language >=1"]}`, `{"query":"x","where":[" title ~ x "]}`,
 			`{"query":"x","where":["colour=red"]}`, `{"query":"x","where":[""]}`, `{"query":"x","where":["topic!x"]}`,
 			`{"query":"x","where":["topic=a\u0000"]}`, `{"query":"x","mode":null,"expand":null,"gate":null}`,
 			`{"query":"x","k":1000.0}`, `{"query":"x","k":1001}`, `{"query":"x","explain":null}`}},

@@ -73,7 +73,8 @@ func TestGoSpecification(t *testing.T) {
 			if c.Tokens < o.Size/tinyShare {
 				small++
 			}
-			if want := letters(plainHTML(string(source[c.Start:c.End]))); want != letters(numbers.ReplaceAllString(c.Text, "")) {
+			if want := letters(plainHTML(string(source[c.Start:c.End]))); want != letters(c.Text) &&
+				want != letters(numbers.ReplaceAllString(c.Text, "")) {
 				t.Errorf("%s: source bytes %d to %d are not its text:\n%s\n%s", c.ID, c.Start, c.End, want,
 					letters(c.Text))
 			}
