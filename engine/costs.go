@@ -24,28 +24,28 @@ import (
 type DeviceCosts struct {
 	Version int       `json:"version"` // of this format
 	Key     string    `json:"key"`     // digest of what the figures depend on
-	About   string    `json:"about"`   // the same in words
+	About   string    `json:"about"`   // the same in readable form
 	Time    time.Time `json:"time"`    // of the measurement
-	Cached  bool      `json:"-"`       // they were measured before
-	Threads int       `json:"threads"` // of the CPU, as it was asked for now
+	Cached  bool      `json:"-"`       // read from the cache, not measured by this process
+	Threads int       `json:"threads"` // CPU threads requested for this engine
 
 	CPU DeviceRates `json:"cpu"` // of one thread
 	GPU DeviceRates `json:"gpu"`
 }
 
-// DeviceRates are what a device does in a second.
+// DeviceRates holds the throughput of a device, per second unless the field says otherwise.
 type DeviceRates struct {
 	Tiles    map[string]float64 `json:"tiles"`              // multiply-adds of tiles by format
 	Scores   float64            `json:"scores"`             // multiply-adds of canonical scores
 	Read     float64            `json:"read"`               // bytes from its memory
-	Transfer float64            `json:"transfer,omitempty"` // bytes to its memory; 0: it has none of its own
+	Transfer float64            `json:"transfer,omitempty"` // bytes to its memory; 0 if it shares the process's memory
 	Launch   float64            `json:"launch"`             // seconds of the shortest call
-	Seconds  float64            `json:"seconds"`            // that measuring took
+	Seconds  float64            `json:"seconds"`            // duration of the measurement
 }
 
 const costsVersion = 1
 
-// String is one line: rates of both, what a copy and a call cost.
+// String returns one line with the rates of both devices and the costs of a copy and of a call.
 func (c DeviceCosts) String() string {
 	tiles := func(m DeviceRates, threads float64) string {
 		var all []string
@@ -79,7 +79,8 @@ func ratesOf(m device.Measured) DeviceRates {
 	return r
 }
 
-// rates are those of that many threads. An index is taken to spare most of the reading until searches have shown.
+// rates returns the rates of the given number of CPU threads. Until searches have been timed, an index is assumed to
+// avoid most of the reading.
 func (r DeviceRates) rates(threads float64) device.Rates {
 	out := device.Rates{Scores: r.Scores * threads, Read: r.Read, Indexed: device.Indexed * r.Read}
 	for t := range kernels.DTypes {
@@ -88,7 +89,7 @@ func (r DeviceRates) rates(threads float64) device.Rates {
 	return out
 }
 
-// costs are what device.Choose takes.
+// costs converts the figures to the form that device.Choose takes.
 func (c DeviceCosts) costs(gpu device.Info) device.Costs {
 	out := device.Costs{CPU: c.CPU.rates(float64(c.Threads)), GPU: &device.GPU{Rates: c.GPU.rates(1), Name: gpu.Name,
 		Transfer: c.GPU.Transfer, Launch: c.GPU.Launch, Memory: gpu.Memory / 2}}
@@ -98,8 +99,8 @@ func (c DeviceCosts) costs(gpu device.Info) device.Costs {
 	return out
 }
 
-// measured are the costs of the CPU and d: from the cache, or measured now and left there. A cache that cannot be read
-// or written costs a measurement.
+// measured returns the costs of the CPU and of d, from the cache or by measuring them and storing the result there. If
+// the cache cannot be read or written, the costs are measured every time.
 func measured(ctx context.Context, key string, d device.Device, cpu *device.Resources) (DeviceCosts, error) {
 	about := strings.Join([]string{key, cpu.Describe().Kernel, cpu.Host.ISA().String(), runtime.GOARCH, processor(),
 		revision()}, "; ")
@@ -126,7 +127,7 @@ func measured(ctx context.Context, key string, d device.Device, cpu *device.Reso
 	return c, nil
 }
 
-// costsPath is the file of a key; "" where there is no folder for it.
+// costsPath returns the cache file of a key, or "" if there is no cache folder.
 func costsPath(key string) string {
 	dir := os.Getenv("SLUICE_CACHE")
 	if dir == "" {
@@ -153,7 +154,7 @@ func (c *DeviceCosts) read(path string) bool {
 	return true
 }
 
-// write leaves the costs in the cache, if that is possible.
+// write stores the costs in the cache. Errors are ignored, because the costs can be measured again.
 func (c *DeviceCosts) write(path string) {
 	if os.MkdirAll(filepath.Dir(path), 0o755) != nil {
 		return
@@ -165,7 +166,7 @@ func (c *DeviceCosts) write(path string) {
 	})
 }
 
-// processor is the model of the CPU where it can be told.
+// processor returns the model name of the CPU if the system reports it.
 func processor() string {
 	data, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(data)) {
@@ -176,7 +177,7 @@ func processor() string {
 	return runtime.GOOS
 }
 
-// revision is the commit that the program was built from, "" where Go did not record it.
+// revision returns the commit that the program was built from, or "" if Go did not record it.
 func revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

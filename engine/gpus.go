@@ -20,59 +20,59 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// ErrDevice is wrapped where Options.Device names no device, or one that is not there; the reason is wrapped, too
-// (cuda.ErrUnavailable).
+// ErrDevice is wrapped if Options.Device is not the name of a device or names one that is not present. The reason is
+// wrapped as well (cuda.ErrUnavailable).
 var ErrDevice = errors.New("the device cannot be used")
 
-// EnvDevice names the environment variable that Options.Device is taken from where that is "".
+// EnvDevice is the environment variable that is read if Options.Device is "".
 const EnvDevice = "SLUICE_DEVICE"
 
-// The names of devices. DeviceCUDA is all NVIDIA GPUs; "cuda:1" is the second.
+// Names of devices. DeviceCUDA stands for all NVIDIA GPUs; "cuda:1" is the second one.
 const (
 	DeviceAuto = "auto"
 	DeviceCPU  = "cpu"
 	DeviceCUDA = "cuda"
 )
 
-// gpus are the GPUs of an engine: opened when they are asked for, or when there is enough to do.
+// gpus holds the GPUs of an engine. They are opened when they are requested or when an operation is large enough.
 type gpus struct {
-	forced   bool  // asked for: all that a GPU can do is done there
-	ordinals []int // of those that are used; nil: all
-	memory   int64 // of each, in bytes; 0: what is free
+	forced   bool  // a GPU was requested: every operation that it supports runs there
+	ordinals []int // ordinals of the GPUs in use; nil: all
+	memory   int64 // limit for each GPU in bytes; 0: all of its free memory
 	open     opener
 	log      *slog.Logger
 	cpu      *device.Resources // of the engine
 
-	asked   atomic.Int64  // multiply-adds of operations before a GPU was looked for
-	indexed atomic.Uint64 // math.Float64bits of Rates.Indexed as searches found it
+	asked   atomic.Int64  // multiply-adds of all operations until a GPU was first looked for
+	indexed atomic.Uint64 // math.Float64bits of Rates.Indexed as measured by searches
 	now     atomic.Pointer[gpuState]
 	mu      sync.Mutex
-	opening chan struct{} // closed when the background is done
+	opening chan struct{} // closed when opening in the background has finished
 	closed  bool
 }
 
-// gpuState is what became of looking for GPUs. Nothing in it changes.
+// gpuState is the result of looking for GPUs. It is immutable.
 type gpuState struct {
-	err   error // why there is none
+	err   error // the reason if there is no GPU
 	cpu   *device.Resources
-	gpu   *device.Resources // nil: there is none
+	gpu   *device.Resources // nil if there is no GPU
 	on    *device.Shared
 	costs DeviceCosts
 	close func() error
 }
 
-// opener opens GPUs as one device. key names machine, driver and kernels as far as costs depend on them.
+// opener opens GPUs as one device. key identifies everything that the costs depend on: machine, driver and kernels.
 type opener func(ordinals []int, memory int64, host cpu.Kernels) (d device.Device, key string, close func() error,
 	err error)
 
-// The sizes at which automatic choice looks for a GPU.
+// Operation sizes, in multiply-adds, from which automatic choice looks for a GPU.
 const (
-	lookWork = 8e9  // multiply-adds of all operations so far: some 20 ms of a CPU
-	waitWork = 1e12 // of one operation: it waits for the GPU, where others go on on the CPU
+	lookWork = 8e9  // all operations so far: about 20 ms of CPU time
+	waitWork = 1e12 // a single operation: it waits until the GPU is open, while smaller ones run on the CPU
 	budget   = 280 * time.Millisecond
 )
 
-// parseDevice reads Options.Device. ordinals are nil for all GPUs.
+// parseDevice parses Options.Device. ordinals is nil if the name stands for all GPUs.
 func parseDevice(name string) (cpuOnly, forced bool, ordinals []int, err error) {
 	switch name {
 	case "", DeviceAuto:
@@ -91,7 +91,7 @@ func parseDevice(name string) (cpuOnly, forced bool, ordinals []int, err error) 
 		ErrDevice, kernels.ErrArgument)
 }
 
-// newGPUs reads the options; nil where the CPU does everything.
+// newGPUs reads the options. It returns nil if all operations run on the CPU.
 func newGPUs(o Options, name string, r *device.Resources, open opener) (*gpus, error) {
 	cpuOnly, forced, ordinals, err := parseDevice(name)
 	if err != nil || cpuOnly {
@@ -115,7 +115,7 @@ func newGPUs(o Options, name string, r *device.Resources, open opener) (*gpus, e
 	return g, nil
 }
 
-// look opens the GPUs and finds out what they cost, unless that was done.
+// look opens the GPUs and determines their costs, unless this has been done already.
 func (g *gpus) look(ctx context.Context) *gpuState {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -143,7 +143,7 @@ func (g *gpus) lookLocked(ctx context.Context) *gpuState {
 	return s
 }
 
-// start opens the GPUs into s.
+// start opens the GPUs and stores the result in s.
 func (g *gpus) start(ctx context.Context, s *gpuState) error {
 	d, key, end, err := g.open(g.ordinals, g.memory, g.cpu.Host)
 	if err != nil {
@@ -166,7 +166,7 @@ func (g *gpus) copyOfCPU() *device.Resources {
 	return &r
 }
 
-// close gives the GPUs back; operations that run fail. Later ones run on the CPU.
+// close closes the GPUs. Running operations fail; later ones run on the CPU.
 func (g *gpus) close() error {
 	g.mu.Lock()
 	opening := g.opening
@@ -189,7 +189,7 @@ func (g *gpus) close() error {
 	return s.close()
 }
 
-// state is what is known of GPUs for an operation of that much work: nil if it is not worth while to look for one.
+// state returns the GPUs for an operation of work multiply-adds, or nil if the work is too small to look for a GPU.
 func (g *gpus) state(ctx context.Context, work float64) *gpuState {
 	if s := g.now.Load(); s != nil {
 		return s
@@ -213,15 +213,15 @@ func (g *gpus) state(ctx context.Context, work float64) *gpuState {
 	return nil
 }
 
-// task is an operation as far as the choice of its device is concerned.
+// task describes an operation for the choice of its device.
 type task struct {
 	op    device.Op
 	shape device.Shape
-	fixed bool    // shape.DType is asked for
-	a, b  Vectors // operands, which tell what lies on the device already
+	fixed bool    // shape.DType was requested by the caller
+	a, b  Vectors // the operands, which tell which rows are on the device already
 }
 
-// on returns what an operation runs on.
+// on returns the device that t runs on.
 func (e *Engine) on(ctx context.Context, t *task) *device.Resources {
 	g := e.gpus
 	if g == nil {
@@ -243,7 +243,7 @@ func (e *Engine) on(ctx context.Context, t *task) *device.Resources {
 	return &r
 }
 
-// choose says where an operation runs, there being a GPU.
+// choose returns the device for t when a GPU is available.
 func (g *gpus) choose(s *gpuState, t *task) (device.Backend, device.Reason) {
 	if g.forced {
 		return device.OnGPU, device.Because("GPU: asked for by the options")
@@ -265,7 +265,8 @@ func (g *gpus) choose(s *gpuState, t *task) (device.Backend, device.Reason) {
 	if backend == device.OnGPU || t.op != device.OpTopK || m == nil || has.B || costs.GPU == nil {
 		return backend, why
 	}
-	// Searches come again: the rows go to the GPU when those so far would have saved as much as that takes.
+	// Searches tend to repeat: the rows are copied once the searches so far would have saved as much time as the copy
+	// takes.
 	has.B = true
 	resident, there := device.Choose(t.op, shape, has, costs)
 	fits := device.CopyBytes(m.size, m.dim) < costs.GPU.Memory/2
@@ -277,9 +278,9 @@ func (g *gpus) choose(s *gpuState, t *task) (device.Backend, device.Reason) {
 	return backend, why
 }
 
-// searchedOnCPU notes how long an index took for that many queries of v, for later choices.
+// searchedOnCPU records how long an index took for the given number of queries, for later choices.
 func (e *Engine) searchedOnCPU(queries int, v Vectors, begun time.Time) {
-	const share = .1 // of the newest
+	const share = .1 // weight of the newest measurement in the running mean
 	seconds := max(time.Since(begun).Seconds(), 1e-9)
 	rate := float64(queries) * float64(v.Rows) * float64(v.Dim) / seconds
 	if before := math.Float64frombits(e.gpus.indexed.Load()); before > 0 {
@@ -288,19 +289,19 @@ func (e *Engine) searchedOnCPU(queries int, v Vectors, begun time.Time) {
 	e.gpus.indexed.Store(math.Float64bits(rate))
 }
 
-// holds tells whether the GPU has the rows of a prepared set.
+// holds reports whether the GPU has a copy of the rows of a prepared set.
 func (s *gpuState) holds(v Vectors) bool {
 	m := snapshotOf(v)
 	return m != nil && m.holds(s.on)
 }
 
-// run runs an operation on the device that is chosen for it. Where a GPU's memory does not do, the operation takes less
-// of it, and then the CPU; the reason says so.
+// run runs an operation on the chosen device. If the GPU's memory is not sufficient, the operation is repeated with
+// less memory and finally on the CPU; the reason says so.
 func (e *Engine) run(ctx context.Context, t *task, do func(r *device.Resources) error) error {
 	return e.runOn(ctx, e.on(ctx, t), do)
 }
 
-// runOn is run on what was chosen.
+// runOn runs do on r, which is the chosen device.
 func (e *Engine) runOn(ctx context.Context, r *device.Resources, do func(r *device.Resources) error) error {
 	err := do(r)
 	if err == nil || r.Device == e.r.Device || !outOfMemory(err) {
@@ -326,7 +327,7 @@ func (e *Engine) runOn(ctx context.Context, r *device.Resources, do func(r *devi
 	return do(&cpu)
 }
 
-// An operation takes so often an eighth of the memory before it goes to the CPU.
+// Number of times that an operation is repeated with an eighth of the memory before it runs on the CPU.
 const (
 	memoryTries = 3
 	memoryStep  = 8
@@ -336,7 +337,7 @@ func outOfMemory(err error) bool {
 	return errors.Is(err, device.ErrMemory) || errors.Is(err, cuda.ErrMemory) || errors.Is(err, kernels.ErrMemoryLimit)
 }
 
-// cpuOrGPU is the GPU where there is one.
+// cpuOrGPU returns the GPU if there is one.
 func (s *gpuState) cpuOrGPU() device.Device {
 	if s.gpu != nil {
 		return s.gpu.Device

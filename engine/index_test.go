@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// expected is what a set must agree with: rows by number, deleted ones nil.
+// expected is the reference that a set must agree with: rows by number, with nil for deleted ones.
 type expected struct {
 	metric kernels.Metric
 	rows   [][]float32
@@ -39,7 +39,7 @@ func (j *expected) topK(q []float32, bias Biases, k int) []Hit {
 	return hits
 }
 
-// check compares all operations for the queries, and the decisions at the boundary.
+// check compares all operations for the queries, including decisions at the boundary.
 func (j *expected) check(t testing.TB, x searches, queries Vectors, bias []Biases, k int) {
 	t.Helper()
 	ctx := context.Background()
@@ -71,7 +71,8 @@ func (j *expected) check(t testing.TB, x searches, queries Vectors, bias []Biase
 	}
 }
 
-// boundary: at the canonical maximum closed, at the next float64 open, with a right witness.
+// boundary checks that nothing lies above the canonical maximum, and that at the next lower float64 a correct witness
+// is found.
 func (j *expected) boundary(t testing.TB, x searches, queries Vectors, bias []Biases, i int, want []Hit) {
 	t.Helper()
 	ctx, q := context.Background(), rows(queries)[i]
@@ -95,9 +96,9 @@ func (j *expected) boundary(t testing.TB, x searches, queries Vectors, bias []Bi
 		}
 	}
 	if i >= 2 {
-		return // the other queries of the batch are compared each time
+		return // the other queries of the batch are compared every time
 	}
-	tau := want[0].Score // of this query; the others are anywhere
+	tau := want[0].Score // the threshold of this query; the others have arbitrary ones
 	if i%2 == 0 {
 		tau = math.Nextafter(tau, j.metric.Worst())
 	}
@@ -118,7 +119,7 @@ func (j *expected) boundary(t testing.TB, x searches, queries Vectors, bias []Bi
 	}
 }
 
-// witness tells whether h is right for that decision.
+// witness reports whether h is a correct result of that decision.
 func (j *expected) witness(q []float32, bias Biases, h Hit, above bool, tau float64) bool {
 	if !above {
 		return h == Hit{Row: -1, Score: j.metric.Worst()}
@@ -130,7 +131,8 @@ func (j *expected) witness(q []float32, bias Biases, h Hit, above bool, tau floa
 	return score == h.Score && j.metric.Better(score, tau)
 }
 
-// TestIndexEqualsReference: metric × instruction set × shape, with nasty and with likely vectors.
+// TestIndexEqualsReference compares with the reference for each metric, instruction set and shape, with degenerate and
+// with typical vectors.
 func TestIndexEqualsReference(t *testing.T) {
 	for _, isa := range isas() {
 		t.Run(isa.String(), func(t *testing.T) {
@@ -144,7 +146,7 @@ func TestIndexEqualsReference(t *testing.T) {
 							c, q = plain(rng, n, dim), plain(rng, 9, dim)
 						}
 						if n > 0 {
-							copy(q.Data[2*q.Dim:3*q.Dim], rows(c)[n/2]) // a query that is a row
+							copy(q.Data[2*q.Dim:3*q.Dim], rows(c)[n/2]) // a query that equals a row
 						}
 						j := &expected{metric, rows(c)}
 						x := prepare(t, e, c, metric, SetOptions{Clusters: rng.IntN(5)})
@@ -162,15 +164,15 @@ func TestIndexEqualsReference(t *testing.T) {
 	}
 }
 
-// TestIndexBoundaries: 10⁴ queries on each side of the boundary, duplicates among rows and queries
-// equal to rows included, over enough chunks for sampling and helpers.
+// TestIndexBoundaries checks 10⁴ queries on each side of the boundary, including duplicates among the rows and queries
+// equal to rows, over enough chunks for sampling and helpers.
 func TestIndexBoundaries(t *testing.T) {
 	rng := rand.New(rand.NewPCG(73, 1))
 	e, ctx := newEngine(t, Options{}), context.Background()
 	for n, metric := range metrics {
 		size := 8000
 		if !scan.Has(e.r.Host) {
-			size = 500 // without C kernels, a row costs fifty times as much
+			size = 500 // without C kernels, a row takes about fifty times as long
 		}
 		c := plain(rng, size, 70)
 		x := prepare(t, e, c, metric, SetOptions{Clusters: 200})
@@ -209,7 +211,7 @@ func TestIndexBoundaries(t *testing.T) {
 	}
 }
 
-// onlySet has the engine's operations over some rows of a set.
+// onlySet runs the engine's operations on some rows of a set.
 type onlySet struct {
 	preparedSet
 	v Vectors
@@ -235,8 +237,9 @@ func (x onlySet) AnyAbove(ctx context.Context, q []float32, bias Biases, tau flo
 	return x.e.AnyAbove(ctx, q, x.v, x.Metric(), bias, tau)
 }
 
-// TestSomeRowsOfASet: searches of some rows alone have the results of the other rows being deleted, whether the parts
-// that the index was made for are those of the selection or not, after appends and deletions.
+// TestSomeRowsOfASet checks that a search of selected rows returns what it would return if the other rows were
+// deleted, whether or not the selection coincides with the parts that the index was built for, and after appends and
+// deletions.
 func TestSomeRowsOfASet(t *testing.T) {
 	e, ctx := newEngine(t, Options{Threads: 3}), context.Background()
 	if !scan.Has(e.r.Host) {
@@ -253,7 +256,7 @@ func TestSomeRowsOfASet(t *testing.T) {
 		}
 		parts := make([]int32, n)
 		for i := range parts {
-			parts[i] = int32(min(rng.IntN(count), n-1)) // parts may be without rows
+			parts[i] = int32(min(rng.IntN(count), n-1)) // some parts may be empty
 		}
 		clusters := rapid.IntRange(0, 90).Draw(t, "clusters")
 		s, err := e.Prepare(ctx, v, metric, SetOptions{Parts: parts, Clusters: clusters})
@@ -308,7 +311,7 @@ func TestSomeRowsOfASet(t *testing.T) {
 	})
 }
 
-// TestSomeRowsAreOnlySearched: what a selection refuses.
+// TestSomeRowsAreOnlySearched checks which operations reject a selection.
 func TestSomeRowsAreOnlySearched(t *testing.T) {
 	e, ctx := newEngine(t, Options{}), context.Background()
 	if !scan.Has(e.r.Host) {
@@ -355,15 +358,15 @@ func TestSomeRowsAreOnlySearched(t *testing.T) {
 	}
 }
 
-// TestIndexBiasesOfTheFirstChunk: the first rows that are scored set a bar, and rows of the same chunk whose bias lifts
-// them above it are not lost, whatever their distance.
+// TestIndexBiasesOfTheFirstChunk checks that rows of the chunk that sets the first bar are not lost if their bias
+// lifts them above it, whatever their distance.
 func TestIndexBiasesOfTheFirstChunk(t *testing.T) {
 	e, rng := newEngine(t, Options{}), rand.New(rand.NewPCG(3, 1))
 	for _, metric := range metrics {
 		for range 50 {
 			v, q := plain(rng, 40+rng.IntN(200), 70), plain(rng, 1+rng.IntN(3), 70)
 			x, j := prepare(t, e, v, metric, SetOptions{}), &expected{metric, rows(v)}
-			for row := range v.Rows { // few are left, so that the bar is low
+			for row := range v.Rows { // keep only a few rows, so that the bar is low
 				if rng.IntN(3) > 0 {
 					j.rows[row] = nil
 					if err := x.Delete(row); err != nil {
@@ -389,7 +392,7 @@ func TestIndexBiasesOfTheFirstChunk(t *testing.T) {
 	}
 }
 
-// TestIndexMachine appends, deletes and asks in any order (a state machine).
+// TestIndexMachine appends, deletes and searches in random order (a state machine).
 func TestIndexMachine(t *testing.T) {
 	budget := newEngine(t, Options{}).r.Pool.Budget
 	rapid.Check(t, func(t *rapid.T) {
@@ -476,7 +479,7 @@ func (j *expected) checkMachine(t *rapid.T, x searches, q Vectors, bias []Biases
 	}
 }
 
-// TestIndexErrors: bad input is refused with its place and leaves the index as it was.
+// TestIndexErrors checks that bad input is refused with its position and leaves the index unchanged.
 func TestIndexErrors(t *testing.T) {
 	rng := rand.New(rand.NewPCG(79, 1))
 	e, ctx := newEngine(t, Options{}), context.Background()

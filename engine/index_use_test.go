@@ -15,7 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// TestIndexAllocations: a single query allocates nothing once the index has run one, helpers included.
+// TestIndexAllocations checks that a single query, including its helpers, allocates nothing once the index has run
+// one.
 func TestIndexAllocations(t *testing.T) {
 	rng, ctx := rand.New(rand.NewPCG(83, 1)), context.Background()
 	e := newEngine(t, Options{Cores: cores.New(2)})
@@ -47,8 +48,8 @@ func TestIndexAllocations(t *testing.T) {
 	}
 }
 
-// TestIndexConcurrent: queries of all kinds while others append and delete; the answers are those of a
-// moment between the call and its return.
+// TestIndexConcurrent runs queries of all kinds during appends and deletions. Every result must be correct for the
+// index at some moment between the call and its return.
 func TestIndexConcurrent(t *testing.T) {
 	rng, ctx := rand.New(rand.NewPCG(89, 1)), context.Background()
 	const dim, first, more = 33, 2000, 40
@@ -86,7 +87,7 @@ func TestIndexConcurrent(t *testing.T) {
 		if err := x.Append(ctx, part(first+i*50, first+(i+1)*50)); err != nil {
 			t.Fatal(err)
 		}
-		if err := x.Delete(7 * i); err != nil { // numbers that 7 divides come and go
+		if err := x.Delete(7 * i); err != nil { // rows whose numbers are divisible by 7 are added and deleted
 			t.Fatal(err)
 		}
 	}
@@ -103,7 +104,7 @@ func TestIndexConcurrent(t *testing.T) {
 	}
 }
 
-// TestIndexCancellation: a call ends soon after its context, whatever it is doing, and gives its tokens back.
+// TestIndexCancellation checks that a call ends soon after its context in every phase and returns its tokens.
 func TestIndexCancellation(t *testing.T) {
 	rng := rand.New(rand.NewPCG(97, 1))
 	budget := cores.New(2)
@@ -130,13 +131,13 @@ func TestIndexCancellation(t *testing.T) {
 	}
 }
 
-// TestIndexFallsBack: where bounds say nothing, and where there is no scan, all rows are read; the
-// answers are the same.
+// TestIndexFallsBack checks that all rows are read, with the same results, if the bounds rule out nothing or there is
+// no scan kernel.
 func TestIndexFallsBack(t *testing.T) {
 	rng, ctx := rand.New(rand.NewPCG(101, 1)), context.Background()
 	c := Vectors{Data: make([]float32, 20_000*8), Rows: 20_000, Dim: 8}
 	for i := range c.Data {
-		c.Data[i] = float32(rng.IntN(2)) // 256 points, each many times: all that is near is equal
+		c.Data[i] = float32(rng.IntN(2)) // 256 distinct points, each many times: near rows tie
 	}
 	q := plain(rng, 5, 8)
 	for _, isa := range []string{"", "go"} {

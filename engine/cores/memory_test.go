@@ -64,7 +64,8 @@ func TestAvailableMemory(t *testing.T) {
 	}
 }
 
-// FuzzAvailableMemory: whatever the files hold, the answer is none or a number that is not negative.
+// FuzzAvailableMemory checks that AvailableMemory returns no value or a non-negative number, whatever the files
+// contain.
 func FuzzAvailableMemory(f *testing.F) {
 	f.Add("MemAvailable: 1 kB\n", "0::/a\n", "150000\n", "3\n", "inactive_file 5\n")
 	f.Add("MemAvailable: 9223372036854775807 kB\n", "4:memory:/../..\n0::\n", "max\n", "-1",

@@ -27,8 +27,8 @@ type Input struct {
 	Metric            kernels.Metric
 	Negatives         Negatives
 	Quantiles         []float64 // in [0,1]; type 7 (Hyndman & Fan 1996), computed for each distribution
-	// Bins > 0 asks for a histogram of D− with that many equal bins between its exact minimum and
-	// maximum (for plots), and for a Separation as narrow as its cells.
+	// Bins > 0 asks for a histogram of D− with that many equal bins between its exact minimum and maximum (for plots),
+	// and narrows Separation to the width of a cell.
 	Bins int
 
 	// DType is the number format of the bounded pass; nil = chosen by the engine: bf16x3 where the device has
@@ -48,14 +48,14 @@ type Input struct {
 	// file is removed. A file of another input is ErrCheckpoint and left alone.
 	Checkpoint string
 
-	// Bias, if not nil, is added to the closeness of every pair (kernels.Metric.Biased), so that another term, a
-	// lexical one say, is calibrated together with the similarity: it writes out[i*len(contexts)+j] ≥ 0 for query row
-	// queries[i] and context row contexts[j], block by block, from several goroutines at once, the same for a pair
-	// whenever it is asked. Scores are canonical then, 2 to 3 times the time of float32 tiles; there are no parts and
-	// no Interval.
+	// Bias, if not nil, is added to the closeness of every pair (kernels.Metric.Biased), so that another term, for
+	// example a lexical one, is calibrated together with the similarity. It writes out[i*len(contexts)+j] ≥ 0 for
+	// query row queries[i] and context row contexts[j]. It is called block by block, by several goroutines at once,
+	// and must return the same value for a pair on every call. All scores are then canonical, which takes 2 to 3 times
+	// as long as float32 tiles, and parts and Interval are not available.
 	Bias func(ctx context.Context, queries, contexts []int32, out []float32) error
 
-	// ContextIDs and QueryIDs name the rows in parts; nil names them by their row number. Each is there once.
+	// ContextIDs and QueryIDs name the rows in parts; nil names them by row number. The ids must be distinct.
 	ContextIDs, QueryIDs []uint64
 }
 
@@ -109,7 +109,8 @@ type Summary struct {
 	Min, Max, Mean, Std float64
 	MeanError, StdError float64
 	Quantiles           []float64 // parallel to Input.Quantiles
-	// with Interval or Missed: bounds of each quantile, which is then their middle; else nil
+	// Low and High bound each quantile, whose value is then the middle of the two. They are nil unless Interval or
+	// Missed is set.
 	Low, High            []float64
 	MinQuery, MinContext int32
 	MaxQuery, MaxContext int32
@@ -119,7 +120,7 @@ type Summary struct {
 type Way struct {
 	Device  string // what it ran on
 	Choice  string // which device the shape, what is prepared and the measured costs speak for, and why
-	Regions int    // blocks of contexts × queries that were packed one after the other; 1 = all at once, 0 = none
+	Regions int    // blocks of contexts × queries packed one after the other; 1: all at once, 0: no block was packed
 	Passes  int    // over all pairs by bounded kernels
 	Spilled int64  // bytes of kept pairs and scores that went through a temporary file
 	Reason  string // why canonical scores, regions or more than one pass were needed, or ""
@@ -128,10 +129,10 @@ type Way struct {
 // Result is what Engine.Distribution returns.
 type Result struct {
 	Positive []float64 // D+: score of each pseudo-query with its own context, in query order
-	// Best and BestOther are the maximum distribution: each pseudo-query's best score over all
-	// contexts, and over the contexts of other groups than its own context's (over other contexts
-	// when Group is nil). BestRow and BestOtherRow name the context, the lowest on ties; −1 where
-	// there is none, with the metric's Worst() as score.
+	// Best and BestOther are the maximum distribution: each pseudo-query's best score over all contexts, and over the
+	// contexts of other groups than its own context's (over other contexts when Group is nil). BestRow and
+	// BestOtherRow give the row of the context, the lowest on ties. If there is no such context, the row is −1 and the
+	// score is the metric's Worst().
 	Best, BestOther                       []float64
 	BestRow, BestOtherRow                 []int32
 	PositiveSummary, NegativeSummary, Max Summary
@@ -154,7 +155,8 @@ type Result struct {
 	Kept, Rechecked int64
 }
 
-// Check refuses an input whose lists do not fit its vectors, or whose options are out of range. It ends early with ctx.
+// Check returns an error if a list does not fit the vectors or an option is out of range. It stops early when ctx
+// ends.
 func (in *Input) Check(ctx context.Context) error {
 	n, m := in.Contexts.Rows, in.Queries.Rows
 	if n > math.MaxInt32 || m > math.MaxInt32 {
@@ -207,7 +209,7 @@ func (in *Input) Check(ctx context.Context) error {
 	return nil
 }
 
-// ContextID names context row.
+// ContextID returns the id of a context row.
 func (in *Input) ContextID(row int32) uint64 {
 	if in.ContextIDs == nil {
 		return uint64(row)
@@ -215,7 +217,7 @@ func (in *Input) ContextID(row int32) uint64 {
 	return in.ContextIDs[row]
 }
 
-// QueryID names query row.
+// QueryID returns the id of a query row.
 func (in *Input) QueryID(row int32) uint64 {
 	if in.QueryIDs == nil {
 		return uint64(row)
@@ -223,7 +225,7 @@ func (in *Input) QueryID(row int32) uint64 {
 	return in.QueryIDs[row]
 }
 
-// Lists are the rows of the block; one that the input does not have is kernels.ErrArgument.
+// Lists returns the rows of the block; a row outside the input is kernels.ErrArgument.
 func (b Block) Lists(in Input) (contexts, queries []int32, err error) {
 	list := func(what string, r [2]int, given []int32, n int) []int32 {
 		if given != nil {

@@ -48,7 +48,8 @@ var (
 	_ tensor.MatVecMuler  = (*GPU)(nil)
 )
 
-// NewGPU opens the GPU of that number. Without one it is cuda.ErrUnavailable with the reason.
+// NewGPU opens the GPU with the given ordinal. If it cannot be opened, the error wraps cuda.ErrUnavailable with the
+// reason.
 func NewGPU(ordinal int) (*GPU, error) {
 	d, err := cuda.Open(cuda.Options{Ordinal: ordinal})
 	if err != nil {
@@ -64,7 +65,7 @@ func NewGPU(ordinal int) (*GPU, error) {
 	return nil, errors.Join(fmt.Errorf("gorgonia: %w", err), d.Close())
 }
 
-// Close gives everything back; tensors of g must not be used any more.
+// Close frees all memory and closes the GPU; tensors of g must not be used afterwards.
 func (g *GPU) Close() error {
 	g.mu.Lock()
 	for at := range g.live {
@@ -75,25 +76,25 @@ func (g *GPU) Close() error {
 	return g.gpu.Close()
 }
 
-// Release gives the memory of a tensor back; views of it must not be used any more either.
+// Release frees the memory of a tensor; its views must not be used afterwards either.
 func (g *GPU) Release(t *tensor.Dense) error { return g.Free(t, int64(t.MemSize())) }
 
-// NonStdAlloc marks an engine that allocates by itself.
+// NonStdAlloc marks g as an engine that allocates tensor memory itself.
 func (g *GPU) NonStdAlloc() {}
 
-// AllocAccessible is false: what g allocates is not the process's memory.
+// AllocAccessible returns false, because the process cannot address the memory that g allocates.
 func (g *GPU) AllocAccessible() bool { return false }
 
-// WorksWith tells whether tensors in that order are fine: all are that are dense.
+// WorksWith returns true: every dense layout is supported.
 func (g *GPU) WorksWith(tensor.DataOrder) bool { return true }
 
-// memory is a piece of the GPU's.
+// memory is a piece of GPU memory: its address and its size in bytes.
 type memory struct{ at, size uintptr }
 
 func (m memory) Uintptr() uintptr { return m.at }
 func (m memory) MemSize() uintptr { return m.size }
 
-// Alloc implements tensor.Engine. The memory is zero.
+// Alloc implements tensor.Engine. The memory is zeroed.
 func (g *GPU) Alloc(size int64) (tensor.Memory, error) {
 	at, err := g.gpu.Alloc(size)
 	if err == nil {
@@ -121,7 +122,7 @@ func (g *GPU) Free(m tensor.Memory, _ int64) error {
 	return nil
 }
 
-// owns tells whether memory lies in a tensor of g.
+// owns reports whether m lies within a tensor of g.
 func (g *GPU) owns(m tensor.Memory) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -133,7 +134,7 @@ func (g *GPU) owns(m tensor.Memory) bool {
 	return false
 }
 
-// hostBytes is memory of the process.
+// hostBytes returns memory of the process as a byte slice.
 func hostBytes(m tensor.Memory) ([]byte, error) {
 	t, ok := m.(*tensor.Dense)
 	if !ok || !t.IsNativelyAccessible() {
@@ -147,7 +148,7 @@ func hostBytes(m tensor.Memory) ([]byte, error) {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values)), nil
 }
 
-// Memcpy copies a tensor's memory, as it lies: to the GPU, from it, or within it. Sizes must be equal.
+// Memcpy copies the raw memory of a tensor to the GPU, from it, or within it. Both sizes must be equal.
 func (g *GPU) Memcpy(dst, src tensor.Memory) (err error) {
 	if dst.MemSize() != src.MemSize() {
 		return fmt.Errorf("gorgonia: %w: a copy of %d bytes to %d", kernels.ErrShape, src.MemSize(), dst.MemSize())
@@ -183,7 +184,7 @@ func (g *GPU) Memcpy(dst, src tensor.Memory) (err error) {
 	})
 }
 
-// Memset fills a tensor with a float32.
+// Memset fills a tensor with a float32 value.
 func (g *GPU) Memset(m tensor.Memory, value any) error {
 	x, ok := value.(float32)
 	if !ok || !g.owns(m) {
@@ -199,14 +200,14 @@ func (g *GPU) Memset(m tensor.Memory, value any) error {
 	})
 }
 
-// Memclr sets a tensor to zero. tensor asks for no error; a GPU that is lost says so at the next operation.
+// Memclr sets a tensor to zero. The interface has no error result; if the GPU is lost, the next operation reports it.
 func (g *GPU) Memclr(m tensor.Memory) {
 	if g.owns(m) {
 		_ = g.gpu.Do(func(s *cuda.Stream) error { return s.Fill(cuda.Ptr(m.Uintptr()), 0, int64(m.MemSize())) })
 	}
 }
 
-// Accessible is an error that wraps ErrOnGPU: Memcpy brings a tensor back.
+// Accessible returns an error that wraps ErrOnGPU: use Memcpy to copy the tensor to the process's memory.
 func (g *GPU) Accessible(tensor.Memory) (tensor.Memory, error) {
 	return nil, fmt.Errorf("gorgonia: %w: Memcpy copies it", ErrOnGPU)
 }

@@ -80,12 +80,12 @@ func Learn(ctx context.Context, r *device.Resources, sample cpu.Rows, rng *rand.
 	return rotation, skew, nil
 }
 
-// iterations keeps the work for large dimensions within seconds.
+// iterations limits the work for large dimensions to a few seconds.
 func iterations(d int) int { return workers.Clamp(3_000_000_000/(d*d*d), 2, 10) }
 
 func square(data []float32, d int) cpu.Rows { return cpu.Rows{Data: data, N: d, Dim: d, Stride: d} }
 
-// covariance is that of the sample's rows, up to a factor.
+// covariance returns the covariance matrix of the sample, up to a constant factor.
 func covariance(ctx context.Context, r *device.Resources, sample cpu.Rows) ([]float32, error) {
 	d, n := sample.Dim, sample.N
 	columns := make([]float32, d*n)
@@ -119,7 +119,7 @@ func covariance(ctx context.Context, r *device.Resources, sample cpu.Rows) ([]fl
 	return narrow, nil
 }
 
-// products writes the inner products of the rows of a and b.
+// products writes the inner products of the rows of a and b to out.
 func products(ctx context.Context, r *device.Resources, out []float64, a, b cpu.Rows) error {
 	const block = 8
 	return r.Pool.Each(ctx, workers.Ceil(a.N, block), r.Pool.Threads, func(_, task int) error {
@@ -128,8 +128,8 @@ func products(ctx context.Context, r *device.Resources, out []float64, a, b cpu.
 	})
 }
 
-// orthonormalise makes the d rows of a orthonormal (Gram–Schmidt, each row twice: "twice is enough",
-// Kahan and Parlett). A row that the ones before it leave nothing of becomes a random one.
+// orthonormalise makes the d rows of a orthonormal (Gram–Schmidt, applied twice per row: "twice is enough", Kahan and
+// Parlett). A row that is linearly dependent on earlier ones is replaced by a random one.
 func orthonormalise(ctx context.Context, r *device.Resources, a []float64, d int, rng *rand.Rand) error {
 	for i := range d {
 		if err := ctx.Err(); err != nil {

@@ -7,33 +7,33 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Op is an operation of the engine, as far as the choice of a device is concerned.
+// Op is an operation of the engine, for the choice of a device.
 type Op uint8
 
 const (
 	OpMatrix Op = iota // tiles that are stored
 	OpScores           // canonical scores that are stored
-	OpTopK             // also Max and AnyAbove, whose set of queries is one
+	OpTopK             // also Max and AnyAbove, each with a single query
 	OpDistribution
 )
 
 // Shape is the size of an operation: rows of both sets (queries and contexts, or A and B) and their dimension.
 type Shape struct {
 	A, B, Dim int
-	DType     kernels.DType // that tiles are multiplied in
+	DType     kernels.DType // format in which tiles are multiplied
 }
 
-// Residency says what is prepared: rows that lie in the GPU's memory, and an index of B on the CPU.
+// Residency says what has been prepared: rows in the GPU's memory, and an index of B on the CPU.
 type Residency struct {
 	A, B    bool
 	Indexed bool
 }
 
-// Costs are measured figures of the machine; a part of it that is not there has none.
+// Costs holds the measured figures of the machine. Absent hardware has no entry.
 type Costs struct {
 	CPU    Rates
-	GPU    *GPU   // nil: there is none
-	Absent string // why there is none
+	GPU    *GPU   // nil if there is no GPU
+	Absent string // the reason if there is no GPU
 }
 
 // Rates of a processor.
@@ -41,21 +41,21 @@ type Rates struct {
 	Tiles  [kernels.DTypes]float64 // multiply-adds per second by format; 0: the device lacks it
 	Scores float64                 // multiply-adds per second of canonical scores
 	Read   float64                 // bytes per second from its memory
-	// Indexed is what a search in an index stands for: rows × queries × dimension per second, of those it need not
-	// read, too.
+	// Indexed is the equivalent rate of a search in an index: rows × queries × dimension per second, including the
+	// rows that the index did not have to read.
 	Indexed float64
 }
 
-// GPU is what a GPU costs besides its rates.
+// GPU holds the costs of a GPU besides its rates.
 type GPU struct {
 	Rates
 	Name     string
 	Transfer float64 // bytes per second between the process's memory and the GPU's
-	Launch   float64 // seconds from a call to the begin of its work, and back
+	Launch   float64 // seconds from a call to the start of its work, and back
 	Memory   int64   // bytes for sets and copies
 }
 
-// Backend is what an operation runs on.
+// Backend is the processor that an operation runs on.
 type Backend uint8
 
 const (
@@ -63,19 +63,19 @@ const (
 	OnGPU
 )
 
-// Reason says why an operation runs where it does. String is what users read.
+// Reason says why an operation runs where it does. String returns the text for users.
 type Reason struct {
 	backend  Backend
 	name     string // of the GPU
-	without  string // what speaks against the GPU at once
+	without  string // why a GPU was ruled out without an estimate
 	cpu, gpu float64
-	transfer float64 // seconds of it
-	sent     int64   // bytes
+	transfer float64 // seconds that copies take
+	sent     int64   // bytes that are copied
 	parts    int64
 	indexed  bool
 }
 
-// String is one line: the device that was chosen, and the estimates of both.
+// String returns one line: the chosen device and the estimates for both.
 func (r Reason) String() string {
 	if r.without != "" {
 		return r.without
@@ -94,14 +94,14 @@ func (r Reason) String() string {
 		seconds(r.gpu), seconds(r.transfer), r.sent, parts, how, seconds(r.cpu))
 }
 
-// Saved is how many seconds sooner the GPU is done than the CPU; negative where it is later.
+// Saved returns how many seconds earlier the GPU finishes than the CPU; negative if it finishes later.
 func (r Reason) Saved() float64 { return r.cpu - r.gpu }
 
-// Transfer is how many seconds the copies to and fro take.
+// Transfer returns how many seconds the copies to and from the GPU take.
 func (r Reason) Transfer() float64 { return r.transfer }
 
-// Choose says what an operation should run on, and why. It is a function of its arguments only: the same figures
-// give the same choice.
+// Choose returns the device that an operation should run on, and the reason. It depends on its arguments only, so that
+// the same figures give the same choice.
 func Choose(op Op, s Shape, r Residency, c Costs) (Backend, Reason) {
 	g := c.GPU
 	switch {
@@ -124,7 +124,7 @@ func Choose(op Op, s Shape, r Residency, c Costs) (Backend, Reason) {
 	return why.backend, why
 }
 
-// rate is that of the operation's multiply-adds.
+// rate returns the multiply-adds per second of the operation.
 func (r *Rates) rate(op Op, t kernels.DType) float64 {
 	if op == OpScores {
 		return r.Scores
@@ -132,7 +132,7 @@ func (r *Rates) rate(op Op, t kernels.DType) float64 {
 	return r.Tiles[t]
 }
 
-// onCPU estimates seconds. A search without an index computes canonical scores.
+// onCPU estimates the seconds on the CPU. A search without an index computes canonical scores.
 func onCPU(op Op, s Shape, r Residency, c Rates) (t float64, indexed bool) {
 	work := float64(s.A) * float64(s.B) * float64(s.Dim)
 	rate := c.rate(op, s.DType)
@@ -147,11 +147,11 @@ func onCPU(op Op, s Shape, r Residency, c Rates) (t float64, indexed bool) {
 	return max(work/rate, float64(rowBytes(s.A, s)+rowBytes(s.B, s))/c.Read), false
 }
 
-// rowBytes is the size of some rows.
+// rowBytes returns the size of the given number of rows.
 func rowBytes(rows int, s Shape) int64 { return 4 * int64(rows) * int64(s.Dim) }
 
-// onGPU estimates seconds, and the bytes that are sent. What does not fit the GPU's memory goes there in parts of A,
-// with all of B for each.
+// onGPU estimates the seconds on the GPU and the bytes that are copied. If A does not fit the GPU's memory, it is
+// processed in parts, with all of B copied for each.
 func onGPU(op Op, s Shape, r Residency, g *GPU) (t float64, sent, parts int64) {
 	bytesA, bytesB := rowBytes(s.A, s), rowBytes(s.B, s)
 	need := bytesA + bytesB
@@ -184,7 +184,7 @@ func onGPU(op Op, s Shape, r Residency, g *GPU) (t float64, sent, parts int64) {
 	return t, sent, parts
 }
 
-// searchLaunches are the calls that a search makes besides those that multiply.
+// searchLaunches is the number of kernel launches of a search besides those that multiply.
 const searchLaunches = 8
 
 func seconds(t float64) string {
@@ -198,5 +198,5 @@ func seconds(t float64) string {
 	}
 }
 
-// Because is a reason in words.
+// Because returns a reason with the given text.
 func Because(text string) Reason { return Reason{without: text} }

@@ -21,35 +21,35 @@ type Axes struct {
 	Turned   []float64 // R·origin
 }
 
-// Codes are rows that a device has coded for scans. Len is their number; Count and Norm are those of a set.
+// Codes is a set of rows that a device has coded for scans. Len is the number of rows; Count and Norm are as in Set.
 type Codes interface {
 	Set
 	Axes() *Axes
 }
 
-// ScanQueries is how many queries a scan can have at most.
+// ScanQueries is the largest number of queries of a scan.
 const ScanQueries = 8
 
-// ScanDim is the largest dimension of rows that are coded.
+// ScanDim is the largest dimension of coded rows.
 const ScanDim = 2048
 
-// Scan reads coded rows once for a few queries.
+// Scan reads coded rows once for a small number of queries.
 type Scan struct {
 	Codes   Codes
-	Rows    cpu.Rows // that were coded, with the device's copy
+	Rows    cpu.Rows // the rows that were coded, with the device's copy
 	Queries cpu.Rows // with the device's copy
 	Turned  []ScanQuery
-	Bars    []float64 // by query: canonical score that a row must reach. NaN: none does
-	// From and To are the rows that are read; or List is, for one query, with the lift of each: what it may lack of
-	// the bar, as a value (Axes.Lift).
+	Bars    []float64 // by query: canonical score that a row must reach; NaN: no row can
+	// The scan reads the rows [From, To), or for a single query the rows of List, each with its lift: by how much its
+	// value may fall short of the bar (Axes.Lift).
 	From, To int
 	List     []int32
 	Lifts    []float64
-	Room     int // rows that are found for a query at most, at least 1
+	Room     int // capacity per query for rows that are found, at least 1
 
-	Found     [][]Scored // by query, in no order: all rows that reach the bar, unless Full
+	Found     [][]Scored // by query, unordered: all rows that reach the bar, unless Full
 	Survivors []int64    // by query: rows that needed their canonical score
-	Full      []bool     // by query: there were more rows than room, and Found is of no use
+	Full      []bool     // by query: more rows than Room were found, and Found must not be used
 }
 
 // Scored is a row with its canonical score. At is its place in the list of the scan.
@@ -65,13 +65,13 @@ type ScanQuery struct {
 	factor float64
 	base   float64 // q~·origin; 0 for l2
 	square float64 // l2: ‖q~ − origin‖²
-	size   float64 // ≥ the norms of what z is the difference of
+	size   float64 // ≥ the norms of the two vectors whose difference is z
 }
 
-// tiny is more than the relative error of a sum of d products in float64, several times over.
+// tiny returns several times the largest relative error of a float64 sum of d products.
 func (x *Axes) tiny() float64 { return float64(x.Rotation.Dim+64) * 0x1p-50 }
 
-// Query takes one finite row with its norm.
+// Query prepares one finite row with its norm.
 func (x *Axes) Query(host cpu.Kernels, q cpu.Rows) (s ScanQuery, err error) {
 	d := x.Rotation.Dim
 	s.Z, s.factor = make([]float64, d), x.Scale
@@ -106,10 +106,11 @@ func (x *Axes) Query(host cpu.Kernels, q cpu.Rows) (s ScanQuery, err error) {
 	return s, nil
 }
 
-// Far tells whether q is so far from all rows that bounds say nothing of them.
+// Far reports whether q is so far from all rows that the bounds rule out nothing.
 func (s *ScanQuery) Far() bool { return !(s.Length < 1e3) }
 
-// Limit is the least value of a row whose score reaches a bar, at most: z·y ≥ limit, for l2 z·y − ½‖y‖² ≥ limit.
+// Limit returns a lower bound of the values of rows whose score reaches the bar: z·y ≥ limit, for l2 z·y − ½‖y‖² ≥
+// limit.
 func (x *Axes) Limit(s *ScanQuery, bar float64) float64 {
 	// The norms of rows and of the origin are at most 2.
 	off := x.tiny() * float64(x.Rotation.Dim) * s.size * s.size * 16
@@ -134,7 +135,7 @@ func (x *Axes) Limit(s *ScanQuery, bar float64) float64 {
 	return bar - s.base - off - x.tiny()*math.Abs(bar)
 }
 
-// Lift is what a bias lets a row lack of the limit for that bar, at least.
+// Lift returns by how much a row with the given bias may fall short of the limit for that bar.
 func (x *Axes) Lift(s *ScanQuery, bar, bias float64) float64 {
 	lift := bias
 	switch x.Metric {
@@ -147,8 +148,9 @@ func (x *Axes) Lift(s *ScanQuery, bar, bias float64) float64 {
 	return lift * (1 + 1e-9)
 }
 
-// Coded are all rows of o, coded by the device: now, or kept from before where o belongs to a prepared set. learn is
-// asked for the axes of rows that are not coded yet. release ends their use. It needs the device's copy of o.
+// Coded returns codes of all rows of o. They are computed by the device, unless o belongs to a prepared set that has
+// them. learn is called to obtain the axes if the rows are not coded yet. release ends the use of the codes. The
+// device must hold a copy of o.
 func (r *Resources) Coded(ctx context.Context, o *Operand, m kernels.Metric, scale float64, head int,
 	learn func(ctx context.Context) (*Axes, error)) (c Codes, release func(), err error) {
 	var in *keep
@@ -184,11 +186,11 @@ func (r *Resources) Coded(ctx context.Context, o *Operand, m kernels.Metric, sca
 	return c, func() { r.Free(c) }, nil
 }
 
-// CodeBytes is what codes of n rows take, with all that belongs to them.
+// CodeBytes returns the memory of the codes of n rows, including everything that is stored with them.
 func CodeBytes(n, dim int) int64 {
 	rows := int64(workers.Ceil(n, Panel)) * Panel
 	return rows * (int64(workers.Ceil(dim, 16)+1)*16 + 8 + 8 + 4)
 }
 
-// ScanHead is how many of d coordinates a scan reads first, unless it is told otherwise: about a third.
+// ScanHead returns the default number of coordinates, of d, that a scan reads first: about a third.
 func ScanHead(d int) int { return min(d, workers.Ceil(d, 3*64)*64) }

@@ -13,18 +13,19 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// Several is several devices as one: each has all sets and copies of rows, and a call goes to the one that has the
-// fewest under way. So the tiles of an operation are split among them, and what they count is added up by who adds up
-// tiles anyway. Tile values of one pair may differ from call to call, as the devices do, within Bound.
+// Several presents several devices as one. Each device has all sets and copies of rows, and a call goes to the device
+// with the fewest calls in progress. The tiles of an operation are thereby split among the devices; the caller adds up
+// their counts as it does for the tiles of one device. The value of a tile may vary between calls within Bound,
+// because the devices may differ.
 type Several struct {
 	of   []Device
-	busy []atomic.Int32 // calls under way
+	busy []atomic.Int32 // calls in progress, by device
 }
 
-// NewSeveral joins at least one device; they may be of different kinds.
+// NewSeveral joins at least one device; their types may differ.
 func NewSeveral(of []Device) *Several { return &Several{of: of, busy: make([]atomic.Int32, len(of))} }
 
-// Describe implements Device: names of all, tasks and memory of the smallest.
+// Describe implements Device: the names of all devices, and the task size and memory of the smallest.
 func (d *Several) Describe() Info {
 	i := d.of[0].Describe()
 	names := []string{i.Name}
@@ -43,7 +44,7 @@ func (d *Several) Describe() Info {
 	return i
 }
 
-// Has implements Device: all of them must.
+// Has implements Device: all devices must have the format.
 func (d *Several) Has(t kernels.DType) bool {
 	for _, one := range d.of {
 		if !one.Has(t) {
@@ -53,7 +54,7 @@ func (d *Several) Has(t kernels.DType) bool {
 	return true
 }
 
-// Bytes implements Device: on the one where it is most.
+// Bytes implements Device: the largest size of any device.
 func (d *Several) Bytes(t kernels.DType, n, dim int) (bytes int64) {
 	for _, one := range d.of {
 		bytes = max(bytes, one.Bytes(t, n, dim))
@@ -61,7 +62,7 @@ func (d *Several) Bytes(t kernels.DType, n, dim int) (bytes int64) {
 	return bytes
 }
 
-// each runs fn for all devices at the same time.
+// each runs fn for all devices concurrently.
 func (d *Several) each(fn func(i int, one Device) error) error {
 	errs := make([]error, len(d.of))
 	var wait sync.WaitGroup
@@ -76,7 +77,7 @@ func (d *Several) each(fn func(i int, one Device) error) error {
 	return errors.Join(errs...)
 }
 
-// on calls fn with the device that has the fewest calls under way.
+// on calls fn with the device that has the fewest calls in progress.
 func (d *Several) on(fn func(i int, one Device) error) error {
 	best := 0
 	for i := range d.of {
@@ -89,7 +90,7 @@ func (d *Several) on(fn func(i int, one Device) error) error {
 	return fn(best, d.of[best])
 }
 
-// copies are those of rows, by device.
+// copies holds the copies of the same rows, by device.
 type copies struct{ of []any }
 
 // Upload implements Device.
@@ -115,12 +116,12 @@ func (d *Several) Upload(rows cpu.Rows) (any, error) {
 func (d *Several) Release(resident any) {
 	if c, ok := resident.(*copies); ok {
 		for i, one := range d.of {
-			one.Release(c.of[i]) // again does nothing
+			one.Release(c.of[i]) // a second call does nothing
 		}
 	}
 }
 
-// view is rows as device i sees them.
+// view returns the rows as device i sees them.
 func view(rows cpu.Rows, i int) cpu.Rows {
 	if c, ok := rows.Resident.(*copies); ok {
 		rows.Resident = c.of[i]
@@ -128,14 +129,14 @@ func view(rows cpu.Rows, i int) cpu.Rows {
 	return rows
 }
 
-// sets are one set on all devices.
+// sets holds one set on all devices.
 type sets struct {
 	Set
 	owner *Several
 	of    []Set
 }
 
-// Norm implements Set: the largest that a device states.
+// Norm implements Set: the largest norm that a device reports.
 func (s *sets) Norm() (norm float64) {
 	for _, one := range s.of {
 		norm = max(norm, one.Norm())
@@ -162,7 +163,7 @@ func (d *Several) New(side Side, t kernels.DType, m kernels.Metric, n, dim int, 
 	return s, nil
 }
 
-// newSets has each device make its own set; where one fails, the others' are freed.
+// newSets makes a set on each device. If one fails, the others are freed.
 func (d *Several) newSets(one func(i int, d Device) (Set, error)) (*sets, error) {
 	s := &sets{owner: d, of: make([]Set, len(d.of))}
 	err := d.each(func(i int, of Device) error {
@@ -213,7 +214,7 @@ func (d *Several) Pack(s Set, rows cpu.Rows, order []int32, from, to int) error 
 	return d.each(func(i int, one Device) error { return one.Pack(set.of[i], view(rows, i), order, from, to) })
 }
 
-// Bound implements Device: the largest of all.
+// Bound implements Device: the largest bound of any device.
 func (d *Several) Bound(left, right Set) (bound float64) {
 	l, r := left.(*sets), right.(*sets)
 	for i, one := range d.of {
@@ -260,7 +261,7 @@ func (d *Several) Pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int
 	return d.on(func(i int, one Device) error { return one.Pairs(m, out, view(a, i), rowsA, view(b, i), rowsB) })
 }
 
-// HasScan implements Device: all of them must.
+// HasScan implements Device: all devices must have scans.
 func (d *Several) HasScan() bool {
 	for _, one := range d.of {
 		if !one.HasScan() {
@@ -270,7 +271,7 @@ func (d *Several) HasScan() bool {
 	return true
 }
 
-// severalCodes are the same codes on all devices.
+// severalCodes holds the same codes on all devices.
 type severalCodes struct {
 	*sets
 	axes *Axes

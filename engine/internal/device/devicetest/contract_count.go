@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// checked is a pair of packed sets whose counts are checked.
+// checked is a pair of packed sets whose counts are verified.
 type checked struct {
 	*pair
 	d           device.Device
@@ -20,7 +20,7 @@ type checked struct {
 	values      []float32 // of all pairs, [row][lane]
 }
 
-// canonical is what a tile's value stands for.
+// canonical returns the canonical score that a tile's value approximates.
 func (c *checked) canonical(i, lane int) float64 {
 	x := c.score(i, int(c.order[lane]))
 	switch c.metric {
@@ -35,7 +35,7 @@ func (c *checked) canonical(i, lane int) float64 {
 
 var infinity = float32(math.Inf(1))
 
-// counting is a count that looks for nothing.
+// counting returns a Count that requests nothing but the counts.
 func (c *checked) counting(room int) *device.Count {
 	own := make([]int32, c.lanes.Len())
 	for i := range own {
@@ -52,7 +52,7 @@ func (c *checked) counting(room int) *device.Count {
 	return n
 }
 
-// room for what a count may write, and for what the kernels want to have free.
+// room is the capacity for everything that a count may write and for the slack that the kernels require.
 func (c *checked) room() int { return c.rows.Count()*c.lanes.Count()*device.Panel*device.Panel + 2048 }
 
 func (c *checked) run(t *testing.T, n *device.Count) {
@@ -62,7 +62,8 @@ func (c *checked) run(t *testing.T, n *device.Count) {
 	}
 }
 
-// all keeps every pair: each is there once, and within the bound. Its values are what later counts must agree with.
+// all keeps every pair and checks that each is present once and within the bound. Later counts are compared with its
+// values.
 func (c *checked) all(t *testing.T) {
 	n := c.counting(c.room())
 	n.Min, n.NoBest = infinity, true
@@ -93,7 +94,7 @@ func (c *checked) all(t *testing.T) {
 	c.sums(t, n, func(int, int) bool { return true })
 }
 
-// sums of the pairs that are counted.
+// sums checks the sums over the counted pairs.
 func (c *checked) sums(t *testing.T, n *device.Count, counted func(row, lane int) bool) {
 	t.Helper()
 	var sum, sum2, size float64
@@ -115,7 +116,7 @@ func (c *checked) sums(t *testing.T, n *device.Count, counted func(row, lane int
 	}
 }
 
-// some counts a random part of the pairs with everything that a count can look for, in two calls.
+// some counts a random part of the pairs, with every optional result enabled, in two calls.
 func (c *checked) some(t *testing.T) {
 	n := c.counting(c.room())
 	sorted := slices.Sorted(slices.Values(c.values))
@@ -144,7 +145,7 @@ func (c *checked) some(t *testing.T) {
 		return own(row, lane) || n.RowGroup != nil && n.RowGroup[row] == n.ColumnGroup[lane]
 	}
 	counted := func(row, lane int) bool { return !own(row, lane) && !(n.CrossGroup && near(row, lane)) }
-	// Two calls: the second carries on, with rows relative to its own first.
+	// The second call continues the first; its rows are relative to its own first row.
 	half := c.rows.Count() / 2
 	if err := c.d.Count(n, c.rows, 0, half, c.lanes, 0, c.lanes.Count()); err != nil {
 		t.Fatal(err)
@@ -173,7 +174,7 @@ func (c *checked) some(t *testing.T) {
 	}
 }
 
-// counts are those of the values.
+// counts checks the counts against the values.
 func (c *checked) counts(t *testing.T, n *device.Count, counted func(row, lane int) bool) {
 	t.Helper()
 	var total int64
@@ -207,7 +208,8 @@ func (c *checked) counts(t *testing.T, n *device.Count, counted func(row, lane i
 	}
 }
 
-// candidates hold every pair within the margin of its lane's best, and the best is that of the pairs.
+// candidates checks that list contains every pair within the margin of its lane's best value, and that best is the
+// maximum over the pairs.
 func (c *checked) candidates(t *testing.T, list []device.Entry, best []float32, margin float32,
 	class func(row, lane int) (must, may bool)) {
 	t.Helper()

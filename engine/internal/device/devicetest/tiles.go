@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// set is vectors as rows of float64.
+// set holds vectors as rows of float64.
 type set struct {
 	owner  *StandIn
 	side   device.Side
@@ -21,9 +21,9 @@ type set struct {
 	scale  float64
 	rows   []float64 // n × dim, normalised or scaled
 	norms  []float64
-	seeds  []uint64 // of what a vector's values are off
+	seeds  []uint64 // seeds of the deliberate errors
 	mu     sync.Mutex
-	norm   float64 // largest so far
+	norm   float64 // largest norm so far
 }
 
 func (s *set) Len() int       { return s.n }
@@ -143,7 +143,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// off is what values of vectors of norm 1 are off by at most, on purpose.
+// off returns the largest deliberate error of a tile value for vectors of norm 1.
 func off(t kernels.DType) float64 {
 	if t == kernels.F32 {
 		return 2e-7
@@ -151,15 +151,15 @@ func off(t kernels.DType) float64 {
 	return 3e-3
 }
 
-// Bound implements device.Device: what values are off on purpose, their rounding to float32, and what the canonical
-// scores and the sums here are off.
+// Bound implements device.Device: the sum of the deliberate errors, the rounding to float32, and the errors of the
+// canonical scores and of the sums here.
 func (d *StandIn) Bound(left, right device.Set) float64 {
 	l, r := left.(*set), right.(*set)
 	both := (l.norm + r.norm) * (l.norm + r.norm)
 	return 1.01*(off(l.dtype)*l.norm*r.norm+0x1p-23*both+1e-14*float64(l.dim+16)*both) + 0x1p-120
 }
 
-// value is that of a pair: wrong by up to off, the same whenever the two vectors meet.
+// value returns the tile value of a pair. Its error is at most off and depends on the two vectors only.
 func value(rows *set, row int, lanes *set, lane int) float32 {
 	x, y := rows.row(row), lanes.row(lane)
 	var dot, xx, yy float64

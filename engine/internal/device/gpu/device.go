@@ -1,5 +1,5 @@
-// Package gpu is the device of the engine that computes on an NVIDIA GPU: sets and copies of rows in its memory, the
-// kernels of kernels/cuda, launched through package cuda.
+// Package gpu is the engine's device for NVIDIA GPUs. It keeps sets and copies of rows in GPU memory and launches the
+// kernels of kernels/cuda through package cuda.
 package gpu
 
 import (
@@ -18,7 +18,7 @@ import (
 // that package cuda has for the GPU.
 type Device struct {
 	gpu    *cuda.Device
-	host   cpu.Kernels // canonical scores of rows that are not on the GPU
+	host   cpu.Kernels // computes canonical scores of rows without a copy on the GPU
 	module *cuda.Module
 	memory int64
 	mu     sync.Mutex
@@ -28,8 +28,8 @@ type Device struct {
 
 var _ device.Device = (*Device)(nil)
 
-// New loads the kernels. host computes the canonical scores of rows that have no copy on the GPU: they have the same
-// bits everywhere. Closing d is the caller's.
+// New loads the kernels. host computes the canonical scores of rows that have no copy on the GPU, with the same bits.
+// The caller closes d.
 func New(d *cuda.Device, host cpu.Kernels) (*Device, error) {
 	module, err := d.Load(image.Bytes())
 	if err != nil {
@@ -40,12 +40,12 @@ func New(d *cuda.Device, host cpu.Kernels) (*Device, error) {
 	return g, g.tryRing()
 }
 
-// The multiply-adds of a task: some milliseconds of a data-centre GPU, so that cancellation comes soon and launches
-// cost nothing.
+// Multiply-adds of a task: a few milliseconds of a data-centre GPU, so that cancellation is prompt and the cost of
+// launches is negligible.
 const (
 	countWork  = 200e9
 	matrixWork = 50e9
-	packBytes  = 64 << 20 // twice the staging memory: some 3 ms of copies to one launch and its wait
+	packBytes  = 64 << 20 // twice the staging memory: about 3 ms of copies for each launch and wait
 )
 
 // Describe implements device.Device.
@@ -56,8 +56,8 @@ func (d *Device) Describe() device.Info {
 		PackBytes: packBytes, Memory: d.memory, Tiles: d.tiles()}
 }
 
-// Has implements device.Device: products of bfloat16 and int8 need the tensor cores of sm_80 and later, those of e4m3
-// sm_89.
+// Has implements device.Device: products of bfloat16 and int8 need the tensor cores of sm_80 or later, those of e4m3
+// need sm_89.
 func (d *Device) Has(t kernels.DType) bool {
 	switch t {
 	case kernels.F32:
@@ -71,7 +71,7 @@ func (d *Device) Has(t kernels.DType) bool {
 	return false
 }
 
-// kernel is one of the image's.
+// kernel returns a kernel of the loaded image.
 func (d *Device) kernel(name string) (cuda.Kernel, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -86,11 +86,11 @@ func (d *Device) kernel(name string) (cuda.Kernel, error) {
 	return k, nil
 }
 
-// held is a copy of rows, one after the other, with their norms if they had some.
+// held is a contiguous copy of rows, with their norms if they had any.
 type held struct {
 	mu          sync.Mutex
 	owner       *Device
-	rows, norms cuda.Ptr // norms 0: none
+	rows, norms cuda.Ptr // norms is 0 if the rows have no norms
 	n, dim      int
 }
 
@@ -104,7 +104,7 @@ func (d *Device) Upload(rows cpu.Rows) (any, error) {
 	return h, nil
 }
 
-// upload copies rows and norms into new memory; after an error there is none.
+// upload copies rows and norms into new memory. On an error it frees what it has allocated.
 func (d *Device) upload(rows cpu.Rows, data, norms *cuda.Ptr) (err error) {
 	defer func() {
 		if err != nil {
@@ -146,7 +146,7 @@ func (d *Device) upload(rows cpu.Rows, data, norms *cuda.Ptr) (err error) {
 	})
 }
 
-// gather is how many bytes of rows with gaps between them are put together for one copy.
+// gather is the number of bytes of non-contiguous rows that are gathered for one copy.
 const gather = 4 << 20
 
 // Release implements device.Device.
@@ -162,13 +162,13 @@ func (d *Device) Release(resident any) {
 	h.owner, h.rows, h.norms = nil, 0, 0
 }
 
-// view is rows in the GPU's memory, Dim apart.
+// view describes rows in GPU memory, Dim elements apart.
 type view struct {
 	rows, norms uint64
 	n, stride   int
 }
 
-// resident is where rows lie on the GPU; ok is false where they are in the process's memory only.
+// resident returns where rows lie on the GPU; ok is false if they are in the process's memory only.
 func (d *Device) resident(rows cpu.Rows, norms bool) (v view, ok bool, err error) {
 	if rows.Resident == nil {
 		return view{}, false, nil
@@ -188,7 +188,7 @@ func (d *Device) resident(rows cpu.Rows, norms bool) (v view, ok bool, err error
 	return v, true, nil
 }
 
-// bytesOf is a slice as bytes.
+// bytesOf reinterprets a slice as bytes.
 func bytesOf[T any](s []T) []byte {
 	var one T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(one)))

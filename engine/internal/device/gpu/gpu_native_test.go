@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// opened is a device on the stand-in driver, whose kernels are those of kernels/cuda, run by the host.
+// opened returns a device on the stand-in driver, which runs the kernels of kernels/cuda on the host.
 func opened(t *testing.T) (*gpu.Device, *cuda.Device) {
 	t.Helper()
 	d, err := cuda.Open(cuda.Options{})
@@ -43,7 +43,7 @@ func opened(t *testing.T) (*gpu.Device, *cuda.Device) {
 }
 
 func TestContract(t *testing.T) {
-	if os.Getenv("SLUICE_TEST_GPU") == "" { // of a bundle for a machine with a GPU: its own driver
+	if os.Getenv("SLUICE_TEST_GPU") == "" { // a test bundle on a machine with a GPU uses the real driver
 		drivertest.Open(t)
 	}
 	g, d := opened(t)
@@ -53,7 +53,7 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestContractWithoutMaps: what TestContract checks, by the kernels for architectures without wgmma.
+// TestContractWithoutMaps runs the checks of TestContract with the kernels for architectures without wgmma.
 func TestContractWithoutMaps(t *testing.T) {
 	drivertest.Open(t).Set("maps", 0)
 	g, _ := opened(t)
@@ -63,7 +63,7 @@ func TestContractWithoutMaps(t *testing.T) {
 	devicetest.Contract(t, g)
 }
 
-// TestOlderCapability: sm_75 has no products of bfloat16 and int8, sm_86 none of e4m3.
+// TestOlderCapability checks that sm_75 has no products of bfloat16 and int8, and sm_86 none of e4m3.
 func TestOlderCapability(t *testing.T) {
 	driver := drivertest.Open(t)
 	for arch, want := range map[[2]int64][]kernels.DType{
@@ -86,7 +86,7 @@ func TestOlderCapability(t *testing.T) {
 	}
 }
 
-// TestNoNumbers: a set with a value that is not finite has no finite norm, in any format, wherever the value is.
+// TestNoNumbers checks that a non-finite value anywhere in a set makes the set's norm non-finite, in every format.
 func TestNoNumbers(t *testing.T) {
 	drivertest.Open(t)
 	g, _ := opened(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
 
-// onStandIn is a device on the stand-in driver.
+// onStandIn returns a device on the stand-in driver.
 func onStandIn(t *testing.T) *Device {
 	t.Helper()
 	d, err := cuda.Open(cuda.Options{})
@@ -40,7 +40,7 @@ func onStandIn(t *testing.T) *Device {
 	return g
 }
 
-// gaussian is rows of a normal distribution.
+// gaussian returns normally distributed rows.
 func gaussian(rng *rand.Rand, n, dim int) cpu.Rows {
 	r := cpu.Rows{Data: make([]float32, n*dim), N: n, Dim: dim, Stride: dim}
 	for i := range r.Data {
@@ -49,7 +49,7 @@ func gaussian(rng *rand.Rand, n, dim int) cpu.Rows {
 	return r
 }
 
-// packed is both sides in that format, for inner products.
+// packed packs both sides in the given format, for inner products.
 func packed(t *testing.T, g *Device, f kernels.DType, a, b cpu.Rows) (l, r *set) {
 	t.Helper()
 	var sets [2]*set
@@ -67,7 +67,7 @@ func packed(t *testing.T, g *Device, f kernels.DType, a, b cpu.Rows) (l, r *set)
 	return sets[0], sets[1]
 }
 
-// farthest is the largest error of a matrix over its bound; NaN counts as infinite.
+// farthest returns the largest ratio of a matrix's error to its bound; NaN counts as infinite.
 func farthest(t *testing.T, g *Device, l, r *set, a, b cpu.Rows, row0, row1, lane0, lane1 int) float64 {
 	t.Helper()
 	m, n := min(row1*32, a.N)-row0*32, min(lane1*32, b.N)-lane0*32
@@ -93,8 +93,9 @@ func farthest(t *testing.T, g *Device, l, r *set, a, b cpu.Rows, row0, row1, lan
 	return most
 }
 
-// TestRing: few blocks take many tiles, whose last ones are cut by the call, by the set, and by the dimension; every
-// value is there and within the bound, and counts are those of the kernels for other architectures.
+// TestRing gives many tiles to few blocks, with the last ones cut off by the call, by the set and by the dimension.
+// Every value must be written and lie within the bound, and the counts must equal those of the kernels for other
+// architectures.
 func TestRing(t *testing.T) {
 	driver := drivertest.Open(t)
 	driver.Set("multiprocessors", 2)
@@ -126,7 +127,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// counted is what a call of Count finds, in an order of its own.
+// counted returns the results of a call of Count in a canonical order.
 func counted(t *testing.T, g *Device, l, r *set) device.Count {
 	t.Helper()
 	n, m := l.n, r.n
@@ -153,9 +154,9 @@ func counted(t *testing.T, g *Device, l, r *set) device.Count {
 	return c
 }
 
-// TestRingCounts: integers that are small enough for bfloat16 and all sums to be exact give the same counts, lists and
-// best values by the kernels of sm_90a as by those for all architectures. Candidates for maxima depend on the order of
-// tiles: those of the best values are compared.
+// TestRingCounts checks that the kernels of sm_90a and those for all architectures return the same counts, lists and
+// best values for integers that are small enough for bfloat16 and for exact sums. Candidates for maxima depend on the
+// order of tiles, so only those with the best values are compared.
 func TestRingCounts(t *testing.T) {
 	driver := drivertest.Open(t)
 	rng := rand.New(rand.NewPCG(17, 91))
@@ -197,7 +198,7 @@ func TestRingCounts(t *testing.T) {
 				got.Below, want.Below, len(got.Kept), len(want.Kept), got.Sum, got.Sum2, want.Sum, want.Sum2)
 		}
 		for _, lists := range [][2][]device.Entry{{got.Other, want.Other}, {got.All, want.All}} {
-			best := func(list []device.Entry) map[uint32]float32 { // of each column
+			best := func(list []device.Entry) map[uint32]float32 { // best values of each column
 				m := map[uint32]float32{}
 				for _, e := range list {
 					column := e.At & 0xffff
@@ -236,8 +237,8 @@ func TestRingSwizzle(t *testing.T) {
 	}
 }
 
-// TestRingFallsBack: where there are no maps, or no part for sm_90a, the other kernels are used, and the device says
-// so.
+// TestRingFallsBack checks that without maps, or without an image for sm_90a, the other kernels are used and the
+// device reports it.
 func TestRingFallsBack(t *testing.T) {
 	driver := drivertest.Open(t)
 	rng := rand.New(rand.NewPCG(17, 93))

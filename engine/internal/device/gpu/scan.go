@@ -13,22 +13,22 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
-// unit is how many coordinates are coded together (kernels/cuda/scan.cuh).
+// unit is the number of coordinates that are coded together (kernels/cuda/scan.cuh).
 const unit = 16
 
 func unitsOf(dim int) int { return (dim + unit - 1) / unit }
 
-// codes are coded rows in the GPU's memory.
+// codes holds coded rows in GPU memory.
 type codes struct {
 	owner      *Device
 	axes       *device.Axes
 	n          int
-	head, tail int      // units
-	memory     cuda.Ptr // all that follows, one behind the other
-	places     [5]int64 // of the codes of head and tail, what is known of their rows, and the terms
+	head, tail int      // in units
+	memory     cuda.Ptr // one allocation for all of the arrays
+	places     [5]int64 // offsets of the codes of head and tail, of their per-row bounds, and of the terms
 	codes      float64  // largest norm of a row's codes
-	length     float64  // and of a row's coordinates
-	slop       float64  // ≥ the norm of what the coordinates were off
+	length     float64  // largest norm of a row's coordinates
+	slop       float64  // ≥ the norm of the errors of the coordinates
 	mu         sync.Mutex
 	isFreed    bool
 }
@@ -41,17 +41,17 @@ func (c *codes) Norm() float64      { return c.length }
 func (c *codes) Short() bool        { return false }
 func (c *codes) Axes() *device.Axes { return c.axes }
 
-// HasScan implements device.Device: products of four bytes are in all that the image is for.
+// HasScan implements device.Device: all architectures of the image have the dot product of four bytes.
 func (d *Device) HasScan() bool { return true }
 
 // codeFound mirrors slc::CodeFound.
 type codeFound struct{ Codes, Length float64 } // squares
 
-// codeBlock is how many bytes of coordinates are rotated at a time.
+// codeBlock is the number of bytes of coordinates that are rotated at a time.
 const codeBlock = 32 << 20
 
-// Code implements device.Device. The rows are packed and multiplied with the rotation, a block at a time, on the GPU;
-// so they need no memory of their own size.
+// Code implements device.Device. The rows are packed and multiplied by the rotation on the GPU, a block at a time, so
+// that no second copy of all rows is needed.
 func (d *Device) Code(ctx context.Context, rows cpu.Rows, x *device.Axes, head int) (_ device.Codes, err error) {
 	dim := x.Rotation.Dim
 	if _, there, err := d.resident(rows, x.Metric == kernels.Cosine); err != nil {
@@ -78,7 +78,7 @@ func (d *Device) Code(ctx context.Context, rows cpu.Rows, x *device.Axes, head i
 	return c, nil
 }
 
-// code fills c.
+// code fills c with the codes of rows.
 func (d *Device) code(ctx context.Context, c *codes, rows cpu.Rows) error {
 	dim := c.Dimension()
 	axes, err := d.New(device.Right, kernels.F32, kernels.IP, dim, dim, 1)
@@ -126,9 +126,9 @@ func (d *Device) code(ctx context.Context, c *codes, rows cpu.Rows) error {
 	return nil
 }
 
-// codeBlock codes the rows [from, to), from being the begin of a panel.
+// codeBlock codes the rows [from, to); from is the first row of a panel.
 func (d *Device) codeBlock(c *codes, rows cpu.Rows, from, to int, axes *set, y, turned, found cuda.Ptr) error {
-	metric := kernels.IP // without the terms of l2
+	metric := kernels.IP // the inner product omits the terms of l2
 	if c.axes.Metric == kernels.Cosine {
 		metric = kernels.Cosine
 	}
@@ -165,7 +165,8 @@ func (d *Device) codeBlock(c *codes, rows cpu.Rows, from, to int, axes *set, y, 
 	})
 }
 
-// addresses are those of the codes of head and tail, of what is known of their rows, and of the terms (0: none).
+// addresses returns the addresses of the codes of head and tail, of their per-row bounds, and of the terms (0 if
+// absent).
 func (c *codes) addresses() (at [5]uint64) {
 	for i, place := range c.places {
 		at[i] = uint64(c.memory) + uint64(place)
@@ -176,7 +177,7 @@ func (c *codes) addresses() (at [5]uint64) {
 	return at
 }
 
-// freeCodes gives codes back; again does nothing.
+// freeCodes frees the codes. A second call does nothing.
 func (d *Device) freeCodes(c *codes) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,11 +187,11 @@ func (d *Device) freeCodes(c *codes) {
 	}
 }
 
-// The threads of a block of a scan, and its warps.
+// Threads per block of a scan, and warps per block.
 const (
 	scanThreads = 256
 	scanWarps   = scanThreads / 32
-	scanBlocks  = 8 // of a multiprocessor
+	scanBlocks  = 8 // blocks per multiprocessor
 )
 
 // scanQuery and scored mirror slc::ScanQuery and slc::Scored.
@@ -199,18 +200,18 @@ type scanQuery struct {
 	Bar, _                  float64
 }
 
-// scanning is a call of Scan in the GPU's memory.
+// scanning is the state of a call of Scan in GPU memory.
 type scanning struct {
 	*device.Scan
 	c        *codes
 	x, y     view     // queries, rows
-	block    cuda.Ptr // what is sent at once: counts, queries, their codes, the list and its lifts
+	block    cuda.Ptr // everything that is sent in one copy: counts, queries, their codes, the list and its lifts
 	host     []byte
 	queries  int // offsets in the block
 	codes    int
 	list     int
 	lifts    int
-	lists    [2]cuda.Ptr // of rows, behind the first and the second look
+	lists    [2]cuda.Ptr // rows that remain after the first and after the second pass
 	scored   cuda.Ptr
 	room     int
 	pieces   pieces
@@ -255,7 +256,7 @@ func (d *Device) Scan(s *device.Scan) error {
 	return nil
 }
 
-// place makes room and fills in what is sent.
+// place allocates memory and fills in the data that is sent.
 func (p *scanning) place(d *Device) (err error) {
 	n := p.Queries.N
 	at := func(bytes int) (offset int) {
@@ -300,7 +301,7 @@ func (p *scanning) place(d *Device) (err error) {
 	return err
 }
 
-// query codes a query with 16 bits a coordinate, and takes from its limit what is off for every row alike.
+// query codes a query with 16 bits per coordinate and subtracts the error that all rows share from its limit.
 func (p *scanning) query(q int, out []byte) scanQuery {
 	t, c := &p.Turned[q], p.c
 	largest := 0.
@@ -336,13 +337,13 @@ func (p *scanning) query(q int, out []byte) scanQuery {
 	}
 	one := scanQuery{Limit: scan.Down(limit), Step: step, Head: float32(head * (1 + 0x1p-23)),
 		Tail: float32(tail * (1 + 0x1p-23)), Bar: p.Bars[q]}
-	if p.List != nil { // the bias is not known there
+	if p.List != nil { // the bias is not known on the device
 		one.Bar = c.axes.Metric.Worst()
 	}
 	return one
 }
 
-// run asks for the scan, the second look and the canonical scores, and reads what was found.
+// run launches the scan, the second pass and the canonical scores, and reads the results.
 func (p *scanning) run(d *Device, s *cuda.Stream) error {
 	n, units := p.Queries.N, p.c.head+p.c.tail
 	if err := s.Write(p.block, p.host); err != nil {

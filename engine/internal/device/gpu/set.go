@@ -11,12 +11,12 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// layout is how a format's vectors lie in memory.
+// layout describes how the vectors of a format lie in memory.
 type layout struct {
 	size   int  // bytes of an element
-	arrays int  // of them
-	steps  bool // each vector has a step, in place of a second array
-	depth  int  // what dimensions are padded to
+	arrays int  // number of arrays
+	steps  bool // each vector has a step instead of a second array
+	depth  int  // dimensions are padded to a multiple of this
 }
 
 func layoutOf(t kernels.DType) layout {
@@ -31,7 +31,7 @@ func layoutOf(t kernels.DType) layout {
 	return layout{size: 4, arrays: 1, depth: 32}
 }
 
-// lowBytes are those of a vector's second part or its step.
+// lowBytes returns the bytes of a vector's second part, or of its step.
 func (l layout) lowBytes(padded int) int64 {
 	if l.steps {
 		return 4
@@ -39,7 +39,7 @@ func (l layout) lowBytes(padded int) int64 {
 	return int64(l.arrays-1) * int64(l.size*padded)
 }
 
-// maxDimI8 is the largest dimension whose sums of products of codes, 127² each, an int32 holds.
+// maxDimI8 is the largest dimension for which sums of products of codes, at most 127² each, fit an int32.
 const maxDimI8 = 1 << 17
 
 // set is packed vectors in the GPU's memory, in the layouts of kernels/cuda/pack.cuh.
@@ -51,11 +51,11 @@ type set struct {
 	n, dim  int
 	scale   float64
 	data    cuda.Ptr
-	low     cuda.Ptr // second parts of bf16x3, steps of i8 and fp8
-	terms   cuda.Ptr // l2
-	maps    cuda.Ptr // of data and low, for copies of boxes; 0: none
+	low     cuda.Ptr // second parts of bf16x3, or steps of i8 and fp8
+	terms   cuda.Ptr // for l2 only
+	maps    cuda.Ptr // tensor maps of data and low; 0: not used
 	mu      sync.Mutex
-	stats   packFound // of what is packed
+	stats   packFound // statistics of the packed vectors
 	isFreed bool
 }
 
@@ -74,7 +74,7 @@ func (s *set) padded() int {
 	return (s.dim + depth - 1) / depth * depth
 }
 
-// up is more than the sums of squares can be off.
+// up is a factor larger than the relative error of the sums of squares.
 const up = 1 + 1e-9
 
 func (s *set) Norm() float64 {
@@ -159,10 +159,10 @@ func (d *Device) own(x device.Set) (*set, error) {
 	return nil, fmt.Errorf("%w: a set of another device, or one that was freed", kernels.ErrArgument)
 }
 
-// packVectors is how many vectors a block packs: one a warp.
+// packVectors is the number of vectors that a block packs, one per warp.
 const packVectors = 8
 
-// Pack implements device.Device. Rows that have no copy on the GPU are sent for the call.
+// Pack implements device.Device. Rows without a copy on the GPU are sent for the duration of the call.
 func (d *Device) Pack(x device.Set, rows cpu.Rows, order []int32, from, to int) error {
 	s, err := d.own(x)
 	if err != nil {
@@ -199,7 +199,7 @@ func (d *Device) pack(s *set, rows cpu.Rows, order []int32, first, end, last int
 	}
 	var temporary pieces
 	defer temporary.free(d)
-	base := 0 // the row that the rows begin with
+	base := 0 // number of the first row of rows
 	if !there {
 		part := rows
 		if order == nil {
@@ -271,13 +271,13 @@ func (d *Device) packView(s *set, v view, order []int32, base, first, end, last 
 	return nil
 }
 
-// merge widens the maxima; NaN stays, as max has it.
+// merge takes the maxima of f and o; NaN propagates, as max does.
 func (f *packFound) merge(o packFound) {
 	f.Norm, f.Residual, f.Low = max(f.Norm, o.Norm), max(f.Residual, o.Residual), max(f.Low, o.Low)
 	f.Short |= o.Short
 }
 
-// gathered copies the rows of a list, in its order.
+// gathered copies the listed rows in the list's order.
 func gathered(rows cpu.Rows, list []int32) cpu.Rows {
 	g := cpu.Rows{Data: make([]float32, 0, len(list)*rows.Dim), N: len(list), Dim: rows.Dim, Stride: rows.Dim}
 	for _, i := range list {
@@ -289,7 +289,7 @@ func gathered(rows cpu.Rows, list []int32) cpu.Rows {
 	return g
 }
 
-// pieces of memory that a call gives back at its end.
+// pieces holds memory that a call frees when it returns.
 type pieces []cuda.Ptr
 
 func (p *pieces) add(list ...cuda.Ptr) { *p = append(*p, list...) }
