@@ -327,7 +327,8 @@ func (e *Engine) runOn(ctx context.Context, r *device.Resources, do func(r *devi
 	return do(&cpu)
 }
 
-// Number of times that an operation is repeated with an eighth of the memory before it runs on the CPU.
+// An operation that runs out of GPU memory is repeated memoryTries times, each time with 1/memoryStep of the memory,
+// before it runs on the CPU.
 const (
 	memoryTries = 3
 	memoryStep  = 8

@@ -62,7 +62,7 @@ func canonical(ctx context.Context, r *device.Resources, out []float32, left, ri
 	})
 }
 
-// blank writes NaN where a row of a or b is deleted.
+// blank writes NaN for rows of a or b that are deleted.
 func blank(out []float32, stride int, a, b Vectors) {
 	nan := float32(math.NaN())
 	if m := snapshotOf(a); m != nil && m.deleted > 0 {
@@ -81,21 +81,20 @@ func blank(out []float32, stride int, a, b Vectors) {
 	}
 }
 
-// BoundedMatrix writes out[i*stride+j] = score(A_i, B_j) for A.Rows × B.Rows pairs as fast as the
-// machine multiplies numbers of the type. No value is further than bound from the canonical score
-// (l2: the bound is that of distances near 0, √(2ε); larger ones are closer). Products beyond float32
-// become ±Inf. A type that the instruction set has no tiles for is kernels.ErrISA (DTypes). After
-// an error, out holds nothing of use. Besides out it takes room for both operands as panels, or for
-// parts of them where the memory limit is less.
+// BoundedMatrix writes out[i*stride+j] = score(A_i, B_j) for A.Rows × B.Rows pairs as fast as the machine multiplies
+// numbers of the type. No value differs from the canonical score by more than bound (for l2 the bound is √(2ε), which
+// distances near 0 need; larger distances are more precise). Products beyond the range of float32 become ±Inf. A type
+// for which the instruction set has no tiles is kernels.ErrISA (DTypes). After an error, the contents of out are
+// undefined. Besides out, the operation needs memory for both operands as panels, or for parts of them if the memory
+// limit is lower.
 func (e *Engine) BoundedMatrix(ctx context.Context, out []float32, stride int, a, b Vectors, metric kernels.Metric,
 	dtype kernels.DType) (bound float64, err error) {
 	return e.bounded(ctx, matrix.Input{Out: out, Stride: stride, A: a, B: b, Metric: metric, DType: dtype})
 }
 
-// Product is BoundedMatrix of inner products whose bound is relative to each pair's own vectors: their lengths are
-// as they are, not taken together with the longest of all. Where the format would lose digits of short ones (a row
-// longer than 2⁴⁰, or with AMX shorter than 2⁻⁴⁵ and not 0), or with a value that is not finite, it is
-// kernels.ErrRange.
+// Product is BoundedMatrix for inner products with a bound relative to the lengths of each pair's own vectors instead
+// of the longest of all. It returns kernels.ErrRange for values that are not finite and if the format would lose
+// digits of short vectors (a row longer than 2⁴⁰, or with AMX shorter than 2⁻⁴⁵ and not 0).
 func (e *Engine) Product(ctx context.Context, out []float32, stride int, a, b Vectors, dtype kernels.DType) error {
 	_, err := e.bounded(ctx,
 		matrix.Input{Out: out, Stride: stride, A: a, B: b, Metric: kernels.IP, DType: dtype, AsIs: true})

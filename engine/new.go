@@ -14,24 +14,23 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// DefaultMemLimit is Options.MemLimit where that is 0.
+// DefaultMemLimit is used if Options.MemLimit is 0.
 const DefaultMemLimit = 1 << 30
 
 // Engine implements Interface on the CPU and on GPUs. It may be used by many goroutines at once; they share the CPU
-// budget. Between calls it holds nothing but the GPUs, once they are open, and what prepared sets keep there: Close
-// gives them back.
+// budget. Between calls it holds only the opened GPUs and the data of prepared sets on them; Close releases both.
 type Engine struct {
-	r      device.Resources // on the CPU
-	gpus   *gpus            // nil: none are wanted
+	r      device.Resources // for the CPU
+	gpus   *gpus            // nil: no GPU is wanted
 	choice Choice
 	tune   statistics.Tuning
 
-	scanRows int // search.Input's
+	scanRows int // for search.Input
 }
 
 var _ Interface = (*Engine)(nil)
 
-// Choice says what an Engine runs on, and why.
+// Choice describes what an Engine runs on, and why.
 type Choice struct {
 	ISA     string `json:"isa"`
 	Device  string `json:"device"`
@@ -40,13 +39,13 @@ type Choice struct {
 	Reason  string `json:"reason"`
 }
 
-// New returns an engine. An instruction set that the machine or the build lacks (Options.ISA, else
-// $SLUICE_ISA) is kernels.ErrISA, a device that is not there ErrDevice, a negative option kernels.ErrArgument.
+// New returns an engine. An instruction set that the machine or the build lacks (Options.ISA, else $SLUICE_ISA) is
+// kernels.ErrISA, a device that is not present is ErrDevice, a negative option is kernels.ErrArgument.
 func New(o Options) (*Engine, error) {
 	return newOn(o, func(k cpu.Kernels) device.Device { return device.NewCPU(k) }, openCUDA)
 }
 
-// newOn returns an engine on the device that open makes for those kernels, and on the GPUs that the opener finds.
+// newOn returns an engine on the device that open makes for the kernels, and on the GPUs that the opener finds.
 func newOn(o Options, open func(cpu.Kernels) device.Device, gpus opener) (*Engine, error) {
 	if o.Threads < 0 || o.MemLimit < 0 || o.TileRows < 0 {
 		return nil, fmt.Errorf("engine: %w: threads %d, memory limit %d, tile rows %d must not be negative",
@@ -69,7 +68,7 @@ func newOn(o Options, open func(cpu.Kernels) device.Device, gpus opener) (*Engin
 	}
 	threads := budget.Size()
 	if o.Threads > 0 {
-		threads = min(o.Threads, threads) // more threads than cores would only wait
+		threads = min(o.Threads, threads) // more threads than cores would only wait for each other
 	}
 	if o.MemLimit == 0 {
 		o.MemLimit = DefaultMemLimit
@@ -101,8 +100,8 @@ func newOn(o Options, open func(cpu.Kernels) device.Device, gpus opener) (*Engin
 	return e, nil
 }
 
-// Close gives the GPUs back, where there are any; the memory of prepared sets on them, too, which are to be closed
-// before. Operations that run meanwhile fail, later ones run on the CPU. Closing again does nothing.
+// Close releases the GPUs, if any, including the memory of prepared sets on them, which must be closed first.
+// Operations that are running fail; later ones run on the CPU. A second call does nothing.
 func (e *Engine) Close() error {
 	if e.gpus == nil {
 		return nil
@@ -110,7 +109,7 @@ func (e *Engine) Close() error {
 	return e.gpus.close()
 }
 
-// Describe tells what the engine runs on; a GPU once one was looked for.
+// Describe returns what the engine runs on. A GPU is included only after one was looked for.
 func (e *Engine) Describe() Choice {
 	c := e.choice
 	if e.gpus == nil {
@@ -135,8 +134,8 @@ func (e *Engine) Describe() Choice {
 	return c
 }
 
-// Costs looks for a GPU now and returns the figures by which operations choose, or ErrDevice with the reason why there
-// is none, which is also the answer where the CPU was asked for.
+// Costs looks for a GPU and returns the figures by which operations choose. If there is no GPU, or the CPU was
+// requested, it returns ErrDevice with the reason.
 func (e *Engine) Costs(ctx context.Context) (DeviceCosts, error) {
 	if e.gpus == nil {
 		return DeviceCosts{}, fmt.Errorf("engine: %w: the CPU was asked for", ErrDevice)
@@ -149,7 +148,7 @@ func (e *Engine) Costs(ctx context.Context) (DeviceCosts, error) {
 }
 
 // Each runs fn for the tasks 0 … tasks−1 on the engine's workers, each with a token of the process's CPU budget: for
-// arithmetic beside the engine's own. The error of the lowest failing task wins.
+// arithmetic besides the engine's own. It returns the error of the lowest failing task.
 func (e *Engine) Each(ctx context.Context, tasks int, fn func(task int) error) error {
 	return e.r.Pool.Each(ctx, tasks, 0, func(_, task int) error { return fn(task) })
 }
@@ -166,15 +165,15 @@ func bestReason(k cpu.Kernels) string {
 	return "best instruction set of this CPU (also here: " + strings.Join(also, ", ") + ")"
 }
 
-// Parallel runs fn for the tasks 0, 1, … tasks−1 on the engine's threads, within the CPU budget: for what an
-// adapter has to do around an operation. Tasks take turns best at 0.1 to 10 ms. The error of the lowest failing
-// task wins; it returns when no goroutine is left.
+// Parallel runs fn for the tasks 0, 1, … tasks−1 on the engine's threads, within the CPU budget: for work that an
+// adapter does around an operation. Tasks should take 0.1 to 10 ms. It returns the error of the lowest failing task,
+// after all goroutines have ended.
 func (e *Engine) Parallel(ctx context.Context, tasks int, fn func(task int) error) error {
 	return e.r.Pool.Each(ctx, tasks, 0, func(_, task int) error { return fn(task) })
 }
 
-// DTypes lists what BoundedMatrix can multiply in with this engine's device; with GPUs that were not asked for, with
-// the CPU.
+// DTypes returns the types that BoundedMatrix supports on this engine's device; if no GPU was requested, those of the
+// CPU.
 func (e *Engine) DTypes() []kernels.DType {
 	d := e.r.Device
 	if e.gpus != nil && e.gpus.forced {

@@ -9,49 +9,49 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/statistics"
 )
 
-// What parts are made of (package distribution).
+// Types of package distribution that parts consist of.
 type (
 	Brackets = distribution.Brackets
 	Block    = distribution.Block
 )
 
-// Part is what was counted for a block of contexts × a block of queries. Parts are made by DistributionPart, on any
-// machine, device and instruction set, travel as bytes, outlive changes of the input, and are put together by
+// Part holds the counts of a block of contexts × a block of queries. Parts are made by DistributionPart on any
+// machine, device and instruction set, can be serialised, remain valid when the input changes, and are combined by
 // MergeDistribution.
 type Part struct{ p statistics.Part }
 
 // MarshalBinary implements encoding.BinaryMarshaler: magic with a version, fields little-endian, a CRC-32C.
 func (p *Part) MarshalBinary() ([]byte, error) { return p.p.MarshalBinary() }
 
-// UnmarshalBinary is the inverse of MarshalBinary; anything else is ErrPart.
+// UnmarshalBinary is the inverse of MarshalBinary; any other data is ErrPart.
 func (p *Part) UnmarshalBinary(data []byte) error { return p.p.UnmarshalBinary(data) }
 
 // WriteTo implements io.WriterTo: it writes the bytes of MarshalBinary without a copy of them in memory.
 func (p *Part) WriteTo(w io.Writer) (int64, error) { return p.p.WriteTo(w) }
 
-// UnmarshalShared is UnmarshalBinary without a copy: the part refers to data, a mapped file say, which must stay as it
-// is as long as the part is used.
+// UnmarshalShared is UnmarshalBinary without a copy: the part refers to data, for example a mapped file, which must
+// not change while the part is in use.
 func (p *Part) UnmarshalShared(data []byte) error { return p.p.UnmarshalShared(data) }
 
-// Bytes is about the memory that the part takes; as bytes it is as large.
+// Bytes returns the approximate memory of the part, which is also its encoded size.
 func (p *Part) Bytes() int64 { return p.p.Bytes() }
 
-// DistributionBrackets chooses, from a sample, the brackets that parts of this input keep. They also serve inputs that
-// grow out of it while no quantile's rank moves by more than slack, a share of all ranks (say .0005). Each
-// share of slack makes parts larger by that share of all pairs, once per quantile and side, at 8 bytes a pair.
+// DistributionBrackets chooses, from a sample, the brackets that parts of this input keep. They remain usable for
+// inputs that grow out of it as long as no quantile's rank moves by more than slack, a share of all ranks (for example
+// .0005). A part keeps slack × all pairs in addition, per quantile and side, at 8 bytes a pair.
 func (e *Engine) DistributionBrackets(ctx context.Context, in DistributionInput, slack float64) (*Brackets, error) {
 	if err := whole(ctx, &in); err != nil {
 		return nil, err
 	}
-	return statistics.Brackets(ctx, &e.r, e.tune, in, slack) // a sample: too little for a GPU
+	return statistics.Brackets(ctx, &e.r, e.tune, in, slack) // a sample is too little work for a GPU
 }
 
-// KeepDistribution computes what Distribution does, within MemLimit and in one pass, and returns it with a part of all
-// pairs and the part's brackets, for an input that will change: parts of new rows and RemoveFromPart bring it up to
-// date. The part holds about limit bytes besides 50 a row. Small inputs are kept whole: no change of them misses a
-// quantile; the brackets of larger ones hold all ranks that lie within some share of a wanted one, which the limit
-// sets. The histogram and Separation are those of MergeDistribution. A Checkpoint works as in Distribution. An input
-// without negatives is kernels.ErrEmpty, one with sampled ones ErrPart.
+// KeepDistribution computes the same as Distribution, within MemLimit and in one pass, and returns it with a part of
+// all pairs and the part's brackets, for an input that will change: parts of new rows and RemoveFromPart bring it up
+// to date. The part takes about limit bytes plus 50 per row. Small inputs are kept completely, so that no change of
+// them misses a quantile. The brackets of larger inputs contain all ranks within some share of a wanted one, which the
+// limit determines. The histogram and Separation are as in MergeDistribution. A Checkpoint works as in Distribution.
+// An input without negatives is kernels.ErrEmpty, one with sampled negatives ErrPart.
 func (e *Engine) KeepDistribution(ctx context.Context, in DistributionInput, limit int64) (*Distribution, *Brackets,
 	*Part, error) {
 	if err := whole(ctx, &in); err != nil {
@@ -72,8 +72,8 @@ func (e *Engine) KeepDistribution(ctx context.Context, in DistributionInput, lim
 	return k.d, k.b, &Part{*k.p}, nil
 }
 
-// DistributionPart counts a block of the input's pairs. A Checkpoint works as in Distribution. Sampled negatives have
-// no parts (ErrPart); brackets that the format is too coarse for are kernels.ErrArgument.
+// DistributionPart counts a block of the input's pairs. A Checkpoint works as in Distribution. Parts do not support
+// sampled negatives (ErrPart); brackets that are too narrow for the format are kernels.ErrArgument.
 func (e *Engine) DistributionPart(ctx context.Context, in DistributionInput, b *Brackets, share Block) (*Part, error) {
 	if err := whole(ctx, &in); err != nil {
 		return nil, err
@@ -88,8 +88,8 @@ func (e *Engine) DistributionPart(ctx context.Context, in DistributionInput, b *
 	return &Part{*p}, nil
 }
 
-// RemoveFromPart takes contexts and queries out of a part, by their ids. The input still holds all rows of the part,
-// those to be removed as well: only their pairs are counted again, and subtracted.
+// RemoveFromPart removes contexts and queries from a part, by their ids. The input must still hold all rows of the
+// part, including the removed ones: only their pairs are counted again, and subtracted.
 func (e *Engine) RemoveFromPart(ctx context.Context, in DistributionInput, b *Brackets, p *Part, contexts,
 	queries []uint64) (*Part, error) {
 	if err := whole(ctx, &in); err != nil {
@@ -103,12 +103,12 @@ func (e *Engine) RemoveFromPart(ctx context.Context, in DistributionInput, b *Br
 		return nil, err
 	}
 	if q == &p.p {
-		return p, nil // none of them is in it
+		return p, nil // no row is in the part
 	}
 	return &Part{*q}, nil
 }
 
-// MergeDistribution computes what Distribution does from parts that cover all pairs of the input once: D+, counts,
+// MergeDistribution computes the same as Distribution from parts that cover all pairs of the input once: D+, counts,
 // order statistics, extremes and maxima bit for bit; mean and Std within MeanError and StdError; histogram and
 // Separation from the cells of the brackets' histogram. A quantile whose rank lies outside the brackets is in Missed,
 // with Low and High. Parts that overlap, leave a gap or have other brackets are ErrPart.
@@ -123,5 +123,5 @@ func (e *Engine) MergeDistribution(ctx context.Context, in DistributionInput, b 
 			inner[i] = &p.p
 		}
 	}
-	return statistics.Merge(ctx, &e.r, e.tune, in, b, inner...) // what is left is sorting
+	return statistics.Merge(ctx, &e.r, e.tune, in, b, inner...) // only sorting remains
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// operation is one of the stateless operations, as a function of its operands to something comparable.
+// operation is one of the stateless operations, as a function from its operands to a comparable result.
 type operation func(ctx context.Context, e *Engine, a, b Vectors) (any, error)
 
-// operations are those of search.go and matrix.go. BoundedMatrix's float32 sums depend on the instruction set, so
-// its result is whether they are within the bound that it promises.
+// operations returns the operations of search.go and matrix.go. BoundedMatrix's float32 sums depend on the instruction
+// set, so its result here is whether they are within the promised bound.
 func operations(metric kernels.Metric) map[string]operation {
 	return map[string]operation{
 		"Matrix": func(ctx context.Context, e *Engine, a, b Vectors) (any, error) {
@@ -57,14 +57,14 @@ func operations(metric kernels.Metric) map[string]operation {
 	}
 }
 
-// TestOfNothing: sets without rows have natural results; k and dimension of 0 are errors.
+// TestOfNothing checks that sets without rows have natural results, and that k = 0 and dimension 0 are errors.
 func TestOfNothing(t *testing.T) {
 	e, ctx, two := newEngine(t, Options{}), context.Background(), plain(rand.New(rand.NewPCG(71, 1)), 2, 3)
 	for _, metric := range metrics {
 		for name, do := range operations(metric) {
 			for side, operands := range map[string][2]Vectors{"left": {{}, two}, "right": {two, {}}, "both": {{}, {}}} {
 				if operands[0].Rows == 0 && (name == "Max" || name == "AnyAbove") {
-					continue // one query is never none
+					continue // a single query cannot be empty
 				}
 				result, err := do(ctx, e, operands[0], operands[1])
 				text := fmt.Sprint(result)
@@ -84,8 +84,8 @@ func TestOfNothing(t *testing.T) {
 	}
 }
 
-// TestNonFiniteAnywhere: one bad value in any place of either operand is named by row and column, however the work
-// is cut. Max and AnyAbove see it in the query and in every context, because nothing ends them before.
+// TestNonFiniteAnywhere checks that one bad value anywhere in either operand is reported by row and column, however
+// the work is divided. Max and AnyAbove detect it in the query and in every context, because nothing ends them early.
 func TestNonFiniteAnywhere(t *testing.T) {
 	rng := rand.New(rand.NewPCG(72, 1))
 	const m, n, dim = 70, 130, 37
@@ -103,7 +103,7 @@ func TestNonFiniteAnywhere(t *testing.T) {
 		metric := metrics[rng.IntN(3)]
 		for op, do := range operations(metric) {
 			if left && row > 0 && (op == "Max" || op == "AnyAbove") {
-				continue // another query
+				continue // report the error for another query
 			}
 			for engine, e := range cut {
 				_, err := do(context.Background(), e, a, b)
@@ -116,8 +116,8 @@ func TestNonFiniteAnywhere(t *testing.T) {
 	}
 }
 
-// TestEveryMemoryLimit: from one byte up, an operation either says that it is too little or gives the same result; once
-// it is enough, more is.
+// TestEveryMemoryLimit checks that, from one byte up, an operation either reports that the limit is too low or gives
+// the same result; once a limit is sufficient, every higher limit is.
 func TestEveryMemoryLimit(t *testing.T) {
 	rng := rand.New(rand.NewPCG(73, 1))
 	a, b := plain(rng, 40, 40), plain(rng, 130, 40)
@@ -147,7 +147,7 @@ func TestEveryMemoryLimit(t *testing.T) {
 	}
 }
 
-// calls is a context that is cancelled when it has been asked so often.
+// calls is a context that is cancelled after it was queried a given number of times.
 type calls struct {
 	context.Context
 	left atomic.Int64
@@ -160,8 +160,8 @@ func (c *calls) Err() error {
 	return nil
 }
 
-// TestCancelledAtEveryCheck: wherever a cancellation is noticed, there is an error and no result, no token is lost,
-// and (TestMain) no goroutine.
+// TestCancelledAtEveryCheck checks that a cancellation noticed at any point returns an error and no result, and leaks
+// neither tokens nor (TestMain) goroutines.
 func TestCancelledAtEveryCheck(t *testing.T) {
 	rng := rand.New(rand.NewPCG(74, 1))
 	a, b := plain(rng, 60, 33), plain(rng, 100, 33)
@@ -197,7 +197,8 @@ func TestCancelledAtEveryCheck(t *testing.T) {
 	}
 }
 
-// TestCancellationIsNoticed: operations of many seconds stop within moments (promised: 200 ms on an idle machine).
+// TestCancellationIsNoticed checks that operations of many seconds stop promptly (promised: 200 ms on an idle
+// machine).
 func TestCancellationIsNoticed(t *testing.T) {
 	big := Vectors{Data: make([]float32, 40_000*256), Rows: 40_000, Dim: 256}
 	budget := cores.New(2)
@@ -210,7 +211,7 @@ func TestCancellationIsNoticed(t *testing.T) {
 				kernels.L2)
 		},
 		"BoundedMatrix": func(ctx context.Context) (err error) {
-			for err == nil { // one is over too soon
+			for err == nil { // an operation may finish too early
 				_, err = e.BoundedMatrix(ctx, out, 40_000, slab(big, 26), big, kernels.Cosine, kernels.F32)
 			}
 			return err
@@ -233,7 +234,7 @@ func TestCancellationIsNoticed(t *testing.T) {
 
 func slab(v Vectors, n int) Vectors { return Vectors{Data: v.Data, Rows: n, Dim: v.Dim} }
 
-// TestMoreThreadsThanCores: the results of one thread.
+// TestMoreThreadsThanCores compares with the results of one thread.
 func TestMoreThreadsThanCores(t *testing.T) {
 	rng := rand.New(rand.NewPCG(75, 1))
 	a, b := plain(rng, 100, 24), plain(rng, 200, 24)
@@ -252,7 +253,8 @@ func TestMoreThreadsThanCores(t *testing.T) {
 	}
 }
 
-// TestMissingInstructionSets: what this build on this machine lacks is refused by name, as are types without tiles.
+// TestMissingInstructionSets checks that instruction sets that this build or machine lacks are refused by name, as are
+// types without tiles.
 func TestMissingInstructionSets(t *testing.T) {
 	var here []string
 	for _, isa := range cpu.Available() {

@@ -69,7 +69,7 @@ func (e *Engine) topK(ctx context.Context, q, c *device.Operand, metric kernels.
 	if err != nil {
 		return nil, err
 	}
-	if q.N > p.Queries { // contexts are visited more than once: check them and take their norms once
+	if q.N > p.Queries { // contexts are visited more than once: check them and compute their norms once
 		if err := e.r.Prepare(ctx, c, metric); err != nil {
 			return nil, err
 		}
@@ -141,7 +141,7 @@ func (e *Engine) Max(ctx context.Context, q []float32, c Vectors, metric kernels
 	return hits[0][0], true, nil
 }
 
-// witness ends AnyAbove's run the way an error would: the one of the lowest task wins.
+// witness ends AnyAbove's run like an error: the witness of the lowest task is kept.
 type witness Hit
 
 func (witness) Error() string { return "found" }
@@ -192,8 +192,8 @@ func (e *Engine) AnyAbove(ctx context.Context, q []float32, c Vectors, metric ke
 	return none, false, err
 }
 
-// firstAbove returns the first row of the block that is better than tau as a witness. A row that
-// cannot be scored is an error only if no witness comes before it.
+// firstAbove returns the first row of the block that is better than tau, as a witness. A row that cannot be scored is
+// an error only if no witness comes before it.
 func firstAbove(s *device.Scorer, q, c *device.Operand, metric kernels.Metric, c0, c1 int, bias Biases,
 	tau float64) error {
 	scores, err := s.Block(q, c, 0, 1, c0, c1)
@@ -229,15 +229,15 @@ func single(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, 
 	return query, contexts, device.CheckBias(ctx, 0, bias, c.Rows)
 }
 
-// Decision is AnyAboveAll's answer for one query: whether any row is above, with a witness, else
-// {−1, Worst()}; and how many rows needed their canonical score.
+// Decision is AnyAboveAll's answer for one query: whether any row is above, with a witness or {−1, Worst()}, and how
+// many rows needed their canonical score.
 type Decision struct {
 	Hit
 	Above     bool
 	Survivors int64
 }
 
-// MaxAll returns each query's best row of c; {−1, Worst()} where there is none. bias is as in TopK.
+// MaxAll returns each query's best row of c, or {−1, Worst()} if there is no row. bias is as in TopK.
 func (e *Engine) MaxAll(ctx context.Context, q, c Vectors, metric kernels.Metric, bias []Biases) ([]Hit, error) {
 	if err := errors.Join(fill(ctx, &q), use(&c)); err != nil {
 		return nil, err
@@ -259,7 +259,7 @@ func (e *Engine) MaxAll(ctx context.Context, q, c Vectors, metric kernels.Metric
 	return bests(all, metric), nil
 }
 
-// bests are the first hits; {−1, Worst()} where there is none.
+// bests returns the first hit of each query, or {−1, Worst()} if it has no hit.
 func bests(found [][]Hit, metric kernels.Metric) []Hit {
 	best := make([]Hit, len(found))
 	for i, h := range found {
@@ -271,8 +271,8 @@ func bests(found [][]Hit, metric kernels.Metric) []Hit {
 	return best
 }
 
-// AnyAboveAll decides for each query whether any row's biased score is strictly better than tau; the queries share the
-// reads. bias is as in TopK.
+// AnyAboveAll decides for each query whether any row's biased score is strictly better than tau. All queries share one
+// pass over the rows. bias is as in TopK.
 func (e *Engine) AnyAboveAll(ctx context.Context, q, c Vectors, metric kernels.Metric, bias []Biases,
 	tau float64) ([]Decision, error) {
 	if err := errors.Join(fill(ctx, &q), use(&c)); err != nil {

@@ -15,73 +15,76 @@ import (
 
 // The errors of prepared sets.
 var (
-	// ErrClosed: a set that is used after Close.
+	// ErrClosed is returned when a set is used after Close.
 	ErrClosed = errors.New("the prepared set is closed")
-	// ErrSetFile: a file that is not a saved set of this version, or is damaged.
+	// ErrSetFile is returned for a file that is damaged or is not a saved set of this version.
 	ErrSetFile = index.ErrFile
-	// ErrSetVectors: a saved set that belongs to other vectors.
+	// ErrSetVectors is returned for a saved set that belongs to other vectors.
 	ErrSetVectors = index.ErrVectors
 )
 
-// SetOptions say how a set is prepared. The zero value is a sensible default.
+// SetOptions says how a set is prepared. The zero value is a sensible default.
 type SetOptions struct {
-	// for sets that are calibrated or multiplied rather than searched: preparing takes a fraction of the time
+	// NoIndex is for sets that are calibrated or multiplied rather than searched: preparing takes a fraction of the
+	// time.
 	NoIndex  bool
 	Clusters int    // of the index: groups of similar rows, searched nearest first; 0 = √rows, at most 1,024
 	Seed     uint64 // of the samples that rotation and clusters are learned from; no result depends on it
-	// Parts is the part that each of the rows belongs to, numbered from 0; nil: they are one part. Searches of a part
-	// alone (Only) then read no row of another one. No result depends on it.
+	// Parts is the part that each of the rows belongs to, numbered from 0; nil: all rows are in one part. A search
+	// restricted to one part (Only) then reads no row of another. No result depends on it.
 	Parts    []int32
 	MemLimit int64 // bytes of packed copies that are kept for later operations; 0 = the engine's limit
-	// ScanDims is how many coordinates of a rotation a GPU reads first where it searches for few queries, in codes of
-	// eight bits; 0: about a third of all; the dimension or more: all of them.
+	// ScanDims is the number of coordinates of a rotation that a GPU reads first in a search for few queries, in codes
+	// of eight bits; 0: about a third of all; the dimension or more: all.
 	ScanDims int
-	// Digest names the first rows of the vectors in the files of Save and Load, instead of a digest that reads them
-	// all: for who keeps checksums of his vectors. Load then takes more rows than the file has, and appends them.
+	// Digest returns a digest that identifies the first rows of the vectors in the files of Save and Load, instead of
+	// one computed from all rows: for callers that have checksums of their vectors. Load then accepts more rows than
+	// the file has, and appends them.
 	Digest func(ctx context.Context, rows int) ([32]byte, error)
 }
 
-// SetStats describe a set.
+// SetStats describes a set.
 type SetStats struct {
 	Rows, Deleted int // rows ever added, and how many of them are deleted
 	Unclustered   int // rows appended after the clusters and the rotation were learned: valid, found later
-	Plain         int // rows without codes, which every query reads in full
+	Plain         int // rows without codes, which every query reads completely
 	Clusters      int // groups of similar rows
 	Chunks        int // pieces of at most 1,024 rows that are read or skipped together
 	Dim           int
 	Bytes         int64  // of the index, without the caller's vectors
 	Kernel        string // of the scan
 	Reason        string // why there are no codes, or ""
-	Choice        string // which device the search for one query speaks for, and why
+	Choice        string // device that a search for one query would use, and why
 	Packed        int64  // bytes of packed copies that are kept, and of copies of the rows on GPUs
-	OnGPU         int64  // bytes of them that lie in the memory of each GPU
+	OnGPU         int64  // bytes of these in the memory of each GPU
 }
 
-// Set is a set of vectors that was made ready once, to be searched and calibrated many times: checked, with norms
-// and an index, and with packed copies that Distribution and BoundedMatrix leave there. Vectors names it in every
-// operation of the engine that made it; results are those of plain vectors, bit for bit, but for AnyAbove's witness,
-// which is any row above instead of the lowest.
+// Set is a set of vectors that is prepared once, to be searched and calibrated many times: it is checked, has norms
+// and an index, and keeps the packed copies that Distribution and BoundedMatrix make. Vectors refers to it in every
+// operation of the engine that made it. Results equal those of plain vectors, bit for bit, except for AnyAbove's
+// witness, which is any row above instead of the lowest.
 //
 // The index answers TopK, Max and AnyAbove in the set's metric while reading a fraction of the rows: low-precision
-// codes bound every score from above (from below for l2), and what the bound cannot rule out gets its canonical score.
+// codes bound every score from above (from below for l2), and rows that the bound cannot rule out get their canonical
+// score.
 //
 // Rows are numbered in the order of adding, from 0; a deleted row's number is not used again. Vectors are kept by
-// reference and must not change while the set is in use. All methods may be called at the same time.
+// reference and must not change while the set is in use. All methods may be called concurrently.
 type Set struct {
 	e        *Engine
 	limit    int64
 	scanDims int
 
-	write  sync.Mutex // of those who change the set
+	write  sync.Mutex // held by calls that change the set
 	x      *index.Index
 	rent   rent
-	mu     sync.Mutex // of what follows
+	mu     sync.Mutex // protects the fields below
 	now    *snapshot
 	closed bool
 }
 
-// Prepare makes a set. An empty v is fine: Append can come later. The metric is that of the index; other metrics
-// work, without it.
+// Prepare makes a set. An empty v is allowed: rows can be appended later. metric is the metric of the index;
+// operations with another metric work, without the index.
 func (e *Engine) Prepare(ctx context.Context, v Vectors, metric kernels.Metric, o SetOptions) (*Set, error) {
 	if err := fill(ctx, &v); err != nil {
 		return nil, err
@@ -94,7 +97,7 @@ func (e *Engine) Prepare(ctx context.Context, v Vectors, metric kernels.Metric, 
 	return e.newSet(x, o)
 }
 
-// ScanDims is what SetOptions.ScanDims 0 stands for with vectors of that dimension.
+// ScanDims returns the default of SetOptions.ScanDims for vectors of the given dimension.
 func ScanDims(dim int) int { return device.ScanHead(dim) }
 
 func (o SetOptions) index() index.Options {
@@ -115,8 +118,8 @@ func (e *Engine) newSet(x *index.Index, o SetOptions) (*Set, error) {
 	return s, nil
 }
 
-// snapshot is the set as it is; s.write is held, or nobody else knows s. Rows that the one before had as well keep what
-// devices hold of them.
+// snapshot returns the current set; s.write is held, or s is not shared yet. Rows that were in the previous snapshot
+// keep their copies on devices.
 func (s *Set) snapshot(before *snapshot) *snapshot {
 	m := &snapshot{set: s, x: s.x.Freeze()}
 	m.size, m.dim = m.x.Shape()
@@ -132,7 +135,7 @@ func (s *Set) snapshot(before *snapshot) *snapshot {
 	return m
 }
 
-// change runs fn, which changes the index, and lets the next Vectors show it.
+// change runs fn, which changes the index, and makes the change visible to the next call of Vectors.
 func (s *Set) change(fn func() error) error {
 	s.write.Lock()
 	defer s.write.Unlock()
@@ -155,9 +158,9 @@ func (s *Set) change(fn func() error) error {
 	return nil
 }
 
-// Append adds rows behind the others, by reference. They keep all answers exact, but lie in chunks of their own and use
-// the rotation learned before: when Unclustered is a large share of Rows, a new set is faster. Non-finite values are
-// refused, and then nothing is added.
+// Append adds rows after the existing ones, by reference. All results stay exact, but appended rows lie in chunks of
+// their own and use the rotation learned earlier: when Unclustered is a large share of Rows, a new set is faster. If a
+// value is not finite, an error is returned and nothing is added.
 func (s *Set) Append(ctx context.Context, v Vectors) error {
 	if err := fill(ctx, &v); err != nil {
 		return err
@@ -166,15 +169,15 @@ func (s *Set) Append(ctx context.Context, v Vectors) error {
 	return s.change(func() error { return s.x.Append(ctx, v) })
 }
 
-// Delete takes rows out of the results of later Vectors: all of them, or none after an error. Deleting one again does
-// nothing.
+// Delete removes rows from the results of later Vectors: all of them, or none after an error. Deleting a row twice
+// does nothing.
 func (s *Set) Delete(rows ...int) error {
 	return s.change(func() error { return s.x.Delete(rows...) })
 }
 
-// Vectors are a snapshot of the rows, for the engine's operations: rows that are appended or deleted later do not show.
-// Data is nil where the rows were not added at once. Deleted rows are not found by TopK, Max and AnyAbove, count
-// nowhere in Distribution, and have NaN as scores in matrices.
+// Vectors returns a snapshot of the rows, for the engine's operations: rows that are appended or deleted later have no
+// effect on it. Data is nil if the rows were not added at once. Deleted rows are not found by TopK, Max and AnyAbove,
+// are not counted in Distribution, and have NaN as scores in matrices.
 func (s *Set) Vectors() Vectors {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,10 +189,10 @@ func (s *Set) Vectors() Vectors {
 	return v
 }
 
-// Metric is that of the index.
+// Metric returns the metric of the index.
 func (s *Set) Metric() kernels.Metric { return s.x.Metric() }
 
-// Describe tells what the set holds and runs on.
+// Describe returns the contents of the set and what it runs on.
 func (s *Set) Describe() SetStats {
 	d := s.x.Describe()
 	s.mu.Lock()
@@ -202,10 +205,11 @@ func (s *Set) Describe() SetStats {
 	}
 }
 
-// Only are those rows of a prepared set's Vectors alone that are given, ascending, for TopK, Max, AnyAbove and the same
-// of many queries: they find no other row, and read only chunks that have one of them. Rows keep their numbers, biases
-// are those of all rows. Other operations refuse them with kernels.ErrArgument, which is also the error for rows that
-// are not there. ok is false where v has no index: the rows would be read in full, and copying them is faster.
+// Only restricts a prepared set's Vectors to the given rows, in ascending order, for TopK, Max and AnyAbove and their
+// variants for many queries: these find no other row, and read only chunks that contain a given one. Rows keep their
+// numbers; biases refer to all rows. Other operations refuse the result with kernels.ErrArgument, which is also the
+// error for rows that do not exist. ok is false if v has no index: the rows would be read completely, and copying them
+// is faster.
 func Only(ctx context.Context, v Vectors, rows []int) (some Vectors, ok bool, err error) {
 	if err := use(&v); err != nil {
 		return some, false, err
@@ -222,13 +226,14 @@ func Only(ctx context.Context, v Vectors, rows []int) (some Vectors, ok bool, er
 		selected: true}}, true, nil
 }
 
-// Blocks lists all rows in blocks of at most 1,024, near rows together. These are the blocks whose biases a search
-// reads: who computes biases from lists of rows (postings) does so fastest if those are in this order. A block with a
-// number keeps it and its rows for good. Those without, and rows appended later, join new ones as more rows come.
+// Blocks returns all rows in blocks of at most 1,024, with near rows together. Searches read the biases of one block
+// at a time: computing biases from lists of rows (postings) is fastest if the lists are in this order. A block with a
+// number keeps it and its rows permanently. Blocks without one, and rows appended later, are combined into new blocks
+// as more rows are added.
 func (s *Set) Blocks() []RowBlock { return s.x.Blocks() }
 
-// Close frees what the set holds; operations that run go on to their end. Every later use of the set or of its Vectors
-// is ErrClosed. Closing again does nothing.
+// Close frees the set's memory; running operations finish. Every later use of the set or of its Vectors is ErrClosed.
+// A second call does nothing.
 func (s *Set) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,23 +243,23 @@ func (s *Set) Close() {
 	}
 }
 
-// snapshot is a set as it was when Vectors was called.
+// snapshot is the state of a set when Vectors was called.
 type snapshot struct {
 	set                *Set
 	x                  *index.Index
 	size, dim, deleted int
-	selected           bool         // by Only
+	selected           bool         // made by Only
 	kept               *device.Kept // of all rows
 	parts              []*part      // the rows as they were added
 
 	mu      sync.Mutex
-	rows    cpu.Rows  // all, one behind the other; N = 0 until someone asks
-	live    *snapshot // without the deleted ones
+	rows    cpu.Rows  // all rows contiguously; N = 0 until first used
+	live    *snapshot // without the deleted rows
 	retired bool
 	others  [kernels.L2 + 1]*index.Index
 }
 
-// retire frees what later operations on the same snapshot would have found, but for what the next one has, too.
+// retire frees what the snapshot keeps for later operations, except what it shares with the next one.
 func (m *snapshot) retire(next *snapshot) {
 	for _, p := range m.parts {
 		if next == nil || !slices.Contains(next.parts, p) {
@@ -271,7 +276,7 @@ func (m *snapshot) retire(next *snapshot) {
 	}
 }
 
-// gather lays all rows one behind the other where they were not added at once.
+// gather copies all rows to contiguous memory if they were not added at once.
 func (m *snapshot) gather(ctx context.Context) (cpu.Rows, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -296,7 +301,7 @@ func (m *snapshot) PreparedRows() (cpu.Rows, *device.Kept) {
 	return m.rows, m.kept
 }
 
-// index is the one that searches in that metric.
+// index returns the index if it searches in the given metric.
 func (m *snapshot) index(metric kernels.Metric) *index.Index {
 	if metric == m.x.Metric() {
 		return m.x
@@ -309,7 +314,7 @@ func (m *snapshot) index(metric kernels.Metric) *index.Index {
 	return m.others[metric]
 }
 
-// use checks vectors of prepared sets, if they are such, at the begin of an operation.
+// use checks vectors that belong to prepared sets, at the start of an operation.
 func use(all ...*Vectors) error {
 	for _, v := range all {
 		m := snapshotOf(*v)
@@ -330,12 +335,12 @@ func use(all ...*Vectors) error {
 			return fmt.Errorf("engine: %w: %d rows of dimension %d name a prepared set of %d rows of dimension %d",
 				kernels.ErrShape, v.Rows, v.Dim, m.size, m.dim)
 		}
-		v.Set = nil // a part of them, as plain vectors
+		v.Set = nil // a subset of them, as plain vectors
 	}
 	return nil
 }
 
-// fill is use by operations that read rows: those that were not added at once are gathered.
+// fill is use for operations that read rows: rows that were not added at once are gathered.
 func fill(ctx context.Context, all ...*Vectors) error {
 	if err := use(all...); err != nil {
 		return err
@@ -359,13 +364,13 @@ func fill(ctx context.Context, all ...*Vectors) error {
 	return nil
 }
 
-// snapshotOf is the snapshot of a set that v names, or nil.
+// snapshotOf returns the snapshot of the set that v refers to, or nil.
 func snapshotOf(v Vectors) *snapshot {
 	m, _ := v.Set.(*snapshot)
 	return m
 }
 
-// searched is the index that finds rows of c in that metric; nil where the engine reads all rows on its device.
+// searched returns the index that finds rows of c in the given metric; nil if the engine reads all rows on its device.
 func searched(c Vectors, metric kernels.Metric) *index.Index {
 	m := snapshotOf(c)
 	if m == nil || m.size == 0 || metric > kernels.L2 {

@@ -11,18 +11,18 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// part is rows of a prepared set that were added together. Devices keep copies and packed forms of parts, so that rows
-// that are appended or deleted do not send the others again.
+// part holds rows of a prepared set that were added together. Devices keep copies and packed forms of parts, so that
+// after rows were appended or deleted the other rows are not sent again.
 type part struct {
 	rows  cpu.Rows
-	first int // number of the first
+	first int // number of the first row
 	kept  *device.Kept
 
 	once    sync.Once
-	largest float64 // norm
+	largest float64 // largest norm
 }
 
-// part is the one that the snapshot has of these rows, or a new one. A nil snapshot has none.
+// part returns the part of the snapshot that has these rows, or a new one. m may be nil.
 func (m *snapshot) part(g index.Group, limit int64) *part {
 	if m != nil {
 		for _, p := range m.parts {
@@ -34,7 +34,7 @@ func (m *snapshot) part(g index.Group, limit int64) *part {
 	return &part{rows: g.Rows, first: g.Begin, kept: device.NewKept(limit)}
 }
 
-// bytes is what is kept of the rows: on that device, or on all (nil).
+// bytes returns the memory kept for the rows on one device, or on all (nil).
 func (m *snapshot) bytes(on device.Device) (bytes int64) {
 	kept := []*device.Kept{m.kept}
 	for _, p := range m.parts {
@@ -52,7 +52,7 @@ func (m *snapshot) bytes(on device.Device) (bytes int64) {
 	return bytes
 }
 
-// onGPU is what is kept in the memory of each GPU.
+// onGPU returns the bytes kept in the memory of each GPU.
 func (m *snapshot) onGPU() int64 {
 	if on := m.set.e.gpu(); on != nil {
 		return m.bytes(on)
@@ -60,13 +60,13 @@ func (m *snapshot) onGPU() int64 {
 	return 0
 }
 
-// holds tells whether a device has all rows.
+// holds reports whether a device has all rows.
 func (m *snapshot) holds(on device.Device) bool {
 	return len(m.parts) > 0 && (m.kept.Bytes(on) > 0 ||
 		!slices.ContainsFunc(m.parts, func(p *part) bool { return p.kept.Bytes(on) == 0 }))
 }
 
-// searched are the parts as a search on a device takes them.
+// searched returns the parts in the form that a search on a device takes.
 func (m *snapshot) searched() []search.Part {
 	out := make([]search.Part, len(m.parts))
 	for i, p := range m.parts {
@@ -77,7 +77,7 @@ func (m *snapshot) searched() []search.Part {
 	return out
 }
 
-// gpu is the GPUs as one device; nil where there are none, or none was looked for yet.
+// gpu returns the GPUs as one device; nil if there is no GPU or none was looked for yet.
 func (e *Engine) gpu() device.Device {
 	if e.gpus == nil {
 		return nil
@@ -88,7 +88,7 @@ func (e *Engine) gpu() device.Device {
 	return nil
 }
 
-// choiceFor says what a search for one query would run on, and why.
+// choiceFor returns what a search for one query would run on, and why.
 func (e *Engine) choiceFor(m *snapshot) string {
 	costs, has := e.r.Costs, device.Residency{Indexed: m.x.Coded()}
 	shape := device.Shape{A: 1, B: m.size, Dim: m.dim}
@@ -107,8 +107,8 @@ func (e *Engine) choiceFor(m *snapshot) string {
 	return why.String()
 }
 
-// rent adds up what searches of a set that no GPU has would have saved on one. It tells when that is more than bringing
-// the rows there takes.
+// rent adds up the time that searches of a set would have saved on a GPU that does not hold it. It tells when this
+// exceeds the time of copying the rows there.
 type rent struct{ nanoseconds atomic.Int64 }
 
 func (r *rent) due(saved, transfer float64) bool {

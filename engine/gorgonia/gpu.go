@@ -25,14 +25,12 @@ var ErrOnGPU = errors.New("the tensor lies in a GPU's memory")
 //	c, err := tensor.MatMul(a, b)
 //	err = g.Memcpy(result, c) // back
 //
-// Tensors are float32, whole or transposed (T); c.Data() of such a tensor must not be called. tensor never frees
-// memory:
-// Release gives that of a tensor back, and Close all of it. Rounding is that of a float32 sum in chains of 64 products.
-// It may be used by many goroutines at once, on tensors that nobody writes meanwhile.
+// Tensors are float32, whole or transposed (T); c.Data() of such a tensor must not be called. Package tensor never
+// frees memory: Release frees that of one tensor, and Close all of it. Products are rounded like a float32 sum in
+// chains of 64 products. GPU may be used by many goroutines at once, on tensors that are not written at the same time.
 type GPU struct {
-	// DType is how matrices are multiplied: kernels.F32, or kernels.BF16x3 on GPUs of sm_80 and later. Set it before
-	// the
-	// first use.
+	// DType is the format of products: kernels.F32, or kernels.BF16x3 on GPUs of sm_80 and later. It must be set
+	// before the first use.
 	DType kernels.DType
 
 	gpu    *cuda.Device

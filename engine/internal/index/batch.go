@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
-// TopK returns for each query the k ≥ 1 best rows, better first, then lower row. See Interface.TopK.
+// TopK returns for each query the k ≥ 1 best rows, better first, ties by lower row. See Interface.TopK.
 func (x *Index) TopK(ctx context.Context, queries kernels.Vectors, k int, bias []kernels.Biases) ([][]kernels.Hit,
 	error) {
 	if k < 1 {
@@ -30,7 +30,7 @@ func (x *Index) TopK(ctx context.Context, queries kernels.Vectors, k int, bias [
 	return out, nil
 }
 
-// MaxAll returns each query's best row; {−1, Worst()} where there is none.
+// MaxAll returns each query's best row, or {−1, Worst()} if there is no row.
 func (x *Index) MaxAll(ctx context.Context, queries kernels.Vectors, bias []kernels.Biases) ([]kernels.Hit, error) {
 	out := make([]kernels.Hit, queries.Rows)
 	err := x.many(ctx, queries, bias, 1, 0, func(i int, found *queryState) {
@@ -45,8 +45,8 @@ func (x *Index) MaxAll(ctx context.Context, queries kernels.Vectors, bias []kern
 	return out, nil
 }
 
-// AnyAboveAll decides for each query whether any row's biased score is strictly better than tau.
-// The queries share the reads.
+// AnyAboveAll decides for each query whether any row's biased score is strictly better than tau. All queries share one
+// pass over the rows.
 func (x *Index) AnyAboveAll(ctx context.Context, queries kernels.Vectors, bias []kernels.Biases,
 	tau float64) ([]Decision, error) {
 	if math.IsNaN(tau) {
@@ -65,7 +65,7 @@ func (x *Index) AnyAboveAll(ctx context.Context, queries kernels.Vectors, bias [
 	return out, nil
 }
 
-// many searches for several queries and hands each one's result to report.
+// many searches for several queries and passes each result to report.
 func (x *Index) many(ctx context.Context, queries kernels.Vectors, bias []kernels.Biases, k int, tau float64,
 	report func(int, *queryState)) error {
 	o, err := device.View("queries", queries)
@@ -117,12 +117,12 @@ func (x *Index) many(ctx context.Context, queries kernels.Vectors, bias []kernel
 type batch struct {
 	x     *Index
 	s     *snapshot
-	lanes []*lane // of the workers
+	lanes []*lane // one per worker
 	all   []*queryState
 	packs []*packed
 }
 
-// room is how many queries are scanned together at most: memory for more is not asked for.
+// room returns the largest number of queries that are scanned together, which limits the memory.
 func (b *batch) room() int {
 	return min(workers.Ceil(len(b.all), scan.Lanes)*scan.Lanes, scan.MaxQueries)
 }
@@ -134,8 +134,8 @@ func (b *batch) lane(worker int) *lane {
 	return b.lanes[worker]
 }
 
-// run lets each query visit the chunks nearest to it, which decides many and gives the others a bar;
-// those left then go over all units together.
+// run first visits the chunks nearest to each query. This decides many queries and gives the others a bar. The
+// remaining queries then go over all units together.
 func (b *batch) run(ctx context.Context, queries cpu.Rows) error {
 	r := b.x.r
 	err := r.Pool.Each(ctx, queries.N, r.Pool.Threads, func(worker, i int) error {
@@ -146,7 +146,7 @@ func (b *batch) run(ctx context.Context, queries cpu.Rows) error {
 	}
 	b.group()
 	visited := make([]bool, len(b.s.units))
-	reads := slices.Clone(b.packs) // all rows
+	reads := slices.Clone(b.packs) // the packs that read all rows
 	if b.s.model != nil && b.s.model.reason == "" {
 		if reads, err = b.sample(ctx, visited); err != nil {
 			return err
@@ -224,7 +224,7 @@ func (b *batch) prime(l *lane, k *queryState, vector []float32) error {
 	return nil
 }
 
-// group packs the queries that are not decided.
+// group packs the queries that are not decided yet.
 func (b *batch) group() {
 	var p *packed
 	for _, k := range b.all {
@@ -242,8 +242,8 @@ func (b *batch) group() {
 	}
 }
 
-// products computes the bases of all chunks for all queries of p. They are bounded, which costs less than
-// canonical ones and does not show in the limits.
+// products computes the bases of all chunks for all queries of p. It uses bounded products, which are cheaper than
+// canonical ones; their error is negligible in the limits.
 func (b *batch) products(ctx context.Context, p *packed) error {
 	n, column := len(b.s.units), 0
 	p.bases = make([]float32, len(p.states)*n)
@@ -271,8 +271,8 @@ func (b *batch) products(ctx context.Context, p *packed) error {
 	return nil
 }
 
-// sample chooses for each pack how many planes to read at once, and returns those that had better
-// read all rows.
+// sample chooses for each pack how many planes to read at once, and returns the packs for which reading all rows is
+// cheaper.
 func (b *batch) sample(ctx context.Context, visited []bool) (reads []*packed, err error) {
 	for _, p := range b.packs {
 		p.costs = costsOf(b.x.r.Host.ISA(), len(p.states))
@@ -318,7 +318,7 @@ func (b *batch) sample(ctx context.Context, visited []bool) (reads []*packed, er
 	return reads, err
 }
 
-// readAll begins again for some packs, with the rows instead of their codes.
+// readAll restarts some packs, reading the rows instead of their codes.
 func (b *batch) readAll(ctx context.Context, packs []*packed) error {
 	r := b.x.r
 	var units []unit

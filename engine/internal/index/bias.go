@@ -10,25 +10,26 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
-// biases are what one query adds to the closeness of rows: as they were given, and a list also by chunk.
+// biases holds what one query adds to the closeness of rows: as given by the caller, and for a list also sorted by
+// chunk.
 type biases struct {
-	all  kernels.Biases   // nil = none
-	list kernels.BiasList // the same if it is a list, else nil
+	all  kernels.Biases   // nil: no biases
+	list kernels.BiasList // the same biases if they are a list, else nil
 
 	begin   []int32      // the entries of chunk number n are [begin[n], begin[n+1])
 	entries []placedBias // by chunk
-	largest []float32    // of each chunk; 0 where there is none
+	largest []float32    // of each chunk; 0 for a chunk without biases
 	next    []int32
 }
 
-// placedBias is a bias of a row, by its place in its chunk.
+// placedBias is the bias of a row, identified by its place in its chunk.
 type placedBias struct {
 	place int32
 	value float32 // rounded up
 }
 
-// set checks a list and sorts it by chunk: a counting sort, in time proportional to the list's length. Other
-// biases are read when a search comes to them.
+// set checks a list and sorts it by chunk with a counting sort, in time proportional to the list's length. Other kinds
+// of biases are read when a search reaches them.
 func (b *biases) set(ctx context.Context, query int, all kernels.Biases, s *snapshot) error {
 	b.all, b.list = nil, nil
 	if err := device.CheckBias(ctx, query, all, s.rows); err != nil {
@@ -75,8 +76,8 @@ func (b *biases) set(ctx context.Context, query int, all kernels.Biases, s *snap
 	})
 }
 
-// eachPart calls fn with pieces of a list that lie in one coded group, where that group's rows are, and the number of
-// its first chunk.
+// eachPart calls fn for each piece of a list that lies in one coded group, with the places of that group's rows and
+// the number of its first chunk.
 func (s *snapshot) eachPart(ctx context.Context, list kernels.BiasList,
 	fn func(part kernels.BiasList, g *group, where []uint32, chunk int)) error {
 	chunk := 0
@@ -95,7 +96,7 @@ func (s *snapshot) eachPart(ctx context.Context, list kernels.BiasList,
 	return nil
 }
 
-// places tells where each row of the group is: chunk·chunkRows + place.
+// places returns the place of each row of the group: chunk·chunkRows + place in the chunk.
 func (g *group) places(ctx context.Context) ([]uint32, error) {
 	g.locate.Lock()
 	defer g.locate.Unlock()
@@ -115,8 +116,8 @@ func (g *group) places(ctx context.Context) ([]uint32, error) {
 	return where, nil
 }
 
-// read writes the biases of chunk number n, rounded up, to out, and returns the largest. Where that is 0, out
-// holds nothing of use.
+// read writes the biases of chunk number n, rounded up, to out, and returns the largest. If the largest is 0, the
+// contents of out are undefined.
 func (b *biases) read(n int, u unit, out []float32) (largest float32, err error) {
 	if b.list == nil {
 		largest, err = device.ReadBias(b.all, u.block(n), out[:len(u.g.chunks[u.chunk].rows)])
@@ -132,7 +133,7 @@ func (b *biases) read(n int, u unit, out []float32) (largest float32, err error)
 	return b.largest[n], nil
 }
 
-// exact is the bias of a row of which read wrote that value.
+// exact returns the exact bias of a row for which read returned value.
 func (b *biases) exact(row int, value float32) float64 {
 	if b.list == nil || value == 0 {
 		return float64(value)

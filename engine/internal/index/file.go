@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
-// The file of an index: what took time to make, and a digest of the vectors, which stay with the caller. All
+// The file of an index holds what took time to compute, and a digest of the vectors, which stay with the caller. All
 // numbers are little-endian:
 //
 //	magic with the version; metric, dimension, rows, sha256 of the vectors (device.Digest)
@@ -26,10 +26,10 @@ import (
 //	model, if there are codes: scale, skew, clusters, origin, rotation, its product with the origin, centres, profile
 //	rows appended since it was learned; per group: rows, norms, chunks; with chunks, all their rows, centres, leading
 //	coordinates, and of each chunk its rows, five limits, what bounds its codes, terms (l2) and codes
-//	CRC-32C of all that
+//	CRC-32C of everything above
 //
-// Whoever changes the layout of codes (kernels/cpu/scan/scan.h), how they bound, or what a model means raises the
-// version.
+// A change of the layout of codes (kernels/cpu/scan/scan.h), of their bounds, or of the meaning of the model requires
+// a new version.
 const magic = "SLCINDX\x01"
 
 // The errors of files.
@@ -38,7 +38,7 @@ var (
 	ErrVectors = errors.New("other vectors than those of the file")
 )
 
-// Save writes the index as it is at the moment.
+// Save writes the current state of the index.
 func (x *Index) Save(ctx context.Context, to io.Writer) error {
 	s := x.now.Load()
 	digest, err := s.digest(ctx, x.r, x.options)
@@ -95,7 +95,7 @@ func (w *writer) group(g *group) {
 	}
 }
 
-// digest is that of the snapshot's vectors.
+// digest returns the digest of the snapshot's vectors.
 func (s *snapshot) digest(ctx context.Context, r *device.Resources, o Options) ([sha256.Size]byte, error) {
 	if o.Digest != nil {
 		return o.Digest(ctx, s.rows)
@@ -106,7 +106,7 @@ func (s *snapshot) digest(ctx context.Context, r *device.Resources, o Options) (
 	})
 }
 
-// groupOf is the group of a row.
+// groupOf returns the group that contains a row.
 func (s *snapshot) groupOf(row int) *group {
 	at, found := slices.BinarySearchFunc(s.groups, row, func(g *group, row int) int { return g.first - row })
 	if !found {
@@ -115,7 +115,7 @@ func (s *snapshot) groupOf(row int) *group {
 	return s.groups[at]
 }
 
-// list are the rows in ascending order.
+// list returns the rows in ascending order.
 func (d *deadRows) list(ctx context.Context) ([]uint64, error) {
 	rows := make([]uint64, 0, d.count)
 	err := workers.Over(ctx, len(d.pages)*pageRows, func(from, to int) {
@@ -128,9 +128,9 @@ func (d *deadRows) list(ctx context.Context) ([]uint64, error) {
 	return rows, err
 }
 
-// Load makes the index of a file of size bytes again, over the vectors that it was saved with. They are read once, for
-// their digest; with Options.Digest they are not, and v may have more rows, which are appended. Anything else than a
-// whole file of this version is ErrFile, other vectors are ErrVectors.
+// Load restores an index from a file of size bytes, over the vectors that it was saved with. The vectors are read once
+// to compute their digest. With Options.Digest they are not read, and v may have additional rows, which are appended.
+// ErrFile means that the file is not a complete file of this version, ErrVectors that it belongs to other vectors.
 func Load(ctx context.Context, r *device.Resources, from io.Reader, size int64, v kernels.Vectors, o Options) (*Index,
 	error) {
 	all, err := device.View("vectors", v)
@@ -172,7 +172,7 @@ func Load(ctx context.Context, r *device.Resources, from io.Reader, size int64, 
 	return x, x.Append(ctx, v)
 }
 
-// index reads all but the checksum.
+// index reads everything except the checksum.
 func (r *reader) index(ctx context.Context, resources *device.Resources, all device.Operand, o Options) (x *Index,
 	s *snapshot, digest [sha256.Size]byte) {
 	var head [len(magic)]byte
@@ -220,7 +220,7 @@ func (r *reader) index(ctx context.Context, resources *device.Resources, all dev
 	return x, s, digest
 }
 
-// add puts a row in; for one goroutine, before others see the set.
+// add inserts a row. It may be called by one goroutine only, before the set is shared.
 func (d *deadRows) add(row int) {
 	for len(d.pages) <= row/pageRows {
 		d.pages = append(d.pages, nil)
@@ -258,7 +258,7 @@ func (r *reader) model(dim int) *model {
 	return m
 }
 
-// group reads a group whose rows begin at row first of all.
+// group reads a group whose first row has number first.
 func (r *reader) group(m *model, metric kernels.Metric, all device.Operand, first int) *group {
 	n := r.count(all.N - first)
 	if r.err == nil && n < 1 {
@@ -333,8 +333,8 @@ func (r *reader) chunk(m *model, metric kernels.Metric, rows int) (c chunk) {
 	return c
 }
 
-// adopt makes what was read the index's content. Codes that this machine cannot scan are dropped; where
-// it could make some that the file lacks, it does.
+// adopt makes the loaded snapshot the content of the index. Codes that this machine cannot scan are dropped; groups
+// without codes are coded if this machine can do so.
 func (x *Index) adopt(ctx context.Context, s *snapshot) error {
 	switch reason := x.noCodes(s.dim); {
 	case reason != "" && s.rows > 0:

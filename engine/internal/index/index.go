@@ -19,10 +19,10 @@ type Options struct {
 	Clusters int    // groups of similar rows, searched nearest first; 0 = √rows, at most 1,024
 	Seed     uint64 // of the samples that rotation and clusters are learned from; no result depends on it
 	Plain    bool   // no codes: every search reads all rows
-	// Parts is the part that each of New's rows belongs to, numbered from 0; nil: they are one part. Rows of different
-	// parts share no chunk, so that a search of a part alone (Select) reads no row of another one.
+	// Parts is the part that each of New's rows belongs to, numbered from 0; nil: all rows are in one part. Rows of
+	// different parts share no chunk, so that a search restricted to one part (Select) reads no row of another.
 	Parts []int32
-	// Digest names the first rows instead of the digest of all their numbers; nil: that one.
+	// Digest returns a digest that identifies the first rows; nil: the digest of all their numbers is computed.
 	Digest func(ctx context.Context, rows int) ([sha256.Size]byte, error)
 }
 
@@ -30,7 +30,7 @@ type Options struct {
 type Stats struct {
 	Rows, Deleted int // rows ever added, and how many of them are deleted
 	Unclustered   int // rows appended after the clusters and the rotation were learned: valid, found later
-	Plain         int // rows without codes, which every query reads in full
+	Plain         int // rows without codes, which every query reads completely
 	Clusters      int // groups of similar rows
 	Chunks        int // pieces of at most 1,024 rows that are read or skipped together
 	Dim           int
@@ -39,8 +39,8 @@ type Stats struct {
 	Reason        string // why there are no codes, or ""
 }
 
-// Decision is AnyAboveAll's answer for one query: whether any row is above, with a witness, else
-// {−1, Worst()}; and how many rows needed their canonical score.
+// Decision is AnyAboveAll's answer for one query: whether any row is above, with a witness or {−1, Worst()}, and how
+// many rows needed their canonical score.
 type Decision struct {
 	kernels.Hit
 	Above     bool
@@ -65,43 +65,43 @@ type Index struct {
 	options Options
 	kernel  string
 
-	write sync.Mutex // of those who change the index
+	write sync.Mutex // held by calls that change the index
 	now   atomic.Pointer[snapshot]
 
-	free pool[search] // of single queries
+	free pool[search] // for single queries
 }
 
-// snapshot is the index at one moment; nothing in it is written to any more.
+// snapshot is the state of the index at one moment. It is immutable.
 type snapshot struct {
-	model       *model // learned from the first rows; nil before them
+	model       *model // learned from the first rows; nil before any rows were added
 	groups      []*group
 	units       []unit // all chunks, then plain groups
 	chunks      int
 	visits      []int32 // numbers of the units that are searched
 	runs        []run   // their chunks
 	rows, dim   int
-	selected    bool    // Select has left only some of the rows
+	selected    bool    // set if Select has left only some of the rows
 	length      float64 // largest |c~| of coded rows
 	unclustered int
 	dead        deadRows
 }
 
-// group is a set of rows that were added, and coded, together.
+// group is a set of rows that were added and coded together.
 type group struct {
 	device.Operand          // with norms
 	first          int      // number of its first row
-	chunks         []chunk  // none: plain
-	centres        cpu.Rows // of the chunks: the means of their rows' c~
+	chunks         []chunk  // nil: no codes
+	centres        cpu.Rows // of the chunks: the means of c~ over their rows
 	leads          cpu.Rows // the centres' leading coordinates in the rotation
 
 	locate sync.Mutex
-	where  []uint32 // of the rows: places
+	where  []uint32 // place of each row
 }
 
 // chunk is up to 1,024 rows around a centre.
 type chunk struct {
 	*scan.Chunk
-	rows   []int32 // of the group, by place in the chunk; the last panel is filled up with the last one
+	rows   []int32 // rows of the group, by place in the chunk; the last panel is padded with the last row
 	shift  float64 // l2: product of origin and centre
 	radius float64 // largest |y|, rounded up
 	term   float64 // l2: largest −½|c~|², rounded up; else 0
@@ -109,22 +109,22 @@ type chunk struct {
 	half   float64 // l2: ½|centre|²
 }
 
-// unit is a piece of a search: a chunk, or rows of a group without codes.
+// unit is a piece of work of a search: a chunk, or rows of a group without codes.
 type unit struct {
 	g        *group
 	chunk    int // of g; −1 = the rows [from, to)
 	from, to int
 }
 
-// run are chunks of a group that follow each other, the first of them and its unit.
+// run is a sequence of consecutive chunks of a group: the first of them and its unit.
 type run struct {
 	g           *group
 	chunk, unit int
 	count       int
 }
 
-// New prepares c for searching. An empty c is fine: Append can come later, and the first rows that
-// do come decide the clusters and the rotation.
+// New prepares c for searching. An empty c is allowed: rows can be appended later, and the first rows determine the
+// clusters and the rotation.
 func New(ctx context.Context, r *device.Resources, c kernels.Vectors, metric kernels.Metric, o Options) (*Index,
 	error) {
 	if metric > kernels.L2 {
@@ -145,13 +145,13 @@ func New(ctx context.Context, r *device.Resources, c kernels.Vectors, metric ker
 	if err := x.add(ctx, c, 1); err != nil {
 		return nil, err
 	}
-	x.options.Parts = nil // what comes later belongs to none
+	x.options.Parts = nil // appended rows belong to no part
 	return x, nil
 }
 
-// empty is an index of nothing.
+// empty returns an index without rows.
 func empty(r *device.Resources, metric kernels.Metric, o Options) *Index {
-	quiet := *r // progress counts the pairs that the caller asks for
+	quiet := *r // progress counts only the pairs that the caller asked for
 	quiet.Report = nil
 	x := &Index{r: &quiet, metric: metric, options: o, kernel: scan.Name(r.Host)}
 	x.now.Store(&snapshot{})
@@ -161,7 +161,7 @@ func empty(r *device.Resources, metric kernels.Metric, o Options) *Index {
 // Rows is the number of rows ever added; valid row numbers are below it.
 func (x *Index) Rows() int { return x.now.Load().rows }
 
-// Describe tells what the index holds and runs on.
+// Describe returns the contents of the index and what it runs on.
 func (x *Index) Describe() Stats {
 	s := x.now.Load()
 	d := Stats{Rows: s.rows, Deleted: s.dead.count, Unclustered: s.unclustered, Dim: s.dim, Kernel: x.kernel}
@@ -186,16 +186,16 @@ func (g *group) bytes() int64 {
 	return b
 }
 
-// pending is how many rows may wait for their codes: they are read in full, which is faster than the
-// chunk they would make, and appending row by row stays cheap.
+// pending is the number of rows that may wait for their codes. They are read completely, which is faster than the
+// chunk that they would make, and keeps appending row by row cheap.
 const pending = 1024
 
-// Append adds rows behind the others, by reference. They keep all answers exact, but lie in chunks of
-// their own and use the rotation learned before: when Unclustered is a large share of Rows, a new index
-// is faster. Non-finite values are refused, and then nothing is added.
+// Append adds rows after the existing ones, by reference. All results stay exact, but appended rows lie in chunks of
+// their own and use the rotation learned earlier: when Unclustered is a large share of Rows, a new index is faster. If
+// a value is not finite, an error is returned and nothing is added.
 func (x *Index) Append(ctx context.Context, v kernels.Vectors) error { return x.add(ctx, v, pending) }
 
-// add appends; the clusters and the rotation are learned as soon as there are that many rows.
+// add appends rows. The clusters and the rotation are learned as soon as there are enough rows.
 func (x *Index) add(ctx context.Context, v kernels.Vectors, enough int) error {
 	o, err := device.View("vectors", v)
 	if err != nil || o.N == 0 {
@@ -231,7 +231,8 @@ func (x *Index) add(ctx context.Context, v kernels.Vectors, enough int) error {
 	return nil
 }
 
-// encoded is the group with codes if it is large enough, else as it is. The first one is learned from.
+// encoded returns the group with codes if it is large enough, else unchanged. The model is learned from the first
+// group.
 func (x *Index) encoded(ctx context.Context, next *snapshot, g *group, enough int) (*group, error) {
 	if g.N < enough {
 		return g, nil
@@ -253,10 +254,10 @@ func (x *Index) encoded(ctx context.Context, next *snapshot, g *group, enough in
 	return coded, err
 }
 
-// waiting tells whether the group is a short one without codes.
+// waiting reports whether the group is a short one without codes.
 func (g *group) waiting() bool { return g.chunks == nil && g.N < pending }
 
-// merge is a group with copies of both groups' rows.
+// merge returns a group with copies of the rows of both groups.
 func merge(a, b *group) *group {
 	g := &group{Operand: a.Operand, first: a.first}
 	g.N, g.Stride = a.N+b.N, a.Dim
@@ -288,7 +289,7 @@ func (s *snapshot) list() {
 	s.visit()
 }
 
-// visit lists the units that have a row which is left, all of them unless Select has left only some rows.
+// visit lists the units that have a selected row: all of them unless Select has left only some rows.
 func (s *snapshot) visit() {
 	s.visits, s.runs = make([]int32, 0, len(s.units)), nil
 	for at, u := range s.units {
@@ -307,7 +308,7 @@ func (s *snapshot) visit() {
 	}
 }
 
-// alive tells whether a unit has a row that is left.
+// alive reports whether a unit has a selected row.
 func (s *snapshot) alive(u unit) bool {
 	b := u.block(0)
 	for i := range b.Len {
@@ -325,7 +326,7 @@ func appendPlain(units []unit, g *group) []unit {
 	return units
 }
 
-// block is the unit of that number as callers see it.
+// block returns unit number n in the form that callers use.
 func (u unit) block(n int) kernels.RowBlock {
 	if u.chunk < 0 {
 		return kernels.RowBlock{Number: -1, First: u.g.first + u.from, Len: u.to - u.from}
@@ -334,7 +335,7 @@ func (u unit) block(n int) kernels.RowBlock {
 	return kernels.RowBlock{Number: n, First: u.g.first, Rows: rows, Len: len(rows)}
 }
 
-// Blocks lists the rows in the order in which searches read biases.
+// Blocks returns the rows in the order in which searches read biases.
 func (x *Index) Blocks() []kernels.RowBlock {
 	s := x.now.Load()
 	out := make([]kernels.RowBlock, len(s.units))
@@ -344,7 +345,7 @@ func (x *Index) Blocks() []kernels.RowBlock {
 	return out
 }
 
-// Delete takes rows out of all later answers. Deleting one again does nothing.
+// Delete removes rows from all later results. Deleting a row twice does nothing.
 func (x *Index) Delete(rows ...int) error {
 	x.write.Lock()
 	defer x.write.Unlock()
@@ -359,7 +360,7 @@ func (x *Index) Delete(rows ...int) error {
 	return nil
 }
 
-// deadRows is a set of row numbers in pages that are shared until one changes.
+// deadRows is a set of row numbers in pages that are shared between snapshots until they change.
 type deadRows struct {
 	pages []*[64]uint64
 	count int
@@ -372,7 +373,7 @@ func (d *deadRows) has(row int) bool {
 	return page < len(d.pages) && d.pages[page] != nil && d.pages[page][row%pageRows/64]>>(row%64)&1 != 0
 }
 
-// with is the set and more rows.
+// with returns the set with additional rows.
 func (d *deadRows) with(rows []int) deadRows {
 	next := deadRows{pages: slices.Clone(d.pages), count: d.count}
 	copied := map[int]bool{}
@@ -391,7 +392,7 @@ func (d *deadRows) with(rows []int) deadRows {
 	return next
 }
 
-// pool keeps scratch memory for reuse: as many pieces as were in use at once.
+// pool keeps scratch memory for reuse: as many pieces as were in use at the same time.
 type pool[T any] struct {
 	mu   sync.Mutex
 	free []*T
@@ -414,7 +415,7 @@ func (p *pool[T]) put(t *T) {
 	p.free = append(p.free, t)
 }
 
-// Over tells whether the index holds just these vectors: the same memory, not only the same numbers.
+// Over reports whether the index holds exactly these vectors: the same memory, not only equal numbers.
 func (x *Index) Over(c kernels.Vectors, metric kernels.Metric) bool {
 	s := x.now.Load()
 	if metric != x.metric || len(s.groups) != 1 || s.dead.count > 0 || c.Rows == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 )
 
-// query is one query prepared for scans: z = R·q~ and what is needed to turn a limit on scores into a
-// limit on the scan's sums.
+// query is one query prepared for scans: z = R·q~ and the terms that convert a limit on scores to a limit on the
+// scan's sums.
 type query struct {
 	cpu.Rows // one row, with its norm
 	norm     [1]float64
@@ -21,7 +21,7 @@ type query struct {
 	length   float64 // ≥ ‖q~‖
 	square   float64 // l2: ‖q~‖²
 	size     float64 // ≥ factor·(‖q‖ + ‖origin‖), for roundings
-	slop     float64 // ≥ the norm of what z is off
+	slop     float64 // ≥ the norm of the error of z
 	turned   []float64
 	z        []float64
 	lead     []float32 // the leading coordinates
@@ -37,7 +37,7 @@ func newQuery(m *model, metric kernels.Metric, dim int) *query {
 	return q
 }
 
-// set takes a finite vector.
+// set prepares a finite vector.
 func (q *query) set(r *device.Resources, vector []float32) error {
 	q.Data, q.Norms = vector, q.norm[:]
 	if err := scores.Norms(r.Host, q.norm[:], q.Rows); err != nil || q.z == nil {
@@ -45,7 +45,7 @@ func (q *query) set(r *device.Resources, vector []float32) error {
 	}
 	m := q.model
 	q.factor = m.scale
-	if q.metric != kernels.L2 { // only the direction counts: limits are divided by the norm, too
+	if q.metric != kernels.L2 { // only the direction matters: limits are divided by the norm as well
 		if q.factor = 1 / q.norm[0]; q.norm[0] == 0 {
 			q.factor = 1
 		}
@@ -75,8 +75,8 @@ func (q *query) set(r *device.Resources, vector []float32) error {
 	return nil
 }
 
-// far tells whether q~ is so long (l2, a query far from all rows) that it would spoil the bound of a
-// product with others.
+// far reports whether q~ is so long (l2, a query far from all rows) that it would make the bound of a shared product
+// useless for the other queries.
 func (q *query) far() bool { return q.length > 1e3 }
 
 // tilde writes q~, rounded to float32.
@@ -86,8 +86,8 @@ func (q *query) tilde(out []float32) {
 	}
 }
 
-// limit turns a score into the least q~·c~ (l2: q~·c~ − ½‖c~‖²) that is at least as good, and says
-// what it is off by at most.
+// limit converts a score to the least q~·c~ (l2: q~·c~ − ½‖c~‖²) that is at least as good, and returns a bound of its
+// error.
 func (q *query) limit(score float64) (limit, off float64) {
 	tiny := q.model.tiny()
 	switch q.metric {
@@ -108,7 +108,7 @@ func (q *query) limit(score float64) (limit, off float64) {
 	return limit, tiny * (1 + math.Abs(limit))
 }
 
-// lift says what a bias b lets a row lack of the limit for that score: linear·b + square·b².
+// lift returns by how much a row with bias b may fall short of the limit for that score: linear·b + square·b².
 func (q *query) lift(score float64) (linear, square float64) {
 	switch q.metric {
 	case kernels.L2: // ((score + b)² − score²)/2; a negative score counts as 0, as in queryState.need
@@ -123,13 +123,13 @@ func (q *query) lift(score float64) (linear, square float64) {
 	}
 }
 
-// base is q~·centre of chunk i of g. It uses a place for the product.
+// base returns q~·centre of chunk i of g. product is scratch space for one value.
 func (q *query) base(r *device.Resources, g *group, i int, product []float64) (float64, error) {
 	err := scores.Block(r.Host, kernels.IP, product, 1, q.Rows, g.centres.Slice(i, i+1))
 	return q.factor * (product[0] - g.chunks[i].shift), err
 }
 
-// bases are those of n chunks from one on, in out.
+// bases writes the bases of n chunks, starting at chunk first, to out.
 func (q *query) bases(r *device.Resources, g *group, first, n int, out []float64) ([]float64, error) {
 	if cap(out) < n {
 		out = make([]float64, n)
@@ -144,8 +144,8 @@ func (q *query) bases(r *device.Resources, g *group, first, n int, out []float64
 	return out, nil
 }
 
-// need is the limit on the sums of a scan of c, whose base is off by less than `off` more than float64
-// products are: what misses it has a worse score.
+// need returns the limit on the sums of a scan of c: a row below it has a worse score. The error of base may exceed
+// that of a float64 product by `off`.
 func (q *query) need(c *chunk, base, limit, off float64) float32 {
 	if math.IsInf(limit, 0) {
 		return float32(max(limit, -math.MaxFloat32))
@@ -154,13 +154,13 @@ func (q *query) need(c *chunk, base, limit, off float64) float32 {
 	return scan.Down(limit - base - off)
 }
 
-// plan chooses the order of planes: next comes the one that tightens the mean bound most.
-// own and behind are the query's norms per section, and from it on.
+// plan chooses the order in which planes are read: always the one that tightens the mean bound most. own and behind
+// are the query's norms of each section, and from each section on.
 func (m *model) plan(own, behind []float64, steps []uint8) []uint8 {
 	steps = steps[:0]
 	high, both := 0, uint64(0)
 	for len(steps) < 2*m.sections {
-		best, plane := 0.0, -1 // none yet: the gains of a query whose norms overflow may not be numbers
+		best, plane := 0.0, -1 // −1 stays if no gain is a number, which happens for queries whose norms overflow
 		if high < m.sections {
 			p, rest := m.profile[high], 0.0
 			if high+1 < m.sections {

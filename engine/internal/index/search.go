@@ -18,10 +18,10 @@ import (
 
 const (
 	nearFirst = 64 // chunks that are visited in order of nearness; the others follow in order of memory
-	primed    = 8  // of them before others help
-	sampled   = 8  // chunks, spread evenly, that tell how deep to read
-	probing   = 32 // of so many chunks, one is visited to learn how deep to read at once
-	runUnits  = 8  // units that a goroutine takes at a time: 50 µs or so
+	primed    = 8  // of them before helpers start
+	sampled   = 8  // chunks, spread evenly, that determine how deep to read
+	probing   = 32 // one of this many chunks is visited to learn how deep to read at once
+	runUnits  = 8  // units that a goroutine takes at a time: about 50 µs
 )
 
 // search is one query's search over all units, with its scratch memory.
@@ -35,20 +35,20 @@ type search struct {
 	order  []int32 // of the units, as they are visited
 	lanes  []*lane
 	next   atomic.Int64
-	help   []func() // runs a helper of that number
+	help   []func() // starts the helper of that number
 	wait   sync.WaitGroup
 	failed sync.Mutex
 	err    error
 }
 
-// Max returns the best row; ok is false when there is none. See Interface.Max.
+// Max returns the best row; ok is false if there is no row. See Interface.Max.
 func (x *Index) Max(ctx context.Context, q []float32, bias kernels.Biases) (best kernels.Hit, ok bool, err error) {
 	s := x.now.Load()
 	return x.one(ctx, s, q, bias, 1, 0)
 }
 
-// AnyAbove tells whether any row's biased score is strictly better than tau, with a witness: any such
-// row. See Interface.AnyAbove.
+// AnyAbove reports whether any row's biased score is strictly better than tau, with any such row as witness. See
+// Interface.AnyAbove.
 func (x *Index) AnyAbove(ctx context.Context, q []float32, bias kernels.Biases, tau float64) (witness kernels.Hit,
 	above bool, err error) {
 	if math.IsNaN(tau) {
@@ -74,7 +74,7 @@ func (x *Index) one(ctx context.Context, s *snapshot, q []float32, bias kernels.
 	return w.hits[0], true, nil
 }
 
-// search runs one query; its memory goes back to x.free.
+// search runs one query and returns its memory to x.free.
 func (x *Index) search(ctx context.Context, s *snapshot, q []float32, bias kernels.Biases, k int, tau float64) (*search,
 	error) {
 	rows := cpu.Rows{Data: q, N: 1, Dim: len(q), Stride: len(q)}
@@ -125,7 +125,7 @@ func (x *Index) newSearch(s *snapshot, dim int) *search {
 	return w
 }
 
-// assist visits units on a goroutine of its own, where a panic would end the process.
+// assist visits units on its own goroutine, where an unrecovered panic would end the process.
 func (w *search) assist(i int) (err error) {
 	defer panics.Into(&err)
 	if w.lanes[i] == nil {
@@ -159,7 +159,7 @@ func (w *search) run() error {
 	return w.ctx.Err()
 }
 
-// spread starts helpers for what is left, as many as there are tokens for.
+// spread starts helpers for the remaining units, as many as there are tokens.
 func (w *search) spread() {
 	for i := 1; i < len(w.help) && len(w.order)-int(w.next.Load()) > i*runUnits; i++ {
 		if !w.x.r.Pool.Budget.TryTake() {
@@ -174,9 +174,9 @@ func (w *search) finished() bool {
 	return w.done.Load() || int(w.next.Load()) >= len(w.order)
 }
 
-// walk visits the units of the order up to that one until the search is decided.
+// walk visits the units of the order up to end, or until the search is decided.
 func (w *search) walk(l *lane, end int) {
-	l.ahead = l.ahead[:0] // they are of another query
+	l.ahead = l.ahead[:0] // these belong to another query
 	for {
 		from := w.next.Load()
 		to := min(from+runUnits, int64(end))
@@ -214,7 +214,7 @@ func (w *search) fail(err error) {
 	w.done.Store(true)
 }
 
-// unit visits a unit, behind which others are visited that follow it: run with it.
+// unit visits a unit. run is the number of units that follow it in memory and will be visited next.
 func (w *search) unit(l *lane, at int32, run int, probe bool) error {
 	u := w.units[at]
 	if u.chunk < 0 {
@@ -236,7 +236,7 @@ func (w *search) unit(l *lane, at int32, run int, probe bool) error {
 	return l.visit(w.pack, u, int(at), int(w.pack.first.Load()))
 }
 
-// sort puts the units whose centres are nearest first.
+// sort orders the units by the distance of their centres, nearest first.
 func (w *search) sort() error {
 	w.units, w.order = w.s.units, w.order[:0]
 	var top nearest
@@ -259,8 +259,8 @@ func (w *search) sort() error {
 	return nil
 }
 
-// sample visits chunks all over the index and looks at the bounds after every plane, to choose how
-// many to read at once for the others; where bounds are of little use, all rows are scored.
+// sample visits chunks spread over the index and evaluates the bounds after every plane, to choose how many planes to
+// read at once for the others. If the bounds rule out too little, all rows are scored.
 func (w *search) sample() error {
 	at := int(w.next.Load())
 	left := len(w.order) - at
@@ -285,12 +285,12 @@ func (w *search) sample() error {
 	return nil
 }
 
-// useless tells whether reading codes and then the rows left costs more than reading all rows.
+// useless reports whether reading codes and then the remaining rows costs more than reading all rows.
 func useless(survivors int64, panels int) bool {
 	return survivors > int64(panels)*scan.Lanes/5
 }
 
-// readAll begins again, with the rows instead of their codes.
+// readAll restarts the search, reading the rows instead of their codes.
 func (w *search) readAll() error {
 	w.begin(w.s, w.k, w.tau)
 	w.units, w.order = nil, w.order[:0]
@@ -316,7 +316,7 @@ type nearUnit struct {
 	score float64
 }
 
-// find looks at the chunks of s that are searched, in the leading coordinates; scratch is reused.
+// find looks at the searched chunks of s, in the leading coordinates; scratch is reused.
 func (n *nearest) find(r *device.Resources, s *snapshot, q *query, scratch *[]float64) error {
 	lead := cpu.Rows{Data: q.lead, N: 1, Dim: len(q.lead), Stride: len(q.lead)}
 	for _, u := range s.runs {
@@ -354,7 +354,7 @@ func (n *nearest) add(u nearUnit) {
 
 func (n *nearest) list() []nearUnit { return n.of[:n.count] }
 
-// ascending are the same in order of memory.
+// ascending returns the same chunks in order of memory.
 func (n *nearest) ascending() []nearUnit {
 	n.index = n.of
 	list := n.index[:n.count]

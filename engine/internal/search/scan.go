@@ -13,18 +13,18 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 )
 
-// The sizes of scans.
+// Sizes of scans.
 const (
-	ScanRows    = 1 << 16 // rows of a part from which on it is scanned for few queries
-	scanLanes   = 16      // queries at most: for more, tiles share what they read
-	scanGrowth  = 32      // a search for the k best reads so many times the rows so far, and then has better bars
-	scanRoom    = 1 << 20 // rows that are found at once
-	sampleRows  = 16384   // that axes are learned from
-	fewBiased   = 1 << 10 // biased rows of which all get canonical scores
+	ScanRows    = 1 << 16 // rows of a part from which it is scanned if there are few queries
+	scanLanes   = 16      // largest number of queries: tiles read the rows only once for more of them
+	scanGrowth  = 32      // factor by which each step of a search for the k best is larger than all rows read so far
+	scanRoom    = 1 << 20 // largest number of rows found in one scan
+	sampleRows  = 16384   // rows that axes are learned from
+	fewBiased   = 1 << 10 // up to this many biased rows, all of them get canonical scores
 	learnedSeed = 0x5ca7
 )
 
-// scanned tells whether p is scanned: rows that stay on the device, for few queries.
+// scanned reports whether p is scanned: its rows stay on the device and there are few queries.
 func (s *search) scanned(p *Part) bool {
 	rows := s.ScanRows
 	if rows == 0 {
@@ -34,7 +34,7 @@ func (s *search) scanned(p *Part) bool {
 		p.Dim <= device.ScanDim && s.queries.Resident != nil && !(s.Metric != kernels.Cosine && !(p.Largest < 1e30))
 }
 
-// codes are those of a part, and what the queries are in their coordinates; nil where p is not scanned.
+// codes returns the codes of a part and the queries in their coordinates; nil if p is not scanned.
 func (s *search) codes(ctx context.Context, p *Part) (*coded, error) {
 	if !s.scanned(p) {
 		return nil, nil
@@ -67,7 +67,7 @@ func (s *search) codes(ctx context.Context, p *Part) (*coded, error) {
 	return out, nil
 }
 
-// coded is a part's codes for a search.
+// coded holds a part's codes for a search.
 type coded struct {
 	device.Codes
 	end     func()
@@ -75,7 +75,7 @@ type coded struct {
 	far     bool
 }
 
-// learn finds the axes of a part from a sample of its rows.
+// learn computes the axes of a part from a sample of its rows.
 func (s *search) learn(ctx context.Context, p *Part, scale float64) (*device.Axes, error) {
 	n, d := min(p.N, sampleRows), p.Dim
 	x := &device.Axes{Metric: s.Metric, Scale: scale, Origin: make([]float32, d), Turned: make([]float64, d)}
@@ -112,8 +112,8 @@ func (s *search) learn(ctx context.Context, p *Part, scale float64) (*device.Axe
 		x.Rotation)
 }
 
-// scan goes over the rows of p from first on. A decision reads them at once; a search for the k best in steps that
-// grow, each with the bars that those before gave it.
+// scan goes over the rows of p from first on. A decision reads them all at once. A search for the k best reads them in
+// growing steps, each with the bars that earlier steps have found.
 func (s *search) scan(ctx context.Context, p *Part, c *coded, first int) error {
 	for from := first; from < p.N && !s.done(); {
 		to := p.N
@@ -131,8 +131,8 @@ func (s *search) scan(ctx context.Context, p *Part, c *coded, first int) error {
 	return nil
 }
 
-// scanRange scans the rows [from, to) for some queries. Where a query finds more than there is room for, it does so in
-// halves.
+// scanRange scans the rows [from, to) for some queries. If more rows are found for a query than there is room for, the
+// range is halved.
 func (s *search) scanRange(ctx context.Context, p *Part, c *coded, q0, q1, from, to int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (s *search) scanRange(ctx context.Context, p *Part, c *coded, q0, q1, from,
 	return nil
 }
 
-// bars of some queries; NaN where no row matters.
+// bars returns the bars of some queries; NaN if no row can matter for a query.
 func (s *search) bars(q0, q1 int) []float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,8 +183,8 @@ func (s *search) bars(q0, q1 int) []float64 {
 	return bars
 }
 
-// sift leaves of rows with biases, of query q, those that may reach its bar with them, and returns their canonical
-// scores. all is false where every row is to be scored.
+// sift takes rows with biases for query q and returns those that may reach its bar with their bias, with their
+// canonical scores. all is false if every row has to be scored.
 func (s *search) sift(p *Part, c *coded, q int, rows []int32, values []float64) (left []device.Scored, all bool,
 	err error) {
 	bar := s.bars(q, q+1)[0]

@@ -1,6 +1,6 @@
-// Package search finds rows on a device by tiles: a fast format rules out what cannot be among the best, and what is
-// left gets its canonical score on the device. So results are those of canonical scores alone, bit for bit, on every
-// device and in every format.
+// Package search finds rows on a device by tiles: a fast format rules out rows that cannot be among the best, and the
+// remaining rows get their canonical score on the device. The results are therefore identical, bit for bit, to a
+// search by canonical scores alone, on every device and in every format.
 package search
 
 import (
@@ -15,34 +15,35 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Part is rows that were added together, ready: checked, with norms.
+// Part is a set of rows that were added together, already checked and with norms.
 type Part struct {
 	device.Operand
 	First   int     // number of its first row
-	Largest float64 // norm
+	Largest float64 // largest norm
 }
 
 // Input is a search of all rows of the parts for each query.
 type Input struct {
-	Queries device.Operand // ready
+	Queries device.Operand // checked and with norms
 	Parts   []Part
 	Metric  kernels.Metric
-	K       int              // best rows that are wanted; 0: any row better than Tau
-	Tau     float64          // not NaN
-	Bias    []kernels.Biases // by query, checked; nil: none
-	Deleted []int            // rows that are not to be found, ascending
-	// Rows of a part from which on few queries scan it, and how many coordinates are read first; 0: chosen.
+	K       int              // number of best rows wanted; 0: any row better than Tau
+	Tau     float64          // must not be NaN
+	Bias    []kernels.Biases // by query, checked; nil: no biases
+	Deleted []int            // rows to leave out, ascending
+	// ScanRows is the number of rows of a part from which few queries scan it, Head how many coordinates are read
+	// first; 0: default.
 	ScanRows, Head int
 }
 
-// Found is what a search has for a query: the K best rows, better first, or one that is better than Tau; and how many
-// rows needed their canonical score.
+// Found is the result for a query: the K best rows, better first, or one that is better than Tau; and how many rows
+// needed their canonical score.
 type Found struct {
 	Hits      []kernels.Hit
 	Survivors int64
 }
 
-// Format is what a device rules out in.
+// Format returns the format in which rows are ruled out on a device.
 func Format(d device.Device) kernels.DType {
 	for _, t := range []kernels.DType{kernels.BF16, kernels.BF16x3} {
 		if d.Has(t) {
@@ -52,18 +53,18 @@ func Format(d device.Device) kernels.DType {
 	return kernels.F32
 }
 
-// The sizes of a search.
+// Sizes of a search.
 const (
 	firstRows = 1024    // rows whose canonical scores give the first bars
 	laneBlock = 64      // panels of queries at a time
 	piece     = 1 << 13 // canonical scores of a call
-	spare     = 1 << 12 // candidates of a task, besides those that are expected
-	minTask   = 4       // panels of rows: fewer get canonical scores, all of them
+	spare     = 1 << 12 // room for candidates of a task beyond the expected number
+	minTask   = 4       // panels of rows: smaller tasks compute all canonical scores
 	setShare  = 0.75    // of an operation's memory for packed rows
-	rounding  = 0x1p-20 // of bars, as a share of the largest value
+	rounding  = 0x1p-20 // rounding error of bars, as a share of the largest value
 )
 
-// Run searches. The queries are gone through in blocks, so that their number has no limit.
+// Run searches. Queries are processed in blocks, so that their number is not limited.
 func Run(ctx context.Context, r *device.Resources, in Input) ([]Found, error) {
 	out := make([]Found, in.Queries.N)
 	n := 0
@@ -89,22 +90,22 @@ func Run(ctx context.Context, r *device.Resources, in Input) ([]Found, error) {
 	return out, nil
 }
 
-// search is the search for a block of queries.
+// search is the state of a search for a block of queries.
 type search struct {
 	Input
 	r        *device.Resources
 	q0       int
-	queries  device.Operand // of the block
+	queries  device.Operand // of the current block
 	dtype    kernels.DType
 	progress *workers.Meter
-	coded    []*coded // by part; nil: tiles
+	coded    []*coded // by part; nil: searched by tiles
 
-	mu    sync.Mutex // of the lanes
+	mu    sync.Mutex // protects the lanes
 	lanes []lane
-	open  atomic.Int32 // queries that are not decided
+	open  atomic.Int32 // number of undecided queries
 }
 
-// lane is what is known of a query.
+// lane is the state of a query.
 type lane struct {
 	hits      []kernels.Hit // heap of the best so far, the worst on top; without K, the row that is above
 	survivors int64
@@ -124,7 +125,7 @@ func (l *lane) found(in *Input) Found {
 	return Found{l.hits, l.survivors}
 }
 
-// offer takes the canonical score of a row; s.mu is held.
+// offer adds the canonical score of a row; s.mu is held.
 func (s *search) offer(l *lane, h kernels.Hit) {
 	if s.K > 0 {
 		l.hits = hits.Offer(l.hits, h, s.Metric, s.K)
@@ -136,7 +137,7 @@ func (s *search) offer(l *lane, h kernels.Hit) {
 	}
 }
 
-// done tells whether no row can change anything.
+// done reports whether no further row can change a result.
 func (s *search) done() bool { return s.K == 0 && s.open.Load() == 0 }
 
 func (s *search) run(ctx context.Context) error {
@@ -161,7 +162,7 @@ func (s *search) run(ctx context.Context) error {
 	if err := s.biased(ctx); err != nil {
 		return err
 	}
-	live := 0 // rows that were scored and not deleted: K of them give every query a bar
+	live := 0 // rows scored and not deleted: with K of them, every query has a bar
 	for i := range s.Parts {
 		if s.done() {
 			return nil
@@ -173,7 +174,7 @@ func (s *search) run(ctx context.Context) error {
 	return nil
 }
 
-// hold makes the device's copies of the rows that it has room for; the others are read from the process's memory.
+// hold copies rows to the device as far as it has room; the others are read from the process's memory.
 func (s *search) hold() (end func(), err error) {
 	var ends []func()
 	end = func() {
@@ -201,7 +202,7 @@ func (s *search) hold() (end func(), err error) {
 	return end, nil
 }
 
-// release ends the use of codes.
+// release ends the use of the codes.
 func (s *search) release() {
 	for _, c := range s.coded {
 		if c != nil {
@@ -210,7 +211,7 @@ func (s *search) release() {
 	}
 }
 
-// part searches a part. live rows have been scored in all; it returns their number.
+// part searches a part. live is the number of rows scored so far; part returns the new number.
 func (s *search) part(ctx context.Context, i, live int) (int, error) {
 	p, from := &s.Parts[i], 0
 	if c := s.coded[i]; c != nil && s.K == 0 { // the bar is known
@@ -228,10 +229,10 @@ func (s *search) part(ctx context.Context, i, live int) (int, error) {
 	if c := s.coded[i]; c != nil {
 		return live, s.scan(ctx, p, c, from)
 	}
-	return live, s.tiles(ctx, p, from) // from is the begin of a panel, or the end
+	return live, s.tiles(ctx, p, from) // from is the first row of a panel, or the end
 }
 
-// deletedIn is how many of the rows [from, to) are deleted.
+// deletedIn returns how many of the rows [from, to) are deleted.
 func (s *search) deletedIn(from, to int) int {
 	a, _ := slices.BinarySearch(s.Deleted, from)
 	b, _ := slices.BinarySearch(s.Deleted, to)
@@ -249,7 +250,7 @@ const (
 	blockLanes = 256
 )
 
-// canonical scores the rows [from, to) of p for all queries. It is not for tasks of the pool: block is.
+// canonical scores the rows [from, to) of p for all queries. Tasks of the pool must call block instead.
 func (s *search) canonical(ctx context.Context, p *Part, from, to int) error {
 	return s.r.Pool.Each(ctx, workers.Ceil(to-from, blockRows), 0, func(_, task int) error {
 		r0 := from + task*blockRows
@@ -257,7 +258,7 @@ func (s *search) canonical(ctx context.Context, p *Part, from, to int) error {
 	})
 }
 
-// block is canonical for few rows, on the caller's thread.
+// block scores few rows on the calling thread.
 func (s *search) block(ctx context.Context, p *Part, from, to int) error {
 	var out []float64
 	for q0 := 0; q0 < len(s.lanes); q0 += blockLanes {
@@ -293,7 +294,8 @@ func (s *search) take(l *lane, row int, score float64) {
 	s.offer(l, kernels.Hit{Row: row, Score: score})
 }
 
-// bar is the score that an unbiased row must reach for a query to matter; s.mu is held. ok is false where none does.
+// bar returns the score that an unbiased row must reach to matter for a query; ok is false if no row can matter. s.mu
+// is held.
 func (s *search) bar(l *lane) (score float64, ok bool) {
 	switch {
 	case s.K == 0:
@@ -304,7 +306,7 @@ func (s *search) bar(l *lane) (score float64, ok bool) {
 	return l.hits[0].Score, true
 }
 
-// limits are the largest and the smallest value that a tile of two sets can have.
+// limits returns the largest and the smallest possible tile value of two sets.
 func limits(m kernels.Metric, rows, lanes device.Set, epsilon float64) (low, high float64) {
 	a, b := rows.Norm(), lanes.Norm()
 	switch m {
@@ -316,7 +318,7 @@ func limits(m kernels.Metric, rows, lanes device.Set, epsilon float64) (low, hig
 	return -1.001 - epsilon, 1.001 + epsilon
 }
 
-// value is the counterpart of a score among tile values.
+// value converts a score to the corresponding tile value.
 func value(m kernels.Metric, score float64, rows, lanes device.Set) float64 {
 	switch m {
 	case kernels.IP:

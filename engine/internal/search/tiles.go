@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
-// tiles goes over the rows of p from first on, the begin of a panel: packed as a whole, which a prepared set keeps, or
-// as many at a time as the memory has room for.
+// tiles goes over the rows of p from first on, which is the first row of a panel. They are packed as a whole, which a
+// prepared set keeps, or as many at a time as fit in memory.
 func (s *search) tiles(ctx context.Context, p *Part, first int) error {
 	if first >= p.N || s.done() {
 		return nil
@@ -22,7 +22,7 @@ func (s *search) tiles(ctx context.Context, p *Part, first int) error {
 	}
 	longest := device.PowerOfTwo(s.queries.Norms) // its inverse is about the longest query's norm
 	if s.Metric == kernels.L2 && !(scale < 0x1p40*longest) {
-		return s.canonical(ctx, p, first, p.N) // distances that are all nearly the same
+		return s.canonical(ctx, p, first, p.N) // all distances are nearly equal
 	}
 	lanes, end, err := s.r.Packed(ctx, &s.queries, device.Right, s.dtype, s.Metric, s.laneScale(scale), nil)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *search) tiles(ctx context.Context, p *Part, first int) error {
 	return nil
 }
 
-// laneScale is that of the queries: distances need the same scale on both sides.
+// laneScale returns the scale of the queries: distances need the same scale on both sides.
 func (s *search) laneScale(rows float64) float64 {
 	switch s.Metric {
 	case kernels.IP:
@@ -66,12 +66,12 @@ func (s *search) laneScale(rows float64) float64 {
 	return 1
 }
 
-// set goes over the panels of a packed set from panel on; its first row is row first of p.
+// set goes over the panels of a packed set, starting at panel; the set's first row is row first of p.
 func (s *search) set(ctx context.Context, p *Part, first, panel int, rows, lanes device.Set) error {
 	t := &tiling{search: s, p: p, first: first, rows: rows, lanes: lanes, epsilon: s.r.Bound(rows, lanes)}
 	t.low, t.high = limits(s.Metric, rows, lanes, t.epsilon)
 	t.slack = rounding * (t.high - t.low)
-	if !(t.high-t.low < 1e30) { // beyond what float32 holds well
+	if !(t.high-t.low < 1e30) { // too large for float32
 		return s.canonical(ctx, p, first+panel*device.Panel, first+rows.Len())
 	}
 	work := float64(lanes.Count()*device.Panel*device.Panel) * float64(rows.Dimension())
@@ -90,18 +90,18 @@ func (s *search) set(ctx context.Context, p *Part, first, panel int, rows, lanes
 	})
 }
 
-// tiling is a set of rows against the queries.
+// tiling is a set of rows together with the queries.
 type tiling struct {
 	*search
 	p           *Part
-	first       int // row of p that is the set's first
+	first       int // row of p that is the first of the set
 	rows, lanes device.Set
 	epsilon     float64
 	low, high   float64 // of tile values
-	slack       float64 // of rounding bars to float32
+	slack       float64 // rounding error of bars in float32
 }
 
-// count finds what may matter among the panels [row0, row1). Where there is more of it than room, in halves.
+// count finds candidates among the panels [row0, row1). If there are more than fit, the range is halved.
 func (t *tiling) count(ctx context.Context, row0, row1 int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -126,11 +126,11 @@ func (t *tiling) count(ctx context.Context, row0, row1 int) error {
 	return t.settle(ctx, c.Other, row0)
 }
 
-// wanted is a count of pairs whose score may reach their query's bar; nil where all queries are decided.
+// wanted returns a count of pairs whose score may reach their query's bar; nil if all queries are decided.
 //
-// A device lists the pairs that come within Margin of the best value so far of their query. Here that is no value of a
-// pair: it is the bar, moved up beyond all values by as much as Margin is larger. So it stays, and the bars do, each
-// query's own.
+// A device lists the pairs that come within Margin of the best value so far of their query. Here this value is not the
+// value of a pair but the bar, raised above all possible values by the amount that Margin is larger. It therefore
+// never changes during the count, and each query keeps its own bar.
 func (t *tiling) wanted(panels int) *device.Count {
 	width := t.lanes.Count() * device.Panel
 	bars, lowest := make([]float64, width), t.high
@@ -165,7 +165,7 @@ func (t *tiling) wanted(panels int) *device.Count {
 	return c
 }
 
-// settle gives candidates their canonical scores; row0 is the panel that they are counted from.
+// settle computes the canonical scores of candidates; row0 is the panel that their rows are counted from.
 func (t *tiling) settle(ctx context.Context, found []device.Entry, row0 int) error {
 	var lanes, rows []int32
 	base := t.first + row0*device.Panel // row of the part
@@ -191,7 +191,7 @@ func (t *tiling) settle(ctx context.Context, found []device.Entry, row0 int) err
 	return nil
 }
 
-// matters tells whether a value may still reach the bar, which has moved since; t.mu is held.
+// matters reports whether a value may still reach the bar, which may have risen since the count; t.mu is held.
 func (t *tiling) matters(q int, v float32) bool {
 	score, ok := t.bar(&t.search.lanes[q])
 	return ok && float64(v) >= value(t.Metric, score, t.rows, t.lanes)-t.epsilon-t.slack

@@ -7,15 +7,16 @@ import (
 	"slices"
 )
 
-// binned counts the canonical scores of a window that has no room for them in cells, and then keeps those of a few
-// cells. Meanwhile the scores are in the spill file; what that has no room for is scored once more.
+// binned handles a window whose canonical scores do not fit in memory: it first counts them in cells and then keeps
+// the scores of a few cells. In between, the scores are in the spill file; those that do not fit there are computed
+// again.
 type binned struct {
 	cells  cells
 	counts []int64
 	stored []stretch
 	lost   bool        // stored is not complete
-	kept   []int       // cells that are kept, ascending; nil while counting
-	scores [][]float64 // of each of these
+	kept   []int       // cells whose scores are kept, ascending; nil while counting
+	scores [][]float64 // of each kept cell
 }
 
 // stretch is n scores in the spill file.
@@ -23,7 +24,7 @@ type stretch struct{ at, n int64 }
 
 const binnedCells = 1 << 10
 
-// widen lets windows count their scores, the largest ones first, until the others have room for theirs.
+// widen makes windows count their scores, largest windows first, until the other windows fit in memory.
 func (r *resolver) widen(room int64) {
 	var size int64
 	for _, w := range r.windows {
@@ -45,7 +46,7 @@ func (r *resolver) widen(room int64) {
 	}
 }
 
-// empty is the same for a worker, with nothing in it.
+// empty returns an empty copy for a worker.
 func (w *binned) empty() *binned {
 	return &binned{cells: w.cells, counts: make([]int64, binnedCells), kept: w.kept,
 		scores: make([][]float64, len(w.kept))}
@@ -67,7 +68,7 @@ func (w *binned) take(scores []float64, file *spill) {
 
 func (w *binned) store(scores []float64, file *spill) {
 	at, err := file.write(bytesOf(scores))
-	if err != nil { // the second turn needs no file
+	if err != nil { // the second pass needs no file
 		w.lost = true
 		return
 	}
@@ -78,7 +79,7 @@ func (w *binned) store(scores []float64, file *spill) {
 	w.stored = append(w.stored, stretch{at, int64(len(scores))})
 }
 
-// load takes the scores from the file.
+// load reads the scores from the file.
 func (w *binned) load(ctx context.Context, file *spill) error {
 	buffer := make([]float64, 1<<13)
 	for _, s := range w.stored {
@@ -107,8 +108,8 @@ func (w *binned) merge(o *binned) {
 	}
 }
 
-// keep chooses the cells that hold the window's statistics, unless they have no room for their scores, and returns how
-// many scores those are.
+// keep chooses the cells that hold the window's statistics, if their scores fit, and returns the number of those
+// scores.
 func (w *window) keep(room int64) (size int64) {
 	w.binned.kept, w.binned.scores = nil, nil
 	for _, s := range w.statistics {
@@ -124,7 +125,8 @@ func (w *window) keep(room int64) (size int64) {
 	return size
 }
 
-// find is the cell of a rank among the counted scores, and how many are below it; −1: there is none.
+// find returns the cell of a rank among the counted scores, and how many scores are below the cell; −1 if there is no
+// such cell.
 func (w *binned) find(rank int64) (cell int, below int64) {
 	for i, n := range w.counts {
 		if rank >= below && rank < below+n {
@@ -135,7 +137,7 @@ func (w *binned) find(rank int64) (cell int, below int64) {
 	return -1, math.MaxInt64
 }
 
-// settleBinned goes over the scores of the binned windows once more, for the cells that hold their statistics.
+// settleBinned goes over the scores of the binned windows a second time, for the cells that hold their statistics.
 func (r *resolver) settleBinned(ctx context.Context) error {
 	var stored, lost []*window
 	room := r.j.scoreRoom()

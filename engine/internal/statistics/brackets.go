@@ -15,28 +15,28 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// wanted is what a pass finds besides the counts.
+// wanted says what a pass finds besides the counts.
 type wanted struct {
 	brackets        []bracket // ascending, disjoint; at most device.MaxBrackets
-	low, high       float32   // values ≤ low or ≥ high are kept as well: brackets that are open at one end
+	low, high       float32   // values ≤ low or ≥ high are kept as well
 	ends            bool      // the extremes
-	endLow, endHigh float32   // where, but for bad luck, the extremes lie: at endLow or below, at endHigh or above
+	endLow, endHigh float32   // expected location of the extremes: at or below endLow, at or above endHigh
 	best            bool      // the maxima
 	bins            int       // cells of a histogram between binLow and binLow + bins/binScale
 	binLow          float32
 	binScale        float32
-	expected        float64 // pairs that will be kept
-	near            float64 // pairs that will be so near a quantile that they need canonical scores
-	width           float64 // of the widest interval of a quantile, in the unit of scores, with Interval
-	rivals          float64 // pairs that will be so near their query's maximum that they need canonical scores
-	from, to        float64 // where the cells of what is kept lie
-	spare           float32 // how far parts with the largest bound keep beyond what all keep
+	expected        float64 // number of pairs that will be kept
+	near            float64 // number of pairs so near a quantile that they need canonical scores
+	width           float64 // width of the widest interval of a quantile, in the unit of scores, with Interval
+	rivals          float64 // number of pairs so near their query's maximum that they need canonical scores
+	from, to        float64 // range of the cells of kept values
+	spare           float32 // how far parts with the largest bound keep beyond what all parts keep
 }
 
 // bracket is a closed range of values that are kept.
 type bracket struct{ low, high float32 }
 
-// holds tells whether a value is to be kept.
+// holds reports whether a value is to be kept.
 func (w *wanted) holds(v float32) bool {
 	if v <= w.low || v >= w.high {
 		return true
@@ -49,18 +49,18 @@ func (w *wanted) holds(v float32) bool {
 	return false
 }
 
-// beyond tells whether a task with these limits finds values that are not to be kept.
+// beyond reports whether a task with these limits finds values that are not to be kept.
 func (w *wanted) beyond(low, high float32) bool { return low > w.low || high < w.high }
 
 // statistic is an order statistic of D− that a quantile needs.
 type statistic struct {
 	rank      int64   // ascending by value
-	low, high float64 // its canonical score's value lies between them
+	low, high float64 // bounds of the tile value of its canonical score
 	score     float64
 	known     bool
 }
 
-// order lists the ranks that the quantiles need: ascending by score, distinct.
+// order returns the ranks that the quantiles need: ascending by score, distinct.
 func (j *job) order() []int64 {
 	var ranks []int64
 	for _, p := range j.in.Quantiles {
@@ -74,8 +74,8 @@ func (j *job) order() []int64 {
 	return slices.Compact(ranks)
 }
 
-// chooseBrackets sets what the first pass finds: brackets that hold the wanted order statistics, but for
-// rare bad luck, from a sample of pairs; and the extremes, beyond the sample's own.
+// chooseBrackets sets what the first pass finds: brackets that contain the wanted order statistics with high
+// probability, chosen from a sample of pairs; and the extremes, beyond those of the sample.
 func (j *job) chooseBrackets(ctx context.Context, b *bounded) error {
 	b.first = wanted{low: minusInf, high: plusInf, best: true}
 	b.first.from, b.first.to = b.span()
@@ -118,8 +118,8 @@ func (b *bounded) setStatistics(j *job) {
 	slices.SortFunc(b.statistics, func(x, y statistic) int { return cmp.Compare(x.rank, y.rank) })
 }
 
-// choose places the brackets: some standard deviations of a sample quantile's rank to each side, and
-// what rounding may add.
+// choose places the brackets: several standard deviations of a sample quantile's rank to each side, plus the rounding
+// error.
 func (l *wanted) choose(ctx context.Context, j *job, b *bounded, sample []float32, statistics []statistic) error {
 	size, total := float64(len(sample)), float64(j.negatives.total)
 	l.from, l.to = math.Inf(1), math.Inf(-1)
@@ -133,7 +133,7 @@ func (l *wanted) choose(ctx context.Context, j *job, b *bounded, sample []float3
 	}
 	const n = 1 << 14
 	c := newCells(l.from, l.to, n)
-	if c.scale == 0 { // all are one
+	if c.scale == 0 { // all values are equal
 		l.low, l.high, l.expected = plusInf, plusInf, total
 		l.ends, l.endLow, l.endHigh = true, plusInf, minusInf
 		return nil
@@ -165,7 +165,7 @@ func (l *wanted) choose(ctx context.Context, j *job, b *bounded, sample []float3
 		return float64(1+sums[c.of(float64(r.high))+1]-sums[c.of(float64(r.low))]) / size
 	}
 	if j.in.Interval {
-		margin = gap // no canonical score is looked for around a statistic
+		margin = gap // no canonical score is computed around a statistic
 	}
 	best := c.edge(cell(min(size*(1-float64(j.q.N)/total), size-1)))
 	l.rivals = total * share(bracket{float32(best) - b.margin(), plusInf})
@@ -194,7 +194,7 @@ func (l *wanted) choose(ctx context.Context, j *job, b *bounded, sample []float3
 	return nil
 }
 
-// share is that of what is kept, by the shares of ranges.
+// share returns the share of all pairs that is kept, from the shares of ranges.
 func (l *wanted) share(of func(r bracket) float64) (all float64) {
 	if l.low > minusInf {
 		all += of(bracket{minusInf, l.low})
@@ -208,8 +208,8 @@ func (l *wanted) share(of func(r bracket) float64) (all float64) {
 	return all
 }
 
-// interval is how wide, in the unit of scores, the interval of a statistic between two values may be: its cell, which
-// is less than gap, with the bound to each side.
+// interval returns the largest width, in the unit of scores, of the interval of a statistic between two values: its
+// cell, which is narrower than gap, plus the bound on each side.
 func (b *bounded) interval(from, to, gap float64) float64 {
 	at := func(v float64) float64 {
 		return math.Abs(b.score(v+b.epsilon+gap/2) - b.score(v-b.epsilon-gap/2))
@@ -217,7 +217,7 @@ func (b *bounded) interval(from, to, gap float64) float64 {
 	return max(at(from), at(to))
 }
 
-// add appends a bracket that does not begin before the last one, joined to it where the gap is small.
+// add appends a bracket that does not begin before the last one. The two are joined if the gap between them is small.
 func (l *wanted) add(b bracket, gap float32) {
 	if n := len(l.brackets); n > 0 && b.low <= l.brackets[n-1].high+gap {
 		l.brackets[n-1].high = max(l.brackets[n-1].high, b.high)
@@ -226,8 +226,8 @@ func (l *wanted) add(b bracket, gap float32) {
 	l.brackets = append(l.brackets, b)
 }
 
-// settle joins brackets to the ends that they touch, and drops those beyond the kernels' number. Nothing
-// that is kept apart then shares a cell.
+// settle joins brackets with the open ends that they touch, and drops those beyond the number that the kernels
+// support. Afterwards, separate ranges do not share a cell.
 func (l *wanted) settle(gap float32) {
 	for len(l.brackets) > 0 && l.brackets[0].low <= l.low+gap {
 		l.low = max(l.low, l.brackets[0].high)
@@ -237,14 +237,14 @@ func (l *wanted) settle(gap float32) {
 		l.high = min(l.high, l.brackets[n-1].low)
 		l.brackets = l.brackets[:n-1]
 	}
-	if l.low >= l.high-gap { // everything
+	if l.low >= l.high-gap { // keep everything
 		l.low, l.high, l.brackets = plusInf, plusInf, nil
 	}
 	l.brackets = l.brackets[:min(len(l.brackets), device.MaxBrackets)]
 }
 
-// sample returns the values of random negatives. It decides on the work only, never on the result, so
-// that its seed is no argument. Queries come in turn, which spares reading them again.
+// sample returns the values of random negatives. It affects the amount of work only, not the result, so the seed is
+// fixed. Queries are taken in order, so that each is read only once.
 func (j *job) sample(ctx context.Context, b *bounded) ([]float32, error) {
 	m, n := j.q.N, j.c.N
 	// A scattered pair costs about ten times as much as a kept one, and brackets narrow with the root.
@@ -277,7 +277,7 @@ func (j *job) sample(ctx context.Context, b *bounded) ([]float32, error) {
 		kept := values[:0]
 		for i, x := range values {
 			if v := b.estimated(x, j.q.Norms[qs[i]], j.c.Norms[cs[i]]); math.Abs(v) < 4 {
-				kept = append(kept, float32(v)) // and not what overflowed
+				kept = append(kept, float32(v)) // excluding values that overflowed
 			}
 		}
 		found[task] = kept
@@ -286,7 +286,7 @@ func (j *job) sample(ctx context.Context, b *bounded) ([]float32, error) {
 	return slices.Concat(found...), err
 }
 
-// estimated is the value of a pair whose dot product, or squared distance, is about x.
+// estimated returns the tile value of a pair whose dot product, or squared distance, is about x.
 func (b *bounded) estimated(x float32, normQ, normC float64) float64 {
 	switch norms := normQ * normC; {
 	case b.metric == kernels.IP:

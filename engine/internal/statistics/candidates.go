@@ -12,26 +12,26 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// Maxima and extremes are found while a pass counts: a pair whose tile value comes within the bound of the best
-// one so far gets its canonical score at once. Marks of the best tile values keep such candidates few.
+// Maxima and extremes are found while a pass counts: a pair whose tile value comes within the bound of the best one so
+// far gets its canonical score at once. Marks of the best tile values keep the number of such candidates small.
 
-// The kinds of maxima.
+// Kinds of maxima.
 const (
 	bestOther = iota // over contexts of other groups
 	bestAll          // over all near contexts; with bestOther and the own pair, over all
 )
 
-// bests are the largest tile values known so far, per lane; each step of lanes has a lock. The canonical maxima
-// themselves are in the result: BestOther and, of near pairs, Best.
+// bests holds the largest tile values known so far, per lane; each range of lanes has a lock. The canonical maxima are
+// in the result: BestOther and, for near pairs, Best.
 type bests struct {
 	locks      []sync.Mutex
 	laneStep   int
 	other, all []float32
-	lost       atomic.Bool // some maxima are not known: too many pairs were equally good
+	lost       atomic.Bool // some maxima are unknown: too many pairs were equally good
 }
 
-// begin sets the marks. An own pair's value is at least its canonical counterpart less epsilon. Without
-// groups only own pairs are near, and D+ has them.
+// begin sets the marks. The value of an own pair is at least its canonical counterpart less epsilon. Without groups
+// only own pairs are near, and D+ contains them.
 func (s *bests) begin(ctx context.Context, j *job, b *bounded) error {
 	lanes := b.lanePanels * device.Panel
 	s.locks, s.laneStep = make([]sync.Mutex, b.columns), b.laneStep
@@ -59,7 +59,7 @@ func (s *bests) begin(ctx context.Context, j *job, b *bounded) error {
 
 func (s *bests) lock(lane0 int) *sync.Mutex { return &s.locks[lane0/s.laneStep] }
 
-// take copies what is known of the lanes' maxima.
+// take copies the known maxima of the lanes to the worker.
 func (s *bests) take(w *worker, lane0, lane1 int) {
 	lock := s.lock(lane0)
 	lock.Lock()
@@ -68,7 +68,8 @@ func (s *bests) take(w *worker, lane0, lane1 int) {
 	copy(w.count.BestAll, s.all[lane0*device.Panel:lane1*device.Panel])
 }
 
-// give tells the lanes' maxima, and turns w's into what a candidate must reach.
+// give merges the worker's maxima into the shared ones, and replaces those of the worker by what a candidate must
+// reach.
 func (s *bests) give(w *worker, lane0, lane1 int) {
 	c, lock := &w.count, s.lock(lane0)
 	lock.Lock()
@@ -81,7 +82,7 @@ func (s *bests) give(w *worker, lane0, lane1 int) {
 	}
 }
 
-// improve takes w's scored pairs, all of lanes from lane0 on, into the result.
+// improve merges w's scored pairs, all of lanes from lane0 on, into the result.
 func (s *bests) improve(j *job, w *worker, kind, lane0 int) {
 	if len(w.queries) == 0 {
 		return
@@ -96,7 +97,7 @@ func (s *bests) improve(j *job, w *worker, kind, lane0 int) {
 	}
 }
 
-// improve replaces a query's best by something better, or as good in a lower row.
+// improve replaces a query's best pair by a better one, or by one with an equal score in a lower row.
 func (j *job) improve(kind int, q, row int32, score float64) bool {
 	best, rows := j.out.BestOther, j.out.BestOtherRow
 	if kind == bestAll {
@@ -109,7 +110,7 @@ func (j *job) improve(kind int, q, row int32, score float64) bool {
 	return false
 }
 
-// takeBest takes the maxima of a record into the result.
+// takeBest merges the maxima of a record into the result.
 func (j *job) takeBest(c *counts) {
 	for kind, list := range c.best {
 		for _, p := range list {
@@ -118,7 +119,7 @@ func (j *job) takeBest(c *counts) {
 	}
 }
 
-// finishMaxima turns maxima over other and near contexts into Best and BestOther.
+// finishMaxima combines the maxima over other and near contexts into Best and BestOther.
 func (j *job) finishMaxima(ctx context.Context) error {
 	d := j.out
 	return workers.Over(ctx, len(j.in.Owner), func(from, to int) {
@@ -127,14 +128,14 @@ func (j *job) finishMaxima(ctx context.Context) error {
 				j.improve(bestAll, int32(q), d.BestOtherRow[q], d.BestOther[q])
 			}
 			j.improve(bestAll, int32(q), j.in.Owner[q], d.Positive[q])
-			if !j.bounded.others { // all contexts are in one group: none is another's
+			if !j.bounded.others { // all contexts are in one group, so that none belongs to another
 				d.BestOther[q], d.BestOtherRow[q] = j.in.Metric.Worst(), -1
 			}
 		}
 	})
 }
 
-// endMarks are the smallest and the largest tile value of D− so far.
+// endMarks holds the smallest and the largest tile value of D− so far.
 type endMarks struct {
 	margin    float32
 	low, high atomic.Uint32 // float32 bits
@@ -155,12 +156,12 @@ func (e *endMarks) begin(b *bounded, w *wanted, done *counts) {
 
 func (e *endMarks) lose() { e.lost.Store(true) }
 
-// reach is what a candidate must not be above, or below.
+// reach returns the bounds that a candidate for an extreme must not exceed.
 func (e *endMarks) reach() (low, high float32) {
 	return math.Float32frombits(e.low.Load()) + e.margin, math.Float32frombits(e.high.Load()) - e.margin
 }
 
-// limits are the values at and beyond which a task keeps pairs.
+// limits returns the values at and beyond which a task keeps pairs.
 func (e *endMarks) limits(w *wanted) (low, high float32) {
 	if e.lost.Load() {
 		return w.low, w.high
@@ -169,7 +170,7 @@ func (e *endMarks) limits(w *wanted) (low, high float32) {
 	return max(w.low, min(low, w.endLow)), min(w.high, max(high, w.endHigh))
 }
 
-// see widens the marks.
+// see extends the marks.
 func (e *endMarks) see(low, high float32) {
 	for old := e.low.Load(); low < math.Float32frombits(old); old = e.low.Load() {
 		if e.low.CompareAndSwap(old, math.Float32bits(low)) {
@@ -183,7 +184,8 @@ func (e *endMarks) see(low, high float32) {
 	}
 }
 
-// endsFound tells whether the extremes of complete counts are those of D−: all pairs near them must have been kept.
+// endsFound reports whether the extremes in complete counts are those of D−, which requires that all pairs near them
+// were kept.
 func (b *bounded) endsFound(c *counts) bool {
 	w := &b.first
 	if !w.ends || c.lowest.Context < 0 {
@@ -194,7 +196,7 @@ func (b *bounded) endsFound(c *counts) bool {
 		b.value(c.highest.Score)-near >= float64(min(w.high, w.endHigh))
 }
 
-// takeEnds gives canonical scores to those of a task's entries that may be extremes.
+// takeEnds computes the canonical scores of a task's entries that may be extremes.
 func (p *pass) takeEnds(ctx context.Context, w *worker, task int, kept []device.Entry) error {
 	if p.ends.lost.Load() {
 		return nil

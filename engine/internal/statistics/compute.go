@@ -14,9 +14,9 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Compute computes D+, D− and the maximum distribution. All pairs are counted once by bounded kernels (pass.go):
-// brackets from a sample say which few can be the quantiles, and only those get canonical scores (resolve.go).
-// What a bound leaves open, and whatever is small, is settled by canonical scores alone (canonical.go).
+// Compute computes D+, D− and the maximum distribution. All pairs are counted once by bounded kernels (pass.go).
+// Brackets from a sample tell which few pairs can be the quantiles, and only these get canonical scores (resolve.go).
+// What the bounds leave open, and small inputs, are computed by canonical scores alone (canonical.go).
 func Compute(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input) (*distribution.Result, error) {
 	j, err := newJob(ctx, r, t, in)
 	if err != nil {
@@ -68,39 +68,40 @@ type job struct {
 	log       *checkpoint // nil without Checkpoint
 	spill     *spill      // nil: entries are kept in memory only
 	outOfCore bool        // panels of a region at a time
-	held      func()      // ends the device's copies of the rows; nil: there are none
-	passes    int         // over all pairs so far
-	reasons   []string    // for more work than one pass
+	held      func()      // releases the device's copies of the rows; nil if there are no copies
+	passes    int         // number of passes over all pairs so far
+	reasons   []string    // why more work than one pass was needed
 }
 
-// Tuning are the sizes that change the speed of Compute and none of its exact results; tests vary them.
+// Tuning holds the sizes that change the speed of Compute but none of its exact results; tests vary them.
 type Tuning struct {
-	Canonical  int64 // inputs of so many pairs are scored canonically throughout
-	KeepAll    int64 // so many negatives are kept whole
-	MinSamples int   // scored to place the brackets
+	Canonical  int64 // inputs of up to this many pairs are scored canonically throughout
+	KeepAll    int64 // up to this many negatives, all are kept
+	MinSamples int   // smallest number of scored pairs for placing the brackets
 	MaxSamples int
-	Slack      float64 // what brackets reach besides, as a share of all ranks
+	Slack      float64 // additional range of the brackets, as a share of all ranks
 	Spread     float64 // the same at the median, and less in the tails (spreadAt)
-	PartBytes  int64   // what a part may keep: Spread follows from it; 0 = what Slack asks for
+	PartBytes  int64   // bytes that a part may keep: Spread follows from it; 0: Slack decides
 	Reach      float64 // of a bracket, in standard deviations of the sample's rank
 	Kept       int64   // entries that may be kept; 0 = what the memory limit allows
 	Scores     int64   // of windows that are settled at once; 0 = what the memory limit allows
-	// so many pairs of a window, and a tenth of all, are rechecked rather than left to a canonical pass
+	// Recheck is the number of pairs of a window that, up to a tenth of all, are rechecked rather than left to a
+	// canonical pass.
 	Recheck int64
 	Record  time.Duration // between a worker's records in a checkpoint
 	Panels  int64         // bytes of packed sets at a time; 0 = what the memory limit allows
-	Spill   int64         // bytes of a temporary file for kept entries that the memory limit has no room for
+	Spill   int64         // bytes of a temporary file for kept entries that exceed the memory limit
 
 	counted func(*pass) // pass.counted
 }
 
-// DefaultTuning is what the engine uses.
+// DefaultTuning returns the sizes that the engine uses.
 func DefaultTuning() Tuning {
 	return Tuning{Canonical: 1 << 16, KeepAll: 1 << 17, MinSamples: 1 << 12, MaxSamples: 1 << 20, Reach: 3.5,
 		Recheck: 1 << 16, Record: time.Second, Spill: 4 << 30}
 }
 
-// describe tells in the result how the work was done.
+// describe records in the result how the work was done.
 func (j *job) describe() {
 	w, b := &j.out.Way, j.bounded
 	w.Passes = j.passes
@@ -133,7 +134,7 @@ func (j *job) describe() {
 	w.Reason = strings.Join(reasons, "; ")
 }
 
-// free gives back the packed sets, the copies of rows and the spill file.
+// free releases the packed sets, the copies of rows and the spill file.
 func (j *job) free() {
 	if j.bounded != nil {
 		j.bounded.free()
@@ -141,16 +142,16 @@ func (j *job) free() {
 	if j.held != nil {
 		j.held()
 	}
-	_ = j.spill.close() // it holds nothing that is still needed
+	_ = j.spill.close() // the file holds nothing that is still needed
 }
 
-// The memory of a job in bytes, in round figures.
+// Approximate memory of a job, in bytes.
 const (
 	bytesPerQuery   = 64 // norm, order, own context, marks, D+ and the maxima in order
 	bytesPerContext = 24 // norm, order and its inverse, group
 )
 
-// newJob checks the input, computes D+ and, unless everything will be canonical, plans the passes.
+// newJob checks the input, computes D+ and, unless all scores will be canonical, plans the passes.
 func newJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input) (_ *job, err error) {
 	j, err := prepareJob(ctx, r, t, in)
 	if err != nil || j.q.N == 0 {
@@ -196,9 +197,9 @@ func (j *job) chooseFormat(ctx context.Context) (err error) {
 	return plan(finest)
 }
 
-// coarser are the formats that may take less time than the finest, the fastest first: 16-bit codes for exact results on
-// CPUs; for intervals that may be wider, those that are multiplied faster by the measured rates, or as long as nothing
-// was measured those of fewer bits.
+// coarser returns the formats that may take less time than the finest, fastest first. For exact results these are
+// 16-bit codes on CPUs. If intervals may be wider, they are the formats with a higher measured rate, or without
+// measurements those with fewer bits.
 func (j *job) coarser(finest kernels.DType) (list []kernels.DType) {
 	if j.in.DType != nil || j.negatives.sampled() || j.negatives.total <= j.tune.KeepAll {
 		return nil
@@ -222,8 +223,8 @@ func (j *job) coarser(finest kernels.DType) (list []kernels.DType) {
 	return list
 }
 
-// suffices tells whether the plan at hand is to be preferred to the finest format's: few enough pairs need canonical
-// scores; intervals are narrow enough.
+// suffices reports whether the current plan is preferable to one in the finest format: few enough pairs need canonical
+// scores, and intervals are narrow enough.
 func (j *job) suffices(finest kernels.DType) bool {
 	l := &j.bounded.first
 	if !j.in.Interval {
@@ -240,10 +241,10 @@ func (j *job) suffices(finest kernels.DType) bool {
 	return float64(j.q.N)*float64(j.c.N)*(1/fine-1/fast) > l.rivals/scores
 }
 
-// coarseShare is up to which share of the pairs canonical scores take less time than tiles of 16-bit codes save.
+// coarseShare is the share of pairs up to which canonical scores take less time than tiles of 16-bit codes save.
 const coarseShare = .01
 
-// prepareJob checks the input, computes norms and shares the memory out. The job is to be freed.
+// prepareJob checks the input, computes norms and divides the memory. The caller must free the job.
 func prepareJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input) (*job, error) {
 	queries, contexts, err := device.Views("queries", in.Queries, "contexts", in.Contexts, in.Metric)
 	if err != nil {
@@ -260,7 +261,7 @@ func prepareJob(ctx context.Context, r *device.Resources, t Tuning, in distribut
 	if !r.Has(j.dtype) {
 		return nil, fmt.Errorf("engine: %w: %s has no tiles of %s", kernels.ErrISA, r.Describe().ISA, j.dtype)
 	}
-	if err := r.PrepareBoth(ctx, j.q, j.c, kernels.Cosine); err != nil { // norms tell the scale as well
+	if err := r.PrepareBoth(ctx, j.q, j.c, kernels.Cosine); err != nil { // the norms also determine the scale
 		return nil, err
 	}
 	if queries.N == 0 {
@@ -275,7 +276,7 @@ func prepareJob(ctx context.Context, r *device.Resources, t Tuning, in distribut
 	if j.blocks, err = r.Plan(m, n, j.q.Dim, fixed, perWorker); err != nil {
 		return nil, err
 	}
-	j.blocks.Span = workers.Ceil(n, j.blocks.Contexts) // a query's sums run over all contexts in order: one task
+	j.blocks.Span = workers.Ceil(n, j.blocks.Contexts) // one task sums a query in the order of contexts
 	j.perWorker = perWorker + j.blocks.Bytes()
 	j.room = r.MemLimit - fixed
 	passes := int64(1)
@@ -288,7 +289,7 @@ func prepareJob(ctx context.Context, r *device.Resources, t Tuning, in distribut
 	}
 	if own := r.Describe().Memory; own > 0 &&
 		device.CopyBytes(j.q.N, j.q.Dim)+device.CopyBytes(j.c.N, j.c.Dim) > own/2 {
-		return j, nil // sets need the device's memory; rows are read from the process's
+		return j, nil // sets need the device's memory; rows are read from the process's memory
 	}
 	if j.held, err = r.HoldBoth(j.q, j.c); err != nil {
 		j.free()
@@ -297,7 +298,7 @@ func prepareJob(ctx context.Context, r *device.Resources, t Tuning, in distribut
 	return j, nil
 }
 
-// finishBounded goes on from a complete first pass.
+// finishBounded continues from a complete first pass.
 func (j *job) finishBounded(ctx context.Context, first *counts) error {
 	j.out.DType = j.bounded.dtype.String()
 	first.endsLost = first.endsLost || !j.bounded.endsFound(first)
@@ -312,7 +313,7 @@ func (j *job) finishBounded(ctx context.Context, first *counts) error {
 	return j.finish(ctx, first)
 }
 
-// finish computes the summaries, D+ and the maxima being known. first is nil when all is canonical.
+// finish computes the summaries; D+ and the maxima are known. first is nil if all scores are canonical.
 func (j *job) finish(ctx context.Context, first *counts) error {
 	d := j.out
 	if err := j.summaries(ctx); err != nil {
@@ -328,7 +329,7 @@ func (j *job) finish(ctx context.Context, first *counts) error {
 	return j.boundedNegatives(ctx, first)
 }
 
-// summaries computes those of D+ and of the maxima.
+// summaries computes the summaries of D+ and of the maxima.
 func (j *job) summaries(ctx context.Context) (err error) {
 	d := j.out
 	if d.PositiveSummary, err = j.summary(ctx, d.Positive, j.in.Owner); err != nil {
@@ -354,7 +355,7 @@ func newDistribution(m int, in distribution.Input) *distribution.Result {
 	return d
 }
 
-// positives computes D+ of some queries; nil: of all.
+// positives computes D+ for some queries; nil: for all.
 func (j *job) positives(ctx context.Context, queries []int32) error {
 	const chunk = 1024
 	n := len(queries)

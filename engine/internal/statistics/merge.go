@@ -14,10 +14,10 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// Merge puts parts together that cover all pairs of the input, each once. Counts, order statistics, extremes and maxima
-// are those of Compute, bit for bit, whatever made the parts; mean, standard deviation, histogram and separation
-// are within their printed bounds. A quantile whose rank lies outside the brackets is missed: it becomes
-// an interval. Parts that overlap, leave a gap or belong to other brackets are distribution.ErrPart.
+// Merge combines parts that cover all pairs of the input, each once. Counts, order statistics, extremes and maxima
+// equal those of Compute, bit for bit, whatever device made the parts; mean, standard deviation, histogram and
+// separation are within their reported bounds. A quantile whose rank lies outside the brackets is missed: an interval
+// is returned for it. Parts that overlap, leave a gap or belong to other brackets are distribution.ErrPart.
 func Merge(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets,
 	parts ...*Part) (*distribution.Result, error) {
 	in.Checkpoint, in.Interval, in.Within = "", false, 0
@@ -49,12 +49,12 @@ type merging struct {
 	of     *distribution.Brackets
 	b      *bounded
 	counts *counts
-	open   map[int32]bool // queries whose best context is gone
-	// covered are the parts so far.
+	open   map[int32]bool // queries whose best context was removed
+	// covered lists the pairs covered by the parts so far.
 	covered []cover
 }
 
-// parts adds the parts up.
+// parts adds up the parts.
 func (m *merging) parts(ctx context.Context, parts []*Part) error {
 	j := m.j
 	config, err := configOf(m.of, j.c.Dim)
@@ -70,7 +70,7 @@ func (m *merging) parts(ctx context.Context, parts []*Part) error {
 	m.b = &bounded{dtype: j.dtype, metric: j.in.Metric, dim: j.q.Dim, rowCount: j.c.N, laneCount: j.q.N, counting: true,
 		others: j.in.Group == nil || j.negatives.groups()}
 	if j.in.Group != nil && m.b.others {
-		if err := m.b.orderRows(ctx, j, nil); err != nil { // sums of vectors go by groups
+		if err := m.b.orderRows(ctx, j, nil); err != nil { // vectors are summed by group
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ func (m *merging) parts(ctx context.Context, parts []*Part) error {
 	return nil
 }
 
-// rows are the input's rows by id.
+// rows returns the input's rows by id.
 func (m *merging) rows() (contexts, queries map[uint64]int32, err error) {
 	in := &m.j.in
 	contexts, queries = make(map[uint64]int32, m.j.c.N), make(map[uint64]int32, m.j.q.N)
@@ -130,7 +130,7 @@ func (m *merging) part(p *Part, contexts, queries map[uint64]int32) (err error) 
 		}
 	}
 	m.covered = append(m.covered, mine)
-	values, distances := 1., 1. // what turns the part's values and distances into those here
+	values, distances := 1., 1. // factors that convert the part's values and distances to those of this input
 	if m.b.metric != kernels.Cosine {
 		values, distances = m.b.unit/p.unit, m.b.unit/p.unit
 		if m.b.metric == kernels.L2 {
@@ -183,7 +183,7 @@ func (m *merging) part(p *Part, contexts, queries map[uint64]int32) (err error) 
 	return nil
 }
 
-// findRows finds the rows of ids; −1 for the id of rows that have gone.
+// findRows finds the rows of ids; −1 for the id of removed rows.
 func findRows(out []int32, ids []uint64, gone uint64, rows map[uint64]int32, what string) error {
 	for i, id := range ids {
 		row, ok := rows[id]
@@ -199,7 +199,7 @@ func findRows(out []int32, ids []uint64, gone uint64, rows map[uint64]int32, wha
 	return nil
 }
 
-// finish settles what the counts leave open.
+// finish computes what the counts leave open.
 func (m *merging) finish(ctx context.Context) error {
 	j, b := m.j, m.b
 	j.bounded = b
@@ -250,7 +250,7 @@ func (m *merging) settle(ctx context.Context) error {
 	return m.histogram(ctx)
 }
 
-// maximaOf computes the maxima of queries whose best context was removed, as those of a part of all contexts.
+// maximaOf computes the maxima of queries whose best context was removed, as in a part of all contexts.
 func (m *merging) maximaOf(ctx context.Context) error {
 	if len(m.open) == 0 {
 		return nil
@@ -261,8 +261,8 @@ func (m *merging) maximaOf(ctx context.Context) error {
 		share.rows[i] = int32(i)
 	}
 	in := j.in
-	in.ContextIDs, in.QueryIDs = nil, nil // of rows
-	in.DType = nil                        // maxima are exact in each; one of a GPU may be unknown here
+	in.ContextIDs, in.QueryIDs = nil, nil // use row numbers
+	in.DType = nil                        // maxima are exact in all; a GPU format may be missing here
 	p, other, err := computePart(ctx, j.r, j.tune, in, m.of, share, nil)
 	if err != nil {
 		return err
@@ -278,8 +278,8 @@ func (m *merging) maximaOf(ctx context.Context) error {
 	return nil
 }
 
-// setCells chooses the cells that kept values are sorted into: fine ones over the brackets where they hold all order
-// statistics that are wanted, else over all scores.
+// setCells chooses the cells that kept values are sorted into: fine cells over the brackets if these contain all
+// wanted order statistics, else cells over all scores.
 func (b *bounded) setCells(of *distribution.Brackets, c *counts) {
 	w := &b.first
 	w.from, w.to = b.value(of.Low), b.value(of.High)
@@ -290,7 +290,7 @@ func (b *bounded) setCells(of *distribution.Brackets, c *counts) {
 	if n == 0 || len(b.statistics) == 0 || b.statistics[0].rank < c.below[0] {
 		return
 	}
-	upper := int64(0) // kept beyond the upper end
+	upper := int64(0) // number of values kept beyond the upper end
 	for _, r := range c.kept {
 		if low, high, ok := r.within(); ok && high < w.high {
 			continue
@@ -310,14 +310,14 @@ func (b *bounded) setCells(of *distribution.Brackets, c *counts) {
 	w.from, w.to = b.fine(w)
 }
 
-// fine is the range of the cells over brackets: the first and the last cell are left to what lies beyond.
+// fine returns the range of the cells over brackets. The first and the last cell are reserved for values outside.
 func (b *bounded) fine(w *wanted) (from, to float64) {
 	from, to = float64(w.brackets[0].low), float64(w.brackets[len(w.brackets)-1].high)
 	gap := (to - from) * 4 / maxCells
 	return from - gap, to + gap
 }
 
-// ends finds the extremes among the kept entries; where the pairs near them were not all kept, it leaves them to a
+// ends finds the extremes among the kept entries. If the pairs near them were not all kept, they are left to a
 // canonical pass.
 func (m *merging) ends(ctx context.Context, sure *wanted) error {
 	c, b := m.counts, m.b
@@ -370,7 +370,7 @@ func (m *merging) ends(ctx context.Context, sure *wanted) error {
 	return nil
 }
 
-// quantiles sets those of D−; of statistics that are not known, between which brackets they lie.
+// quantiles sets the quantiles of D−. For an unknown statistic, it sets the interval between the enclosing brackets.
 func (m *merging) quantiles(sure *wanted) {
 	j, b, total := m.j, m.b, m.j.negatives.total
 	s := &j.out.NegativeSummary
@@ -412,7 +412,7 @@ func (m *merging) quantiles(sure *wanted) {
 	}
 }
 
-// histogram turns the parts' cells into bins between the extremes, and derives the separation.
+// histogram converts the parts' cells to bins between the extremes, and derives the separation.
 func (m *merging) histogram(ctx context.Context) error {
 	j, of := m.j, m.of
 	s := &j.out.NegativeSummary
@@ -436,7 +436,7 @@ func (m *merging) histogram(ctx context.Context) error {
 	return j.separation(ctx, steps, j.slack())
 }
 
-// cover is the rows of a part, as bits.
+// cover is the set of rows of a part, as bits.
 type cover struct{ contexts, queries []uint64 }
 
 func newCover(of rowsOfPart, contexts, queries int) cover {
@@ -452,7 +452,7 @@ func newCover(of rowsOfPart, contexts, queries int) cover {
 	return cover{set(of.contexts, contexts), set(of.queries, queries)}
 }
 
-// overlaps tells whether two parts have a pair in common.
+// overlaps reports whether two parts have a pair in common.
 func (c cover) overlaps(o cover) bool {
 	return common(c.contexts, o.contexts) && common(c.queries, o.queries)
 }
@@ -466,5 +466,5 @@ func common(a, b []uint64) bool {
 	return false
 }
 
-// removedID marks rows of a part that were removed from it.
+// removedID marks rows that were removed from a part.
 const removedID = math.MaxUint64

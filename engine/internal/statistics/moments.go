@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/scores"
 )
 
-// boundedNegatives computes the summary of D− and all that depends on it from the first pass.
+// boundedNegatives computes the summary of D− and everything that depends on it from the first pass.
 func (j *job) boundedNegatives(ctx context.Context, first *counts) error {
 	total, b := j.negatives.total, j.bounded
 	if first.counted != total {
@@ -58,7 +58,7 @@ func (j *job) boundedNegatives(ctx context.Context, first *counts) error {
 	return j.boundedHistogram(ctx, first)
 }
 
-// canonicalRest settles with canonical scores what no pass could.
+// canonicalRest computes by canonical scores what no bounded pass could determine.
 func (j *job) canonicalRest(ctx context.Context, e *counts) error {
 	b := j.bounded
 	if e.endsLost {
@@ -99,11 +99,11 @@ func (j *job) canonicalRest(ctx context.Context, e *counts) error {
 	return nil
 }
 
-// tileSums are sums over tiles: of values and squares, and how many
-// tiles were rounded to 2⁻³⁰; spread is Part.spread.
+// tileSums holds sums over tiles: of values, of squares, and the number of tiles rounded to 2⁻³⁰; spread is as in
+// Part.
 type tileSums struct{ sum, square, tiles, spread float64 }
 
-// sums are those of the passes here, or of merged parts.
+// sums returns the tile sums of the passes of this job, or of merged parts.
 func (c *counts) sums(b *bounded) tileSums {
 	if c.merged != nil {
 		return *c.merged
@@ -111,7 +111,7 @@ func (c *counts) sums(b *bounded) tileSums {
 	return tileSums{c.sum.Float64(), c.sum2.Float64(), float64(b.rowPanels) * float64(b.lanePanels), 1}
 }
 
-// moments sets Mean and Std of D− and their bounds.
+// moments sets Mean and Std of D− and the bounds of their errors.
 func (j *job) moments(ctx context.Context, t *counts) error {
 	s, b := &j.out.NegativeSummary, j.bounded
 	n := float64(s.N)
@@ -144,14 +144,14 @@ func (j *job) moments(ctx context.Context, t *counts) error {
 	return j.meanOfSums(ctx)
 }
 
-// distanceError bounds the error of scaled distances r = √(−2v), in the root mean square and in the mean:
-// |√a − √b| is at most √|a − b|, and at most |a − b|/√b. Pairs closer than some distance take the first,
-// the others the second; the best of the distances known is taken.
+// distanceError bounds the error of scaled distances r = √(−2v), in the root mean square and in the mean: |√a − √b| is
+// at most √|a − b|, and at most |a − b|/√b. Pairs closer than some distance use the first bound, the others the
+// second; the best of the known distances is used.
 func (j *job) distanceError(t *counts) (rms, mean float64) {
 	b, n := j.bounded, float64(j.negatives.total)
 	worst, off := math.Sqrt(2*b.epsilon), 2*b.epsilon
 	rms, mean = worst, worst
-	try := func(closer, distance float64) { // the share of closer pairs, the least distance of the others
+	try := func(closer, distance float64) { // the share of closer pairs, and the least distance of the others
 		if distance > 0 {
 			rms = min(rms, math.Sqrt(closer*off+(1-closer)*(off/distance)*(off/distance)))
 			mean = min(mean, closer*worst+(1-closer)*off/distance)
@@ -209,13 +209,13 @@ func (j *job) meanOfSums(ctx context.Context) error {
 	s.Mean = (sum - near) / float64(s.N)
 	steps := float64(sumChunk + workers.Ceil(j.c.N, sumChunk) + 2*workers.Ceil(j.q.N, sumChunk) + 3*j.c.Dim + 64)
 	if b.rowGroup != nil {
-		steps += float64(j.c.N + j.q.N) // a group may hold nearly all
+		steps += float64(j.c.N + j.q.N) // one group may contain nearly all rows
 	}
 	s.MeanError = 0x1p-51 * steps * normsC * normsQ / float64(s.N)
 	return nil
 }
 
-// factors are what rows are multiplied by (1/norm for a cosine), and the sum of the norms they have then.
+// factors returns the factors that rows are multiplied by (1/norm for a cosine), and the sum of the resulting norms.
 func (j *job) factors(ctx context.Context, o *device.Operand) (factors []float64, norms float64, err error) {
 	factors = make([]float64, o.N)
 	err = workers.Over(ctx, o.N, func(from, to int) {
@@ -235,7 +235,7 @@ func (j *job) factors(ctx context.Context, o *device.Operand) (factors []float64
 
 const sumChunk = 512 // rows
 
-// vectorSum is the sum of factor·row over a list of n rows; nil lists all.
+// vectorSum returns the sum of factor·row over a list of n rows; nil lists all.
 func (j *job) vectorSum(ctx context.Context, rows cpu.Rows, factor []float64, list []int32, n int) ([]float64, error) {
 	parts := make([][]float64, workers.Ceil(n, sumChunk))
 	err := j.r.Pool.Each(ctx, len(parts), j.blocks.Workers, func(_, task int) error {
@@ -251,7 +251,7 @@ func (j *job) vectorSum(ctx context.Context, rows cpu.Rows, factor []float64, li
 	return total, err
 }
 
-// nearSum is the sum over all pairs within groups. Packed rows and lanes are in the order of groups.
+// nearSum returns the sum over all pairs within groups. Packed rows and lanes are ordered by group.
 func (j *job) nearSum(ctx context.Context, factorC, factorQ []float64) (sum float64, err error) {
 	groups, err := j.bounded.groups(ctx)
 	if err != nil {
@@ -277,10 +277,10 @@ func (j *job) nearSum(ctx context.Context, factorC, factorQ []float64) (sum floa
 	return sum, err
 }
 
-// groupRange is where a group's contexts and queries lie in packed order.
+// groupRange is the range of a group's contexts and queries in packed order.
 type groupRange struct{ row0, row1, lane0, lane1 int }
 
-// groups lists the groups that have queries.
+// groups returns the groups that have queries.
 func (b *bounded) groups(ctx context.Context) (list []groupRange, err error) {
 	ends := func(of []int32) (end map[int32]int, err error) {
 		end = make(map[int32]int)
@@ -313,7 +313,7 @@ func (b *bounded) groups(ctx context.Context) (list []groupRange, err error) {
 	return list, nil
 }
 
-// groupSum is vectorSum of a range of packed rows on one goroutine.
+// groupSum computes the vectorSum of a range of packed rows on one goroutine.
 func (j *job) groupSum(ctx context.Context, rows cpu.Rows, factor []float64, order []int32, from, to int) ([]float64,
 	error) {
 	total := make([]float64, rows.Dim)

@@ -17,48 +17,48 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
 
-// Part is what was counted for a block of contexts × a block of queries, with brackets that were given from outside.
-// Rows are named by ids, so that a part means the same in an input that has grown or shrunk; tile values are
-// off by at most epsilon, whatever device they come from.
+// Part holds the counts of a block of contexts × a block of queries, made with given brackets. Rows are named by ids,
+// so that a part stays valid when the input grows or shrinks. Tile values are off by at most epsilon, whatever device
+// computed them.
 type Part struct {
-	config            [sha256.Size]byte // of brackets, metric and dimension, which must agree
+	config            [sha256.Size]byte // digest of brackets, metric and dimension, which must agree between parts
 	metric            kernels.Metric
 	contexts, queries []uint64 // ids, in packed order
 	epsilon, unit     float64
-	tiles             float64 // whose sums were rounded
-	spread            float64 // pairs whose errors are in the sums, over pairs: above 1 once some were removed
+	tiles             float64 // number of tiles whose sums were rounded
+	spread            float64 // pairs whose errors are in the sums, divided by pairs: above 1 once some were removed
 	counted           int64
 	sum, sum2         tiles.Sum
 	below, bins       []int64
 	kept              []partRun
-	best              [2][]partBest // per query of the part; Context −1 is none
+	best              [2][]partBest // per query of the part; Context is −1 if there is no best pair
 }
 
-// partRun is kept entries of a task; their places count from the positions row and lane in the ids. Low and high are
-// the smallest and the largest of their values.
+// partRun holds the kept entries of a task. Their places are relative to the positions row and lane in the ids. low
+// and high are the smallest and the largest of their values.
 type partRun struct {
 	row, lane int32
 	low, high float32
 	entries   []device.Entry
-	scores    scoreBytes // of the entries; nil: they are not known
+	scores    scoreBytes // of the entries; nil: unknown
 }
 
-// scoreBytes are canonical scores as bytes, little-endian: those of a mapped file need not be read before they are
-// wanted.
+// scoreBytes holds canonical scores as little-endian bytes, so that those of a mapped file are read only when they are
+// needed.
 type scoreBytes []byte
 
 func (s scoreBytes) at(i int) float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(s[8*i:]))
 }
 
-// newRun finds the entries' range.
+// newRun computes the range of the entries.
 func newRun(row, lane int, entries []device.Entry) partRun {
 	r := partRun{row: int32(row), lane: int32(lane), entries: entries}
 	r.low, r.high = rangeOf(entries)
 	return r
 }
 
-// rangeOf is the smallest and the largest value of entries.
+// rangeOf returns the smallest and the largest value of entries.
 func rangeOf(entries []device.Entry) (low, high float32) {
 	low, high = plusInf, minusInf
 	for _, e := range entries {
@@ -67,15 +67,15 @@ func rangeOf(entries []device.Entry) (low, high float32) {
 	return low, high
 }
 
-// partBest is a maximum: a position in the ids of contexts.
+// partBest is a maximum; the context is a position in the ids.
 type partBest struct {
 	context int32
 	score   float64
 }
 
-// Brackets chooses brackets for the input, and for inputs that grow out of it while no quantile's rank moves by more
-// than slack, a share of all ranks: from a sample that is larger than that of Compute, because a part keeps what they
-// hold.
+// Brackets chooses brackets for the input, and for inputs that grow out of it as long as no quantile's rank moves by
+// more than slack, a share of all ranks. The sample is larger than that of Compute, because a part keeps all pairs
+// within the brackets.
 func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input,
 	slack float64) (*distribution.Brackets, error) {
 	t.KeepAll, t.MaxSamples, t.Slack = 0, max(t.MaxSamples, partSamples), slack
@@ -97,7 +97,7 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 	if err := b.setScales(ctx, j); err != nil {
 		return nil, err
 	}
-	b.epsilon = 1e-5 // of float32 and what comes near it; coarser formats keep more
+	b.epsilon = 1e-5 // for float32 and formats of similar precision; coarser formats keep more
 	b.setStatistics(j)
 	sample, err := j.sample(ctx, b)
 	if err != nil {
@@ -133,15 +133,15 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 	return out, nil
 }
 
-// keepAll are the ends of brackets that keep everything.
+// keepAll returns ends with which brackets keep everything.
 func keepAll() [2]float64 { return [2]float64{math.MaxFloat64, -math.MaxFloat64} }
 
 const (
 	partSamples = 1 << 25
-	partBins    = 1 << 12 // cells of a part's histogram at least
+	partBins    = 1 << 12 // smallest number of cells of a part's histogram
 )
 
-// wantedOf turns brackets into tile values that are off by at most epsilon; it is an error where they then touch.
+// wantedOf converts brackets to tile values that are off by at most epsilon; it is an error if they then touch.
 func (b *bounded) wantedOf(of *distribution.Brackets, epsilon float64) (w wanted, err error) {
 	w = wanted{best: true, low: minusInf, high: plusInf}
 	w.from, w.to = b.span()
@@ -153,7 +153,7 @@ func (b *bounded) wantedOf(of *distribution.Brackets, epsilon float64) (w wanted
 		}
 		ends[0], ends[1] = ends[1], ends[0]
 	}
-	if of.Ends[0] >= of.Ends[1] { // everything
+	if of.Ends[0] >= of.Ends[1] { // keep everything
 		w.low = plusInf
 		return b.binned(w, of), nil
 	}
@@ -176,7 +176,7 @@ func (b *bounded) wantedOf(of *distribution.Brackets, epsilon float64) (w wanted
 	return b.binned(w, of), nil
 }
 
-// binned asks for the histogram of parts.
+// binned adds the histogram of parts to w.
 func (b *bounded) binned(w wanted, of *distribution.Brackets) wanted {
 	if of.Bins == 0 {
 		return w
@@ -190,10 +190,10 @@ func (b *bounded) binned(w wanted, of *distribution.Brackets) wanted {
 	return w
 }
 
-// binsOf is how many cells a part counts in.
+// binsOf returns the number of cells of a part's histogram.
 func binsOf(of *distribution.Brackets) int { return of.Bins * workers.Ceil(partBins, of.Bins) }
 
-// configOf is what parts that merge must have in common.
+// configOf returns a digest of what parts must have in common to be merged.
 func configOf(of *distribution.Brackets, dim int) (sum [sha256.Size]byte, err error) {
 	text, err := json.Marshal(of)
 	if err != nil {
@@ -217,11 +217,11 @@ func ComputePart(ctx context.Context, r *device.Resources, t Tuning, in distribu
 	return p, nil
 }
 
-// finishPart goes on from complete counts of a part; the part has them already, but for the kept entries.
+// finishPart continues from complete counts of a part; the part already contains everything except the kept entries.
 type finishPart func(p *Part, j *job, c *counts) error
 
-// computePart counts a block. After an error there is no job; without one the job is to be freed. finish takes the kept
-// entries; nil moves them into the part.
+// computePart counts a block. After an error there is no job; otherwise the caller must free it. finish receives the
+// kept entries; nil moves them into the part.
 func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets,
 	share *block,
 	finish finishPart) (_ *Part, j *job, err error) {
@@ -291,7 +291,7 @@ func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribu
 	return p, j, nil
 }
 
-// name sets the ids of the part's rows, before they have an order.
+// name sets the ids of the part's rows, before they are ordered.
 func (p *Part) name(in distribution.Input, share *block) {
 	p.contexts, p.queries = make([]uint64, len(share.rows)), make([]uint64, len(share.lanes))
 	for i, row := range share.rows {
@@ -308,7 +308,7 @@ func (p *Part) name(in distribution.Input, share *block) {
 	}
 }
 
-// take moves what was counted into the part, but for the kept entries.
+// take moves the counts into the part, without the kept entries.
 func (p *Part) take(ctx context.Context, j *job, c *counts) error {
 	b := j.bounded
 	if c.full {
@@ -354,7 +354,7 @@ func (p *Part) takeKept(j *job, c *counts) error {
 	return nil
 }
 
-// Bytes is about the memory that the part takes, and its size as bytes.
+// Bytes returns the approximate memory of the part, which is also its encoded size.
 func (p *Part) Bytes() int64 {
 	n := int64(8*(len(p.contexts)+len(p.queries)+len(p.below)+len(p.bins)) + 12*(len(p.best[0])+len(p.best[1])))
 	for _, r := range p.kept {
@@ -363,8 +363,8 @@ func (p *Part) Bytes() int64 {
 	return n
 }
 
-// canonicalMaximaOf finds the maxima of a block's queries over its contexts by canonical scores, for ties that are too
-// many to be scored one by one.
+// canonicalMaximaOf finds the maxima of a block's queries over its contexts by canonical scores. It is used if there
+// are too many ties to score them one by one.
 func (j *job) canonicalMaximaOf(ctx context.Context, b *bounded) error {
 	const step = 256
 	d, m := j.out, j.in.Metric

@@ -8,22 +8,22 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 )
 
-// region is a block of panels that lies on the device at a time: all of them where the memory limit has room, else
-// as many as it has. Its own and group lists count rows from its first.
+// region is the block of panels that is on the device at a time: all of them if the memory limit allows, else as many
+// as fit. own and group lists count rows from the region's first row.
 type region struct {
 	row0, row1, lane0, lane1 int // panels
 	rows, lanes              device.Set
 	own, rowGroup, laneGroup []int32
 }
 
-// place is where a region lies in the grid of regions, and the tasks in it.
+// place is the position of a region in the grid of regions, and its tasks.
 type place struct {
 	row, column int
 	tasks       []int32
 }
 
-// places are those of the regions that hold tasks, in the order of visits: back and forth, so that the lanes at a turn
-// stay.
+// places returns the regions that have tasks, in the order in which they are visited: alternating direction, so that
+// the lanes stay on the device at each turn.
 func (b *bounded) places(ctx context.Context, tasks []int32) (out []place, err error) {
 	rows, columns := workers.Ceil(b.rowPanels, b.regionRows), workers.Ceil(b.lanePanels, b.regionLanes)
 	all := make([]place, rows*columns)
@@ -41,7 +41,7 @@ func (b *bounded) places(ctx context.Context, tasks []int32) (out []place, err e
 	return slices.DeleteFunc(all, func(p place) bool { return p.tasks == nil }), err
 }
 
-// enter packs what the region in row i and column k needs besides what r holds already.
+// enter packs what the region in row i and column k needs and r does not hold yet.
 func (b *bounded) enter(ctx context.Context, j *job, r *region, i, k int) (err error) {
 	row0, row1 := i*b.regionRows, min((i+1)*b.regionRows, b.rowPanels)
 	lane0, lane1 := k*b.regionLanes, min((k+1)*b.regionLanes, b.lanePanels)
@@ -60,7 +60,7 @@ func (b *bounded) enter(ctx context.Context, j *job, r *region, i, k int) (err e
 	r.row0, r.row1, r.lane0, r.lane1 = row0, row1, lane0, lane1
 	from, to := lane0*device.Panel, min(lane1*device.Panel, b.laneCount)
 	r.own = append(r.own[:0], b.own[from:to]...)
-	for l, row := range r.own { // a row of another region is nobody's own here
+	for l, row := range r.own { // rows of another region are not in this one's list
 		if row -= int32(row0 * device.Panel); row < 0 || int(row) >= (row1-row0)*device.Panel {
 			row = -1
 		}
@@ -73,7 +73,7 @@ func (b *bounded) enter(ctx context.Context, j *job, r *region, i, k int) (err e
 	return nil
 }
 
-// whole tells whether one region holds everything: its sets then stay for later passes.
+// whole reports whether one region holds everything: its sets then stay for later passes.
 func (b *bounded) whole() bool { return b.regionRows >= b.rowPanels && b.regionLanes >= b.lanePanels }
 
 // pack makes a set of the panels [from, to) of contexts or queries, in their packed order.
@@ -113,7 +113,7 @@ func (b *bounded) pack(ctx context.Context, j *job, side device.Side, from, to i
 	return s, nil
 }
 
-// release frees a set of a region unless it stays.
+// release frees a region's set unless it is kept for later passes.
 func (b *bounded) release(j *job, s *device.Set) {
 	if *s != nil && *s != b.rows && *s != b.lanes {
 		j.r.Free(*s)
@@ -126,7 +126,7 @@ func (b *bounded) drop(j *job, r *region) {
 	b.release(j, &r.lanes)
 }
 
-// findBound packs everything once, a region after the other, and finds the bound that holds for all of it.
+// findBound packs all regions once, one after the other, and finds the bound that holds for all of them.
 func (b *bounded) findBound(ctx context.Context, j *job) error {
 	var sides [2][]device.Set
 	for side, n := range [2]int{b.rowPanels, b.lanePanels} {
@@ -141,7 +141,7 @@ func (b *bounded) findBound(ctx context.Context, j *job) error {
 			}
 			sides[side] = append(sides[side], s)
 			if !b.whole() {
-				j.r.Free(s) // Bound remembers what was packed
+				j.r.Free(s) // Bound depends on everything that was packed, even if it was freed
 			}
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// summary of one score per query, with that query's context: ref.Summarise in pieces, between which it looks at the
-// context.
+// summary summarises one score per query, with that query's context: ref.Summarise in pieces, so that ctx is checked
+// between them.
 func (j *job) summary(ctx context.Context, scores []float64, contexts []int32) (distribution.Summary, error) {
 	s := j.noSummary()
 	if len(scores) == 0 {
@@ -49,7 +49,7 @@ func (j *job) summary(ctx context.Context, scores []float64, contexts []int32) (
 	return s, nil
 }
 
-// noSummary is that of an empty distribution, with room for the quantiles.
+// noSummary returns the summary of an empty distribution, with room for the quantiles.
 func (j *job) noSummary() distribution.Summary {
 	s := distribution.Summary{Quantiles: make([]float64, len(j.in.Quantiles))}
 	setExtremes(&s, noPair, noPair)
@@ -64,7 +64,7 @@ func setExtremes(s *distribution.Summary, low, high ref.Pair) {
 	s.Max, s.MaxQuery, s.MaxContext = high.Score, high.Query, high.Context
 }
 
-// before orders pairs of equal scores.
+// before orders pairs with equal scores.
 func before(a, b ref.Pair) bool {
 	if a.Query != b.Query {
 		return a.Query < b.Query
@@ -72,7 +72,7 @@ func before(a, b ref.Pair) bool {
 	return a.Context < b.Context
 }
 
-// lower and higher keep the lowest pair and the highest one; Context −1 is none.
+// lower keeps the lowest pair and higher the highest one; a Context of −1 means that there is no pair yet.
 func lower(p *ref.Pair, x ref.Pair) {
 	if x.Context >= 0 && (p.Context < 0 || x.Score < p.Score || x.Score == p.Score && before(x, *p)) {
 		*p = x
@@ -87,7 +87,7 @@ func higher(p *ref.Pair, x ref.Pair) {
 
 var noPair = ref.Pair{Query: -1, Context: -1}
 
-// ascendingFrom lists the rows [from, to).
+// ascendingFrom returns the rows [from, to).
 func ascendingFrom(from, to int) []int32 {
 	rows := make([]int32, to-from)
 	for i := range rows {
@@ -96,7 +96,7 @@ func ascendingFrom(from, to int) []int32 {
 	return rows
 }
 
-// piece is part of a list of rows; nil lists all rows.
+// piece returns part of a list of rows; nil lists all rows.
 func piece(list []int32, from, to int) []int32 {
 	if list == nil {
 		return ascendingFrom(from, to)

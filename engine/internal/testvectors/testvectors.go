@@ -9,11 +9,11 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Any makes n random vectors; some are zero, huge, denormal or copies of others.
+// Any returns n random vectors; some are zero, huge, denormal or copies of others.
 func Any(rng *rand.Rand, n, dim, stride int) kernels.Vectors {
 	v := kernels.Vectors{Data: make([]float32, max(0, (n-1)*stride+dim)), Rows: n, Dim: dim, Stride: stride}
 	for i := range v.Data {
-		v.Data[i] = float32(math.NaN()) // what lies between the rows must not be read
+		v.Data[i] = float32(math.NaN()) // the gaps between rows must not be read
 	}
 	for i := range n {
 		row, kind := v.Data[i*stride:i*stride+dim], rng.IntN(12)
@@ -38,7 +38,7 @@ func Any(rng *rand.Rand, n, dim, stride int) kernels.Vectors {
 	return v
 }
 
-// Embeddings makes n unit-like random vectors with clusters and some duplicates, as embeddings have.
+// Embeddings returns n random vectors of about unit length with clusters and some duplicates, like embeddings.
 func Embeddings(rng *rand.Rand, n, dim int) kernels.Vectors {
 	v := kernels.Vectors{Data: make([]float32, n*dim), Rows: n, Dim: dim}
 	for i := range n {
@@ -55,7 +55,7 @@ func Embeddings(rng *rand.Rand, n, dim int) kernels.Vectors {
 	return v
 }
 
-// Mixture is n contexts around 64 centres and three pseudo-queries of each, with cosines of .5 to .9 to it.
+// Mixture returns n contexts around 64 centres and three pseudo-queries of each, with cosines of .5 to .9 to it.
 func Mixture(n, dim int) distribution.Input {
 	rng := rand.New(rand.NewPCG(7, uint64(dim)))
 	unit := func(v []float32, length float64) {
@@ -92,5 +92,5 @@ func Mixture(n, dim int) distribution.Input {
 	return in
 }
 
-// Quantiles are those of the usual table, and the extremes.
+// Quantiles returns the quantiles of the usual table, and the extremes.
 func Quantiles() []float64 { return []float64{0, .05, .25, .5, .75, .95, 1} }

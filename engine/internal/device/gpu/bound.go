@@ -9,15 +9,16 @@ import (
 
 // Bound implements device.Device.
 //
-// The terms are those of kernels/cpu/tiles.Bound; what differs is how sums are rounded. Float32 is a chain of 64 fused
-// products, then a sum of chains. Tensor cores multiply bfloat16 exactly, bring the products and the sum so far of one
-// instruction to the exponent of the largest and cut off below its last place: up to 17 terms of 2^-23 of the largest
-// in one step of 16, 18 in two steps of 8 (Fasi, Higham, Mikaitis, Pranesh, Numerical behavior of NVIDIA tensor cores,
-// 2021); 20 are counted, and the largest is at most the product of the norms. Sums of int8 are exact. Those of e4m3 are
-// cut off behind 13 bits on sm_89 and sm_90 (Xie et al., MMA-Sim, 2025; later architectures keep more): up to 34 terms
-// of 2^-13 of the largest in one step of 32, 36 in two of 16, with the rounding of each step; 40 are counted. A chain
-// of two instructions, 64 elements, has 80 of the product of their norms, and by Cauchy and Schwarz all chains together
-// have 80 of that of the vectors' norms.
+// The terms are the same as in kernels/cpu/tiles.Bound; only the rounding of sums differs. A float32 sum is a chain of
+// 64 fused products, followed by a sum of chains. Tensor cores multiply bfloat16 exactly, align the products and the
+// running sum of an instruction to the largest exponent and truncate below its last place. The error is up to 17 times
+// 2^-23 of the largest term for one step of 16, and 18 times for two steps of 8 (Fasi, Higham, Mikaitis, Pranesh,
+// Numerical behavior of NVIDIA tensor cores, 2021). The bound uses 20, and the largest term is at most the product of
+// the norms. Sums of int8 are exact. Sums of e4m3 are truncated after 13 bits on sm_89 and sm_90 (Xie et al., MMA-Sim,
+// 2025; later architectures keep more): up to 34 times 2^-13 of the largest term for one step of 32, 36 for two steps
+// of 16, including the rounding of each step. The bound uses 40. A chain of two instructions, 64 elements, is
+// therefore off by 80 times the product of the norms of its elements, and by Cauchy–Schwarz all chains together by 80
+// times the product of the vectors' norms.
 func (d *Device) Bound(left, right device.Set) float64 {
 	const (
 		u           = 0x1p-24
@@ -51,7 +52,8 @@ func (d *Device) Bound(left, right device.Set) float64 {
 	return 1.01 * e
 }
 
-// limits are the largest norm, distance to the exact vector, and norm of the second part of what is packed.
+// limits returns the largest norm, the largest distance to the exact vector, and the largest norm of the second part
+// among the packed vectors.
 func (s *set) limits() (norm, residual, low float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
