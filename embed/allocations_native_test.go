@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// A question's run allocates what a call needs; its tensors are those of the last question of its length,
-// and its operators, which are called 7 times, allocate nothing but the sums of pooling.
+// TestAllocationsOfAQuestion checks that embedding a question allocates only what a call needs: its tensors are reused
+// from the last question of the same length, and its operators, which are called 7 times, allocate only the sums of
+// pooling.
 func TestAllocationsOfAQuestion(t *testing.T) {
 	e, question := openEncoder(t, minilm(t), Options{}), []string{"How are slices grown in a Go program?"}
 	ask := func() {
@@ -25,8 +26,8 @@ func TestAllocationsOfAQuestion(t *testing.T) {
 	}
 }
 
-// Kept tensors give the rows that new ones give, also after another question of the same length, a cancelled one and a
-// batch; no run gets those of a run beside it.
+// TestKeptTensors checks that reused tensors give the same rows as new ones, also after another question of the same
+// length, a cancelled one and a batch, and that concurrent runs do not share tensors.
 func TestKeptTensors(t *testing.T) {
 	e := openEncoder(t, minilm(t), Options{})
 	questions := []string{"How are slices grown?", "When do locks block?", "How are slices grown?",

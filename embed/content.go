@@ -5,26 +5,26 @@ import (
 	"fmt"
 )
 
-// The reasons why the vector of a text says nothing about it. Vectors of such texts are near each other, whatever the
+// Reasons why the vector of a text says nothing about it. Vectors of such texts are close to each other, whatever the
 // texts are: two texts of unknown words have a cosine of 1.
 var (
 	ErrUnknownWords = errors.New("the encoder does not know its words")
 	ErrRepetition   = errors.New("it repeats one word over and over")
 )
 
-// Content counts what an encoder reads of a text: tokens without the role's prefix, the special tokens, and what is
-// behind the encoder's limit.
+// Content counts what an encoder reads of a text: tokens without the role's prefix, the special tokens, and everything
+// beyond the encoder's limit.
 type Content struct {
 	Tokens   int
-	Unknown  int // that the vocabulary does not have
+	Unknown  int // tokens that the vocabulary does not have
 	Frequent int // occurrences of the two most frequent tokens; counted from repetitionTokens tokens on
 }
 
 // A text of fewer tokens is never called a repetition.
 const repetitionTokens = 32
 
-// Fault is ErrUnknownWords when more than half of the tokens are unknown or there are none, ErrRepetition when two
-// tokens make up more than nine tenths of many, else nil.
+// Fault returns ErrUnknownWords if more than half of the tokens are unknown or there are no tokens, ErrRepetition if
+// two tokens make up more than nine tenths of a long text, else nil.
 func (c Content) Fault() error {
 	switch {
 	case c.Tokens == 0:
@@ -37,7 +37,7 @@ func (c Content) Fault() error {
 	return nil
 }
 
-// Fault is that of text i; nil where the encoder does not count contents.
+// Fault returns the fault of text i; nil if the encoder does not count contents.
 func (e *Embeddings) Fault(i int) error {
 	if i >= len(e.Contents) {
 		return nil
@@ -45,16 +45,17 @@ func (e *Embeddings) Fault(i int) error {
 	return e.Contents[i].Fault()
 }
 
-// Examiner is an Embedder that can tell what it would read of a text.
+// Examiner is an Embedder that can report what it would read of a text.
 type Examiner interface {
 	// Examine counts the tokens of a document as CountTokens does, and its content.
 	Examine(text string) (tokens int, c Content, err error)
 }
 
-// noUnknown is the unknown token of a vocabulary that has none.
+// noUnknown stands for the unknown token of a vocabulary without one.
 const noUnknown = -1
 
-// measure counts the content of a text's ids, of which the first and last ones are not its own.
+// measure counts the content of a text's ids, excluding the first and last ones, which are special tokens or belong to
+// the prefix.
 func measure(ids []uint32, first, last int, unknown int64) Content {
 	ids = ids[min(first, len(ids)):]
 	ids = ids[:max(len(ids)-last, 0)]

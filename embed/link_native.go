@@ -21,8 +21,8 @@ const Available = true
 //go:embed all:stamp
 var stamp stampfs.FS
 
-// libraryDigest is that of the ONNX Runtime that the set-up had assembled when this program was built, "sha256:…";
-// empty when unknown.
+// libraryDigest returns the digest, "sha256:…", of the ONNX Runtime that the set-up had assembled when this program
+// was built; empty if unknown.
 func libraryDigest() string {
 	for line := range strings.Lines(NativeDigest()) {
 		if words := strings.Fields(line); len(words) > 1 && words[0] == "libonnxruntime.so" {
@@ -32,8 +32,8 @@ func libraryDigest() string {
 	return ""
 }
 
-// NativeDigest is the digest of the libtokenizers.a that the set-up had assembled when this program was built; empty
-// when unknown.
+// NativeDigest returns the digest of the libtokenizers.a that the set-up had assembled when this program was built;
+// empty if unknown.
 func NativeDigest() string {
 	b, _ := stamp.ReadFile("stamp/native.digest") // absent before the first set-up
 	return strings.TrimSpace(string(b))

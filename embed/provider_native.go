@@ -13,23 +13,23 @@ import (
 	"github.com/sluice-rag/sluice/cuda"
 )
 
-// provider is what computes a session: ONNX Runtime's CPU provider, whose graphs have our own operators, or its CUDA
-// provider, which takes graphs of ONNX's operators only.
+// provider is the execution provider of a session: ONNX Runtime's CPU provider, whose graphs use Sluice's own
+// operators, or its CUDA provider, which supports ONNX's operators only.
 type provider struct {
 	standard bool // graphs of ONNX's operators, over padded batches
 	library  string
 	name     string // of Runtime
 	isa      string
-	options  map[string]string // of the CUDA provider; nil: the CPU
+	options  map[string]string // of the CUDA provider; nil for the CPU
 }
 
-// onCPU is the provider where no GPU was asked for.
+// onCPU returns the provider that is used if no GPU is requested.
 func onCPU(o Options) (*provider, error) {
 	library, err := findLibrary(o.Library, libraryDigest())
 	return &provider{library: library, name: "cpu", isa: cpuISA()}, err
 }
 
-// findProvider is the provider for a device. Nothing of a GPU is opened unless the options ask for it.
+// findProvider returns the provider for a device. It does not touch a GPU unless the options ask for it.
 func findProvider(o Options) (*provider, error) {
 	at, err := parsePlace(o.Device)
 	if err != nil {
@@ -48,8 +48,8 @@ func findProvider(o Options) (*provider, error) {
 	return p, err
 }
 
-// GPULibrary finds ONNX Runtime's build for the GPU that a device's name says; ErrDevice where it cannot be used.
-// Models on the CPU and on the GPU can be open together when all are opened with it (Options.Library).
+// GPULibrary returns the path of ONNX Runtime's build for the named GPU, or ErrDevice if the GPU cannot be used.
+// Models on the CPU and on the GPU can be open at the same time if all are opened with this library (Options.Library).
 func GPULibrary(device string) (string, error) {
 	at, err := parsePlace(device)
 	if err != nil {
@@ -62,7 +62,7 @@ func GPULibrary(device string) (string, error) {
 	return p.library, nil
 }
 
-// onCUDA is the CUDA provider on a GPU. TF32 is off: products are float32's.
+// onCUDA returns the CUDA provider on a GPU. TF32 is disabled, so that products are computed in float32.
 func onCUDA(o Options, ordinal int) (*provider, error) {
 	if o.DeviceMemory < 0 {
 		return nil, fmt.Errorf("%w: %d bytes of its memory are less than 0", ErrDevice, o.DeviceMemory)
@@ -88,7 +88,7 @@ func onCUDA(o Options, ordinal int) (*provider, error) {
 	return p, nil
 }
 
-// batchTokens are those of a batch where the options name none.
+// batchTokens returns the default number of tokens of a batch.
 func (p *provider) batchTokens() int {
 	if p.options != nil {
 		return defaultBatchOnCUDA
@@ -96,7 +96,7 @@ func (p *provider) batchTokens() int {
 	return defaultBatchTokens
 }
 
-// add gives a session's options the CUDA provider, which opens its library and looks for its GPU.
+// add adds the CUDA provider to a session's options, which opens its library and looks for its GPU.
 func (p *provider) add(o *ort.SessionOptions) error {
 	if p.options == nil {
 		return nil
@@ -118,8 +118,8 @@ func (p *provider) add(o *ort.SessionOptions) error {
 	return nil
 }
 
-// openNVIDIA opens NVIDIA's libraries that lie in a folder, as the set-up leaves them, so that the provider finds them
-// by their names; what is not there is the system's.
+// openNVIDIA opens NVIDIA's libraries in a folder created by the set-up, so that the provider finds them by name.
+// Libraries that are missing there are taken from the system.
 func openNVIDIA(dir string) error {
 	for _, name := range []string{"libcudart.so.13", "libnvrtc.so.13", "libcublasLt.so.13", "libcublas.so.13",
 		"libcurand.so.10", "libcudnn.so.9"} {

@@ -10,14 +10,14 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// ortOwner owns the process's ONNX Runtime. The binding keeps one environment in package variables of
-// its own, so its owner can only be one per process as well: the first Open loads the library, the last
-// Close frees it. Nothing happens before the first Open.
+// ortOwner owns the process's ONNX Runtime. The binding keeps one environment in package variables, so there can be
+// only one owner per process: the first Open loads the library, the last Close frees it. Nothing is loaded before the
+// first Open.
 type ortOwner struct {
 	mu    sync.Mutex
 	users int
 	path  string
-	ours  bool // false: another user of the binding had loaded it before us, and frees it
+	ours  bool // false: another user of the binding had loaded it first, and frees it
 }
 
 var ortRuntime ortOwner
@@ -43,8 +43,8 @@ func (r *ortOwner) acquire(path string) (release func(), err error) {
 	return r.release, nil
 }
 
-// initialize opens the library, its telemetry turned off, and if need be with the C++ runtime that lies beside it.
-// Errors are returned, not logged.
+// initialize opens the library with telemetry disabled, if necessary with the C++ runtime that lies beside it. Errors
+// are returned, not logged.
 func initialize(path string) error {
 	if err := DisableTelemetry(); err != nil {
 		return err
@@ -63,12 +63,12 @@ func (r *ortOwner) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.users--; r.users == 0 && r.ours {
-		_ = ort.DestroyEnvironment() // fails only when there is none
+		_ = ort.DestroyEnvironment() // fails only if there is no environment
 	}
 }
 
-// runtime describes the loaded library, and what it computes in: graphs that are written here are float32, whatever the
-// weights are stored in.
+// runtime describes the loaded library and the arithmetic type: graphs that are written here compute in float32,
+// whatever type the weights are stored in.
 func (s *source) runtime(p *provider) Runtime {
 	precision := "float32"
 	switch {

@@ -16,7 +16,7 @@ import (
 // session is one ONNX Runtime session. Run is safe for concurrent use: each call computes on its own thread.
 type session struct {
 	s      *ort.DynamicAdvancedSession
-	ops    *ops.Domain // nil for an export
+	ops    *ops.Domain // nil for an exported graph
 	path   string      // for errors
 	inputs []string
 	dim    int
@@ -24,11 +24,11 @@ type session struct {
 	vocab  int                            // ids at or above are refused; 0 = unknown
 	places func(ids []uint32, to []int64) // position ids of a sequence's tokens
 	kept   kept
-	// finish turns what a graph of padded texts returns into rows; nil when the graph takes texts end to end.
+	// finish converts the output of a graph of padded texts to rows; nil if the graph takes concatenated texts.
 	finish func(raw []float32, tokens []sequence, columns int, out []float32)
 }
 
-// openSession loads a written graph, or a ready export with an output that its task wants.
+// openSession loads a written graph, or an exported one with a suitable output for its task.
 func openSession(src *source, set *settings, p *provider) (*session, error) {
 	o, err := sessionOptions()
 	if err != nil {
@@ -69,7 +69,7 @@ func openSession(src *source, set *settings, p *provider) (*session, error) {
 	return s, nil
 }
 
-// whole is what a graph returns that ends in rows.
+// whole copies the output of a graph that already returns rows.
 func whole(raw []float32, _ []sequence, _ int, out []float32) { copy(out, raw) }
 
 func sessionOptions() (o *ort.SessionOptions, err error) {
@@ -92,7 +92,7 @@ func sessionOptions() (o *ort.SessionOptions, err error) {
 	return o, nil
 }
 
-// inspect reads an export's inputs and outputs, and chooses how its output becomes rows.
+// inspect reads an exported graph's inputs and outputs, and chooses how its output is converted to rows.
 func (s *session) inspect(src *source, set *settings) (output string, err error) {
 	o, err := sessionOptions()
 	if err != nil {
@@ -145,8 +145,8 @@ func (s *session) inspect(src *source, set *settings) (output string, err error)
 	return "", fmt.Errorf("it has none of the outputs %v", outputs)
 }
 
-// rows returns how an export's output becomes rows: pooled here when it is per token, normalised when the settings say
-// so.
+// rows returns the function that converts an exported graph's output to rows: it pools output per token, and
+// normalises if the settings ask for it.
 func rows(set *settings, rank, dim int, logits bool) func([]float32, []sequence, int, []float32) {
 	return func(raw []float32, tokens []sequence, columns int, out []float32) {
 		if rank == 2 {
@@ -165,7 +165,7 @@ func rows(set *settings, rank, dim int, logits bool) func([]float32, []sequence,
 	}
 }
 
-// tokenRows leaves out the rows of padding.
+// tokenRows omits the rows of padding.
 func tokenRows(dim int) func([]float32, []sequence, int, []float32) {
 	return func(raw []float32, tokens []sequence, columns int, out []float32) {
 		for i, q := range tokens {
@@ -200,8 +200,8 @@ func normalise(v []float32) {
 	}
 }
 
-// run computes one row of dim values per sequence into out, or one per token. Every sequence has at least one token.
-// with runs it with a helper, where the graph is of our operators; nil: without.
+// run computes one row of dim values per sequence, or one per token, and writes it to out. Every sequence has at least
+// one token. with, if not nil, runs the graph with a helper if the graph has Sluice's operators.
 func (s *session) run(
 	tokens []sequence, out []float32, stop *ort.RunOptions, with func(d *ops.Domain, run func() error) error,
 ) (err error) {
@@ -242,7 +242,7 @@ func (s *session) run(
 	return nil
 }
 
-// inputs are those of a run, in the order of the graph's.
+// inputs holds the inputs of a run in the order of the graph's inputs.
 type inputs []ort.Value
 
 func (in *inputs) add(data []int64, shape ...int) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/regular"
 )
 
-// maxSettings is the largest model.yaml or JSON file beside it that is read, in bytes.
+// maxSettings is the largest accepted size, in bytes, of model.yaml or of a JSON file beside it.
 const maxSettings = 64 << 20
 
 // settings is model.yaml: how the tokens of a text become one vector.
@@ -32,15 +32,15 @@ type settings struct {
 	DocumentPrefix string       `yaml:"document_prefix"`
 	Source         string       `yaml:"source"`
 	Licence        string       `yaml:"licence"`
-	Languages      []string     `yaml:"languages"`  // ISO 639-1 codes; none: not known
-	Dimensions     []int        `yaml:"dimensions"` // Info.Dimensions; none: those of config.json
+	Languages      []string     `yaml:"languages"`  // ISO 639-1 codes; empty: unknown
+	Dimensions     []int        `yaml:"dimensions"` // Info.Dimensions; empty: those of config.json
 
-	// of a classifier
+	// Temperature divides a classifier's logits before they become probabilities.
 	Temperature float64        `yaml:"temperature"` // that logits are divided by before they become probabilities; 0: 1
-	Threshold   float64        `yaml:"threshold"`   // probability below which a label is not given; 0: none
-	Training    map[string]any `yaml:"training"`    // where a trained model comes from; nothing reads it
+	Threshold   float64        `yaml:"threshold"`   // smallest probability of a label that is returned; 0: no threshold
+	Training    map[string]any `yaml:"training"`    // origin of a trained model; informational only
 
-	strict bool // from model.yaml: a max_tokens above the model's own limit is an error; else it is lowered
+	strict bool // read from model.yaml: a max_tokens above the model's own limit is an error; otherwise it is lowered
 }
 
 const (
@@ -51,12 +51,12 @@ const (
 	kindTokens     = "token-classifier"
 )
 
-// kinds are what model.yaml may say, in the order of an error.
+// kinds returns the kinds that model.yaml may name, in the order of the error message.
 func kinds() []string {
 	return []string{kindEncoder, kindClassifier, kindReranker, kindEntailment, kindTokens}
 }
 
-// prefix is what goes before a text of the role.
+// prefix returns the text that is prepended for the role.
 func (s *settings) prefix(r Role) string {
 	if r == Query {
 		return s.QueryPrefix
@@ -64,13 +64,13 @@ func (s *settings) prefix(r Role) string {
 	return s.DocumentPrefix
 }
 
-// vectorSettings is the part of the settings that changes a vector, in a fixed form for the digest.
+// vectorSettings returns the settings that affect a vector, in a fixed form for the digest.
 func (s *settings) vectorSettings() string {
 	return fmt.Sprintf("pooling=%s normalise=%t max_tokens=%d query_prefix=%q document_prefix=%q",
 		s.Pooling, s.Normalise, s.MaxTokens, s.QueryPrefix, s.DocumentPrefix)
 }
 
-// limit settles MaxTokens against the model's own limit (0 = unknown) and the special tokens of every text.
+// limit determines MaxTokens from the model's own limit (0 = unknown) and the number of special tokens per text.
 func (s *settings) limit(dir string, own, special int) error {
 	switch {
 	case s.MaxTokens == 0 && own == 0:
@@ -88,7 +88,7 @@ func (s *settings) limit(dir string, own, special int) error {
 	return nil
 }
 
-// readSettings reads dir/model.yaml, or what sentence-transformers left there. Only an encoder needs one of them.
+// readSettings reads dir/model.yaml, or the files of sentence-transformers. Only an encoder requires one of them.
 func readSettings(dir, kind string) (*settings, error) {
 	path := filepath.Join(dir, "model.yaml")
 	raw, err := regular.ReadFile(path, maxSettings)
@@ -254,8 +254,8 @@ func (s *settings) readLimits(dir string) error {
 	return nil
 }
 
-// shorter are the dimensions below dim to which vectors may be cut: those of model.yaml, else those that config.json
-// has (matryoshka_dimensions, as the models of Jina AI and Snowflake and vLLM name them).
+// shorter returns the dimensions below dim to which vectors may be cut: those of model.yaml, else those of config.json
+// (matryoshka_dimensions, the name used by models of Jina AI and Snowflake and by vLLM).
 func (s *settings) shorter(dir string, dim int) (string, error) {
 	all := s.Dimensions
 	if all == nil {
@@ -279,7 +279,7 @@ func (s *settings) shorter(dir string, dim int) (string, error) {
 	return strings.Join(list, " "), nil
 }
 
-// readJSON reports whether the file is there.
+// readJSON reports whether the file exists.
 func readJSON(path string, to any) (bool, error) {
 	raw, err := regular.ReadFile(path, maxSettings)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -294,8 +294,8 @@ func readJSON(path string, to any) (bool, error) {
 	return true, nil
 }
 
-// languages are those of model.yaml, else those of models that are known by their name: their folders may have been
-// made before model.yaml said it.
+// languages returns the languages of model.yaml, else those of models that are known by name, whose folders may lack
+// the key.
 func (s *settings) languages() string {
 	if len(s.Languages) > 0 {
 		return strings.Join(s.Languages, " ")

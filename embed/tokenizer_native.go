@@ -21,20 +21,20 @@ import (
 type tokenizer struct {
 	t       *tokenizers.Tokenizer
 	path    string
-	special int   // special tokens that every text gets
+	special int   // number of special tokens added to every text
 	closing int   // how many of them come after the text
-	unknown int64 // the token of what the vocabulary does not have; noUnknown if it has all
+	unknown int64 // token for text that the vocabulary does not have; noUnknown if there is no such token
 	digest  string
 
-	continuing string // with which tokens begin that go on with a word; "": spaces tell words apart
-	wordChars  int    // of BERT's tokenizers: a longer word is one unknown token; 0 for others
+	continuing string // prefix of tokens that continue a word; "": spaces separate words
+	wordChars  int    // for BERT's tokenizers: a longer word is one unknown token; 0 for others
 
-	pair    template // how two texts become one sequence; nil when pairErr says why there is none
+	pair    template // how two texts become one sequence; nil if unsupported, with the reason in pairErr
 	pairErr error
 }
 
-// openTokenizer loads dir/tokenizer.json without the padding and truncation it may carry: all-MiniLM's
-// pads every text to 128 tokens, and truncation is ours, so that it can be counted.
+// openTokenizer loads dir/tokenizer.json without its padding and truncation: that of all-MiniLM pads every text to 128
+// tokens, and Sluice truncates itself so that it can count cut texts.
 func openTokenizer(dir string) (*tokenizer, error) {
 	raw, path, err := readTokenizer(dir)
 	if err != nil {
@@ -73,8 +73,8 @@ func openTokenizer(dir string) (*tokenizer, error) {
 	return tok, nil
 }
 
-// unknownToken reads from a tokenizer.json which token stands for what the vocabulary does not have, and with what the
-// tokens begin that go on with a word; "" where spaces tell.
+// unknownToken reads from a tokenizer.json the token for text that the vocabulary does not have, and the prefix of
+// tokens that continue a word; "" if spaces separate words.
 func unknownToken(raw []byte) (id int64, continuing string, err error) {
 	var t struct {
 		Model struct {
@@ -115,8 +115,8 @@ func trailing(mask []uint32) int {
 	return n
 }
 
-// withoutPadding nulls padding and truncation of a tokenizer.json. The library aborts the process on an
-// error text with a NUL, so a file with one is refused here.
+// withoutPadding sets padding and truncation of a tokenizer.json to null. The library aborts the process on an error
+// message that contains a NUL, so a file with a NUL is refused here.
 func withoutPadding(raw []byte) ([]byte, error) {
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &m); err != nil {
@@ -142,7 +142,7 @@ func withoutPadding(raw []byte) ([]byte, error) {
 // encoding encodes a repaired text with special tokens, uncut.
 func (t *tokenizer) encoding(text string, opts ...tokenizers.EncodeOption) (tokenizers.Encoding, error) {
 	e := t.t.EncodeWithOptions(text, true, opts...)
-	if len(e.IDs) < t.special { // the library reports an error as no tokens at all
+	if len(e.IDs) < t.special { // the library reports an error by returning no tokens
 		return e, fmt.Errorf("%s: %w: the tokenizer fails on a text of %d bytes", t.path, ErrModel, len(text))
 	}
 	return e, nil
@@ -154,11 +154,12 @@ func (t *tokenizer) encode(text string) ([]uint32, error) {
 	return e.IDs, err
 }
 
-// slack is how many tokens more than wanted the head of a text must have: the last of them may depend on what follows.
+// slack is the number of additional tokens that the head of a text must have, because its last tokens may depend on
+// what follows.
 const slack = 16
 
-// head is encoding for a text of which limit tokens are wanted: of one that is much longer, only a beginning is
-// read, to the end of a word where that can be, that has more tokens than that; whole tells that all of it was.
+// head is encoding for a text of which limit tokens are needed. Of a much longer text only a beginning with more
+// tokens than that is read, up to the end of a word if possible. whole reports whether all of it was read.
 func (t *tokenizer) head(
 	text string, limit int, opts ...tokenizers.EncodeOption,
 ) (e tokenizers.Encoding, whole bool, err error) {
@@ -183,13 +184,14 @@ func (t *tokenizer) head(
 	return e, true, err
 }
 
-// encodeHead is head for the ids alone.
+// encodeHead is head without offsets: it returns the ids only.
 func (t *tokenizer) encodeHead(text string, limit int) (ids []uint32, whole bool, err error) {
 	e, whole, err := t.head(condense(text, t.wordChars), limit)
 	return e.IDs, whole, err
 }
 
-// words encodes any text, cut at limit tokens. own are its tokens without the special ones, in bytes of the text.
+// words encodes any text, cut at limit tokens. own holds its tokens without the special ones, with their byte ranges
+// in the text.
 func (t *tokenizer) words(text string, limit int) (ids []uint32, own []token, cut bool, err error) {
 	fixed, changed := repair(text)
 	options := []tokenizers.EncodeOption{tokenizers.WithReturnOffsets()}
@@ -211,7 +213,7 @@ func (t *tokenizer) words(text string, limit int) (ids []uint32, own []token, cu
 			own[i].begins = true
 		case t.continuing != "":
 			own[i].begins = !strings.HasPrefix(e.Tokens[front+i], t.continuing)
-		default: // a space before it, or within it where offsets are not trimmed
+		default: // a space before the token, or inside it if offsets are not trimmed
 			own[i].begins = own[i].start == 0 || own[i].start < len(fixed) &&
 				strings.ContainsAny(fixed[own[i].start-1:own[i].start+1], " \t\r\n")
 		}
@@ -233,4 +235,4 @@ func (t *tokenizer) plain(text string, limit int) (ids []uint32, whole bool, err
 	return ids[t.special-t.closing : len(ids)-t.closing], whole, nil
 }
 
-func (t *tokenizer) close() { _ = t.t.Close() } // its error is always nil
+func (t *tokenizer) close() { _ = t.t.Close() } // the error is always nil

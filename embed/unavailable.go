@@ -7,10 +7,10 @@ import "context"
 // Available reports whether this program can run models.
 const Available = false
 
-// NativeDigest is the digest of the linked native library; there is none.
+// NativeDigest returns "", because no native library is linked.
 func NativeDigest() string { return "" }
 
-// Encoder needs the build tag "native"; without it none can be opened.
+// Encoder requires the build tag "native".
 type Encoder struct{}
 
 // Open returns ErrUnavailable.
@@ -27,16 +27,16 @@ func (*Encoder) CountTokens(string) (int, error) { return 0, ErrUnavailable }
 // TextOf returns ErrUnavailable.
 func (*Encoder) TextOf([]int32) (string, error) { return "", ErrUnavailable }
 
-// Info is empty.
+// Info returns the zero value.
 func (*Encoder) Info() Info { return Info{} }
 
-// Stats is empty.
+// Stats returns the zero value.
 func (*Encoder) Stats() Stats { return Stats{} }
 
 // Close does nothing.
 func (*Encoder) Close() error { return nil }
 
-// Classifier needs the build tag "native"; without it none can be opened.
+// Classifier requires the build tag "native".
 type Classifier struct{}
 
 // OpenClassifier returns ErrUnavailable.
@@ -47,10 +47,10 @@ func OpenClassifier(context.Context, string, Options) (*Classifier, error) {
 // Classify returns ErrUnavailable.
 func (*Classifier) Classify(context.Context, []string) (*Classes, error) { return nil, ErrUnavailable }
 
-// Info is empty.
+// Info returns the zero value.
 func (*Classifier) Info() Info { return Info{} }
 
-// Stats is empty.
+// Stats returns the zero value.
 func (*Classifier) Stats() Stats { return Stats{} }
 
 // Close does nothing.
@@ -62,7 +62,7 @@ func LibraryVersion(Options) (version, path string, err error) { return "", "", 
 // GPULibrary returns ErrUnavailable.
 func GPULibrary(string) (string, error) { return "", ErrUnavailable }
 
-// Tokenizer needs the build tag "native"; without it none can be opened.
+// Tokenizer requires the build tag "native".
 type Tokenizer struct{}
 
 // OpenTokenizer returns ErrUnavailable.
@@ -73,13 +73,13 @@ func (*Tokenizer) Tokens([]string, string, int) ([][]uint32, int, error) {
 	return nil, 0, ErrUnavailable
 }
 
-// Digest is empty.
+// Digest returns "".
 func (*Tokenizer) Digest() string { return "" }
 
 // Close does nothing.
 func (*Tokenizer) Close() {}
 
-// Counter needs the build tag "native"; without it none can be opened.
+// Counter requires the build tag "native".
 type Counter struct{}
 
 // OpenCounter returns ErrUnavailable.
@@ -91,13 +91,13 @@ func (*Counter) CountTokens(string) (int, error) { return 0, ErrUnavailable }
 // Examine returns ErrUnavailable.
 func (*Counter) Examine(string) (int, Content, error) { return 0, Content{}, ErrUnavailable }
 
-// MaxTokens is 0.
+// MaxTokens returns 0.
 func (*Counter) MaxTokens() int { return 0 }
 
 // Close does nothing.
 func (*Counter) Close() {}
 
-// Reranker needs the build tag "native"; without it none can be opened.
+// Reranker requires the build tag "native".
 type Reranker struct{}
 
 // OpenReranker returns ErrUnavailable.
@@ -108,16 +108,16 @@ func (*Reranker) Score(context.Context, string, []string) (*Scores, error) {
 	return nil, ErrUnavailable
 }
 
-// Info is empty.
+// Info returns the zero value.
 func (*Reranker) Info() Info { return Info{} }
 
-// Stats is empty.
+// Stats returns the zero value.
 func (*Reranker) Stats() Stats { return Stats{} }
 
 // Close does nothing.
 func (*Reranker) Close() error { return nil }
 
-// Entailment needs the build tag "native"; without it none can be opened.
+// Entailment requires the build tag "native".
 type Entailment struct{}
 
 // OpenEntailment returns ErrUnavailable.
@@ -130,16 +130,16 @@ func (*Entailment) Entails(context.Context, []string, []string) ([]float64, erro
 	return nil, ErrUnavailable
 }
 
-// Info is empty.
+// Info returns the zero value.
 func (*Entailment) Info() Info { return Info{} }
 
-// Stats is empty.
+// Stats returns the zero value.
 func (*Entailment) Stats() Stats { return Stats{} }
 
 // Close does nothing.
 func (*Entailment) Close() error { return nil }
 
-// TokenClassifier needs the build tag "native"; without it none can be opened.
+// TokenClassifier requires the build tag "native".
 type TokenClassifier struct{}
 
 // OpenTokenClassifier returns ErrUnavailable.
@@ -150,7 +150,7 @@ func OpenTokenClassifier(context.Context, string, Options) (*TokenClassifier, er
 // Spans returns ErrUnavailable.
 func (*TokenClassifier) Spans(context.Context, []string) (*Spans, error) { return nil, ErrUnavailable }
 
-// Info is empty.
+// Info returns the zero value.
 func (*TokenClassifier) Info() Info { return Info{} }
 
 // Close does nothing.

@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/regular"
 )
 
-// readTokenizer returns the text of dir/tokenizer.json. Where there is none, as in the published folders of
-// distilbert-base-uncased-finetuned-sst-2-english and dslim/bert-base-NER, it is made from vocab.txt and
-// tokenizer_config.json. path is the file that errors name.
+// readTokenizer returns the text of dir/tokenizer.json. If the file does not exist, as in the published folders of
+// distilbert-base-uncased-finetuned-sst-2-english and dslim/bert-base-NER, the text is derived from vocab.txt and
+// tokenizer_config.json. path is the file to name in errors.
 func readTokenizer(dir string) (raw []byte, path string, err error) {
 	path = filepath.Join(dir, "tokenizer.json")
 	raw, err = regular.ReadFile(path, math.MaxUint32)
@@ -48,7 +48,7 @@ func readTokenizer(dir string) (raw []byte, path string, err error) {
 	return raw, vocabulary, nil
 }
 
-// wordPiece is what of a BERT tokenizer_config.json decides the tokens.
+// wordPiece holds the settings of a BERT tokenizer_config.json that affect the tokens.
 type wordPiece struct {
 	Class   string `json:"tokenizer_class"`
 	Basic   *bool  `json:"do_basic_tokenize"`
@@ -68,8 +68,8 @@ func (c *wordPiece) check() error {
 	return nil
 }
 
-// tokenizer is the tokenizer.json of a BERT vocabulary, one word a line, the line's number its id; of a word that is
-// there twice, the last line counts. It is what transformers makes of the same files.
+// tokenizer returns the tokenizer.json of a BERT vocabulary with one word per line, whose id is the line's number; if
+// a word occurs twice, the last line counts. The result equals what transformers derives from the same files.
 func (c *wordPiece) tokenizer(words string) ([]byte, error) {
 	ids := map[string]int{}
 	for i, w := range strings.Split(strings.TrimSuffix(words, "\n"), "\n") {

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/llm/grammar"
 )
 
-// How a template writes calls is found by rendering two calls with these names, arguments and identifiers, and
-// comparing them with a plain answer.
+// The way in which a template writes calls is found by rendering two calls with these names, arguments and
+// identifiers, and comparing them with a plain answer.
 const (
 	probeAnswer = "Zq, a plain answer."
 	probeResult = "probe result 7"
@@ -38,10 +38,10 @@ type prober struct {
 	render func(chat) (string, error)
 	ends   []string // texts of the tokens that end a turn
 	plain  string   // a conversation with a plain answer
-	after  string   // what follows the answer there
+	after  string   // text after the plain answer
 }
 
-// turn renders a conversation with an assistant's turn in it.
+// turn renders a conversation that contains an assistant's turn.
 func (p *prober) turn(turn ...Message) (string, error) {
 	msgs := append([]Message{{Role: User, Content: "One?"}}, turn...)
 	return p.render(chat{messages: append(msgs, Message{Role: User, Content: probeNext}), closed: true,
@@ -62,8 +62,8 @@ func (p *prober) called(answered bool, calls ...ToolCall) (string, error) {
 	return p.turn(append(turn, Message{Role: Assistant, Content: probeAnswer})...)
 }
 
-// callFormat finds out how the model writes calls. render formats a conversation with its template, ends are the texts
-// of the tokens that end a turn. It fails with ErrTools.
+// callFormat determines how the model writes calls. render formats a conversation with its template; ends holds the
+// texts of the tokens that end a turn. Errors wrap ErrTools.
 func callFormat(render func(chat) (string, error), ends []string) (f grammar.Format, err error) {
 	fail := func(what string) (grammar.Format, error) {
 		return f, fmt.Errorf("%w: its chat template %s", ErrTools, what)
@@ -121,8 +121,8 @@ func tooLong(f grammar.Format) bool {
 	return len(f.Trigger) > maxWord || len(f.First)+len(f.Middle)+len(f.Next)+len(f.Last) > maxPart
 }
 
-// trigger returns the text that distinguishes calls that begin with first from an answer; empty: there is none. The
-// beginning of a JSON object may occur in an answer, so it counts at the start only.
+// trigger returns the text that distinguishes calls that begin with first from an answer, or "" if there is no such
+// text. The beginning of a JSON object may occur in an answer, so it counts at the start only.
 func trigger(first string) (text string, atStart bool) {
 	first = strings.TrimLeft(first, " \n")
 	if first == "" || !strings.Contains("<[{", first[:1]) {
@@ -141,7 +141,7 @@ func trigger(first string) (text string, atStart bool) {
 	return strings.TrimRight(first[:at[0]], " \n"), false
 }
 
-// begin returns where a rendering begins to differ from the plain answer's, at the end of a token or a word.
+// begin returns the offset at which a rendering starts to differ from the plain answer's, at a token or word boundary.
 func (p *prober) begin(text string) int {
 	n := 0
 	for n < len(p.plain) && n < len(text) && p.plain[n] == text[n] {
@@ -150,9 +150,9 @@ func (p *prober) begin(text string) int {
 	return strings.LastIndexAny(text[:n], ">] \n") + 1
 }
 
-// parts splits a rendering of n calls, whose arguments match written: the texts before the first name, between name and
-// arguments, and so on, and after the last arguments up to the end of the turn, which is one of ends or what follows a
-// plain answer.
+// parts splits a rendering of n calls, whose arguments match written: the text before the first name, the text between
+// name and arguments, and so on, and the text from the last arguments to the end of the turn. The turn ends with one
+// of ends or with what follows a plain answer.
 func (p *prober) parts(text string, written *regexp.Regexp, n int) (parts []string, ok bool) {
 	rest := text[p.begin(text):]
 	for _, c := range probeCalls[:n] {
@@ -179,15 +179,15 @@ func (p *prober) parts(text string, written *regexp.Regexp, n int) (parts []stri
 	parts = append(parts, strings.TrimRight(rest[:end], " \n"))
 	for i, part := range parts {
 		if strings.Contains(part, probeResult) || strings.Contains(part, probeNext) {
-			return nil, false // the end of the turn was not found
+			return nil, false // the end of the turn is missing
 		}
 		parts[i] = callIDs.ReplaceAllString(part, string(grammar.ID))
 	}
 	return parts, true
 }
 
-// parameters finds out how arguments are written one by one, and returns a pattern for the probe's; nil: they are not
-// written so, or numbers are written differently from strings.
+// parameters determines how arguments are written one by one, and returns a pattern for those of the probe. It returns
+// nil if arguments are not written one by one, or if numbers are written differently from strings.
 func (p *prober) parameters(one string) (*grammar.Parameters, *regexp.Regexp) {
 	_, rest, _ := strings.Cut(one[p.begin(one):], probeCalls[0].Name)
 	var between [4]string

@@ -15,7 +15,7 @@ const (
 	CLS  Pooling = "cls"  // the first token
 )
 
-// Task is what a graph ends in.
+// Task says what a graph computes.
 type Task uint8
 
 const (
@@ -31,41 +31,41 @@ type Options struct {
 	Pooling   Pooling // Embed only
 	Normalise bool    // Embed only: divide by the L2 norm
 	Types     int64   // the highest token type of the sequences; 0 is folded into the position table
-	// Standard graphs have ONNX's own operators only, over padded batches, and so run anywhere; the others have those
-	// of package ops, over texts end to end.
+	// Standard graphs use only ONNX's own operators, over padded batches, and therefore run anywhere. Other graphs use
+	// the operators of package ops, over concatenated texts.
 	Standard bool
-	Int8     bool // the products of the layers are of 8-bit codes; not of standard graphs
+	Int8     bool // the layers multiply 8-bit codes; not for standard graphs
 }
 
-// Domain is that of our own operators.
+// Domain is the domain of Sluice's own operators.
 const Domain = "sluice"
 
-// The names of a written graph's inputs (int64) and outputs (float32). A standard graph takes input_ids and
-// attention_mask, [batch, sequence]; the others input_ids and position_ids, [tokens], and starts, [batch + 1].
+// Names of a written graph's inputs (int64) and outputs (float32). A standard graph takes input_ids and
+// attention_mask, [batch, sequence]; other graphs take input_ids and position_ids, [tokens], and starts, [batch + 1].
 const (
 	InputIDs      = "input_ids"
 	AttentionMask = "attention_mask"
 	PositionIDs   = "position_ids"
-	TokenTypes    = "token_type_ids" // of the shape of input_ids; where Graph.Types says so
+	TokenTypes    = "token_type_ids" // of the shape of input_ids; only if Graph.Types is set
 	Starts        = "starts"         // where each text's tokens begin, and where the last one's end
 	Embedding     = "sentence_embedding"
 	Logits        = "logits"
 	HiddenState   = "last_hidden_state"
 )
 
-// Graph is a written graph and what a caller must know to run it.
+// Graph is a written graph with the information needed to run it.
 type Graph struct {
 	ONNX    []byte // serialised onnx.ModelProto
-	Folder  string // where its external initialisers lie
+	Folder  string // folder of its external initialisers
 	Weights string // the safetensors file
 	Output  string // Embedding, Logits or HiddenState
 	Inputs  []string
 	Dim     int     // columns of the output
-	Types   bool    // it has the input TokenTypes
+	Types   bool    // the graph has the input TokenTypes
 	Config  *Config // what the graph was written from, with its labels settled
 }
 
-// Write lays out the encoder in dir (config.json, model.safetensors) as an ONNX graph. Every error wraps ErrModel and
+// Write converts the encoder in dir (config.json, model.safetensors) to an ONNX graph. Every error wraps ErrModel and
 // names the file.
 func Write(dir string, o Options) (*Graph, error) {
 	c, err := ReadConfig(filepath.Join(dir, "config.json"))
@@ -143,20 +143,20 @@ func (e *encoder) outputInfo(g *Graph) []byte {
 	return valueInfo(g.Output, elemFloat, dim{name: "tokens"}, size)
 }
 
-// encoder lays out one model.
+// encoder writes the graph of one model.
 type encoder struct {
 	builder
 	*Config
 	Options
 	family *family
 	types  bool   // token types are an input
-	codes  int64  // 1 while products are of 8-bit codes
-	bias   string // what attention adds to all layers' scores; "": nothing
+	codes  int64  // 1 while products use 8-bit codes
+	bias   string // what attention adds to the scores of all layers; "": nothing
 	table  string // DeBERTa's vectors of relative positions
 	rows   string // of standard graphs: the table's row of each query and key, [1, 1, sequence, sequence]
 }
 
-// hidden is the last layer's output.
+// hidden returns the last layer's output.
 func (e *encoder) hidden() string {
 	x := ""
 	if e.family.disentangled {
@@ -178,11 +178,11 @@ func (e *encoder) hidden() string {
 	for i := int64(0); i < e.Layers && e.err == nil; i++ {
 		x = e.layer(x, e.prefix+e.family.layer+strconv.FormatInt(i, 10)+".")
 	}
-	e.codes = 0 // heads are small, and decide
+	e.codes = 0 // the heads are small and decide the result, so they are not coded
 	return x
 }
 
-// embeddings is the normalised sum of word, position and type vectors.
+// embeddings returns the normalised sum of word, position and type vectors.
 func (e *encoder) embeddings() string {
 	p := e.prefix + "embeddings."
 	table := e.tensor([]int64{e.Positions, e.Hidden}, p+"position_embeddings.weight")
@@ -198,7 +198,7 @@ func (e *encoder) embeddings() string {
 	return e.norm(x, p+"LayerNorm", e.Hidden, e.Epsilon)
 }
 
-// positions are the position vectors of all tokens.
+// positions returns the position vectors of all tokens.
 func (e *encoder) positions(table string) string {
 	if e.Standard {
 		return e.paddedPositions(table)
@@ -206,7 +206,8 @@ func (e *encoder) positions(table string) string {
 	return e.op("Gather", table, PositionIDs)
 }
 
-// distanceBias is MPNet's bias by the distance of two tokens, key − query: [heads, 2·far + 1] with far the longest.
+// distanceBias returns MPNet's bias by the distance of two tokens, key − query: [heads, 2·far + 1], where far is the
+// longest distance.
 func (e *encoder) distanceBias() string {
 	far := int64(e.MaxTokens()) - 1
 	buckets := make([]int64, 2*far+1)
@@ -219,9 +220,9 @@ func (e *encoder) distanceBias() string {
 	return e.node("Transpose", []string{e.op("Gather", w, table)}, attrInts("perm", 1, 0))
 }
 
-// relativeBucket is T5's bidirectional bucket of a distance (key − query) with a maximum distance of
-// 128: half of the buckets for each direction, the near half of those exact, the rest logarithmic. The
-// logarithm is taken in float32 step by step, as the reference implementation does.
+// relativeBucket returns T5's bidirectional bucket of a distance (key − query) with a maximum distance of 128: half of
+// the buckets for each direction, the near half of those exact, the rest logarithmic. The logarithm is computed in
+// float32 step by step, like the reference implementation.
 func relativeBucket(distance, buckets int64) int64 {
 	const farthest = 128
 	half := buckets / 2
@@ -237,7 +238,7 @@ func relativeBucket(distance, buckets int64) int64 {
 	return base + min(exact+int64(ratio*float32(half-exact)), half-1)
 }
 
-// layer is one post-norm transformer layer.
+// layer returns the output of one post-norm transformer layer.
 func (e *encoder) layer(x, p string) string {
 	f, h := e.family, e.Hidden
 	if !e.Standard && !f.disentangled {
@@ -248,7 +249,7 @@ func (e *encoder) layer(x, p string) string {
 	return e.linearNorm(up, x, p+f.down, p+f.outNorm, e.Intermediate)
 }
 
-// whole is a layer in one operator.
+// whole writes a layer as one operator.
 func (e *encoder) whole(x, p string) string {
 	f, h := e.family, e.Hidden
 	in := append([]string{x, Starts}, e.threefold(p)...)
@@ -263,12 +264,12 @@ func (e *encoder) whole(x, p string) string {
 		attrFloat("epsilon", float32(e.Epsilon)), attrInt("codes", e.codes))
 }
 
-// weighted are the weights and the bias of a linear layer.
+// weighted returns the weights and the bias of a linear layer.
 func (e *encoder) weighted(key string, in, out int64) []string {
 	return []string{e.tensor([]int64{out, in}, key+".weight"), e.tensor([]int64{out}, key+".bias")}
 }
 
-// threefold are the weights of queries, keys and values, then their biases.
+// threefold returns the weights of queries, keys and values, followed by their biases.
 func (e *encoder) threefold(p string) (all []string) {
 	for _, part := range []string{".weight", ".bias"} {
 		for _, key := range []string{e.family.query, e.family.key, e.family.value} {
@@ -282,7 +283,7 @@ func (e *encoder) threefold(p string) (all []string) {
 	return all
 }
 
-// normed are the scale and the shift of a layer normalisation.
+// normed returns the scale and the shift of a layer normalisation.
 func (e *encoder) normed(key string) []string {
 	scale, shift := e.normTensors(key, e.Hidden)
 	return []string{scale, shift}
@@ -291,7 +292,7 @@ func (e *encoder) normed(key string) []string {
 // activations are numbered as package cpu numbers them.
 var activations = map[string]int64{"": 0, "gelu": 1, "gelu_new": 2, "gelu_pytorch_tanh": 2, "relu": 3, "tanh": 4}
 
-// linear is f(x·Wᵀ + bias) with W stored [out, in], as PyTorch does.
+// linear returns f(x·Wᵀ + bias) with W stored as [out, in], as in PyTorch.
 func (e *encoder) linear(x, key string, in, out int64, activation string) string {
 	if e.Standard {
 		return e.activate(e.product(x, key, in, out), activation)
@@ -300,7 +301,7 @@ func (e *encoder) linear(x, key string, in, out int64, activation string) string
 		attrInt("activation", activations[activation]), attrInt("codes", e.codes))
 }
 
-// linearNorm is the layer normalisation of x·Wᵀ + bias + residual.
+// linearNorm returns the layer normalisation of x·Wᵀ + bias + residual.
 func (e *encoder) linearNorm(x, residual, key, norm string, in int64) string {
 	h := e.Hidden
 	if e.Standard {
@@ -311,7 +312,7 @@ func (e *encoder) linearNorm(x, residual, key, norm string, in int64) string {
 		attrInt("codes", e.codes))
 }
 
-// attention is softmax(QKᵀ/√d + bias)·V over all heads, where a layer is not one operator.
+// attention returns softmax(QKᵀ/√d + bias)·V over all heads. It is used if a layer is not one operator.
 func (e *encoder) attention(x, p string) string {
 	if e.Standard {
 		return e.paddedAttention(x, p)
@@ -320,7 +321,7 @@ func (e *encoder) attention(x, p string) string {
 	return e.disentangled(qkv, p)
 }
 
-// pool makes one vector of the hidden states of each text.
+// pool returns one vector per text, computed from its hidden states.
 func (e *encoder) pool(x string, o Options) string {
 	if e.Standard {
 		return e.paddedPool(x, o)
@@ -330,7 +331,7 @@ func (e *encoder) pool(x string, o Options) string {
 		attrInt("normalise", number[o.Normalise]))
 }
 
-// first is the first token's hidden state, [batch, hidden].
+// first returns the first token's hidden state, [batch, hidden].
 func (e *encoder) first(x string) string {
 	if e.Standard {
 		return e.node("Gather", []string{x, e.scalarInt(0)}, attrInt("axis", 1))

@@ -18,10 +18,10 @@ const (
 
 const (
 	irVersion = 9
-	opset     = 20 // the first with Gelu as an operator of its own
+	opset     = 20 // the first opset in which Gelu is an operator
 )
 
-// message is one protobuf message under construction. The field numbers beside the calls are those of onnx.proto.
+// message is a protobuf message under construction. Field numbers are taken from onnx.proto.
 type message []byte
 
 func (m *message) int(field protowire.Number, v int64) {
@@ -106,7 +106,7 @@ func tensorHead(name string, elem int64, dims []int64) message {
 	return m
 }
 
-// externalTensor is a TensorProto whose data lie in another file.
+// externalTensor returns a TensorProto whose data is in another file.
 func externalTensor(name string, elem int64, dims []int64, location string, offset, length int64) []byte {
 	m := tensorHead(name, elem, dims)
 	for _, kv := range [][2]string{
@@ -165,7 +165,7 @@ func valueInfo(name string, elem int64, dims ...dim) []byte {
 	return m
 }
 
-// modelProto needs the operators of the domain own, unless that is "".
+// modelProto returns a ModelProto. Unless own is "", it imports the operator domain own.
 func modelProto(name, own string, nodes, inits, inputs, outputs [][]byte) []byte {
 	var g, op, m message
 	for _, n := range nodes {

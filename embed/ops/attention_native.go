@@ -11,16 +11,16 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/encoder"
 )
 
-// attention is that of each text to itself.
+// attention is the self-attention of each text.
 type attention struct {
 	heads   int
-	coded   bool      // with 8 bits where that is faster
-	bias    []float32 // nil: none
+	coded   bool      // use 8-bit codes if that is faster
+	bias    []float32 // nil: no bias
 	far     int
 	scratch sync.Pool // of *[]float32
 }
 
-// take reads the attributes heads and codes, and a bias by distance from the input that follows the others, if any.
+// take reads the attributes heads and codes, and a bias by distance from the input after the others, if present.
 func (a *attention) take(n *node, others int) error {
 	codes, err := n.int("codes")
 	if err != nil {
@@ -47,7 +47,7 @@ func (a *attention) take(n *node, others int) error {
 	return nil
 }
 
-// attend computes y, rows of the size of a query, of rows of queries, keys and values.
+// attend computes y, which has rows of the size of a query, from rows of queries, keys and values.
 func (a *attention) attend(c *call, qkv, y []float32, starts []int64) error {
 	longest, rows := int64(0), starts[len(starts)-1]
 	for i := range starts[1:] {

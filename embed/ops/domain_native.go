@@ -25,21 +25,21 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/encoder"
 )
 
-// Domain are the operators for the sessions of one model.
+// Domain holds the operators for the sessions of one model.
 type Domain struct {
 	api     *C.OrtApi
 	kernels cpu.Kernels
-	arena   encoder.Arena // of the weights, while the session is made
-	linears []*linear     // in the order in which ONNX Runtime made them, which is that of a run
+	arena   encoder.Arena // memory of the weights while the session is created
+	linears []*linear     // in the order in which ONNX Runtime created them, which is also the order of a run
 	handle  cgo.Handle
 	domain  unsafe.Pointer
 	calls   sync.Pool // of *call
 	helpers [helpers]helper
 }
 
-// Register adds the operators to the options of a session of the ONNX Runtime at the path library, which is loaded.
-// They compute with the best instruction set of this machine, or the one that SLUICE_ISA names. Close frees them; the
-// sessions must be gone by then.
+// Register adds the operators to the options of a session of the ONNX Runtime at the path library, which must be
+// loaded. They use the best instruction set of this machine, or the one that SLUICE_ISA names. Close frees them, after
+// all sessions have been destroyed.
 func Register(library string, o *ort.SessionOptions) (*Domain, error) {
 	k, err := cpu.Open(os.Getenv("SLUICE_ISA"))
 	if err != nil {
@@ -66,8 +66,8 @@ func Register(library string, o *ort.SessionOptions) (*Domain, error) {
 	return d, nil
 }
 
-// ISA names the instruction set that they compute with. With AMX the name also says what is multiplied, with 8 bits
-// (coded) and without: vectors are recorded under "amx" alone that were computed there with AVX-512.
+// ISA returns the name of the instruction set of the operators. With AMX the name also tells what is multiplied with 8
+// bits (coded) and what is not: "amx" alone names vectors that were computed there with AVX-512.
 func (d *Domain) ISA(coded bool) string {
 	switch name := d.kernels.String(); {
 	case name != cpu.AMX.String():
@@ -85,7 +85,7 @@ func (d *Domain) Close() {
 	d.closeHelpers()
 }
 
-// failure turns a status into an error, and frees it.
+// failure converts a status to an error, and frees the status.
 func failure(api *C.OrtApi, status *C.OrtStatus) error {
 	if status == nil {
 		return nil
@@ -95,14 +95,14 @@ func failure(api *C.OrtApi, status *C.OrtStatus) error {
 	return errors.New(C.GoString(&text[0]))
 }
 
-// status turns an error into a status, which ONNX Runtime frees.
+// status converts an error to a status, which ONNX Runtime frees.
 func status(api *C.OrtApi, err error) *C.OrtStatus {
 	text := C.CString(err.Error())
 	defer C.free(unsafe.Pointer(text))
 	return C.slc_ops_failure(api, text)
 }
 
-// operator is the code of one node of a graph. It is called by several threads at a time.
+// operator is the code of one node of a graph. It is called by several threads concurrently.
 type operator interface{ compute(c *call) error }
 
 var constructors = [C.SLC_OPS]func(*node) (operator, error){
@@ -114,7 +114,7 @@ var constructors = [C.SLC_OPS]func(*node) (operator, error){
 	C.SLC_OPS_DISENTANGLED: newDisentangled,
 }
 
-// kernel is what ONNX Runtime holds of a node.
+// kernel is the handle that ONNX Runtime holds for a node.
 type kernel struct {
 	operator
 	domain *Domain
@@ -150,7 +150,7 @@ func sluiceCompute(handle C.uintptr_t, context *C.OrtKernelContext, helper C.int
 	if err == nil {
 		err = k.compute(c)
 	}
-	c.in, c.data, c.helper = [maxInputs]C.slc_ops_tensor{}, nil, nil // no pointers into Go's memory for the next call
+	c.in, c.data, c.helper = [maxInputs]C.slc_ops_tensor{}, nil, nil // drop pointers into Go's memory
 	k.domain.calls.Put(c)
 	if err != nil {
 		return status(k.domain.api, err)
@@ -161,7 +161,7 @@ func sluiceCompute(handle C.uintptr_t, context *C.OrtKernelContext, helper C.int
 //export sluiceDestroyKernel
 func sluiceDestroyKernel(handle C.uintptr_t) { cgo.Handle(handle).Delete() }
 
-// node is a node of a graph while its kernel is made.
+// node is a node of a graph while its kernel is created.
 type node struct {
 	*Domain
 	info *C.OrtKernelInfo
@@ -173,8 +173,8 @@ func (n *node) inputs() (int, error) {
 	return int(count), err
 }
 
-// constant is the value of an input that the graph fixes, as rows of columns; one row where it is a vector. It is valid
-// until the kernel is made.
+// constant returns the value of a constant input as rows; a vector is one row. It is valid until the kernel is
+// created.
 func (n *node) constant(index int) (cpu.Rows, error) {
 	var t C.slc_ops_tensor
 	if err := failure(n.api, C.slc_ops_constant(n.api, n.info, C.size_t(index), &t)); err != nil {
@@ -207,8 +207,8 @@ func (n *node) float(name string) (float32, error) {
 	return float32(v), err
 }
 
-// maxInputs is how many inputs of a call are read, at most: what changes from call to call comes first, and the
-// constants behind it are packed already.
+// maxInputs is the largest number of inputs that are read in a call: inputs that change from call to call come first,
+// and the constants after them are already packed.
 const maxInputs = 2
 
 // call is one call of an operator.
@@ -217,12 +217,12 @@ type call struct {
 	context *C.OrtKernelContext
 	n       int
 	in      [maxInputs]C.slc_ops_tensor
-	scratch []float32 // of products
-	memory  []float32 // between the products of a layer
+	scratch []float32 // for products
+	memory  []float32 // for intermediate results between the products of a layer
 	codes   [2]encoder.Codes
-	helper  *encoder.Helper // nil: none
+	helper  *encoder.Helper // nil: no helper
 
-	// What C writes and reads: variables of Go's stack would be allocated anew for each call.
+	// Values that C reads and writes: variables on Go's stack would be allocated on each call.
 	count C.size_t
 	dims  [2]C.int64_t
 	data  *C.float
@@ -234,7 +234,7 @@ func (c *call) read() error {
 	return err
 }
 
-// room is memory for n values, valid until the next call of room.
+// room returns memory for n values, valid until the next call of room.
 func (c *call) room(n int) []float32 {
 	if len(c.scratch) < n {
 		c.scratch = make([]float32, n)
@@ -242,7 +242,7 @@ func (c *call) room(n int) []float32 {
 	return c.scratch[:n]
 }
 
-// space is memory for n values, valid until the next call of space.
+// space returns memory for n values, valid until the next call of space.
 func (c *call) space(n int) []float32 {
 	if len(c.memory) < n {
 		c.memory = make([]float32, n)
@@ -250,7 +250,7 @@ func (c *call) space(n int) []float32 {
 	return c.memory[:n]
 }
 
-// rows is an input of float32 rows.
+// rows returns an input of float32 rows.
 func (c *call) rows(index int) (cpu.Rows, error) {
 	t := &c.in[index]
 	if index >= c.n || t._type != C.ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT || t.rank != 2 {
@@ -260,7 +260,8 @@ func (c *call) rows(index int) (cpu.Rows, error) {
 	return cpu.Rows{Data: unsafe.Slice((*float32)(t.data), n*dim), N: n, Dim: dim, Stride: dim}, nil
 }
 
-// starts is an input of int64 that says where each text begins and the last one ends, over rows rows.
+// starts returns an input of int64 with the start of each text and the end of the last one; rows is the number of
+// rows.
 func (c *call) starts(index, rows int) ([]int64, error) {
 	t := &c.in[index]
 	if index >= c.n || t._type != C.ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64 || t.rank != 1 || t.dims[0] < 1 {
@@ -278,7 +279,7 @@ func (c *call) starts(index, rows int) ([]int64, error) {
 	return s, nil
 }
 
-// texts are the first two inputs of most operators: the rows of all texts, and where each text begins.
+// texts returns the first two inputs of most operators: the rows of all texts, and the start of each text.
 func (c *call) texts() (rows cpu.Rows, starts []int64, err error) {
 	if rows, err = c.rows(0); err != nil {
 		return rows, nil, err
@@ -287,7 +288,7 @@ func (c *call) texts() (rows cpu.Rows, starts []int64, err error) {
 	return rows, starts, err
 }
 
-// result is the output, n rows of dim values.
+// result returns the output, n rows of dim values.
 func (c *call) result(n, dim int) ([]float32, error) {
 	c.dims, c.data = [2]C.int64_t{C.int64_t(n), C.int64_t(dim)}, nil
 	err := failure(c.domain.api, C.slc_ops_result(c.domain.api, c.context, &c.dims[0], 2, &c.data))

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// everyISA runs a test once for each instruction set of this machine with the kernels of the operators, with AMX
+// everyISA runs a test once for each instruction set for which this machine has kernels of the operators, with AMX
 // emulated, and with Winograd's products.
 func everyISA(t *testing.T, test func(t *testing.T)) {
 	names := []string{cpu.EmulatedAMX}
@@ -20,7 +20,7 @@ func everyISA(t *testing.T, test func(t *testing.T)) {
 	}
 	for _, name := range names {
 		if _, err := cpu.Open(name); err != nil {
-			continue // neither in this build nor on this machine
+			continue // not in this build or not on this machine
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("SLUICE_ISA", name)
@@ -38,7 +38,8 @@ func normal(r *rand.Rand, n int, scale float64) []float32 {
 	return v
 }
 
-// compare fails where a value is further from the reference than a share of 1 + its size, and says the largest error.
+// compare fails if a value differs from the reference by more than a share of 1 + its size, and logs the largest
+// error.
 func compare(t *testing.T, got []float32, want []float64, share float64) {
 	t.Helper()
 	largest := 0.
@@ -58,7 +59,7 @@ func linearNormGraph(in, out, codes int, w, b, scale, shift []float32) graph {
 		inputs: [][]byte{value("x", float32Type, 2), value("residual", float32Type, 2)}}
 }
 
-// LinearNorm against float64, with shapes beside the kernels' tiles.
+// TestLinearNorm compares LinearNorm with float64, for shapes that do not fill the kernels' tiles.
 func TestLinearNorm(t *testing.T) {
 	everyISA(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
@@ -85,7 +86,7 @@ func TestLinearNorm(t *testing.T) {
 	})
 }
 
-// referenceNorm is a row of LinearNorm in float64.
+// referenceNorm computes a row of LinearNorm in float64.
 func referenceNorm(x, residual, w, b, scale, shift []float32) []float64 {
 	y := referenceLinear(widened(x), w, b)
 	for o := range y {
@@ -118,13 +119,13 @@ func TestLinearNormRefuses(t *testing.T) {
 	}
 }
 
-// layerSizes are those of a Layer.
+// layerSizes holds the sizes of a Layer.
 type layerSizes struct {
 	hidden, heads, size, wide, far int // far 0: no bias
 	codes                          int
 }
 
-// layerGraph is a Layer with GELU and random constants, which it also returns by name.
+// layerGraph returns a graph with one Layer with GELU and random constants, and these constants by name.
 func layerGraph(r *rand.Rand, s layerSizes) (graph, map[string][]float32) {
 	g := graph{op: "Layer", in: []string{"x", "starts"},
 		ints:   map[string]int{"heads": s.heads, "activation": 1, "codes": s.codes},
@@ -162,8 +163,9 @@ func layerGraph(r *rand.Rand, s layerSizes) (graph, map[string][]float32) {
 	return g, values
 }
 
-// Layer against float64: texts of no token, of one and of many, with and without a bias by distance, with 8 bits, and
-// scores so large that an exponential without the maximum taken off would overflow.
+// TestLayer compares Layer with float64: for texts with no token, one token and many, with and without a bias by
+// distance, with 8 bits, and with scores so large that an exponential would overflow if the maximum were not
+// subtracted.
 func TestLayer(t *testing.T) {
 	everyISA(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
@@ -175,7 +177,7 @@ func TestLayer(t *testing.T) {
 		}{{layerSizes{64, 2, 32, 256, 0, 0}, 1, []int64{0, 1, 1, 8, 40}, 3e-6},
 			{layerSizes{48, 3, 16, 100, 0, 0}, 1, []int64{0, 67}, 3e-6},
 			{layerSizes{33, 2, 8, 31, 40, 0}, 1, []int64{0, 3, 36, 37}, 3e-6},
-			{layerSizes{16, 1, 16, 8192, 0, 0}, 1, []int64{0, 70, 100}, 3e-6}, // more rows than stay together
+			{layerSizes{16, 1, 16, 8192, 0, 0}, 1, []int64{0, 70, 100}, 3e-6}, // more rows than are processed together
 			{layerSizes{64, 1, 64, 64, 0, 0}, 20, []int64{0, 17, 33}, 1e-3},
 			{layerSizes{64, 2, 32, 256, 0, 1}, 1, []int64{0, 1, 8, 40}, .04},
 			{layerSizes{33, 2, 20, 70, 40, 1}, 1, []int64{0, 33, 34}, .06},
@@ -200,7 +202,7 @@ func TestLayer(t *testing.T) {
 	})
 }
 
-// referenceLayer is a Layer in float64, its attention of what float32 makes of queries, keys and values.
+// referenceLayer computes a Layer in float64; its attention uses queries, keys and values rounded to float32.
 func referenceLayer(s layerSizes, values map[string][]float32, x []float32, starts []int64) []float64 {
 	rows, width := int(starts[len(starts)-1]), s.heads*s.size
 	qkv := make([]float32, rows*3*width)
@@ -257,7 +259,7 @@ func referenceLinear(x []float64, w, b []float32) []float64 {
 	return y
 }
 
-// normalise is the layer normalisation of a row.
+// normalise applies layer normalisation to a row.
 func normalise(y []float64, scale, shift []float32) {
 	mean, variance := 0., 0.
 	for _, v := range y {
@@ -271,7 +273,7 @@ func normalise(y []float64, scale, shift []float32) {
 	}
 }
 
-// referenceHead is one head of one text in float64.
+// referenceHead computes one head of one text in float64.
 func referenceHead(qkv []float32, y []float64, from, to, h, heads, size, far int, bias []float32) {
 	width := heads * size
 	at := func(row, part, i int) float64 { return float64(qkv[row*3*width+part*width+h*size+i]) }
@@ -298,7 +300,8 @@ func referenceHead(qkv []float32, y []float64, from, to, h, heads, size, far int
 	}
 }
 
-// What does not fit together is refused when the session is made, what comes with a call by the call.
+// TestLayerRefuses checks that mismatched constants are refused when the session is created, and mismatched inputs by
+// the call.
 func TestLayerRefuses(t *testing.T) {
 	sizes := layerSizes{8, 2, 4, 16, 3, 0}
 	ones := func(g *graph, name string, dims ...int) {
@@ -334,7 +337,7 @@ func TestLayerRefuses(t *testing.T) {
 		case 't':
 			starts = []int64{0, 1}
 		}
-		if strings.HasPrefix(says, "text 1") { // longer than the bias allows
+		if strings.HasPrefix(says, "text 1") { // longer than the bias covers
 			rows, starts, says = 5, []int64{0, 0, 5}, "texts 0 to 2"
 		}
 		_, err := run(t, g, make([]float32, rows*columns), rows, columns, starts, int64(rows), 8)

@@ -6,18 +6,18 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/training"
 )
 
-// Adam's constants, which nobody tunes.
+// Adam's usual constants.
 const (
 	beta1, beta2 = .9, .999
 	adamEpsilon  = 1e-8
 )
 
-// adamw is the optimiser: AdamW with linear warm-up, linear decay to 0 and a limit on the gradient's length.
+// adamw is the optimiser: AdamW with linear warm-up, linear decay to 0 and gradient clipping by norm.
 type adamw[T number] struct {
 	params         []*param[T]
 	m, v           [][]T // moments, per parameter
 	step           int
-	steps, warmUp  int // of the whole training
+	steps, warmUp  int // for the whole training
 	rate, headRate float64
 	decay, clip    float64
 	arithmetic[T]
@@ -25,7 +25,7 @@ type adamw[T number] struct {
 	partial []float64
 }
 
-// span is a part of a parameter that one task updates.
+// span is the part of a parameter that one task updates.
 type span struct{ param, from, to int }
 
 func newAdamW[T number](n *network[T], steps int, s Settings) *adamw[T] {
@@ -42,7 +42,7 @@ func newAdamW[T number](n *network[T], steps int, s Settings) *adamw[T] {
 	return a
 }
 
-// factor is what the rates are multiplied by at a step, from 1.
+// factor returns the factor of the learning rates at a step, counted from 1.
 func (a *adamw[T]) factor(step int) float64 {
 	if step <= a.warmUp {
 		return float64(step) / float64(a.warmUp)
@@ -50,7 +50,7 @@ func (a *adamw[T]) factor(step int) float64 {
 	return max(0, float64(a.steps-step+1)/float64(a.steps-a.warmUp))
 }
 
-// length is that of the whole gradient: sums of spans in one order.
+// length returns the norm of the whole gradient. Spans are added in a fixed order, so that the result is reproducible.
 func (a *adamw[T]) length() (float64, error) {
 	err := a.each(len(a.spans), func(task int) {
 		s := a.spans[task]

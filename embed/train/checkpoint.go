@@ -14,10 +14,10 @@ import (
 	"github.com/sluice-rag/sluice/internal/safetensors"
 )
 
-// ErrModel is wrapped by the errors of a checkpoint that training cannot begin from.
+// ErrModel is wrapped by errors about a checkpoint that training cannot start from.
 var ErrModel = errors.New("train: not a model that training can begin from")
 
-// names are what the tensors of a layer are called below "<layer><i>."
+// names holds the names of a layer's tensors below "<layer><i>."
 type names struct {
 	prefix, layer                          string
 	q, k, v, out, attnNorm, up, down, norm string
@@ -31,10 +31,10 @@ var (
 		"output.LayerNorm"}
 )
 
-// distilEpsilon is LayerNorm's epsilon of every DistilBERT: its config.json has no key for another.
+// distilEpsilon is LayerNorm's epsilon in every DistilBERT: its config.json has no key for it.
 const distilEpsilon = 1e-12
 
-// loader reads the tensors of a checkpoint; the first error stays.
+// loader reads the tensors of a checkpoint; it keeps the first error.
 type loader struct {
 	file    *os.File
 	tensors map[string]safetensors.Tensor
@@ -118,7 +118,7 @@ func (l *loader) linear(from, to string, out, in int) linear[float32] {
 
 func (l *loader) norm(from, to string, cols int) norm[float32] {
 	weight, bias := from+".weight", from+".bias"
-	if _, old := l.tensors[l.prefix+from+".gamma"]; old { // as the first checkpoints were converted
+	if _, old := l.tensors[l.prefix+from+".gamma"]; old { // naming used by the first converted checkpoints
 		weight, bias = from+".gamma", from+".beta"
 	}
 	return norm[float32]{&param[float32]{name: to + ".weight", cols: cols, data: l.read(weight, 0, cols)},
@@ -153,7 +153,7 @@ func (l *loader) read(name string, rows, cols int) []float32 {
 	return data
 }
 
-// readFloats reads a tensor of F32, F16 or BF16; a value that is not finite is an error.
+// readFloats reads a tensor of F32, F16 or BF16. A value that is not finite is an error.
 func readFloats(r io.ReaderAt, t safetensors.Tensor) ([]float32, error) {
 	raw := make([]byte, t.Length)
 	if _, err := r.ReadAt(raw, t.Offset); err != nil && !(errors.Is(err, io.EOF) && t.Length == 0) {
@@ -187,7 +187,7 @@ func readFloats(r io.ReaderAt, t safetensors.Tensor) ([]float32, error) {
 	return out, nil
 }
 
-// half is the value of a float16.
+// half returns the value of a float16.
 func half(b uint16) float32 {
 	sign, exponent, mantissa := uint32(b>>15)<<31, int(b>>10&31), uint32(b&1023)
 	switch exponent {
@@ -200,14 +200,15 @@ func half(b uint16) float32 {
 	return math.Float32frombits(sign | uint32(exponent+112)<<23 | mantissa<<13)
 }
 
-// named is a tensor as a file holds it.
+// named is a tensor as stored in a file.
 type named struct {
 	name string
 	dims []int64
 	data []float32
 }
 
-// tensors are those of the model's file: DistilBERT's names, with its prefix but for the head's.
+// tensors returns the tensors of the model's file, with DistilBERT's names. All except those of the head have its
+// prefix.
 func (n *network[T]) tensors() []named {
 	var out []named
 	add := func(name string, data []T, rows, cols int) {
@@ -255,7 +256,7 @@ func writeTensors(w io.Writer, tensors []named, extra []byte) error {
 		entries = append(entries, safetensors.Entry{Name: t.name,
 			Tensor: safetensors.Tensor{DType: "F32", Shape: t.dims}})
 	}
-	if extra != nil { // behind the floats, so that these are aligned
+	if extra != nil { // after the floats, so that these stay aligned
 		entries = append(entries, safetensors.Entry{Name: stateTensor,
 			Tensor: safetensors.Tensor{DType: "U8", Shape: []int64{int64(len(extra))}}})
 	}

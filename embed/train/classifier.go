@@ -15,50 +15,50 @@ import (
 
 // Tokenizer turns texts into the ids that the model reads; *embed.Tokenizer is one.
 type Tokenizer interface {
-	// Tokens returns the ids of each text behind a prefix, special tokens included, cut at maxTokens, and how many
-	// texts were cut.
+	// Tokens returns the ids of each text after a prefix, including special tokens, cut at maxTokens, and the number
+	// of texts that were cut.
 	Tokens(texts []string, prefix string, maxTokens int) (ids [][]uint32, cut int, err error)
-	// Digest is that of the tokenizer's file.
+	// Digest returns the digest of the tokenizer's file.
 	Digest() string
 }
 
-// ClassifierInput is what a classifier is trained on and from.
+// ClassifierInput holds the data and the options of the training of a classifier.
 type ClassifierInput struct {
 	Training   *Examples
 	Validation *Examples // nil: a share of the training texts
-	Test       *Examples // looked at once, at the end; may be nil
-	From       string    // folder of the model that it begins from
-	Out        string    // folder of the result, and of the checkpoint until then
-	Name       string    // in model.yaml; "": that of the folder
+	Test       *Examples // used once, at the end; may be nil
+	From       string    // folder of the model that training starts from
+	Out        string    // folder of the result, and of the checkpoint during training
+	Name       string    // in model.yaml; "": the name of the folder
 	Settings   Settings
 	Tokenizer  Tokenizer
-	Threshold  float64 // 0: suggested by the validation texts
+	Threshold  float64 // 0: derived from the validation texts
 	Engine     *engine.Engine
 	Hooks      Hooks
 }
 
-// Result is what came out of a training.
+// Result is the outcome of a training.
 type Result struct {
 	Out         string       `json:"out"`
 	Labels      int          `json:"labels,omitempty"`
-	Epochs      int          `json:"epochs"` // that were run
+	Epochs      int          `json:"epochs"` // number of epochs run
 	BestEpoch   int          `json:"best_epoch"`
-	Before      *Scores      `json:"before,omitempty"` // of the model that it began from; encoders only
+	Before      *Scores      `json:"before,omitempty"` // scores of the initial model; encoders only
 	Validation  Scores       `json:"validation"`       // of the best epoch
 	Calibration *Calibration `json:"calibration,omitempty"`
 	Test        *Scores      `json:"test,omitempty"`
-	Report      *Report      `json:"report,omitempty"` // on the test texts, without any on the validation's
-	Seconds     float64      `json:"seconds"`          // of the training, all its runs together
+	Report      *Report      `json:"report,omitempty"` // for the test texts, or without any for the validation texts
+	Seconds     float64      `json:"seconds"`          // duration of the training, over all its runs
 }
 
 // set is a tokenised part of the data.
 type set struct {
 	ids      [][]int32
 	targets  []target
-	features [][]float32 // per text: the input of the first trained layer; nil where it is not kept
+	features [][]float32 // per text: the input of the first trained layer; nil if it is not kept
 }
 
-// classifier is a training of one.
+// classifier is the state of the training of a classifier.
 type classifier struct {
 	in         ClassifierInput
 	net        *network[float32]
@@ -68,8 +68,8 @@ type classifier struct {
 	logits     []float32 // of the validation texts, after validate
 }
 
-// Classifier trains one and writes it to in.Out. What was not finished there with the same data and settings is gone
-// on with. A context that ends leaves a checkpoint.
+// Classifier trains a classifier and writes it to in.Out. It resumes an unfinished training there with the same data
+// and settings. If the context ends, a checkpoint is left.
 func Classifier(ctx context.Context, in ClassifierInput) (*Result, error) {
 	if err := in.Settings.check(); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func Classifier(ctx context.Context, in ClassifierInput) (*Result, error) {
 	return c.finish(ctx, r)
 }
 
-// openClassifier reads the model, tokenises the texts and computes what stays the same in all epochs.
+// openClassifier reads the model, tokenises the texts and computes what is constant over all epochs.
 func openClassifier(ctx context.Context, in ClassifierInput) (*classifier, *run, error) {
 	training, validation, err := parts(in)
 	if err != nil {
@@ -143,7 +143,7 @@ func openClassifier(ctx context.Context, in ClassifierInput) (*classifier, *run,
 	return c, r, nil
 }
 
-// parts are the texts to train on and those to validate with.
+// parts returns the texts for training and for validation.
 func parts(in ClassifierInput) (training, validation []Example, err error) {
 	if in.Validation == nil {
 		training, validation = split(in.Training.List, in.Settings.ValidationShare, in.Settings.Seed)
@@ -164,7 +164,8 @@ func parts(in ClassifierInput) (training, validation []Example, err error) {
 	return training, validation, nil
 }
 
-// checkLabels refuses data with fewer than two labels and warns of labels that cannot be learned or validated well.
+// checkLabels refuses data with fewer than two labels and warns about labels with too few texts to be learned or
+// validated well.
 func (c *classifier) checkLabels(training, validation []Example) error {
 	if len(c.labels) == 0 || len(c.labels) == 1 && !c.in.Training.Multi {
 		return fmt.Errorf("%w: %s: all texts have the label %q: there is nothing to tell apart", ErrData,
@@ -189,7 +190,7 @@ func (c *classifier) checkLabels(training, validation []Example) error {
 	return nil
 }
 
-// list quotes the first few of some labels.
+// list returns the first few labels in quotes.
 func list(labels []string) string {
 	var b strings.Builder
 	for i, l := range labels {
@@ -205,7 +206,7 @@ func list(labels []string) string {
 	return b.String()
 }
 
-// tokenise turns examples of a file into ids, targets and, where layers are frozen, features.
+// tokenise converts examples of a file to ids, targets and, if layers are frozen, features.
 func (c *classifier) tokenise(ctx context.Context, of *Examples, list []Example) (set, error) {
 	var s set
 	var err error
@@ -228,7 +229,7 @@ func (c *classifier) tokenise(ctx context.Context, of *Examples, list []Example)
 	return s, err
 }
 
-// tokens is Tokenizer.Tokens with the ids that networks take.
+// tokens is Tokenizer.Tokens with ids of the type that networks take.
 func tokens(t Tokenizer, texts []string, prefix string, limit int) (ids [][]int32, cut int, err error) {
 	raw, cut, err := t.Tokens(texts, prefix, limit)
 	if err != nil {
@@ -243,10 +244,11 @@ func tokens(t Tokenizer, texts []string, prefix string, limit int) (ids [][]int3
 	return ids, cut, nil
 }
 
-// kept is how many values of features are kept in memory at most: 1 GiB.
+// kept is the largest number of feature values that are kept in memory: 1 GiB.
 const kept = 1 << 28
 
-// freeze computes what the frozen layers make of texts, or returns nil when that is nothing, or too much to keep.
+// freeze computes the output of the frozen layers for texts. It returns nil if no layer is frozen or the output is too
+// large to keep.
 func (n *network[T]) freeze(ctx context.Context, ids [][]int32, report func(done, total int)) ([][]T, error) {
 	if n.from == 0 {
 		return nil, nil
@@ -289,7 +291,7 @@ func (n *network[T]) freeze(ctx context.Context, ids [][]int32, report func(done
 	return out, nil
 }
 
-// portions cuts texts into runs [from, to) that are worked on at once where no gradients are wanted: of up to 1,024
+// portions divides texts into runs [from, to) that are processed together if no gradients are needed: up to 1,024
 // tokens, or one text.
 func portions(ids [][]int32) [][2]int {
 	const budget = 1024
@@ -348,7 +350,7 @@ func (c *classifier) step(items []int) (float64, error) {
 	return l, c.net.gradients(p, d, len(items))
 }
 
-// logitsOf are the logits of a set, without dropout.
+// logitsOf computes the logits of a set, without dropout.
 func (c *classifier) logitsOf(s *set) ([]float32, error) {
 	rate := c.net.dropout.rate
 	c.net.dropout.rate = 0
@@ -376,7 +378,7 @@ func (c *classifier) validate() (s Scores, err error) {
 	return score(&c.objective, c.logits, c.val.targets), nil
 }
 
-// higher prefers accuracy, then the smaller loss.
+// higher reports whether a has the higher accuracy, or the same accuracy and a smaller loss.
 func higher(a, b Scores) bool {
 	return a.Accuracy > b.Accuracy || a.Accuracy == b.Accuracy && a.Loss < b.Loss
 }
@@ -403,7 +405,7 @@ func (c *classifier) finish(ctx context.Context, r *run) (*Result, error) {
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, ctx.Err() // the checkpoint is of the last epoch
+		return nil, ctx.Err() // the checkpoint is from the last epoch
 	}
 	if err := c.write(out); err != nil {
 		return nil, err
@@ -411,7 +413,8 @@ func (c *classifier) finish(ctx context.Context, r *run) (*Result, error) {
 	return out, r.drop()
 }
 
-// test scores the test texts. Those with a label that was not trained cannot be right; they are counted, and said.
+// test scores the test texts. Texts with a label that was not trained cannot be classified correctly; their number is
+// reported.
 func (c *classifier) test(ctx context.Context) (*Scores, *Report, error) {
 	known := *c.in.Test
 	known.List = nil
@@ -449,7 +452,8 @@ func (c *classifier) test(ctx context.Context) (*Scores, *Report, error) {
 	return &scores, report(&c.objective, c.labels, logits, s.targets), nil
 }
 
-// digest names everything that decides the training's bits but the machine's instruction set.
+// digest returns a digest of everything that determines the bits of the training, except the machine's instruction
+// set.
 func (c *classifier) digest(base *base) (string, error) {
 	in := map[string]any{"kind": "classifier", "settings": c.in.Settings, "training": c.in.Training.Digest,
 		"model": base.digest, "tokenizer": c.in.Tokenizer.Digest()}
@@ -469,7 +473,7 @@ func digestOf(v any) (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
-// addHead gives the network DistilBERT's head, with its initial distribution N(0, 0.02²).
+// addHead adds DistilBERT's head to the network, initialised with N(0, 0.02²).
 func (n *network[T]) addHead(labels int, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	line := func(name string, out, in int) linear[T] {
@@ -483,7 +487,7 @@ func (n *network[T]) addHead(labels int, seed uint64) {
 	n.grads()
 }
 
-// grads gives every trained parameter room for its gradient.
+// grads allocates the gradient of every trained parameter.
 func (n *network[T]) grads() {
 	for _, p := range n.params() {
 		p.grad = make([]T, len(p.data))

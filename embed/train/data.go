@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/jsonl"
 )
 
-// ErrData is wrapped by the errors of labelled texts and pairs that nothing can be trained on.
+// ErrData is wrapped by errors about labelled texts and pairs that cannot be used for training.
 var ErrData = errors.New("train: the data cannot be used")
 
 // Example is a labelled text.
@@ -25,7 +25,7 @@ type Example struct {
 	Line   int
 }
 
-// Examples are the labelled texts of a file.
+// Examples holds the labelled texts of a file.
 type Examples struct {
 	Source string
 	Digest string // sha256 of the file
@@ -33,11 +33,11 @@ type Examples struct {
 	Multi  bool // the lines have "labels"
 }
 
-// shown is how many bad lines an error names.
+// shown is the number of bad lines that an error names.
 const shown = 5
 
-// ReadExamples reads {"text","label"} or {"text","labels":[…]} lines, all of one kind; other fields are ignored. Bad
-// lines are errors with their numbers, of which the first few are given.
+// ReadExamples reads lines of the form {"text","label"} or {"text","labels":[…]}, all of the same form; other fields
+// are ignored. Bad lines are an error that gives the numbers of the first few.
 func ReadExamples(r io.Reader, source string) (*Examples, error) {
 	e := &Examples{Source: source}
 	first := 0 // line of the first example
@@ -98,13 +98,13 @@ type Pair struct {
 	Line           int
 }
 
-// Pairs are those of a file.
+// Pairs holds the pairs of a file.
 type Pairs struct {
 	Source, Digest string
 	List           []Pair
 }
 
-// ReadPairs reads {"query","context"} lines, optionally with "group"; other fields are ignored.
+// ReadPairs reads lines of the form {"query","context"}, optionally with "group"; other fields are ignored.
 func ReadPairs(r io.Reader, source string) (*Pairs, error) {
 	p := &Pairs{Source: source}
 	digest, err := readLines(r, source, func(line int, raw []byte) error {
@@ -137,7 +137,7 @@ func ReadPairs(r io.Reader, source string) (*Pairs, error) {
 	return p, err
 }
 
-// readLines calls each for the lines of r that are not blank and returns the digest of what was read.
+// readLines calls each for every non-blank line of r and returns the digest of the input.
 func readLines(r io.Reader, source string, each func(line int, raw []byte) error) (digest string, err error) {
 	hash := sha256.New()
 	var bad []error
@@ -181,7 +181,7 @@ func decodeLine(raw []byte, to any) error {
 	return err
 }
 
-// labelsOf are the labels of examples, in order of their text.
+// labelsOf returns the labels of examples, in alphabetical order.
 func labelsOf(list []Example) []string {
 	seen := map[string]bool{}
 	var labels []string
@@ -197,7 +197,7 @@ func labelsOf(list []Example) []string {
 	return labels
 }
 
-// targetsOf are the class ids of examples. A label that labels lacks is an error with its line.
+// targetsOf returns the class ids of examples. A label that is missing in labels is an error that names its line.
 func targetsOf(e *Examples, list []Example, labels []string) ([]target, error) {
 	ids := make(map[string]int32, len(labels))
 	for i, l := range labels {
@@ -217,8 +217,8 @@ func targetsOf(e *Examples, list []Example, labels []string) ([]target, error) {
 	return out, nil
 }
 
-// split takes a share of the examples for validation, label by label (a text with several counts for its rarest), so
-// that each label with at least two examples keeps one to train on.
+// split takes a share of the examples for validation, label by label (a text with several labels counts for its
+// rarest), so that each label with at least two examples keeps one for training.
 func split(list []Example, share float64, seed uint64) (training, validation []Example) {
 	count := map[string]int{}
 	for _, x := range list {
@@ -264,7 +264,7 @@ func split(list []Example, share float64, seed uint64) (training, validation []E
 	return training, validation
 }
 
-// balanced are class weights: the inverse of how often a label occurs, 1 on average over the texts.
+// balanced returns class weights: the inverse of the frequency of each label, with a mean of 1 over the texts.
 func balanced(targets []target, labels int) []float64 {
 	count := make([]float64, labels)
 	var total float64

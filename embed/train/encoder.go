@@ -10,11 +10,11 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 )
 
-// EncoderInput is what an encoder is trained on and from. From's model says how tokens become a vector, and which
-// prefixes queries and contexts have; the result keeps both.
+// EncoderInput holds the data and the options of the training of an encoder. The model in From determines the pooling
+// and the prefixes of queries and contexts; the result keeps both.
 type EncoderInput struct {
 	Training   *Pairs
-	Validation *Pairs // nil: a share of the groups of Training, whose contexts are not trained on
+	Validation *Pairs // nil: a share of the groups of Training, whose contexts are not used for training
 	From, Out  string
 	Name       string
 	Settings   Settings
@@ -23,15 +23,16 @@ type EncoderInput struct {
 	Hooks      Hooks
 }
 
-// pool is how tokens become a vector of length 1: their mean, or the first.
+// pool converts tokens to a vector of length 1: their mean, or the first one.
 type pool[T number] struct {
 	first bool
-	x     []T // vectors before they were divided by their lengths
+	x     []T // vectors before they were normalised
 	y     []T
 	norm  []T
 }
 
-// sentences turns the rows of a batch's tokens into a vector a text. With first pooling, x has a row a text already.
+// sentences converts the rows of a batch's tokens to one vector per text. With first pooling, x already has one row
+// per text.
 func (n *network[T]) sentences(x []T, b *batch, first bool) *pool[T] {
 	h := n.Hidden
 	s := &pool[T]{first: first, x: x, norm: n.arena.get(b.texts())}
@@ -62,7 +63,7 @@ func (n *network[T]) sentences(x []T, b *batch, first bool) *pool[T] {
 	return s
 }
 
-// sentencesBack returns the gradient of the tokens' rows for that of the vectors.
+// sentencesBack returns the gradient of the tokens' rows from that of the vectors.
 func (n *network[T]) sentencesBack(s *pool[T], dy []T, b *batch) []T {
 	h := n.Hidden
 	rows := len(b.ids)
@@ -87,9 +88,10 @@ func (n *network[T]) sentencesBack(s *pool[T], dy []T, b *batch) []T {
 	return dx
 }
 
-// ranking is the multiple negatives ranking loss: each query is to find its context among those of the batch.
-// the similarity of query i and context j is scale·cosine; the context of another pair that is query i's own (equal
-// owners) is no negative. It returns the mean loss and the gradients of queries and contexts (pairs × dim each).
+// ranking computes the multiple negatives ranking loss: each query is to find its context among those of the batch.
+// The similarity of query i and context j is scale·cosine. The context of another pair that also belongs to query i
+// (equal owners) is not counted as a negative. It returns the mean loss and the gradients of queries and contexts
+// (pairs × dim each).
 func ranking[T number](queries, contexts []T, dim int, owners []int, scale float64) (float64, []T, []T) {
 	pairs := len(owners)
 	dq, dc := make([]T, len(queries)), make([]T, len(contexts))
@@ -112,7 +114,7 @@ func ranking[T number](queries, contexts []T, dim int, owners []int, scale float
 	return sum / float64(pairs), dq, dc
 }
 
-// encoder is a training of one.
+// encoder is the state of the training of an encoder.
 type encoder struct {
 	in    EncoderInput
 	base  *base
@@ -122,15 +124,15 @@ type encoder struct {
 	val   pairSet
 }
 
-// pairSet are tokenised pairs: texts that occur more than once are there once.
+// pairSet holds tokenised pairs; each distinct text is stored once.
 type pairSet struct {
 	ids              [][]int32
 	features         [][]float32
 	queries, context []int // indices into ids, per pair
-	contexts         []int // the different ones
+	contexts         []int // the distinct ones
 }
 
-// Encoder trains one and writes it to in.Out, like Classifier.
+// Encoder trains an encoder and writes it to in.Out, like Classifier.
 func Encoder(ctx context.Context, in EncoderInput) (*Result, error) {
 	if err := in.Settings.check(); err != nil {
 		return nil, err
@@ -217,7 +219,7 @@ func openEncoder(ctx context.Context, in EncoderInput) (*encoder, *run, error) {
 	return e, r, nil
 }
 
-// group is what a pair's context belongs to.
+// group returns the group of a pair's context.
 func (p Pair) group() string {
 	if p.Group != "" {
 		return p.Group
@@ -251,7 +253,7 @@ func splitPairs(p *Pairs, share float64, seed uint64) (training, validation *Pai
 	return training, validation
 }
 
-// tokenise turns pairs into ids and, where layers are frozen, features.
+// tokenise converts pairs to ids and, if layers are frozen, features.
 func (e *encoder) tokenise(ctx context.Context, p *Pairs) (pairSet, error) {
 	var s pairSet
 	known := map[string]int{}
@@ -350,8 +352,8 @@ func (e *encoder) step(items []int) (float64, error) {
 	return l, e.net.err
 }
 
-// validate ranks the different contexts of the validation pairs for each of their queries. The loss is that of finding
-// the right one among all of them.
+// validate ranks the distinct contexts of the validation pairs for each of their queries. The loss is that of finding
+// the right context among all of them.
 func (e *encoder) validate() (Scores, error) {
 	rate := e.net.dropout.rate
 	e.net.dropout.rate = 0
@@ -396,7 +398,7 @@ func (e *encoder) validate() (Scores, error) {
 	return out, nil
 }
 
-// write puts the encoder into its folder.
+// write writes the encoder to its folder.
 func (e *encoder) write(r *Result) error {
 	y := describe(e.base, r, e.in.Settings)
 	b := e.base.settings

@@ -6,10 +6,10 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/training"
 )
 
-// tape is what a layer's backward pass needs of its forward pass.
+// tape holds what a layer's backward pass needs from its forward pass.
 type tape[T number] struct {
 	batch      *batch
-	rows       []int // that the layer's output has; nil: all
+	rows       []int // rows of the layer's output; nil: all
 	x, xq      []T   // input, and its rows; the same if rows is nil
 	q, kv      []T
 	p          []T // attention's probabilities, per text and head: queries × length
@@ -17,10 +17,10 @@ type tape[T number] struct {
 	y, up      []T // after attention's LayerNorm; after GELU
 	slope      []T // of GELU
 	attn, full normalised[T]
-	masks      [2][]T // dropout's, of what attention and the feed-forward network add; nil without
+	masks      [2][]T // dropout masks of the outputs of attention and the feed-forward network; nil without dropout
 }
 
-// queries is how many rows of text t the layer computes.
+// queries returns the number of rows of text t that the layer computes.
 func (s *tape[T]) queries(t int) int {
 	if s.rows != nil {
 		return 1
@@ -28,13 +28,13 @@ func (s *tape[T]) queries(t int) int {
 	return s.batch.starts[t+1] - s.batch.starts[t]
 }
 
-// attention is that of one head of text t.
+// attention returns the arguments of the attention kernel for one head of text t.
 func (n *network[T]) attention(s *tape[T], t int) training.AttendedHead {
 	return training.AttendedHead{Queries: s.queries(t), Length: s.batch.starts[t+1] - s.batch.starts[t], Dim: n.head(),
 		QStride: n.Hidden, KVStride: 2 * n.Hidden, Scale: float32(1 / math.Sqrt(float64(n.head())))}
 }
 
-// starts is where the queries of each text begin, and where its probabilities do; the last entries are the ends.
+// starts returns the offsets of each text's queries and of its probabilities; the last entries are the ends.
 func (n *network[T]) starts(s *tape[T]) (query, p []int) {
 	query, p = make([]int, s.batch.texts()+1), make([]int, s.batch.texts()+1)
 	for t := range s.batch.texts() {
@@ -44,8 +44,8 @@ func (n *network[T]) starts(s *tape[T]) (query, p []int) {
 	return query, p
 }
 
-// forward is one layer. Where rows are given, one per text, only their output is computed: nothing else of the last
-// layer reaches the head.
+// forward computes one layer. If rows are given, one per text, only their output is computed, because only these rows
+// of the last layer reach the head.
 func (n *network[T]) forward(at int, x []T, b *batch, rows []int) ([]T, *tape[T]) {
 	l := &n.layers[at]
 	s := &tape[T]{batch: b, rows: rows, x: x, xq: x}
@@ -68,8 +68,8 @@ func (n *network[T]) forward(at int, x []T, b *batch, rows []int) ([]T, *tape[T]
 	return out, s
 }
 
-// backward writes the gradients of layer at for the gradient of its output, and returns that of its input; nil where
-// that is not wanted, below the first trained layer.
+// backward computes the gradients of layer at from the gradient of its output, and returns the gradient of its input,
+// or nil for the first trained layer, where it is not needed.
 func (n *network[T]) backward(at int, d []T, s *tape[T]) []T {
 	l := &n.layers[at]
 	m, mq := len(s.batch.ids), len(s.xq)/n.Hidden
@@ -119,7 +119,7 @@ func (n *network[T]) attend(s *tape[T], queries int) {
 	}))
 }
 
-// attendBack returns the gradients of queries, and of keys and values, for that of the context.
+// attendBack returns the gradients of queries, and of keys and values, from that of the context.
 func (n *network[T]) attendBack(s *tape[T], dc []T) (dq, dkv []T) {
 	query, p := n.starts(s)
 	dq, dkv = n.arena.get(len(s.q)), n.arena.get(len(s.kv))

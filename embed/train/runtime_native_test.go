@@ -15,8 +15,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 )
 
-// TestRuntime: a trained model's folder is one that embed opens as it is, with the logits that training computed, to
-// 5e-6, and probabilities at the temperature of its model.yaml. The large model is the default encoder.
+// TestRuntime checks that embed can open a trained model's folder directly, and that its logits equal those of the
+// training to within 5e-6 and its probabilities use the temperature of its model.yaml. The large model is the default
+// encoder.
 func TestRuntime(t *testing.T) {
 	for name, c := range map[string]struct{ from func(t *testing.T) string }{
 		"small": {bertDir},
@@ -69,7 +70,7 @@ func TestRuntime(t *testing.T) {
 	}
 }
 
-// logitsOf are those of the model in in.Out by the code that trains.
+// logitsOf computes the logits of the model in in.Out with the training code.
 func logitsOf(t *testing.T, in ClassifierInput, texts []string) []float32 {
 	t.Helper()
 	m, err := newMachine(in.Engine)
@@ -105,7 +106,7 @@ func logitsOf(t *testing.T, in ClassifierInput, texts []string) []float32 {
 	return p.logits
 }
 
-// provenanceOf checks what model.yaml says of the training.
+// provenanceOf checks what model.yaml says about the training.
 func provenanceOf(t *testing.T, dir string, in ClassifierInput) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, "model.yaml"))

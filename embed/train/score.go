@@ -7,7 +7,7 @@ import (
 // score compares logits with targets.
 func score(o *objective, logits []float32, targets []target) Scores {
 	s := Scores{Examples: len(targets)}
-	plain := &objective{labels: o.labels, multi: o.multi} // class weights are for training
+	plain := &objective{labels: o.labels, multi: o.multi} // class weights are for training only
 	s.Loss, _ = loss(plain, logits, targets)
 	given, right, wanted := make([]float64, o.labels), make([]float64, o.labels), make([]float64, o.labels)
 	correct := 0
@@ -32,7 +32,8 @@ func score(o *objective, logits []float32, targets []target) Scores {
 	return s
 }
 
-// found are the labels that a text's logits give: the best one, or with several all that are likelier than not.
+// found returns the labels that a text's logits predict: the best one, or with multiple labels all with a probability
+// above one half.
 func (o *objective) found(z []float32) []int32 {
 	if !o.multi {
 		return []int32{int32(argmax(z))}
@@ -46,25 +47,25 @@ func (o *objective) found(z []float32) []int32 {
 	return found
 }
 
-// LabelScores are those of one label.
+// LabelScores holds the scores of one label.
 type LabelScores struct {
 	Label     string  `json:"label"`
 	Precision float64 `json:"precision"`
 	Recall    float64 `json:"recall"`
 	F1        float64 `json:"f1"`
-	Support   int     `json:"support"` // texts that have it
+	Support   int     `json:"support"` // number of texts with the label
 }
 
-// Report says which labels are told apart how well.
+// Report says how well each label is recognised.
 type Report struct {
 	Labels []LabelScores `json:"per_label"` // in the order of the model's labels
-	// Confusion counts texts by their label (rows) and the one that they got (columns). With several labels a text,
-	// each label has its true negatives, false positives, false negatives and true positives.
+	// Confusion counts texts by their label (rows) and the predicted one (columns). With several labels per text, it
+	// has for each label the true negatives, false positives, false negatives and true positives.
 	Confusion [][]int `json:"confusion"`
-	Multi     bool    `json:"multi,omitempty"` // several labels a text
+	Multi     bool    `json:"multi,omitempty"` // several labels per text
 }
 
-// report counts, label by label.
+// report counts the outcomes of each label.
 func report(o *objective, labels []string, logits []float32, targets []target) *Report {
 	r := &Report{Confusion: make([][]int, len(labels)), Multi: o.multi}
 	cells := make([][4]int, len(labels))
@@ -99,7 +100,7 @@ func report(o *objective, labels []string, logits []float32, targets []target) *
 	return r
 }
 
-// f1 is the harmonic mean of precision and recall: over all decisions, or the mean over the labels that occur.
+// f1 returns the harmonic mean of precision and recall: over all decisions, or the mean over the labels that occur.
 func f1(all bool, given, right, wanted []float64) float64 {
 	if all {
 		var g, r, w float64
@@ -118,7 +119,7 @@ func f1(all bool, given, right, wanted []float64) float64 {
 	return sum / max(labels, 1)
 }
 
-// above is the share of decisions from a probability on, and how many of these are right.
+// above returns the share of decisions with at least a given probability, and how many of these are right.
 func above(d []decision, at float64) (kept, precision float64) {
 	var n, right float64
 	for _, x := range d {

@@ -1,6 +1,6 @@
-// Package crsb makes a Context Retrieval Supervision Benchmark (Heydari et al. 2024) of any documents: contexts with
-// topics, questions that each of them answers, and positive and negative pairs of both. Input: a Sluice and Options.
-// Output: a dataset's folder with pairs.jsonl.
+// Package crsb builds a Context Retrieval Supervision Benchmark (Heydari et al. 2024) from any documents: contexts
+// with topics, questions that each of them answers, and positive and negative pairs of both. Input: a Sluice and
+// Options. Output: a dataset's folder with pairs.jsonl.
 package crsb
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/pseudo"
 )
 
-// PairsFile lies beside the dataset's files.
+// PairsFile is the name of the file of pairs in the dataset's folder.
 const PairsFile = "pairs.jsonl"
 
 // Options of Build. The zero value asks the language model for three questions about each context and draws five
@@ -29,31 +29,31 @@ const PairsFile = "pairs.jsonl"
 type Options struct {
 	Paths     []string
 	Ingest    sluice.IngestOptions
-	Out       string    // folder; made
-	Queries   io.Reader // {"context_id","text"} lines instead of questions of the language model; may be nil
-	Questions int       // of each context; 0 is 3
-	Sample    int       // contexts that get questions; 0: all
-	Negatives int       // contexts of other topics paired with each question; 0 is 5, negative: none
+	Out       string    // folder; created if necessary
+	Queries   io.Reader // {"context_id","text"} lines used instead of generated questions; may be nil
+	Questions int       // for each context; 0: 3
+	Sample    int       // contexts for which questions are generated; 0: all
+	Negatives int       // contexts of other topics paired with each question; 0: 5, negative: no such pairs
 	Seed      uint64
 	Progress  func(done, total int)
 }
 
-// Pair is a question and a context. Negative ones are of other topics where there are several.
+// Pair is a question and a context. The contexts of negative pairs are of other topics if there are several topics.
 type Pair struct {
 	QueryID   string `json:"query_id"`
 	ContextID string `json:"context_id"`
 	Positive  bool   `json:"positive"`
 }
 
-// Result counts what Build has made.
+// Result counts what Build has written.
 type Result struct {
 	Contexts  int            `json:"contexts"`
 	Topics    int            `json:"topics"`
 	Queries   int            `json:"queries"`
 	Positive  int            `json:"positive_pairs"`
 	Negative  int            `json:"negative_pairs"`
-	BadLines  int            `json:"bad_lines"`        // of Options.Queries
-	Unknown   int            `json:"unknown_contexts"` // questions of Options.Queries about others
+	BadLines  int            `json:"bad_lines"`        // in Options.Queries
+	Unknown   int            `json:"unknown_contexts"` // questions in Options.Queries about unknown contexts
 	Generated *pseudo.Report `json:"generated,omitempty"`
 }
 
@@ -118,7 +118,7 @@ func Build(ctx context.Context, s *sluice.Sluice, o Options) (r Result, err erro
 	return r, nil
 }
 
-// topic is that of a chunk, or the folder of its document.
+// topic returns the topic of a chunk, or else the folder of its document.
 func topic(c corpus.Chunk) string {
 	if c.Topic != "" {
 		return c.Topic
@@ -163,11 +163,11 @@ func (o Options) queries(
 	return queries, err
 }
 
-// pairs are each question with its own context, and with contexts of other topics, drawn at random under a seed; of
-// other contexts where there is one topic only.
+// pairs combines each question with its own context, and with contexts of other topics, drawn at random with the seed.
+// If there is only one topic, the other contexts are drawn from it.
 func pairs(set *dataset.Set, negatives int, seed uint64) (list []Pair) {
 	random := rand.New(rand.NewPCG(seed, 17))
-	others := map[string][]string{} // by topic: contexts of others
+	others := map[string][]string{} // by topic: contexts of all other topics
 	for _, q := range set.Queries {
 		list = append(list, Pair{q.ID, q.ContextID, true})
 		if _, known := others[q.Topic]; !known {
@@ -193,7 +193,7 @@ func pairs(set *dataset.Set, negatives int, seed uint64) (list []Pair) {
 	return list
 }
 
-// encoder is that of a Sluice as pseudo.Generate takes it.
+// encoder adapts the encoder of a Sluice to pseudo.Generate.
 type encoder struct {
 	*sluice.Sluice
 	info embed.Info

@@ -15,39 +15,39 @@ import (
 
 // The errors of this package.
 var (
-	ErrFile    = errors.New("experiment: bad file")     // of YAML, or what it asks for does not fit together
+	ErrFile    = errors.New("experiment: bad file")     // invalid YAML, or inconsistent settings
 	ErrMissing = errors.New("experiment: not possible") // this build or this data lacks what a part needs
 	ErrJournal = errors.New("experiment: bad journal")
 )
 
-// File is an experiment. Keys that do not exist are errors.
+// File is an experiment. Unknown keys are errors.
 type File struct {
 	Name   string  `yaml:"name"`
 	Title  string  `yaml:"title"`
 	Note   string  `yaml:"note"`
-	Data   string  `yaml:"data"`  // folder; relative to the file
-	Judge  string  `yaml:"judge"` // model that grades; "" is the default one
+	Data   string  `yaml:"data"`  // folder, relative to the file
+	Judge  string  `yaml:"judge"` // model that grades; "": the default model
 	Seed   uint64  `yaml:"seed"`  // of the samples
 	Parts  []Part  `yaml:"parts"`
 	Tables []Table `yaml:"tables"`
 }
 
-// Part is a grid: all combinations of its lists. An empty list is the default alone.
+// Part is a grid: all combinations of its lists. An empty list stands for the default.
 type Part struct {
 	Name string `yaml:"name"`
 	Kind Kind   `yaml:"kind"`
 	Base Base   `yaml:"base"`
-	// Sample says how many questions of each group are asked, drawn at random; "*" stands for every group. A group that
-	// is not named is not asked; without Sample, everything is.
+	// Sample is the number of questions of each group that are asked, drawn at random; "*" stands for every group. A
+	// group that is not named is not asked. Without Sample, all questions are asked.
 	Sample  map[string]int `yaml:"sample"`
 	GroupBy GroupBy        `yaml:"group_by"`
-	// Best takes encoder, chunker and retriever of the best cell of an earlier part.
+	// Best takes encoder, chunker and retriever from the best cell of an earlier part.
 	Best *Best `yaml:"best"`
 
 	Encoders   []Encoder   `yaml:"encoders"`
 	Chunkers   []string    `yaml:"chunkers"`
 	Retrievers []Retriever `yaml:"retrievers"`
-	Generators []Generator `yaml:"generators"` // none: nothing is answered
+	Generators []Generator `yaml:"generators"` // empty: questions are not answered
 	Systems    []System    `yaml:"systems"`
 	Measures   []string    `yaml:"measures"`
 }
@@ -58,38 +58,38 @@ type Kind string
 // The kinds.
 const (
 	Questions    Kind = ""             // asks questions
-	Distribution Kind = "distribution" // of similarities: the calibration's table
+	Distribution Kind = "distribution" // computes the calibration's table of similarities
 	Classifiers  Kind = "classifiers"  // trains and tests classifiers of questions
 )
 
 // Base is what is searched.
 type Base struct {
-	Set    string `yaml:"set"`    // folder within the data folder, unless that holds contexts.jsonl itself
+	Set    string `yaml:"set"`    // folder within the data folder, unless that contains contexts.jsonl itself
 	Topics int    `yaml:"topics"` // the first so many topics by name; questions about others are out of scope. 0: all
-	// Documents makes one document of each topic, with its contexts as paragraphs, so that chunkers have work to do.
+	// Documents makes one document per topic, with its contexts as paragraphs, so that chunkers have text to divide.
 	Documents bool `yaml:"documents"`
-	// Pseudo is how many answerable questions of each context, its first ones, are its pseudo-queries for calibrating;
-	// they are not asked then.
+	// Pseudo is the number of answerable questions per context, the first ones, that serve as pseudo-queries for
+	// calibration and are not asked.
 	Pseudo     int      `yaml:"pseudo"`
 	OutOfScope []string `yaml:"out_of_scope"` // files of questions in the data folder, JSON lines with "text"
-	// Draws is how often texts of classifiers are drawn for training; the values are the draws' means. 0: once.
+	// Draws is how often training texts of classifiers are drawn; values are the means over all draws. 0: once.
 	Draws int `yaml:"draws" json:",omitempty"`
 }
 
-// GroupBy is how questions are told apart in tables.
+// GroupBy says how questions are grouped in tables.
 type GroupBy string
 
-// The groups: answerable, unanswerable and out of scope; or reason and factual by dense and sparse (questionType).
+// Groups: answerable, unanswerable and out of scope; or reason and factual by dense and sparse (questionType).
 const (
 	ByScope GroupBy = ""
 	ByType  GroupBy = "question_type"
 )
 
-// Best names an earlier part, and the measure that decides.
+// Best names an earlier part, and the measure that determines its best cell.
 type Best struct {
 	Of string `yaml:"of"`
 	By string `yaml:"by"`
-	K  int    `yaml:"k"` // contexts instead of the retriever's own number
+	K  int    `yaml:"k"` // number of contexts, instead of the retriever's own
 }
 
 // Encoder of contexts and questions.
@@ -98,7 +98,7 @@ type Encoder struct {
 	Precision string `yaml:"precision" json:"precision,omitempty"`
 }
 
-// Retriever is how contexts are found.
+// Retriever says how contexts are found.
 type Retriever struct {
 	Mode   string  `yaml:"mode" json:"mode,omitempty"`
 	Metric string  `yaml:"metric" json:"metric,omitempty"`
@@ -108,7 +108,7 @@ type Retriever struct {
 	Routed bool    `yaml:"routed" json:"routed,omitempty"` // only in the partitions that the router chooses
 }
 
-// Generator is who answers, and how.
+// Generator says which model answers, and how.
 type Generator struct {
 	Model         string  `yaml:"model" json:"model,omitempty"`
 	MaxTokens     int     `yaml:"max_tokens" json:"max_tokens,omitempty"`
@@ -117,23 +117,23 @@ type Generator struct {
 	NoRepeatNGram int     `yaml:"no_repeat_ngram" json:"no_repeat_ngram,omitempty"`
 }
 
-// System is what decides whether to retrieve, and what it searches for.
+// System determines whether to retrieve, and what to search for.
 type System struct {
 	Name string `yaml:"name" json:"name,omitempty"`
 	// Gate: open (always, the default), closed (never), calibrated, model (the generator decides: one call), supervisor
 	// (the generator is asked about each of the Supervise nearest contexts).
 	Gate      string  `yaml:"gate" json:"gate,omitempty"`
 	Policy    string  `yaml:"policy" json:"policy,omitempty"` // of a calibrated gate
-	Score     string  `yaml:"score" json:"score,omitempty"`   // that the gate compares; "" goes by the policy
+	Score     string  `yaml:"score" json:"score,omitempty"`   // score that the gate compares; "": the policy's default
 	Threshold float64 `yaml:"threshold" json:"threshold,omitempty"`
 	Supervise int     `yaml:"supervise" json:"supervise,omitempty"`
 	Transform string  `yaml:"transform" json:"transform,omitempty"` // of the question
-	// Classifier and Features are those of a part of kind classifiers.
+	// Classifier and Features name a cell of a part of kind classifiers.
 	Classifier string `yaml:"classifier" json:"classifier,omitempty"`
 	Features   string `yaml:"features" json:"features,omitempty"`
 }
 
-// Table is a layout: values of a part with dimensions in rows and columns, and published values beside.
+// Table is a layout: values of a part with dimensions in rows and columns, and published values beside them.
 type Table struct {
 	Title     string     `yaml:"title"`
 	Note      string     `yaml:"note"`
@@ -143,11 +143,11 @@ type Table struct {
 	Measures  []string   `yaml:"measures"`
 	Groups    []string   `yaml:"groups"`
 	Plot      bool       `yaml:"plot"`
-	Published [][]string `yaml:"published"` // the first row is the head
+	Published [][]string `yaml:"published"` // the first row is the header
 	Source    string     `yaml:"source"`    // of the published values
 }
 
-// Parse reads an experiment and checks what can be checked without data and models.
+// Parse reads an experiment and checks everything that does not require data or models.
 func Parse(text []byte) (*File, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
@@ -261,8 +261,8 @@ func (s System) check(p *Part) error {
 	return nil
 }
 
-// Scale draws n questions a part in all, in the proportions of the parts' samples, at least one of each group. A part
-// without a sample is left as it is.
+// Scale sets the total number of questions per part to n, in the proportions of the part's sample and with at least
+// one question per group. A part without a sample is unchanged.
 func (f *File) Scale(n int) {
 	for i := range f.Parts {
 		total := 0

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-// whole is the id of the only item of a cell that asks nothing.
+// whole is the id of the only item of a cell that asks no question.
 const whole = "all"
 
 // distribution makes the table of similarities of a calibration.
@@ -51,7 +51,7 @@ func (r *run) distribution(ctx context.Context, c Cell, d *data) error {
 	return nil
 }
 
-// options are those of a search.
+// options returns the options of a search.
 func (r Retriever) options() (sluice.RetrieveOptions, error) {
 	o := sluice.RetrieveOptions{K: r.K, Mode: retrieve.Mode(r.Mode), Metric: r.Metric, Weight: r.Weight,
 		Fusion: retrieve.Fusion(r.Fusion)}

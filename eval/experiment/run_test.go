@@ -101,7 +101,7 @@ func value(t *testing.T, r *experiment.Result, part, system, group, measure stri
 	return experiment.Row{}
 }
 
-// TestRun: values of both parts, what cannot be graded is counted, and nothing is computed twice.
+// TestRun checks the values of both parts, that ungradable answers are counted, and that nothing is computed twice.
 func TestRun(t *testing.T) {
 	b := newBench(t)
 	r, err := b.run(t, both)
@@ -150,8 +150,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRunGoesOn: after an interrupt, and after a kill that tore the journal's last line, what was finished is not
-// computed again, and the values are those of one run.
+// TestRunGoesOn checks that after an interrupt, and after a kill that truncated the journal's last line, finished
+// items are not computed again and the values equal those of one run.
 func TestRunGoesOn(t *testing.T) {
 	whole := newBench(t)
 	want, err := whole.run(t, both)
@@ -168,7 +168,7 @@ func TestRunGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, text[:len(text)-9], 0o600); err != nil { // the 20th item is torn
+	if err := os.WriteFile(path, text[:len(text)-9], 0o600); err != nil { // the 20th item is truncated
 		t.Fatal(err)
 	}
 	b.stopAfter = 0
@@ -181,7 +181,7 @@ func TestRunGoesOn(t *testing.T) {
 			t.Errorf("%+v, in one run %+v", y, x)
 		}
 	}
-	// A changed question is asked again, the others are not.
+	// Only a changed question is asked again.
 	changed := strings.Replace(library, "Why do lighthouses warn ships?", "Why do lighthouses warn boats?", 1)
 	if err := os.WriteFile(filepath.Join(b.data, dataset.QueriesFile), []byte(changed), 0o600); err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestRunGoesOn(t *testing.T) {
 	}
 }
 
-// TestJournalRefuses: another file, a damaged line and a second run are errors that say so.
+// TestJournalRefuses checks that another file, a damaged line and a second run are reported as errors.
 func TestJournalRefuses(t *testing.T) {
 	b := newBench(t)
 	path := filepath.Join(b.out, "journal.jsonl")
@@ -209,7 +209,7 @@ func TestJournalRefuses(t *testing.T) {
 	}
 }
 
-// TestDistribution: the calibration's table, also from the journal.
+// TestDistribution checks the calibration's table, also when read from the journal.
 func TestDistribution(t *testing.T) {
 	const text = "name: d\nparts: [{name: table, kind: distribution, base: {pseudo: 1}}]\n"
 	b := newBench(t)
@@ -225,7 +225,7 @@ func TestDistribution(t *testing.T) {
 	}
 }
 
-// TestDocuments: topics become documents, which the chunkers cut; questions have types.
+// TestDocuments checks that topics become documents, which the chunkers divide, and that questions have types.
 func TestDocuments(t *testing.T) {
 	b := newBench(t)
 	r, err := b.run(t, `name: d
@@ -291,7 +291,7 @@ func TestFilesAreChecked(t *testing.T) {
 	}
 }
 
-// FuzzParse: a file is refused with ErrFile, or every cell of it has a digest of its own.
+// FuzzParse checks that a file is refused with ErrFile, or that every cell of it has a distinct digest.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(both))
 	f.Add([]byte("name: x\nparts: [{name: a, measures: [ndcg@10], sample: {'*': 3}}]"))
@@ -310,7 +310,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestRouting: classifiers learn the topics of questions, and a routed search stays within the topic's contexts.
+// TestRouting checks that classifiers learn the topics of questions, and that a routed search returns contexts of the
+// topic only.
 func TestRouting(t *testing.T) {
 	b := newBench(t)
 	var queries, contexts strings.Builder

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Ranking is what one query found, better first, and what it should have found.
+// Ranking is what one query found, better first, and the relevance of the ids.
 type Ranking struct {
-	Found []string       // ids, better first, each once
-	Grade map[string]int // relevance of ids; those that are not in it, or not above 0, are irrelevant
+	Found []string       // ids, better first, without duplicates
+	Grade map[string]int // relevance by id; ids that are missing or not above 0 are irrelevant
 }
 
 // top calls relevant for each of the best k ids that is relevant, with its rank from 1; k 0 is all.
@@ -24,7 +24,7 @@ func (r Ranking) top(k int, relevant func(rank, grade int)) {
 	}
 }
 
-// relevant is how many ids should have been found.
+// relevant returns the number of relevant ids.
 func (r Ranking) relevant() (n int) {
 	for _, g := range r.Grade {
 		if g > 0 {
@@ -34,8 +34,8 @@ func (r Ranking) relevant() (n int) {
 	return n
 }
 
-// NDCG is the discounted cumulative gain of the best k, Σ grade / log2(rank + 1), over that of the best possible order
-// (Järvelin & Kekäläinen 2002; trec_eval's ndcg_cut). It is 0 where nothing is relevant.
+// NDCG returns the discounted cumulative gain of the best k, Σ grade / log2(rank + 1), divided by that of the best
+// possible order (Järvelin & Kekäläinen 2002; trec_eval's ndcg_cut). It is 0 if no id is relevant.
 func (r Ranking) NDCG(k int) float64 {
 	var gain float64
 	r.top(k, func(rank, grade int) { gain += float64(grade) / math.Log2(float64(rank)+1) })
@@ -54,10 +54,11 @@ func (r Ranking) NDCG(k int) float64 {
 	return gain / ideal
 }
 
-// Recall is the share of the relevant ids that are among the best k; 0 where nothing is relevant.
+// Recall returns the share of the relevant ids that are among the best k; 0 if no id is relevant.
 func (r Ranking) Recall(k int) float64 { return ratio(r.hits(k), r.relevant()) }
 
-// Precision is the share of the best k that is relevant; fewer found ones count as irrelevant.
+// Precision returns the share of the best k that is relevant; if fewer than k were found, the missing ones count as
+// irrelevant.
 func (r Ranking) Precision(k int) float64 {
 	if k == 0 {
 		k = len(r.Found)
@@ -70,7 +71,8 @@ func (r Ranking) hits(k int) (n int) {
 	return n
 }
 
-// ReciprocalRank is 1 over the rank of the first relevant id, 0 where there is none. Its mean over queries is MRR.
+// ReciprocalRank returns 1 over the rank of the first relevant id, or 0 if no relevant id was found. Its mean over
+// queries is MRR.
 func (r Ranking) ReciprocalRank() (v float64) {
 	r.top(0, func(rank, _ int) {
 		if v == 0 {
@@ -80,7 +82,8 @@ func (r Ranking) ReciprocalRank() (v float64) {
 	return v
 }
 
-// AveragePrecision is the mean, over the relevant ids, of the precision at their ranks; 0 for those not found.
+// AveragePrecision returns the mean, over the relevant ids, of the precision at their ranks; ids that were not found
+// count as 0.
 func (r Ranking) AveragePrecision() float64 {
 	var sum float64
 	n := 0

@@ -1,5 +1,5 @@
-// Package preset has the experiments of the four papers as files that package experiment runs: their settings, and the
-// layouts of their tables with the published values beside. Input: a name. Output: *experiment.File.
+// Package preset contains the experiments of the four papers as files that package experiment runs: their settings,
+// and the layouts of their tables with the published values. Input: a name. Output: *experiment.File.
 package preset
 
 import (
@@ -14,12 +14,12 @@ import (
 //go:embed *.yaml
 var files embed.FS
 
-// Names of the presets.
+// Names returns the names of the presets.
 func Names() []string {
 	return []string{"keibel-matrix", "keibel-book", "cag-tables", "car-tables", "local-rag"}
 }
 
-// Load returns a preset; a name that is none is experiment.ErrFile.
+// Load returns a preset. An unknown name is experiment.ErrFile.
 func Load(name string) (*experiment.File, error) {
 	if !slices.Contains(Names(), name) {
 		return nil, fmt.Errorf("%w: there is no preset %q (known: %s)", experiment.ErrFile, name,

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/durable"
 )
 
-// The files that Write leaves.
+// Names of the files that Write creates.
 const (
 	HTML     = "report.html"
 	CSV      = "results.csv"
@@ -25,7 +25,7 @@ const (
 	Markdown = "results.md"
 )
 
-// Report is a result with what its reader should know.
+// Report is a result with the information that its reader needs.
 type Report struct {
 	*experiment.Result
 	Machine  string
@@ -33,7 +33,7 @@ type Report struct {
 	When     time.Time
 }
 
-// Write writes all files into a folder, each whole or not at all.
+// Write writes all files to a folder, each atomically.
 func (r *Report) Write(dir string) error {
 	if err := durable.MkdirAll(dir); err != nil {
 		return fmt.Errorf("report: %w", err)
@@ -71,7 +71,7 @@ func (r *Report) Write(dir string) error {
 
 func plotName(i int) string { return fmt.Sprintf("plot-%d.svg", i+1) }
 
-// tables are those of the file, or one for each part.
+// tables returns the tables of the file, or one for each part.
 func (r *Report) tables() []experiment.Table {
 	if len(r.File.Tables) > 0 {
 		return r.File.Tables
@@ -115,7 +115,7 @@ func (r *Report) csv(w io.Writer) error {
 			strconv.Itoa(x.K), strconv.FormatBool(x.Routed), x.Generator, x.System, x.Group, x.Measure,
 			strconv.Itoa(x.N),
 			strconv.Itoa(x.Unscored), f(x.Mean), f(x.Low), f(x.High), f(x.P50), f(x.P95)}
-		if x.N == 0 { // there is no value
+		if x.N == 0 { // there are no values
 			for i := len(line) - 5; i < len(line); i++ {
 				line[i] = ""
 			}
@@ -172,7 +172,7 @@ func (r *Report) parquet(w io.Writer) error {
 	return writeParquet(w, columns, len(rows), "sluice")
 }
 
-// facts are the settings of the run in pairs.
+// facts returns the settings of the run as name–value pairs.
 func (r *Report) facts() [][2]string {
 	return [][2]string{
 		{"machine", r.Machine}, {"sluice", buildinfo.Version + ", " + runtime.Version()},

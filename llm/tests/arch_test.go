@@ -18,10 +18,11 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// Every architecture, tokenizer, chat template and kind of cache that users bring, as models of random weights
-// (internal/testmodels/generator): what they say is nonsense, but the same nonsense however it comes about.
+// These tests cover every architecture, tokenizer, chat template and kind of cache that users bring, with models of
+// random weights (internal/testmodels/generator). Their output is meaningless but must not depend on how it was
+// computed.
 
-// openPreset writes and opens a preset. The context is a multiple of its sliding window, a batch is not.
+// openPreset writes and opens a preset. The context is a multiple of its sliding window; a batch is not.
 func openPreset(t *testing.T, m generator.Model, slots int) *llm.Model {
 	t.Helper()
 	return openPresetSized(t, m, slots, 512)
@@ -72,7 +73,7 @@ func TestArchInfo(t *testing.T) {
 	})
 }
 
-// tokenTexts are the tokens of a text as the vocabulary writes them, without the one at the beginning.
+// tokenTexts returns the tokens of a text as spelled in the vocabulary, without the beginning-of-sequence token.
 func tokenTexts(t *testing.T, m *llm.Model, v generator.Vocab, text string) []string {
 	t.Helper()
 	ids, err := m.Tokenize(text)
@@ -92,9 +93,9 @@ func tokenTexts(t *testing.T, m *llm.Model, v generator.Vocab, text string) []st
 	return texts
 }
 
-// The pieces are those of sentencepiece 0.2.3 (BPE model, byte fallback) and of Hugging Face's tokenizers 0.23.3
-// (byte-level BPE with each family's published pattern; Llama 3's and LFM2's ignore merges for whole words) for the
-// same vocabularies.
+// TestArchTokens compares with the pieces of sentencepiece 0.2.3 (BPE model, byte fallback) and of Hugging Face's
+// tokenizers 0.23.3 (byte-level BPE with each family's published pattern; Llama 3's and LFM2's ignore merges for whole
+// words) for the same vocabularies.
 func TestArchTokens(t *testing.T) {
 	texts := [3]string{"The capital of 100 countries, 2024: is it's\n\n house?", "  Größe 🜚 naïve\r\n\tthanks <x>!  ",
 		"Once upon a time there was a little question"}
@@ -138,7 +139,7 @@ func TestArchTokens(t *testing.T) {
 	}
 }
 
-// Any text comes back from its tokens.
+// TestArchTokensSpellAnything checks that the tokens of any text spell the text.
 func TestArchTokensSpellAnything(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	texts := []string{"", "\x00", " ", "\n\n\n", "a  b", "▁ and Ġ", "日本語 مرحبا 👩‍👩‍👧 \U0010FFFF"}
@@ -158,7 +159,7 @@ func TestArchTokensSpellAnything(t *testing.T) {
 			}
 			want := text
 			if p.Vocab.Model == "llama" {
-				want = strings.ReplaceAll(text, "▁", " ") // which this kind of vocabulary cannot tell apart
+				want = strings.ReplaceAll(text, "▁", " ") // this kind of vocabulary does not distinguish the two
 			}
 			if p.Vocab.SpacePrefix && text != "" {
 				want = " " + want
@@ -176,7 +177,7 @@ func TestArchTokensSpellAnything(t *testing.T) {
 	})
 }
 
-// conversations that the golden prompts below are of.
+// conversations holds the conversations of the golden prompts below.
 var conversations = map[string][]llm.Message{
 	"user":   {user("Hi there")},
 	"system": {system("Be brief."), user("Hi there")},
@@ -184,8 +185,8 @@ var conversations = map[string][]llm.Message{
 	"all":    {system("Be brief."), user("Hi there"), assistant("Hello."), user(" Bye\n")},
 }
 
-// prompts are what Jinja2 3.1.6 makes of the presets' templates, as published, with the settings of Hugging Face's
-// transformers (trim_blocks, lstrip_blocks), for conversations that the template accepts.
+// prompts holds the output of Jinja2 3.1.6 for the presets' templates, as published, with the settings of Hugging
+// Face's transformers (trim_blocks, lstrip_blocks), for conversations that the template accepts.
 var prompts = map[string]map[string]string{
 	"llama-spm": {
 		"user":   "<s>[INST] Hi there [/INST]",
@@ -239,7 +240,7 @@ func TestArchTemplates(t *testing.T) {
 		for kind, want := range golden {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				if p.Vocab.AddBOS {
-					want = strings.TrimPrefix(want, p.Vocab.BOS) // the tokenizer puts it there
+					want = strings.TrimPrefix(want, p.Vocab.BOS) // the tokenizer adds it
 				}
 				got, err := m.ApplyTemplate(conversations[kind])
 				if err != nil || got != want {
@@ -250,7 +251,8 @@ func TestArchTemplates(t *testing.T) {
 	}
 }
 
-// In a prompt of messages, control tokens are single tokens, in their order, with one beginning.
+// TestArchTemplateTokens checks that control tokens in a prompt of messages are single tokens, in order, with a single
+// beginning-of-sequence token.
 func TestArchTemplateTokens(t *testing.T) {
 	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 1)
@@ -287,7 +289,7 @@ func TestArchTemplateTokens(t *testing.T) {
 	})
 }
 
-// prose returns n words of the presets' vocabularies, other ones for each seed.
+// prose returns n words of the presets' vocabularies; the words depend on the seed.
 func prose(seed uint64, n int) string {
 	words := strings.Fields("the river house night morning mountain city answer question language sentence number people " +
 		"world time king queen castle forest garden window letter after before first second would could about there")
@@ -304,8 +306,8 @@ func greedy(prompt string, tokens int) llm.Request {
 	return llm.Request{Prompt: prompt, MaxTokens: tokens, LogProbs: true, Alternatives: 5}
 }
 
-// nearTie is the difference of log-probabilities up to which rounding may decide: batches of other sizes sum in another
-// order, and the cache rounds to 16 bits.
+// nearTie is the difference of log-probabilities up to which rounding may decide: batches of different sizes sum in a
+// different order, and the cache rounds to 16 bits.
 const nearTie = .05
 
 // sameCompletion compares tokens and their log-probabilities up to the first difference, which must be a near-tie.
@@ -314,7 +316,8 @@ func sameCompletion(t *testing.T, what string, got, want llm.Result) {
 	sameWithin(t, nearTie, what, got, want)
 }
 
-// tolerance is nearTie, but where a model chooses experts: a near-tie there sends a token through other weights.
+// tolerance returns nearTie, or a larger value if the model selects experts: a near-tie there sends a token through
+// other weights.
 func tolerance(p generator.Model) float64 {
 	if p.Experts > 0 {
 		return 10 * nearTie
@@ -351,7 +354,7 @@ func sameWithin(t *testing.T, tolerance float64, what string, got, want llm.Resu
 	}
 }
 
-// fresh generates with a model that has seen nothing.
+// fresh generates with a newly opened model, whose cache is empty.
 func fresh(t *testing.T, p generator.Model, r llm.Request) llm.Result {
 	t.Helper()
 	res := generate(t, openPreset(t, p, 1), r)
@@ -376,7 +379,7 @@ func TestArchGenerate(t *testing.T) {
 		if len(distinct) < 6 {
 			t.Errorf("it repeats itself: %q", first.Text)
 		}
-		// The same end behind another beginning, far outside of any window.
+		// The same end after a different beginning that lies outside of every window.
 		other := generate(t, m, greedy("Tell me, river:"+strings.TrimPrefix(prose(1, 90), "Once"), 24))
 		if other.Text == first.Text {
 			t.Errorf("the beginning of the prompt does not matter: %q", other.Text)
@@ -384,7 +387,7 @@ func TestArchGenerate(t *testing.T) {
 	})
 }
 
-// A prompt whose beginning is in the cache goes on as if it had been read whole.
+// TestArchPrefix checks that a prompt whose beginning is cached gives the same result as one that is read completely.
 func TestArchPrefix(t *testing.T) {
 	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 3)
@@ -393,13 +396,13 @@ func TestArchPrefix(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		read := generate(t, m, greedy(head, 1)) // leaves just the prompt in the cache
+		read := generate(t, m, greedy(head, 1)) // leaves only the prompt in the cache
 		if read.CachedTokens != 0 || read.PromptTokens != shared {
 			t.Fatalf("%+v", read)
 		}
 		for _, c := range []struct {
 			what, prompt string
-			reused       int // at least; recurrent states hold no earlier ones
+			reused       int // minimum; a recurrent state cannot be rewound
 		}{
 			{"goes on", head + " the castle", shared},
 			{"goes on in another way", head + " a letter before", shared},
@@ -407,7 +410,7 @@ func TestArchPrefix(t *testing.T) {
 			{"leaves early", strings.Join(strings.Fields(head)[:40], " ") + " people would answer", 30},
 			{"is shorter", strings.Join(strings.Fields(head)[:60], " "), 50},
 			{"is another one", prose(4, 70), 0},
-			{"comes again", head + " the castle", 50}, // of what the others have left
+			{"comes again", head + " the castle", 50}, // from what the other requests have left
 		} {
 			got := generate(t, m, greedy(c.prompt, 20))
 			sameWithin(t, tolerance(p), c.what, got, fresh(t, p, greedy(c.prompt, 20)))
@@ -419,8 +422,8 @@ func TestArchPrefix(t *testing.T) {
 	})
 }
 
-// A recurrent state is worth something only where it stands: a prompt that goes on from there must find it, in a slot
-// as in a pin.
+// TestArchStateIsReused checks that a prompt that continues from the position of a recurrent state reuses it, in a
+// slot and in a pin. The state is of use only at that position.
 func TestArchStateIsReused(t *testing.T) {
 	for _, name := range []string{"mamba", "lfm2"} {
 		t.Run(name, func(t *testing.T) {
@@ -444,7 +447,8 @@ func TestArchStateIsReused(t *testing.T) {
 	}
 }
 
-// What a pin holds stays, and what goes on from there goes on as if it had been read whole.
+// TestArchPin checks that pinned content stays, and that a prompt that continues from it gives the same result as one
+// that is read completely.
 func TestArchPin(t *testing.T) {
 	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 1)
@@ -464,7 +468,7 @@ func TestArchPin(t *testing.T) {
 	})
 }
 
-// Requests that are decoded together, prompts and answers mixed, do not see each other.
+// TestArchTogether checks that requests decoded together, with prompts and answers mixed, do not affect each other.
 func TestArchTogether(t *testing.T) {
 	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 3)
@@ -474,7 +478,7 @@ func TestArchTogether(t *testing.T) {
 		for i, r := range requests {
 			want[i] = fresh(t, p, r)
 		}
-		for round := range 2 { // the second finds all of the prompts in the cache
+		for round := range 2 { // in the second round all prompts are cached
 			got, errs := make([]llm.Result, len(requests)), make([]error, len(requests))
 			var wg sync.WaitGroup
 			for i, r := range requests {
@@ -491,7 +495,7 @@ func TestArchTogether(t *testing.T) {
 	})
 }
 
-// An adapter changes the output, and the same way each time.
+// TestArchLoRA checks that an adapter changes the output, reproducibly.
 func TestArchLoRA(t *testing.T) {
 	p := preset(t, "qwen2")
 	dir := t.TempDir()

@@ -22,14 +22,15 @@ import (
 )
 
 const (
-	// Other packages are tested at the same time, and two threads that wait for each other at every operation would
-	// then be slower than one, by far.
+	// Other packages are tested concurrently, and two threads that wait for each other at every operation would then
+	// be much slower than one.
 	testThreads     = 1
 	maxAlternatives = 20 // of llm.Request.Alternatives
 	smolSHA256      = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 )
 
-// testModel returns the path of the default generator, or of $SLUICE_TEST_GGUF; it skips the test when there is none.
+// testModel returns the path of the default generator, or of $SLUICE_TEST_GGUF; it skips the test if there is no such
+// file.
 func testModel(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv("SLUICE_TEST_GGUF"); path != "" {
@@ -49,8 +50,8 @@ var shared struct {
 	err   error
 }
 
-// written are the files of presets. Nobody changes them: to write one takes longer than to open and use it, by far
-// under a sanitizer.
+// written holds the files of presets, which are read-only: writing one takes longer than opening and using it,
+// especially under a sanitizer.
 var written struct {
 	sync.Mutex
 	dir   string
@@ -62,7 +63,7 @@ type presetWritten struct {
 	path  string
 }
 
-// presetFile returns the path of a model's file, which is written once.
+// presetFile returns the path of a model's file, which it writes on first use.
 func presetFile(m generator.Model) (path string, err error) {
 	written.Lock()
 	defer written.Unlock()

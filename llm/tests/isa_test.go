@@ -20,24 +20,24 @@ import (
 
 const childFolder = "SLUICE_TEST_CHILD_FOLDER"
 
-// matrixTypes are what the instruction sets have code of their own for, with a bound for how far a model of such
-// weights is from one of float32 weights: the mean difference of log-probabilities.
+// matrixTypes returns the types for which the instruction sets have their own code, with a bound for the mean
+// difference of log-probabilities between a model with such weights and one with float32 weights.
 func matrixTypes() map[string]float64 {
 	return map[string]float64{"F32": 0, "F16": .02, "Q4_0": 1.5, "Q4_1": 1.2, "Q8_0": .2, "Q4_K": 1.2, "Q5_K": .7,
 		"Q6_K": .5, "IQ4_XS": 1.5}
 }
 
-// outcome is what a child says: the instruction set that it ran on, and log-probabilities per type or model, prompt and
-// token.
+// outcome is what a child process reports: the instruction set that it used, and log-probabilities per type or model,
+// prompt and token.
 type outcome struct {
 	ISA   string
 	Types map[string][][]llm.TokenLogProb
 
-	Attention, Products int64 // operations that our code did
+	Attention, Products int64 // operations that Sluice's code executed
 }
 
-// TestInstructionSets runs the same models in a process for each instruction set of this machine: the next token's
-// distribution is that of ggml's AVX2 code, whose kernels are others, up to rounding.
+// TestInstructionSets runs the same models in a process for each instruction set of this machine. Up to rounding, the
+// distribution of the next token must equal that of ggml's AVX2 code, which uses different kernels.
 func TestInstructionSets(t *testing.T) {
 	if dir := os.Getenv(childFolder); dir != "" {
 		outcomeChild(t, dir)
@@ -52,7 +52,7 @@ func TestInstructionSets(t *testing.T) {
 		}
 	}
 	base := childOutcome(t, dir, "SLUICE_ISA=avx2")
-	for typ, got := range base.Types { // the generator's blocks mean what they should
+	for typ, got := range base.Types { // checks the generator's block encodings
 		if mean, _, n := difference(base.Types["F32"], got); mean > matrixTypes()[typ] || n < maxAlternatives {
 			t.Errorf("%s: %d log-probabilities differ by %.2g on average from those of F32", typ, n, mean)
 		}
@@ -75,8 +75,8 @@ func TestInstructionSets(t *testing.T) {
 	}
 }
 
-// outcomeChild is the child. Prompts have 1 to about 100 tokens, read at once: products of one row, of a few, of
-// several tiles.
+// outcomeChild is the test in the child process. Prompts have 1 to about 100 tokens, read at once: products of one
+// row, of a few rows, and of several tiles.
 func outcomeChild(t *testing.T, dir string) {
 	var prompts []string
 	for words := 1; words < 24; words += 1 + words/4 {
@@ -90,7 +90,7 @@ func outcomeChild(t *testing.T, dir string) {
 	writeOutcome(t, dir, out)
 }
 
-// answers are the log-probabilities of the two tokens that follow each prompt, one after the other.
+// answers returns the log-probabilities of the two tokens that follow each prompt.
 func answers(t *testing.T, path string, o llm.Options, prompts []string) (all [][]llm.TokenLogProb) {
 	t.Helper()
 	o.Slots, o.Logger = 1, slog.New(slog.DiscardHandler)
@@ -106,8 +106,8 @@ func answers(t *testing.T, path string, o llm.Options, prompts []string) (all []
 	return all
 }
 
-// TestMatmul: our products on AMX have the very bits of ggml's, for rows and columns that fill tiles and chunks and
-// others that do not.
+// TestMatmul checks that Sluice's products on AMX equal ggml's bit for bit, for numbers of rows and columns that fill
+// tiles and chunks and for others.
 func TestMatmul(t *testing.T) {
 	if dir := os.Getenv(childFolder); dir != "" {
 		matmulChild(t, dir)
@@ -117,7 +117,7 @@ func TestMatmul(t *testing.T) {
 	for _, typ := range amxTypes() {
 		m, _ := generator.Preset("llama-bpe")
 		if m.Type, m.Layers, m.Embedding, m.FF = typ, 2, 512, 768; !strings.Contains(typ, "K") && typ != "IQ4_XS" {
-			m.FF = 544 // chunks of 128 and one block
+			m.FF = 544 // chunks of 128 plus one block
 		}
 		if err := generator.Write(filepath.Join(dir, typ+".gguf"), m); err != nil {
 			t.Fatal(err)
@@ -132,7 +132,7 @@ func TestMatmul(t *testing.T) {
 		t.Errorf("our products ran %d times, and %d times where ggml's were asked for", own.Products, ggml.Products)
 	}
 	for typ, want := range ggml.Types {
-		if typ == "Q4_1" { // what AMX does not take is ours as well, and rounds otherwise (products.h)
+		if typ == "Q4_1" { // AMX does not support it; Sluice's own code rounds differently (products.h)
 			if mean, worst, n := difference(want, own.Types[typ]); n < maxAlternatives || !(worst < 1e-4) {
 				t.Errorf("%s: %d log-probabilities differ by %.2g on average, up to %.2g", typ, n, mean, worst)
 			}
@@ -144,8 +144,8 @@ func TestMatmul(t *testing.T) {
 	}
 }
 
-// TestProducts: where there is no AMX, products of Q4_1 weights are ours, for rows and columns that fill registers and
-// others that do not, and differ from ggml's by the rounding of float32 sums.
+// TestProducts checks that without AMX, Sluice computes the products of Q4_1 weights, for numbers of rows and columns
+// that fill registers and for others, and that they differ from ggml's only by the rounding of float32 sums.
 func TestProducts(t *testing.T) {
 	if dir := os.Getenv(childFolder); dir != "" {
 		matmulChild(t, dir)
@@ -181,7 +181,7 @@ func TestProducts(t *testing.T) {
 
 func amxTypes() []string { return []string{"Q4_0", "Q4_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"} }
 
-// matmulChild is the child. No prompt begins like another, so that all of each is read at once.
+// matmulChild is the test in the child process. No two prompts share a beginning, so that each is read at once.
 func matmulChild(t *testing.T, dir string) {
 	var prompts []string
 	for i, words := range []int{1, 2, 4, 5, 8, 11, 16, 23, 40, 70, 200} {
@@ -207,7 +207,7 @@ func writeOutcome(t *testing.T, dir string, out outcome) {
 	}
 }
 
-// childOutcome runs the test in a process of its own with more environment.
+// childOutcome runs the test in a separate process with additional environment variables.
 func childOutcome(t *testing.T, dir string, env ...string) (out outcome) {
 	t.Helper()
 	name, _, _ := strings.Cut(t.Name(), "/")
@@ -226,10 +226,10 @@ func childOutcome(t *testing.T, dir string, env ...string) (out outcome) {
 	return out
 }
 
-// difference compares the alternatives of tokens that follow the same text: the mean and the largest difference of n
-// log-probabilities. Rows are rounded to eight bits before they meet a matrix in blocks, so that another order of a sum
-// now and then is a step of 1/127 in the next layer. Logits here have a standard deviation of 3: a wrong product would
-// show.
+// difference compares the alternatives of tokens that follow the same text: it returns the mean and the largest
+// difference of n log-probabilities. Rows are rounded to eight bits before they are multiplied by a matrix in blocks,
+// so that a different order of a sum occasionally changes a value of the next layer by 1/127. Logits here have a
+// standard deviation of 3, so a wrong product would be evident.
 func difference(want, got [][]llm.TokenLogProb) (mean, worst float64, n int) {
 	for i := range want {
 		for k := range min(len(want[i]), len(got[i])) {
