@@ -24,9 +24,9 @@ import (
 
 const incremental = "incremental"
 
-// incremental measures a calibration after 1 % of the chunks have come or gone, beside one that counts all pairs:
-// through gate.Calibrate and Save, as `sluice calibrate` does it, with the state read from the disk and written there.
-// Embedding is left out. Each context has one pseudo-query. Every result must be that of the full run, bit for bit.
+// incremental compares a calibration after 1 % of the chunks were added or removed with one that counts all pairs:
+// through gate.Calibrate and Save, as in `sluice calibrate`, with the state read from disk and written back. Embedding
+// is excluded. Each context has one pseudo-query. Every result must equal that of the full run, bit for bit.
 func (s *session) incremental(ctx context.Context, _ []string) (err error) {
 	n, rounds := 100_000, s.rounds(2)
 	if s.o.Short {
@@ -70,14 +70,14 @@ func (s *session) incremental(ctx context.Context, _ []string) (err error) {
 	return s.run(ctx, b)
 }
 
-// calibrations are what the competitors of incremental share.
+// calibrations holds what the competitors of incremental share.
 type calibrations struct {
 	p      *pairs
 	engine *engine.Engine
 	isa    string
 	dir    string
 	limit  int64
-	full   map[[2]int]*gate.Calibration // results of runs that keep nothing, by contexts and queries
+	full   map[[2]int]*gate.Calibration // results of runs that keep no state, by contexts and queries
 }
 
 func (s *session) newCalibrations(ctx context.Context, n int) (*calibrations, error) {
@@ -87,7 +87,7 @@ func (s *session) newCalibrations(ctx context.Context, n int) (*calibrations, er
 	}
 	m := &calibrations{p: p, isa: s.isas()[0], full: map[[2]int]*gate.Calibration{}}
 	if s.o.Short {
-		m.limit = 1 << 20 // else all pairs are kept
+		m.limit = 1 << 20 // otherwise all pairs are kept
 	}
 	if m.engine, err = s.engine(m.isa, 0); err != nil {
 		return nil, errors.Join(err, p.close())
@@ -103,7 +103,8 @@ func (s *session) newCalibrations(ctx context.Context, n int) (*calibrations, er
 
 func (m *calibrations) close() error { return errors.Join(m.p.close(), os.RemoveAll(m.dir)) }
 
-// calibrate makes and saves the calibration of the first contexts and queries; the state lies in dir, or nowhere.
+// calibrate makes and saves the calibration of the first contexts and queries. The state is in dir; "": no state is
+// kept.
 func (m *calibrations) calibrate(ctx context.Context, e engine.Interface, dir string, contexts, queries int) (
 	c *gate.Calibration, report counted.Report, err error,
 ) {
@@ -133,7 +134,7 @@ func (m *calibrations) calibrate(ctx context.Context, e engine.Interface, dir st
 	return c, report, c.Save(filepath.Join(m.dir, "bench.cal.json"), positive)
 }
 
-// gone finds the vectors of contexts and queries that have gone: they are still in the files.
+// gone returns the vectors of contexts and queries that were removed; they are still in the files.
 func (m *calibrations) gone(_ context.Context, contexts []int64, queries [][32]byte) (c, q engine.Vectors, err error) {
 	c.Dim, q.Dim = m.p.contexts.Dim, m.p.contexts.Dim
 	row := make(map[[32]byte]int, m.p.queries.Rows)
@@ -154,7 +155,7 @@ func questionName(i int) (name [32]byte) {
 	return name
 }
 
-// competitor calibrates from the state in a folder, which stays as it is; "" is none.
+// competitor calibrates from the state in a folder, which is not changed; from is "" if there is no state.
 func (m *calibrations) competitor(mode, from string, contexts, queries int) *competitor {
 	var last *gate.Calibration
 	var report counted.Report
@@ -198,8 +199,8 @@ func (m *calibrations) competitor(mode, from string, contexts, queries int) *com
 	}
 }
 
-// differences counts the fields of an artifact that are not as wanted: the bits, but for the mean, whose bounds allow
-// 1e-12, and the histogram and separation, which the cells of the brackets set.
+// differences counts the fields of an artifact that differ from the wanted ones. Bits are compared, except for the
+// mean, whose bounds allow 1e-12, and for the histogram and separation, which depend on the cells of the brackets.
 func differences(want, got *gate.Calibration) (n float64) {
 	a, b := *want, *got
 	for _, c := range []*gate.Calibration{&a, &b} {
@@ -225,7 +226,7 @@ func differences(want, got *gate.Calibration) (n float64) {
 	return n
 }
 
-// field is an exported field's value.
+// field returns the value of an exported field.
 func field(v reflect.Value, i int) any {
 	if f := v.Field(i); f.CanInterface() {
 		return f.Interface()
@@ -233,7 +234,7 @@ func field(v reflect.Value, i int) any {
 	return nil
 }
 
-// copyState makes a folder with the state of another one; parts are linked, because they never change.
+// copyState creates a folder with the state of another one. Parts are linked, because they never change.
 func copyState(from, to string) error {
 	if err := errors.Join(os.RemoveAll(to), os.MkdirAll(to, 0o700)); err != nil || from == "" {
 		return err
@@ -250,7 +251,7 @@ func copyState(from, to string) error {
 	return nil
 }
 
-// shiftedEngine keeps parts whose brackets lie beside the quantiles.
+// shiftedEngine keeps parts whose brackets do not contain the quantiles.
 type shiftedEngine struct{ *engine.Engine }
 
 // KeepDistribution implements pairs.Engine.

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 )
 
-// TestRealPeers runs the peers themselves where they are set up: their vectors are ours, and both are those of the
-// float64 reference.
+// TestRealPeers runs the installed peers and checks that their vectors agree with Sluice's and with the float64
+// reference.
 func TestRealPeers(t *testing.T) {
 	root, err := fetch.Root()
 	if err != nil {

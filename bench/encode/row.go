@@ -10,20 +10,20 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Row is the result of one competitor in one workload. Times are of a whole round, or of one text where the workload
-// has single ones; then MedianMS is p50.
+// Row is the result of one competitor in one workload. Times are per round, or per text in workloads of single texts,
+// where MedianMS is p50.
 type Row struct {
 	Workload   string   `json:"workload"`
 	Shape      string   `json:"shape"`
 	Impl       string   `json:"impl"`
-	ISA        string   `json:"isa"` // "" for peers: they choose themselves
+	ISA        string   `json:"isa"` // "" for peers, which choose themselves
 	DType      string   `json:"dtype"`
 	Mode       string   `json:"mode"` // batch or one
 	Threads    int      `json:"threads"`
 	MedianMS   float64  `json:"median_ms"`
 	MinMS      float64  `json:"min_ms"`
 	P99MS      float64  `json:"p99_ms,omitempty"` // of single texts
-	TextsPerS  float64  `json:"texts_per_s"`      // by the median
+	TextsPerS  float64  `json:"texts_per_s"`      // from the median
 	TokensPerS float64  `json:"tokens_per_s"`
 	LimitPct   float64  `json:"limit_pct"` // of the arithmetic's peak; of reading the weights once, of single texts
 	MaxError   *float64 `json:"max_error"` // of a vector's component, to float64; null: there was no reference
@@ -31,7 +31,7 @@ type Row struct {
 	Samples    int      `json:"samples"`
 }
 
-// Ratio compares one of Sluice's rows with a peer's, round by round: above 1, Sluice is faster.
+// Ratio compares one of Sluice's rows with a peer's, round by round. Above 1, Sluice is faster.
 type Ratio struct {
 	Workload string    `json:"workload"`
 	DType    string    `json:"dtype"`
@@ -40,38 +40,38 @@ type Ratio struct {
 	Min      float64   `json:"min"`
 	Max      float64   `json:"max"`
 	Rounds   []float64 `json:"rounds"`
-	// SameClass says whether the peer's vectors are at least as exact as ours.
+	// SameClass reports whether the peer's vectors are at least as exact as Sluice's.
 	SameClass bool `json:"same_class"`
 }
 
-// Errors up to this are those of float32 arithmetic: whoever has them is as exact as whoever has smaller ones.
+// Errors up to float32Errors are typical of float32 arithmetic: all such competitors are considered equally exact.
 const float32Errors = 5e-6
 
-// asExact says whether vectors with an error are at least as exact as those with another one, which is a maximum over
-// few texts.
+// asExact reports whether the peer's vectors are at least as exact as Sluice's. The errors are maxima over few texts.
 func asExact(peer, own *float64) bool {
 	return peer != nil && own != nil && *peer <= max(float32Errors, 2**own)
 }
 
-// size is what a model computes and reads.
+// size describes what a model computes and reads.
 type size struct {
 	layers, hidden, inner int
 }
 
-// operations of the layers for a text of n tokens; a multiply-add is two.
+// operations returns the operations of the layers for a text of n tokens; a multiply-add counts as two.
 func (z size) operations(n int) float64 {
 	products := 2 * float64(n) * float64(4*z.hidden*z.hidden+2*z.hidden*z.inner)
 	attention := 4 * float64(n) * float64(n) * float64(z.hidden)
 	return float64(z.layers) * (products + attention)
 }
 
-// weights of the layers, without the tables of words, of which a text reads some rows.
+// weights returns the number of weights of the layers, without the word embeddings, of which a text reads only some
+// rows.
 func (z size) weights() float64 {
 	return float64(z.layers) * float64(4*z.hidden*z.hidden+2*z.hidden*z.inner)
 }
 
-// shortest is the time that the machine needs at least: for many texts that of the arithmetic (float32: in fused
-// multiply-adds, whatever units a competitor finds), for one that of reading the weights once from memory.
+// shortest returns the least time that the machine needs: for many texts that of the arithmetic (for float32 in fused
+// multiply-adds, whatever units a competitor uses), for a single text that of reading the weights once from memory.
 func shortest(l limits.Limits, z size, tokens []int, single bool, dtype string) time.Duration {
 	kind, bytes := kernels.F32, 4.
 	switch dtype {
@@ -93,7 +93,7 @@ func shortest(l limits.Limits, z size, tokens []int, single bool, dtype string) 
 	return time.Duration(operations / l.Peak(kind, "") * float64(time.Second))
 }
 
-// timed fills in what follows from the times of the rounds; texts and tokens belong to one time.
+// timed fills in the fields that depend on the times of the rounds; texts and tokens are the amounts per time.
 func (r *Row) timed(rounds [][]time.Duration, texts, tokens float64, shortest time.Duration) {
 	all := slices.Concat(rounds...)
 	slices.Sort(all)
@@ -107,7 +107,7 @@ func (r *Row) timed(rounds [][]time.Duration, texts, tokens float64, shortest ti
 	r.LimitPct = harness.Digits(100 * shortest.Seconds() / median.Seconds())
 }
 
-// ratio of the rounds of two competitors; ok is false where they have none in common.
+// ratio compares the rounds of two competitors; ok is false if they have no rounds in common.
 func ratio(own, peer [][]time.Duration) (r Ratio, ok bool) {
 	for i := range min(len(own), len(peer)) {
 		x := middle(peer[i]).Seconds() / middle(own[i]).Seconds()
@@ -124,7 +124,7 @@ func ratio(own, peer [][]time.Duration) (r Ratio, ok bool) {
 	return r, true
 }
 
-// middle is the median.
+// middle returns the median.
 func middle(times []time.Duration) time.Duration {
 	sorted := slices.Sorted(slices.Values(times))
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2

@@ -8,10 +8,10 @@ import (
 // batch is the work of one round: all prompts are sent at once and answered greedily.
 type batch struct {
 	Prompts   []string `json:"prompts"`
-	MaxTokens int      `json:"max_tokens"` // of each
+	MaxTokens int      `json:"max_tokens"` // per prompt
 }
 
-// batchResult is what a competitor measured of a batch.
+// batchResult is what a competitor measured for a batch.
 type batchResult struct {
 	Wall        time.Duration `json:"wall"`        // from the first request to the last end
 	Completions []completion  `json:"completions"` // in the order of the prompts
@@ -19,19 +19,19 @@ type batchResult struct {
 
 // completion is one answer, with what the competitor reports about it.
 type completion struct {
-	First   time.Duration `json:"first"`   // from request to first text; to the end when there is none
+	First   time.Duration `json:"first"`   // from request to first text, or to the end if there is no text
 	Latency time.Duration `json:"latency"` // from request to end
 	Prompt  int           `json:"prompt"`  // tokens
-	Cached  int           `json:"cached"`  // of the prompt, not computed again
-	Made    int           `json:"made"`    // tokens, without the one that ends a turn
-	Stopped bool          `json:"stopped"` // the model ended it
+	Cached  int           `json:"cached"`  // tokens of the prompt that were in the cache
+	Made    int           `json:"made"`    // tokens, without the end-of-turn token
+	Stopped bool          `json:"stopped"` // ended by the model
 	Text    string        `json:"text"`
 
 	PromptTime time.Duration `json:"prompt_time"` // from its beginning to its first token
 	DecodeTime time.Duration `json:"decode_time"` // from there to the end
 }
 
-// rate is the tokens a second of all requests of a batch together.
+// rate returns the tokens per second of all requests of a batch together.
 func (r batchResult) rate() float64 {
 	return float64(r.sum(func(c completion) int { return c.Made })) / r.Wall.Seconds()
 }
@@ -43,7 +43,7 @@ func (r batchResult) sum(of func(completion) int) (n int) {
 	return n
 }
 
-// milliseconds of one time of every request.
+// milliseconds returns one time of every request, in milliseconds.
 func (r batchResult) milliseconds(of func(completion) time.Duration) (out []float64) {
 	for _, c := range r.Completions {
 		out = append(out, float64(of(c))/float64(time.Millisecond))
@@ -51,7 +51,7 @@ func (r batchResult) milliseconds(of func(completion) time.Duration) (out []floa
 	return out
 }
 
-// competitor answers batches, in a process.
+// competitor answers batches. It runs in a process.
 type competitor interface {
 	name() string
 	run(context.Context, batch) (batchResult, error)
@@ -59,14 +59,14 @@ type competitor interface {
 	close() error
 }
 
-// capacity is what a competitor is started with.
+// capacity holds the sizes that a competitor is started with.
 type capacity struct {
 	Model   string `json:"model"`
 	Slots   int    `json:"slots"`
-	Cells   int    `json:"cells"` // of the KV cache, for each slot
+	Cells   int    `json:"cells"` // of the KV cache, per slot
 	Batch   int    `json:"batch"`
 	Threads int    `json:"threads"`
-	// of OnGPU
+	// for OnGPU
 	GPULayers  int    `json:"gpu_layers,omitempty"`
 	GPULibrary string `json:"gpu_library,omitempty"`
 	HostRAM    bool   `json:"-"` // llama-server may keep prompts in memory beside its KV cache, as it does by default

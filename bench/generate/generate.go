@@ -14,9 +14,9 @@ import (
 )
 
 var (
-	// ErrOption: an option is out of range.
+	// ErrOption means that an option is out of range.
 	ErrOption = errors.New("bench: bad option")
-	// ErrPeer: a peer is missing or does not answer as it should; the text says which and why.
+	// ErrPeer means that a peer is missing or does not respond as expected; the text says which and why.
 	ErrPeer = errors.New("bench: peer not available")
 )
 
@@ -27,13 +27,13 @@ const (
 	LlamaServer = "llama-server"
 )
 
-// OnGPU is Sluice with layers of the model on a GPU, as a peer of Sluice on the CPU.
+// OnGPU is Sluice with layers of the model on a GPU, compared with Sluice on the CPU.
 const OnGPU = Own + "-gpu"
 
-// Peers are the names that Options.Peers may hold.
+// Peers returns the names that Options.Peers may contain.
 func Peers() []string { return []string{LlamaBench, LlamaServer, OnGPU} }
 
-// Workloads are what Options.Workloads may hold.
+// Workloads returns the names that Options.Workloads may contain.
 func Workloads() []string { return []string{"single", "concurrent", "prefix"} }
 
 // Options of Run. Counts are tokens of the model unless said otherwise.
@@ -43,34 +43,34 @@ type Options struct {
 	Peers       []string // of Peers(); nil: none
 	Concurrency []int    // requests at once, 1 to 64 each
 	Threads     int      // of every competitor; 0: all cores
-	// PromptTokens and Tokens are the lengths of prompts and texts of one stream; each of many requests has
-	// the first ones.
+	// PromptTokens and Tokens are the lengths of prompts and texts for a single stream; concurrent requests use the
+	// first of each.
 	PromptTokens, Tokens []int
-	PrefixTokens         int // that the prompts of workload prefix share
-	Batch                int // of one decode, of every competitor
-	Rounds               int // runs of every competitor
+	PrefixTokens         int // length of the shared prefix in workload prefix
+	Batch                int // largest decode batch, for every competitor
+	Rounds               int // runs per competitor
 
 	GPULayers  int    // of OnGPU; 0 leaves it out
 	GPULibrary string // llama.cpp's back-end for GPUs; "" is searched (llm.Options)
 
 	Tools string // folder of llama-bench and llama-server
-	// Worker is a command that calls Serve with its standard streams. nil: Serve runs in this process, and
-	// the memory rows are those of this whole process.
+	// Worker is a command that calls Serve with its standard streams. If nil, Serve runs in this process, and the
+	// memory rows are for the whole process.
 	Worker []string
 
-	// Callbacks, called as soon as there is something to report; each may be nil.
+	// Callbacks are called as soon as there is something to report; each may be nil.
 	Row   func(Row)
 	Ratio func(Ratio)
 	Log   func(text string) // progress
-	Note  func(text string) // what also goes into the report: what was left out and why
+	Note  func(text string) // also added to the report: what was left out and why
 }
 
 const (
 	maxTokens  = 1 << 17 // of a prompt, or of a text
 	maxRounds  = 1000
-	spareCells = 16  // of a request, beyond what it should need
-	suffixRoom = 64  // tokens of a prompt behind a shared prefix, at most
-	cellStep   = 256 // llama.cpp's caches come in multiples of it
+	spareCells = 16  // per request, beyond the expected number
+	suffixRoom = 64  // largest number of tokens of a prompt after a shared prefix
+	cellStep   = 256 // llama.cpp rounds cache sizes up to a multiple of it
 	settle     = 50 * time.Millisecond
 )
 
@@ -78,7 +78,7 @@ func optionError(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrOption, fmt.Sprintf(format, args...))
 }
 
-// check refuses what cannot be run, and fills in defaults that depend on the machine.
+// check refuses invalid options, and fills in defaults that depend on the machine.
 func (o *Options) check() error {
 	if o.Workloads == nil {
 		o.Workloads = Workloads()
@@ -123,9 +123,9 @@ type session struct {
 	missing map[string]bool // peers that could not be run
 }
 
-// Run measures the chosen workloads. Errors are ErrOption, llm.ErrUnavailable in a program without language
-// models, what llm.Open says of the model, and ctx.Err(). A missing peer is noted and left out. The report
-// holds what was measured until an error ended it; it is nil when nothing could begin.
+// Run measures the chosen workloads. Errors are ErrOption, llm.ErrUnavailable in a program without language models,
+// the errors of llm.Open, and ctx.Err(). A missing peer is noted and left out. On an error, the report holds what was
+// measured until then; it is nil if nothing could be started.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return s.report, nil
 }
 
-// takesPart says whether a peer was chosen and is not known to be missing.
+// takesPart reports whether a peer was chosen and is not known to be missing.
 func (s *session) takesPart(peer string) bool {
 	return slices.Contains(s.o.Peers, peer) && !s.missing[peer]
 }
@@ -168,7 +168,8 @@ func (s *session) skip(peer string, err error) {
 
 func (s *session) tool(name string) string { return filepath.Join(s.o.Tools, name) }
 
-// capacity for n requests of so many tokens. The cache holds at least a batch, which llama.cpp needs.
+// capacity returns the sizes for n requests of the given number of tokens. The cache holds at least a batch, which
+// llama.cpp requires.
 func (s *session) capacity(n, tokens int) capacity {
 	step := func(cells int) int { return (cells + cellStep - 1) / cellStep * cellStep }
 	return capacity{
@@ -177,7 +178,7 @@ func (s *session) capacity(n, tokens int) capacity {
 	}
 }
 
-// pause gives the threads of the previous competitor time to sleep.
+// pause waits until the threads of the previous competitor are asleep.
 func pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

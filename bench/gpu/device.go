@@ -11,18 +11,18 @@ import (
 
 const (
 	staging  = 8 << 20
-	copySize = 1 << 30 // bytes of each of two pieces, where a GPU has the memory
+	copySize = 1 << 30 // bytes of each of two buffers, if the GPU has enough memory
 	copyRuns = 10
 )
 
-// ordinal is that of the GPU that a device's name says; the first of all.
+// ordinal returns the ordinal in a device's name; without a number, that of the first GPU.
 func ordinal(device string) int {
 	_, number, _ := strings.Cut(device, ":")
-	n, _ := strconv.Atoi(number) // the engine has read it before
+	n, _ := strconv.Atoi(number) // the engine has validated it
 	return n
 }
 
-// copyRate is how many bytes copies from a GPU's memory to itself read and write in a second, by the median of some.
+// copyRate returns the bytes per second that copies within a GPU's memory read and write: the median of several.
 func copyRate(d *cuda.Device) (rate float64, err error) {
 	size := min(copySize, d.Limit()/16)
 	pieces := make([]cuda.Ptr, 2)

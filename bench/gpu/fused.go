@@ -10,11 +10,11 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// cublasLt is the name of rows of cuBLASLt's.
+// cublasLt is the name of cuBLASLt in rows.
 const cublasLt = "cublaslt"
 
 // fused compares a bounded distribution in bfloat16, which stores no product, with cuBLASLt's product of the same
-// vectors, which stores all of them. What is compared is the first products, and the distribution with itself.
+// vectors, which stores all of them. The results checked are the first products, and the distribution against itself.
 func (r *Report) fused(ctx context.Context, contexts, queries engine.Vectors) error {
 	if c := r.device.Info().Capability; c[0] < 8 {
 		r.note("fused is left out: compute capability %d.%d has no bfloat16 products", c[0], c[1])
@@ -52,7 +52,7 @@ func (r *Report) fused(ctx context.Context, contexts, queries engine.Vectors) er
 	})
 }
 
-// multiplied is what a run of cuBLASLt took on the device, and the products of the first context.
+// multiplied holds the times of a run of cuBLASLt on the device, and the products of the first context.
 type multiplied struct {
 	took  float64
 	first []float32
@@ -60,7 +60,7 @@ type multiplied struct {
 
 func (m multiplied) seconds() float64 { return m.took }
 
-// near tells whether the products are those of the vectors within what bfloat16 keeps of factors and results.
+// near reports whether the products agree with the vectors to within the rounding of factors and results in bfloat16.
 func (m multiplied) near(contexts, queries engine.Vectors) bool {
 	a := contexts.Data[:contexts.Dim]
 	for i, got := range m.first {

@@ -17,21 +17,21 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// ErrOption is returned for an option that makes no sense.
+// ErrOption is returned for an invalid option.
 var ErrOption = errors.New("bench gpu")
 
 // The workloads.
 const (
 	Distribution = "distribution" // brackets, maxima and five quantiles of contexts × queries, never stored
 	Matrix       = "matrix"       // contexts × queries, stored in the process's memory
-	Search       = "search"       // the ten nearest contexts of 1, 8, 64 and 512 queries
+	Search       = "search"       // the ten nearest contexts for 1, 8, 64 and 512 queries
 	Interval     = "interval"     // distribution without canonical scores, quantiles as [low, high], on the GPU only
 	Pairs        = "pairs"        // distribution, exact, on the GPU only
 	Fused        = "fused"        // distribution in bfloat16, bounded, beside cuBLASLt's product, which is stored
 	Decision     = "decision"     // whether any context is above a cut-off that none reaches, for 1 and 8 queries
 )
 
-// Workloads are all of them.
+// Workloads returns the names of all workloads.
 func Workloads() []string {
 	return []string{Distribution, Matrix, Search, Decision, Fused, Interval, Pairs}
 }
@@ -39,15 +39,15 @@ func Workloads() []string {
 // Options of Run.
 type Options struct {
 	Workloads []string
-	Contexts  []int // rows, in turn
+	Contexts  []int // numbers of rows, one after the other
 	Queries   int   // of distributions and matrices
 	Dims      []int
 	Rounds    int
 	Threads   int
 	Device    string   // "cuda", "cuda:1"
-	CuBLASLt  string   // path of libcublasLt; "": what the set-up left in the cache, or the system's
+	CuBLASLt  string   // path of libcublasLt; "": the cache of the set-up, or the system's
 	Peers     []string // of Peers(); nil: none
-	Python    string   // interpreter that has the peers' packages; "": python3
+	Python    string   // interpreter with the peers' packages; "": python3
 	Log, Note func(string)
 	Row       func(Row)
 }
@@ -56,37 +56,37 @@ type Options struct {
 type Row struct {
 	Workload string `json:"workload"`
 	Impl     string `json:"impl,omitempty"`   // "": Sluice
-	Format   string `json:"format,omitempty"` // of tiles; "" is the engine's choice
+	Format   string `json:"format,omitempty"` // of tiles; "": the engine's choice
 	Device   string `json:"device"`           // "cpu" or "gpu"
-	// State says what a GPU has: "warm", the contexts lie in its memory; "cold", everything is sent in each call.
+	// State is "warm" if the contexts are in the GPU's memory, "cold" if everything is sent in each call.
 	State    string  `json:"state"`
 	Contexts int     `json:"contexts"`
 	Queries  int     `json:"queries"`
 	Dim      int     `json:"dim"`
 	Median   float64 `json:"median_seconds"`
 	Minimum  float64 `json:"minimum_seconds"`
-	// TFLOPs are two for each multiply-add of all pairs, in units of 10¹² a second, by the median.
+	// TFLOPs counts two operations per multiply-add over all pairs, in 10¹² per second, from the median.
 	TFLOPs float64 `json:"tflops"`
 	// OfTiles is the share of the rate at which the device multiplies tiles of the format, as measured in this run; 0
-	// where the format is the engine's choice.
+	// if the format is the engine's choice.
 	OfTiles float64 `json:"of_tiles,omitempty"`
-	// Bytes that the operation sends to the GPU and back, and the time that they take at the rate of copies.
+	// Bytes that the operation copies to the GPU and back, and the time that this takes at the measured copy rate.
 	Bytes       int64   `json:"bytes,omitempty"`
 	CopySeconds float64 `json:"copy_seconds,omitempty"`
 	Speedup     float64 `json:"speedup,omitempty"` // CPU's median ÷ this one
-	// ReadBytes is what a scan reads at least, and OfRead what that takes at the rate at which the GPU was measured to
-	// read sets, as a share of the median. Survivors are rows that needed their canonical score.
+	// ReadBytes is the least that a scan reads. OfRead is the time that this takes at the measured rate of reading
+	// sets, as a share of the median. Survivors counts rows that needed their canonical score.
 	ReadBytes int64   `json:"read_bytes,omitempty"`
 	OfRead    float64 `json:"of_read,omitempty"`
 	Survivors int64   `json:"survivors,omitempty"`
-	// OfCopy is the same by the rate of copies within the GPU's memory, and OfGEMM the share of cuBLASLt's rate.
+	// OfCopy is the same at the rate of copies within the GPU's memory, and OfGEMM the share of cuBLASLt's rate.
 	OfCopy float64 `json:"of_copy,omitempty"`
 	OfGEMM float64 `json:"of_gemm,omitempty"`
-	// exact results have the CPU's bits; bounded ones are within both bounds
+	// Same reports whether exact results have the same bits as the CPU's, and bounded ones lie within both bounds.
 	Same bool `json:"same"`
 }
 
-// Report is a run.
+// Report is the result of a run.
 type Report struct {
 	Time    time.Time          `json:"time"`
 	System  string             `json:"system"`
@@ -94,9 +94,9 @@ type Report struct {
 	CPU     string             `json:"cpu"`
 	Threads int                `json:"threads"`
 	GPU     string             `json:"gpu"`
-	StandIn bool               `json:"stand_in"` // a stand-in for the driver: no figure counts
+	StandIn bool               `json:"stand_in"` // the driver is a stand-in: the times are meaningless
 	Costs   engine.DeviceCosts `json:"costs"`
-	// CopyRate are the bytes read and written in a second by copies from a GPU's memory to itself.
+	// CopyRate is the bytes read and written per second by copies within a GPU's memory.
 	CopyRate float64           `json:"copy_rate"`
 	Versions map[string]string `json:"versions,omitempty"` // of peers
 	Rows     []Row             `json:"rows"`
@@ -107,18 +107,18 @@ type Report struct {
 	device   *cuda.Device
 	gemm     *gemm // nil: not installed
 	peers    []*peer
-	folder   string // of the peers' programs and vectors
+	folder   string // for the peers' programs and vectors
 }
 
-// BreakEven is the least number of queries at once from which on the GPU searches a set in less time.
+// BreakEven is the least number of concurrent queries from which the GPU searches a set faster.
 type BreakEven struct {
 	Contexts int    `json:"contexts"`
 	Dim      int    `json:"dim"`
 	State    string `json:"state"`
-	Queries  int    `json:"queries"` // 0: none of those tried
+	Queries  int    `json:"queries"` // 0: none of those measured
 }
 
-// Run measures. Without a GPU it is engine.ErrDevice with the reason.
+// Run runs the workloads. If there is no GPU, it returns engine.ErrDevice with the reason.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -214,9 +214,8 @@ func head(v engine.Vectors, rows int) engine.Vectors {
 	return v
 }
 
-// vectors are random directions around a common one, with variances that fall as those of sentences' embeddings do
-// along
-// their axes: to a tenth behind a third of the coordinates.
+// vectors returns random directions around a common one. Their variances decrease as along the principal axes of
+// sentence embeddings: to a tenth after a third of the coordinates.
 func (r *Report) vectors(ctx context.Context, n, dim int, seed uint64) (engine.Vectors, error) {
 	v := engine.Vectors{Data: make([]float32, n*dim), Rows: n, Dim: dim}
 	const rows = 1024
@@ -234,16 +233,16 @@ func (r *Report) vectors(ctx context.Context, n, dim int, seed uint64) (engine.V
 	return v, err
 }
 
-// side is an operation on one device; what it returns is compared.
+// side is an operation on one device; the results of the sides are compared.
 type side struct {
 	row Row
 	do  func() (any, error)
 }
 
-// turns runs all sides in turns and reports them, the first being the CPU's.
+// turns runs all sides alternately and reports them; the first is the CPU's.
 func (r *Report) turns(ctx context.Context, sides []side, same func(cpu, gpu any) bool) error {
 	times, found := make([][]float64, len(sides)), make([]any, len(sides))
-	for round := range r.options.Rounds + 1 { // the first is not counted: memory is new, GPUs wake up
+	for round := range r.options.Rounds + 1 { // the first is a warm-up and not counted
 		for i, s := range sides {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -305,7 +304,7 @@ const (
 	onGPU = "gpu"
 )
 
-// rate is how many multiply-adds of tiles of the row's format its device does in a second; 0: not known.
+// rate returns the multiply-adds per second of tiles of the row's format on its device; 0 if unknown.
 func (r *Report) rate(row Row) float64 {
 	if row.Impl != "" {
 		return 0
@@ -316,14 +315,14 @@ func (r *Report) rate(row Row) float64 {
 	return r.Costs.CPU.Tiles[row.Format] * float64(r.Threads)
 }
 
-// distributions compares formats; the set that the GPU keeps is the contexts'.
+// distributions compares formats. The GPU keeps the set of contexts.
 func (r *Report) distributions(ctx context.Context, contexts, queries engine.Vectors) error {
 	owner := make([]int32, queries.Rows)
 	for i := range owner {
 		owner[i] = int32(i % contexts.Rows)
 	}
 	for _, t := range r.formats() {
-		if t == kernels.I8 { // leaves too many pairs to canonical scores; interval has it
+		if t == kernels.I8 { // leaves too many pairs to canonical scores; see workload interval
 			continue
 		}
 		input := func(c engine.Vectors) engine.DistributionInput {
@@ -345,7 +344,7 @@ func (r *Report) distributions(ctx context.Context, contexts, queries engine.Vec
 	return nil
 }
 
-// formats are those that both devices multiply in.
+// formats returns the formats that both devices support.
 func (r *Report) formats() (both []kernels.DType) {
 	for t := range kernels.DTypes {
 		if r.Costs.GPU.Tiles[t.String()] > 0 && slices.Contains(r.cpu.DTypes(), t) {
@@ -355,7 +354,7 @@ func (r *Report) formats() (both []kernels.DType) {
 	return both
 }
 
-// matrices are stored in the process's memory, so that the GPU's are sent back.
+// matrices compares matrices in the process's memory, so that the GPU's results are copied back.
 func (r *Report) matrices(ctx context.Context, contexts, queries engine.Vectors) error {
 	for _, t := range r.formats() {
 		type result struct {
@@ -384,10 +383,10 @@ func (r *Report) matrices(ctx context.Context, contexts, queries engine.Vectors)
 	return nil
 }
 
-// neighbours are those of each query.
+// neighbours is the number of neighbours searched for each query.
 const neighbours = 10
 
-// batches are queries of one search.
+// batches lists the numbers of queries of one search.
 var batches = []int{1, 8, 64, 512}
 
 func (r *Report) searches(ctx context.Context, contexts, queries engine.Vectors) error {
@@ -426,7 +425,7 @@ const (
 )
 
 // coldAndWarm runs an operation on the CPU with a prepared set, and on the GPU with the contexts sent in each call and
-// with a prepared set. The CPU's set has an index, which its searches use, as they do elsewhere.
+// with a prepared set. The CPU's set has an index, which its searches use.
 func (r *Report) coldAndWarm(ctx context.Context, row Row, contexts engine.Vectors, queries int,
 	do func(e *engine.Engine, contexts engine.Vectors) (any, error), same func(cpu, gpu any) bool,
 	peers ...side) error {

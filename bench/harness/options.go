@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/fetch"
 )
 
-// Known refuses names that are not among those that there are.
+// Known returns an error for names that are not in all.
 func Known(what string, names, all []string) error {
 	for _, n := range names {
 		if !slices.Contains(all, n) {
@@ -23,7 +23,7 @@ func Known(what string, names, all []string) error {
 	return nil
 }
 
-// Threads are those of a benchmark: as many as there are cores where n is 0, and never more.
+// Threads returns the number of threads of a benchmark: the number of cores if n is 0, and never more.
 func Threads(n int) (int, error) {
 	available := cores.Available()
 	if n == 0 {
@@ -36,7 +36,7 @@ func Threads(n int) (int, error) {
 	return n, nil
 }
 
-// InCache fills in paths that are "" with those of the cache, which are given by their slash-separated names in it.
+// InCache sets empty paths to files of the cache, which are given by their slash-separated names in it.
 func InCache(paths map[*string]string) error {
 	root, err := fetch.Root()
 	if err != nil {
@@ -50,16 +50,16 @@ func InCache(paths map[*string]string) error {
 	return nil
 }
 
-// Now is the time of a report.
+// Now returns the time of a report.
 func Now() time.Time { return time.Now().UTC().Truncate(time.Second) }
 
-// System is the operating system and architecture.
+// System returns the operating system and architecture.
 func System() string { return runtime.GOOS + "/" + runtime.GOARCH }
 
-// Version is Sluice's own.
+// Version returns the version of Sluice.
 func Version() string { return strings.TrimSpace(buildinfo.Version + " " + buildinfo.Commit()) }
 
-// Say passes a message on, if somebody listens.
+// Say passes a message to the listener, if there is one.
 func Say(listener func(string), format string, args ...any) {
 	if listener != nil {
 		listener(fmt.Sprintf(format, args...))

@@ -19,7 +19,7 @@ import (
 //go:embed peer/service.py
 var service embed.FS
 
-// graphs is the folder of the model's graphs in standard operators, which the peer runs.
+// graphs returns the folder of the model's graphs in standard operators, which the peer runs.
 func (s *session) graphs(ctx context.Context) (string, error) {
 	return s.once("export-"+s.digest(), func(dir string) error {
 		scripts, err := peers.Unpack(s.temp)
@@ -42,8 +42,8 @@ func (s *session) graphs(ctx context.Context) (string, error) {
 	})
 }
 
-// fastAPI starts the peer over contexts (a file; "" is none) with their vectors (a file, which it makes when it is not
-// there). It is nil when it is not asked for, or missing, which is noted.
+// fastAPI starts the peer over contexts (a file; "": no contexts) with their vectors (a file, which it creates if it
+// does not exist). It returns nil if the peer was not chosen, or is missing, which is noted.
 func (s *session) fastAPI(ctx context.Context, contexts, vectors string, cutoff float64) (*process, error) {
 	if !slices.Contains(s.o.Peers, FastAPI) {
 		return nil, nil
@@ -82,13 +82,13 @@ func (s *session) startFastAPI(ctx context.Context, contexts, vectors string, cu
 			"max_tokens": s.encoder.Info().MaxTokens,
 			"contexts":   contexts, "vectors": vectors, "cutoff": cutoff, "port": port, "workers": s.o.Threads,
 			"tokens": 2048})
-		_ = os.WriteFile(settings, raw, 0o644) // the program says when it is not there
+		_ = os.WriteFile(settings, raw, 0o644) // the program reports it if the file is missing
 		return []string{s.o.Python, program, settings}
 	})
 }
 
-// llamaServer starts llama-server with room for so many requests of so many cells. It is nil when it is not asked for,
-// or missing, which is noted.
+// llamaServer starts llama-server with the given numbers of slots and cells. It returns nil if the peer was not
+// chosen, or is missing, which is noted.
 func (s *session) llamaServer(ctx context.Context, slots, cells int) (*process, error) {
 	if !slices.Contains(s.o.Peers, Llama) {
 		return nil, nil
@@ -98,8 +98,7 @@ func (s *session) llamaServer(ctx context.Context, slots, cells int) (*process, 
 		n := fmt.Sprint
 		var p *process
 		p, err = launchOther(ctx, Llama, "/health", os.Environ(), func(port int) []string {
-			// a cache for each slot is faster than a common one where nothing is shared between slots, and it shares
-			// nothing
+			// A cache per slot is faster than a common one if slots share no prefixes, as here.
 			return []string{path, "-m", s.o.Model, "--host", "127.0.0.1", "--port", n(port), "-np", n(slots), "-c",
 				n(slots * cells), "--no-kv-unified", "-b", "512", "-ub", "512", "-t", n(s.o.Threads), "-tb",
 				n(s.o.Threads),
@@ -121,11 +120,11 @@ func ask(ctx context.Context, url, body string, into any) error {
 	return send(ctx, http.DefaultClient, asking{url: url, body: []byte(body), read: reading(into)})
 }
 
-// quoted is a text as JSON has it.
+// quoted returns a text as a JSON string.
 func quoted(text string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(text) // a string builder takes everything
+	_ = e.Encode(text) // writing to a string builder cannot fail
 	return strings.TrimSpace(b.String())
 }

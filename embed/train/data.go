@@ -94,7 +94,7 @@ func kindOf(multi bool) string {
 // Pair is a query and a context that answers it.
 type Pair struct {
 	Query, Context string
-	Group          string // what is validated with or trained on as a whole, a topic for one; "": the context itself
+	Group          string // kept together in validation and training, for example a topic; "": the context
 	Line           int
 }
 

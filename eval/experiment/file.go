@@ -65,7 +65,7 @@ const (
 // Base is what is searched.
 type Base struct {
 	Set    string `yaml:"set"`    // folder within the data folder, unless that contains contexts.jsonl itself
-	Topics int    `yaml:"topics"` // the first so many topics by name; questions about others are out of scope. 0: all
+	Topics int    `yaml:"topics"` // number of topics, first by name; questions about others are out of scope. 0: all
 	// Documents makes one document per topic, with its contexts as paragraphs, so that chunkers have text to divide.
 	Documents bool `yaml:"documents"`
 	// Pseudo is the number of answerable questions per context, the first ones, that serve as pseudo-queries for

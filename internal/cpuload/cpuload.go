@@ -1,5 +1,5 @@
-// Package cpuload measures how many CPUs other processes keep busy, so that the language model starts no more
-// threads than find a CPU of their own.
+// Package cpuload measures how many CPUs other processes keep busy, so that the language model starts only as many
+// threads as there are free CPUs.
 package cpuload
 
 import (
@@ -12,35 +12,36 @@ import (
 	"time"
 )
 
-// window is the shortest time over which the load of other processes is measured. An instant is too
-// short: what was just woken by our own last token looks like somebody else's work.
+// window is the shortest time over which the load of other processes is measured. Shorter measurements would count
+// threads that our own last token has just woken as the work of others.
 const window = 250 * time.Millisecond
 
-// mostTaken is how much of its CPU others may take of a thread. The threads of a decode wait for each other after every
-// operation, so one that shares its CPU costs more than it brings.
+// mostTaken is the largest share of a thread's CPU that other processes may use. The threads of a decode wait for each
+// other after every operation, so a thread that shares its CPU costs more than it contributes.
 const mostTaken = .25
 
-// remembered is how many windows back the load of others counts, two seconds: what comes and goes comes again. Threads
-// that find their CPUs free halve the time of a token at best; one that waits for its CPU can cost several times it.
+// remembered is the number of past windows, two seconds in all, over which the load of others counts, because such
+// load tends to recur. Additional threads on free CPUs at best halve the time of a token; a single thread that waits
+// for its CPU can multiply it.
 const remembered = 8
 
-// Meter measures how many CPUs other processes keep busy. The zero value is ready; it may be used from any
+// Meter measures how many CPUs other processes keep busy. The zero value is ready for use; it may be used from any
 // goroutine.
 type Meter struct {
 	mu     sync.Mutex
 	last   sample
-	others [remembered]float64 // CPUs, of the last windows
-	next   int                 // of others, to be replaced
+	others [remembered]float64 // CPUs used in the last windows
+	next   int                 // index in others of the entry to replace
 }
 
-// sample is CPU time spent until at: by the whole machine and by this process.
+// sample is the CPU time spent until at, by the whole machine and by this process.
 type sample struct {
 	at        time.Time
 	all, self time.Duration
 }
 
-// Idle is how many of limit threads find one of the machine's CPUs that no other process wants, at least 1;
-// limit until there is a measurement.
+// Idle returns how many of limit threads get a CPU that no other process uses, at least 1; limit if there is no
+// measurement yet.
 func (l *Meter) Idle(cpus, limit int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +55,8 @@ func (l *Meter) Idle(cpus, limit int) int {
 	return idleThreads(cpus, limit, slices.Max(l.others[:]))
 }
 
-// add takes a sample, which ends a window. A long window counts for as many as it is long: nobody asked meanwhile.
+// add takes a sample, which ends a window. A long window replaces as many entries as it is windows long, because there
+// was no measurement in the meantime.
 func (l *Meter) add(next sample) {
 	if !l.last.at.IsZero() {
 		busy := othersBusy(l.last, next)
@@ -66,7 +68,7 @@ func (l *Meter) add(next sample) {
 	l.last = next
 }
 
-// Begin takes the first sample, so that Idle measures from here on.
+// Begin takes the first sample, which starts the measurement of Idle.
 func (l *Meter) Begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +77,7 @@ func (l *Meter) Begin() {
 	}
 }
 
-// othersBusy is how many CPUs were busy with other processes between two samples.
+// othersBusy returns how many CPUs other processes kept busy between two samples.
 func othersBusy(a, b sample) float64 {
 	return max(0, float64((b.all-a.all)-(b.self-a.self))/float64(b.at.Sub(a.at)))
 }
@@ -84,7 +86,7 @@ func idleThreads(cpus, limit int, others float64) int {
 	return max(1, min(limit, int(float64(cpus)-others+mostTaken)))
 }
 
-// read reads the machine's CPU time from /proc/stat; ok is false where there is none.
+// read reads the machine's CPU time from /proc/stat; ok is false if there is no such file.
 func read(now time.Time) (s sample, ok bool) {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -99,8 +101,8 @@ func read(now time.Time) (s sample, ok bool) {
 	return sample{at: now, all: all, self: self}, ok
 }
 
-// parseStat sums up the busy columns (user, nice, system, irq, softirq) of /proc/stat's first line, which
-// counts hundredths of a second.
+// parseStat sums the busy columns (user, nice, system, irq, softirq) of the first line of /proc/stat, which are in
+// units of 10 ms.
 func parseStat(stat string) (busy time.Duration, ok bool) {
 	line, _, _ := strings.Cut(stat, "\n")
 	fields := strings.Fields(line)

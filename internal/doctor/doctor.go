@@ -1,7 +1,7 @@
-// Package doctor checks on this machine what the tests check on others: what is linked and chosen, the
-// kernels against the reference, the encoder against golden vectors, a generated token, the store.
-// Input: Options. Output: one Check after the other. A check fails when something that should work does
-// not; what was never set up is missing, which is no failure.
+// Package doctor checks on this machine what the tests check elsewhere: which libraries are linked and which variants
+// are used, the kernels against the reference, the encoder against golden vectors, a generated token, and the store.
+// Input: Options. Output: a sequence of Checks. A check fails if something that should work does not; a part that was
+// never set up is reported as missing, which is not a failure.
 package doctor
 
 import (
@@ -26,14 +26,14 @@ import (
 // Status of a check.
 type Status string
 
-// The states.
+// Possible states.
 const (
 	OK      Status = "ok"
-	Missing Status = "missing" // not set up: Hint says how
+	Missing Status = "missing" // not set up: Hint says how to do so
 	Failed  Status = "failed"
 )
 
-// Check is one finding.
+// Check is the result of one check.
 type Check struct {
 	Name   string `json:"name"`
 	Status Status `json:"status"`
@@ -41,34 +41,34 @@ type Check struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
-// Options say what to look at.
+// Options says what to check.
 type Options struct {
 	Store          string
 	Encoder, Model string         // names or paths, or URLs of servers
-	Remote         remote.Options // of Model's server; URL, model and logger are filled in
-	RemoteEncoder  remote.Options // of Encoder's
-	Library        string         // libonnxruntime.so, "" is searched
+	Remote         remote.Options // options of Model's server; URL, model and logger are filled in
+	RemoteEncoder  remote.Options // options of Encoder's server
+	Library        string         // path of libonnxruntime.so; "": it is searched for
 	ISA            string
 	Threads        int
-	Device         string // of the engine
+	Device         string // device of the engine
 	DeviceMemory   int64  // bytes
-	EncoderDevice  string // of encoder, classifier and reranker
+	EncoderDevice  string // device of encoder, classifier and reranker
 	EncoderMemory  int64  // bytes
-	// Classifier, Reranker and Entailment are names or folders of further models; "": none is looked at.
+	// Classifier, Reranker and Entailment are names or folders of further models; "": not checked.
 	Classifier, Reranker, Entailment string
 	// ModelHelper opens a model file that is not pinned first, as sluice.Config.ModelHelper does.
 	ModelHelper []string
-	// Sizes are how many requests the language model decodes together; nil or false: not of a local one.
+	// Sizes returns how many requests the language model decodes together; nil or false: the model is not a local one.
 	Sizes  func() (llm.Sizes, bool, error)
 	Logger *slog.Logger
 
-	// Calibration returns the store's calibration in force and a sentence on how far it is behind the store, or "";
-	// nil if there is none.
+	// Calibration returns the store's current calibration and a sentence on how far it is behind the store, or ""; the
+	// calibration is nil if there is none yet.
 	Calibration func(context.Context) (*gate.Calibration, string, error)
 }
 
-// Bad tells whether a check stands in the way of answers: something failed, or a part of the program or a model is not
-// here. A store or a calibration that nobody has made yet does not, nor does the lack of a GPU.
+// Bad reports whether a check prevents answers: something failed, or a part of the program or a model is missing. A
+// store or a calibration that has not been made yet, or a missing GPU, does not prevent answers.
 func (c Check) Bad() bool {
 	return c.Status == Failed || c.Status == Missing && c.Name != storeName && c.Name != calibrationName &&
 		c.Name != gpuName
@@ -79,7 +79,7 @@ const (
 	calibrationName = "calibration"
 )
 
-// Run makes every check, in order, and gives each to report. It ends early only when ctx does.
+// Run makes every check, in order, and passes each to report. It ends early only if ctx does.
 func Run(ctx context.Context, o Options, report func(Check)) error {
 	for _, check := range []func(context.Context, Options) []Check{build, compute, kernelsAgree, gpus, runtimes,
 		encoder, classifier, reranker, entailment, generator, knowledge} {
@@ -118,7 +118,7 @@ func compute(ctx context.Context, o Options) []Check {
 		return failed("engine", err, "leave isa (SLUICE_ISA) empty to take the best one")
 	}
 	defer e.Close()
-	_, _ = e.Costs(ctx) // Describe says what they are, or why there is no GPU
+	_, _ = e.Costs(ctx) // Describe reports the costs, or why there is no GPU
 	c := e.Describe()
 	return one(Check{Name: "engine", Status: OK,
 		Detail: fmt.Sprintf("%s on %s, %d threads: %s", c.Kernel, c.Device, c.Threads, c.Reason)})
@@ -145,7 +145,7 @@ func runtimes(_ context.Context, o Options) []Check {
 	return checks
 }
 
-// stamped is the line of a set-up's stamp that is about a library.
+// stamped returns the line about a library in a set-up's stamp.
 func stamped(stamp, library string) string {
 	for line := range strings.Lines(stamp) {
 		if strings.HasPrefix(line, library) {
@@ -155,7 +155,7 @@ func stamped(stamp, library string) string {
 	return ""
 }
 
-// linked tells which static library is in this binary: the first line of its stamp.
+// linked reports which static library is in this binary: the first line of its stamp.
 func linked(name string, available bool, stamp string) Check {
 	digest, _, _ := strings.Cut(stamp, "\n")
 	switch {
@@ -167,7 +167,7 @@ func linked(name string, available bool, stamp string) Check {
 	return Check{Name: name, Status: OK, Detail: "linked, " + digest}
 }
 
-// absent tells whether a model was simply never brought here.
+// absent reports whether a model was never installed.
 func absent(err error) bool {
 	return errors.Is(err, models.ErrNotPulled) || errors.Is(err, embed.ErrUnavailable) ||
 		errors.Is(err, llm.ErrUnavailable)
@@ -222,7 +222,7 @@ func generator(ctx context.Context, o Options) []Check {
 			r.Text, r.CompletionTokens, llm.ISA())}), scorecard(ctx, o))
 }
 
-// scorecard says what the language model may be trusted with.
+// scorecard reports what the language model can be relied on for.
 func scorecard(ctx context.Context, o Options) Check {
 	c := Check{Name: "scorecard", Status: OK}
 	card, err := scorecards.Find(ctx, o.Model)
@@ -235,7 +235,7 @@ func scorecard(ctx context.Context, o Options) Check {
 	return c
 }
 
-// sizes says how many requests at once the model is going to be opened for.
+// sizes reports how many concurrent requests the model will be opened for.
 func sizes(o Options) []Check {
 	const name = "generation"
 	if o.Sizes == nil {
@@ -252,13 +252,13 @@ func sizes(o Options) []Check {
 		"requests at a time in batch jobs: %s", s.Slots, s.CacheTokens, s.BatchTokens, s.Parallel, s.Reason)})
 }
 
-// capital is a question whose answer any model begins within so many tokens.
+// capital returns a question whose answer any model starts within the given number of tokens.
 func capital(tokens int) llm.Request {
 	return llm.Request{Messages: []llm.Message{{Role: llm.User, Content: "What is the capital of France?"}},
 		MaxTokens: tokens}
 }
 
-// server asks a remote model, and says that using it sends text there.
+// server sends a request to a remote model, and reports that using it sends text to that server.
 func server(ctx context.Context, o Options, base, model string) []Check {
 	const hint = "the settings below 'remote' ('sluice config show') say how the server is asked"
 	r := o.Remote
@@ -271,7 +271,7 @@ func server(ctx context.Context, o Options, base, model string) []Check {
 	if o.Logger != nil {
 		o.Logger.Warn(g.Notice())
 	}
-	answer, err := g.Generate(ctx, capital(64), nil) // some think before they speak
+	answer, err := g.Generate(ctx, capital(64), nil) // some models produce reasoning first
 	if err != nil {
 		return failed(languageModel, err, hint)
 	}
@@ -284,7 +284,7 @@ func server(ctx context.Context, o Options, base, model string) []Check {
 	return checks
 }
 
-// knowledge reads the whole store, and has its calibration checked.
+// knowledge reads the whole store and checks its calibration.
 func knowledge(ctx context.Context, o Options) []Check {
 	const name = storeName
 	st, err := store.Open(ctx, o.Store, store.Options{ReadOnly: true})
@@ -309,7 +309,7 @@ func knowledge(ctx context.Context, o Options) []Check {
 		calibrated(ctx, o)...)
 }
 
-// calibrated reports on the calibration in force, as the caller reads it.
+// calibrated reports on the current calibration, as the caller reads it.
 func calibrated(ctx context.Context, o Options) []Check {
 	const name = calibrationName
 	if o.Calibration == nil {
@@ -327,7 +327,7 @@ func calibrated(ctx context.Context, o Options) []Check {
 		detail += "; " + stale
 	}
 	detail += "; " + c.Evidence.Verdict
-	for i, w := range c.Evidence.Warnings { // the verdict says the first one, if the grade is bad
+	for i, w := range c.Evidence.Warnings { // if the grade is bad, the verdict contains the first warning
 		if i > 0 || c.Evidence.Grade != gate.GradeLittle && c.Evidence.Grade != gate.GradeWeak {
 			detail += "; warning: " + w
 		}

@@ -12,8 +12,8 @@ import (
 
 const gpuName = "GPU"
 
-// gpus tells what GPUs there are and which of the compiled kernels they run, or why there is none. That is no failure:
-// everything runs on the CPU, too.
+// gpus reports the GPUs and which of the compiled kernels they run, or why there is no GPU. That is not a failure,
+// because everything runs on the CPU as well.
 func gpus(context.Context, Options) []Check {
 	list, err := cuda.Devices()
 	if errors.Is(err, cuda.ErrUnavailable) {
@@ -34,12 +34,12 @@ func gpus(context.Context, Options) []Check {
 	return checks
 }
 
-// reason is an error's text without the sentinel that it begins with.
+// reason returns an error's text without the sentinel that it starts with.
 func reason(err error) string {
 	return strings.TrimPrefix(err.Error(), cuda.ErrUnavailable.Error()+": ")
 }
 
-// gpu is one device and the part of the image that it runs.
+// gpu reports one device and the part of the image that it runs.
 func gpu(i cuda.Info, parts []cuda.ImagePart) Check {
 	c := Check{Name: gpuName, Status: OK, Detail: fmt.Sprintf(
 		"%d: %s, compute capability %d.%d, %d multiprocessors, %.1f GiB; the driver supports CUDA %s", i.Ordinal,

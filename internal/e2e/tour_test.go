@@ -26,15 +26,15 @@ var (
 	blanks      = regexp.MustCompile(`  +`)
 )
 
-// step is a command of a document, and what the document says that it prints; silent where it shows nothing.
+// step is a command of a document, with the output that the document shows; silent if it shows none.
 type step struct {
 	command string
 	shown   []string
 	silent  bool
 }
 
-// steps are the commands of a document's blocks: each line of one marked sh, and each line that begins with "$ " of one
-// marked console, with the lines that follow.
+// steps returns the commands of a document's blocks: each line of a block marked sh, and each line that starts with "$
+// " of a block marked console, with the lines that follow.
 func steps(text string) (all []step) {
 	for _, block := range codeBlock.FindAllStringSubmatch(text, -1) {
 		for line := range strings.Lines(strings.ReplaceAll(block[2], "\\\n", " ")) {
@@ -53,14 +53,14 @@ func steps(text string) (all []step) {
 	return all
 }
 
-// masked is a line without what may differ from machine to machine and from day to day: numbers, hexadecimal ids, and
-// how wide the columns of a table are.
+// masked returns a line without what may differ between machines and days: numbers, hexadecimal ids, and the widths of
+// table columns.
 func masked(line string) string {
 	line = hexadecimal.ReplaceAllString(line, "H")
 	return strings.TrimSpace(blanks.ReplaceAllString(numeral.ReplaceAllString(line, "N"), " "))
 }
 
-// same tells whether a line is the one that is shown, which may end with an ellipsis for the rest.
+// same reports whether a line matches the shown one, which may end with an ellipsis in place of the rest.
 func same(shown, line string) bool {
 	if beginning, ok := strings.CutSuffix(shown, "…"); ok && beginning != "" {
 		return strings.HasPrefix(masked(line), masked(beginning))
@@ -68,8 +68,8 @@ func same(shown, line string) bool {
 	return masked(shown) == masked(line)
 }
 
-// missing returns the first line that is shown and not printed, in order; "…" alone stands for any lines, and where
-// there is none nothing may come between.
+// missing returns the first shown line that was not printed, in order. A line "…" stands for any number of lines;
+// without it, no line may come in between.
 func missing(shown, printed []string) (line string, ok bool) {
 	for i, want := range shown {
 		if want == "…" {
@@ -94,8 +94,8 @@ func missing(shown, printed []string) (line string, ok bool) {
 }
 
 // TestTourRuns runs the commands of docs/tour.md's blocks, in order, in a clean home with a copy of this project's
-// docs, and compares what they print with what the blocks show. The gate may say "closed" (exit code 3); nothing else
-// but success will do.
+// docs, and compares their output with what the blocks show. The gate may say "closed" (exit code 3); any other exit
+// code except 0 is an error.
 func TestTourRuns(t *testing.T) {
 	bin := binary(t)
 	tour := read(t, "docs/tour.md")
@@ -135,8 +135,8 @@ func TestTourRuns(t *testing.T) {
 	t.Logf("%d commands", ran)
 }
 
-// cleanHome fills dir with what the commands read, and returns an environment without this user's settings and cache
-// but for the models in it.
+// cleanHome fills dir with the files that the commands read, and returns an environment without this user's settings
+// and cache, except for the models in the cache.
 func cleanHome(t *testing.T, dir, home, bin string) []string {
 	t.Helper()
 	cache, err := fetch.Open("")
@@ -192,7 +192,7 @@ func TestMakeTargetsOfDocumentsExist(t *testing.T) {
 	}
 }
 
-// codeOf keeps the code of a Markdown text: fenced blocks and inline spans.
+// codeOf returns the code of a Markdown text: fenced blocks and inline spans.
 func codeOf(md string) string {
 	return strings.Join(regexp.MustCompile("(?s)```.*?```|`[^`]*`").FindAllString(md, -1), "\n")
 }

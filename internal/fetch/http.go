@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// reportEvery spaces the calls of a Progress.
+	// reportEvery is the interval between calls of a Progress.
 	reportEvery = 200 * time.Millisecond
-	// worthwhile is how many bytes a broken attempt must have brought for the retries to be counted from the start
-	// again: a file of many gigabytes may break more often than a small one.
+	// worthwhile is the number of bytes after which a broken attempt resets the count of retries: a file of many
+	// gigabytes may break more often than a small one.
 	worthwhile = 1 << 20
 )
 
 var errStalled = errors.New("the server sends nothing")
 
-// HTTP returns the path of the wanted file, downloading it if it is not in the cache. A download that breaks is resumed
-// where it stopped, also by a later process, if the server still has the same version of the file; one that ends with
-// other content than its pin's, or than the digest that the hub itself states, is deleted and fails with ErrMismatch.
+// HTTP returns the path of the wanted file, downloading it if it is not in the cache. An interrupted download is
+// resumed where it stopped, also by a later process, if the server still has the same version of the file. If the
+// content does not match its pin, or the digest that the hub states, the file is deleted and the error is ErrMismatch.
 func (c *Cache) HTTP(ctx context.Context, w Want, progress Progress) (string, error) {
 	if path, ok := c.Blob(w); ok {
 		return path, nil
@@ -42,7 +42,7 @@ func (c *Cache) HTTP(ctx context.Context, w Want, progress Progress) (string, er
 		return "", err
 	}
 	defer unlock()
-	if path, ok := c.Blob(w); ok { // another process brought it meanwhile
+	if path, ok := c.Blob(w); ok { // another process has downloaded it in the meantime
 		return path, nil
 	}
 	dir, err := c.Dir("partial")
@@ -79,11 +79,11 @@ func (c *Cache) HTTP(ctx context.Context, w Want, progress Progress) (string, er
 	}
 }
 
-// attempt makes one request for what is missing of part and appends the answer. It returns the digest that the hub
+// attempt makes one request for the missing rest of part and appends the answer. It returns the digest that the hub
 // states.
 func (c *Cache) attempt(ctx context.Context, w Want, part partial, progress Progress) (stated string, err error) {
 	have, version := part.size(), part.version()
-	if have > 0 && version == "" && w.SHA256 == "" { // nothing would tell two versions of the file put together
+	if have > 0 && version == "" && w.SHA256 == "" { // mixed versions of the file could not be detected
 		part.drop()
 		have = 0
 	}
@@ -98,7 +98,7 @@ func (c *Cache) attempt(ctx context.Context, w Want, part partial, progress Prog
 	if err != nil {
 		return "", err
 	}
-	req.Header.Set("Accept-Encoding", "identity") // ranges and lengths are those of the file
+	req.Header.Set("Accept-Encoding", "identity") // ranges and lengths refer to the file itself
 	if have > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", have))
 		if version != "" {
@@ -118,7 +118,7 @@ func (c *Cache) attempt(ctx context.Context, w Want, part partial, progress Prog
 	if total == 0 && resp.ContentLength > 0 {
 		total = from + resp.ContentLength
 	}
-	// what is here makes room if it is dropped
+	// dropping the existing part frees its space
 	if free, ok := c.free(filepath.Dir(part.path)); ok && total-have > free {
 		return "",
 			fmt.Errorf("%w: %d bytes are missing of %s and %s has room for %d", ErrWrite, total-have, w.Name, c.root,
@@ -139,7 +139,8 @@ func (c *Cache) attempt(ctx context.Context, w Want, part partial, progress Prog
 	return statedDigest(resp), err
 }
 
-// broken is the error of a request that ended too early: worth another try, and the reason is said when it was ours.
+// broken returns the error of a request that ended too early, which may be retried. If this process ended it, the
+// error says why.
 func broken(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
 		return cause
@@ -150,7 +151,7 @@ func broken(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrIncomplete, err)
 }
 
-// watched puts the alarm off with every read.
+// watched resets the timeout on every read.
 type watched struct {
 	io.Reader
 	watch *time.Timer
@@ -165,7 +166,7 @@ func (r *watched) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// receive copies a response body to the file. A read that fails is worth another try, a write that fails is not.
+// receive copies a response body to the file. A failed read may be retried, a failed write may not.
 func (c *Cache) receive(body io.Reader, part string, flag int, m meter, limit int64) (err error) {
 	f, err := c.create(part, flag)
 	if err != nil {
@@ -187,7 +188,7 @@ func (c *Cache) receive(body io.Reader, part string, flag int, m meter, limit in
 			m.add(int64(n))
 		}
 		switch {
-		case limit > 0 && m.done > limit: // more than the pin allows: do not fill the disk with it
+		case limit > 0 && m.done > limit: // larger than the pin allows: do not fill the disk
 			return nil
 		case rerr == io.EOF && m.total > 0 && m.done < m.total:
 			return fmt.Errorf("%w: %d of %d bytes", ErrIncomplete, m.done, m.total)
@@ -202,8 +203,8 @@ func (c *Cache) receive(body io.Reader, part string, flag int, m meter, limit in
 
 var reSHA256 = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// statedDigest returns the SHA-256 that Hugging Face's hub states of a large file, on the answer that redirects to its
-// storage (X-Linked-Etag; of small files it is a git digest), or "".
+// statedDigest returns the SHA-256 that Hugging Face's hub states for a large file in the response that redirects to
+// its storage (X-Linked-Etag; for small files it is a git digest), or "".
 func statedDigest(resp *http.Response) string {
 	for r := resp; r != nil; r = r.Request.Response {
 		if sum := strings.Trim(r.Header.Get("X-Linked-Etag"), `"`); reSHA256.MatchString(sum) {
@@ -216,7 +217,7 @@ func statedDigest(resp *http.Response) string {
 	return ""
 }
 
-// meter calls a Progress now and then.
+// meter calls a Progress at intervals.
 type meter struct {
 	name        string
 	done, total int64

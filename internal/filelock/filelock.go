@@ -1,5 +1,5 @@
-// Package filelock gives a file to one user at a time, in this process and beside others. The kernel gives the lock
-// back when the process dies, so a kill never leaves a stale one.
+// Package filelock gives a file to one user at a time, within this process and between processes. The kernel releases
+// the lock when the process ends, so a killed process leaves no stale lock.
 package filelock
 
 import (
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrHeld is wrapped by the error of a lock that somebody else has.
+// ErrHeld is wrapped by the error for a lock that is held by another user.
 var ErrHeld = errors.New("in use")
 
 // HeldError says which file is in use, and by whom. It unwraps to ErrHeld.
@@ -38,14 +38,14 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s is %v: %s is working on it; wait for that, or end it", e.File, ErrHeld, e.Holder())
 }
 
-// Suffix is what a lock's own file adds to the name of the file that it protects. It stays when the lock is let go.
+// Suffix is appended to the name of a file to name its lock file, which remains after the lock is released.
 const Suffix = ".lock"
 
 // Lock is held until Release.
 type Lock struct{ f *os.File }
 
-// Take locks a file, which need not exist, by locking a file beside it: the file itself may be replaced meanwhile. It
-// does not wait: a lock that another call or process has is a *HeldError.
+// Take locks a file, which need not exist, by locking a file beside it, because the file itself may be replaced. It
+// does not wait: if another call or process holds the lock, the error is a *HeldError.
 func Take(file string) (*Lock, error) {
 	f, err := os.OpenFile(file+Suffix, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -58,15 +58,15 @@ func Take(file string) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
-// Try locks an open file until it is closed or unlocked. It does not wait: a lock that another call or process has is a
-// *HeldError that names what it protects.
+// Try locks an open file until it is closed or unlocked. It does not wait: if another call or process holds the lock,
+// the error is a *HeldError that names protects.
 func Try(f *os.File, protects string) error {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		switch {
 		case err == nil:
-			// Fixed width and in place: works on a full disk after the first time. Failure costs a number in another
-			// process's message, nothing else.
+			// Writing a fixed width in place works on a full disk after the first time. A failure only means that
+			// another process's message lacks the process id.
 			_, _ = f.WriteAt([]byte(fmt.Sprintf("%-20d\n", os.Getpid())), 0)
 			return nil
 		case errors.Is(err, unix.EWOULDBLOCK):
@@ -77,7 +77,7 @@ func Try(f *os.File, protects string) error {
 	}
 }
 
-// Wait locks an open file, alone or beside others that share it, once nobody has it who keeps it from that.
+// Wait locks an open file, exclusively or shared, as soon as no conflicting lock is held.
 func Wait(f *os.File, shared bool) error {
 	how := unix.LOCK_EX
 	if shared {
@@ -90,10 +90,10 @@ func Wait(f *os.File, shared bool) error {
 	}
 }
 
-// Unlock lets go of a lock of Try or Wait. It cannot fail for one that is held.
+// Unlock releases a lock of Try or Wait. It cannot fail for a held lock.
 func Unlock(f *os.File) { _ = unix.Flock(int(f.Fd()), unix.LOCK_UN) }
 
-// Release lets the lock go. A nil lock and a second call do nothing.
+// Release releases the lock. A nil lock and a second call do nothing.
 func (l *Lock) Release() error {
 	if l == nil || l.f == nil {
 		return nil
@@ -103,7 +103,7 @@ func (l *Lock) Release() error {
 	return f.Close()
 }
 
-// holder reads the process id in a lock's file; 0 if there is none.
+// holder returns the process id in a lock's file, or 0 if there is none.
 func holder(f *os.File) int {
 	b := make([]byte, 32)
 	n, _ := f.ReadAt(b, 0)

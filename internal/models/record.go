@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/manifest"
 )
 
-// recordName is the file in a model's folder that remembers what was verified, and in which state of the file.
+// recordName is the file in a model's folder that records which files were verified, and their state at that time.
 const recordName = ".files.json"
 
 type record struct {
@@ -65,8 +65,8 @@ func (rec *record) add(dir, path, sha256 string) error {
 	return nil
 }
 
-// check compares a model's files with the manifest's pins, else with the record. In a quick check a file whose size,
-// time and inode are those of the record is taken as unchanged.
+// check compares a model's files with the manifest's pins, else with the record. A quick check assumes that a file is
+// unchanged if its size, time and inode equal those of the record.
 func (r *Registry) check(ctx context.Context, m manifest.Model, dir string, rec *record, full bool) error {
 	byPath := map[string]*fileRecord{}
 	for i := range rec.Files {
@@ -79,7 +79,7 @@ func (r *Registry) check(ctx context.Context, m manifest.Model, dir string, rec 
 	touched := false
 	for _, f := range append([]manifest.File{{Path: settingsName, SHA256: sum}}, m.Files...) {
 		known, path := byPath[f.Path], filepath.Join(dir, f.Path)
-		if known == nil || f.SHA256 != "" && known.SHA256 != f.SHA256 { // pulled by another version of the manifest
+		if known == nil || f.SHA256 != "" && known.SHA256 != f.SHA256 { // pulled with another version of the manifest
 			return &CorruptError{m.Name, path, "the file of this version's manifest", "another one"}
 		}
 		st, err := os.Stat(path)
@@ -108,12 +108,12 @@ func (r *Registry) check(ctx context.Context, m manifest.Model, dir string, rec 
 		}
 	}
 	if touched {
-		_ = rec.write(dir) // only saves the next check some reading; the folder may be read-only
+		_ = rec.write(dir) // failure only makes the next check slower; the folder may be read-only
 	}
 	return nil
 }
 
-// lockFile remembers what files without a pin were when they first came.
+// lockFile records the content of files without a pin as it was when they were first downloaded.
 type lockFile struct {
 	Files map[string]lockEntry `json:"files"` // by URL
 }

@@ -1,6 +1,6 @@
-// Package printable makes texts of others (ids, titles, passages, answers) safe to show on a terminal: what would move
-// its cursor, change its colours, set its title or turn the direction of writing is written out as an escape sequence
-// of Go's, such as \x1b. Results in JSON are not for it: there every character stays.
+// Package printable makes foreign texts (ids, titles, passages, answers) safe to show on a terminal: characters that
+// would move its cursor, change its colours, set its title or change the direction of writing are written as a Go
+// escape sequence such as \x1b. It is not meant for results in JSON, which keep every character.
 package printable
 
 import (
@@ -8,10 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// Text is s with its lines kept: line feeds and tabs stay, and the carriage return of a line's end goes.
+// Text returns s with its lines: line feeds and tabs are kept, and the carriage return at the end of a line is
+// removed.
 func Text(s string) string { return clean(strings.ReplaceAll(s, "\r\n", "\n"), true) }
 
-// Line is s on one line, for ids, names and titles: line feeds and tabs are written out as well.
+// Line returns s on one line, for ids, names and titles: line feeds and tabs are escaped as well.
 func Line(s string) string { return clean(s, false) }
 
 func clean(s string, lines bool) string {
@@ -52,8 +53,9 @@ func escape(b *strings.Builder, letter byte, value uint32, digits int) {
 	}
 }
 
-// harmful tells control characters (also those of 8 bits), line ends that are none on a terminal, and characters that
-// turn the direction of writing. Joiners and marks that scripts and emoji need stay.
+// harmful reports whether r is a control character (including the 8-bit ones), a line separator that terminals do not
+// treat as one, or a character that changes the direction of writing. Joiners and marks that scripts and emoji need
+// are kept.
 func harmful(r rune, lines bool) bool {
 	switch {
 	case r == '\n', r == '\t':

@@ -1,5 +1,5 @@
-// Package spans marks the steps of a request for OpenTelemetry. Where nobody has begun a trace in the context, a step
-// costs some nanoseconds and leaves nothing. No span has texts of users or documents.
+// Package spans marks the steps of a request for OpenTelemetry. Without a trace in the context, a step takes a few
+// nanoseconds and records nothing. Spans contain no text of users or documents.
 package spans
 
 import (
@@ -10,10 +10,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Scope names what has made the spans.
+// Scope is the instrumentation scope of the spans.
 const Scope = "github.com/sluice-rag/sluice"
 
-// Start begins a step of the span of ctx. end finishes it, with the error that the pointer has then; nil is none.
+// Start begins a child span of the span of ctx. end finishes it, with the error that the pointer then refers to; nil
+// means success.
 func Start(ctx context.Context, name string, of ...attribute.KeyValue) (_ context.Context, end func(*error)) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {

@@ -1,4 +1,4 @@
-// Package upstream reads what settings say of other people's servers: their address and their key.
+// Package upstream reads settings about third-party servers: their address and their key.
 package upstream
 
 import (
@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Key returns a key, or what the environment variable env holds if one is named, in a form that a header of HTTP can
-// hold; "" is none. Errors do not show the key.
+// Key returns key, or the value of the environment variable env if one is named, in a form that is valid in an HTTP
+// header; "" means no key. Errors do not show the key.
 func Key(key, env string) (string, error) {
 	if env != "" {
 		if key = os.Getenv(env); strings.TrimSpace(key) == "" {
@@ -26,11 +26,11 @@ func Key(key, env string) (string, error) {
 	return key, nil
 }
 
-// Base returns the URL of a server, without a slash at its end. what names it in errors, which show no password.
+// Base returns the URL of a server without a trailing slash. what names it in errors, which do not show passwords.
 func Base(what, s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
-	case err != nil: // its text would show a password
+	case err != nil: // the error's text would show a password
 		return nil, fmt.Errorf("%s is not a URL", what)
 	case u.User != nil:
 		return nil, fmt.Errorf("%s holds a user or password; give the key as a key", what)
@@ -43,11 +43,11 @@ func Base(what, s string) (*url.URL, error) {
 	return u, nil
 }
 
-// maxWait is the longest time before a retry, when the server does not say.
+// maxWait is the longest time before a retry if the server does not specify one.
 const maxWait = 20 * time.Second
 
-// Wait is how long to wait before the next attempt after that many: first, and twice as long each time, up to 20
-// seconds; less up to a half of it, so that many clients do not come back at once.
+// Wait returns how long to wait before the next attempt: first, doubled for each attempt so far, up to 20 seconds; and
+// reduced by a random amount of up to a half, so that many clients do not retry at the same time.
 func Wait(first time.Duration, attempts int) time.Duration {
 	wait := min(first<<min(attempts, 16), maxWait)
 	return wait - time.Duration(rand.Int64N(int64(wait)/2+1))

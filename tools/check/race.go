@@ -64,7 +64,7 @@ func racy() []selection {
 	}
 }
 
-// args are those of `go test`.
+// args returns the arguments of `go test`.
 func (s selection) args() []string {
 	var args []string
 	if len(s.skip) > 0 {
@@ -73,8 +73,8 @@ func (s selection) args() []string {
 	return append(args, s.packages...)
 }
 
-// racing are steps that run the tests under the race detector. It watches Go; C is the same program but for how fast it
-// is.
+// racing returns the steps that run the tests under the race detector, which observes Go code only; C code just runs
+// slower.
 func (r *runner) racing(ctx context.Context) (steps []func(*runner)) {
 	var env []string
 	if cc := cmp.Or(os.Getenv("CC"), "gcc"); exists(cc) {

@@ -17,33 +17,33 @@ import (
 	"time"
 )
 
-// ErrCheck is wrapped when the archive does not do what it should on the other system.
+// ErrCheck is wrapped if the archive does not work as expected on the other system.
 var ErrCheck = errors.New("dist: check")
 
-// CheckOptions say where the archive is tried.
+// CheckOptions says where the archive is tested.
 type CheckOptions struct {
 	Archive   string
-	Root      string // of the other system; made by debootstrap where there is none
+	Root      string // of the other system; created by debootstrap if it does not exist
 	Suite     string // of Debian, for debootstrap
-	Models    string // a folder of pulled models, which are copied
+	Models    string // a folder of downloaded models, which are copied
 	Documents string // a folder that is ingested
 	Log       io.Writer
 }
 
-// user runs everything on the other system: nobody in particular, but not root.
+// user is the ordinary user that runs all commands on the other system.
 const user = 1000
 
-// checker tries one archive in one root. Paths that begin with / are those that the other system sees.
+// checker tests one archive in one root. Paths that begin with / are paths inside the root.
 type checker struct {
 	CheckOptions
-	place string // where everything lies there; removed at the end
+	place string // folder of all files there; removed at the end
 	home  string
 	top   string  // name of the archive's folder
 	glibc Version // of the other system
 }
 
-// Check unpacks the archive on the other system and does the main job there, as an ordinary user; then again from
-// another folder. It needs the rights of root, for chroot.
+// Check unpacks the archive on the other system and runs the main commands there as an ordinary user, then again from
+// another folder. It requires root privileges, for chroot.
 func Check(ctx context.Context, o CheckOptions) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%w: chroot needs root", ErrCheck)
@@ -65,12 +65,12 @@ func Check(ctx context.Context, o CheckOptions) error {
 	return nil
 }
 
-// outside is what a path of the other system is called here.
+// outside returns the path on this system of a path inside the root.
 func (c *checker) outside(p string) string { return filepath.Join(c.Root, filepath.FromSlash(p)) }
 
 func (c *checker) say(format string, args ...any) { fmt.Fprintf(c.Log, format+"\n", args...) }
 
-// system makes the root if need be, and looks at what it has.
+// system creates the root if necessary, and checks what it contains.
 func (c *checker) system(ctx context.Context) error {
 	if _, err := os.Stat(c.outside("/usr/bin")); errors.Is(err, fs.ErrNotExist) {
 		c.say("debootstrap --variant=minbase %s %s", c.Suite, c.Root)
@@ -98,7 +98,7 @@ func (c *checker) system(ctx context.Context) error {
 	return err
 }
 
-// unpack compares the archive with its digests, and its name with what the binaries need.
+// unpack compares the archive with its digests, and its name with the requirements of the binaries.
 func (c *checker) unpack(ctx context.Context) error {
 	dir := c.outside(c.place + "/first")
 	var err error
@@ -127,7 +127,7 @@ func (c *checker) unpack(ctx context.Context) error {
 	return nil
 }
 
-// bring puts models and documents where the user finds them.
+// bring copies models and documents to where the user finds them.
 func (c *checker) bring(context.Context) error {
 	for from, to := range map[string]string{c.Models: c.home + "/.cache/sluice/models", c.Documents: c.home + "/docs"} {
 		if err := os.CopyFS(c.outside(to), os.DirFS(from)); err != nil {
@@ -139,7 +139,8 @@ func (c *checker) bring(context.Context) error {
 	})
 }
 
-// run runs a command on the other system, as the user, with an environment of its own. It must end with the code.
+// run runs a command on the other system as the user, with its own environment. The command must exit with the given
+// code.
 func (c *checker) run(ctx context.Context, code int, env []string, args ...string) (string, error) {
 	all := []string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc=" + c.outside("/proc"),
 		"chroot", fmt.Sprintf("--userspec=%d:%d", user, user), c.Root, "/usr/bin/env", "-i", "-C", "/",
@@ -158,7 +159,7 @@ func (c *checker) run(ctx context.Context, code int, env []string, args ...strin
 	return string(out), nil
 }
 
-// verb runs the program of a folder and looks for a text in what it prints.
+// verb runs the program in a folder and looks for a text in its output.
 func (c *checker) verb(ctx context.Context, folder string, code int, want string, args ...string) error {
 	start := time.Now()
 	out, err := c.run(ctx, code, nil, append([]string{path.Join(folder, "bin/sluice")}, args...)...)
@@ -172,7 +173,7 @@ func (c *checker) verb(ctx context.Context, folder string, code int, want string
 	return nil
 }
 
-// job is the main job of the product.
+// job runs the main commands of the product.
 func (c *checker) job(ctx context.Context) error {
 	folder, store := c.place+"/first/"+c.top, c.home+"/kb"
 	for _, v := range []struct {
@@ -196,7 +197,7 @@ func (c *checker) job(ctx context.Context) error {
 	return nil
 }
 
-// pull brings the default encoder from a stand-in for the hub: the models' folder over HTTP.
+// pull downloads the default encoder from a substitute for the hub: the models' folder over HTTP.
 func (c *checker) pull(ctx context.Context) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -225,7 +226,7 @@ func (c *checker) pull(ctx context.Context) error {
 	return nil
 }
 
-// moved runs from another folder, with a space in its name, and by way of a link.
+// moved runs the program from another folder, with a space in its name, and through a symbolic link.
 func (c *checker) moved(ctx context.Context) error {
 	folder := c.place + "/another place/sluice"
 	if err := os.MkdirAll(c.outside(path.Dir(folder)), 0o755); err != nil {
@@ -260,7 +261,7 @@ func (c *checker) moved(ctx context.Context) error {
 	return c.verb(ctx, linked, 0, `"score":`, "retrieve", "--json", "--store", store, "--k", "1", "What is a tile?")
 }
 
-// withoutRuntime takes the system's C++ library away, and embeds with the one that the archive brings.
+// withoutRuntime removes the system's C++ library, and embeds with the one in the archive.
 func (c *checker) withoutRuntime(ctx context.Context) (err error) {
 	folder := c.place + "/another place/sluice"
 	needs, err := ReadNeeds(c.outside(folder + "/lib/" + fallbackFolder + "/" + fallbackLibraries[1]))
@@ -272,7 +273,7 @@ func (c *checker) withoutRuntime(ctx context.Context) (err error) {
 		return nil
 	}
 	var hidden []string
-	for _, name := range fallbackLibraries[1:] { // the package manager, and not the C library, needs this one
+	for _, name := range fallbackLibraries[1:] { // the package manager needs this one, unlike the C library
 		found, err := filepath.Glob(c.outside("/usr/lib*/*/" + name + "*"))
 		if err != nil {
 			return err

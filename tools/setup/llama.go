@@ -16,8 +16,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/fetch"
 )
 
-// cmakeFlags are those of every llama.cpp build, on top of which come those of an instruction set (isa.go). Not
-// GGML_NATIVE: it would tie the library to this machine. Not OpenMP: its barriers collapse beside other work.
+// cmakeFlags are the flags of every llama.cpp build, to which those of an instruction set are added (isa.go).
+// GGML_NATIVE is off because it would tie the library to this machine, OpenMP because its barriers become very slow
+// beside other work.
 var cmakeFlags = []string{
 	"-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DCMAKE_POSITION_INDEPENDENT_CODE=ON",
 	"-DGGML_NATIVE=OFF", "-DGGML_OPENMP=OFF", "-DGGML_CCACHE=OFF", "-DGGML_CUDA=OFF",
@@ -26,14 +27,15 @@ var cmakeFlags = []string{
 	"-DLLAMA_BUILD_UI=OFF", "-DLLAMA_USE_PREBUILT_UI=OFF", "-DLLAMA_OPENSSL=OFF", "-DLLAMA_CURL=OFF",
 }
 
-// A unique symbol is one for the process, whichever object brought it: libcpu could not keep it.
+// A unique symbol (STB_GNU_UNIQUE) is shared by the whole process, whichever object defines it, so libcpu could not
+// keep its own copies.
 const cxxFlags = "-fno-gnu-unique"
 
-// llamaTree is what the library needs of the source tree: 36 of 217 MB.
+// llamaTree lists the parts of the source tree that the library needs: 36 of 217 MB.
 var llamaTree = []string{"CMakeLists.txt", "LICENSE", "cmake/", "include/", "src/", "ggml/", "vendor/", "licenses/",
 	"scripts/"}
 
-// libllama builds llama.cpp and ggml as static libraries, without ggml's CPU code: that is libcpu's.
+// libllama builds llama.cpp and ggml as static libraries, without ggml's CPU code, which is in libcpu.
 func libllama() recipe {
 	inputs := func(ctx context.Context, e *Env) ([]string, error) {
 		return patchedInputs(ctx, e, libraryPatches, ".cpp")
@@ -41,7 +43,7 @@ func libllama() recipe {
 	return recipe{name: "libllama", version: 5, inputs: inputs, build: func(ctx context.Context, e *Env, j job) error {
 		e.console.printf("llama: building llama.cpp and ggml (about 12 compiler runs)")
 		flags := slices.Concat([]string{"-DLLAMA_BUILD_COMMON=OFF", "-DLLAMA_BUILD_TOOLS=OFF"}, cmakeFlags,
-			// the registry knows it all the same
+			// the registry must still register the CPU back-end
 			[]string{"-DGGML_CPU=OFF", "-DCMAKE_CXX_FLAGS=" + cxxFlags + " -DGGML_USE_CPU",
 				// The time goes into ggml's CPU code, and -O3 into a tenth of the compiler's.
 				// The compiler collects its garbage from 500 MB on: a twentieth of a large unit's.
@@ -72,8 +74,8 @@ func libllama() recipe {
 	}}
 }
 
-// llamaBench builds upstream's own benchmark with the flags of the library, and for the instruction set that the
-// library takes on this machine: a fair comparison.
+// llamaBench builds upstream's own benchmark with the flags of the library and for the instruction set that the
+// library uses on this machine, so that the comparison is fair.
 func llamaBench() recipe {
 	return recipe{name: "llama-bench", version: 3, inputs: peerInputs,
 		build: func(ctx context.Context, e *Env, j job) error {
@@ -86,13 +88,13 @@ func llamaBench() recipe {
 		}}
 }
 
-// llamaServer builds upstream's HTTP server likewise, without its web page.
+// llamaServer builds upstream's HTTP server in the same way, without its web page.
 func llamaServer() recipe {
 	return recipe{name: "llama-server", version: 2, inputs: peerInputs,
 		build: func(ctx context.Context, e *Env, j job) error {
 			e.console.printf("llama-server: building llama.cpp's server (about 200 compiler runs)")
 			tree := append([]string{"common/", "tools/"}, llamaTree...)
-			flags := append(e.peerFlags(), "-DLLAMA_BUILD_SERVER=ON") // the last one counts
+			flags := append(e.peerFlags(), "-DLLAMA_BUILD_SERVER=ON") // the last occurrence takes effect
 			if err := e.cmake(ctx, j, tree, nil, flags, "llama-server"); err != nil {
 				return err
 			}
@@ -100,7 +102,7 @@ func llamaServer() recipe {
 		}}
 }
 
-// peerFlags are those of upstream's programs, which say which commit they are: the archive holds no history that would.
+// peerFlags returns the flags of upstream's programs. They state the commit, because the archive has no git history.
 func (e *Env) peerFlags() []string {
 	flags := []string{"-DLLAMA_BUILD_COMMON=ON", "-DLLAMA_BUILD_TOOLS=ON",
 		"-DLLAMA_BUILD_COMMIT=" + e.Manifest.Native.Llama.Commit}
@@ -117,7 +119,8 @@ func llamaInputs(ctx context.Context, e *Env) ([]string, error) {
 	return slices.Concat([]string{pkg.Sdist.SHA256, e.Manifest.Native.Llama.Tree, id}, cmakeFlags, in), err
 }
 
-// patchedInputs are those of llama.cpp with a set of patches and our files of llm/ggml with an extension.
+// patchedInputs returns the inputs of llama.cpp with a set of patches and those files of llm/ggml that have an
+// extension.
 func patchedInputs(ctx context.Context, e *Env, set patchSet, ext string) ([]string, error) {
 	in, err := llamaInputs(ctx, e)
 	if err != nil {
@@ -136,8 +139,8 @@ func peerInputs(ctx context.Context, e *Env) ([]string, error) {
 	return append(in, bestISA().flags...), err
 }
 
-// cmake extracts the tree, once, changes it, and builds the targets in j.work/build, where an interrupted build goes
-// on.
+// cmake extracts the tree once, changes it, and builds the targets in j.work/build, where an interrupted build is
+// resumed.
 func (e *Env) cmake(ctx context.Context, j job, tree []string, change func(src string) error, flags []string,
 	targets ...string) error {
 	src, build := filepath.Join(j.work, "src"), filepath.Join(j.work, "build")
@@ -183,7 +186,7 @@ func (e *Env) cmake(ctx context.Context, j job, tree []string, change func(src s
 	args := append([]string{"-S", src, "-B", build, "-DCMAKE_C_COMPILER=" + cc, "-DCMAKE_CXX_COMPILER=" + cxx},
 		flags...)
 	args = append(args, "-DCMAKE_C_FLAGS="+renamed(src, "llama.cpp"))
-	for i, f := range args { // what is built does not name this machine's folders
+	for i, f := range args { // build outputs must not contain this machine's folders
 		if strings.HasPrefix(f, "-DCMAKE_CXX_FLAGS=") {
 			args[i] += " " + renamed(src, "llama.cpp")
 		}
@@ -195,11 +198,11 @@ func (e *Env) cmake(ctx context.Context, j job, tree []string, change func(src s
 	return e.run(ctx, j, j.work, nil, "ninja", args...)
 }
 
-// renamed has a compiler say name where it would write the path of a folder into what it makes.
+// renamed returns the compiler flag that replaces the path of a folder by name in the output.
 func renamed(dir, name string) string { return "-ffile-prefix-map=" + dir + "=" + name }
 
-// LlamaSource returns the source archive. When it is not in the cache, pip brings it from within an environment that
-// holds nothing but the pinned build back-end.
+// LlamaSource returns the source archive. If it is not in the cache, pip downloads it, in an environment that contains
+// only the pinned build back-end.
 func (e *Env) LlamaSource(ctx context.Context) (string, error) {
 	pkg, _ := e.Manifest.Package(e.Manifest.Native.Llama.Package)
 	want := fetch.Want{Name: pkg.Sdist.File, SHA256: pkg.Sdist.SHA256, Size: pkg.Sdist.Size}
@@ -238,7 +241,7 @@ func binding(sets []isa, libs, jinja string, cpus []string, sanitized bool) reci
 			if err != nil {
 				return nil, err
 			}
-			// the extra functions' contract with Go
+			// the contract of the extra functions with Go
 			_, headers, err := sourceDigests(filepath.Join(e.Repo, "llm"), ".h")
 			in := []string{filepath.Base(libs), filepath.Base(jinja), id, e.Manifest.Native.Llama.Version}
 			for _, cpu := range cpus {
@@ -286,8 +289,8 @@ func (e *Env) compileBinding(ctx context.Context, j job, flags []string, libs, j
 	return e.compile(ctx, j, cxx, flags, units)
 }
 
-// compile makes an object of each unit in the job's folder, as many at a time as there are processors, and returns
-// their names. A unit is several sources that are compiled as one: their headers take more time than they do.
+// compile makes an object of each unit in the job's folder, in parallel on all processors, and returns their names. A
+// unit is several sources that are compiled together, because their headers take longer to compile than they do.
 func (e *Env) compile(ctx context.Context, j job, cxx string, flags []string, units [][]string,
 ) (objects []string, err error) {
 	g, ctx := errgroup.WithContext(ctx)
@@ -309,7 +312,8 @@ func (e *Env) compile(ctx context.Context, j job, cxx string, flags []string, un
 	return objects, g.Wait()
 }
 
-// merge writes lib/libbinding.a. Archives are copied beside the objects first: ar's script language knows no quoting.
+// merge writes lib/libbinding.a. Archives are copied beside the objects first, because ar's script language has no
+// quoting.
 func (e *Env) merge(ctx context.Context, j job, objects []string, outputs ...string) error {
 	var archives []string
 	for _, dir := range outputs {

@@ -22,15 +22,16 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 )
 
-// onnxModule has the headers of ONNX Runtime's C interface, at the version that this program asks the library for;
-// onnxModuleVersion is that of go.mod.
+// onnxModule contains the headers of ONNX Runtime's C interface, in the version that this program requests from the
+// library; onnxModuleVersion must equal the version in go.mod.
 const (
 	onnxModule        = "github.com/yalue/onnxruntime_go"
 	onnxModuleVersion = "v1.27.0"
 )
 
-// onnxruntime takes the shared library and its notices out of a wheel, and the headers out of a Go module. All wheels
-// of a version hold the same library, so the one for the Python at hand is taken, which the test environment needs.
+// onnxruntime extracts the shared library and its notices from a wheel, and the headers from a Go module. All wheels
+// of a version contain the same library; the one for the installed Python is used, because the test environment needs
+// it anyway.
 func onnxruntime() recipe {
 	return recipe{
 		name: "onnxruntime", version: 2,
@@ -79,7 +80,7 @@ func onnxruntime() recipe {
 	}
 }
 
-// notices copies the licence texts that have to go wherever the library goes.
+// notices copies the licence texts that must accompany the library.
 func notices(z *zip.Reader, dir string) error {
 	for _, name := range []string{"LICENSE", "ThirdPartyNotices.txt"} {
 		f, err := z.Open("onnxruntime/" + name)
@@ -103,7 +104,7 @@ func tokenizers() recipe {
 			if err != nil {
 				return nil, err
 			}
-			_, _, id, err := e.compilers(ctx) // two crates hold C and C++
+			_, _, id, err := e.compilers(ctx) // two crates contain C and C++
 			if err != nil {
 				return nil, err
 			}
@@ -120,8 +121,8 @@ func tokenizers() recipe {
 
 func (e *Env) crateDir() string { return filepath.Join(e.Repo, "third_party", "tokenizers") }
 
-// Crate puts the sources of the tokenizers library into dir, downloads the crates that they need, and returns the
-// target that they are compiled for.
+// Crate copies the sources of the tokenizers library to dir, downloads the crates that they need, and returns the
+// target triple.
 func (e *Env) Crate(ctx context.Context, dir string) (triple string, err error) {
 	return e.crate(ctx, job{name: "tokenizers"}, dir)
 }
@@ -162,7 +163,7 @@ func buildTokenizers(ctx context.Context, e *Env, j job) error {
 	e.Cache.AddDownloaded(newCrates(start))
 	e.console.printf("tokenizers: building %s", e.Manifest.Native.Tokenizers.Version)
 	target := filepath.Join(j.work, "target")
-	rename := "--remap-path-prefix=" + cargoHome() + "=cargo" // no folder of this machine in the library
+	rename := "--remap-path-prefix=" + cargoHome() + "=cargo" // keeps this machine's folders out of the library
 	env := []string{"CARGO_TARGET_DIR=" + target,
 		"RUSTFLAGS=" + strings.TrimSpace(os.Getenv("RUSTFLAGS")+" "+rename)}
 	if err := e.run(ctx, j, crate, env, "cargo", "build", "--release", "--lib",
@@ -181,13 +182,13 @@ func hostTriple() string {
 	return arch + "-unknown-linux-gnu"
 }
 
-// cargoHome is where cargo keeps what it downloads.
+// cargoHome returns the folder in which cargo keeps its downloads.
 func cargoHome() string {
-	user, _ := os.UserHomeDir() // without one, cargo says so
+	user, _ := os.UserHomeDir() // if there is none, cargo reports it
 	return or(os.Getenv("CARGO_HOME"), filepath.Join(user, ".cargo"))
 }
 
-// newCrates returns the size of the crates that cargo stored since start.
+// newCrates returns the total size of the crates that cargo has stored since start.
 func newCrates(start time.Time) (n int64) {
 	found, err := filepath.Glob(filepath.Join(cargoHome(), "registry", "cache", "*", "*.crate"))
 	if err != nil {
@@ -201,7 +202,7 @@ func newCrates(start time.Time) (n int64) {
 	return n
 }
 
-// stampEmbed writes what package embed links and opens.
+// stampEmbed writes the digests of what package embed links and opens.
 func stampEmbed(_ context.Context, e *Env) error {
 	return e.stamp("embed",
 		linked{filepath.Join("tokenizers", "lib", "libtokenizers.a"),
@@ -215,12 +216,12 @@ func (e *Env) onnxVersion() string {
 	return p.Version
 }
 
-// modulesKey changes with go.sum, which pins every module.
+// modulesKey returns a key that changes with go.sum, which pins every module.
 func modulesKey(ctx context.Context, e *Env) (string, error) {
 	return filehash.Sum(ctx, filepath.Join(e.Repo, "go.sum"))
 }
 
-// modules downloads the Go modules beforehand, so that the build needs no network and the bytes are counted.
+// modules downloads the Go modules in advance, so that the build needs no network and the bytes are counted.
 func modules(ctx context.Context, e *Env) error {
 	start := time.Now()
 	e.console.printf("modules: downloading Go modules")
@@ -245,7 +246,7 @@ func modules(ctx context.Context, e *Env) error {
 	}
 }
 
-// defaults are the models that the demo and the tests use.
+// defaults returns the models that the demo and the tests use.
 func (e *Env) defaults() (names []string) {
 	for _, kind := range []manifest.Kind{manifest.Encoder, manifest.Generator} {
 		if m, ok := e.Manifest.DefaultModel(kind); ok {
@@ -255,7 +256,7 @@ func (e *Env) defaults() (names []string) {
 	return names
 }
 
-// modelsKey says whether the default models are there; a model that is not has a key of its own, so that it is pulled.
+// modelsKey returns a key of the default models; a missing model has a different key, so that it is downloaded.
 func modelsKey(_ context.Context, e *Env) (string, error) {
 	h := sha256.New()
 	reg := models.Open(e.Cache, e.Manifest, "")

@@ -2,16 +2,16 @@ package checkpoint
 
 import "slices"
 
-// Deberta are the habits in which DeBERTa-v2 checkpoints differ; the zero value has those of DeBERTa-v3.
+// Deberta holds the settings in which DeBERTa-v2 checkpoints differ; the zero value is that of DeBERTa-v3.
 type Deberta struct {
 	Embedding int      // embedding_size; 0: the hidden size
 	Biased    bool     // position_biased_input: absolute positions are added
 	Types     int      // type_vocab_size
-	Buckets   int      // position_buckets (16); -1: none
+	Buckets   int      // position_buckets (16); -1: no buckets
 	Farthest  int      // max_relative_positions; 0: -1, the positions
-	Separate  bool     // share_att_key is false: projections of their own for positions
+	Separate  bool     // share_att_key is false: positions have their own projections
 	Kinds     []string // pos_att_type (p2c, c2p)
-	Plain     bool     // norm_rel_ebd is none
+	Plain     bool     // norm_rel_ebd is "none"
 }
 
 func (d Deberta) kinds() []string {
@@ -44,7 +44,7 @@ func (d Deberta) config() map[string]any {
 	return c
 }
 
-// debertaTensors adds the embeddings, but for their normalisation.
+// debertaTensors adds the embeddings, without their normalisation.
 func (s Spec) debertaTensors(
 	prefix string, vocab int, add func(name string, mean, spread float64, shape ...int), norm func(string),
 ) {
@@ -73,7 +73,7 @@ func (s Spec) debertaTensors(
 	}
 }
 
-// projections adds a layer's own projections of positions.
+// projections adds a layer's separate projections of positions.
 func (d Deberta) projections(prefix string, hidden int, linear func(name string, in, to int)) {
 	if !d.Separate {
 		return

@@ -1,7 +1,7 @@
 package generator
 
-// The chat templates below are those of the families' own tokenizer_config.json files, where they fit a screen; of a
-// longer one (Gemma 3, LFM2) the part that formats texts without tools and images.
+// The chat templates below are taken from the families' tokenizer_config.json files if they are short; of longer ones
+// (Gemma 3, LFM2), the part that formats texts without tools and images is used.
 const (
 	templateLlama2 = `{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}{% set system_message = false %}{% endif %}{% for message in loop_messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}{% if loop.index0 == 0 and system_message != false %}{% set content = '<<SYS>>\n' + system_message + '\n<</SYS>>\n\n' + message['content'] %}{% else %}{% set content = message['content'] %}{% endif %}{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ ' '  + content.strip() + ' '  + eos_token }}{% endif %}{% endfor %}`
 
@@ -86,7 +86,7 @@ You are a helpful assistant.<|im_end|>
 " -}}{%- endif -%}`
 )
 
-// Presets returns a model of each family: its architecture, tokenizer and chat template, and a kind of cache.
+// Presets returns a model of each family: its architecture, tokenizer and chat template, and its kind of cache.
 func Presets() []Model {
 	llama2 := SPM([]string{"<unk>", "<s>", "</s>"}, nil)
 	llama2.BOS, llama2.EOS, llama2.UNK = "<s>", "</s>", "<unk>"
@@ -138,7 +138,7 @@ func Presets() []Model {
 	}
 }
 
-// Preset returns the preset of a name; ok is false when there is none.
+// Preset returns the preset of the given name; ok is false if there is no such preset.
 func Preset(name string) (m Model, ok bool) {
 	for _, p := range Presets() {
 		if p.Name == name {
