@@ -352,8 +352,8 @@ func (e *encoder) step(items []int) (float64, error) {
 	return l, e.net.err
 }
 
-// validate ranks the distinct contexts of the validation pairs for each of their queries. The loss is that of finding
-// the right context among all of them.
+// validate ranks the distinct contexts of the validation pairs for each of their queries. The loss is the cross-entropy
+// of finding the right context among all of them.
 func (e *encoder) validate() (Scores, error) {
 	rate := e.net.dropout.rate
 	e.net.dropout.rate = 0

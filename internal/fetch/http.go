@@ -118,7 +118,7 @@ func (c *Cache) attempt(ctx context.Context, w Want, part partial, progress Prog
 	if total == 0 && resp.ContentLength > 0 {
 		total = from + resp.ContentLength
 	}
-	// dropping the existing part frees its space
+	// Only the missing bytes count: a restart from 0 drops the existing part, which frees its space.
 	if free, ok := c.free(filepath.Dir(part.path)); ok && total-have > free {
 		return "",
 			fmt.Errorf("%w: %d bytes are missing of %s and %s has room for %d", ErrWrite, total-have, w.Name, c.root,
@@ -139,8 +139,8 @@ func (c *Cache) attempt(ctx context.Context, w Want, part partial, progress Prog
 	return statedDigest(resp), err
 }
 
-// broken returns the error of a request that ended too early, which may be retried. If this process ended it, the
-// error says why.
+// broken returns the error of a request that ended too early, which may be retried. If the request was stopped because
+// it stalled, the error says so.
 func broken(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
 		return cause

@@ -184,7 +184,7 @@ func hostTriple() string {
 
 // cargoHome returns the folder in which cargo keeps its downloads.
 func cargoHome() string {
-	user, _ := os.UserHomeDir() // if there is none, cargo reports it
+	user, _ := os.UserHomeDir() // cargo reports a missing home folder
 	return or(os.Getenv("CARGO_HOME"), filepath.Join(user, ".cargo"))
 }
 

@@ -47,14 +47,14 @@ type Decision struct {
 	Survivors int64
 }
 
-// Index answers Max, AnyAbove and TopK over a fixed or growing set of rows while reading a fraction
-// of them: low-precision codes bound every score from above (from below for l2), what the bound
-// cannot rule out gets its canonical score. So results are those of the Engine's operations of the
-// same name, bit for bit; only AnyAbove's witness is any row above instead of the lowest.
+// Index answers Max, AnyAbove and TopK over a fixed or growing set of rows while reading a fraction of them:
+// low-precision codes bound every score from above (from below for l2), and rows that the bound cannot rule out get
+// their canonical score. The results therefore equal those of the Engine's operations with the same names, bit for bit,
+// except that AnyAbove's witness is any row above instead of the lowest.
 //
-// Rows are numbered in the order of adding, from 0; a deleted row's number is not used again. The
-// index keeps the vectors it was given by reference: they must not change while it is in use. All
-// methods may be called at the same time; a query sees the rows of the moment it began.
+// Rows are numbered in the order of adding, from 0; a deleted row's number is not used again. The index refers to the
+// vectors that it was given: they must not change while it is in use. All methods may be called concurrently; a query
+// sees the rows that existed when it began.
 //
 // Codes: docs/adr/0003-index.md. Rows by cluster (Lloyd), residuals rotated by principal axes and cut into
 // 4-bit planes; bounds by Cauchy–Schwarz per section, as in the filter step of VA-files (Weber,

@@ -35,7 +35,7 @@ type search struct {
 	order  []int32 // of the units, as they are visited
 	lanes  []*lane
 	next   atomic.Int64
-	help   []func() // starts the helper of that number
+	help   []func() // runs the helper with that number
 	wait   sync.WaitGroup
 	failed sync.Mutex
 	err    error
@@ -214,7 +214,8 @@ func (w *search) fail(err error) {
 	w.done.Store(true)
 }
 
-// unit visits a unit. run is the number of units that follow it in memory and will be visited next.
+// unit visits a unit. run is the number of units, including this one, that are adjacent in memory and visited next:
+// their bases are computed together.
 func (w *search) unit(l *lane, at int32, run int, probe bool) error {
 	u := w.units[at]
 	if u.chunk < 0 {

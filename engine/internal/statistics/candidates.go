@@ -184,8 +184,8 @@ func (e *endMarks) see(low, high float32) {
 	}
 }
 
-// endsFound reports whether the extremes in complete counts are those of D−, which requires that all pairs near them
-// were kept.
+// endsFound reports whether the extremes in complete counts are the extremes of D−, which requires that all pairs near
+// them were kept.
 func (b *bounded) endsFound(c *counts) bool {
 	w := &b.first
 	if !w.ends || c.lowest.Context < 0 {

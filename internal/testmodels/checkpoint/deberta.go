@@ -2,7 +2,7 @@ package checkpoint
 
 import "slices"
 
-// Deberta holds the settings in which DeBERTa-v2 checkpoints differ; the zero value is that of DeBERTa-v3.
+// Deberta holds the settings in which DeBERTa-v2 checkpoints differ; the zero value has the settings of DeBERTa-v3.
 type Deberta struct {
 	Embedding int      // embedding_size; 0: the hidden size
 	Biased    bool     // position_biased_input: absolute positions are added
