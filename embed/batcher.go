@@ -38,10 +38,11 @@ type sequence struct {
 }
 
 const (
-	// jointTokens bounds a batch while several interactive calls wait: whoever comes next waits for a short one only.
-	// It costs 2 % of the throughput (docs/adr/0025-concurrent-calls.md).
+	// jointTokens bounds a batch while several interactive calls wait, so that the next call waits for a short batch
+	// only. It costs 2 % of the throughput (docs/adr/0025-concurrent-calls.md).
 	jointTokens = 128
-	// leastTokens are not split over workers: below, reading the weights takes longer than the products.
+	// leastTokens is the size up to which a batch is not split over workers: reading the weights then takes longer
+	// than the products.
 	leastTokens = 32
 )
 

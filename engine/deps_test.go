@@ -12,9 +12,9 @@ import (
 	"github.com/sluice-rag/sluice/cuda"
 )
 
-// TestDependencies: whoever imports engine gets the standard library, golang.org/x and this project's compute core with
-// the few lines that make files durable, and nothing else: of the kernels in C no more than the engine calls. With the
-// build tag native, the bindings of the CUDA driver come as well.
+// TestDependencies checks that engine depends only on the standard library, golang.org/x, this project's compute core
+// and the few lines that make files durable, and on no more C kernels than the engine calls. With the build tag
+// native, it also depends on the bindings of the CUDA driver.
 func TestDependencies(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
 	if err != nil {

@@ -265,8 +265,8 @@ func renumber(d *distribution.Result, number func(int32) int32) {
 	}
 }
 
-// TestSetFile: a set that was saved and loaded answers as before and has the same deleted rows; other vectors, other
-// bytes and a disk that takes nothing are errors, and leave an older file as it was.
+// TestSetFile checks that a set that was saved and loaded gives the same answers and has the same deleted rows, and
+// that other vectors, other bytes and a full disk are errors that leave an existing file unchanged.
 func TestSetFile(t *testing.T) {
 	rng, ctx := rand.New(rand.NewPCG(117, 1)), context.Background()
 	e, path := newEngine(t, Options{}), filepath.Join(t.TempDir(), "set")

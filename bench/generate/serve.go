@@ -66,7 +66,7 @@ func serve(ctx context.Context, in io.Reader, out io.Writer, open opener) error 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	lines, failed := make(chan []byte), make(chan error, 1)
-	go func() { // ends with in: whoever holds its other end closes it
+	go func() { // ends when the other end of in is closed
 		defer stop()
 		r := bufio.NewReaderSize(in, 1<<16)
 		for {

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/filelock"
 )
 
-// ErrDiverged is a loss or a gradient that is no longer a number.
+// ErrDiverged means that the loss or a gradient is not a finite number.
 var ErrDiverged = errors.New("train: the training diverged; a lower rate is the remedy")
 
 // run is a training: epochs of steps with a validation after each, and checkpoints.

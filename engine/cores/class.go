@@ -2,7 +2,7 @@ package cores
 
 import "context"
 
-// class is what a caller waits in: those of a lower one are served first.
+// class is the priority of a caller in the queue; lower classes are served first.
 type class int
 
 const (
@@ -11,16 +11,16 @@ const (
 	classes
 )
 
-// maxPassed is how often somebody who came later may be served before a batch job that waits: it goes on slowly, but
-// on.
+// maxPassed is how many later callers may be served before a waiting batch job, so that batch jobs are slowed down but
+// not starved.
 const maxPassed = 16
 
 type batchKey struct{}
 
-// AsBatch marks the work under a context as a batch job: whoever is not one gets the next free core before it.
+// AsBatch marks the work under a context as a batch job: all other work gets free cores first.
 func AsBatch(ctx context.Context) context.Context { return context.WithValue(ctx, batchKey{}, true) }
 
-// IsBatch tells whether the work under a context is a batch job.
+// IsBatch reports whether the work under a context is a batch job.
 func IsBatch(ctx context.Context) bool { return ctx.Value(batchKey{}) != nil }
 
 func classOf(ctx context.Context) class {
@@ -30,10 +30,10 @@ func classOf(ctx context.Context) class {
 	return interactive
 }
 
-// nobody tells whether no one waits; b.mu is held.
+// nobody reports whether the queues are empty; b.mu is held.
 func (b *Budget) nobody() bool { return len(b.waiting[interactive])+len(b.waiting[batch]) == 0 }
 
-// next takes who is served next out of the queues; nil when nobody waits. b.mu is held.
+// next removes the next waiter from the queues and returns it; nil if the queues are empty. b.mu is held.
 func (b *Budget) next() *waiter {
 	c := interactive
 	switch {
@@ -49,7 +49,7 @@ func (b *Budget) next() *waiter {
 	return w
 }
 
-// yields tells whether a holder of a class hands over to somebody who waits; b.mu is held.
+// yields reports whether a holder of the given class must hand its token to a waiter; b.mu is held.
 func (b *Budget) yields(c class) bool {
 	if c == batch || len(b.waiting[interactive]) > 0 {
 		return !b.nobody()
@@ -57,6 +57,6 @@ func (b *Budget) yields(c class) bool {
 	if len(b.waiting[batch]) == 0 {
 		return false
 	}
-	b.passed++ // whoever holds on passes those who wait, too
+	b.passed++ // a holder that continues also passes the waiters
 	return b.passed > maxPassed
 }

@@ -116,7 +116,8 @@ func (c *Cache) Dir(elem ...string) (string, error) {
 	return dir, nil
 }
 
-// Blob returns the path of a verified file. A blob that no longer matches is deleted, and said, and counts as absent.
+// Blob returns the path of a verified file. A blob that does not match its digest is deleted and logged, and treated
+// as absent.
 func (c *Cache) Blob(w Want) (string, bool) {
 	if w.SHA256 == "" {
 		return "", false

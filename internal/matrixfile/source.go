@@ -126,7 +126,7 @@ func width(dtype string) int {
 	return map[string]int{"F16": 2, "BF16": 2, "F32": 4, "F64": 8}[dtype]
 }
 
-// Close gives the mapping back; blocks that lie in it must no longer be used.
+// Close unmaps the file; blocks that refer to the mapping must not be used afterwards.
 func (s *Source) Close() error {
 	whole := s.whole
 	s.whole, s.data = nil, nil

@@ -18,7 +18,7 @@ func (r *Registry) Digest(ctx context.Context, name string) (string, error) {
 	m, _ := r.manifest.Model(name)
 	for _, f := range m.Files {
 		if f.SHA256 != "" && filepath.Ext(f.Path) == ".gguf" {
-			return f.SHA256, nil // whoever opens the file compares it with that
+			return f.SHA256, nil // the code that opens the file compares the digests
 		}
 	}
 	path, err := r.LocateGGUF(name)

@@ -1,5 +1,5 @@
-// Package terminal knows who reads a program's results: a person at a terminal of some width, with colours or without,
-// or a file or another program, which get plain lines of any length.
+// Package terminal determines where a program's results go: to a terminal of some width, with or without colours, or to
+// a file or another program, which get plain lines of any length.
 package terminal
 
 import (

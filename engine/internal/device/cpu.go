@@ -14,7 +14,7 @@ import (
 // CPU is the device that every machine has: single-threaded kernels of one instruction set.
 type CPU struct {
 	cpu.Kernels
-	used sync.Pool // of *tiles.Panels that are no longer used: fresh memory costs as much as packing
+	used sync.Pool // of unused *tiles.Panels: fresh memory costs as much as packing
 }
 
 // NewCPU returns the device of those kernels.

@@ -170,8 +170,8 @@ func TestFileRefused(t *testing.T) {
 	}
 }
 
-// TestFileHoldsEveryField: whoever adds a field to what a file holds is reminded to write it, or to say that it
-// need not be written, and to raise the version.
+// TestFileHoldsEveryField fails if a field is added to the saved types, as a reminder to write it, or to note here
+// that it need not be written, and to raise the version.
 func TestFileHoldsEveryField(t *testing.T) {
 	for kind, want := range map[reflect.Type]string{
 		// units, chunks, visits, runs and length follow; a selection is not saved

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
-// bounded is the plan of passes over all pairs in panels: a function of the input, the device and the memory
-// limit, never of threads. Tile values are larger where a pair is closer, and within epsilon of the canonical
+// bounded is the plan of passes over all pairs in panels. It depends on the input, the device and the memory limit,
+// but not on the number of threads. Tile values are larger for closer pairs, and within epsilon of the canonical
 // score's value.
 type bounded struct {
 	dtype                   kernels.DType
@@ -20,18 +20,18 @@ type bounded struct {
 	rowCount, laneCount     int // contexts and queries
 	dim                     int
 	rowPanels, lanePanels   int
-	rowAt, laneAt           []int32 // packed → row; nil: the same
+	rowAt, laneAt           []int32 // packed → row; nil: in the order of rows
 	own                     []int32 // per lane: the packed row of its own context
-	rowGroup, laneGroup     []int32 // nil where there are no groups to tell apart
-	counting                bool    // D− is what the pass counts; else it is empty, or sampled
-	others                  bool    // there are contexts other than near ones
+	rowGroup, laneGroup     []int32 // nil if there are no groups
+	counting                bool    // the pass counts D−; otherwise D− is empty or sampled
+	others                  bool    // there are contexts besides the near ones
 	epsilon                 float64
 	scaleRows, scaleLanes   float64
 	unit                    float64    // value = unit·score (ip), score (cosine), −(unit·score)²/2 (l2)
-	rows, lanes             device.Set // where one region holds everything, once it is packed
-	ends                    []func()   // of the use of those two
+	rows, lanes             device.Set // if one region holds everything: its sets, once they are packed
+	ends                    []func()   // release functions of these two sets
 	regionRows, regionLanes int        // panels of a region
-	listRoom                int        // of a worker, for candidates of a task
+	listRoom                int        // capacity per worker for candidates of a task
 
 	rowStep, laneStep, columns, tasks int // panels per task; tasks per step of rows; tasks in all
 
@@ -41,18 +41,18 @@ type bounded struct {
 
 const (
 	maxCells     = 1 << 17
-	listRoom     = 1 << 15 // candidates for maxima of a task, for which a worker has room twice
-	leastRoom    = 1 << 12 // where memory is short
+	listRoom     = 1 << 15 // candidates for maxima of a task; a worker has room for twice as many
+	leastRoom    = 1 << 12 // if memory is short
 	cellBytes    = 4 * maxCells
-	consumeWork  = 64 // multiply-adds that consuming a pair costs about as much as
-	leastRegions = 4  // panels on a side of a region at least
+	consumeWork  = 64 // cost of consuming a pair, in multiply-adds
+	leastRegions = 4  // least number of panels per side of a region
 )
 
-// block is a share of the pairs: some contexts × some queries, by their rows.
+// block is a share of the pairs: the rows of some contexts × some queries.
 type block struct{ rows, lanes []int32 }
 
-// newBounded plans the passes over all pairs, or a block of them, and packs what fits. It returns nil where the memory
-// limit has no room for any panels: canonical scores need none.
+// newBounded plans the passes over all pairs, or a block of them, and packs what fits. It returns nil if the memory
+// limit has no room for panels; canonical scores do not need any.
 func (j *job) newBounded(ctx context.Context, of *block) (*bounded, error) {
 	g := &j.negatives
 	b := &bounded{dtype: j.dtype, metric: j.in.Metric, dim: j.q.Dim, rowCount: j.c.N, laneCount: j.q.N,
@@ -79,7 +79,7 @@ func (j *job) newBounded(ctx context.Context, of *block) (*bounded, error) {
 	return b, nil
 }
 
-// free gives back the sets that stay between passes.
+// free releases the sets that are kept between passes.
 func (b *bounded) free() {
 	for _, end := range b.ends {
 		end()
@@ -87,9 +87,8 @@ func (b *bounded) free() {
 	b.rows, b.lanes, b.ends = nil, nil, nil
 }
 
-// plan shares the memory out: panels may take three fifths, the rest is for kept entries and workers. A device with
-// memory of its own has the panels there. It is false
-// where there is too little for a region of the least size.
+// plan divides the memory: panels may take three fifths, the rest is for kept entries and workers. A device with its
+// own memory keeps the panels there. plan returns false if there is not enough memory for the smallest region.
 func (b *bounded) plan(j *job) bool {
 	bytes := func(panels int) int64 { return j.r.Bytes(b.dtype, panels*device.Panel, j.c.Dim) }
 	b.listRoom = listRoom
@@ -111,7 +110,7 @@ func (b *bounded) plan(j *job) bool {
 		if own == 0 {
 			j.room -= all
 		}
-		j.room -= j.room / 4 // for workers, so that the plan knows nothing of their number
+		j.room -= j.room / 4 // reserved for workers, so that the plan does not depend on their number
 		return true
 	}
 	if rest := panels - bytes(b.rowPanels); rest >= panels/4 {
@@ -132,7 +131,7 @@ func (b *bounded) plan(j *job) bool {
 	return true
 }
 
-// residentBytes is what the copy takes that the device has of an operand.
+// residentBytes returns the size of the device's copy of an operand.
 func residentBytes(o *device.Operand) int64 {
 	if o.Resident == nil {
 		return 0
@@ -140,7 +139,7 @@ func residentBytes(o *device.Operand) int64 {
 	return device.CopyBytes(o.N, o.Dim)
 }
 
-// setScales chooses the powers of two that bring vectors near length 1.
+// setScales chooses the powers of two that scale vectors to lengths near 1.
 func (b *bounded) setScales(ctx context.Context, j *job) error {
 	b.scaleRows, b.scaleLanes = 1, 1
 	if b.metric != kernels.Cosine {
@@ -166,8 +165,8 @@ func (b *bounded) setScales(ctx context.Context, j *job) error {
 	return nil
 }
 
-// cut chooses the tasks: 64 at least, 16 of a region, and no longer than the device asks for; asked-for ones, four
-// times that. Regions become whole numbers of tasks.
+// cut chooses the tasks: at least 64, at least 16 per region, and not longer than the device asks for. A requested tile
+// size (Resources.TileRows) may make tasks up to four times as long. Regions become whole numbers of tasks.
 func (b *bounded) cut(r *device.Resources) {
 	tiles := max(1, r.Describe().CountWork/(device.Panel*device.Panel*(b.dim+consumeWork)))
 	if r.TileRows > 0 {
@@ -188,19 +187,19 @@ func (b *bounded) cut(r *device.Resources) {
 	b.tasks = b.columns * workers.Ceil(b.rowPanels, b.rowStep)
 }
 
-// block is the panels of a task.
+// block returns the panels of a task.
 func (b *bounded) block(task int) (row0, row1, lane0, lane1 int) {
 	row0, lane0 = task/b.columns*b.rowStep, task%b.columns*b.laneStep
 	return row0, min(row0+b.rowStep, b.rowPanels), lane0, min(lane0+b.laneStep, b.lanePanels)
 }
 
-// pair is the query and the context of an entry of a task.
+// pair returns the query and the context of an entry of a task.
 func (b *bounded) pair(task int, at uint32) (query, context int32) {
 	row0, _, lane0, _ := b.block(task)
 	return through(b.laneAt, lane0*device.Panel+int(at&0xffff)), through(b.rowAt, row0*device.Panel+int(at>>16))
 }
 
-// value is the exact counterpart of a tile's value, score the inverse.
+// value converts a score to the exact counterpart of a tile's value; score is the inverse.
 func (b *bounded) value(score float64) float64 {
 	switch b.metric {
 	case kernels.IP:
@@ -222,7 +221,7 @@ func (b *bounded) score(value float64) float64 {
 	return min(max(value, -1), 1)
 }
 
-// rank turns a rank by score into one by value, and back: distances fall as values rise.
+// rank converts a rank by score to a rank by value, and back: distances decrease as values increase.
 func (b *bounded) rank(r, total int64) int64 {
 	if b.metric == kernels.L2 {
 		return total - 1 - r
@@ -230,5 +229,5 @@ func (b *bounded) rank(r, total int64) int64 {
 	return r
 }
 
-// up rounds to float32, not down.
+// up rounds to float32, towards +∞.
 func up(x float64) float32 { return -scan.Down(-x) }
