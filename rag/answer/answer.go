@@ -24,8 +24,9 @@ import (
 // Run answers a question by the graph that Options.Flow names. In the shortest one, the gate decides on the question
 // with one embedding and no call of the language model; with a Transform, on what that makes of it (open when any of
 // the queries opens it). Open: the contexts that are found go into the prompt, numbered for citations. Closed: the
-// model answers from its own knowledge, and the answer says so. What could be finished before an error or the end of
-// ctx is in the answer that comes with it; only for a bad option (knowledge.ErrOption, retrieve.ErrMode) there is none.
+// model answers from its own knowledge, and the answer says so. After an error or the end of ctx Run returns, beside
+// the error, an answer with the parts that were finished. For an invalid option (knowledge.ErrOption, retrieve.ErrMode)
+// the answer is nil.
 func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err error) {
 	if in.Options, err = in.withDefaults(); err != nil {
 		return nil, err
@@ -255,8 +256,9 @@ func (a *State) embed(ctx context.Context, v *flow.Visit) (err error) {
 	return err
 }
 
-// decide asks the gate about each query: it is open when any of them opens it, and the decision is that of the first
-// one that does, else of the one that comes closest. A query whose vector says nothing opens no gate.
+// decide asks the gate about each query: it is open when any query opens it. decide returns the decision for the first
+// query that opens the gate, or else for the one that comes closest to its cut-off. A query without a usable vector
+// (a.faults) never opens the gate.
 func (a *State) decide(ctx context.Context, snap *knowledge.Snapshot, g *gate.Gate) (gate.Decision, error) {
 	defer timer(&a.trace.Milliseconds.Gate)()
 	decisions, near, err := snap.DecideFor(ctx, g, retrieve.Queries{Texts: a.trace.Queries, Vectors: a.vectors},

@@ -99,7 +99,8 @@ func ask(t *testing.T, w world, c *crowd, parallel, questions int) (ids []string
 	return ids, answers, err
 }
 
-// TestEach: as many questions as pay are under way at once, and the answers are those of one at a time, in order.
+// TestEach: as many questions run in parallel as the model reports to be worthwhile, and the answers equal those of a
+// sequential run, in the same order.
 func TestEach(t *testing.T) {
 	w := newWorld(t)
 	one, several := newCrowd(1), newCrowd(5)

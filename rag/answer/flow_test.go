@@ -130,7 +130,7 @@ const (
 	outScope = "Who won the match on Sunday evening?"
 )
 
-// lists are those of one node.
+// lists maps one node to the answers that its model gives, in order.
 func lists(node string, answers ...string) map[string][]string {
 	return map[string][]string{node: answers}
 }

@@ -249,7 +249,7 @@ func (a *State) byEmbedding(ctx context.Context, v *flow.Visit) (graded bool, er
 	return true, nil
 }
 
-// gateScores are those of the passages for a query, with the cut-off that they are compared with.
+// gateScores returns the scores of the passages for a query and the cut-off that they are compared with.
 func (a *State) gateScores(
 	ctx context.Context, g *gate.Gate, text string, vector engine.Vectors,
 ) (scores []float64, cutoff float64, err error) {
@@ -296,7 +296,7 @@ func (a *State) keep(v *flow.Visit, scores []float64, relevant func(float64) boo
 	v.Detail(fmt.Sprintf("%d of %d relevant", len(a.Passages), len(all)))
 }
 
-// texts are those of the passages.
+// texts returns the texts of the passages.
 func (a *State) texts() []string {
 	texts := make([]string, len(a.Passages))
 	for i, p := range a.Passages {
@@ -305,7 +305,8 @@ func (a *State) texts() []string {
 	return texts
 }
 
-// write is a quote, where that is the style of answers, or prompt and generate as one node.
+// write answers with a quote if the style of answers is Quote and one is found. Otherwise it runs prompt and generate
+// as one node.
 func (a *State) write(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 	if a.Style == Quote && len(a.Passages) > 0 {
 		if found, err := a.quote(ctx, v); err != nil || found == Found {

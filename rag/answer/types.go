@@ -30,7 +30,8 @@ type Input struct {
 	Options
 	Model     func(context.Context) (llm.Generator, error) // called when the model is needed
 	Templates string                                       // folder of prompt templates, as prompt.Open takes it
-	// Named opens the language model of a name, for nodes that have one of their own; nil: there are none.
+	// Named opens a language model by its name, for nodes that have a model of their own. It may be nil when no node
+	// has one.
 	Named func(ctx context.Context, name string) (llm.Generator, error)
 	Web   Web // nil: no provider is named, and the web is never searched
 	// Cards says what language models may be trusted with; nil: with everything.
@@ -114,7 +115,7 @@ func (m Mode) Notice() string {
 // noGate is the notice of an answer from a store that nobody has calibrated.
 const noGate = "no gate yet: the store answers every question until 'sluice calibrate' has made one"
 
-// Answer is what Run returns, and its JSON is that of `ask --json` with the id before it.
+// Answer is the result of Run. `ask --json` prints its JSON, with the id of the answer as first field.
 type Answer struct {
 	Answer    string            `json:"answer"`
 	Retrieved bool              `json:"retrieved"`           // contexts were in the prompt

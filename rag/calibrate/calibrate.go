@@ -44,9 +44,10 @@ const All = math.MaxInt32
 // Options of Run. The zero value has the language model write three questions about each of as many contexts, drawn at
 // random, as it takes for a narrow interval (gate.NarrowInterval), at most 500 and for about five minutes.
 type Options struct {
-	// Name of the artifact, <store>/calibration/<Name>.cal.json; "" is that of the calibration in force, or "default".
+	// Name of the artifact, <store>/calibration/<Name>.cal.json; "" takes the name of the active calibration, or
+	// "default".
 	Name       string
-	Use        bool      // puts it in force also where another one is
+	Use        bool      // activate it even if another calibration is active
 	Queries    io.Reader // pseudo-queries as {"context_id","text"} lines; nil lets the language model write them
 	Source     string    // what Queries is, for the artifact and errors
 	Questions  string    // Written or Extracted; "" and "auto" go by the model's scorecard
@@ -62,13 +63,13 @@ type Options struct {
 	Score     string // what the cut-off is compared with: "auto", or as gate.ParseScore has it; "" goes by Policy
 	Threshold float64
 	Negatives string  // all, cross-topic, sample:N; "" is all
-	Holdout   float64 // share of the contexts kept apart for the report; 0 is none
+	Holdout   float64 // share of the contexts held out for the report, in [0, 1)
 	Resamples int     // of the bootstrap; 0 is gate.DefaultResamples, negative none
 	Seed      uint64
 	// Strict makes an error of a bad line and of one whose context is not in the store, instead of a count; and of a
 	// model that does not write questions well enough, instead of Extracted.
 	Strict bool
-	Plot   string // file for a drawing, .png or .svg; "" is none
+	Plot   string // file for a drawing, .png or .svg; "" draws nothing
 	// KeepBytes of pairs around the quantiles are kept beside the artifact, so that after chunks or questions have come
 	// or gone only the pairs that changed are counted; 0 is pairs.DefaultLimit, and nothing for up to pairs.SmallWork,
 	// which is computed anew sooner; negative keeps nothing.
@@ -104,7 +105,7 @@ type Result struct {
 // ErrLocked: another call or process is making the calibration of the same name.
 var ErrLocked = filelock.ErrHeld
 
-// DefaultName of a calibration. Other defaults are those of the packages pseudo and gate.
+// DefaultName is the name of a calibration when none is given. The packages pseudo and gate define the other defaults.
 const DefaultName = "default"
 
 const embedGroup = 1024 // queries embedded between two progress reports
@@ -226,7 +227,7 @@ func (c *run) calibrate(ctx context.Context) (cal *gate.Calibration, positive []
 	}
 }
 
-// begin makes the folder of calibrations and takes the lock of a name, which is that of its artifact.
+// begin creates the folder of calibrations and locks the artifact of a name.
 func begin(st *store.Store, name string) (*filelock.Lock, error) {
 	dir := knowledge.CalibrationDir(st)
 	if err := durable.MkdirAll(dir); err != nil {
@@ -239,7 +240,7 @@ func begin(st *store.Store, name string) (*filelock.Lock, error) {
 	return lock, nil
 }
 
-// say logs how the pairs were counted where that is not what was to be expected.
+// say logs how the pairs were counted if that differs from what the options imply.
 func (c *run) say() {
 	r, log := &c.counted, c.base.Logger()
 	switch {

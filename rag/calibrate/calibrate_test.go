@@ -118,8 +118,8 @@ func TestCalibrationJSONHasNoBulk(t *testing.T) {
 	}
 }
 
-// TestCalibrateIncrementally: after chunks and questions have come, changed and gone, the artifact is that of a full
-// run, only the changed pairs are counted, and only new questions are embedded.
+// TestCalibrateIncrementally: after chunks and questions were added, changed and deleted, the artifact equals the
+// artifact of a full run, only the changed pairs are counted, and only new questions are embedded.
 func TestCalibrateIncrementally(t *testing.T) {
 	w := newWorld(t)
 	ingestText := func(name, text string) {

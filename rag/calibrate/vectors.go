@@ -142,7 +142,7 @@ func (v *questionVectors) trim(names [][32]byte) error {
 	return v.rewrite()
 }
 
-// vectors are those of names, in their order; one that is not there is an error.
+// vectors returns the vectors of names in their order. A missing vector is an error.
 func (v *questionVectors) vectors(names [][32]byte) (engine.Vectors, error) {
 	out := engine.Vectors{Dim: v.dim, Rows: len(names), Data: make([]float32, len(names)*v.dim)}
 	for i, name := range names {
@@ -154,7 +154,7 @@ func (v *questionVectors) vectors(names [][32]byte) (engine.Vectors, error) {
 	return out, nil
 }
 
-// gone finds the vectors of contexts and questions that are no longer compared.
+// gone finds the vectors of contexts and questions that the previous calibration compared and this one does not.
 func (c *run) gone(ctx context.Context, contexts []int64, questions [][32]byte) (cs, qs engine.Vectors, err error) {
 	if cs, err = c.snap.Store.RowVectors(ctx, contexts); err != nil {
 		return cs, qs, err

@@ -136,7 +136,8 @@ func TestFactsMustStandThere(t *testing.T) {
 	}
 }
 
-// TestSentencesHaveTheirPlaces: offsets are those of the answer and of the passages, and citations do not count.
+// TestSentencesHaveTheirPlaces: offsets are byte offsets into the answer and the passages, and citations are not part
+// of the sentences that are compared.
 func TestSentencesHaveTheirPlaces(t *testing.T) {
 	answer := "Yes. The river is 300 km long [2, 1897]. The tower cost 1.5 million crowns [1]."
 	found, err := check.Check(t.Context(), options(t, "en", english), answer, english)

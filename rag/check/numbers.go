@@ -58,8 +58,8 @@ func conventionOf(text, language string) convention {
 	return 0
 }
 
-// digitsFrom finds the next number in digits: groups with one of . , ' or a space that does not break between them. -1:
-// there is none.
+// digitsFrom finds the next number in digits: groups of digits separated by '.', ',', an apostrophe or a no-break
+// space. It returns -1, -1 if there is no number.
 func digitsFrom(text string, at int) (start, end int) {
 	isDigit := func(i int) bool { return i < len(text) && text[i] >= '0' && text[i] <= '9' }
 	for start = at; start < len(text) && !isDigit(start); start++ {
@@ -254,7 +254,8 @@ func simple(key string) (value float64, ordinal bool) {
 	return -1, false
 }
 
-// german reads a German number of one word: "zweihundertfünfzig" without its accent. -1: it is none.
+// german parses a German number that is written as one word without umlauts: "zweihundertfunfzig". It returns -1 if key
+// is not a number.
 func german(key string) float64 {
 	if len(key) > 80 {
 		return -1

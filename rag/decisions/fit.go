@@ -66,8 +66,9 @@ func policies() []string {
 
 // Fit finds the policy and threshold of a calibration that tell labelled questions apart best, by the balanced accuracy
 // on those that are not held out (holdout is a share; 0: DefaultHoldout). Of equally good ones it takes the one in
-// force, then a policy without a threshold, then the one in force with a threshold. What is worse than before on the
-// questions held out is not taken. Scores are those of the calibration's score. ErrTooFew says how many there are.
+// force, then a policy without a threshold, then the one in force with a threshold. A policy that does worse than the
+// one in force on the held-out questions is rejected. The labelled scores must be of the kind that c scores by. The
+// error wraps ErrTooFew, with the counts, if there are too few questions.
 func Fit(c *gate.Calibration, list []Labelled, holdout float64, seed uint64) (*Fitted, error) {
 	if holdout == 0 {
 		holdout = DefaultHoldout

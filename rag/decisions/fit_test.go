@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
-// calibration is that of the doubles' four contexts.
+// calibration calibrates a base that holds the four contexts of package doubles.
 func calibration(t *testing.T) *gate.Calibration {
 	t.Helper()
 	b := doubles.NewBase(t, nil)

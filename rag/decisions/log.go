@@ -101,7 +101,7 @@ type Log struct {
 	lastErr error             // of a sync in the background
 }
 
-// Open opens a log for writing, nil without a file. It makes the file where there is none.
+// Open opens a log for writing and creates its file if necessary. It returns nil if o.File is empty.
 func Open(o Options) (*Log, error) {
 	if o.File == "" {
 		return nil, nil

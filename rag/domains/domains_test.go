@@ -139,7 +139,8 @@ func everything(t *testing.T, b *doubles.Base, mode retrieve.Mode, text, topic s
 }
 
 // TestPartitionsWithAnIndex searches domains that are large enough for the index, before and after it is built in the
-// background, and when rows have come and gone: the results are those of a search of everything, without the others.
+// background, and after rows were added and deleted. The results must equal those of a search of the whole base from
+// which the rows of other domains are dropped.
 func TestPartitionsWithAnIndex(t *testing.T) {
 	b := doubles.NewBase(t, func(c *knowledge.Config) { c.IndexRows, c.IndexSearches = 1, 2 })
 	check := func(when string) {

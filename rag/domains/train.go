@@ -240,7 +240,7 @@ func (r *run) sample(rows []int, most int) []int {
 	return rows
 }
 
-// vector is that of a row.
+// vector returns the vector of a row. It shares memory with the snapshot.
 func (r *run) vector(row int) []float32 {
 	v := r.snap.View.Vectors
 	return v.Data[row*max(v.Stride, v.Dim):][:v.Dim]

@@ -221,7 +221,7 @@ func TestModelsThatFail(t *testing.T) {
 	}
 }
 
-// TestCards: a card that was edited, is another model's or of another version, or is none, is not believed.
+// TestCards: a card that was edited, that belongs to another model or version, or that does not parse is rejected.
 func TestCards(t *testing.T) {
 	card, _, err := examine(t, func(string) string { return "" }, nil)
 	if err != nil {

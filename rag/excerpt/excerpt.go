@@ -73,9 +73,10 @@ func Best(metric kernels.Metric, sentences []Sentence) *Sentence {
 }
 
 // Scores returns for each passage of each list its sentences in order, each with its best score with any of the list's
-// queries. Sentences are those of corpus.SentenceEnds, cut where they are too long, items of lists, rows of tables, and
-// statements of code, without white space at their ends; those without a letter or digit are left out. All are embedded
-// by one call, a passage that is in several lists once; a row together with the names of its columns.
+// queries. A sentence is a sentence of corpus.SentenceEnds (split if it is too long), an item of a list, a row of a
+// table or a statement of code. White space at both ends is trimmed, and sentences without a letter or digit are left
+// out. One call embeds all sentences. A passage that is in several lists is embedded once, and a row of a table is
+// embedded together with the names of its columns.
 func Scores(ctx context.Context, o Options, queries []engine.Vectors, passages [][]string) ([][][]Sentence, error) {
 	if len(queries) != len(passages) {
 		return nil, fmt.Errorf("excerpt: %w: %d queries for %d lists", kernels.ErrShape, len(queries), len(passages))

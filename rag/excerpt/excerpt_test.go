@@ -76,7 +76,7 @@ func TestNearest(t *testing.T) {
 			}
 		}
 	}
-	// Together as alone: the scores are those of the search.
+	// A query that is scored alone has the same scores as in a batch, and they equal the scores of a vector search.
 	alone, err := excerpt.Nearest(t.Context(), o, queries[1:2], [][]string{{call}})
 	if err != nil {
 		t.Fatal(err)

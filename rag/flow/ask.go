@@ -106,8 +106,8 @@ func (q Question) line() string {
 
 var object = regexp.MustCompile(`\{[^{}]*\}`)
 
-// read finds the verdict in what a model wrote: in the first JSON object with the key, else as the only value that
-// occurs as a word. "" is none.
+// read finds the verdict in what a model wrote: in the first JSON object with the key, or else as the only value that
+// occurs as a word. It returns "" if there is no verdict.
 func (q Question) read(text string) Verdict {
 	for _, m := range object.FindAllString(text, -1) {
 		var fields map[string]any

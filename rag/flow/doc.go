@@ -7,5 +7,5 @@
 // every cycle goes over an edge that counts as a retry, so that no run is without end. A run has a budget of retries,
 // calls and tokens of language models, and time; when it is spent, the outcome is Unknown.
 //
-// The self-correcting graph is that of Rocha and Pessoa, Advanced Retrieval Augmented Generation for Local LLMs.
+// The self-correcting graph follows Rocha and Pessoa, Advanced Retrieval Augmented Generation for Local LLMs.
 package flow

@@ -130,7 +130,7 @@ func TestRunsEnd(t *testing.T) {
 	}
 }
 
-// Calls, tokens and time are those of the whole run, and what is spent ends it without an error.
+// TestBudgets: calls, tokens and time are counted over the whole run, and a spent budget ends the run without an error.
 func TestBudgets(t *testing.T) {
 	run := func(b flow.Budget, m llm.Generator) (flow.Ending, []flow.Step) {
 		t.Helper()

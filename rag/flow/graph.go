@@ -114,7 +114,7 @@ func (g *Graph[S]) last(node string) bool {
 
 func terminal(node string) bool { return node == End || node == IDontKnow }
 
-// verdicts are those of a node.
+// verdicts returns the verdicts that a node may return; Done alone if it lists none.
 func (n Node[S]) verdicts() []Verdict {
 	if len(n.Verdicts) == 0 {
 		return []Verdict{Done}

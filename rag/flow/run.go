@@ -17,8 +17,8 @@ import (
 // Step is what a visited node did.
 type Step struct {
 	Node    string  `json:"node"`
-	Input   string  `json:"input,omitempty"` // what it went by, in a line
-	Verdict Verdict `json:"verdict"`         // Failed and Stopped are those of nodes that came to none
+	Input   string  `json:"input,omitempty"` // what the node decided on, in one line
+	Verdict Verdict `json:"verdict"`         // Failed or Stopped if the node returned no verdict
 	Next    string  `json:"next,omitempty"`  // a node, End or IDontKnow; "" after an error
 	Detail  string  `json:"detail,omitempty"`
 	// Score is the number that the verdict goes by, where there is one: a similarity, a probability.
@@ -29,21 +29,21 @@ type Step struct {
 	Milliseconds float64  `json:"ms"`
 }
 
-// The verdicts of a step whose node came to none.
+// The verdicts of a step whose node returned no verdict.
 const (
 	Failed  Verdict = "error"   // the run ends with the node's error
 	Stopped Verdict = "stopped" // the budget is spent
 )
 
-// Budget of a run. What is 0 has no limit, but for Retries.
+// Budget limits a run. A limit of 0 means unlimited, except for Retries.
 type Budget struct {
-	Retries int           // edges taken that count as one; 0 is DefaultRetries, a negative value is none
+	Retries int           // limit of retry edges taken; 0 means DefaultRetries, negative means no retry
 	Calls   int           // of language models
 	Tokens  int           // of language models: prompts and completions
 	Time    time.Duration // of the whole run
 }
 
-// DefaultRetries is how often a run turns back.
+// DefaultRetries is the limit of retry edges that a run takes.
 const DefaultRetries = 3
 
 // Outcome says how a run ended.

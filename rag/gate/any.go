@@ -16,18 +16,18 @@ type Verdict struct {
 	ContextID string  `json:"context_id,omitempty"` // one that opens the gate, not always the best
 	Cutoff    float64 `json:"cutoff"`
 	Stale     float64 `json:"stale"` // share of contexts that the calibration has not seen
-	Gone      float64 `json:"gone"`  // share of the calibrated contexts that are no longer there
-	// Warning is that of Decision.
+	Gone      float64 `json:"gone"`  // share of the calibrated contexts that were deleted
+	// Warning has the meaning of Decision.Warning.
 	Warning string `json:"warning,omitempty"`
 }
 
-// Close is that of Decision.
+// Close closes the gate because the query has no usable vector, as Decision.Close does.
 func (v *Verdict) Close(why error) {
 	v.Retrieve, v.ContextID, v.Reason = false, "", "the query says nothing: "+why.Error()
 }
 
-// Any is Decide where no score is asked for: a query needs one context that opens the gate, so no more is read than
-// that takes. The decisions are those of Decide.
+// Any decides as Decide does but computes no scores. It stops reading vectors as soon as each query has one context
+// that opens the gate.
 func (g *Gate) Any(
 	ctx context.Context, e engine.Interface, c retrieve.Contexts, queries engine.Vectors, bias []kernels.Biases,
 ) ([]Verdict, error) {

@@ -67,10 +67,10 @@ type Provenance struct {
 type General struct {
 	Language  string `json:"language"`             // ISO 639-1
 	Name      string `json:"name"`                 // of the language, in English
-	InsteadOf string `json:"instead_of,omitempty"` // name of the language of most contexts, if there are none in that
+	InsteadOf string `json:"instead_of,omitempty"` // language of most contexts, if it has no general questions
 }
 
-// words say what the questions are; those of an artifact that does not say are English.
+// words describes the general questions. Questions are English if the artifact names no language.
 func (g *General) words() string {
 	switch {
 	case g == nil || g.Language == "en" && g.InsteadOf == "":
@@ -258,7 +258,7 @@ type file struct {
 	name   *string
 }
 
-// files are those of a calibration, with those of its other scores.
+// files lists the files of a calibration, including the files of the scores that are not in force.
 func (c *Calibration) files(positive []float64) []file {
 	numbers := func(owner []int32) []float64 {
 		out := make([]float64, len(owner))
@@ -331,7 +331,8 @@ func load(path string) (*Calibration, error) {
 	return c, c.follows()
 }
 
-// read reads the files of distributions, "" is none; all but that of the general questions hold n scores.
+// read reads the files of distributions and skips empty names. Each file must hold n scores, except the file of the
+// general questions.
 func (s *scores) read(dir string, n int64, positive, maximum, other, owner, general string) (err error) {
 	var rows []float64
 	for _, f := range []struct {

@@ -37,7 +37,7 @@ func (g *Gate) ask(ids iter.Seq[string]) {
 	g.questions = withNorms(questions)
 }
 
-// decideAsked is Decide by the pseudo-queries: the best context is that of the nearest one.
+// decideAsked implements Decide for PseudoQuery scores: the best context is the context of the nearest pseudo-query.
 func (g *Gate) decideAsked(ctx context.Context, e engine.Interface, queries engine.Vectors) ([]Decision, error) {
 	decisions := make([]Decision, queries.Rows)
 	var hits [][]engine.Hit

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 )
 
-// TestCalibrateResumes: a calibration that was interrupted goes on from its file with the same result; a file of
-// another input is begun anew; after success there is none.
+// TestCalibrateResumes: an interrupted calibration resumes from its checkpoint file with the same result, a checkpoint
+// of another input is discarded, and success deletes the file.
 func TestCalibrateResumes(t *testing.T) {
 	in := input(300, 3, 3, 16)
 	same := cmpopts.IgnoreFields(Calibration{}, "Created")
@@ -23,7 +23,7 @@ func TestCalibrateResumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.Checkpoint = filepath.Join(t.TempDir(), "default.pairs")
-	in.Keep.Limit = 1 // small ones have no checkpoint by default
+	in.Keep.Limit = 1 // small calibrations have no checkpoint by default
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped, err := engine.New(engine.Options{TileRows: 64, Progress: func(done, total int64) {
 		if done > total/3 {

@@ -38,7 +38,7 @@ type Scored struct {
 	scores scores
 }
 
-// weight is that of the cover; s may be nil.
+// weight returns the weight of the cover, 0 if s is nil.
 func (s *Scored) weight() float64 {
 	if s == nil {
 		return 0
@@ -150,8 +150,9 @@ func (in *Input) weigh(ctx context.Context, e engine.Interface, c *Calibration, 
 	return nil
 }
 
-// bestOf is the best candidate of a kind; nil if there is none. The best one of all is also the best one of its kind:
-// among fewer candidates the standard error that the winner goes by is another one's.
+// bestOf returns the best candidate of a kind, nil if there is no such candidate. If the best candidate overall is of
+// this kind, it is returned without another comparison: the one-standard-error rule could pick a different winner among
+// fewer candidates.
 func bestOf(kind Kind, all []candidate, compared []Candidate) (best *candidate) {
 	var some []int
 	var of []Candidate
@@ -262,7 +263,7 @@ func row(v engine.Vectors, i int) []float32 {
 	return v.Data[i*stride:][:v.Dim]
 }
 
-// biases are those of a query by the calibration's contexts.
+// biases returns the biases of a query, in the order of the calibration's contexts.
 func (in *Input) biases(q *postings.Query, weight float64) kernels.Biases {
 	b := q.Biases(weight)
 	if in.Words.Rows == nil {

@@ -390,7 +390,7 @@ func TestScoresOfAllWeights(t *testing.T) {
 								r.all[w].scores.other = make([]float64, len(sample))
 							}
 						case math.IsInf(other, -1):
-							other = -1 // there is none
+							other = -1 // no context of another topic exists
 						}
 						if s := r.all[w].scores; s.positive[j] != own || s.maximum[j] != best || s.other[j] != other {
 							t.Fatalf("weight %v, question %d: %v %v %v, want %v %v %v", weight, j, s.positive[j],

@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// TestDraws: the numbers are those of rand.Rand, so that intervals stay the same, wherever the generator begins.
+// TestDraws: draws yields the same numbers as rand.Rand from any starting position, so that the intervals in artifacts
+// are reproducible.
 func TestDraws(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 64, 100, 4097, 100_000} {
 		rng, d := rand.New(rand.NewPCG(7, streamBootstrap)), newDraws(7, streamBootstrap, n)

@@ -49,7 +49,7 @@ const (
 	effectBins   = 64
 )
 
-// Effects are those of the scores that the calibration holds distributions of, the one in force first.
+// Effects returns the effect of each score that the calibration holds distributions of, the score in force first.
 func (c *Calibration) Effects() []Effect {
 	list := []Effect{c.effect()}
 	list[0].InForce = true
@@ -69,7 +69,7 @@ func (c *Calibration) Effects() []Effect {
 	return list
 }
 
-// effect is that of the score in force.
+// effect computes the effect of the score in force.
 func (c *Calibration) effect() Effect {
 	s := c.scored()
 	e := Effect{Score: s.Name(), Weight: s.Weight, Distance: c.Metric.Ascending(), EachOf: [2]int{1, 1}}

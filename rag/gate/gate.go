@@ -71,22 +71,23 @@ const DefaultStaleTolerance = 1
 type Use struct {
 	Encoder identity.Encoder
 	Metric  kernels.Metric
-	// TextDigests are those of the live contexts (corpus.Chunk.Digest, in binary); they are compared with
-	// the calibrated ones. nil leaves the staleness unknown, reported as 0.
+	// TextDigests yields the digest of each live context (corpus.Chunk.Digest, in binary), to compare with the
+	// calibrated contexts. If it is nil, the staleness is unknown and reported as 0.
 	TextDigests iter.Seq[[sha256.Size]byte]
-	// LiveIDs are those of the live contexts: pseudo-queries of others are not compared with. nil: all are live.
+	// LiveIDs yields the id of each live context. Pseudo-queries of other contexts are ignored. If it is nil, all
+	// contexts are live.
 	LiveIDs iter.Seq[string]
 	// StaleTolerance is the share of unseen contexts above which New refuses with ErrStale. 0 means
 	// DefaultStaleTolerance, which never refuses; a negative value tolerates none.
 	StaleTolerance float64
 }
 
-// Gate decides. It is immutable and safe for concurrent use.
+// Gate decides whether a query is in scope. It is immutable and safe for concurrent use.
 type Gate struct {
 	c           *Calibration
 	positive    []float64 // sorted
 	stale, gone float64
-	shadow      *ShadowDecision // without a decision; nil: none
+	shadow      *ShadowDecision // template without a decision; nil if there is no shadow
 
 	questions  normed             // of live contexts, where the score goes by them
 	asked      []string           // ids of their contexts
@@ -164,8 +165,8 @@ func (g *Gate) Warning() string { return strings.Join(g.c.Evidence.Warnings, "; 
 // Staleness is a sentence about Stale and Gone, or "" where both are 0.
 func (g *Gate) Staleness() string { return Staleness(g.stale, g.gone) }
 
-// Staleness is a sentence about how far a calibration is behind its store: the shares are those of Gate.Stale and
-// Gate.Gone. It is "" where both are 0.
+// Staleness describes in a sentence how far a calibration is behind its store. The arguments are the shares that
+// Gate.Stale and Gate.Gone return. It returns "" if both are 0.
 func Staleness(stale, gone float64) string {
 	switch {
 	case stale > 0 && gone > 0:

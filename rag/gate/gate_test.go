@@ -27,7 +27,7 @@ func withCutoff(m kernels.Metric, cut float64, positive []float64) *Calibration 
 
 func digest(i int) string { return fmt.Sprintf("%x", sha256.Sum256([]byte{byte(i), byte(i >> 8)})) }
 
-// digests are those of texts, as a live store yields them.
+// digests yields the digests of texts, as a live store does.
 func digests(texts ...int) iter.Seq[[sha256.Size]byte] {
 	return func(yield func([sha256.Size]byte) bool) {
 		for _, i := range texts {

@@ -104,7 +104,7 @@ func (d *drawing) span() {
 		see(g.scores[0])
 		see(g.scores[len(g.scores)-1])
 	}
-	if low, high, ok := d.interval(); ok { // open ends are those of what was seen
+	if low, high, ok := d.interval(); ok { // open ends lie at the outermost scores
 		see(low)
 		see(high)
 	}
@@ -115,7 +115,8 @@ func (d *drawing) span() {
 	d.low, d.high = d.low-margin, d.high+margin
 }
 
-// interval is the cut-off's, from that of the policy's value; an end that is open is that of the axis.
+// interval returns the interval of the cut-off: the interval of the policy's value, shifted by the threshold. An open
+// end extends to the end of the axis.
 func (d *drawing) interval() (low, high float64, ok bool) {
 	b := d.c.Bootstrap
 	shift := d.c.Cutoff - d.c.PolicyValue

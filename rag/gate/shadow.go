@@ -2,10 +2,10 @@ package gate
 
 import "fmt"
 
-// Shadow is a second policy and threshold over the same score. It decides nothing: what it would decide stands beside
-// each decision, so that it can be tried on real questions. The zero value is none.
+// Shadow is a second policy and threshold over the same score. It has no influence on decisions. Each decision records
+// what the shadow would decide, so that a policy can be tried on real questions. The zero value disables it.
 type Shadow struct {
-	Policy    string // as ParsePolicy reads it; "" is none
+	Policy    string // in the syntax of ParsePolicy; "" disables the shadow
 	Threshold float64
 }
 
@@ -18,7 +18,7 @@ type ShadowDecision struct {
 	Retrieve    bool    `json:"retrieve"`
 }
 
-// Check is ErrPolicy for a policy that does not exist.
+// Check returns ErrPolicy if the policy does not exist.
 func (s Shadow) Check() error {
 	if s.Policy == "" {
 		return nil
