@@ -256,8 +256,8 @@ func (a *State) embed(ctx context.Context, v *flow.Visit) (err error) {
 	return err
 }
 
-// decide asks the gate about each query: it is open when any query opens it. decide returns the decision for the first
-// query that opens the gate, or else for the one that comes closest to its cut-off. A query without a usable vector
+// decide asks the gate about each query: it is open when any query opens it. decide returns the decision with the best
+// score among the queries that open the gate, or among all queries if none does. A query without a usable vector
 // (a.faults) never opens the gate.
 func (a *State) decide(ctx context.Context, snap *knowledge.Snapshot, g *gate.Gate) (gate.Decision, error) {
 	defer timer(&a.trace.Milliseconds.Gate)()

@@ -93,11 +93,11 @@ type Result struct {
 	Foreign   map[string]int `json:"foreign,omitempty"`
 	Truncated int            `json:"truncated"` // chunks that the encoder did not read to their end
 	Repaired  int            `json:"repaired"`  // chunks with NUL bytes or invalid UTF-8
-	// Cleaned counts what Options.Clean has taken out, by the cleaner.
+	// Cleaned counts what Options.Clean removed, by cleaner.
 	Cleaned map[corpus.Cleaner]int `json:"cleaned,omitempty"`
-	// EmptyPages are those of PDF files that have no text: pictures of it, mostly.
+	// EmptyPages counts the pages of PDF files that have no text, most of them scans.
 	EmptyPages int `json:"empty_pages,omitempty"`
-	// Duplicates are new chunks that repeat others; those that were dropped are not of Chunks.
+	// Duplicates counts new chunks that repeat others. Duplicates that were dropped are not counted in Chunks.
 	Duplicates int     `json:"duplicates,omitempty"`
 	Renewed    int     `json:"renewed"`             // chunks whose text or vector was damaged: embedded again
 	Labelled   int     `json:"labelled,omitempty"`  // documents that got their topic from the store's router
@@ -105,7 +105,7 @@ type Result struct {
 	Refused    int     `json:"refused"`             // documents whose id another source has
 	Overtaken  int     `json:"overtaken,omitempty"` // documents that were changed after they were handed in
 	Commits    int     `json:"commits"`
-	Entities   int     `json:"entities"` // labels of chunks that were looked for
+	Entities   int     `json:"entities"` // entity labels found in new chunks
 	Unnamed    int     `json:"unnamed"`  // chunks in which names were not looked for to their end
 	Seconds    float64 `json:"seconds"`
 

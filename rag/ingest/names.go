@@ -19,8 +19,8 @@ import (
 // its own id. An id that another source has is refused.
 type names struct {
 	store       *store.Store
-	collection  string // name for new folders, and prefix of the ids of lines; "" is that of the folder, and none
-	replace     bool   // what has the id goes
+	collection  string // name for new folders and prefix of line ids; "": the folder's name, no prefix
+	replace     bool   // a document with the same id is replaced
 	onFolder    func(store.Collection)
 	collections []store.Collection
 	files       map[string]string   // path → id
@@ -28,7 +28,7 @@ type names struct {
 	sameAs      map[[16]byte]string // digest → id of a document that the store had before
 }
 
-// held is what is known of a document, of which there may be millions.
+// held describes a document of the store. There may be millions of them, so it is kept small.
 type held struct {
 	source, path string
 	digest       [16]byte // of the digest

@@ -157,7 +157,7 @@ func (r *run) plan(ctx context.Context, paths []string, load corpus.LoadOptions)
 	return r.lend(ctx, lenders...)
 }
 
-// learn reads what the store knows of documents and files; st is nil when there is none.
+// learn reads the documents and files that the store holds; st is nil if there is no store yet.
 func (s *syncing) learn(ctx context.Context, st *store.Store, paths []string) (err error) {
 	for _, p := range paths {
 		if root, ok := folderOf(p); ok {

@@ -305,7 +305,8 @@ func TestSyncOfARenamedFolder(t *testing.T) {
 	f.isFresh()
 }
 
-// What cannot be read keeps its document: a broken file, a line that is none, a folder without permission.
+// TestSyncKeepsWhatCannotBeRead: a broken file, a line that is not JSON and a folder without permission keep the
+// documents that they had.
 func TestSyncKeepsWhatCannotBeRead(t *testing.T) {
 	f := newFolder(t, map[string]string{"a.md": words("herrings"), "b.docx": "", "sub/c.md": words("lamps"),
 		"lines.jsonl": `{"id":"l1","text":"One line."}` + "\n" + `{"id":"l2","text":"Another line."}`})

@@ -80,17 +80,17 @@ type watch struct {
 	o        WatchOptions
 	paths    []string
 	files    corpus.FileOptions
-	notifier *fsnotify.Watcher // nil where there is none
+	notifier *fsnotify.Watcher // nil if the system provides no notifications
 	blind    bool
 }
 
 func (w *watch) close() {
 	if w.notifier != nil {
-		_ = w.notifier.Close() // it only gives descriptors back
+		_ = w.notifier.Close() // an error here loses no data
 	}
 }
 
-// isBlind says once that changes are not told.
+// isBlind logs, once, that the system does not report changes.
 func (w *watch) isBlind(err error) {
 	if w.blind {
 		return
@@ -161,8 +161,8 @@ func (w *watch) wait(ctx context.Context) bool {
 	}
 }
 
-// isChange tells whether an event may be one of a document: other rights of a file are none, and neither are hidden
-// files, unless these are read or say which are, and those that editors write beside a file.
+// isChange reports whether an event may have changed a document. It ignores changes of permissions, backup files of
+// editors (name~), and hidden files unless they are ingested or hold ignore rules.
 func (w *watch) isChange(e fsnotify.Event) bool {
 	if e.Op == fsnotify.Chmod {
 		return false

@@ -25,7 +25,8 @@ func isAfter(t *testing.T, rounds <-chan int, what string) int {
 	}
 }
 
-// Files, folders and what is in new folders are watched; a burst is one sync; what is no change of a document is none.
+// TestWatchSyncsAfterChanges: files, folders and the contents of new folders are watched, a burst of events causes one
+// sync, and an event that changes no document causes none.
 func TestWatchSyncsAfterChanges(t *testing.T) {
 	dir := t.TempDir()
 	rounds := make(chan int, 100)

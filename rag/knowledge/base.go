@@ -33,17 +33,18 @@ type Config struct {
 	Dir     string // of the store
 	Engine  *engine.Engine
 	Encoder func(context.Context) (embed.Embedder, error) // called when the encoder is needed; loads it once
-	Scorer  func(context.Context) (embed.Scorer, error)   // called when a search wants a reranker; nil: there is none
-	// Entails is called with pairs of texts when an answer is checked; nil: the encoder's cosines decide.
+	Scorer  func(context.Context) (embed.Scorer, error)   // called when a search wants a reranker; may be nil
+	// Entails scores pairs of texts when an answer is checked. If it is nil, cosine similarities of the encoder decide.
 	Entails func(ctx context.Context, premises, hypotheses []string) ([]float64, error)
 	Metric  kernels.Metric // of a new store; an existing one keeps its own
-	// StaleTolerance is the share of live chunks that the calibration may not have seen, as gate.Use has it.
+	// StaleTolerance is the share of live chunks that may be missing from the calibration; see gate.Use.
 	StaleTolerance float64
 	Shadow         gate.Shadow // another policy that is tried beside the gate
-	// A snapshot gets an index when it holds so many vectors and has been searched so often. 0 takes
+	// A snapshot gets an index once it holds IndexRows vectors and was searched IndexSearches times. 0 means
 	// DefaultIndexRows and DefaultIndexSearches.
 	IndexRows, IndexSearches int
-	// Multilingual names an encoder that knows a language (ISO 639-1), for warnings, or ""; may be nil.
+	// Multilingual returns the name of an encoder that supports a language (ISO 639-1), or "". Warnings recommend it.
+	// May be nil.
 	Multilingual func(language string) string
 	Logger       *slog.Logger // nil is slog.Default()
 }

@@ -26,8 +26,8 @@ type Calibration struct {
 	Positive   []float64 // D+, in the order of the pseudo-queries
 }
 
-// ReadCalibration reads the calibration of a name, or the one in force (""). A store without one in force is
-// ErrNotCalibrated, a name that there is none of store.ErrNotFound.
+// ReadCalibration reads the calibration with a name, or the active one (""). The error is ErrNotCalibrated if no
+// calibration is active, and store.ErrNotFound if no calibration has the name.
 func ReadCalibration(ctx context.Context, st *store.Store, name string) (*Calibration, error) {
 	if name == "" {
 		var err error
@@ -49,7 +49,7 @@ func ReadCalibration(ctx context.Context, st *store.Store, name string) (*Calibr
 	return c, nil
 }
 
-// InForce is the name of the calibration in force, "" when there is none.
+// InForce returns the name of the active calibration, or "".
 func InForce(ctx context.Context, st *store.Store) (string, error) {
 	name, err := st.Meta(ctx, calibrationKey)
 	if errors.Is(err, store.ErrNotFound) {
@@ -60,7 +60,7 @@ func InForce(ctx context.Context, st *store.Store) (string, error) {
 
 var calibrationName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// CheckCalibrationName is ErrOption for what cannot be the name of a calibration.
+// CheckCalibrationName returns ErrOption if a string is not a valid name of a calibration.
 func CheckCalibrationName(name string) error {
 	if !calibrationName.MatchString(name) {
 		return fmt.Errorf("%w: calibration name %q: letters, digits, '.', '_' and '-' only, at most 64", ErrOption,

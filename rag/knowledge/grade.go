@@ -31,7 +31,8 @@ func (s *Snapshot) DecideEach(
 	return g.Each(ctx, s.base.cfg.Engine, c, rows, vector, bias)
 }
 
-// Similarities are those of texts that need not be in the store with a query (1×d), in the order of the texts.
+// Similarities returns the similarities of texts with a query (1×d), in the order of the texts. The texts need not be
+// in the store.
 func (b *Base) Similarities(
 	ctx context.Context, metric kernels.Metric, vector engine.Vectors, texts []string,
 ) ([]float64, error) {

@@ -26,13 +26,13 @@ const (
 // of the time that the search before has taken, which two searches of half as many queries would lose.
 const (
 	awaitedShare = 8
-	minAwaited   = 100 * time.Microsecond // a shorter wait is none
+	minAwaited   = 100 * time.Microsecond // shorter waits are skipped
 	maxAwaited   = 5 * time.Millisecond
 )
 
-// joining is the engine as the searches of a snapshot use it. Searches of the same vectors that come while one is under
-// way are answered by the next call of the engine, all together: the engine reads the vectors once for all of them.
-// Where nothing is under way, a search goes at once. The hits are those of separate searches, bit for bit.
+// joining is the engine that the searches of a snapshot use. It batches searches: those that arrive while a search of
+// the same vectors is running are answered together by the next call of the engine, which reads the vectors once for
+// all of them. A search starts at once if none is running. The hits equal those of separate searches bit for bit.
 type joining struct {
 	engine.Interface
 	s *Snapshot

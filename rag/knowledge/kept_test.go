@@ -59,7 +59,7 @@ func newCounted(t *testing.T, dim int) (*doubles.Base, *counter) {
 	}), c
 }
 
-// scores are those of passages for a question.
+// scores computes the sentence scores of passages for a fixed question.
 func scores(t *testing.T, b *doubles.Base, c *counter, passages ...string) [][]excerpt.Sentence {
 	t.Helper()
 	e, err := c.Embed(t.Context(), []string{"What is this?"}, embed.Query)

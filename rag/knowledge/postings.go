@@ -39,8 +39,8 @@ type shown struct {
 	index atomic.Pointer[postings.Index]
 }
 
-// Postings is the inverted index of the snapshot's texts: of headings and texts, as they are embedded, each analysed by
-// the language of its text. Its rows are those of the snapshot's view.
+// Postings returns the inverted index of the snapshot's chunks. It indexes heading and text, as the encoder sees them,
+// and analyses each chunk in the language of its text. Rows are numbered as in the snapshot's view.
 func (s *Snapshot) Postings(ctx context.Context) (*postings.Index, error) {
 	if x := s.words.index.Load(); x != nil {
 		return x, nil
@@ -173,7 +173,7 @@ func (s *Snapshot) postingsFile() string {
 	return filepath.Join(s.Store.Dir(), store.IndexFolder, postingsName)
 }
 
-// loadPostings is the index of the file, or one without rows if there is none that fits.
+// loadPostings reads the stored index. It returns an empty index if the file is missing or does not fit the snapshot.
 func (s *Snapshot) loadPostings(ctx context.Context) *postings.Index {
 	x, err := postings.Load(s.postingsFile(), func(rows int) ([32]byte, error) { return s.View.Fingerprint(ctx, rows) })
 	switch {

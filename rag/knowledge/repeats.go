@@ -19,8 +19,8 @@ type Repeat struct {
 // maxRepeats is how many of the nearest chunks are looked at when those before them do not count.
 const maxRepeats = 512
 
-// Repeats finds those of new chunks, with their vectors one behind the other, that are near-duplicates of a chunk of
-// the snapshot that counts tells of, or of a new one before them which is none itself. s is nil where there is no
+// Repeats finds the new chunks that are near-duplicates of a chunk of the snapshot for which counts returns true, or of
+// an earlier new chunk that is not a duplicate itself. Row i of vectors belongs to chunks[i]. s is nil if there is no
 // store yet.
 func (b *Base) Repeats(ctx context.Context, s *Snapshot, chunks []corpus.Chunk, vectors engine.Vectors,
 	counts func(chunk *corpus.Chunk) bool, o DuplicateOptions) ([]Repeat, error) {

@@ -88,13 +88,14 @@ func byWords(o retrieve.Options, q retrieve.Queries) bool {
 	return o.Mode != retrieve.Dense && len(q.Texts) > 0
 }
 
-// Nearest are the contexts nearest to each query of a DecideFor, for a SearchFrom of the same snapshot; nil is none.
+// Nearest holds the contexts nearest to each query of a DecideFor, so that a SearchFrom of the same snapshot can reuse
+// them. A nil *Nearest is valid and empty.
 type Nearest struct {
 	hits [][]engine.Hit
-	k    int // hits of each query, unless there are fewer contexts
+	k    int // hits per query; fewer if there are fewer contexts
 }
 
-// Of are those of the queries with the numbers.
+// Of returns the part for the queries with the given indices.
 func (n *Nearest) Of(numbers []int) *Nearest {
 	if n == nil {
 		return nil

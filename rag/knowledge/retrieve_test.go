@@ -234,8 +234,8 @@ func TestTextsAreKept(t *testing.T) {
 	}
 }
 
-// TestTitlesAreReadOnce: what a snapshot has read it does not ask the store for again, also that there is none; a later
-// snapshot has the titles of then.
+// TestTitlesAreReadOnce: a snapshot reads each title from the store once and also remembers that a document has none. A
+// later snapshot reads the titles anew.
 func TestTitlesAreReadOnce(t *testing.T) {
 	w := newWorld(t, 1000, 1000)
 	w.add("ships", "harbours")

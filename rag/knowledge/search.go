@@ -149,10 +149,10 @@ func (s *search) follow(ctx context.Context, snap *Snapshot) error {
 	return nil
 }
 
-// Vectors are the snapshot's, for the engine's searches, with the rows of its view: deleted ones are not found. They
-// are those of a prepared set when rows are deleted, when the store has a stored index, beside Follow, which saves each
-// search the rows' norms, and when it was searched often, with an index that is built in the background. Answers are
-// the same.
+// Vectors returns the snapshot's vectors for searches of the engine. Rows are numbered as in the snapshot's view, and
+// deleted rows are not found. The vectors belong to a prepared set in four cases: rows are deleted, the store has a
+// stored index, Follow runs (a set computes the norms of the rows only once), or the snapshot was searched often (an
+// index is then built in the background). Results do not depend on this.
 func (s *Snapshot) Vectors(ctx context.Context) (engine.Vectors, error) {
 	b := s.base
 	if err := b.check(); err != nil {
@@ -224,7 +224,8 @@ func (s *Snapshot) indexFile() string {
 	return filepath.Join(s.Store.Dir(), store.IndexFolder, indexName)
 }
 
-// loadIndex loads the stored index, and brings it up to the snapshot. One that does not fit is not used; nil is none.
+// loadIndex loads the stored index and updates it to the snapshot. It returns nil if there is no index or it does not
+// fit the snapshot.
 func (s *Snapshot) loadIndex(ctx context.Context) *prepared {
 	log, started := s.base.log, time.Now()
 	p := newPrepared(s.View)
@@ -256,7 +257,7 @@ func (s *Snapshot) loadIndex(ctx context.Context) *prepared {
 	return p
 }
 
-// wanted tells whether an index should be built: there is none, or too much came after it.
+// wanted reports whether an index should be built: no index exists yet, or too many rows were added after it was built.
 func (p *prepared) wanted() bool {
 	if p == nil || !p.indexed {
 		return true
@@ -347,8 +348,8 @@ func (b *Base) makeIndex(ctx context.Context, s *Snapshot) error {
 	return err
 }
 
-// wantsIndex tells whether an index should be built: none is there, too much came after it, or it was not made for the
-// domains of the router (nil: there is none).
+// wantsIndex reports whether an index should be built: no index exists yet, too many rows were added after it was
+// built, or its blocks do not match the domains of the router (nil without a router).
 func (b *Base) wantsIndex(ctx context.Context, s *Snapshot, router *route.Router) (bool, error) {
 	if err := b.search.turn.take(ctx, nil); err != nil {
 		return false, err

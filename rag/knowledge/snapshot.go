@@ -186,7 +186,7 @@ func (s *Snapshot) leave() {
 	}
 }
 
-// closeIfUnused closes a snapshot that was replaced and has no user any more; nil is none.
+// closeIfUnused closes a snapshot that was replaced and has no users left. The receiver may be nil.
 func (s *Snapshot) closeIfUnused() error {
 	if s == nil {
 		return nil
@@ -194,7 +194,7 @@ func (s *Snapshot) closeIfUnused() error {
 	s.base.mu.Lock()
 	last := s.retired && s.users == 0
 	if last {
-		s.users = -1 // once
+		s.users = -1 // so that it is closed only once
 	}
 	s.base.mu.Unlock()
 	if !last {
@@ -256,7 +256,7 @@ func (s *Snapshot) Gate(ctx context.Context, enc identity.Encoder) (*gate.Gate, 
 	return g, nil
 }
 
-// liveIDs are those of the chunks that are not deleted.
+// liveIDs yields the ids of the chunks that are not deleted.
 func (s *Snapshot) liveIDs(yield func(string) bool) {
 	for i, id := range s.View.IDs {
 		if !s.View.Deleted(i) && !yield(id) {

@@ -17,11 +17,11 @@ type texts struct {
 	byID  map[string]corpus.Chunk
 	bytes int
 
-	titles     map[string]string // of documents; "" is none
+	titles     map[string]string // by document id; "": the document has no title
 	titleBytes int
 }
 
-// get fills in the chunks that are kept, and returns the places of the others.
+// get fills in the cached chunks and returns the indices of the others.
 func (t *texts) get(ids []string, chunks []corpus.Chunk) (missing []int) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// TestCountFollowsChanges: contexts come, go, do both, several times over; every result is that of a full count, and
-// only the changed pairs are counted.
+// TestCountFollowsChanges: contexts are added, deleted, and both, several times. Every result equals the result of a
+// full count, and only the changed pairs are counted.
 func TestCountFollowsChanges(t *testing.T) {
 	for _, metric := range []kernels.Metric{kernels.Cosine, kernels.L2, kernels.IP} {
 		for _, kind := range []engine.NegativeKind{engine.NegativesAll, engine.NegativesCrossGroup} {

@@ -152,9 +152,9 @@ func words(text string, f func(w string, joined bool)) {
 	}
 }
 
-// folded is a text whose words are in compatibility composition (NFKC) and case folded, without the characters in them
-// that show nothing, such as soft hyphens and joiners (UAX 29 has no word end there). What stands between words stays
-// as it is: a compatibility form may be a word where the character is none ("™").
+// folded normalises the words of a text: compatibility composition (NFKC), case folding, and removal of invisible
+// characters such as soft hyphens and joiners, at which UAX 29 ends no word. The text between words is left as it is,
+// because the compatibility form of a symbol may be a word ("™" becomes "TM").
 func folded(text string) string {
 	if isASCII(text) {
 		return strings.ToLower(text)

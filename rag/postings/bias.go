@@ -111,7 +111,7 @@ func (b *Biases) ReadRows(rows []int, out []float32) error {
 	return nil
 }
 
-// place finds the terms' lists by place; nil where there are none.
+// place finds the placed lists of the terms. It returns nil if the index has no placed lists.
 func (b *Biases) place() *placed {
 	b.placing.Do(func() {
 		if b.placed = b.x.placed.Load(); b.placed == nil {

@@ -183,11 +183,11 @@ func (x *Index) Rows() int {
 // Live is the number of rows that are not deleted.
 func (x *Index) Live() int { return x.live }
 
-// Languages are those of at least one in fifty rows, the most frequent first; "" is that of texts whose language is not
-// known.
+// Languages returns the languages of at least 2 % of the rows each, the most frequent first. "" stands for texts whose
+// language is unknown.
 func (x *Index) Languages() []string { return x.languages }
 
-// lists are those of a term, one a segment that has it.
+// lists returns the lists of a term, one for each segment that contains it.
 func (x *Index) lists(term string) (lists []list) {
 	for _, s := range x.segments {
 		if l := s.find(term); len(l.at) > 0 {
@@ -197,7 +197,7 @@ func (x *Index) lists(term string) (lists []list) {
 	return lists
 }
 
-// having counts the live rows that have a term.
+// having counts the live rows that contain a term.
 func (x *Index) having(term string, lists []list) (n int) {
 	for _, l := range lists {
 		n += len(l.at)

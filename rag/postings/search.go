@@ -171,7 +171,8 @@ func (s *scan) segment(ctx context.Context, seg *segment) error {
 	return nil
 }
 
-// nextSparse is the first window from first on with a row of a list without bits; none if there is none.
+// nextSparse returns the first row of the first window, from row first on, that holds a row of a list without a bit
+// set. It returns none if no such window exists.
 func (s *scan) nextSparse(first uint32) uint32 {
 	next := none
 	for i := range s.cursor {

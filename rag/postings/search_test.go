@@ -13,8 +13,9 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/bitsets"
 )
 
-// TestTopKOfManyRows: texts of several windows and segments, with words from rare to everywhere, so that lists with and
-// without bits, filters, bounds of a byte and sums of whole windows all come; the rows and bits are those of sorting.
+// TestTopKOfManyRows: the texts span several windows and segments and their words range from rare to ubiquitous, so
+// that lists with and without bit sets, filters, one-byte bounds and sums over whole windows all occur. Rows and scores
+// must equal, bit for bit, the result of sorting all rows.
 func TestTopKOfManyRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	word := func() string { return fmt.Sprintf("w%d", int(60*r.ExpFloat64())) }

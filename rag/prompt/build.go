@@ -11,17 +11,17 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// What a chat format adds to the messages that the counter sees, at most: the marks of a turn, and the
-// system message that some formats put in where there is none.
+// Upper bounds, in tokens, of what a chat format adds to the messages: the delimiters of a turn, and the default system
+// message that some formats insert if the conversation has no system message.
 const (
 	turnTokens   = 8
 	systemTokens = 32
 )
 
-// leastShare: of a passage that does not fit whole, 1/leastShare must be left to be worth showing.
+// leastShare bounds truncation: a passage that does not fit is shown only if at least 1/leastShare of it is left.
 const leastShare = 4
 
-// Style of an answer from the model's own knowledge.
+// Style is the style of an answer from the model's own knowledge.
 type Style string
 
 // The styles.

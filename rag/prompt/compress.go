@@ -22,9 +22,10 @@ type Compression struct {
 // gap stands for sentences that were left out.
 const gap = " … "
 
-// Compress shows of each passage the sentences that score best, in their order, within a budget of tokens for all
-// passages together: the best sentence of each passage at all events, then the next best of any, each if it still fits.
-// sentences are those of each passage's chunk (excerpt.Scores). A passage without sentences is shown whole.
+// Compress reduces each passage to its best-scored sentences, in text order, within a token budget for all passages
+// together. The best sentence of each passage is always kept, even beyond the budget. The other sentences of all
+// passages follow in order of their scores, and each is kept if it still fits. sentences[i] holds the scored sentences
+// of passages[i] (excerpt.Scores). A passage without sentences is kept whole.
 func Compress(
 	passages []Passage, sentences [][]excerpt.Sentence, metric kernels.Metric, budget int,
 	count func(string) (int, error),

@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// Query is one pseudo-query; the JSON names are those of `calibrate --queries FILE.jsonl`.
+// Query is one pseudo-query. Its JSON is the format of a line of `calibrate --queries FILE.jsonl`.
 type Query struct {
 	ID        string `json:"id,omitempty"`
 	ContextID string `json:"context_id"`
@@ -28,8 +28,7 @@ type Query struct {
 // Reason says why a generated question was dropped.
 type Reason string
 
-// The reasons, as they appear in reports and in the calibration artifact, in the order in which they are
-// looked for.
+// The reasons, as they appear in reports and in the calibration artifact, in the order in which they are checked.
 const (
 	TooShort     Reason = "too_short"
 	TooLong      Reason = "too_long" // or cut off by MaxTokens

@@ -4,6 +4,6 @@
 //
 //	queries → dense and sparse scores of the contexts that a filter leaves → one ranking → reranker → MMR → results
 //
-// Input: Contexts, Queries and Options. Output: a List for each query, which says how it was made. Rankings are exact:
-// they are those of sorting all contexts by the score that the list names.
+// Input: Contexts, Queries and Options. Output: a List for each query, which says how it was ranked. Rankings are
+// exact: they equal the result of sorting all contexts by the score that the list names.
 package retrieve

@@ -182,7 +182,7 @@ func (f Filter) Matcher() func(Record) bool {
 	}
 }
 
-// values are those of a field.
+// values returns the values of a field.
 func (r Record) values(field string) []string {
 	if key, meta := strings.CutPrefix(field, metaPrefix); meta {
 		return r.Meta[key]

@@ -97,20 +97,21 @@ type Options struct {
 	Mode Mode
 	// Metric compares vectors: cosine, ip or l2; "" is the store's own.
 	Metric string
-	// Weight is the share of the dense score in Hybrid and Auto, up to 1; 0 is DefaultWeight, a negative value is none.
+	// Weight is the share of the dense score in Hybrid and Auto, up to 1. 0 means DefaultWeight, and a negative value
+	// means a share of 0.
 	Weight float64
 	Fusion Fusion // "" is MinMax
 	TopN   int    // length of the lists that MinMaxTopN and RRF fuse; 0 takes DefaultTopN or DefaultRRFTopN, at least K
-	// K1 and B are BM25's; 0 is 1.5 and .75, a negative value is none.
+	// K1 and B are the parameters of BM25. 0 means 1.5 and 0.75, and a negative value means 0.
 	K1, B float64
 
 	Where Filter // selects the contexts that are searched, before they are scored
-	// Route is nil for a search of all contexts, {"auto"} for one in the domains that the store's router takes a query
-	// to be of, if the store has a router, or lists the domains that are searched.
+	// Route lists the domains that are searched. nil searches all contexts. {"auto"} searches the domains that the
+	// store's router assigns to the query, if the store has a router.
 	Route  []string
-	Rerank int // the best so many are scored by the reranker, at least K; 0: none
-	// MMR is the share λ of relevance against difference from those before, up to 1 (maximal marginal relevance,
-	// Carbonell and Goldstein, SIGIR 1998); 0 is off.
+	Rerank int // number of best results that the reranker scores, at least K; 0: no reranking
+	// MMR is the weight λ of relevance, up to 1; 1-λ weighs the difference from the results ranked before (maximal
+	// marginal relevance, Carbonell and Goldstein, SIGIR 1998); 0 is off.
 	MMR float64
 
 	Expand     Expansion // "" is NoExpansion

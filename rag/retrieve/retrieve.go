@@ -83,30 +83,30 @@ type List struct {
 
 // Contexts is the searched set: row i of Vectors belongs to IDs[i].
 type Contexts struct {
-	Vectors engine.Vectors // may be those of a prepared set
+	Vectors engine.Vectors // may belong to a prepared set
 	IDs     []string
 
-	// What follows may be left out.
-	Data    engine.Vectors     // the same rows as plain vectors, where Vectors are those of a prepared set
-	Deleted func(row int) bool // rows that are not there
-	Live    int                // how many are there, if Deleted is given
+	// The following fields are optional.
+	Data    engine.Vectors     // the same rows as plain vectors, if Vectors belong to a prepared set
+	Deleted func(row int) bool // reports whether a row is deleted
+	Live    int                // number of rows that are not deleted, if Deleted is set
 	Rows    []int              // the only rows that are searched, ascending and without deleted ones; see Selected
-	// Selected: only Rows are searched, which may be none.
+	// Selected restricts searches to Rows, even if Rows is empty.
 	Selected bool
-	Allowed  func(row int) bool // whether a row is one of Rows; may be left out
-	Narrowed bool               // Vectors are those of Rows alone (engine.Only)
-	Parts    []Part             // the vectors of Rows, where they were copied together before; may be left out
+	Allowed  func(row int) bool // reports whether a row is in Rows; optional
+	Narrowed bool               // Vectors hold only Rows (engine.Only)
+	Parts    []Part             // contiguous copies of the vectors of Rows; optional
 	Words    Lexicon
 }
 
-// Part are some of the contexts, such as those of a domain, with a copy of their vectors.
+// Part is a subset of the contexts, such as a domain, with a copy of their vectors.
 type Part struct {
 	Vectors engine.Vectors // may be those of a prepared set
 	Rows    []int          // of the contexts, ascending
 }
 
-// Queries are texts and their vectors: row i of Vectors is that of Texts[i]. Vectors may be empty for searches that go
-// by words alone, Texts for those that go by vectors alone.
+// Queries holds texts and their vectors: row i of Vectors belongs to Texts[i]. Vectors may be empty for searches by
+// words alone, and Texts for searches by vectors alone.
 type Queries struct {
 	Texts   []string
 	Vectors engine.Vectors

@@ -291,7 +291,8 @@ func TestSearchIsTheDefinition(t *testing.T) {
 	})
 }
 
-// TestAutoSaysWhatItTakes: words where there are some, vectors where there are none, hybrid for other metrics.
+// TestAutoSaysWhatItTakes: words if the contexts contain some of the query, vectors if they contain none, hybrid for
+// other metrics.
 func TestAutoSaysWhatItTakes(t *testing.T) {
 	c := Contexts{Vectors: two(1, 0, .9, .1, .6, .8), IDs: []string{"a", "b", "c"},
 		Words: texts{"bees", "ships", "rocks and ships"}.lexicon}

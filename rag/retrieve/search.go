@@ -220,12 +220,12 @@ func (s *search) takeWords(t *Taken, kind Kind, w Words) {
 	}
 }
 
-// words are those of query i.
+// words returns the Words of query i for a kind of scoring.
 func (s *search) words(i int, kind Kind) (Words, error) {
 	return s.Contexts.Words(s.q.Texts[i], s.o.scoring(kind))
 }
 
-// has are the words of a query that a context has.
+// has returns the terms of a query that a context contains.
 func has(words Words, row int) (terms []Term) {
 	for _, t := range words.Terms() {
 		if t.DF > 0 && words.Has(t, row) {

@@ -79,8 +79,8 @@ func (p part) row(i int) int {
 	return p.rows[i]
 }
 
-// topK is engine.Interface.TopK over the space; rows are those of the contexts. bias is nil or has what is added to
-// the closeness of the contexts for each query.
+// topK implements engine.Interface.TopK over the space and returns rows of the contexts. bias is nil, or holds for each
+// query what is added to the closeness of the contexts.
 func (s *space) topK(
 	ctx context.Context, queries engine.Vectors, k int, bias []engine.Biases,
 ) ([][]engine.Hit, error) {
@@ -116,7 +116,7 @@ func (s *space) topK(
 	return found, nil
 }
 
-// biases are those of the part's rows, out of those of all contexts.
+// biases restricts the biases of all contexts to the rows of the part.
 func (p part) biases(b engine.Biases) engine.Biases {
 	switch {
 	case b == nil:
@@ -127,7 +127,7 @@ func (p part) biases(b engine.Biases) engine.Biases {
 	return &gathered{b, p.rows}
 }
 
-// shifted are the biases of rows that follow each other from first on.
+// shifted holds the biases of consecutive rows, starting at first.
 type shifted struct {
 	of    engine.Biases
 	first int

@@ -29,18 +29,19 @@ type Term struct {
 	IDF  float64 `json:"idf"` // as the scoring weighs it
 }
 
-// Words scores the contexts by the words of one query; rows are those of Contexts. Scores are ≥ 0.
+// Words scores the contexts by the words of one query. Rows index Contexts. Scores are ≥ 0.
 type Words interface {
-	// TopK are the k best rows with a score above 0 among those that are allowed (nil: all), better first, then lower
-	// row.
+	// TopK returns the k best rows with a score above 0 among the allowed rows (nil allows all), best first, ties by
+	// ascending row.
 	TopK(ctx context.Context, k int, allowed func(row int) bool) ([]kernels.Hit, error)
-	// Any tells whether TopK finds a row.
+	// Any reports whether TopK would find a row.
 	Any(allowed func(row int) bool) bool
-	Score(row int) float64 // 0 where the row has none of the words
-	// Biases add weight × score to another score, and that of other words of the same index.
+	Score(row int) float64 // 0 if the row contains no word of the query
+	// Biases returns biases that add weight × score to another score. more adds the scores of further Words of the same
+	// index.
 	Biases(weight float64, more ...Weighted) kernels.Biases
 	Terms() []Term
-	Has(t Term, row int) bool // the row has that term of Terms
+	Has(t Term, row int) bool // reports whether the row contains a term of Terms
 	// Ideal is a bound of the score, which a context comes close to that has all words of the query many times.
 	Ideal() float64
 }

@@ -37,7 +37,7 @@ type Example struct {
 // Examples are labelled texts.
 type Examples struct {
 	Source string
-	Digest string // "sha256:…" of the file; "" where there is none
+	Digest string // "sha256:…" of the file; "" if the examples come from no file
 	Multi  bool   // a text may have several labels, or none
 	List   []Example
 	Left   Left
@@ -46,7 +46,7 @@ type Examples struct {
 // Left counts the texts that were left out.
 type Left struct {
 	Empty      int `json:"empty"`      // texts without a letter
-	Duplicates int `json:"duplicates"` // ids that had been read before
+	Duplicates int `json:"duplicates"` // ids that occurred on an earlier line
 }
 
 // badShown is how many bad lines an error names.

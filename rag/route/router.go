@@ -113,8 +113,8 @@ func (r *Router) DecideTexts(ctx context.Context, e Engine, enc embed.Embedder, 
 	return r.Decide(ctx, e, texts, v)
 }
 
-// Decide tells the domains of texts. vectors are those of the router's encoder, a row a text; a router without vectors
-// does not read them.
+// Decide predicts the domains of texts. Row i of vectors is the embedding of texts[i] by the router's encoder. A router
+// that was trained without vectors ignores them.
 func (r *Router) Decide(ctx context.Context, e Engine, texts []string, vectors engine.Vectors) ([]Decision, error) {
 	if len(texts) == 0 {
 		return nil, nil

@@ -57,8 +57,8 @@ func (s *Store) Sources(ctx context.Context) (list []DocumentInfo, err error) {
 	return list, s.wrap("list sources", err)
 }
 
-// CollectionOf is the collection with the longest root that path is below, nil when there is none, and the path from
-// there, with slashes.
+// CollectionOf returns the collection with the longest root that contains path, or nil, and the slash-separated path
+// relative to that root.
 func CollectionOf(list []Collection, path string) (in *Collection, rel string) {
 	for i := range list {
 		if r, ok := list[i].Below(path); ok && (in == nil || len(list[i].Root) > len(in.Root)) {
@@ -68,7 +68,8 @@ func CollectionOf(list []Collection, path string) (in *Collection, rel string) {
 	return in, rel
 }
 
-// collectionRoot is where a root is now: beside the store, if it has moved with it, else where it was.
+// collectionRoot returns the current location of a root: beside the store if it was moved together with the store, or
+// else its recorded location.
 func (s *Store) collectionRoot(root, near string) string {
 	if near == "" {
 		return root
@@ -296,8 +297,8 @@ func (p place) absolute(list []Collection) (path, collection string) {
 	return p.path, ""
 }
 
-// checkPlace refuses a document whose id is that of another source with another content, and a file that has another id
-// already.
+// checkPlace rejects a document whose id belongs to another source with different content, and a file that is already
+// stored under another id.
 func (c *commit) checkPlace(tx *sql.Tx, d *corpus.Document) error {
 	if d.Path == "" {
 		return nil

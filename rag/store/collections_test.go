@@ -31,7 +31,8 @@ func realTemp(t *testing.T) string {
 	return dir
 }
 
-// Names are those of the folders, as long as no other folder has them, and stay.
+// TestCollectionsAreNamedAfterTheirFolders: a collection takes the name of its folder unless another collection has it,
+// and keeps its name.
 func TestCollectionsAreNamedAfterTheirFolders(t *testing.T) {
 	ctx := context.Background()
 	dir := realTemp(t)

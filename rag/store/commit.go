@@ -246,7 +246,7 @@ func (c *commit) plan(tx *change) (err error) {
 	return nil
 }
 
-// vectors are those of the fresh chunks, in order: the batch's own slice when all are.
+// vectors returns the vectors of the fresh chunks in order. It returns the batch's own slice if all chunks are fresh.
 func (c *commit) vectors() []float32 {
 	if len(c.fresh) == len(c.batch.Chunks) {
 		return c.batch.Vectors

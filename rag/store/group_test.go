@@ -180,7 +180,7 @@ func TestSharedTransactionFailsAtEachStep(t *testing.T) {
 				maps.Copy(want, versions(1, ids(doc, 700)...))
 			}
 		}
-		// One failure is that of the group: alone, everyone succeeds.
+		// A failure fails the whole group. Each commit is then retried on its own and succeeds.
 		if len(want) != 4+3*700 {
 			t.Fatalf("step %d (%v): %v", n, f.steps, errs)
 		}

@@ -142,7 +142,8 @@ func parseRows(b []byte, store [16]byte) (*rowList, error) {
 	return l, nil
 }
 
-// take is the first n of what lies in b, and the rest. The memory is that of b: appending copies it.
+// take reinterprets the start of b as n values and returns them with the rest of b. The values share the memory of b
+// and have no spare capacity, so appending to them copies.
 func take[T int64 | uint64 | uint32 | [sha256.Size]byte](b []byte, n int64) ([]T, []byte) {
 	if n == 0 {
 		return nil, b

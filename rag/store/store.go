@@ -84,10 +84,10 @@ type DocumentInfo struct {
 	Tokens                           int
 	Added                            string // RFC 3339, when this content was first committed
 	Meta                             corpus.Meta
-	Path                             string // absolute, of the file; "" when that is not known
-	Line                             bool   // it is a line of the file
-	Collection                       string // whose root the file is below; "" when there is none
-	Partial                          bool   // an ingest was interrupted: not all of its chunks are there
+	Path                             string // absolute path of the file; "" if unknown
+	Line                             bool   // the document is one line of the file
+	Collection                       string // collection whose root contains the file, or ""
+	Partial                          bool   // an ingest was interrupted before all chunks were stored
 }
 
 // The errors of this package, wrapped with the folder and what to do. A full disk is syscall.ENOSPC,

@@ -292,7 +292,7 @@ type reader struct {
 	tx         *sql.Tx // nil while nobody uses it
 }
 
-// beginRead begins a transaction with one user. Its state is that of its first query.
+// beginRead begins a read transaction with one user. The transaction sees the state of the database at its first query.
 func (s *Store) beginRead(ctx context.Context) (*reader, error) {
 	r := &reader{store: s, turn: make(chan struct{}, 1), users: 1}
 	r.turn <- struct{}{}

@@ -14,17 +14,17 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// Topic is that of every page that is kept.
+// Topic is the topic of every stored page.
 const Topic = "web"
 
-// What a page's document remembers; times in RFC 3339, UTC.
+// Metadata keys of a page's document. Times are in RFC 3339, UTC.
 const (
 	fetchedKey = "fetched"
 	expiresKey = "expires"
-	titleKey   = "page_title" // as a view has it, also when the page is removed meanwhile
+	titleKey   = "page_title" // metadata, so that a view still finds it after the page is removed
 )
 
-// How pages are cut, in tokens of the encoder, as documents are by default.
+// Chunk sizes of pages in tokens of the encoder, equal to the defaults for documents.
 const (
 	chunkSize    = 256
 	chunkOverlap = 2

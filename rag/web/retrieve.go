@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// Retrieve returns the best passages of the pages that are kept beside a base for a question, better first, with where
-// they come from (prompt.Passage.Web). Pages whose time is over are not searched. None kept is no error. Domains and
-// the conditions of o that pages do not meet (Route, Where) are those of documents: Route is not used here.
+// Retrieve searches the web pages that are stored beside a base and returns the best passages for a question, best
+// first, with their addresses (prompt.Passage.Web). Expired pages are not searched. It is not an error if no pages are
+// stored. o.Where applies to pages as well. o.Route is ignored, because domains exist only for documents.
 func Retrieve(ctx context.Context, base *knowledge.Base, question string, o retrieve.Options) ([]prompt.Passage,
 	error) {
 	o.Route = nil
