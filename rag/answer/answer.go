@@ -21,12 +21,12 @@ import (
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-// Run answers a question by the graph that Options.Flow names. In the shortest one, the gate decides on the question
-// with one embedding and no call of the language model; with a Transform, on what that makes of it (open when any of
-// the queries opens it). Open: the contexts that are found go into the prompt, numbered for citations. Closed: the
-// model answers from its own knowledge, and the answer says so. After an error or the end of ctx Run returns, beside
-// the error, an answer with the parts that were finished. For an invalid option (knowledge.ErrOption, retrieve.ErrMode)
-// the answer is nil.
+// Run answers a question with the graph that Options.Flow names. In the shortest graph, the gate decides from one
+// embedding of the question, without calling the language model. With a Transform it decides from the transformed
+// queries and is open when any of them opens it. If the gate is open, the contexts found are put into the prompt,
+// numbered for citations. If it is closed, the model answers from its own knowledge, and the answer says so. After an
+// error or the end of ctx Run returns, beside the error, an answer with the parts that were finished. For an invalid
+// option (knowledge.ErrOption, retrieve.ErrMode) the answer is nil.
 func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err error) {
 	if in.Options, err = in.withDefaults(); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err er
 	return s.Answer, s.finish(ctx, ending)
 }
 
-// graph that the question goes through.
+// graph returns Options.Graph or the preset that Options.Flow names.
 func (o Options) graph() (*flow.Graph[*State], error) {
 	if o.Graph != nil {
 		return o.Graph, nil
@@ -80,37 +80,37 @@ func (o Options) graph() (*flow.Graph[*State], error) {
 	return preset(o.Flow, o.Style)
 }
 
-// State is a question on its way to an answer: what the nodes of a graph work on.
+// State is the state of one question that the nodes of a graph read and change.
 type State struct {
 	Input
 	Answer   *Answer
-	Query    string           // what is searched for: the question, or what a re-writer has made of it
-	Passages []prompt.Passage // for the prompt; none: the model's own knowledge is asked
+	Query    string           // the text to search for: the question or its rewritten form
+	Passages []prompt.Passage // for the prompt; if empty, the model answers from its own knowledge
 
 	base     *knowledge.Base
-	snapshot *knowledge.Snapshot // searched throughout; nil before the gate
+	snapshot *knowledge.Snapshot // the snapshot that the whole run searches; nil before the gate
 	trace    *Trace              // of Answer
 	library  *prompt.Library
 	model    llm.Generator
 	prompted prompt.Prompt
-	embedded string // the Query that vectors are of
-	asksIn   string // the language of Question (ISO 639-1), "" where it is not known
-	// the query is a re-writer's: no Transform, which is of the question
+	embedded string // the Query that vectors were computed from
+	asksIn   string // language of Question (ISO 639-1), "" if unknown
+	// Query was rewritten; Transform applies only to the question itself
 	rewritten                             bool
-	fromWeb                               bool // Passages are
-	handedOut                             bool // the answer went to Stream as it was made
-	unanswered                            bool // nothing is left of the answer
+	fromWeb                               bool // Passages come from the web
+	handedOut                             bool // the answer was streamed while it was generated
+	unanswered                            bool // no part of the answer was kept
 	answerTemperature, rewriteTemperature float64
 	metric                                kernels.Metric
-	vectors                               engine.Vectors     // of what was searched for
-	near                                  *knowledge.Nearest // to the vectors; nil: not known
-	faults                                []error            // per vector: why it says nothing, or nil
-	tried                                 []string           // queries that were re-written
-	found                                 []prompt.Passage   // by the first search that found something
-	foundBy                               engine.Vectors     // what that searched for
+	vectors                               engine.Vectors     // of trace.Queries
+	near                                  *knowledge.Nearest // contexts nearest to vectors; nil if unknown
+	faults                                []error            // per vector: why it is unusable, or nil
+	tried                                 []string           // queries searched for before a rewrite
+	found                                 []prompt.Passage   // passages of the first search with a result
+	foundBy                               engine.Vectors     // query vectors of that search
 }
 
-// note keeps a step in the trace and hands it to who wants it.
+// note appends a step to the trace and calls Options.Step.
 func (a *State) note(s flow.Step) {
 	a.trace.LLMCalls += s.Calls
 	a.trace.Steps = append(a.trace.Steps, s)
@@ -119,10 +119,10 @@ func (a *State) note(s flow.Step) {
 	}
 }
 
-// IDontKnow is Answer.Answer where Trace.Outcome is flow.Unknown.
+// IDontKnow is the text of Answer.Answer if Trace.Outcome is flow.Unknown.
 const IDontKnow = "I don't know."
 
-// finish says how the run ended, and hands out an answer that had to wait for what came after it.
+// finish records how the run ended and streams an answer that had to be held back until later nodes had checked it.
 func (a *State) finish(ctx context.Context, ending flow.Ending) error {
 	if a.unanswered && ending.Outcome == flow.Answered {
 		ending.Outcome, ending.Why = flow.Unknown, flow.ByNode
@@ -155,10 +155,10 @@ func (a *State) finish(ctx context.Context, ending flow.Ending) error {
 	return nil
 }
 
-// requests is the priority of the model's requests.
+// requests returns the priority of the model's requests.
 func (a *State) requests() int { return cmp.Or(a.priority, llm.Interactive) }
 
-// subject is the question for graders, with the one before it where it leans on that one.
+// subject returns the question for graders, together with the previous question if it depends on that one.
 func (a *State) subject() string {
 	if a.Transform == prompt.Condense && len(a.trace.Queries) == 1 && !a.rewritten {
 		return a.trace.Queries[0]
@@ -167,26 +167,26 @@ func (a *State) subject() string {
 	return all[len(all)-1]
 }
 
-// release ends the use of what was searched.
+// release releases the snapshot.
 func (a *State) release() {
 	if a.snapshot != nil {
 		a.snapshot.Release()
 	}
 }
 
-// timer adds the milliseconds until its result is called to a stage.
+// timer returns a function that adds the milliseconds since the call of timer to stage.
 func timer(stage *float64) (stop func()) {
 	started := time.Now()
 	return func() { *stage += math.Round(float64(time.Since(started).Microseconds())) / 1000 }
 }
 
-// load is the language model, opened when it is first needed.
+// load returns the language model and opens it on first use.
 func (a *State) load(ctx context.Context) (llm.Generator, error) {
 	defer timer(&a.trace.Milliseconds.Load)()
 	return a.Model(ctx)
 }
 
-// gate opens the knowledge base, unless that is not to be used, and decides whether it can help.
+// gate opens the knowledge base, unless the options exclude it, and decides whether retrieval can help.
 func (a *State) gate(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 	v.Input(a.Query)
 	if a.Gate == GateClosed {
@@ -197,7 +197,7 @@ func (a *State) gate(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 		return "", err
 	}
 	var g *gate.Gate
-	if a.Gate == GateAuto { // before the embedding: a stale calibration is the sooner error
+	if a.Gate == GateAuto { // before the embedding, so that a stale calibration fails early
 		stop := timer(&a.trace.Milliseconds.Gate)
 		enc, err := a.base.Encoder(ctx)
 		if err == nil {
@@ -228,7 +228,7 @@ func (a *State) gate(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 	return Open, nil
 }
 
-// open takes the state of the knowledge base that the run searches.
+// open acquires the snapshot of the knowledge base that the run searches.
 func (a *State) open(ctx context.Context) error {
 	if a.snapshot != nil {
 		return nil
@@ -242,7 +242,7 @@ func (a *State) open(ctx context.Context) error {
 	return nil
 }
 
-// embed makes the vectors of what is searched for, unless they are there.
+// embed computes the query vectors unless they are up to date.
 func (a *State) embed(ctx context.Context, v *flow.Visit) (err error) {
 	if a.embedded != "" && a.embedded == a.Query {
 		return nil
@@ -284,7 +284,7 @@ func (a *State) decide(ctx context.Context, snap *knowledge.Snapshot, g *gate.Ga
 	return decisions[closest], nil
 }
 
-// queries embeds what is searched for: the question, or what a transformation makes of it.
+// queries embeds the texts to search for: the question, or the texts that a transformation derives from it.
 func (a *State) queries(ctx context.Context, v *flow.Visit) (engine.Vectors, error) {
 	a.trace.Queries = []string{a.Query}
 	role := embed.Query
@@ -296,7 +296,7 @@ func (a *State) queries(ctx context.Context, v *flow.Visit) (engine.Vectors, err
 		if err != nil {
 			return engine.Vectors{}, err
 		}
-		if !changed.Fallback && a.Transform == prompt.HyDE { // an invented passage is compared as a passage
+		if !changed.Fallback && a.Transform == prompt.HyDE { // HyDE invents a passage, which is embedded as a document
 			role = embed.Document
 		}
 	}
@@ -312,7 +312,8 @@ func (a *State) queries(ctx context.Context, v *flow.Visit) (engine.Vectors, err
 	return knowledge.Vectors(e), nil
 }
 
-// transform has the model rewrite the question; when nothing comes of it, the question stays and that is said.
+// transform has the model rewrite the question. If the result is unusable, the question is kept and the trace records
+// it.
 func (a *State) transform(ctx context.Context, v *flow.Visit) (changed prompt.Transformed, err error) {
 	model, err := a.load(ctx)
 	if err != nil {
@@ -334,7 +335,7 @@ func (a *State) transform(ctx context.Context, v *flow.Visit) (changed prompt.Tr
 	return changed, nil
 }
 
-// passages are the texts of what was found: each context with its best score.
+// passages returns the passages of the contexts found, each context once with its best score.
 func (a *State) passages(ctx context.Context, snap *knowledge.Snapshot, lists []retrieve.List) ([]prompt.Passage,
 	error) {
 	defer timer(&a.trace.Milliseconds.Retrieve)()
@@ -343,7 +344,7 @@ func (a *State) passages(ctx context.Context, snap *knowledge.Snapshot, lists []
 	return Passages(ctx, snap, a.trace.Retrieved, a.Retrieve)
 }
 
-// Passages are the texts of results, with what the options join to them.
+// Passages returns the passages of results, extended by the neighbours that the options join to them.
 func Passages(
 	ctx context.Context, snap *knowledge.Snapshot, results []retrieve.Result, o retrieve.Options,
 ) ([]prompt.Passage, error) {
@@ -358,7 +359,8 @@ func Passages(
 	return passages, nil
 }
 
-// prompt fits passages or, without any, the question alone into the model's window.
+// prompt builds a prompt that fits the model's context window, from the passages or, if there are none, from the
+// question alone.
 func (a *State) prompt(ctx context.Context, v *flow.Visit) (_ flow.Verdict, err error) {
 	if a.model, err = a.modelOf(ctx, generateNode); err != nil {
 		return "", err
@@ -406,7 +408,7 @@ func (a *State) prompt(ctx context.Context, v *flow.Visit) (_ flow.Verdict, err 
 	return flow.Done, nil
 }
 
-// generate has the model answer and finds what it cited.
+// generate lets the model write the answer and resolves its citations.
 func (a *State) generate(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 	if err := a.complete(ctx, v); err != nil {
 		return "", err
@@ -422,7 +424,7 @@ func (a *State) generate(ctx context.Context, v *flow.Visit) (flow.Verdict, erro
 	return flow.Done, nil
 }
 
-// complete asks the model.
+// complete runs the model on the prompt.
 func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 	p := a.prompted
 	defer timer(&a.trace.Milliseconds.Generate)()
@@ -473,14 +475,14 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 	return err
 }
 
-// named is an answer without the citations that name none of so many passages, and how many those were.
+// named removes the citations whose number is not among the passages, and returns how many it removed.
 func named(text string, passages int) (string, int) {
 	u := prompt.Unnamed{Passages: passages}
 	text = u.Write(text) + u.Flush()
 	return text, u.Removed
 }
 
-// compress shortens the passages to the sentences that are nearest to what was searched for, if that is asked for.
+// compress shortens the passages to the sentences nearest to the queries, if Options.Compress is set.
 func (a *State) compress(ctx context.Context) error {
 	if a.Compress == 0 || len(a.Passages) == 0 {
 		return nil
@@ -502,8 +504,8 @@ func (a *State) compress(ctx context.Context) error {
 	return err
 }
 
-// language is what the prompt says of the answer's language: what was asked for, else the question's, unless English
-// goes without saying.
+// language returns the language that the prompt demands for the answer: the one asked for, or else the language of the
+// question. It returns "" where the model answers in English anyway.
 func (a *State) language(passages []prompt.Passage) string {
 	if a.Language != "" {
 		return a.Language

@@ -14,10 +14,10 @@ import (
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-// Decider is who decides at a node: the language model, or what costs no call of it.
+// Decider selects what decides at a node: the language model, or a method that does not call it.
 type Decider string
 
-// The deciders: of the router ByLLM and ByGate, of the document grader all but ByGate.
+// The router accepts ByLLM and ByGate, the document grader all but ByGate.
 const (
 	ByLLM       Decider = "llm"
 	ByGate      Decider = "gate"      // the calibrated gate
@@ -31,42 +31,43 @@ func Routers() []Decider { return []Decider{ByGate, ByLLM} }
 // DocumentGraders lists the deciders of the document grader.
 func DocumentGraders() []Decider { return []Decider{ByEmbedding, ByReranker, ByLLM} }
 
-// The temperatures of Rocha and Pessoa: the answer's is lowered by a hallucination, the re-writer's raised by an answer
-// that does not resolve the question.
+// The temperatures of Rocha and Pessoa: a hallucination lowers the temperature of answers, and an answer that does not
+// resolve the question raises the temperature of the rewriter.
 const (
 	AnswerTemperature  = .4
 	LoweredTemperature = .3
-	RaisedTemperature  = .1 // of the re-writer, from 0
+	RaisedTemperature  = .1 // of the rewriter, which starts at 0
 )
 
-// RedrawTemperature is the re-writer's once more, when its draw has repeated a question.
+// RedrawTemperature is the temperature of the rewriter's second draw, after the first repeated an earlier query.
 const RedrawTemperature = .7
 
-// groundedFrom is the probability from which on a scored answer counts as backed.
+// groundedFrom is the lowest probability at which a scored answer counts as supported.
 const groundedFrom = .5
 
-// rerankedFrom is the probability from which on a reranked passage counts as relevant.
+// rerankedFrom is the lowest probability at which a reranked passage counts as relevant.
 const rerankedFrom = .5
 
-// FlowOptions set up the nodes of graphs longer than FlowAsk. The zero value is what the preset says.
+// FlowOptions configures the nodes of graphs longer than FlowAsk. The zero value takes the settings of the preset.
 type FlowOptions struct {
 	Budget   flow.Budget // of the whole run, whatever the graph
 	Router   Decider     // "": the preset's
 	Grader   Decider     // of documents; "": the preset's
 	Verdicts flow.Method // of language models; "" is flow.Grammar
-	// Models are the language models of nodes that are to have another one: names, GGUF files, or the URLs of
+	// Models maps nodes to language models that replace the default one: names, GGUF files, or URLs of
 	// OpenAI-compatible servers (https://HOST/v1#MODEL).
 	Models map[string]string
-	// Score has the hallucination grader go by the probability of its verdict (llm.Choice) instead of the verdict: an
-	// answer is backed from GroundedFrom on, 0 is .5.
+	// Score makes the hallucination grader use the probability of its verdict (llm.Choice) instead of the verdict
+	// itself. An answer is supported if the probability is at least GroundedFrom; 0 means 0.5.
 	Score        bool
 	GroundedFrom float64
 }
 
-// Web finds passages in the web for a question: what of the pages is nearest to it, and how many pages were found.
+// Web searches the web for a question. It returns the passages of the pages nearest to the question and the number of
+// pages found.
 type Web func(ctx context.Context, question string, pages int, o retrieve.Options) ([]prompt.Passage, int, error)
 
-// webPages is how many pages a search of the web takes, as in Rocha and Pessoa.
+// webPages is the number of pages that a web search fetches, as in Rocha and Pessoa.
 const webPages = 4
 
 func (o FlowOptions) check(g *flow.Graph[*State]) error {
@@ -98,7 +99,7 @@ func (o FlowOptions) check(g *flow.Graph[*State]) error {
 	return fmt.Errorf("%w: %w", knowledge.ErrOption, errors.Join(errs...))
 }
 
-// by is the first decider that is named.
+// by returns the first decider that is not empty.
 func by(set, preset Decider) Decider {
 	if set != "" {
 		return set
@@ -106,7 +107,7 @@ func by(set, preset Decider) Decider {
 	return preset
 }
 
-// modelOf is the language model of a node: its own, or that of the run.
+// modelOf returns the language model of a node: its own, or else the model of the run.
 func (a *State) modelOf(ctx context.Context, node string) (llm.Generator, error) {
 	name := a.Models[node]
 	if name == "" {
@@ -120,8 +121,8 @@ func (a *State) modelOf(ctx context.Context, node string) (llm.Generator, error)
 	return a.Named(ctx, name)
 }
 
-// grade asks the language model of a node for one of some choices. What cannot be read is the last one, which is the
-// careful one.
+// grade asks the language model of a node to choose among the values of a grader. An unreadable answer counts as the
+// last value, which is the cautious one.
 func (a *State) grade(
 	ctx context.Context, v *flow.Visit, node string, g prompt.Grader, in prompt.Graded, score bool,
 ) (said flow.Said, err error) {

@@ -32,10 +32,10 @@ const (
 
 	Grounded     flow.Verdict = "grounded"
 	Hallucinated flow.Verdict = "hallucinated"
-	Unchecked    flow.Verdict = "unchecked" // there are no passages to check the answer with
+	Unchecked    flow.Verdict = "unchecked" // no passages to check the answer against
 	Unavailable  flow.Verdict = "unavailable"
 
-	Repeated flow.Verdict = "repeated" // the re-writer gave nothing but questions that were searched for before
+	Repeated flow.Verdict = "repeated" // the rewriter repeated queries that were already searched for
 )
 
 // The names of nodes.
@@ -53,10 +53,10 @@ const (
 	rewriteNode       = "rewrite"
 )
 
-// noProvider is said where the web would be searched.
+// noProvider is the detail of a web search step if no provider is configured.
 const noProvider = "no web search: no provider is named (web.provider)"
 
-// line is a text in one line of at most n runes.
+// line returns a text as one line of at most n runes.
 func line(text string, n int) string {
 	runes := []rune(strings.Join(strings.Fields(text), " "))
 	if len(runes) > n {
@@ -65,16 +65,15 @@ func line(text string, n int) string {
 	return string(runes)
 }
 
-// choose is the router of graphs that route before they search: what was found for another query is dropped where the
-// store is not the place.
+// choose is the router of graphs that route before they search. It discards the results of earlier queries.
 func (a *State) choose(ctx context.Context, v *flow.Visit, preset Decider) (flow.Verdict, error) {
 	a.Passages, a.trace.Retrieved = nil, []retrieve.Result{}
 	return a.route(ctx, v, preset, true)
 }
 
-// route is the router: the gate where that is to decide, else the language model.
+// route asks the gate or the language model, whichever decides, where to look for the answer.
 func (a *State) route(ctx context.Context, v *flow.Visit, preset Decider, own bool) (flow.Verdict, error) {
-	away := WebSearch // where to, when not to the store
+	away := WebSearch // verdict if the store is not chosen
 	switch {
 	case a.Web == nil && own:
 		away = OwnKnowledge
@@ -85,7 +84,7 @@ func (a *State) route(ctx context.Context, v *flow.Visit, preset Decider, own bo
 		v.Detail(noProvider)
 	}
 	v.Input(a.Query)
-	if a.Gate == GateClosed { // the store is not to be used
+	if a.Gate == GateClosed { // the options exclude the store
 		if away == VectorStore {
 			return "", fmt.Errorf("%w: the store is not to be used, and there is %s", knowledge.ErrOption, noProvider)
 		}
@@ -98,7 +97,7 @@ func (a *State) route(ctx context.Context, v *flow.Visit, preset Decider, own bo
 	if err != nil {
 		return "", err
 	}
-	if away == OwnKnowledge { // of which a model that does not write well has little
+	if away == OwnKnowledge { // a model that does not write well has little own knowledge
 		writes, err := a.writes(ctx, generateNode, preset)
 		if err != nil {
 			return "", err
@@ -127,7 +126,7 @@ func (a *State) route(ctx context.Context, v *flow.Visit, preset Decider, own bo
 	return said.Verdict, err
 }
 
-// retrieve finds what the store has for the query.
+// retrieve searches the store for the query.
 func (a *State) retrieve(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 	if err := a.embed(ctx, v); err != nil {
 		return "", err
@@ -151,7 +150,7 @@ func (a *State) retrieve(ctx context.Context, v *flow.Visit) (flow.Verdict, erro
 	return Found, nil
 }
 
-// web searches the web, if a provider is named.
+// web searches the web if a provider is configured.
 func (a *State) web(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 	v.Input(a.Query)
 	if a.Web == nil {
@@ -163,7 +162,7 @@ func (a *State) web(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 	switch {
 	case ctx.Err() != nil:
 		return "", ctx.Err()
-	case err != nil: // a provider that fails is no reason to have no answer
+	case err != nil: // a failing provider must not prevent an answer
 		a.base.Logger().Warn(fmt.Sprintf("the search of the web failed: %v", err))
 		v.Detail("the search failed: " + line(err.Error(), 120))
 		return Unavailable, nil
@@ -214,7 +213,7 @@ func (a *State) documents(ctx context.Context, v *flow.Visit, preset Decider) (f
 	return Yes, nil
 }
 
-// byEmbedding keeps the passages that would open the gate each alone; graded is false without a calibration.
+// byEmbedding keeps the passages each of which would open the gate on its own. graded is false without a calibration.
 func (a *State) byEmbedding(ctx context.Context, v *flow.Visit) (graded bool, err error) {
 	if err := a.embed(ctx, v); err != nil {
 		return false, err
@@ -271,7 +270,7 @@ func (a *State) gateScores(
 	return scores, cutoff, err
 }
 
-// byReranker keeps the passages that the cross-encoder takes for relevant.
+// byReranker keeps the passages that the cross-encoder scores as relevant.
 func (a *State) byReranker(ctx context.Context, v *flow.Visit) error {
 	scores, err := a.base.Rerank(ctx, a.subject(), a.texts())
 	if err != nil {
@@ -281,7 +280,7 @@ func (a *State) byReranker(ctx context.Context, v *flow.Visit) error {
 	return nil
 }
 
-// keep drops the passages whose score is not relevant.
+// keep drops the passages for whose score relevant returns false.
 func (a *State) keep(v *flow.Visit, scores []float64, relevant func(float64) bool) {
 	all, results := a.Passages, a.trace.Retrieved
 	a.Passages, a.trace.Retrieved = nil, []retrieve.Result{}
@@ -321,8 +320,8 @@ func (a *State) write(ctx context.Context, v *flow.Visit) (flow.Verdict, error) 
 	return a.generate(ctx, v)
 }
 
-// hallucination grades whether the passages that the model was shown back the answer. One that is not backed lowers the
-// temperature of the next. Quotes are backed, unless the model is named as the grader.
+// hallucination grades whether the passages in the prompt support the answer. An unsupported answer lowers the
+// temperature of the next one. Quotes count as supported unless the model is configured as the grader.
 func (a *State) hallucination(ctx context.Context, v *flow.Visit, graders Decider) (flow.Verdict, error) {
 	v.Input(line(a.Answer.Answer, 200))
 	shown := a.shown()
@@ -369,12 +368,12 @@ func (a *State) hallucination(ctx context.Context, v *flow.Visit, graders Decide
 	return Grounded, nil
 }
 
-// shown are the passages that the model was shown.
+// shown returns the passages that were in the prompt.
 func (a *State) shown() []prompt.Passage {
 	return slices.Clone(a.Passages[:min(len(a.Passages), len(a.prompted.Citations))])
 }
 
-// resolved grades whether the answer resolves the question. One that does not raises the re-writer's temperature.
+// resolved grades whether the answer resolves the question. If it does not, the temperature of the rewriter is raised.
 func (a *State) resolved(ctx context.Context, v *flow.Visit, graders Decider) (flow.Verdict, error) {
 	v.Input(line(a.Answer.Answer, 200))
 	decider, err := a.decider(ctx, v, answerNode, prompt.AnswerGrader, a.Grader, graders, ByEmbedding)
@@ -392,9 +391,9 @@ func (a *State) resolved(ctx context.Context, v *flow.Visit, graders Decider) (f
 	return said.Verdict, err
 }
 
-// rewrite has the model put the query in other words, unless its scorecard says that it does not write well enough. A
-// draw that repeats a question which was searched for is followed
-// by one at a higher temperature; when that repeats one, too, another search would find the same again.
+// rewrite lets the model rephrase the query, unless its scorecard says that it does not write well enough. If the
+// result repeats an earlier query, a second one is drawn at a higher temperature. If that is a repetition, too, the
+// verdict is Repeated, because another search would find the same passages.
 func (a *State) rewrite(ctx context.Context, v *flow.Visit, graders Decider) (flow.Verdict, error) {
 	v.Input(a.Query)
 	if writes, err := a.writes(ctx, rewriteNode, graders); err != nil || !writes {

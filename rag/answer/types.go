@@ -14,27 +14,28 @@ import (
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-// GateMode says who decides whether Ask retrieves.
+// GateMode selects what decides whether Ask retrieves.
 type GateMode string
 
-// The modes: the calibrated gate, or always as long as the store has no calibration; always; never.
+// GateAuto asks the calibrated gate and always retrieves if the store has no calibration. GateOpen always retrieves,
+// and GateClosed never does.
 const (
 	GateAuto   GateMode = "auto"
 	GateOpen   GateMode = "open"
 	GateClosed GateMode = "closed"
 )
 
-// Input of Run: the question, the options, and the language model.
+// Input is the input of Run: the question, the options, and the language model.
 type Input struct {
 	Question string
 	Options
 	Model     func(context.Context) (llm.Generator, error) // called when the model is needed
-	Templates string                                       // folder of prompt templates, as prompt.Open takes it
+	Templates string                                       // folder of prompt templates; see prompt.Open
 	// Named opens a language model by its name, for nodes that have a model of their own. It may be nil when no node
 	// has one.
 	Named func(ctx context.Context, name string) (llm.Generator, error)
-	Web   Web // nil: no provider is named, and the web is never searched
-	// Cards says what language models may be trusted with; nil: with everything.
+	Web   Web // nil: no provider is configured, and the web is never searched
+	// Cards holds the scorecards of language models. If it is nil, all models are trusted with every task.
 	Cards Cards
 
 	priority int // of the model's requests; 0 is llm.Interactive
@@ -47,14 +48,15 @@ type Options struct {
 	// the model.
 	Transform prompt.Transform
 	Style     Style        // of answers from passages; "" is Auto
-	Strict    bool         // leave out what no passage backs of an answer from passages
+	Strict    bool         // drop sentences that no passage supports from an answer from passages
 	Own       prompt.Style // of answers from the model's own knowledge
-	// Language of the answer; "" is the question's, which is named to the model where it is known and not English, or
-	// where passages are in another one.
+	// Language of the answer; "" means the language of the question. The prompt then names that language if it is
+	// known, unless it and the languages of all passages are English.
 	Language string
-	Template string       // of prompts with passages, as prompt.Options has it
+	Template string       // of prompts with passages; see prompt.Options
 	Order    prompt.Order // of the passages; "" is prompt.Forward
-	// Compress keeps of the passages the sentences nearest to the question, of so many tokens in all; 0 keeps all.
+	// Compress is a token budget: the passages are reduced to the sentences nearest to the question. 0 keeps the
+	// passages whole.
 	Compress int
 	Retrieve retrieve.Options
 
@@ -62,36 +64,36 @@ type Options struct {
 	// Temperature of the answer; 0 is greedy in FlowAsk, and AnswerTemperature in graphs that lower it. A negative
 	// value is greedy.
 	Temperature float64
-	// RepeatPenalty divides the scores of recent tokens; 0 and 1 are off. Small models repeat themselves without.
+	// RepeatPenalty divides the scores of recent tokens; 0 and 1 disable it. Small models repeat themselves without it.
 	RepeatPenalty float64
-	NoRepeatNGram int // no sequence of so many tokens comes twice in the answer; 0 is off
+	NoRepeatNGram int // no sequence of this many tokens occurs twice in the answer; 0: off
 	TopK          int
 	TopP          float64
 	Seed          int64
 
-	// Parallel is how many questions Each has under way; 0 is what pays for the model (llm.ParallelOf), and 2 at most
-	// in a graph whose answers are graded.
+	// Parallel is the number of questions that Each answers concurrently. 0 takes the number that llm.ParallelOf
+	// returns for the model, but at most 2 in a graph that grades its answers.
 	Parallel int
 
-	// Flow names the graph that the question goes through, one of Presets; "" is the shortest one, "ask". Graph is a
-	// graph of one's own, instead.
+	// Flow names one of Presets; "" is the shortest graph, "ask". Graph, if not nil, is a custom graph that is used
+	// instead.
 	Flow  string
 	Graph *flow.Graph[*State]
 	FlowOptions
-	// History are the turns of user and assistant before the question, oldest first. The newest are part of the prompt
-	// as far as a quarter of the window has room, and a question that leans on the one before is searched for joined
-	// with it, too (Standing). Transform prompt.Condense has the language model make a question of it that stands for
-	// itself instead.
+	// History holds the turns of user and assistant before the question, oldest first. The newest turns that fit into a
+	// quarter of the context window become part of the prompt. A question that depends on the previous one is also
+	// searched for joined with that one (Standing). With Transform prompt.Condense, the language model rewrites it into
+	// a self-contained question instead.
 	History []llm.Message
-	// Step is told of each node that has finished: by Run on the caller's goroutine, by Each one at a time for all its
-	// questions together.
+	// Step is called after each node. Run calls it on the caller's goroutine. Each never calls it concurrently, also
+	// for different questions.
 	Step func(flow.Step)
 
-	// Start is told what is known of the answer before its first piece comes; Stream gets the
-	// pieces, which add up to Answer.Answer. An error of Stream ends the answer.
+	// Start is called before the first piece of the answer with the part of the trace known by then. Stream is called
+	// with each piece; the pieces concatenate to Answer.Answer. An error of Stream ends the answer.
 	Start  func(Trace)
 	Stream func(piece string) error
-	// Sources is told, after Start, which passages the prompt has; what the answer cites of them is not known yet.
+	// Sources is called after Start with the passages of the prompt, before it is known which of them the answer cites.
 	Sources func([]prompt.Citation)
 }
 
@@ -104,7 +106,7 @@ const (
 	FromOwnKnowledge Mode = "own knowledge"
 )
 
-// Notice says in words what a mode means for the reader; "" for FromContext.
+// Notice returns a sentence that tells the reader what a mode means, "" for FromContext.
 func (m Mode) Notice() string {
 	if m == FromOwnKnowledge {
 		return "answered from the model's own knowledge; the knowledge base was not used"
@@ -112,7 +114,7 @@ func (m Mode) Notice() string {
 	return ""
 }
 
-// noGate is the notice of an answer from a store that nobody has calibrated.
+// noGate is the notice of an answer from a store without a calibration.
 const noGate = "no gate yet: the store answers every question until 'sluice calibrate' has made one"
 
 // Answer is the result of Run. `ask --json` prints its JSON, with the id of the answer as first field.
@@ -121,23 +123,23 @@ type Answer struct {
 	Retrieved bool              `json:"retrieved"`           // contexts were in the prompt
 	Truncated bool              `json:"truncated,omitempty"` // the model was stopped at Options.MaxTokens or its window
 	Citations []prompt.Citation `json:"citations"`
-	// Nearest are the passages nearest to a question that stayed without an answer (Trace.Outcome is flow.Unknown),
-	// with their texts: no sources of the answer.
+	// Nearest holds the passages nearest to an unanswered question (Trace.Outcome is flow.Unknown), with their texts.
+	// They are not sources of the answer.
 	Nearest []prompt.Citation `json:"nearest,omitempty"`
 	Trace   Trace             `json:"trace"`
 }
 
-// Trace says how an answer came about.
+// Trace records how an answer was found.
 type Trace struct {
 	Mode              Mode                `json:"mode"`
 	Style             Style               `json:"style"`                  // of the answer
-	StyleReason       string              `json:"style_reason,omitempty"` // where the style was left to the scorecard
+	StyleReason       string              `json:"style_reason,omitempty"` // set if the scorecard chose the style
 	Notice            string              `json:"notice,omitempty"`
 	GateMode          GateMode            `json:"gate_mode"`
 	Gate              *gate.Decision      `json:"gate,omitempty"`    // absent when the gate was not asked
 	NoGate            bool                `json:"no_gate,omitempty"` // GateAuto, and the store has no calibration
 	Transform         prompt.Transform    `json:"transform"`
-	TransformFailed   bool                `json:"transform_failed,omitempty"` // it gave nothing to search for
+	TransformFailed   bool                `json:"transform_failed,omitempty"` // the transformation gave no query
 	Queries           []string            `json:"queries"`                    // what was searched for
 	LLMCalls          int                 `json:"llm_calls"`
 	Checked           []check.Sentence    `json:"checked,omitempty"` // of an answer written from passages
@@ -145,22 +147,22 @@ type Trace struct {
 	Retrieved         []retrieve.Result   `json:"retrieved"`
 	Template          string              `json:"template"`
 	Order             prompt.Order        `json:"order,omitempty"`    // of the passages in the prompt
-	Language          string              `json:"language,omitempty"` // that the prompt asks to answer in
+	Language          string              `json:"language,omitempty"` // named in the prompt
 	Compression       *prompt.Compression `json:"compression,omitempty"`
 	PromptTokens      int                 `json:"prompt_tokens"`
 	AnswerTokens      int                 `json:"answer_tokens"`
 	DroppedPassages   int                 `json:"dropped_passages"`            // did not fit the window
-	TruncatedPassages int                 `json:"truncated_passages"`          // were shortened to fit
-	RemovedCitations  int                 `json:"removed_citations,omitempty"` // named no passage
+	TruncatedPassages int                 `json:"truncated_passages"`          // shortened to fit the window
+	RemovedCitations  int                 `json:"removed_citations,omitempty"` // of passages that do not exist
 	Finish            llm.FinishReason    `json:"finish"`
 	Encoder           string              `json:"encoder,omitempty"`
 	Model             string              `json:"model"`
-	// the server that question and passages were sent to
+	// remote server that received the question and the passages
 	Remote  string      `json:"remote,omitempty"`
 	Flow    string      `json:"flow"`    // the graph that the question went through
 	Steps   []flow.Step `json:"steps"`   // the nodes that were visited, in order
-	Retries int         `json:"retries"` // how often it turned back
-	// Outcome is flow.Unknown where no answer could be stood for: Answer says so in words then, and Why is the limit
+	Retries int         `json:"retries"` // retry edges taken
+	// Outcome is flow.Unknown if no answer passed the checks. Answer.Answer is then IDontKnow, and Why names the limit
 	// that was reached.
 	Outcome      flow.Outcome  `json:"outcome"`
 	Temperatures *Temperatures `json:"temperatures,omitempty"` // of a graph that changes them, at its end
@@ -174,7 +176,7 @@ type Temperatures struct {
 	Rewriter float64 `json:"rewriter"`
 }
 
-// Timings are wall times in milliseconds. Load is what loading models took, 0 when they were loaded.
+// Timings holds wall times in milliseconds. Load is the time for loading models, 0 if they were loaded already.
 type Timings struct {
 	Load      float64 `json:"load"`
 	Embed     float64 `json:"embed"`
@@ -188,7 +190,7 @@ type Timings struct {
 	Total     float64 `json:"total"`
 }
 
-// DefaultMaxTokens of an answer.
+// DefaultMaxTokens is the default of Options.MaxTokens.
 const DefaultMaxTokens = 256
 
 func (o Options) withDefaults() (Options, error) {

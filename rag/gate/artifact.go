@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Schema is the version of the artifact, the only one that is read.
+// Schema is the version of the artifact format. Load reads no other version.
 const Schema = 5
 
 // maxArtifact bounds what Load reads of the JSON file; eight bytes per context fill most of it.
@@ -39,12 +39,12 @@ type Stats struct {
 	Max    float64 `json:"max"`
 }
 
-// Corpus is the set of contexts that was calibrated.
+// Corpus describes the set of calibrated contexts.
 type Corpus struct {
 	Digest   string `json:"digest"`
 	Contexts int    `json:"contexts"`
 	Groups   int    `json:"groups"`
-	Topics   bool   `json:"topics,omitempty"` // the groups are topics; else documents
+	Topics   bool   `json:"topics,omitempty"` // groups are topics, not documents
 }
 
 // Provenance says where the pseudo-queries came from.
@@ -56,14 +56,14 @@ type Provenance struct {
 	ModelSHA256 string         `json:"model_sha256,omitempty"`
 	PerContext  int            `json:"per_context"`
 	Sampled     int            `json:"sampled_contexts"`
-	Sample      int            `json:"sample,omitempty"` // contexts that were asked about at most; 0: all
-	Ended       string         `json:"ended,omitempty"`  // why no more were asked about, where nobody said how many
+	Sample      int            `json:"sample,omitempty"` // limit of contexts with pseudo-queries; 0: all
+	Ended       string         `json:"ended,omitempty"`  // why sampling stopped, if the sample size was automatic
 	Queries     int            `json:"queries"`
 	Rejected    map[string]int `json:"rejected,omitempty"` // reason → count
 	Seed        uint64         `json:"seed"`
 }
 
-// General says which questions were asked that have nothing to do with the contexts.
+// General describes the general questions, which are unrelated to the contexts.
 type General struct {
 	Language  string `json:"language"`             // ISO 639-1
 	Name      string `json:"name"`                 // of the language, in English
@@ -81,15 +81,15 @@ func (g *General) words() string {
 	return fmt.Sprintf("general questions in %s (there are none in %s)", g.Name, g.InsteadOf)
 }
 
-// Interval is a bootstrap confidence interval of the policy value P (percentile method, resampled by
-// context because the queries of one context are not independent). Resamples 0 means that none was
-// computed; Seed is also the hold-out split's.
+// Interval is a bootstrap confidence interval of the policy value P (percentile method, resampled by context because
+// the queries of one context are not independent). Resamples is 0 if no interval was computed. Seed also seeds the
+// hold-out split.
 type Interval struct {
 	Level     float64 `json:"level"`
 	Low       float64 `json:"low"`
 	High      float64 `json:"high"`
-	LowOpen   bool    `json:"low_open,omitempty"`  // too few contexts: P may be lower than Low says
-	HighOpen  bool    `json:"high_open,omitempty"` // likewise
+	LowOpen   bool    `json:"low_open,omitempty"`  // too few contexts: P may be below Low
+	HighOpen  bool    `json:"high_open,omitempty"` // too few contexts: P may be above High
 	Resamples int     `json:"resamples"`
 	Seed      uint64  `json:"seed"`
 }
@@ -106,7 +106,7 @@ type Holdout struct {
 	OutOfScope    int      `json:"out_of_scope"`
 	FalseRetrieve int      `json:"false_retrieve"` // of OutOfScope: gate open (wrong)
 	AUROC         *float64 `json:"auroc,omitempty"`
-	// Alternatives say what other policies with the same T would have done on the same split.
+	// Alternatives lists the results of other policies with the same T on the same split.
 	Alternatives []Alternative `json:"alternatives,omitempty"`
 }
 
@@ -118,7 +118,7 @@ type Alternative struct {
 	FalseRetrieve int     `json:"false_retrieve"`
 }
 
-// Calibration is the artifact (*.cal.json); the distributions that are kept whole lie beside it as .npy.
+// Calibration is the artifact (*.cal.json). The complete distributions are stored beside it as .npy files.
 type Calibration struct {
 	Schema    int              `json:"schema"`
 	Created   time.Time        `json:"created"`
@@ -129,15 +129,15 @@ type Calibration struct {
 	Metric    kernels.Metric   `json:"metric"`
 	Negatives string           `json:"negatives"`
 	Positive  Stats            `json:"positive"`
-	Negative  Stats            `json:"negative"` // n 0 when there is no foreign context
+	Negative  Stats            `json:"negative"` // N is 0 if there is no foreign context
 	Maximum   Stats            `json:"maximum"`
 	// over the contexts of other groups; absent with a single group
 	MaximumOther *Stats  `json:"maximum_other,omitempty"`
 	Separation   float64 `json:"separation,omitempty"` // P(D+ > D−), for l2 P(D+ < D−); absent when D− is empty
-	// Score is what the gate compares with the cut-off: the name of a Score. Positive, Negative and Maximum are always
-	// of the similarity, Cover has those of a score with words.
+	// Score is the name of the Score that the gate compares with the cut-off. Positive, Negative and Maximum always
+	// describe the similarity; Cover describes a score with words.
 	Score       string      `json:"score"`
-	Choice      string      `json:"score_choice,omitempty"` // why it is this one
+	Choice      string      `json:"score_choice,omitempty"` // why this score was chosen
 	Candidates  []Candidate `json:"score_candidates,omitempty"`
 	Cover       *Scored     `json:"cover,omitempty"`
 	PseudoQuery *Scored     `json:"pseudo_query,omitempty"`
@@ -148,7 +148,7 @@ type Calibration struct {
 	Bootstrap   Interval    `json:"bootstrap"`
 	Holdout     *Holdout    `json:"holdout,omitempty"`
 	General     *General    `json:"general,omitempty"`
-	Evidence    Evidence    `json:"evidence"` // follows from the rest: Load derives it anew
+	Evidence    Evidence    `json:"evidence"` // derived from the other fields; Load recomputes it
 	Device      string      `json:"device"`
 	Kernel      string      `json:"kernel"`
 	// The names of the score files carry the first 16 hex digits of their sha256.
@@ -156,14 +156,14 @@ type Calibration struct {
 	MaximumFile  string `json:"maximum_file,omitempty"`
 	OtherFile    string `json:"maximum_other_file,omitempty"`
 	OwnerFile    string `json:"owner_file,omitempty"`
-	GeneralFile  string `json:"general_file,omitempty"` // of questions that have nothing to do with the contexts
+	GeneralFile  string `json:"general_file,omitempty"` // scores of the general questions
 	// NegativeHistogram counts D− in equal bins between Negative.Min and Negative.Max, for plots.
 	NegativeHistogram []int64 `json:"negative_histogram,omitempty"`
 	// ContextDigests are the first 8 bytes of each calibrated context's text digest, sorted, each once
 	// (base64 in the file): staleness is the share of live contexts that are not among them.
 	ContextDigests []byte `json:"context_digests"`
-	// QuestionContexts are the ids of the pseudo-queries' contexts, QuestionsFile has their vectors: where the score
-	// goes by them.
+	// QuestionContexts holds the context id of each pseudo-query, and QuestionsFile holds the vectors of the
+	// pseudo-queries. Both are empty unless a score uses them.
 	QuestionContexts []string `json:"question_contexts,omitempty"`
 	QuestionsFile    string   `json:"questions_file,omitempty"`
 
@@ -171,14 +171,14 @@ type Calibration struct {
 	questions engine.Vectors
 }
 
-// MaximumScores is the maximum distribution, one score per pseudo-query; nil when it was not kept. It
-// must not be changed.
+// MaximumScores returns the maximum distribution, one score per pseudo-query, nil if it was not kept. The caller must
+// not modify it.
 func (c *Calibration) MaximumScores() []float64 { return c.scores.maximum }
 
-// WithPolicy is the calibration under another policy, score and threshold: P, the cut-off, the bootstrap interval
-// and the hold-out report are derived anew from the kept distributions; c is not changed. An empty policy or score
-// stays what it is; Auto takes what the calibration found best, Paper the similarity. An unknown policy, or one of a
-// distribution that was not kept, is ErrPolicy.
+// WithPolicy returns a copy of the calibration with another policy, score and threshold. P, the cut-off, the bootstrap
+// interval and the hold-out report are recomputed from the kept distributions. An empty policy or score keeps the
+// current one. Auto selects the score that the calibration found best, Paper the similarity. The error is ErrPolicy if
+// the policy is unknown or needs a distribution that was not kept.
 func (c *Calibration) WithPolicy(policy, score string, threshold float64) (*Calibration, error) {
 	n := *c
 	switch {
@@ -209,10 +209,9 @@ func (c *Calibration) WithPolicy(policy, score string, threshold float64) (*Cali
 	return n.withPolicy(context.Background(), nil, p.Name, threshold)
 }
 
-// Save writes the artifact to path (by convention *.cal.json) and the distributions beside it. positive
-// is D+ as Calibrate returned it. The score files are new ones, named after their content, and the JSON
-// file replaces the old one at last and at once: whenever the process dies, path is the whole old or the
-// whole new calibration.
+// Save writes the artifact to path (by convention *.cal.json) and the distributions beside it. positive is D+ as
+// Calibrate returned it. The score files are new files named by the hash of their content. The JSON file is replaced
+// last and atomically, so that after a crash path holds either the complete old or the complete new calibration.
 func (c *Calibration) Save(path string, positive []float64) error {
 	if int64(len(positive)) != c.Positive.N || len(positive) == 0 {
 		return fmt.Errorf("gate: saving %s: %d scores of D+, the calibration counts %d", path, len(positive),
@@ -251,7 +250,7 @@ func (c *Calibration) Save(path string, positive []float64) error {
 	return nil
 }
 
-// file is a distribution that is kept whole, beside the artifact.
+// file is a complete distribution that is stored beside the artifact.
 type file struct {
 	kind   string
 	scores []float64
@@ -284,12 +283,11 @@ func (c *Calibration) files(positive []float64) []file {
 	return list
 }
 
-// Load reads an artifact and D+. Unknown keys, values that are not finite or do not follow from each
-// other, and score files that were changed are ErrArtifact, another schema too; a missing file also
-// satisfies errors.Is(err, fs.ErrNotExist).
+// Load reads an artifact and D+. The error is ErrArtifact for another schema, unknown keys, values that are not finite
+// or inconsistent, and modified score files. For a missing file it also matches fs.ErrNotExist.
 func Load(path string) (*Calibration, []float64, error) {
 	c, err := load(path)
-	if errors.Is(err, os.ErrNotExist) { // a Save may have come between the JSON and its score files
+	if errors.Is(err, os.ErrNotExist) { // a concurrent Save may have replaced the score files after the JSON was read
 		c, err = load(path)
 	}
 	if err != nil {
@@ -358,7 +356,7 @@ func (s *scores) read(dir string, n int64, positive, maximum, other, owner, gene
 	return nil
 }
 
-// decode reads the JSON strictly, but looks for another schema first, because its keys are unknown.
+// decode parses the JSON strictly. It checks the schema first, because another schema would fail with an unknown key.
 func decode(text []byte) (*Calibration, error) {
 	var version struct {
 		Schema int `json:"schema"`
@@ -378,7 +376,7 @@ func decode(text []byte) (*Calibration, error) {
 	return c, c.check()
 }
 
-// check looks at what can be wrong in the JSON file alone.
+// check validates everything that does not need the score files.
 func (c *Calibration) check() error {
 	tables := map[string]*Stats{"positive": &c.Positive, "negative": &c.Negative, "maximum": &c.Maximum,
 		"maximum_other": c.MaximumOther}
@@ -444,7 +442,7 @@ func (c *Calibration) check() error {
 	return nil
 }
 
-// checkScore looks at what the gate goes by.
+// checkScore validates the score of the gate and the fields that belong to it.
 func (c *Calibration) checkScore() error {
 	s, err := ParseScore(c.Score, c.Metric)
 	for _, k := range c.kinds() {
@@ -466,7 +464,7 @@ func (c *Calibration) checkScore() error {
 	return err
 }
 
-// follows checks that what the gate decides by is what the distributions say, and weighs them.
+// follows checks that the policy value and the cut-off follow from the distributions, and computes the evidence.
 func (c *Calibration) follows() error {
 	p, err := ParsePolicy(c.Policy)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-// ask takes over the pseudo-queries of live contexts.
+// ask takes the pseudo-queries of live contexts from the calibration.
 func (g *Gate) ask(ids iter.Seq[string]) {
 	live := map[string]bool{}
 	for _, id := range g.c.QuestionContexts {
@@ -48,7 +48,7 @@ func (g *Gate) decideAsked(ctx context.Context, e engine.Interface, queries engi
 		}
 	}
 	for i := range decisions {
-		best := retrieve.Result{Score: -1} // no context is left that has a pseudo-query
+		best := retrieve.Result{Score: -1} // if no live context has a pseudo-query
 		if hits != nil {
 			best = retrieve.Result{ID: g.asked[hits[i][0].Row], Score: hits[i][0].Score}
 		}
@@ -59,7 +59,7 @@ func (g *Gate) decideAsked(ctx context.Context, e engine.Interface, queries engi
 	return decisions, nil
 }
 
-// anyAsked is Any where the score goes by pseudo-queries.
+// anyAsked implements Any for PseudoQuery scores.
 func (g *Gate) anyAsked(
 	ctx context.Context, e engine.Interface, c retrieve.Contexts, queries engine.Vectors, bias []kernels.Biases,
 ) ([]Verdict, error) {
@@ -77,7 +77,7 @@ func (g *Gate) anyAsked(
 	return verdicts, nil
 }
 
-// eachAsked is Each where the score goes by pseudo-queries. A context without any has −1 as its similarity with them.
+// eachAsked implements Each for PseudoQuery scores. A context without pseudo-queries has the similarity −1.
 func (g *Gate) eachAsked(c retrieve.Contexts, rows []int, query engine.Vectors) (decisions []Decision, err error) {
 	q := row(query, 0)
 	norm := ref.Norm(q)
@@ -92,7 +92,8 @@ func (g *Gate) eachAsked(c retrieve.Contexts, rows []int, query engine.Vectors) 
 	return decisions, nil
 }
 
-// normed are vectors with their norms: a cosine takes one product then, not three, and has the same bits.
+// normed holds vectors with their norms, so that a cosine takes one dot product instead of three. The result is the
+// same bit for bit.
 type normed struct {
 	engine.Vectors
 	norms []float64
@@ -106,12 +107,13 @@ func withNorms(v engine.Vectors) normed {
 	return n
 }
 
-// cosine is the canonical cosine of a row with a vector of that norm.
+// cosine returns the canonical cosine of row i and a query with the given norm.
 func (v normed) cosine(i int, query []float32, norm float64) float64 {
 	return ref.Cosine(ref.Dot(query, row(v.Vectors, i)), norm, v.norms[i])
 }
 
-// nearest is the largest cosine of a query of that norm with some rows, but for one of them (−1: none); −1 without any.
+// nearest returns the largest cosine of a query with the given norm over the rows in some, except row but (−1: no
+// exception). It returns −1 if no row is left.
 func (v normed) nearest(query []float32, norm float64, some []int32, but int32) float64 {
 	best := -1.
 	for _, i := range some {

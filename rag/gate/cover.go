@@ -13,16 +13,16 @@ import (
 	"github.com/sluice-rag/sluice/rag/postings"
 )
 
-// Words are the texts behind a calibration's vectors, for scores that weigh words beside them.
+// Words holds the texts of a calibration's vectors, for scores that combine words with similarity.
 type Words struct {
 	Index   *postings.Index
-	Rows    []int    // of the contexts in the index, ascending; nil: the same
+	Rows    []int    // rows of the contexts in Index, ascending; nil: the same rows
 	Queries []string // texts of the pseudo-queries
 	General []string // texts of the general questions
 }
 
-// Scored are the distributions of a score: of all pseudo-queries, or of a sample where pairs are many. A pseudo-query
-// is not compared with itself.
+// Scored holds the distributions of a score over all pseudo-queries, or over a sample if there are too many pairs. A
+// pseudo-query is not compared with itself.
 type Scored struct {
 	Weight       float64 `json:"weight,omitempty"` // of the cover
 	Queries      int     `json:"queries"`          // pseudo-queries that were scored
@@ -46,8 +46,9 @@ func (s *Scored) weight() float64 {
 	return s.Weight
 }
 
-// Candidate is a score that the calibration compared, by its pseudo-queries: in scope as they are, out of scope with
-// their own topic or cluster away. The cut-off of each fifth of the contexts comes from the other four.
+// Candidate is a score that the calibration compared. Each pseudo-query counts once as in scope, and once as out of
+// scope with its own topic or cluster left out of the contexts. The comparison uses five-fold cross-validation over the
+// contexts.
 type Candidate struct {
 	Score    string  `json:"score"`
 	Weight   float64 `json:"weight,omitempty"` // of the cover
@@ -59,26 +60,27 @@ type Candidate struct {
 	AUROC    float64 `json:"auroc"`
 }
 
-// coverWeights are compared.
+// coverWeights returns the weights of the cover that are compared.
 func coverWeights() []float64 { return []float64{.25, .5, .75, 1} }
 
-// unmeasuredWeight is taken where a score with words is asked for and there are too few contexts to compare weights by.
+// unmeasuredWeight is the weight of the cover if a score with words is requested and there are too few contexts to
+// compare weights.
 const unmeasuredWeight = .5
 
 const (
-	coverPairs     = 100_000_000 // that are scored at most, if that leaves
+	coverPairs     = 100_000_000 // limit of scored pairs, unless that leaves fewer than
 	coverQueries   = 1000        // pseudo-queries
 	candidateFolds = 5
 	candidateDraws = 1000
 )
 
-// candidate is a score that is compared, with the scores of the sampled pseudo-queries.
+// candidate is a score to compare, with the scores of the sampled pseudo-queries.
 type candidate struct {
 	score  Score
 	scores scores
 }
 
-// candidates are the scores that are compared where that one is wanted; nil is the best.
+// candidates returns the scores to compare if want is requested; nil requests the best score.
 func candidates(want *Score) (all []candidate) {
 	list := []Score{{Metric: kernels.Cosine}}
 	if want != nil && (want.Kind != Cover || want.Weight > 0) {
@@ -97,11 +99,10 @@ func candidates(want *Score) (all []candidate) {
 	return all
 }
 
-// compares tells whether a score of that kind is compared unasked. One that searches the pseudo-queries needs them for
-// most contexts: a question about a context without any is far from all pseudo-queries, and the comparison, which knows
-// only contexts that have some, does not see that. In the demo 38 of 366 have some; see docs/adr/0018-gate.md.
-// Questions that were extracted are nearer to each other than people's are to them
-// (docs/adr/0020-extracted-questions.md).
+// compares reports whether scores of a kind are compared by default. A score that searches the pseudo-queries needs
+// them for most contexts: a question about a context without any is far from all pseudo-queries, and the comparison,
+// which knows only contexts that have some, does not see that (docs/adr/0018-gate.md). Extracted questions are excluded
+// because they are nearer to each other than questions of people are to them (docs/adr/0020-extracted-questions.md).
 func (in *Input) compares(k Kind) bool {
 	return k != PseudoQuery || in.Provenance.Kind != "extracted" && 2*in.owners() >= in.Contexts.Rows
 }
@@ -113,8 +114,8 @@ func (in *Input) owners() int {
 	return len(slices.Compact(owners))
 }
 
-// weigh scores the pseudo-queries by the candidates, compares these, and keeps the distributions of the score that is
-// wanted, or of the best.
+// weigh scores the pseudo-queries by each candidate, compares the candidates, and keeps the distributions of the
+// requested score, or else of the best one.
 func (in *Input) weigh(ctx context.Context, e engine.Interface, c *Calibration, p Policy, want *Score) error {
 	all := candidates(want)
 	groups, leftOut, err := in.leftOut(ctx, e)
@@ -132,11 +133,11 @@ func (in *Input) weigh(ctx context.Context, e engine.Interface, c *Calibration, 
 		}
 	}
 	if in.choose(c, want, leftOut); len(c.Candidates) == 0 && want == nil {
-		return nil // nothing to choose by: the similarity alone
+		return nil // too few contexts to compare scores: use the similarity alone
 	}
 	for _, k := range c.kinds() {
 		x := bestOf(k.kind, all, c.Candidates)
-		// the cover is kept also where another score is better: it can still be had
+		// the cover is kept even if another score is better, so that it can be selected later
 		if x == nil || k.kind != Cover && c.Score != x.score.Name() {
 			continue
 		}
@@ -190,7 +191,7 @@ func (in *Input) keepQuestions(c *Calibration) {
 	c.questions = in.Queries
 }
 
-// choose sets the calibration's score and says why.
+// choose sets the calibration's score and the reason for it.
 func (in *Input) choose(c *Calibration, want *Score, leftOut string) {
 	switch {
 	case want != nil:
@@ -218,10 +219,10 @@ func (in *Input) choose(c *Calibration, want *Score, leftOut string) {
 	c.Choice += "; such pairs are the hardest to tell apart, and only choose the score"
 }
 
-// winner is the candidate with the best AUROC of those whose balanced accuracy is within a standard error of the best
-// one's: between equals, the statistic that rests on all scores is the steadier. One that needs the pseudo-queries'
-// vectors wins only where none of the simpler ones is among them (the one-standard-error rule of Breiman et al.,
-// Classification and Regression Trees, 1984).
+// winner returns the candidate with the best AUROC among those whose balanced accuracy is within one standard error of
+// the highest. AUROC breaks the tie because it depends on all scores and so varies less. A candidate that needs the
+// vectors of the pseudo-queries wins only if no simpler candidate is within that range (the one-standard-error rule of
+// Breiman et al., Classification and Regression Trees, 1984).
 func winner(all []Candidate) (best int) {
 	highest := slices.MaxFunc(all, func(a, b Candidate) int { return cmp.Compare(a.Balanced, b.Balanced) })
 	enough := highest.Balanced - (highest.High-highest.Low)/(2*1.96)
@@ -239,10 +240,10 @@ func winner(all []Candidate) (best int) {
 	return best
 }
 
-// simple tells whether a decision by the score needs nothing but contexts and words.
+// simple reports whether a decision by the score needs only contexts and words.
 func (c Candidate) simple() bool { return c.Score != string(PseudoQuery) }
 
-// coverSample are the pseudo-queries that are scored, ascending: all, unless pairs are too many.
+// coverSample returns the indices of the pseudo-queries to score, ascending: all, unless there are too many pairs.
 func (in *Input) coverSample() []int {
 	n := min(in.Queries.Rows, max(coverPairs/in.Contexts.Rows, coverQueries))
 	all := make([]int, in.Queries.Rows)
@@ -272,7 +273,7 @@ func (in *Input) biases(q *postings.Query, weight float64) kernels.Biases {
 	return b.Of(in.Words.Rows)
 }
 
-// compare finds out how well each score of the same questions tells those in scope from those whose group is left out.
+// compare measures how well each score separates questions in scope from the same questions with their group left out.
 func compare(ctx context.Context, run each, m kernels.Metric, all []candidate, p Policy, seed uint64) ([]Candidate,
 	error) {
 	cluster, n := clusters(all[0].scores.owner)
@@ -315,8 +316,8 @@ func compare(ctx context.Context, run each, m kernels.Metric, all []candidate, p
 	return compared, nil
 }
 
-// decided lets cut-offs of the other folds decide the questions of each: the shares, and of each of n clusters how many
-// decisions are right.
+// decided decides the questions of each fold with the cut-off of the other folds. It returns the shares of right
+// decisions and, for each of n clusters, the number of right decisions.
 func (x *candidate) decided(m kernels.Metric, p Policy, cluster []int32, n int) (c Candidate, right []int) {
 	fold := func(i int) int { return int(cluster[i]) % candidateFolds }
 	var cuts [candidateFolds]float64

@@ -7,25 +7,24 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Effect is what the questions that a calibration keeps say about other policies and thresholds of one score, so that
-// whoever moves the cut-off sees at once what comes of it: at a policy's value P and a threshold T the gate opens for
-// the scores of InScope that are closer than Held − T (l2: Held + T), and keeps out those of Others that are not closer
-// than P − T. These are the numbers that WithPolicy then has as Evidence.
+// Effect holds what a user interface needs to show, without another calibration, the effect of other policies and
+// thresholds of one score. With a policy's value P and a threshold T, the gate opens for the scores of InScope that are
+// closer than Held − T (l2: Held + T), and stays closed for the scores of Others that are not closer than P − T.
+// WithPolicy reports the same numbers as Evidence.
 type Effect struct {
 	Score    string  `json:"score"`              // name of a Score
 	Weight   float64 `json:"weight,omitempty"`   // of the cover
-	InForce  bool    `json:"in_force"`           // it is the calibration's own
+	InForce  bool    `json:"in_force"`           // the score of the calibration
 	Distance bool    `json:"distance,omitempty"` // smaller is closer: the cut-off is P + T
-	// Low and High are the ends of all scores that were seen: a threshold that leaves the cut-off between them decides
-	// something.
+	// Low and High bound all observed scores. Only a cut-off between them separates questions.
 	Low      float64       `json:"low"`
 	High     float64       `json:"high"`
-	Policies []PolicyValue `json:"policies"` // that of the calibration first, then from loose to strict
+	Policies []PolicyValue `json:"policies"` // the calibration's policy first, then from loose to strict
 	InScope  []float64     `json:"in_scope"` // best scores of questions that the base answers, ascending
-	HeldOut  bool          `json:"held_out"` // their contexts are not among those that Held comes from
+	HeldOut  bool          `json:"held_out"` // InScope comes from contexts held out of Held
 	Others   []float64     `json:"others"`   // best scores of questions to be kept out, ascending
 	What     string        `json:"others_are"`
-	EachOf   [2]int        `json:"each_of"` // an entry of InScope, of Others stands for so many; 1: all are there
+	EachOf   [2]int        `json:"each_of"` // scores per entry of InScope and of Others; 1: not thinned
 	Shapes   []Histogram   `json:"histograms"`
 	Bounds   [2]float64    `json:"bounds"` // of the histograms' axis
 }
@@ -34,7 +33,7 @@ type Effect struct {
 type PolicyValue struct {
 	Policy string  `json:"policy"`
 	Value  float64 `json:"value"` // P, of all pseudo-queries
-	Held   float64 `json:"held"`  // P without those that are held out; Value where none are
+	Held   float64 `json:"held"`  // P without held-out questions; Value if nothing is held out
 }
 
 // Histogram counts a distribution in equal bins between Effect.Bounds.
@@ -45,7 +44,7 @@ type Histogram struct {
 }
 
 const (
-	effectScores = 4096 // that an Effect holds of a list
+	effectScores = 4096 // limit of the length of InScope and Others
 	effectBins   = 64
 )
 
@@ -105,7 +104,7 @@ func (c *Calibration) effect() Effect {
 	return e
 }
 
-// thinned are at most effectScores of v in ascending order, at equal distances, each standing for so many.
+// thinned returns at most effectScores evenly spaced values of sorted v, and how many values each represents.
 func thinned(v []float64) (list []float64, each int) {
 	all := sorted(v)
 	each = max(1, (len(all)+effectScores-1)/effectScores)
@@ -139,7 +138,7 @@ func (e *Effect) shapes(c *Calibration, lists *scores, others []float64) {
 		e.Shapes = append(e.Shapes, h)
 	}
 	add("positive", lists.positive)
-	if len(c.NegativeHistogram) > 0 && c.Chosen() == nil { // pairs are counted by similarity only
+	if len(c.NegativeHistogram) > 0 && c.Chosen() == nil { // only similarities of pairs are counted
 		e.Shapes = append(e.Shapes, Histogram{Kind: "negative", N: c.Negative.N,
 			Counts: rebin(c.NegativeHistogram, c.Negative.Min, c.Negative.Max, low, high)})
 	}
@@ -147,15 +146,15 @@ func (e *Effect) shapes(c *Calibration, lists *scores, others []float64) {
 	add("others", others)
 }
 
-// rebin counts anew, between low and high, what from counts in equal bins between first and last: as if what is in a
-// bin were spread evenly over it.
+// rebin converts a histogram with equal bins between first and last into one between low and high. It assumes that
+// counts are spread evenly within a bin.
 func rebin(from []int64, first, last, low, high float64) []int64 {
 	below := make([]int64, len(from)+1) // counts below each edge
 	for i, n := range from {
 		below[i+1] = below[i] + n
 	}
 	total := below[len(from)]
-	at := func(x float64) int64 { // about how many lie below x
+	at := func(x float64) int64 { // interpolated count below x
 		if x >= last {
 			return total
 		}
@@ -182,7 +181,7 @@ func bin(x, low, high float64) int {
 	return min(max(int((x-low)/(high-low)*effectBins), 0), effectBins-1)
 }
 
-// Opens counts the scores of v, in any order, for which a gate of this cut-off opens.
+// Opens counts the scores of v, in any order, for which a gate with the given cut-off opens.
 func (e *Effect) Opens(v []float64, cutoff float64) int {
 	m := kernels.Cosine
 	if e.Distance {

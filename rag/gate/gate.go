@@ -23,11 +23,11 @@ import (
 // Decision is the gate's answer for one query, with its trace.
 type Decision struct {
 	Retrieve   bool     `json:"retrieve"`
-	Reason     string   `json:"reason,omitempty"`     // why the gate is closed whatever the score
+	Reason     string   `json:"reason,omitempty"`     // why the gate is closed regardless of the score
 	Score      float64  `json:"score"`                // best score over the contexts
-	ScoredBy   string   `json:"scored_by"`            // what the score is: "cosine", "cosine+cover", …
-	Similarity *float64 `json:"similarity,omitempty"` // of the best context, where the score has another part
-	// of the best context: share of the query's words that it has
+	ScoredBy   string   `json:"scored_by"`            // name of the score: "cosine", "cosine+cover", …
+	Similarity *float64 `json:"similarity,omitempty"` // of the best context, if the score has another part
+	// share of the query's words that the best context contains
 	Cover       *float64       `json:"cover,omitempty"`
 	CoverWeight float64        `json:"cover_weight,omitempty"` // score = similarity + cover_weight·cover
 	Cutoff      float64        `json:"cutoff"`
@@ -38,15 +38,15 @@ type Decision struct {
 	Metric      kernels.Metric `json:"metric"`
 	Percentile  float64        `json:"percentile"` // share of D+ that is not closer than Score, in [0,100]
 	Stale       float64        `json:"stale"`      // share of contexts that the calibration has not seen
-	Gone        float64        `json:"gone"`       // share of the calibrated contexts that are no longer there
-	// Warning says why the decision is not to be relied on: the warnings of the calibration's evidence.
+	Gone        float64        `json:"gone"`       // share of the calibrated contexts that were deleted
+	// Warning says why the decision is unreliable: the warnings of the calibration's evidence.
 	Warning string `json:"warning,omitempty"`
-	// Shadow is what another policy would decide, where one is tried.
+	// Shadow is the decision of a second policy, if one is being tried.
 	Shadow *ShadowDecision `json:"shadow,omitempty"`
-	LogID  string          `json:"log_id,omitempty"` // of the decision log, where one is kept: feedback names it
+	LogID  string          `json:"log_id,omitempty"` // id in the decision log, if enabled; feedback refers to it
 }
 
-// Close closes the gate whatever the score, because the query's vector says nothing about it.
+// Close closes the gate regardless of the score, because the query has no usable vector.
 func (d *Decision) Close(why error) {
 	d.Retrieve, d.Reason = false, "the query says nothing: "+why.Error()
 	if d.Shadow != nil {
@@ -63,11 +63,11 @@ var (
 	ErrQueries  = errors.New("gate: no usable pseudo-queries")
 )
 
-// DefaultStaleTolerance is the share of unseen contexts above which New refuses: it never does. A cut-off that new
-// contexts have not been counted in is still a better guess than no answer.
+// DefaultStaleTolerance is the default of Use.StaleTolerance. At 1, New never refuses, because a cut-off that ignores
+// new contexts is still better than none.
 const DefaultStaleTolerance = 1
 
-// Use says what a gate is going to be used on.
+// Use describes the store that a gate is used on.
 type Use struct {
 	Encoder identity.Encoder
 	Metric  kernels.Metric
@@ -89,7 +89,7 @@ type Gate struct {
 	stale, gone float64
 	shadow      *ShadowDecision // template without a decision; nil if there is no shadow
 
-	questions  normed             // of live contexts, where the score goes by them
+	questions  normed             // of live contexts, if the score uses them
 	asked      []string           // ids of their contexts
 	questionOf map[string][]int32 // the questions of each context
 }
@@ -109,7 +109,7 @@ func New(c *Calibration, positive []float64, use Use) (*Gate, error) {
 		{"metric", c.Metric.String(), use.Metric.String()},
 	} {
 		if x.what == "encoder" && c.Encoder.Digest == use.Encoder.Digest {
-			continue // a model that was only renamed gives the same vectors
+			continue // a renamed model gives the same vectors
 		}
 		if x.calibrated != x.used {
 			return nil,
@@ -152,17 +152,17 @@ func share(part, whole int) float64 {
 	return float64(part) / float64(whole)
 }
 
-// Stale is the share of the live contexts whose text the calibration has not seen, in [0, 1].
+// Stale returns the share of the live contexts whose text the calibration has not seen, in [0, 1].
 func (g *Gate) Stale() float64 { return g.stale }
 
-// Gone is the share of the calibrated texts that no live context has any more, in [0, 1]. It does not
-// make a gate stale: the cut-off still comes from real pairs, but the base has become smaller.
+// Gone returns the share of the calibrated texts that no live context has, in [0, 1]. It does not make a gate stale,
+// because the cut-off still comes from real pairs.
 func (g *Gate) Gone() float64 { return g.gone }
 
-// Warning says why the decisions are not to be relied on: the warnings of the calibration's Evidence, or "".
+// Warning says why the decisions are unreliable: the warnings of the calibration's Evidence, or "".
 func (g *Gate) Warning() string { return strings.Join(g.c.Evidence.Warnings, "; ") }
 
-// Staleness is a sentence about Stale and Gone, or "" where both are 0.
+// Staleness describes Stale and Gone in a sentence, "" if both are 0.
 func (g *Gate) Staleness() string { return Staleness(g.stale, g.gone) }
 
 // Staleness describes in a sentence how far a calibration is behind its store. The arguments are the shares that
@@ -182,9 +182,9 @@ func Staleness(stale, gone float64) string {
 
 func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
 
-// Decide tells for each row of queries, in their order, whether retrieval can help with it: whether the best
-// canonical score over the contexts is strictly closer than the cut-off. bias is Gate.Bias of each query, nil where the
-// score is a similarity. An empty base is kernels.ErrEmpty.
+// Decide decides for each row of queries, in order, whether retrieval can help: whether the best canonical score over
+// the contexts is strictly closer than the cut-off. bias holds Gate.Bias of each query and is nil if the score is a
+// similarity. The error is kernels.ErrEmpty if there are no contexts.
 func (g *Gate) Decide(
 	ctx context.Context, e engine.Interface, c retrieve.Contexts, queries engine.Vectors, bias []kernels.Biases,
 ) ([]Decision, error) {
@@ -204,7 +204,7 @@ func (g *Gate) Decide(
 	return g.decisions(c, hits, bias)
 }
 
-// DecideFound is Decide by hits that a search for one or more has found before, of contexts by their similarity alone.
+// DecideFound decides like Decide from the hits of an earlier similarity search for at least one context per query.
 func (g *Gate) DecideFound(c retrieve.Contexts, hits [][]engine.Hit) ([]Decision, error) {
 	if err := g.fits(c); err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func (g *Gate) DecideFound(c retrieve.Contexts, hits [][]engine.Hit) ([]Decision
 	return g.decisions(c, hits, nil)
 }
 
-// decisions are those by the best hit of each query.
+// decisions decides from the best hit of each query.
 func (g *Gate) decisions(c retrieve.Contexts, hits [][]engine.Hit, bias []kernels.Biases) (_ []Decision, err error) {
 	decisions := make([]Decision, len(hits))
 	for i, h := range hits {
@@ -251,7 +251,7 @@ func (g *Gate) fits(c retrieve.Contexts) error {
 	return nil
 }
 
-// percentile is the share of D+ that is not closer than score, in [0, 100].
+// percentile returns the share of D+ that is not closer than score, in [0, 100].
 func (g *Gate) percentile(score float64) float64 {
 	n := len(g.positive)
 	notCloser := sort.Search(n, func(i int) bool { return g.positive[i] > score })

@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// drawing is everything that a plot says: sentences at its top, and two panels over one axis of scores.
+// drawing is the content of a plot: sentences at the top and two panels that share one axis of scores.
 type drawing struct {
 	title   string
 	verdict []string // lines
@@ -36,13 +36,13 @@ type keyLine struct {
 	text   string
 }
 
-// group are questions of one kind, by their best score, sorted.
+// group holds the best scores of questions of one kind, sorted.
 type group struct {
 	scores []float64
 	colour color.NRGBA
 }
 
-// palette are colours that stay apart for colour-blind readers (Okabe & Ito 2008) and in print.
+// palette holds colours that colour-blind readers can tell apart (Okabe & Ito 2008), also in print.
 type palette struct{ own, other, line, grid, band, faint color.NRGBA }
 
 func colours() palette {
@@ -87,7 +87,7 @@ func newDrawing(c *Calibration, positive, maximum []float64) (*drawing, error) {
 	return d, nil
 }
 
-// aboutPassages says on how many passages the questions rest, where that is known.
+// aboutPassages says how many passages the questions are about, if that is known.
 func aboutPassages(c *Calibration) string {
 	if len(c.lists().owner) == 0 {
 		return ""
@@ -96,7 +96,7 @@ func aboutPassages(c *Calibration) string {
 	return fmt.Sprintf(", about %s passages", grouped(int64(n)))
 }
 
-// span finds what the axis shows.
+// span computes the range of the score axis.
 func (d *drawing) span() {
 	d.low, d.high = d.c.Cutoff, d.c.Cutoff
 	see := func(x float64) { d.low, d.high = min(d.low, x), max(d.high, x) }
@@ -110,7 +110,7 @@ func (d *drawing) span() {
 	}
 	margin := .03 * (d.high - d.low)
 	if margin == 0 {
-		margin = .5 // a single score
+		margin = .5 // all scores are equal
 	}
 	d.low, d.high = d.low-margin, d.high+margin
 }
@@ -130,7 +130,7 @@ func (d *drawing) interval() (low, high float64, ok bool) {
 	return low, high, b.Resamples > 0
 }
 
-// intervalText says it in words.
+// intervalText formats the interval.
 func (d *drawing) intervalText() string {
 	low, high, ok := d.interval()
 	b := d.c.Bootstrap
@@ -148,7 +148,7 @@ func (d *drawing) intervalText() string {
 	return fmt.Sprintf(" (in grey its %s interval: %.3f to %.3f)", level, low, high)
 }
 
-// through is the share of a group that a cut-off lets through.
+// through returns the share of a group for which a cut-off opens the gate.
 func (d *drawing) through(g group, cutoff float64) float64 {
 	if d.c.Metric.Ascending() { // a distance
 		n, _ := slices.BinarySearch(g.scores, cutoff)
@@ -163,13 +163,13 @@ func (d *drawing) through(g group, cutoff float64) float64 {
 	return float64(len(g.scores)-n) / float64(len(g.scores))
 }
 
-// passed says how many of a group the gate lets through, in words.
+// passed returns for how many questions of group i the gate opens, and the size of the group.
 func (d *drawing) passed(i int) (n, of int) {
 	g := d.groups[i]
 	return int(math.Round(d.through(g, d.c.Cutoff) * float64(len(g.scores)))), len(g.scores)
 }
 
-// sentence is the verdict, in lines.
+// sentence returns the verdict, broken into lines.
 func (d *drawing) sentence() []string {
 	n, of := d.passed(0)
 	s := fmt.Sprintf("%s of %s questions get through that this base answers.", grouped(int64(n)), grouped(int64(of)))
@@ -187,7 +187,7 @@ func (d *drawing) sentence() []string {
 	return append(lines, line)
 }
 
-// longestLine of a sentence, in runes: what fits with a reader's font that is a sixth wider than ours.
+// longestLine is the limit of a line in runes. It leaves room for an SVG viewer's font that is a sixth wider than ours.
 const longestLine = 88
 
 // draw puts the drawing on a canvas.
@@ -232,11 +232,11 @@ func textStyle(size float64, c color.Color) draw.TextStyle {
 	return style
 }
 
-// panel is a plot with the axis of scores, the cut-off and its interval.
+// panel returns a plot with the score axis, the cut-off and its interval.
 func (d *drawing) panel(highest float64) *plot.Plot {
 	colour := colours()
 	p := plot.New()
-	p.BackgroundColor = nil // the drawing's
+	p.BackgroundColor = nil // the drawing has a background of its own
 	grid := plotter.NewGrid()
 	grid.Vertical.Color, grid.Horizontal.Color = colour.grid, colour.grid
 	p.Add(grid)
@@ -267,7 +267,7 @@ func (d *drawing) cutoff(p *plot.Plot, top float64) {
 	}
 }
 
-// histograms is the upper panel: how close the questions come.
+// histograms returns the upper panel: the distributions of the best scores.
 func (d *drawing) histograms() *plot.Plot {
 	said := fmt.Sprintf("cut-off %.3f", d.c.Cutoff) + d.intervalText()
 	bins := d.bins()
@@ -313,7 +313,7 @@ func (d *drawing) sides(p *plot.Plot, y float64) {
 		room  float64
 	}{{d.c.Cutoff - gap, left, text.XRight, d.c.Cutoff - d.low}, {d.c.Cutoff + gap, right, text.XLeft,
 		d.high - d.c.Cutoff}} {
-		if side.room < .16*(d.high-d.low) { // it would leave the panel
+		if side.room < .16*(d.high-d.low) { // the text would not fit
 			continue
 		}
 		labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: side.x, Y: y}},
@@ -326,7 +326,7 @@ func (d *drawing) sides(p *plot.Plot, y float64) {
 	}
 }
 
-// curves is the lower panel: what every cut-off would let through.
+// curves returns the lower panel: the share of each group for which each cut-off opens the gate.
 func (d *drawing) curves() *plot.Plot {
 	var said []string
 	for i, what := range []string{"its own", "the others"}[:len(d.groups)] {
@@ -361,7 +361,8 @@ func (d *drawing) curves() *plot.Plot {
 	return p
 }
 
-// bins is how many steps both histograms have: after Freedman & Diaconis (1981) for the smaller group, 16 to 48.
+// bins returns the number of bins of both histograms, 16 to 48, by the rule of Freedman & Diaconis (1981) for the
+// smaller group.
 func (d *drawing) bins() int {
 	n := 48.
 	for _, g := range d.groups {
@@ -373,7 +374,7 @@ func (d *drawing) bins() int {
 	return int(max(n, 16))
 }
 
-// shares counts scores in equal bins, as shares of all.
+// shares computes a histogram with equal bins, as shares of all scores.
 func shares(scores []float64, low, high float64, bins int) []float64 {
 	h := make([]float64, bins)
 	for _, x := range scores {
@@ -383,7 +384,7 @@ func shares(scores []float64, low, high float64, bins int) []float64 {
 	return h
 }
 
-// outline are the steps of a histogram.
+// outline returns the outline of a histogram.
 func outline(heights []float64, low, high float64) plotter.XYs {
 	width := (high - low) / float64(len(heights))
 	xy := plotter.XYs{{X: low}}
@@ -394,7 +395,7 @@ func outline(heights []float64, low, high float64) plotter.XYs {
 	return append(xy, plotter.XY{X: high})
 }
 
-// percents are ticks of shares; all labels are equally wide, so that panels above each other stay aligned.
+// percents returns ticks of shares. All labels have the same width, so that stacked panels stay aligned.
 func percents(low, high float64) []plot.Tick {
 	t := ticks(low, high)
 	if len(t) > 6 {
@@ -412,7 +413,7 @@ func percents(low, high float64) []plot.Tick {
 	return t
 }
 
-// ticks are multiples of 1, 2 or 5 times a power of ten, at most nine of them, all with a label.
+// ticks returns at most nine labelled ticks at multiples of 1, 2 or 5 times a power of ten.
 func ticks(low, high float64) (t []plot.Tick) {
 	decade := math.Pow(10, math.Floor(math.Log10((high-low)/9)))
 	step := decade
