@@ -11,16 +11,16 @@ import (
 	"github.com/sluice-rag/sluice/rag/gate"
 )
 
-// What Fit asks for at least.
+// The minimum input of Fit.
 const (
 	MinLabelled = 20 // questions with feedback
 	MinEach     = 5  // of them in scope, and out of scope
 )
 
-// DefaultHoldout is the share of the labelled questions that Fit does not fit to.
+// DefaultHoldout is the share of the labelled questions that Fit holds out.
 const DefaultHoldout = .3
 
-// Labelled is a question with its score and what feedback says of it.
+// Labelled is a question with its score and its feedback.
 type Labelled struct {
 	ID      string
 	Score   float64
@@ -34,7 +34,7 @@ type Cut struct {
 	Cutoff    float64 `json:"cutoff"`
 }
 
-// Effect counts what a cut-off does with labelled questions. Balanced is the mean of the shares that are right.
+// Effect counts the decisions of a cut-off about labelled questions. Balanced is the balanced accuracy.
 type Effect struct {
 	InScope    int     `json:"in_scope"`
 	Opens      int     `json:"opens"` // of InScope
@@ -43,13 +43,13 @@ type Effect struct {
 	Balanced   float64 `json:"balanced_accuracy"`
 }
 
-// Fitted is what Fit has found.
+// Fitted is the result of Fit.
 type Fitted struct {
 	Questions int    `json:"questions"` // with feedback, each once
 	Before    Cut    `json:"before"`    // in force
-	After     Cut    `json:"after"`     // the best one; Before where nothing is better
+	After     Cut    `json:"after"`     // the best cut; equal to Before if none is better
 	Changed   bool   `json:"changed"`
-	Reason    string `json:"reason"` // why it is that one
+	Reason    string `json:"reason"` // why After was chosen
 
 	TrainingBefore Effect `json:"training_before"`
 	TrainingAfter  Effect `json:"training_after"`
@@ -57,7 +57,7 @@ type Fitted struct {
 	HoldoutAfter   Effect `json:"holdout_after"`
 }
 
-// policies that are tried with a threshold of 0, beside the one in force with any.
+// policies returns the policies that are tried with a threshold of 0.
 func policies() []string {
 	return []string{"maximum:p1", "maximum:p2.5", "maximum:p5", "maximum:p10", "maximum:p15", "maximum:p20",
 		"maximum:q1",
@@ -116,10 +116,10 @@ func Fit(c *gate.Calibration, list []Labelled, holdout float64, seed uint64) (*F
 	return f, nil
 }
 
-// tries are the cuts that are compared, those without a threshold first, from the one nearest to the fitted cut-off on.
+// tries returns the cuts to compare: those without a threshold first, the nearest to the fitted cut-off first.
 func tries(c *gate.Calibration, fitted float64) (list []Cut) {
 	for _, name := range policies() {
-		if n, err := c.WithPolicy(name, c.Score, 0); err == nil { // else it has no such distribution
+		if n, err := c.WithPolicy(name, c.Score, 0); err == nil { // an error means that the distribution was not kept
 			list = append(list, Cut{n.Policy, 0, n.Cutoff})
 		}
 	}
@@ -136,7 +136,8 @@ func tries(c *gate.Calibration, fitted float64) (list []Cut) {
 	return list
 }
 
-// split keeps a share of each kind apart, at least one of each, by a seed and whatever their order was.
+// split holds out a share of each kind, at least one question of each. The result depends on the seed but not on the
+// order of list.
 func split(list []Labelled, share float64, seed uint64) (training, held []Labelled) {
 	list = slices.Clone(list)
 	slices.SortFunc(list, func(a, b Labelled) int { return cmp.Compare(a.ID, b.ID) })
@@ -176,8 +177,8 @@ func effect(list []Labelled, m kernels.Metric, cutoff float64) (e Effect) {
 	return e
 }
 
-// nearest is the cut-off of the best balanced accuracy, halfway between two scores; of equally good ones that nearest
-// to the one in force.
+// nearest returns the cut-off with the best balanced accuracy, halfway between two scores. Ties go to the cut-off
+// nearest to the one in force.
 func nearest(list []Labelled, m kernels.Metric, now float64) (cutoff float64) {
 	scores := make([]float64, len(list))
 	for i, x := range list {

@@ -36,11 +36,11 @@ const (
 	DefaultKeep     = 4
 )
 
-// Options of Open.
+// Options configures Open.
 type Options struct {
-	File     string // "": there is no log
+	File     string // "": no log
 	Digest   bool   // keep the SHA-256 of questions instead of their texts
-	MaxBytes int64  // of a file, then it is renamed; 0: DefaultMaxBytes
+	MaxBytes int64  // file size at which it is rotated; 0: DefaultMaxBytes
 	Keep     int    // renamed files that are kept; 0: DefaultKeep, negative: none
 }
 
@@ -52,7 +52,7 @@ const (
 	kindFeedback = "feedback"
 	maxQuery     = 8 << 10 // bytes of a question that are kept
 	syncEvery    = 200 * time.Millisecond
-	recentIDs    = 4096 // that Thumb knows without reading the log
+	recentIDs    = 4096 // ids that Thumb finds without reading the log
 )
 
 // Entry is a line of the log: a decision, or feedback about one.
@@ -63,12 +63,12 @@ type Entry struct {
 	Time    time.Time `json:"time"`
 
 	Store  string `json:"store,omitempty"`        // folder
-	Query  string `json:"query,omitempty"`        // what the gate was asked
+	Query  string `json:"query,omitempty"`        // the question
 	Digest string `json:"query_sha256,omitempty"` // instead of Query
-	Cut    bool   `json:"cut,omitempty"`          // Query is the beginning only
+	Cut    bool   `json:"cut,omitempty"`          // Query was truncated
 
 	Retrieve    bool                 `json:"retrieve"`
-	Reason      string               `json:"reason,omitempty"` // why it is closed whatever the score
+	Reason      string               `json:"reason,omitempty"` // why the gate is closed regardless of the score
 	Score       float64              `json:"score"`
 	Cutoff      float64              `json:"cutoff"`
 	ScoredBy    string               `json:"scored_by,omitempty"`
@@ -81,20 +81,21 @@ type Entry struct {
 	Thumb string `json:"thumb,omitempty"` // of feedback: Up or Down
 }
 
-// What feedback says: the answer, and that the store was used for it or not, was right, or wrong.
+// The values of feedback. Up says that the answer, and the decision to use the store or not, was right; Down that it
+// was wrong.
 const (
 	Up   = "up"
 	Down = "down"
 )
 
-// Log is an open log. Its methods may be called from any goroutine; those of nil are ErrOff.
+// Log is an open log. It is safe for concurrent use. The methods of a nil *Log return ErrOff.
 type Log struct {
 	o Options
 
 	mu      sync.Mutex
 	file    *os.File // the current one; reopened when another process has renamed it
 	lock    *os.File
-	sync    *time.Timer // nil: all is on the disk
+	sync    *time.Timer // nil: nothing to sync
 	closed  bool
 	recent  map[string]string // ids of decisions, and their stores
 	order   []string          // of recent, oldest first
@@ -130,10 +131,10 @@ func Open(o Options) (*Log, error) {
 	return l, nil
 }
 
-// File is where the log lies.
+// File returns the path of the log.
 func (l *Log) File() string { return l.o.File }
 
-// Notice says what is kept.
+// Notice returns a sentence about what the log stores.
 func (l *Log) Notice() string {
 	what := "questions"
 	if l.o.Digest {
@@ -142,7 +143,7 @@ func (l *Log) Notice() string {
 	return fmt.Sprintf("%s and the gate's decisions are written to %s (log.decisions)", what, l.o.File)
 }
 
-// locked runs fn while no other process writes.
+// locked runs fn while it holds the lock against other processes.
 func (l *Log) locked(fn func() error) error {
 	if err := filelock.Wait(l.lock, false); err != nil {
 		return fmt.Errorf("%w: lock: %w", ErrFile, err)
@@ -151,7 +152,7 @@ func (l *Log) locked(fn func() error) error {
 	return fn()
 }
 
-// current sees to it that l.file is the file of the name.
+// current opens l.file, or reopens it if another process has renamed it.
 func (l *Log) current() error {
 	if l.file != nil {
 		ours, err := l.file.Stat()
@@ -174,8 +175,8 @@ func (l *Log) current() error {
 	return nil
 }
 
-// Add writes a decision about a question and returns its id. store is the folder of the store that was asked, best are
-// the contexts that were found, better first.
+// Add writes a decision about a question and returns its id. store is the folder of the store, and best holds the ids
+// of the contexts found, best first.
 func (l *Log) Add(store, query string, d gate.Decision, best []string) (id string, err error) {
 	if l == nil {
 		return "", ErrOff
@@ -197,7 +198,7 @@ func (l *Log) Add(store, query string, d gate.Decision, best []string) (id strin
 	return e.ID, l.write(e, false)
 }
 
-// whole is a folder's path from the root: another process may have another working directory.
+// whole returns the absolute path of a folder, because another process may have another working directory.
 func whole(folder string) string {
 	if path, err := filepath.Abs(folder); err == nil {
 		return path
@@ -216,8 +217,8 @@ func newID() string {
 	return "d" + strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
 }
 
-// Thumb writes what somebody says of a store's decision; it is on the disk when Thumb returns. An id that the log does
-// not have of this store is ErrUnknown. The last word about a decision counts.
+// Thumb writes feedback about a decision of a store durably. The error is ErrUnknown if the log has no decision of this
+// store with the id. Later feedback replaces earlier feedback.
 func (l *Log) Thumb(store, id string, up bool) error {
 	if l == nil {
 		return ErrOff
@@ -293,7 +294,7 @@ func (l *Log) write(e Entry, durably bool) error {
 	return nil
 }
 
-// flush has the disk take what was written; l.mu is held.
+// flush syncs the file; l.mu must be held.
 func (l *Log) flush() error {
 	if l.sync != nil {
 		l.sync.Stop()
@@ -305,7 +306,7 @@ func (l *Log) flush() error {
 	return nil
 }
 
-// append writes a line behind the last whole one, into a new file where the old one is full; both locks are held.
+// append writes a line after the last complete line and rotates a full file. Both locks must be held.
 func (l *Log) append(line []byte) error {
 	if err := l.current(); err != nil {
 		return err
@@ -365,7 +366,7 @@ func (l *Log) rotate() error {
 	return err
 }
 
-// Close has the disk take what was written. Closing twice, or nil, is harmless.
+// Close syncs and closes the file. Closing twice, or closing nil, is harmless.
 func (l *Log) Close() error {
 	if l == nil {
 		return nil

@@ -11,27 +11,27 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// Method is how a language model is brought to give one of several verdicts.
+// Method selects how a language model is made to return one of several verdicts.
 type Method string
 
-// The methods. Tool and Parse are the two of Rocha and Pessoa.
+// The methods. Tool and Parse are used by Rocha and Pessoa.
 const (
 	Grammar Method = "grammar" // JSON with an enum, forced by a grammar
-	Tool    Method = "tool"    // a call of a tool with that parameter; the model's template must know tools
-	Parse   Method = "parse"   // the prompt asks for the JSON, and what comes is read
+	Tool    Method = "tool"    // a tool call; the model's chat template must support tools
+	Parse   Method = "parse"   // the prompt asks for JSON, and the completion is parsed
 )
 
-// Methods lists them.
+// Methods returns all methods.
 func Methods() []Method { return []Method{Grammar, Tool, Parse} }
 
-// MaxVerdictTokens is how long the completion of a verdict may be.
+// MaxVerdictTokens limits the completion of a verdict, in tokens.
 const MaxVerdictTokens = 48
 
 // Question asks a language model for a verdict.
 type Question struct {
 	Messages []llm.Message
 	Key      string    // of the JSON
-	Values   []Verdict // that it may have
+	Values   []Verdict // the possible verdicts
 	Method   Method    // "" is Grammar
 	Score    bool      // fill Said.Probability
 
@@ -42,13 +42,13 @@ type Question struct {
 
 // Said is a model's verdict.
 type Said struct {
-	Verdict Verdict // "" where nothing could be read; never with Grammar, unless the completion was cut
+	Verdict Verdict // "" if unreadable; with Grammar only if the completion was cut off
 	Text    string  // what the model wrote
-	// Probability of each verdict by the model's own log-probabilities (llm.Choice); nil where they are not known.
+	// Probability of each verdict by the model's own log-probabilities (llm.Choice); nil if they are unknown.
 	Probability map[Verdict]float64
 }
 
-// Ask asks a model for a verdict. What cannot be read is no error: Said.Verdict is "" then.
+// Ask asks a model for a verdict. An unreadable completion is not an error; Said.Verdict is "".
 func Ask(ctx context.Context, model llm.Generator, q Question) (Said, error) {
 	r := llm.Request{Messages: slices.Clone(q.Messages), MaxTokens: MaxVerdictTokens, Temperature: q.Temperature,
 		Seed: q.Seed, Priority: q.Priority}
@@ -84,17 +84,17 @@ func Ask(ctx context.Context, model llm.Generator, q Question) (Said, error) {
 	return said, nil
 }
 
-// schema is a JSON Schema of the verdict.
+// schema returns a JSON Schema of the verdict.
 func (q Question) schema() json.RawMessage {
 	text, err := json.Marshal(map[string]any{"type": "object", "additionalProperties": false,
 		"properties": map[string]any{q.Key: map[string]any{"enum": q.Values}}, "required": []string{q.Key}})
 	if err != nil {
-		panic(err) // strings can always be written
+		panic(err) // strings always marshal
 	}
 	return text
 }
 
-// line asks for the JSON in words.
+// line returns the sentence that asks for the JSON.
 func (q Question) line() string {
 	names := make([]string, len(q.Values))
 	for i, v := range q.Values {
@@ -137,7 +137,7 @@ func (q Question) read(text string) Verdict {
 	return found[0]
 }
 
-// probability of each verdict, nil where the model's alternatives do not tell.
+// probability returns the probability of each verdict, nil if the model's alternatives do not determine them.
 func (q Question) probability(r llm.Result, said Verdict) map[Verdict]float64 {
 	values := make([]string, len(q.Values))
 	for i, v := range q.Values {

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Verdict is what a node says of its visit in a word; it chooses the edge.
+// Verdict is the result of a visit in one word. It selects the edge.
 type Verdict string
 
 // Done is the verdict of nodes that have only one.
@@ -17,17 +17,17 @@ const Done Verdict = "done"
 // Where edges lead when the run is over.
 const (
 	End       = "end"     // the state holds the answer
-	IDontKnow = "unknown" // there is no answer that can be stood for
+	IDontKnow = "unknown" // no answer passed the checks
 )
 
-// Node does one thing to a state and says what came of it.
+// Node performs one step on a state and returns a verdict.
 type Node[S any] struct {
-	Does     string    // in a few words, for those who read the graph
+	Does     string    // short description for readers of the graph
 	Verdicts []Verdict // all that Visit may return; nil is Done alone
 	Visit    func(ctx context.Context, state S, v *Visit) (Verdict, error)
 }
 
-// Edge leads from a node to the next one when the verdict is On. One that is a Retry counts against Budget.Retries.
+// Edge leads from a node to the next one if the verdict is On. An edge with Retry set counts against Budget.Retries.
 type Edge struct {
 	From  string
 	On    Verdict
@@ -48,7 +48,7 @@ var (
 	ErrVerdict = errors.New("flow: a node gave a verdict that it had not announced")
 )
 
-// New checks and returns a graph: ErrGraph says what is wrong with it.
+// New checks and returns a graph. The error for an invalid graph is ErrGraph.
 func New[S any](name, does, start string, nodes map[string]Node[S], edges ...Edge) (*Graph[S], error) {
 	g := &Graph[S]{name: name, does: does, start: start, nodes: maps.Clone(nodes), edges: slices.Clone(edges)}
 	if err := g.check(); err != nil {
@@ -58,7 +58,7 @@ func New[S any](name, does, start string, nodes map[string]Node[S], edges ...Edg
 }
 
 // With returns a graph under another name with nodes added or replaced, and edges added or, for the same node and
-// verdict, replaced. Edges for verdicts that a node in place of another one does not give are left out.
+// verdict, replaced. Edges for verdicts that a replacing node does not return are dropped.
 func (g *Graph[S]) With(name string, nodes map[string]Node[S], edges ...Edge) (*Graph[S], error) {
 	all := maps.Clone(g.nodes)
 	maps.Copy(all, nodes)
@@ -70,16 +70,16 @@ func (g *Graph[S]) With(name string, nodes map[string]Node[S], edges ...Edge) (*
 	return New(name, g.does, g.start, all, append(kept, edges...)...)
 }
 
-// Name of the graph.
+// Name returns the name of the graph.
 func (g *Graph[S]) Name() string { return g.name }
 
 // Does says in a sentence what the graph is for.
 func (g *Graph[S]) Does() string { return g.does }
 
-// Edges are the edges in their order.
+// Edges returns a copy of the edges in their order.
 func (g *Graph[S]) Edges() []Edge { return slices.Clone(g.edges) }
 
-// Nodes are the names of the nodes: the first one, then as the edges name them.
+// Nodes returns the names of the nodes: the start node, then in the order of the edges.
 func (g *Graph[S]) Nodes() []string {
 	names := []string{g.start}
 	for _, e := range g.edges {
@@ -92,13 +92,13 @@ func (g *Graph[S]) Nodes() []string {
 	return names
 }
 
-// Node of a name.
+// Node returns the node with a name.
 func (g *Graph[S]) Node(name string) (Node[S], bool) {
 	n, ok := g.nodes[name]
 	return n, ok
 }
 
-// edge that a verdict of a node takes.
+// edge returns the edge for a verdict of a node.
 func (g *Graph[S]) edge(from string, on Verdict) (Edge, bool) {
 	i := slices.IndexFunc(g.edges, func(e Edge) bool { return e.From == from && e.On == on })
 	if i < 0 {
@@ -107,7 +107,7 @@ func (g *Graph[S]) edge(from string, on Verdict) (Edge, bool) {
 	return g.edges[i], true
 }
 
-// last tells whether every edge of a node ends the run.
+// last reports whether every edge of a node ends the run.
 func (g *Graph[S]) last(node string) bool {
 	return !slices.ContainsFunc(g.edges, func(e Edge) bool { return e.From == node && !terminal(e.To) })
 }
@@ -146,7 +146,8 @@ func (g *Graph[S]) check() error {
 	return g.checkPaths()
 }
 
-// checkEdges: each edge is of a node's verdict, once, and leads somewhere.
+// checkEdges checks that each edge starts at a node, is the only one for one of its verdicts, and leads to a node or
+// ends the run.
 func (g *Graph[S]) checkEdges() error {
 	type key struct {
 		from string
@@ -171,7 +172,8 @@ func (g *Graph[S]) checkEdges() error {
 	return nil
 }
 
-// checkPaths: every node is reached, the end is in reach, and without the retries there is no cycle.
+// checkPaths checks that every node is reachable, that the end is reachable, and that every cycle contains a retry
+// edge.
 func (g *Graph[S]) checkPaths() error {
 	reached := map[string]bool{}
 	var reach func(node string)

@@ -14,14 +14,14 @@ import (
 	"github.com/sluice-rag/sluice/internal/spans"
 )
 
-// Step is what a visited node did.
+// Step records the visit of a node.
 type Step struct {
 	Node    string  `json:"node"`
 	Input   string  `json:"input,omitempty"` // what the node decided on, in one line
 	Verdict Verdict `json:"verdict"`         // Failed or Stopped if the node returned no verdict
 	Next    string  `json:"next,omitempty"`  // a node, End or IDontKnow; "" after an error
 	Detail  string  `json:"detail,omitempty"`
-	// Score is the number that the verdict goes by, where there is one: a similarity, a probability.
+	// Score is the number that the verdict is based on, if any: a similarity or a probability.
 	Score        *float64 `json:"score,omitempty"`
 	Model        string   `json:"model,omitempty"` // language model that it asked
 	Tokens       int      `json:"tokens"`          // of language models: prompts and completions
@@ -52,13 +52,13 @@ type Outcome string
 // The outcomes.
 const (
 	Answered Outcome = "answered"
-	Unknown  Outcome = "unknown" // no answer could be stood for
+	Unknown  Outcome = "unknown" // no answer passed the checks
 )
 
-// Limit is what a budget is of.
+// Limit names the reason of the outcome Unknown.
 type Limit string
 
-// The limits, which are the reasons of Unknown; ByNode where a node said so.
+// The limits of a Budget, and ByNode if a node ended the run.
 const (
 	Retries Limit = "retries"
 	Calls   Limit = "calls"
@@ -67,7 +67,7 @@ const (
 	ByNode  Limit = "node"
 )
 
-// Ending of a run.
+// Ending is the result of a run.
 type Ending struct {
 	Outcome Outcome
 	Why     Limit // of Unknown
@@ -76,7 +76,7 @@ type Ending struct {
 	Tokens  int
 }
 
-// Say is the reason of Unknown in words, "" of an answer.
+// Say returns the reason of Unknown as text, "" for an answer.
 func (e Ending) Say() string {
 	switch e.Why {
 	case Retries:
@@ -96,7 +96,7 @@ func (e spentError) Error() string { return "flow: the budget of " + string(e.li
 
 // Run visits nodes from the first one until an edge ends the run. step, unless nil, is called with each step when its
 // node has finished, on the goroutine of the caller; it is called for a node that failed, too, before Run returns that
-// error. A spent budget is no error but the outcome Unknown.
+// error. A spent budget is not an error; the outcome is Unknown.
 func (g *Graph[S]) Run(ctx context.Context, state S, b Budget, step func(Step)) (Ending, error) {
 	r := &run{budget: b, draws: map[string]uint64{}}
 	r.budget.Retries = max(cmp.Or(b.Retries, DefaultRetries), 0)
@@ -144,7 +144,7 @@ func (g *Graph[S]) visit(ctx context.Context, node string, state S, v *Visit) (v
 	return verdict, err
 }
 
-// next finds where a step leads: to a node, or to IDontKnow where it would be one retry too many.
+// next sets the successor of a step: a node, or IDontKnow if the budget of retries is spent.
 func (g *Graph[S]) next(r *run, s *Step) error {
 	e, ok := g.edge(s.Node, s.Verdict)
 	if !ok {
@@ -162,11 +162,11 @@ func (g *Graph[S]) next(r *run, s *Step) error {
 	return nil
 }
 
-// run is one call of Run: what is spent.
+// run counts what one call of Run has spent.
 type run struct {
 	budget Budget
 	ending Ending
-	draws  map[string]uint64 // by node: seeds that were given out
+	draws  map[string]uint64 // number of seeds handed out, by node
 }
 
 func (r *run) end(at string) Ending {

@@ -11,36 +11,38 @@ import (
 	"strings"
 )
 
-// Filter selects contexts by what is known of their documents. All conditions must hold; those with "=" that name the
-// same field are alternatives. The zero value selects all.
+// Filter selects contexts by fields of their documents. All conditions must hold, except that conditions with "=" on
+// the same field are alternatives. The zero value selects all.
 type Filter []Condition
 
 // Condition compares a field of a document with a value.
 type Condition struct {
 	Field string // topic, document, source, path, title, collection, added, meta.KEY or label.KIND
-	// Op is =, !=, <, <=, >, >=, ~ or !~. Two numbers are compared as numbers, anything else as text, so that dates go
-	// as 2024-03-31; a year alone comes before its days. ~ takes a pattern: * is anything but a slash, ** anything, ?
-	// one character; one without a slash is compared with what stands behind the last one.
+	// Op is =, !=, <, <=, >, >=, ~ or !~. Two numbers are compared as numbers and everything else as text, so dates are
+	// written 2024-03-31, and a year alone sorts before its days. ~ matches a pattern, in which * matches anything but
+	// a slash, ** anything, and ? one character. A pattern without a slash is matched against the part of the value
+	// after the last slash.
 	Op    string
 	Value string
 }
 
-// Record is what a filter knows of a context.
+// Record holds the fields of a context that a filter compares.
 type Record struct {
 	Document, Topic, Source, Path, Title, Collection string
 	Added                                            string // RFC 3339
-	// Meta are further fields of the document, Labels what is said in the context, such as the people that it names,
-	// by kind. There may be several values: a condition holds if it does for one.
+	// Meta holds further fields of the document. Labels holds entities named in the context, such as people, by kind.
+	// If a field has several values, a condition holds if it holds for one of them.
 	Meta, Labels map[string][]string
 }
 
-// The fields of a Condition besides meta.KEY, and its operators; those that begin with another one come first.
+// The fields of a Condition besides meta.KEY, and its operators; an operator precedes its own prefixes, so that the
+// longest one matches.
 var (
 	fields    = [...]string{"topic", "document", "source", "path", "title", "collection", "added"}
 	operators = [...]string{"!=", "!~", "<=", ">=", "=", "~", "<", ">"}
 )
 
-// maxCondition bounds a condition: patterns become regular expressions.
+// maxCondition bounds the bytes of a condition, because patterns are compiled to regular expressions.
 const maxCondition = 4096
 
 const (
@@ -48,8 +50,8 @@ const (
 	labelPrefix = "label."
 )
 
-// Labels splits a filter into what it says of documents and what of the labels of contexts, and lists the kinds of
-// these.
+// Labels splits a filter into conditions on documents and conditions on labels of contexts, and lists the kinds of the
+// labels.
 func (f Filter) Labels() (documents, labels Filter, kinds []string) {
 	for _, c := range f {
 		kind, label := strings.CutPrefix(c.Field, labelPrefix)
@@ -65,8 +67,8 @@ func (f Filter) Labels() (documents, labels Filter, kinds []string) {
 	return documents, labels, kinds
 }
 
-// ParseFilter reads conditions such as "topic=physics", "source~docs/**" or "meta.year>=2020"; ErrFilter says what is
-// wrong with one.
+// ParseFilter reads conditions such as "topic=physics", "source~docs/**" or "meta.year>=2020". The error for an invalid
+// condition is ErrFilter.
 func ParseFilter(conditions []string) (Filter, error) {
 	var f Filter
 	for _, text := range conditions {
@@ -92,7 +94,7 @@ func parseCondition(text string) (c Condition, err error) {
 		ErrFilter, text, strings.Join(operators[:], " "))
 }
 
-// Check says what is wrong with a filter: ErrFilter.
+// Check returns ErrFilter if a condition is invalid.
 func (f Filter) Check() error {
 	for _, c := range f {
 		_, meta := strings.CutPrefix(c.Field, metaPrefix)
@@ -116,8 +118,8 @@ func (f Filter) Check() error {
 	return nil
 }
 
-// Known says which fields of a filter no document has, of those whose names documents have: ErrFilter. What a condition
-// denies may be missing everywhere.
+// Known returns ErrFilter if the filter compares a field meta.KEY that no document has. held contains the keys that
+// documents have. Negated conditions may name unknown fields.
 func (f Filter) Known(held map[string]bool) error {
 	for _, c := range f {
 		key, meta := strings.CutPrefix(c.Field, metaPrefix)
@@ -131,13 +133,13 @@ func (f Filter) Known(held map[string]bool) error {
 	return nil
 }
 
-// maxNamed is how many fields a message names.
+// maxNamed is the number of fields that an error message lists.
 const maxNamed = 20
 
-// String is the condition as ParseFilter reads it.
+// String formats the condition in the syntax of ParseFilter.
 func (c Condition) String() string { return c.Field + c.Op + c.Value }
 
-// String is the filter for a reader: conditions that are alternatives stand together.
+// String formats the filter for people, with alternatives next to each other.
 func (f Filter) String() string {
 	texts := make([]string, len(f))
 	for i, c := range f {
@@ -146,12 +148,12 @@ func (f Filter) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// Matcher makes the filter ready for many records.
+// Matcher compiles the filter into a predicate.
 func (f Filter) Matcher() func(Record) bool {
 	type group struct {
 		field string
 		any   []func(value string) bool
-		not   bool // holds where no value does
+		not   bool // negated: holds if no value matches
 	}
 	var groups []*group
 	alternatives := map[string]*group{}
@@ -195,7 +197,7 @@ func (r Record) values(field string) []string {
 	return []string{value}
 }
 
-// test is the condition for one value; its operator is not negated.
+// test returns the predicate of a condition for one value. The operator must not be a negated one.
 func (c Condition) test() func(value string) bool {
 	if c.Op == "~" {
 		expression := Glob(c.Value)
@@ -229,7 +231,7 @@ func (c Condition) test() func(value string) bool {
 	}
 }
 
-// isDate tells whether a text begins with a year and a month.
+// isDate reports whether a text begins with a year and a month.
 func isDate(s string) bool {
 	if len(s) < 7 || s[4] != '-' {
 		return false
@@ -247,7 +249,7 @@ func parseNumber(s string) (x float64, ok bool) {
 	return x, err == nil && !math.IsNaN(x)
 }
 
-// Glob is a pattern of ids as a regular expression: "*" and "?" stay between slashes, "**" does not.
+// Glob compiles a pattern into a regular expression. "*" and "?" match no slash, "**" does.
 func Glob(pattern string) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`(?s)\A`)

@@ -9,15 +9,15 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Mode is how contexts are ranked.
+// Mode selects how contexts are ranked.
 type Mode string
 
 // The modes. With w for Options.Weight:
 const (
-	// Auto ranks by w·cosine + (1 − w)·(¾·cover + ½·share): cover is the share of the query's idf mass that a context
-	// has words of, share its BM25 score over the highest that the query's words allow. Where no context has a word of
-	// the query, and where a store has no words, it is Dense; where vectors are compared by ip, and where
-	// Options.Metric names another metric than cosine, Hybrid. List.Taken says which.
+	// Auto ranks by w·cosine + (1 − w)·(¾·cover + ½·share): cover is the share of the query's idf mass whose words the
+	// context contains, and share is its BM25 score divided by the maximum for the query. Auto falls back to Dense if
+	// no context contains a word of the query or the store has no index of words, and to Hybrid if vectors are compared
+	// by ip or Options.Metric is not cosine. List.Taken records the choice.
 	Auto   Mode = "auto"
 	Dense  Mode = "dense"  // Options.Metric of the vectors
 	BM25   Mode = "bm25"   // Okapi BM25 of the words; contexts without a word of the query are not found
@@ -25,41 +25,41 @@ const (
 	Hybrid Mode = "hybrid" // Options.Fusion of Dense and BM25
 )
 
-// Modes lists them.
+// Modes returns all modes.
 func Modes() []Mode { return []Mode{Auto, Dense, BM25, TFIDF, Hybrid} }
 
-// Fusion is how Hybrid makes one ranking of two.
+// Fusion selects how Hybrid merges two rankings.
 type Fusion string
 
-// The fusions. Normalised scores go from 0 to 1, the worst to the best; distances are turned round.
+// The fusions. Normalised scores range from 0 (worst) to 1 (best), also for distances.
 const (
 	// MinMax is (1 − w)·sparse + w·dense, normalised by the worst and the best of all contexts (Keibel, Datenanalyse im
 	// Unternehmen, without his cut).
 	MinMax Fusion = "min-max"
-	// MinMaxTopN is MinMax over the Options.TopN best of each search, as Keibel has it: a context that is not among
-	// them counts 0 there.
+	// MinMaxTopN is MinMax over the Options.TopN best of each search, as in Keibel: a context missing from a list has
+	// the score 0 in it.
 	MinMaxTopN Fusion = "min-max-top-n"
 	// RRF is reciprocal rank fusion of the Options.TopN best of each search: the sum of 1/(60 + rank) (Cormack, Clarke,
 	// Büttcher, SIGIR 2009). It uses no weight.
 	RRF Fusion = "rrf"
 )
 
-// Fusions lists them.
+// Fusions returns all fusions.
 func Fusions() []Fusion { return []Fusion{MinMax, MinMaxTopN, RRF} }
 
-// Expansion is what is joined to a passage that was found.
+// Expansion selects the text that is joined to a passage found.
 type Expansion string
 
 // The expansions.
 const (
 	NoExpansion Expansion = "none"
-	// Neighbours are the chunks before and behind it in its document, Options.Neighbours on either side.
+	// Neighbours joins the Options.Neighbours chunks on either side in the document.
 	Neighbours Expansion = "neighbours"
-	// Parent is the section of the document that it was cut from.
+	// Parent joins the whole section of the document that contains the chunk.
 	Parent Expansion = "parent"
 )
 
-// Expansions lists them.
+// Expansions returns all expansions.
 func Expansions() []Expansion { return []Expansion{NoExpansion, Neighbours, Parent} }
 
 // The errors of this package.
@@ -68,7 +68,7 @@ var (
 	ErrK      = errors.New("retrieve: k must be at least 1")
 	ErrOption = errors.New("retrieve: bad option")
 	ErrFilter = errors.New("retrieve: bad filter")
-	// ErrNoWords: a mode that goes by words, of a set of contexts that has none.
+	// ErrNoWords: the mode needs an index of words, and the contexts have none.
 	ErrNoWords = errors.New("retrieve: there is no index of words")
 )
 
@@ -83,15 +83,15 @@ const (
 	DefaultNeighbours = 1
 	rrfConstant       = 60
 
-	// MaxK, MaxTopN and MaxRerank bound lists, which have 16 bytes for each entry and query. MaxNeighbours on either
-	// side make a passage longer than the window of most models.
+	// MaxK, MaxTopN and MaxRerank bound the memory of lists, 16 bytes for each entry and query. With MaxNeighbours on
+	// either side, a passage exceeds the context window of most models.
 	MaxK, MaxTopN, MaxRerank = 1_000_000, 1_000_000, 1_000_000
 	MaxNeighbours            = 32
 
-	minCandidates = 20 // that MMR chooses from
+	minCandidates = 20 // that MMR selects from
 )
 
-// Options of a search. The zero value takes DefaultK contexts in the mode Auto.
+// Options configures a search. The zero value returns DefaultK contexts in the mode Auto.
 type Options struct {
 	K    int // contexts per query; 0 is DefaultK
 	Mode Mode
@@ -118,12 +118,12 @@ type Options struct {
 	Neighbours int       // 0 is DefaultNeighbours
 
 	Explain bool // Result.Parts and Taken.Terms are filled in
-	// Sentences finds in each context the sentence that is nearest to the query. It costs the embedding of all their
-	// sentences, so it is for contexts that are going to be read.
+	// Sentences finds the sentence of each result that is nearest to the query. This embeds all sentences of the
+	// results, so it is meant for results that people read.
 	Sentences bool
 }
 
-// WithDefaults are the options with their defaults filled in.
+// WithDefaults returns the options with zero values replaced by defaults.
 func (o Options) WithDefaults() Options {
 	for _, x := range []struct {
 		at      *float64
@@ -157,8 +157,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Check says what is wrong with options that have their defaults: ErrMode, ErrK, ErrFilter, or ErrOption for the rest,
-// with what is allowed and what was given.
+// Check validates options after WithDefaults. The error is ErrMode, ErrK, ErrFilter, or ErrOption for everything else,
+// and states the value and what is allowed.
 func (o Options) Check() error {
 	if _, err := ParseMode(string(o.Mode)); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (o Options) Check() error {
 	return o.Where.Check()
 }
 
-// ParseMode checks a mode's name; an unknown one is ErrMode.
+// ParseMode parses the name of a mode. The error is ErrMode if it is unknown.
 func ParseMode(s string) (Mode, error) {
 	for _, m := range Modes() {
 		if string(m) == s {
@@ -208,7 +208,7 @@ func ParseMode(s string) (Mode, error) {
 	return "", fmt.Errorf("%w: %q (known: %s)", ErrMode, s, Join(Modes(), ", "))
 }
 
-// oneOf is ErrOption for a value that is not in the list.
+// oneOf returns ErrOption if value is not in list.
 func oneOf[T ~string](what string, value T, list []T) error {
 	for _, x := range list {
 		if x == value {
@@ -227,16 +227,16 @@ func Join[T ~string](list []T, separator string) string {
 	return strings.Join(names, separator)
 }
 
-// Vectors tells whether a search with these options needs the queries' vectors.
+// Vectors reports whether a search with these options needs the queries' vectors.
 func (o Options) Vectors() bool {
 	o = o.WithDefaults()
 	return o.Mode != BM25 && o.Mode != TFIDF
 }
 
-// weight is Weight as a share.
+// weight returns Weight as a share in [0, 1].
 func (o Options) weight() float64 { return max(o.Weight, 0) }
 
-// candidates is how many contexts are ranked before reranker and MMR choose among them.
+// candidates returns the number of contexts that are ranked before the reranker and MMR select among them.
 func (o Options) candidates() int {
 	n := max(o.K, o.Rerank)
 	if o.MMR > 0 && o.Rerank == 0 {
@@ -245,5 +245,5 @@ func (o Options) candidates() int {
 	return n
 }
 
-// scoring is how words are scored.
+// scoring returns the parameters for scoring words.
 func (o Options) scoring(kind Kind) Scoring { return Scoring{kind, max(o.K1, 0), max(o.B, 0)} }

@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Result is a context and its score, better first.
+// Result is a context with its score.
 type Result struct {
 	ID    string  `json:"id"`
 	Score float64 `json:"score"`
@@ -13,7 +13,7 @@ type Result struct {
 	Row   int     `json:"-"`               // of Contexts
 }
 
-// Parts are what a result's score was made of; what played no part is left out.
+// Parts holds the components of a result's score. Components that were not used are absent.
 type Parts struct {
 	Dense            *float64 `json:"dense,omitempty"` // in Taken.Metric
 	DenseNormalised  *float64 `json:"dense_normalised,omitempty"`
@@ -22,50 +22,51 @@ type Parts struct {
 	SparseNormalised *float64 `json:"sparse_normalised,omitempty"`
 	SparseRank       int      `json:"sparse_rank,omitempty"`
 	Cover            *float64 `json:"cover,omitempty"`
-	Share            *float64 `json:"share,omitempty"` // BM25 over the highest that the query allows
+	Share            *float64 `json:"share,omitempty"` // BM25 divided by its maximum for the query
 	Weight           *float64 `json:"weight,omitempty"`
-	Rule             string   `json:"rule,omitempty"`     // how the parts make the score
+	Rule             string   `json:"rule,omitempty"`     // how the parts combine to the score
 	Fused            *float64 `json:"fused,omitempty"`    // the score before the reranker
 	Reranker         *float64 `json:"reranker,omitempty"` // probability of the cross-encoder
 	Relevance        *float64 `json:"relevance,omitempty"`
-	// Similarity is the cosine with the nearest of the results before, of which MMR has taken it away from Relevance.
+	// Similarity is the cosine with the nearest higher-ranked result, which MMR subtracts from Relevance with a weight.
 	Similarity *float64 `json:"similarity,omitempty"`
-	Terms      []Term   `json:"terms,omitempty"` // words of the query that the context has
+	Terms      []Term   `json:"terms,omitempty"` // words of the query that the context contains
 }
 
-// Taken says how a list was made.
+// Taken describes how a list was ranked.
 type Taken struct {
-	Mode    Mode   `json:"mode"`    // that was asked for
-	Ranking string `json:"ranking"` // what it came to: dense, bm25, tfidf, hybrid, cosine+cover+share
+	Mode    Mode   `json:"mode"`    // the requested mode
+	Ranking string `json:"ranking"` // the ranking that was used: dense, bm25, tfidf, hybrid, cosine+cover+share
 	Reason  string `json:"reason,omitempty"`
 	Metric  string `json:"metric,omitempty"` // of the vectors
 	Sparse  Kind   `json:"sparse,omitempty"`
 	Fusion  Fusion `json:"fusion,omitempty"`
-	// Weight is the share of the dense score; absent where nothing is weighted.
+	// Weight is the share of the dense score; absent if the ranking uses no weight.
 	Weight   *float64 `json:"weight,omitempty"`
 	TopN     int      `json:"top_n,omitempty"`
 	K1       *float64 `json:"k1,omitempty"`
 	B        *float64 `json:"b,omitempty"`
 	Where    string   `json:"where,omitempty"`
-	Contexts int      `json:"contexts"` // that were searched: those that the filter selects
+	Contexts int      `json:"contexts"` // number of searched contexts, after the filter
 	Reranked int      `json:"reranked,omitempty"`
 	MMR      float64  `json:"mmr,omitempty"`
 	Terms    []Term   `json:"terms,omitempty"` // words of the query, with Options.Explain
 	Route    *Route   `json:"route,omitempty"` // of a routed search
 
-	Ascending bool `json:"ascending,omitempty"` // the smaller score is the better one: distances
+	Ascending bool `json:"ascending,omitempty"` // smaller scores are better (distances)
 }
 
-// Route says which contexts a routed search went by.
+// Route describes which contexts a routed search covered.
 type Route struct {
 	By       string   `json:"by"`                 // router, or given
 	Domains  []Domain `json:"domains,omitempty"`  // the most probable first, as far as they matter
 	Searched []string `json:"searched,omitempty"` // domains; absent: all contexts
-	// All: all contexts were searched, for Reason. Else contexts of no domain were searched as well.
+	// All is set if all contexts were searched, for Reason. Otherwise the contexts without a domain were searched
+	// besides the domains.
 	All         bool    `json:"all"`
 	Reason      string  `json:"reason,omitempty"`
 	Familiarity float64 `json:"familiarity,omitempty"` // of the query to the router
-	// that the router took for the queries it was asked about together
+	// time of the router for the batch of queries
 	Milliseconds float64 `json:"ms"`
 }
 
@@ -75,7 +76,7 @@ type Domain struct {
 	Probability float64 `json:"probability"`
 }
 
-// List are the results of a query, better first, and how they came about.
+// List holds the results of a query, best first, and how they were ranked.
 type List struct {
 	Taken   Taken    `json:"taken"`
 	Results []Result `json:"results"`
@@ -101,7 +102,7 @@ type Contexts struct {
 
 // Part is a subset of the contexts, such as a domain, with a copy of their vectors.
 type Part struct {
-	Vectors engine.Vectors // may be those of a prepared set
+	Vectors engine.Vectors // may belong to a prepared set
 	Rows    []int          // of the contexts, ascending
 }
 
@@ -116,7 +117,7 @@ func (q Queries) len() int { return max(len(q.Texts), q.Vectors.Rows) }
 
 func (q Queries) vector(i int) []float32 { return row(q.Vectors, i) }
 
-// row is row i of plain vectors.
+// row returns row i of plain vectors.
 func row(v engine.Vectors, i int) []float32 {
 	stride := v.Stride
 	if stride == 0 {
@@ -125,7 +126,7 @@ func row(v engine.Vectors, i int) []float32 {
 	return v.Data[i*stride : i*stride+v.Dim]
 }
 
-// plain are the contexts as plain vectors.
+// plain returns the contexts as plain vectors.
 func (c Contexts) plain() engine.Vectors {
 	if c.Data.Data != nil {
 		return c.Data
@@ -135,7 +136,7 @@ func (c Contexts) plain() engine.Vectors {
 	return v
 }
 
-// count is how many contexts are searched.
+// count returns the number of searched contexts.
 func (c Contexts) count() int {
 	switch {
 	case c.Selected:
@@ -146,7 +147,7 @@ func (c Contexts) count() int {
 	return c.Vectors.Rows
 }
 
-// each yields the searched rows in order until it is told to stop.
+// each yields the searched rows in ascending order.
 func (c Contexts) each(yield func(row int) bool) {
 	if c.Selected {
 		for _, r := range c.Rows {
@@ -163,7 +164,7 @@ func (c Contexts) each(yield func(row int) bool) {
 	}
 }
 
-// allowed is the set of searched rows as Words.TopK takes it; nil where the index and the contexts have the same.
+// allowed returns the predicate of searched rows for Words.TopK, nil if all rows of the index are searched.
 func (c Contexts) allowed() func(row int) bool {
 	if !c.Selected || c.Allowed != nil {
 		return c.Allowed
@@ -175,7 +176,7 @@ func (c Contexts) allowed() func(row int) bool {
 	return func(row int) bool { return bits[row/64]>>(row%64)&1 != 0 }
 }
 
-// results are hits as a list has them; score turns the score of a hit into that of the list.
+// results converts hits into results. score converts the score of a hit into the score of the list.
 func (c Contexts) results(hits []kernels.Hit, score func(float64) float64) []Result {
 	list := make([]Result, len(hits))
 	for i, h := range hits {

@@ -10,20 +10,20 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Source is what a search goes by.
+// Source holds the engine and the contexts of a search.
 type Source struct {
 	Engine   engine.Interface
 	Contexts Contexts
 	Metric   kernels.Metric // of the contexts, unless Options.Metric names another
-	// Rerank scores contexts, given by their ids, by a query, from 0 to 1; for Options.Rerank.
+	// Rerank scores contexts, given by their ids, for a query, from 0 to 1. It is needed only for Options.Rerank.
 	Rerank func(ctx context.Context, query string, ids []string) ([]float64, error)
-	// Nearest are the nearest contexts of each query by Metric, better first, where a search has found them before: as
-	// many as Nearest says, or all that there are. nil: they are searched for.
+	// Nearest holds the nearest contexts of each query by Metric, best first, if an earlier search found them: as many
+	// as the function Nearest returns, or all contexts. If it is nil, they are searched.
 	Nearest [][]engine.Hit
 }
 
-// Nearest tells whether Search ranks contexts by the nearest ones in the metric alone, and how many it asks for; words
-// tells whether the contexts have an index of words.
+// Nearest reports whether Search ranks the nearest contexts in the metric, and how many of them it needs. words says
+// whether the contexts have an index of words.
 func Nearest(o Options, metric kernels.Metric, words bool) (k int, ok bool) {
 	o = o.WithDefaults()
 	if o.Metric != "" && o.Metric != metric.String() || len(o.Where) > 0 {
@@ -32,10 +32,10 @@ func Nearest(o Options, metric kernels.Metric, words bool) (k int, ok bool) {
 	return o.candidates(), o.Mode == Dense || o.Mode == Auto && !words
 }
 
-// Search ranks the contexts for each query and returns the best of each, in the order of the queries: fewer where
-// there are fewer contexts, or fewer that have words of the query in a mode that goes by words. Without contexts, or
-// with a filter that selects none, lists are empty. Errors: those of Options.Check, ErrNoWords, kernels.ErrShape for
-// queries or ids that do not fit.
+// Search ranks the contexts for each query and returns the best ones, in the order of the queries. A list is shorter
+// than Options.K if there are fewer contexts or, in the modes BM25 and TFIDF, fewer contexts with words of the query.
+// Lists are empty if there are no contexts or the filter selects none. Besides the errors of Options.Check it returns
+// ErrNoWords, and kernels.ErrShape if the sizes of queries or ids do not match.
 func Search(ctx context.Context, src Source, q Queries, o Options) ([]List, error) {
 	o = o.WithDefaults()
 	if err := o.Check(); err != nil {
@@ -46,7 +46,7 @@ func Search(ctx context.Context, src Source, q Queries, o Options) ([]List, erro
 	}
 	s := &search{Source: src, q: q, o: o, k: o.candidates()}
 	if o.Metric != "" {
-		s.Metric, _ = kernels.ParseMetric(o.Metric) // checked
+		s.Metric, _ = kernels.ParseMetric(o.Metric) // validated by Options.Check
 	}
 	s.lists = make([]List, q.len())
 	for i := range s.lists {
@@ -100,7 +100,7 @@ type search struct {
 	lists []List
 }
 
-// rank fills the lists with candidates.
+// rank fills the lists with k candidates each.
 func (s *search) rank(ctx context.Context) error {
 	switch s.o.Mode {
 	case Dense:
@@ -115,7 +115,7 @@ func (s *search) rank(ctx context.Context) error {
 	return s.auto(ctx)
 }
 
-// all are the numbers of so many queries.
+// all returns the indices 0 to n−1.
 func all(n int) []int {
 	list := make([]int, n)
 	for i := range list {
@@ -124,7 +124,7 @@ func all(n int) []int {
 	return list
 }
 
-// some are the vectors of queries.
+// some returns the vectors of the queries with the given indices.
 func (s *search) some(queries []int) engine.Vectors {
 	if len(queries) == s.q.Vectors.Rows {
 		return s.q.Vectors
@@ -160,7 +160,7 @@ func (s *search) dense(ctx context.Context, queries []int, reason string) error 
 	return nil
 }
 
-// nearest are the contexts that are nearest to some of the queries.
+// nearest returns the contexts nearest to some of the queries.
 func (s *search) nearest(ctx context.Context, queries []int) ([][]engine.Hit, error) {
 	if s.Nearest == nil {
 		return newSpace(s.Engine, s.Contexts, s.Metric).topK(ctx, s.some(queries), s.k, nil)
@@ -174,7 +174,7 @@ func (s *search) nearest(ctx context.Context, queries []int) ([][]engine.Hit, er
 
 func same(x float64) float64 { return x }
 
-// at is a number that may be absent.
+// at returns a pointer to x.
 func at(x float64) *float64 { return &x }
 
 // sparse ranks the contexts by the words of the queries.
@@ -205,10 +205,10 @@ func (s *search) sparse(ctx context.Context, kind Kind) error {
 	return nil
 }
 
-// noWords is why words have no say.
+// noWords is the reason for a fallback from words to vectors.
 const noWords = "no context has a word of the query"
 
-// takeWords says how words are scored.
+// takeWords records in t how words are scored.
 func (s *search) takeWords(t *Taken, kind Kind, w Words) {
 	t.Sparse = kind
 	if kind == KindBM25 {
@@ -235,7 +235,7 @@ func has(words Words, row int) (terms []Term) {
 	return terms
 }
 
-// biasBytes is about how much memory the biases of the queries take that are searched together.
+// biasBytes approximately limits the memory for the biases of queries that are searched together.
 const biasBytes = 256 << 20
 
 // groups cuts queries into groups whose biases fit in biasBytes.

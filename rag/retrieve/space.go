@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// space searches the vectors of contexts, or of those that a filter has left, in one metric.
+// space searches the vectors of the contexts, or of a filtered selection of them, in one metric.
 type space struct {
 	e      engine.Interface
 	c      Contexts
@@ -18,16 +18,15 @@ type space struct {
 	parts  []part // of a selection; nil: c.Vectors
 }
 
-// part is a piece of a selection that is searched at once: rows that follow each other as they lie, or rows that were
-// copied together.
+// part is a piece of a selection that one call searches: consecutive rows in place, or a copy of scattered rows.
 type part struct {
 	vectors engine.Vectors
-	first   int   // row of the first one, where rows is nil
+	first   int   // first row, if rows is nil
 	rows    []int // of each
 }
 
-// A selection is cut into runs of rows that follow each other. Short runs are copied together, as many rows at a time
-// as keeps the copy small beside the engine's own memory.
+// A selection is split into runs of consecutive rows. Short runs are copied into one block, whose size is kept small
+// compared with the engine's own memory.
 const (
 	shortRun   = 4096
 	copiedRows = 1 << 16
@@ -71,7 +70,7 @@ func newSpace(e engine.Interface, c Contexts, metric kernels.Metric) *space {
 	return s
 }
 
-// row is the row of the contexts that row i of a part is.
+// row converts row i of a part into a row of the contexts.
 func (p part) row(i int) int {
 	if p.rows == nil {
 		return p.first + i
@@ -139,18 +138,18 @@ func (s shifted) Read(b engine.RowBlock, out []float32) error {
 	return s.of.Read(b, out)
 }
 
-// gathered are the biases of rows that were copied together.
+// gathered holds the biases of a copy of scattered rows.
 type gathered struct {
 	of   engine.Biases
 	rows []int
 }
 
-// rowsReader are biases that can be read of any rows, ascending.
+// rowsReader is implemented by biases that can be read for arbitrary ascending rows.
 type rowsReader interface {
 	ReadRows(rows []int, out []float32) error
 }
 
-// Read implements kernels.Biases: runs of rows that follow each other are read together.
+// Read implements kernels.Biases: runs of consecutive rows are read at once.
 func (g *gathered) Read(b engine.RowBlock, out []float32) error {
 	if of, ok := g.of.(rowsReader); ok && b.Rows == nil {
 		return of.ReadRows(g.rows[b.First:][:b.Len], out)
@@ -169,7 +168,8 @@ func (g *gathered) Read(b engine.RowBlock, out []float32) error {
 	return nil
 }
 
-// best is the score of each query's nearest context; worst that of its farthest. There must be one.
+// best returns the score of the nearest context of each query, and worst of the farthest one. There must be at least
+// one context.
 func (s *space) best(ctx context.Context, queries engine.Vectors) ([]float64, error) {
 	hits, err := s.topK(ctx, queries, 1, nil)
 	if err != nil {
@@ -200,7 +200,7 @@ func (s *space) worst(ctx context.Context, queries engine.Vectors) ([]float64, e
 	return scores, err
 }
 
-// farthest reads all distances, as float32, and takes the canonical one of the rows that are the farthest so.
+// farthest reads all distances as float32 and returns the canonical distance of the rows that are farthest by them.
 func (s *space) farthest(ctx context.Context, queries engine.Vectors) ([]float64, error) {
 	pieces, deleted := s.parts, func(int) bool { return false }
 	if s.parts == nil {
@@ -249,5 +249,5 @@ func (s *space) farthest(ctx context.Context, queries engine.Vectors) ([]float64
 	return scores, nil
 }
 
-// score is the canonical score of a context.
+// score returns the canonical score of a context.
 func (s *space) score(q []float32, r int) float64 { return ref.Score(s.metric, q, row(s.c.plain(), r)) }

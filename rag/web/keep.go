@@ -34,14 +34,14 @@ const (
 type Kept struct {
 	Pages    int `json:"pages"`
 	Chunks   int `json:"chunks"`
-	Embedded int `json:"embedded"` // of Chunks: those that were not there with the same text
-	Expired  int `json:"expired"`  // pages that were removed since their time was over
-	Empty    int `json:"empty"`    // pages without a word, which are not kept
+	Embedded int `json:"embedded"` // chunks that were not stored with the same text before
+	Expired  int `json:"expired"`  // expired pages that were removed
+	Empty    int `json:"empty"`    // pages without words, which are not stored
 }
 
-// Keep puts pages beside a base (knowledge.Base.Web) for a lifetime (0: DefaultLifetime) from their Fetched on; pages
-// whose time is over are removed. A page that is kept already is replaced. Nothing that is calibrated changes. Errors:
-// those of the store and the encoder, store.ErrEncoder when the pages there were embedded with another one.
+// Keep stores pages beside a base (knowledge.Base.Web). They expire a lifetime (0: DefaultLifetime) after their Fetched
+// time. Keep replaces pages that are already stored and removes expired pages. Calibrations are not affected. The error
+// is store.ErrEncoder if the stored pages were embedded with another encoder.
 func Keep(ctx context.Context, base *knowledge.Base, pages []Page, lifetime time.Duration) (kept Kept, err error) {
 	if lifetime == 0 {
 		lifetime = DefaultLifetime
@@ -89,7 +89,7 @@ func Keep(ctx context.Context, base *knowledge.Base, pages []Page, lifetime time
 	return kept, tidy(ctx, w, st)
 }
 
-// document makes a page's document and its chunks; none where there are no words.
+// document returns the document of a page and its chunks, no chunks if the page has no words.
 func document(
 	ctx context.Context, enc embed.Embedder, p Page, lifetime time.Duration,
 ) (*corpus.Document, []corpus.Chunk, error) {
@@ -135,7 +135,7 @@ func document(
 	return doc, chunks, nil
 }
 
-// commit embeds what the store does not hold with the same text and makes all durable.
+// commit embeds the chunks whose text is not stored yet and commits the whole batch durably.
 func commit(ctx context.Context, st *store.Store, enc embed.Embedder, whole store.Batch) (embedded int, err error) {
 	for tries := 1; ; tries++ {
 		b := whole
@@ -164,14 +164,14 @@ func commit(ctx context.Context, st *store.Store, enc embed.Embedder, whole stor
 			b.Vectors = e.Data
 		}
 		_, err = st.Commit(ctx, b)
-		if errors.Is(err, store.ErrNotFound) && tries == 1 { // another process has removed what was known
+		if errors.Is(err, store.ErrNotFound) && tries == 1 { // another process has removed a known chunk
 			continue
 		}
 		return len(texts), err
 	}
 }
 
-// expire removes the pages whose time is over.
+// expire removes expired pages.
 func expire(ctx context.Context, st *store.Store, now time.Time) (n int, err error) {
 	list, err := st.Documents(ctx)
 	if err != nil {
@@ -197,7 +197,7 @@ func expired(meta corpus.Meta, now time.Time) bool {
 	return err != nil || !now.Before(at)
 }
 
-// compactFrom so many rows of removed pages on their space is given back.
+// compactFrom is the number of rows of removed pages from which on the store is compacted.
 const compactFrom = 2000
 
 func tidy(ctx context.Context, w *knowledge.Base, st *store.Store) error {
@@ -209,17 +209,17 @@ func tidy(ctx context.Context, w *knowledge.Base, st *store.Store) error {
 	return err
 }
 
-// Document is a page that is kept.
+// Document is a stored page.
 type Document struct {
 	URL     string    `json:"url"`
 	Title   string    `json:"title,omitempty"`
 	Fetched time.Time `json:"fetched"`
 	Expires time.Time `json:"expires"`
 	Chunks  int       `json:"chunks"`
-	Expired bool      `json:"expired,omitempty"` // not searched any more, removed with the next Keep or Remove
+	Expired bool      `json:"expired,omitempty"` // not searched; the next Keep or Remove removes it
 }
 
-// List returns the pages that are kept beside a base, the newest first; none where nothing was kept.
+// List returns the pages that are stored beside a base, the newest first.
 func List(ctx context.Context, base *knowledge.Base) ([]Document, error) {
 	st, err := base.Web().Reader(ctx)
 	if errors.Is(err, store.ErrNotFound) {
@@ -242,7 +242,8 @@ func List(ctx context.Context, base *knowledge.Base) ([]Document, error) {
 	return out, nil
 }
 
-// Remove removes pages by their addresses, without any those whose time is over, and returns how many.
+// Remove removes the pages with the given addresses, or the expired pages if no address is given. It returns the number
+// of removed pages.
 func Remove(ctx context.Context, base *knowledge.Base, urls ...string) (n int, err error) {
 	st, err := base.Web().Writer(ctx, nil)
 	if errors.Is(err, store.ErrNotFound) && len(urls) == 0 {

@@ -14,15 +14,15 @@ import (
 	"unicode/utf8"
 )
 
-// provider is how one of them is asked and understood.
+// provider describes the requests and responses of a search provider.
 type provider struct {
-	url      string // of its public API; "" when every server is someone's own
+	url      string // of its public API; "" if there are only self-hosted servers
 	needsKey bool
 	maxQuery int // characters of a query
 	maxWords int // of a query; 0: any number
 	request  func(ctx context.Context, base *url.URL, key, query string, n int) (*http.Request, error)
 	parse    func(body []byte) ([]Page, error)
-	// message is what the body of a failed request says, with a hint by its status.
+	// message extracts the error text from the body of a failed request and adds a hint for its status.
 	message func(status int, body []byte) (text, hint string)
 }
 
@@ -40,7 +40,7 @@ func providerOf(name string) (provider, error) {
 	return provider{}, optionError("provider %q is none of %s", name, strings.Join(Providers(), ", "))
 }
 
-// shorten cuts a query to what a provider takes, at the end of a word where there is one.
+// shorten cuts a query to the limits of a provider, at the end of a word if possible.
 func (p provider) shorten(query string) string {
 	words := strings.Fields(strings.ToValidUTF8(query, " "))
 	if p.maxWords > 0 {
@@ -58,13 +58,13 @@ func (p provider) shorten(query string) string {
 	return query
 }
 
-// found is a result as all three write it, each under its own names.
+// found is a result with the fields that all three providers return under different names.
 type found struct {
 	URL, Title string
 	Texts      []string
 }
 
-// pagesOf makes pages of results; those without an address are left out.
+// pagesOf converts results into pages and drops those without an address.
 func pagesOf(list []found) []Page {
 	pages := []Page{}
 	for _, f := range list {
@@ -84,10 +84,10 @@ func pagesOf(list []found) []Page {
 
 var tags = regexp.MustCompile(`</?[a-zA-Z][^<>]{0,200}>`)
 
-// maxSnippet is how many bytes of one text of a provider are taken.
+// maxSnippet limits one text of a provider, in bytes.
 const maxSnippet = 16 << 10
 
-// plainText takes markup such as <strong> and control characters out of a provider's words.
+// plainText removes markup such as <strong> and control characters from a provider's text.
 func plainText(s string) string {
 	if len(s) > maxSnippet {
 		s = s[:maxSnippet]
@@ -108,7 +108,7 @@ func unmarshal(body []byte, into any) error {
 	return nil
 }
 
-// searxngRequest is GET /search?q=…&format=json, which a server's settings.yml has to allow.
+// searxngRequest builds GET /search?q=…&format=json, which the server's settings.yml must allow.
 func searxngRequest(ctx context.Context, base *url.URL, key, query string, _ int) (*http.Request, error) {
 	u := *base
 	if !strings.HasSuffix(u.Path, "/search") {
@@ -122,7 +122,7 @@ func searxngRequest(ctx context.Context, base *url.URL, key, query string, _ int
 	return req, err
 }
 
-// parseResults reads the answer of SearXNG and of Tavily.
+// parseResults parses the response of SearXNG and of Tavily.
 func parseResults(body []byte) ([]Page, error) {
 	var r struct {
 		Results *[]struct {
@@ -156,7 +156,7 @@ func searxngMessage(status int, _ []byte) (text, hint string) {
 	return "", hint // a web page
 }
 
-// braveRequest is GET /web/search with the key in a header of its own.
+// braveRequest builds GET /web/search with the key in the header that Brave defines.
 func braveRequest(ctx context.Context, base *url.URL, key, query string, n int) (*http.Request, error) {
 	u := *base
 	u.Path += "/web/search"
@@ -211,7 +211,7 @@ func braveMessage(status int, body []byte) (text, hint string) {
 	return text, hint
 }
 
-// tavilyRequest is POST /search with a bearer token.
+// tavilyRequest builds POST /search with a bearer token.
 func tavilyRequest(ctx context.Context, base *url.URL, key, query string, n int) (*http.Request, error) {
 	body, err := json.Marshal(map[string]any{"query": query, "max_results": n, "search_depth": "basic",
 		"include_answer": false, "include_raw_content": false})
@@ -245,7 +245,7 @@ func tavilyMessage(status int, body []byte) (text, hint string) {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		hint = "check the key (web.api_key)"
-	case 432, 433: // of the plan, and of what is paid as it is used
+	case 432, 433: // limit of the plan, and of pay-as-you-go
 		hint = "the account's limit is reached"
 	}
 	return text, hint

@@ -46,7 +46,7 @@ func Retrieve(ctx context.Context, base *knowledge.Base, question string, o retr
 	return passages(ctx, snap, found, results)
 }
 
-// passages adds where each comes from.
+// passages adds the page of each passage.
 func passages(
 	ctx context.Context, snap *knowledge.Snapshot, found []knowledge.Passage, results []retrieve.Result,
 ) ([]prompt.Passage, error) {
@@ -71,8 +71,8 @@ func passages(
 	return list, nil
 }
 
-// Merge puts passages of several searches with the same options into one list of at most k, better first; ascending
-// says that the smaller score is the better one (retrieve.Taken). Equal ones stay in the order of the lists.
+// Merge merges the passages of several searches with the same options into one list of at most k, best first. ascending
+// says that smaller scores are better (retrieve.Taken). Passages with equal scores keep the order of the lists.
 func Merge(k int, ascending bool, lists ...[]prompt.Passage) []prompt.Passage {
 	all := slices.Concat(lists...)
 	slices.SortStableFunc(all, func(a, b prompt.Passage) int {
