@@ -14,12 +14,12 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// calibrationKey is where the store keeps the name of the calibration in force.
+// calibrationKey is the metadata key for the name of the active calibration.
 const calibrationKey = "calibration"
 
 const artifactSuffix = ".cal.json"
 
-// Calibration is a store's calibration in force.
+// Calibration is a calibration of a store with its name and file.
 type Calibration struct {
 	Name, File string
 	Artifact   *gate.Calibration
@@ -69,7 +69,7 @@ func CheckCalibrationName(name string) error {
 	return nil
 }
 
-// knownCalibration is store.ErrNotFound when there is no artifact of a name.
+// knownCalibration returns store.ErrNotFound if no artifact has the name.
 func knownCalibration(st *store.Store, name string) error {
 	if err := CheckCalibrationName(name); err != nil {
 		return err
@@ -95,7 +95,7 @@ func CalibrationNames(st *store.Store) (names []string, err error) {
 	return names, err
 }
 
-// UseCalibration puts the calibration of a name in force, if it can be read.
+// UseCalibration activates the calibration with a name, if it can be read.
 func (b *Base) UseCalibration(ctx context.Context, st *store.Store, name string) error {
 	if _, err := ReadCalibration(ctx, st, name); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (b *Base) UseCalibration(ctx context.Context, st *store.Store, name string)
 	return b.Changed(st.SetMeta(ctx, calibrationKey, []byte(name)))
 }
 
-// RemoveCalibration removes a calibration with all that is kept for it. The one in force is ErrOption.
+// RemoveCalibration removes a calibration with all its files. The error is ErrOption if the calibration is active.
 func RemoveCalibration(ctx context.Context, st *store.Store, name string) error {
 	if err := knownCalibration(st, name); err != nil {
 		return err
@@ -124,7 +124,7 @@ func RemoveCalibration(ctx context.Context, st *store.Store, name string) error 
 	if err != nil {
 		return err
 	}
-	err = os.Remove(calibrationFile(st, name)) // the first, so that nothing half is left of it
+	err = os.Remove(calibrationFile(st, name)) // removed first, so that a crash leaves no incomplete calibration
 	for _, e := range entries {
 		if file := e.Name(); err == nil && file != name+artifactSuffix && ownerOf(file, others) == name {
 			err = os.RemoveAll(filepath.Join(CalibrationDir(st), file))
@@ -133,7 +133,7 @@ func RemoveCalibration(ctx context.Context, st *store.Store, name string) error 
 	return err
 }
 
-// DropCounts removes the counts that calibrations keep for their next run, which then counts all pairs.
+// DropCounts removes the stored pair counts of all calibrations, so that their next run counts all pairs.
 func DropCounts(st *store.Store) error {
 	names, err := CalibrationNames(st)
 	for _, name := range names {
@@ -142,7 +142,7 @@ func DropCounts(st *store.Store) error {
 	return err
 }
 
-// ownerOf is the longest of the names that a file's begins with: "a.b.state" is a.b's, not a's.
+// ownerOf returns the longest of the names that is a prefix of a file's name: "a.b.state" belongs to a.b, not to a.
 func ownerOf(file string, names []string) (owner string) {
 	for _, name := range names {
 		if strings.HasPrefix(file, name+".") && len(name) > len(owner) {
@@ -152,18 +152,18 @@ func ownerOf(file string, names []string) (owner string) {
 	return owner
 }
 
-// loadedCalibration is a calibration with what its file was when it was read.
+// loadedCalibration is a calibration with the state of its file when it was read.
 type loadedCalibration struct {
 	*Calibration
 	file os.FileInfo
 }
 
-// calibration is ReadCalibration, which reads a file again only when it is another one.
+// calibration is like ReadCalibration but reads the file only if it has changed since.
 func (b *Base) calibration(ctx context.Context, st *store.Store) (*Calibration, error) {
 	for tries := 1; ; tries++ {
 		name, err := st.Meta(ctx, calibrationKey)
 		if err != nil {
-			return ReadCalibration(ctx, st, "") // says it better
+			return ReadCalibration(ctx, st, "") // for its more detailed error
 		}
 		before, _ := os.Stat(calibrationFile(st, string(name)))
 		last := b.calibrated.Load()
@@ -176,7 +176,7 @@ func (b *Base) calibration(ctx context.Context, st *store.Store) (*Calibration, 
 		case err == nil && same && c.Name == string(name):
 			b.calibrated.Store(&loadedCalibration{c, before})
 			return c, nil
-		case err == nil || same || tries == 5: // replaced while it was read is no damage
+		case err == nil || same || tries == 5: // a file replaced during the read is not damaged
 			return c, err
 		}
 	}
@@ -190,8 +190,8 @@ func calibrationFile(st *store.Store, name string) string {
 	return filepath.Join(CalibrationDir(st), name+artifactSuffix)
 }
 
-// WriteCalibration saves a calibration under a name. It is in force then if it was before, if there was none, or if use
-// says so.
+// WriteCalibration saves a calibration under a name. It activates the calibration if use is set or if no other
+// calibration is active.
 func (b *Base) WriteCalibration(
 	ctx context.Context, st *store.Store, name string, c *gate.Calibration, positive []float64, use bool,
 ) (file string, inForce bool, err error) {
@@ -209,5 +209,5 @@ func (b *Base) WriteCalibration(
 	return file, true, b.Changed(st.SetMeta(ctx, calibrationKey, []byte(name)))
 }
 
-// CalibrationDir is the folder of a store's calibrations.
+// CalibrationDir returns the folder of a store's calibrations.
 func CalibrationDir(st *store.Store) string { return filepath.Join(st.Dir(), "calibration") }

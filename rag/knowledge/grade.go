@@ -54,8 +54,8 @@ func (b *Base) Similarities(
 	return scores, nil
 }
 
-// Rerank scores texts by a query with the base's cross-encoder: probabilities, in the order of the texts. ErrOption
-// where the base has none.
+// Rerank scores texts for a query with the base's cross-encoder. It returns probabilities in the order of the texts.
+// The error is ErrOption if the base has no cross-encoder.
 func (b *Base) Rerank(ctx context.Context, query string, texts []string) ([]float64, error) {
 	if b.cfg.Scorer == nil {
 		return nil, fmt.Errorf("%w: no reranker is named", ErrOption)
@@ -70,7 +70,7 @@ func (b *Base) Rerank(ctx context.Context, query string, texts []string) ([]floa
 	}
 	scores := make([]float64, len(texts))
 	for i := range scores {
-		scores[i] = 1 / (1 + math.Exp(-float64(found.Logits[i]))) // in float32, high ones would be equal
+		scores[i] = 1 / (1 + math.Exp(-float64(found.Logits[i]))) // high values would be equal in float32
 	}
 	if found.Truncated > 0 {
 		b.log.Info(fmt.Sprintf("the reranker cut %d of %d contexts at its limit", found.Truncated, len(texts)))

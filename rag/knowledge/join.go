@@ -14,11 +14,13 @@ import (
 )
 
 const (
-	// joinedQueries bounds the queries of a joined search: as many as the engine's scan takes at once.
+	// joinedQueries bounds the queries of a joined search. It is the number that one scan of the engine handles.
 	joinedQueries = 64
-	// joinedRows is from how many rows on searches are joined: fewer are searched sooner than a batch is put together.
+	// joinedRows is the minimum number of rows for joining searches. Searching fewer rows takes less time than forming
+	// a batch.
 	joinedRows = 4096
-	// minClass is the binary logarithm of how many hits a joined search may find in vain for who wants one.
+	// minClass is the binary logarithm of the smallest class of k. A search for one hit may find up to 1<<minClass
+	// hits.
 	minClass = 3
 )
 
@@ -61,7 +63,7 @@ type joinKey struct {
 	class  int
 }
 
-// joinedCall is a search.
+// joinedCall is a search that waits for its result.
 type joinedCall struct {
 	q    engine.Vectors
 	k    int
@@ -69,28 +71,29 @@ type joinedCall struct {
 
 	hits [][]engine.Hit
 	err  error
-	done chan struct{} // closed once there is a result
-	left bool          // nobody waits for it any more; joins.mu
+	done chan struct{} // closed when the result is available
+	left bool          // the caller has stopped waiting; guarded by joins.mu
 }
 
-// joins are the searches of a snapshot that are under way, and those that wait for them.
+// joins holds the running searches of a snapshot and the searches that wait for them.
 type joins struct {
 	mu     sync.Mutex
 	groups map[joinKey]*joinGroup
 }
 
-// joinGroup has a search under way; when that ends, the next ones follow, or the group does not exist any more.
+// joinGroup is a group of searches with one key, one of which is running. When it ends, the next batch starts or the
+// group is removed.
 type joinGroup struct {
 	waiting []*joinedCall
-	running []*joinedCall // of the batch that is under way; none while a search of its own is
+	running []*joinedCall // calls of the running batch; empty while a single search runs
 	stop    context.CancelFunc
 
-	begun    time.Time     // of the search that is under way
-	expected int           // calls that a batch to come waits for
-	come     chan struct{} // closed when they are there; nil: nobody waits for them
+	begun    time.Time     // start of the running search
+	expected int           // number of calls that the next batch waits for
+	come     chan struct{} // closed when they have arrived; nil: no batch waits
 }
 
-// do has a call answered: at once if nothing of its key is under way, else by the next batch.
+// do executes a call: at once if no search with its key is running, or else with the next batch.
 func (js *joins) do(
 	ctx context.Context, j joining, c engine.Vectors, key joinKey, call *joinedCall,
 ) ([][]engine.Hit, error) {
@@ -117,7 +120,7 @@ func (js *joins) do(
 	return nil, ctx.Err()
 }
 
-// leave ends a call early. A batch that nobody waits for any more is stopped.
+// leave abandons a call. A batch is stopped when all its callers have left.
 func (js *joins) leave(key joinKey, call *joinedCall) {
 	js.mu.Lock()
 	defer js.mu.Unlock()
@@ -136,7 +139,7 @@ func (js *joins) leave(key joinKey, call *joinedCall) {
 
 func (c *joinedCall) wanted() bool { return !c.left }
 
-// enough starts the batch that waits for calls which have come; js.mu is held.
+// enough starts the waiting batch if the expected calls have arrived; js.mu must be held.
 func (g *joinGroup) enough() {
 	if g.come != nil && len(g.waiting) >= g.expected {
 		close(g.come)
@@ -144,7 +147,7 @@ func (g *joinGroup) enough() {
 	}
 }
 
-// next follows a search or a batch that has ended: it starts the next batch, or ends the group.
+// next is called when a search or batch ends. It starts the next batch or removes the group.
 func (js *joins) next(j joining, c engine.Vectors, key joinKey) {
 	js.mu.Lock()
 	g := js.groups[key]
@@ -185,7 +188,7 @@ func (js *joins) next(j joining, c engine.Vectors, key joinKey) {
 	}
 }
 
-// take takes the next batch out of those that wait, which stop ends early.
+// take removes the next batch from the waiting calls. stop cancels that batch.
 func (js *joins) take(key joinKey, stop context.CancelFunc) []*joinedCall {
 	js.mu.Lock()
 	defer js.mu.Unlock()
@@ -200,7 +203,7 @@ func (js *joins) take(key joinKey, stop context.CancelFunc) []*joinedCall {
 	return g.running
 }
 
-// background runs fn beside the calls of a snapshot that is in use, which stays open until then; false: the base is
+// background runs fn in a goroutine and keeps the snapshot open until fn returns. It returns false if the base is
 // closed.
 func (s *Snapshot) background(fn func()) bool {
 	b := s.base
@@ -209,7 +212,7 @@ func (s *Snapshot) background(fn func()) bool {
 	if b.closed {
 		return false
 	}
-	s.users++ // the vectors stay mapped, also when whoever asked has left
+	s.users++ // keeps the vectors mapped even if all callers have left
 	b.builders.Go(func() {
 		defer s.leave()
 		defer panics.Log(b.log, "a search")
@@ -218,8 +221,8 @@ func (s *Snapshot) background(fn func()) bool {
 	return true
 }
 
-// batch answers calls by one search. After an error each is searched for by itself, so that one gets its own error
-// only.
+// batch answers calls with one search. If that fails, each call is searched separately, so that each gets only its own
+// error.
 func (j joining) batch(ctx context.Context, c engine.Vectors, metric kernels.Metric, batch []*joinedCall) {
 	if len(batch) == 0 { // all have left
 		return
@@ -258,7 +261,7 @@ func (j joining) batch(ctx context.Context, c engine.Vectors, metric kernels.Met
 	}
 }
 
-// search is the engine's, whose panic is the calls' error: they wait for one.
+// search calls the engine and converts a panic into an error, because the waiting calls need a result.
 func (j joining) search(ctx context.Context, q, c engine.Vectors, metric kernels.Metric, k int, bias []engine.Biases,
 ) (hits [][]engine.Hit, err error) {
 	defer panics.Into(&err)

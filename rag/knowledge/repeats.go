@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// Repeat is a chunk that says what an earlier one does.
+// Repeat is a new chunk (ID) that nearly duplicates an earlier one (Of).
 type Repeat struct {
 	ID      string  `json:"id"`
 	Of      string  `json:"of"`
@@ -16,7 +16,7 @@ type Repeat struct {
 	Overlap float64 `json:"overlap"` // share of words
 }
 
-// maxRepeats is how many of the nearest chunks are looked at when those before them do not count.
+// maxRepeats limits the number of nearest chunks that are examined if nearer ones do not count.
 const maxRepeats = 512
 
 // Repeats finds the new chunks that are near-duplicates of a chunk of the snapshot for which counts returns true, or of
@@ -32,7 +32,7 @@ func (b *Base) Repeats(ctx context.Context, s *Snapshot, chunks []corpus.Chunk, 
 	for i, c := range chunks {
 		words[i] = shingles(c.Text)
 	}
-	held := make([]*Repeat, len(chunks)) // of what is in the store
+	held := make([]*Repeat, len(chunks)) // duplicates of stored chunks
 	if s != nil && s.View.Vectors.Rows > 0 {
 		if err := s.repeats(ctx, chunks, vectors, words, counts, o, held); err != nil {
 			return nil, b.unlessClosed(err)
@@ -62,8 +62,8 @@ func (b *Base) Repeats(ctx context.Context, s *Snapshot, chunks []corpus.Chunk, 
 	return list, nil
 }
 
-// repeats fills in what the snapshot has of new chunks. The rows of deleted chunks, and of those that do not count, may
-// be the nearest ones: then more are looked at.
+// repeats fills held with the chunks of the snapshot that new chunks duplicate. If the nearest rows are deleted or do
+// not count, it examines more of them.
 func (s *Snapshot) repeats(ctx context.Context, chunks []corpus.Chunk, vectors engine.Vectors, words [][]uint64,
 	counts func(*corpus.Chunk) bool, o DuplicateOptions, held []*Repeat) error {
 	ask := make([]int, len(chunks))
@@ -103,7 +103,7 @@ type nearChunk struct {
 	score float64
 }
 
-// near reads the chunks of hits that are near enough and count; seen is how many are near enough.
+// near reads the chunks of hits that are near enough and count; seen is the number of hits that are near enough.
 func (s *Snapshot) near(ctx context.Context, hits []engine.Hit, cosine float64, counts func(*corpus.Chunk) bool) (
 	near []nearChunk, seen int, err error) {
 	var ids []string

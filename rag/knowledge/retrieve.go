@@ -12,13 +12,12 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// Search returns the best contexts of each query, as retrieve.Search says, with the filter, the words and the reranker
-// of the base.
+// Search runs retrieve.Search on the snapshot, with the filter, the inverted index and the reranker of the base.
 func (s *Snapshot) Search(ctx context.Context, q retrieve.Queries, o retrieve.Options) ([]retrieve.List, error) {
 	return s.SearchFrom(ctx, q, o, nil)
 }
 
-// SearchFrom is Search with what DecideFor has found of the same queries for the same options; nil is nothing.
+// SearchFrom is like Search but reuses the hits that DecideFor found for the same queries and options. near may be nil.
 func (s *Snapshot) SearchFrom(
 	ctx context.Context, q retrieve.Queries, o retrieve.Options, near *Nearest,
 ) ([]retrieve.List, error) {
@@ -33,7 +32,7 @@ func (s *Snapshot) SearchFrom(
 	}
 	c, err := s.contexts(ctx)
 	if near != nil {
-		s.base.searched.Add(-1) // it was counted
+		s.base.searched.Add(-1) // DecideFor has counted this search already
 	}
 	if err != nil {
 		return nil, err
@@ -73,8 +72,8 @@ func (s *Snapshot) SearchFrom(
 	return retrieve.Search(ctx, src, q, o)
 }
 
-// routes tells whether a search may go to some domains only, and gives the store's router, if it has one. "auto", the
-// default of the settings, is a search of all where it has none.
+// routes reports whether a search may be limited to some domains, and returns the store's router, if any. Without a
+// router, "auto" (the default) searches all contexts.
 func (s *Snapshot) routes(o retrieve.Options) (bool, *route.Router, error) {
 	if len(o.Route) == 0 || o.Route[0] == RouteOff {
 		return false, nil, nil
@@ -83,7 +82,7 @@ func (s *Snapshot) routes(o retrieve.Options) (bool, *route.Router, error) {
 	return r != nil || o.Route[0] != RouteAuto, r, err
 }
 
-// byWords tells whether a search needs the inverted index.
+// byWords reports whether a search needs the inverted index.
 func byWords(o retrieve.Options, q retrieve.Queries) bool {
 	return o.Mode != retrieve.Dense && len(q.Texts) > 0
 }
@@ -107,20 +106,21 @@ func (n *Nearest) Of(numbers []int) *Nearest {
 	return part
 }
 
-// nearest is how many contexts a search finds by nothing but their similarity; ok is false where it does more.
+// nearest returns the number of contexts that a search by similarity alone finds. ok is false if the search uses
+// anything else.
 func (s *Snapshot) nearest(q retrieve.Queries, o retrieve.Options) (k int, ok bool) {
 	if q.Vectors.Rows == 0 {
 		return 0, false
 	}
-	if routed, _, err := s.routes(o); routed || err != nil { // the search says so
+	if routed, _, err := s.routes(o); routed || err != nil { // the search returns that error
 		return 0, false
 	}
 	return retrieve.Nearest(o, s.Metric(), byWords(o, q))
 }
 
-// DecideFor is Decide before a SearchFrom with the options. Where the gate and the search go by the same similarities,
-// it makes one search for both: the hits for SearchFrom are as many as that needs. For queries whose gate stays closed
-// the others than the best are found in vain.
+// DecideFor decides as Decide does, before a SearchFrom with the given options. If the gate and the search use the same
+// similarities, one search serves both and finds as many hits as SearchFrom needs. For queries whose gate stays closed,
+// all hits but the best are wasted.
 func (s *Snapshot) DecideFor(
 	ctx context.Context, g *gate.Gate, q retrieve.Queries, o retrieve.Options,
 ) ([]gate.Decision, *Nearest, error) {
@@ -143,16 +143,16 @@ func (s *Snapshot) DecideFor(
 	return all, &Nearest{hits, k}, err
 }
 
-// selection are the rows that a filter has left of a snapshot.
+// selection holds the rows of a snapshot that a filter selects.
 type selection struct {
 	filter string
 	*rowset
 }
 
-// keptSelections is how many a snapshot keeps.
+// keptSelections is the number of selections that a snapshot caches.
 const keptSelections = 8
 
-// selected are the rows of the contexts that a filter leaves.
+// selected returns the rows of the contexts that a filter selects.
 func (s *Snapshot) selected(ctx context.Context, f retrieve.Filter) (*rowset, error) {
 	name := f.String()
 	b := s.base
@@ -205,7 +205,7 @@ func (s *Snapshot) selected(ctx context.Context, f retrieve.Filter) (*rowset, er
 	return found, nil
 }
 
-// record is a document as filters know it.
+// record converts a document into a record for filters.
 func record(d store.DocumentInfo) retrieve.Record {
 	r := retrieve.Record{Document: d.ID, Topic: d.Topic, Source: d.Source, Path: d.Path, Title: d.Title,
 		Collection: d.Collection, Added: d.Added, Meta: make(map[string][]string, len(d.Meta))}
@@ -215,7 +215,7 @@ func record(d store.DocumentInfo) retrieve.Record {
 	return r
 }
 
-// rerank scores the texts of contexts by a query with the base's cross-encoder.
+// rerank scores the texts of contexts for a query with the base's cross-encoder.
 func (s *Snapshot) rerank(ctx context.Context, query string, ids []string) ([]float64, error) {
 	chunks, err := s.Chunks(ctx, ids)
 	if err != nil {
@@ -228,18 +228,18 @@ func (s *Snapshot) rerank(ctx context.Context, query string, ids []string) ([]fl
 	return s.base.Rerank(ctx, query, texts)
 }
 
-// Passage is a chunk that was found, with what Options.Expand has joined to it.
+// Passage is a chunk found by a search, extended by the chunks that Options.Expand joins to it.
 type Passage struct {
-	corpus.Chunk          // of the whole passage: Text, Start, End, Tokens
+	corpus.Chunk          // Text, Start, End and Tokens describe the whole passage
 	Found        string   // text of the chunk that was found, a part of Text
-	Joined       []string // ids of all chunks of the passage, in the order of the text; nil: of that one alone
+	Joined       []string // ids of all chunks of the passage, in the order of the text; nil if no chunk was joined
 }
 
-// maxParent is how many chunks before and after one are looked at for the section that it is of.
+// maxParent is the number of chunks on either side that are examined to find the section of a chunk.
 const maxParent = 16
 
-// Passages returns the chunks of results in their order, with those joined to each that the options ask for. A chunk
-// that is a result itself is joined to none, and one between two results to the first of them.
+// Passages returns the passages of results in their order, each extended as the options ask. A chunk that is a result
+// itself is not joined to another one, and a chunk between two results is joined to the first of them.
 func (s *Snapshot) Passages(
 	ctx context.Context, results []retrieve.Result, o retrieve.Options,
 ) ([]Passage, error) {
@@ -280,7 +280,7 @@ func (s *Snapshot) Passages(
 	return passages, nil
 }
 
-// join takes in the siblings next to the chunk, on either side as far as each is accepted.
+// join adds the siblings next to the chunk, on either side up to the first one that is not accepted.
 func (p *Passage) join(siblings []corpus.Chunk, accepts func(corpus.Chunk) bool) {
 	at := slices.IndexFunc(siblings, func(c corpus.Chunk) bool { return c.ID == p.ID })
 	from, to := at, at+1
@@ -304,7 +304,7 @@ func (p *Passage) join(siblings []corpus.Chunk, accepts func(corpus.Chunk) bool)
 	p.Text, p.Start, p.End, p.Tokens = whole.Text, whole.Start, whole.End, whole.Tokens
 }
 
-// joined is the text of two chunks that follow each other; what the second repeats of the first is there once.
+// joined returns the text of two consecutive chunks without repeating their overlap.
 func joined(a, b corpus.Chunk) string {
 	if b.Start < a.End {
 		for n := min(len(a.Text), len(b.Text)); n > 0; n-- {

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// Snapshot is one consistent state of the store: its view with the texts, what searches go by, and the gate over it
-// once that is asked for. It lives until it is replaced and its last user has gone.
+// Snapshot is one consistent state of the store: its view with the texts, the prepared vectors and indexes, and the
+// gate, which is made on first use. It is closed after it was replaced and its last user has released it.
 type Snapshot struct {
 	Store *store.Store
 	View  *store.View
@@ -50,7 +50,7 @@ func (b *Base) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return b.latest(ctx)
 }
 
-// latest is Snapshot where nobody follows the store.
+// latest implements Snapshot if no Follow is running.
 func (b *Base) latest(ctx context.Context) (*Snapshot, error) {
 	st, err := b.Reader(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (b *Base) latest(ctx context.Context) (*Snapshot, error) {
 		}
 	}
 	defer b.loading.give()
-	if s, err := b.inUse(ctx, now); s != nil || err != nil { // another call has taken it meanwhile
+	if s, err := b.inUse(ctx, now); s != nil || err != nil { // another call has opened it in the meantime
 		return s, err
 	}
 	view, err := st.View(ctx)
@@ -103,7 +103,7 @@ func (b *Base) latest(ctx context.Context) (*Snapshot, error) {
 	return s, nil
 }
 
-// inUse is the snapshot in use if it is of that generation or a later one, else nil.
+// inUse returns the current snapshot if its generation is at least generation, or else nil.
 func (b *Base) inUse(ctx context.Context, generation int64) (*Snapshot, error) {
 	b.mu.Lock()
 	s, closed := b.current, b.closed
@@ -128,7 +128,7 @@ func (b *Base) inUse(ctx context.Context, generation int64) (*Snapshot, error) {
 	return s, nil
 }
 
-// unlessClosed is the error, or ErrClosed if Close is the reason.
+// unlessClosed returns ErrClosed if err is the result of Close, or else err.
 func (b *Base) unlessClosed(err error) error {
 	if errors.Is(err, store.ErrClosed) && !errors.Is(err, ErrClosed) {
 		return fmt.Errorf("%w (%w)", ErrClosed, err)
@@ -175,7 +175,7 @@ func (s *Snapshot) Release() {
 	s.leave()
 }
 
-// leave is Release for who does not hold the texts.
+// leave is Release for users that do not hold the texts of the view.
 func (s *Snapshot) leave() {
 	b := s.base
 	b.mu.Lock()
@@ -208,12 +208,12 @@ func (s *Snapshot) close() error {
 	return s.View.Close()
 }
 
-// Metric is how the snapshot's vectors are compared.
+// Metric returns the metric of the snapshot's vectors.
 func (s *Snapshot) Metric() kernels.Metric { return s.Store.Metric() }
 
 // Gate returns the snapshot's gate and makes it on first use; enc is the encoder in use. While another call makes it,
-// the last one that was made serves, unless this process has written since. A stale calibration is said once. A store
-// without a calibration is ErrNotCalibrated, one whose calibration is too stale gate.ErrStale.
+// the previous gate is returned, unless this process has written since. A stale calibration is logged once. The error
+// is ErrNotCalibrated if the store has no calibration, and gate.ErrStale if the calibration is too stale.
 func (s *Snapshot) Gate(ctx context.Context, enc identity.Encoder) (*gate.Gate, error) {
 	if g := s.gate.Load(); g != nil {
 		return g.Gate, nil
@@ -272,7 +272,7 @@ type snapshotGate struct {
 	encoder    identity.Encoder
 }
 
-// sayDoubts logs how far the calibration is behind the store, and what is wrong with it, when that has changed.
+// sayDoubts logs the staleness and the warnings of the calibration whenever they change.
 func (b *Base) sayDoubts(g *gate.Gate) {
 	stale, weak := g.Staleness(), g.Warning()
 	b.mu.Lock()
@@ -287,7 +287,7 @@ func (b *Base) sayDoubts(g *gate.Gate) {
 	}
 }
 
-// sayDamage logs what a view leaves out, when that has changed.
+// sayDamage logs the damaged parts that a view leaves out, whenever they change.
 func (b *Base) sayDamage(v *store.View) {
 	text := ""
 	if v.Damage != nil {
@@ -315,14 +315,14 @@ func (s *Snapshot) Decide(
 	return all, err
 }
 
-// decided tells who watches decisions.
+// decided calls the observer of decisions, if one is set.
 func (s *Snapshot) decided(g *gate.Gate, all []gate.Decision, err error) {
 	if f := s.base.decided.Load(); f != nil && err == nil {
 		(*f)(g, all)
 	}
 }
 
-// Any asks the gate about each query where no score is wanted.
+// Any asks the gate about each query without computing scores.
 func (s *Snapshot) Any(
 	ctx context.Context, g *gate.Gate, queries retrieve.Queries,
 ) (all []gate.Verdict, err error) {
@@ -334,10 +334,10 @@ func (s *Snapshot) Any(
 	return all, err
 }
 
-// maxBiases bounds the memory of what words add to similarities, in numbers: queries are asked in groups.
+// maxBiases bounds the number of biases in memory. Queries are decided in groups of that size.
 const maxBiases = 64 << 20
 
-// asked has ask decide queries, in groups where the gate goes by their words as well.
+// asked calls ask for the queries, in groups if the gate also scores by words.
 func (s *Snapshot) asked(ctx context.Context, g *gate.Gate, all retrieve.Queries,
 	ask func(c retrieve.Contexts, queries engine.Vectors, bias []kernels.Biases) error) error {
 	c, err := s.contexts(ctx)

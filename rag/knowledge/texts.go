@@ -8,10 +8,11 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// keptTexts is how many bytes of chunks a snapshot keeps that were found.
+// keptTexts limits the cached chunks of a snapshot, in bytes.
 const keptTexts = 16 << 20
 
-// texts are chunks of a snapshot, which do not change. What is found again and again is read from the database once.
+// texts caches chunks and titles of a snapshot, which are immutable, so that frequent results are read from the
+// database once.
 type texts struct {
 	mu    sync.RWMutex
 	byID  map[string]corpus.Chunk
@@ -36,7 +37,7 @@ func (t *texts) get(ids []string, chunks []corpus.Chunk) (missing []int) {
 	return missing
 }
 
-// keep keeps chunks; when there are too many, it begins anew.
+// keep caches chunks. It clears the cache if it grows beyond its limit.
 func (t *texts) keep(chunks []corpus.Chunk) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,8 +54,8 @@ func (t *texts) keep(chunks []corpus.Chunk) {
 	}
 }
 
-// Chunks returns the snapshot's chunks of ids in that order, with the texts that belong to its vectors, also when they
-// have been deleted or replaced since.
+// Chunks returns the snapshot's chunks of ids in that order, with the texts that belong to its vectors, even if they
+// were deleted or replaced since.
 func (s *Snapshot) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error) {
 	if err := s.base.check(); err != nil {
 		return nil, err
@@ -79,7 +80,8 @@ func (s *Snapshot) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, er
 	return chunks, nil
 }
 
-// Titles returns the titles of documents by their ids; those that have none, or are not in the store, are left out.
+// Titles returns the titles of documents by their ids; documents that have no title or are not in the store are left
+// out.
 func (s *Snapshot) Titles(ctx context.Context, ids []string) (map[string]string, error) {
 	if err := s.base.check(); err != nil {
 		return nil, err
@@ -97,7 +99,7 @@ func (s *Snapshot) Titles(ctx context.Context, ids []string) (map[string]string,
 	return found, nil
 }
 
-// known fills in the titles that are kept, and returns the ids of the other documents.
+// known fills in the cached titles and returns the ids of the other documents.
 func (t *texts) known(ids []string, found map[string]string) (unread []string) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -113,7 +115,7 @@ func (t *texts) known(ids []string, found map[string]string) (unread []string) {
 	return unread
 }
 
-// keepTitles keeps those of documents; when there are too many, it begins anew.
+// keepTitles caches the titles of documents. It clears the cache if it grows beyond its limit.
 func (t *texts) keepTitles(ids []string, titles map[string]string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
