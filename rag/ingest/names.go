@@ -14,9 +14,9 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// names gives documents their ids. An id names its source for good: a file has that of its first ingest, whichever way
-// it is reached; a new one gets the name of its collection and its path below the collection's root. A JSON line has
-// its own id. An id that another source has is refused.
+// names assigns ids to documents. An id belongs to its source permanently: a file keeps the id of its first ingest,
+// whichever path leads to it. The id of a new file is the name of its collection and its path below the collection's
+// root. A JSON line has its own id. An id that belongs to another source is refused.
 type names struct {
 	store       *store.Store
 	collection  string // name for new folders and prefix of line ids; "": the folder's name, no prefix
@@ -53,7 +53,7 @@ func newNames(ctx context.Context, st *store.Store, o Options, sources []store.D
 	}
 	path := ""
 	for _, d := range sources {
-		if path != d.Path { // lines of a file share it
+		if path != d.Path { // lines of a file share its path
 			path = d.Path
 		}
 		n.held[d.ID] = heldOf(d.Source, path, d.Digest, d.Line)
@@ -65,7 +65,7 @@ func newNames(ctx context.Context, st *store.Store, o Options, sources []store.D
 	return n, err
 }
 
-// refusedError is a document whose id another source has.
+// refusedError reports a document whose id belongs to another source.
 type refusedError struct{ id, source string }
 
 func (e *refusedError) Error() string {
@@ -76,11 +76,11 @@ func (e *refusedError) Error() string {
 
 func (e *refusedError) Unwrap() error { return store.ErrConflict }
 
-// name gives d its id. from is the source whose document has it and goes, or "". An id that is not to be had is a
-// refusedError.
+// name assigns the id of d. from is the source of the document that d replaces, or "". The error is a refusedError if
+// the id is not available.
 func (n *names) name(ctx context.Context, d *corpus.Document) (from string, err error) {
 	switch {
-	case d.Path == "": // handed in, of no file: its id is all there is
+	case d.Path == "": // passed in without a file: it is identified by its id alone
 		was, ok := n.held[d.ID]
 		if ok && !n.replace && (was.path != "" || was.line != (d.Line > 0)) && was.digest != digestOf(d.Digest) {
 			return "", &refusedError{d.ID, was.source}
@@ -111,7 +111,7 @@ func (n *names) name(ctx context.Context, d *corpus.Document) (from string, err 
 	return from, nil
 }
 
-// file finds the id of a file, or makes it.
+// file finds or creates the id of a file.
 func (n *names) file(ctx context.Context, d *corpus.Document) error {
 	if id, ok := n.files[d.Path]; ok {
 		d.ID = id
@@ -145,8 +145,8 @@ func (n *names) file(ctx context.Context, d *corpus.Document) error {
 	return nil
 }
 
-// moved refuses a file of a new folder that a collection whose folder has gone has with the same path and content: that
-// folder has been renamed, it seems.
+// moved refuses a file of a new folder if a collection whose folder is missing holds a file with the same path and
+// content, because that folder was probably renamed.
 func (n *names) moved(d *corpus.Document) error {
 	rel, err := filepath.Rel(d.Folder, d.Path)
 	if err != nil {
@@ -165,7 +165,8 @@ func (n *names) moved(d *corpus.Document) error {
 	return nil
 }
 
-// take tells whether d may have the id of a document that is held: from is that one's source, if it is another.
+// take checks whether d may take the id of a stored document. from is the source of that document if it differs from
+// the source of d.
 func (n *names) take(was held, d *corpus.Document) (from string, err error) {
 	sameKind := was.line == (d.Line > 0)
 	switch {
@@ -182,7 +183,7 @@ func hasGone(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// FileOf is the file of a document's source, also of a line's, "file:7".
+// FileOf returns the file of a document's source, which for a line is "file:7".
 func FileOf(source string) string {
 	if i := strings.LastIndexByte(source, ':'); i > 0 && strings.Trim(source[i+1:], "0123456789") == "" {
 		return source[:i]

@@ -11,18 +11,17 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// SyncOptions of Options.Sync.
+// SyncOptions configures Options.Sync.
 type SyncOptions struct {
-	Checksum bool // reads all files, also those that are as they were by size, times and number
-	DryRun   bool // changes nothing: OnChange tells what would be
-	// MaxDelete is the share of a folder's documents, in percent, that is removed at most, of a folder with at least
-	// FewDocuments; 0 is DefaultMaxDelete. DeleteAll removes any number.
+	Checksum bool // reads also files whose size, times and inode are unchanged
+	DryRun   bool // changes nothing, but reports all changes to OnChange
+	// MaxDelete limits the share of a folder's documents that may be removed, in percent, for folders with at least
+	// FewDocuments; 0 means DefaultMaxDelete. DeleteAll lifts the limit.
 	MaxDelete float64
 	DeleteAll bool
-	// DeleteExcluded also removes documents whose files are there, but are not among those that are read now: hidden,
-	// ignored or excluded ones.
+	// DeleteExcluded also removes documents whose files exist but are hidden, ignored or excluded.
 	DeleteExcluded bool
-	OnChange       func(Change) // for each document that is new, changed, moved or removed, once that is durable
+	OnChange       func(Change) // called for each change of a document after it is durable
 }
 
 // The limits of what a sync removes.
@@ -31,43 +30,43 @@ const (
 	FewDocuments     = 10
 )
 
-// ErrVanished: more documents would be removed than SyncOptions allow, so that none was.
+// ErrVanished: the sync would remove more documents than SyncOptions allows, and removed none.
 var ErrVanished = errors.New("ingest: too many documents would be removed")
 
 // Kinds of changes.
 const (
 	New     = "new"
 	Changed = "changed"
-	Moved   = "moved"   // the same content, which another document had whose file has gone
-	Removed = "removed" // the file has gone, or holds it no more
-	Failed  = "failed"  // of a file that could not be read: its documents stay as they are
+	Moved   = "moved"   // same content as a document whose file was deleted
+	Removed = "removed" // the file was deleted or does not contain it
+	Failed  = "failed"  // the file could not be read; its documents are kept
 )
 
 // Change is what a sync does with one document.
 type Change struct {
 	Kind   string `json:"change"`
-	ID     string `json:"id,omitempty"`   // "" of a new document in a dry run, and of a file that could not be read
+	ID     string `json:"id,omitempty"`   // "" for a new document in a dry run and for an unreadable file
 	From   string `json:"from,omitempty"` // the id that a moved document had
 	Source string `json:"source"`
-	Why    string `json:"why,omitempty"` // of what failed or is removed
+	Why    string `json:"why,omitempty"` // reason of Failed and Removed
 }
 
-// SyncResult counts documents by what became of them.
+// SyncResult counts the documents by kind of change.
 type SyncResult struct {
 	New       int `json:"new"`
 	Changed   int `json:"changed"`
 	Moved     int `json:"moved"`
 	Removed   int `json:"removed"`
 	Unchanged int `json:"unchanged"`
-	Failed    int `json:"failed"`   // files that could not be read: their documents stay as they are
-	Excluded  int `json:"excluded"` // documents that stay although their files are left out now
+	Failed    int `json:"failed"`   // unreadable files, whose documents are kept
+	Excluded  int `json:"excluded"` // documents kept although their files are excluded
 }
 
-// syncing is what a sync goes by.
+// syncing is the state of a sync.
 type syncing struct {
 	SyncOptions
 	result      *SyncResult
-	roots       []string // folders that were given: absolute, links followed
+	roots       []string // given folders: absolute, symbolic links resolved
 	collections []store.Collection
 	sources     []store.DocumentInfo
 	states      map[string]store.FileState
@@ -77,12 +76,12 @@ type syncing struct {
 
 	listed map[string]bool    // files that were found
 	lost   map[int]string     // documents that have vanished, with the reason
-	lostBy map[[16]byte][]int // of these, those whose files have gone, by their digests
-	moved  map[int]bool       // of these, those that came again elsewhere
+	lostBy map[[16]byte][]int // those in lost whose files are gone, by digest
+	moved  map[int]bool       // those in lost that were found under another path
 	came   map[string]int     // new documents by root
 	seen   map[string]bool    // ids of documents that were read
 	news   map[string]Change  // by id, until the document is durable
-	gone   []string           // files whose states need not be kept
+	gone   []string           // files whose states are dropped
 }
 
 // chooseSync reads Options.Sync.
@@ -110,7 +109,7 @@ func (r *run) chooseSync() error {
 	return nil
 }
 
-// plan finds the files that are to be read: all of them, without Options.Sync.
+// plan lists the files to read; without Options.Sync, all files.
 func (r *run) plan(ctx context.Context, paths []string, load corpus.LoadOptions) error {
 	files, err := corpus.List(ctx, paths, load)
 	if err != nil {
@@ -187,7 +186,7 @@ func (s *syncing) learn(ctx context.Context, st *store.Store, paths []string) (e
 	return err
 }
 
-// fileOf is the file of a document: its path, or that of the archive which it is in.
+// fileOf returns the file of a document: its path, or the path of the archive that contains it.
 func (s *syncing) fileOf(i int) string {
 	if archive, ok := s.archives[i]; ok {
 		return archive
@@ -195,7 +194,7 @@ func (s *syncing) fileOf(i int) string {
 	return s.sources[i].Path
 }
 
-// holds tells whether the documents of a file are those that its state tells of, to their ends.
+// holds reports whether the stored documents of a file are complete and match its recorded state.
 func (s *syncing) holds(was store.FileState, documents []int) bool {
 	digests := make(map[string]string, len(documents))
 	for _, i := range documents {
@@ -207,7 +206,7 @@ func (s *syncing) holds(was store.FileState, documents []int) bool {
 	return digestOfDocuments(digests) == was.Documents
 }
 
-// meet notes what a document that has been read is to the store; it is told once that is durable.
+// meet records what kind of change a document is. The change is reported after it is durable.
 func (r *run) meet(d *corpus.Document) {
 	s := &r.sync
 	if !r.o.Sync || s.seen[d.ID] {
@@ -230,8 +229,8 @@ func (r *run) meet(d *corpus.Document) {
 	s.news[d.ID] = c
 }
 
-// isThere tells whether the store has a document as it is, read from the same file with the same options and of the
-// same time: there is nothing to be done then but to remember that.
+// isThere reports whether the store holds an identical document, read from the same file with the same options and
+// time. Such a document only needs to be recorded as seen.
 func (r *run) isThere(d *corpus.Document) bool {
 	if !r.o.Sync || !r.now.sameTime {
 		return false
@@ -247,7 +246,7 @@ func (r *run) isThere(d *corpus.Document) bool {
 	return true
 }
 
-// cameFrom is the id of a document of the same content whose file has gone.
+// cameFrom returns the id of a document with the same content whose file was deleted.
 func (s *syncing) cameFrom(d *corpus.Document) (id string, ok bool) {
 	list := s.lostBy[digestOf(d.Digest)]
 	if len(list) == 0 {
@@ -258,7 +257,7 @@ func (s *syncing) cameFrom(d *corpus.Document) (id string, ok bool) {
 	return s.sources[list[0]].ID, true
 }
 
-// preview is what becomes of a document in a dry run.
+// preview reports the change of a document in a dry run.
 func (r *run) preview(d *corpus.Document) {
 	s := &r.sync
 	switch {
@@ -288,7 +287,7 @@ func (r *run) preview(d *corpus.Document) {
 	r.tellChanges([]*corpus.Document{d})
 }
 
-// tellChanges tells of documents that are durable.
+// tellChanges reports the changes of documents that are durable.
 func (r *run) tellChanges(list []*corpus.Document) {
 	for _, d := range list {
 		if c, ok := r.sync.news[d.ID]; ok {
@@ -319,8 +318,8 @@ func (s *syncing) tell(c Change) {
 	}
 }
 
-// synced takes in a file that was read: what it held before and holds no more has vanished. Where some of it could not
-// be read, nothing has.
+// synced processes a file that was read. Documents that it does not contain any longer are marked as vanished, unless a
+// part of the file could not be read.
 func (r *run) synced(f *reading) {
 	s := &r.sync
 	if f.failed != nil {

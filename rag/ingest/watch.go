@@ -12,16 +12,16 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// WatchOptions of Watch. The zero value takes the defaults.
+// WatchOptions configures Watch. The zero value takes the defaults.
 type WatchOptions struct {
-	// Settle is for how long nothing must have happened before a sync, so that a file that is being written is read
-	// once; Longest bounds the wait while things go on happening. 0 are DefaultSettle and DefaultLongest.
+	// Settle is the quiet time without events before a sync, so that a file that is being written is read once. Longest
+	// bounds the wait while events keep coming. 0 means DefaultSettle and DefaultLongest.
 	Settle, Longest time.Duration
-	// Every is the time between two syncs without an event: what file systems do not tell, as those of other machines,
-	// is found then. 0 is DefaultEvery.
+	// Every is the time between two syncs without an event. They find changes that are not reported, for example on
+	// network file systems. 0 means DefaultEvery.
 	Every time.Duration
-	// OnBlind is called when changes are not told any more, because the system cannot watch so many folders, say:
-	// syncs then come every DefaultBlind, if Every is longer. May be nil.
+	// OnBlind is called when changes are not reported, for example because the system cannot watch so many folders.
+	// Watch then syncs at least every DefaultBlind. May be nil.
 	OnBlind func(error)
 }
 
@@ -33,8 +33,8 @@ const (
 	DefaultBlind   = 30 * time.Second
 )
 
-// Watch calls sync at once, and again after each time that something has changed below paths, and now and then, until
-// ctx ends, which is no error, or sync returns one. Changes while sync is under way are followed by another one.
+// Watch calls sync at once, after each change below paths, and every WatchOptions.Every, until sync returns an error or
+// ctx ends, which is not an error. Changes during a sync cause another one.
 func Watch(
 	ctx context.Context, paths []string, files corpus.FileOptions, o WatchOptions, sync func(context.Context) error,
 ) error {
@@ -104,7 +104,7 @@ func (w *watch) isBlind(err error) {
 	}
 }
 
-// follow watches the folders that there are. The system forgets one that goes by itself.
+// follow watches all existing folders. The system stops watching a deleted folder by itself.
 func (w *watch) follow(ctx context.Context) error {
 	if w.notifier == nil {
 		return nil
@@ -115,14 +115,14 @@ func (w *watch) follow(ctx context.Context) error {
 			return
 		}
 		there[dir] = true
-		// adding one that is watched changes nothing, unless it has been replaced
+		// adding a watched folder has no effect unless it was replaced
 		if err := w.notifier.Add(dir); err != nil && !errors.Is(err, fsnotify.ErrClosed) {
 			w.isBlind(fmt.Errorf("%s: %w", dir, err))
 		}
 	})
 }
 
-// wait returns when there may be something to do, false when ctx has ended.
+// wait returns true when a sync may be due, and false when ctx has ended.
 func (w *watch) wait(ctx context.Context) bool {
 	var events chan fsnotify.Event
 	var faults chan error
@@ -149,7 +149,7 @@ func (w *watch) wait(ctx context.Context) bool {
 			}
 			settled.Reset(max(0, min(w.o.Settle, w.o.Longest-now.Sub(first))))
 		case err := <-faults:
-			if !errors.Is(err, fsnotify.ErrEventOverflow) { // of that one a sync makes up for
+			if !errors.Is(err, fsnotify.ErrEventOverflow) { // the next sync makes up for lost events
 				w.isBlind(err)
 			}
 			return true
