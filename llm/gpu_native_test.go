@@ -21,7 +21,7 @@ func TestNoGPULibrary(t *testing.T) {
 	for path, reason := range map[string]string{
 		filepath.Join(dir, "missing.so"): "missing.so",
 		junk:                             "junk.so",
-		"libm.so.6":                      "no back-end of ggml",
+		"libm.so.6":                      "not a back-end of ggml",
 	} {
 		err := loadGPU(path)
 		if !errors.Is(err, ErrGPU) || !strings.Contains(err.Error(), reason) {
