@@ -24,9 +24,8 @@ import (
 // Run answers a question with the graph that Options.Flow names. In the shortest graph, the gate decides from one
 // embedding of the question, without calling the language model. With a Transform it decides from the transformed
 // queries and is open when any of them opens it. If the gate is open, the contexts found are put into the prompt,
-// numbered for citations. If it is closed, the model answers from its own knowledge, and the answer says so. After an
-// error or the end of ctx Run returns, beside the error, an answer with the parts that were finished. For an invalid
-// option (knowledge.ErrOption, retrieve.ErrMode) the answer is nil.
+// numbered for citations. If it is closed, the model answers from its own knowledge, and the answer says so. Beside an
+// error, Run returns the parts that were finished; for a bad option (knowledge.ErrOption, retrieve.ErrMode), nil.
 func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err error) {
 	if in.Options, err = in.withDefaults(); err != nil {
 		return nil, err
@@ -167,7 +166,6 @@ func (a *State) subject() string {
 	return all[len(all)-1]
 }
 
-// release releases the snapshot.
 func (a *State) release() {
 	if a.snapshot != nil {
 		a.snapshot.Release()
