@@ -362,7 +362,9 @@ func TestAuto(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	d, err := e.Distribution(ctx, partInput(kernels.Cosine, 0, 0))
-	if err != nil || d.Way.Device != "cpu" || !strings.Contains(d.Way.Choice, "stand-in in about") {
+	// Which one is faster is measured, and a loaded machine can measure either.
+	gpu := strings.HasPrefix(d.Way.Choice, "GPU: ")
+	if err != nil || gpu != (d.Way.Device == "stand-in") || !strings.Contains(d.Way.Choice, "stand-in in about") {
 		t.Errorf("%+v, %v", d.Way, err)
 	}
 	again := start()
