@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-rag/sluice/internal/settings"
 	"github.com/sluice-rag/sluice/internal/testmodels/numbers"
 	"github.com/sluice-rag/sluice/rag/pseudo"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -42,12 +43,12 @@ func bounds(t reflect.Type, path, tag string, into map[string]string) {
 		}
 	case reflect.Struct:
 		for f := range t.Fields() {
-			name, embedded := openai.NameOf(f)
+			name, embedded := settings.NameOf(f)
 			at := path
 			if !embedded {
 				at = strings.TrimPrefix(path+"."+name, ".")
 			}
-			bounds(f.Type, at, f.Tag.Get("bounds"), into)
+			bounds(f.Type, at, settings.RequestBounds(f.Tag), into)
 		}
 	case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float32, reflect.Float64:
 		into[path] = tag

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/manifest"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/progress"
+	"github.com/sluice-rag/sluice/internal/settings"
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
@@ -60,6 +61,7 @@ type app struct {
 	stdout, stderr io.Writer
 	env            []string
 
+	fields         []settings.Field // what can be set
 	configPath     string
 	json           bool
 	quiet, verbose bool
@@ -148,12 +150,8 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRun: func(*cobra.Command, []string) { a.running = true },
 	}
-	a.persistent(cmd, "store", "store")
-	a.persistent(cmd, "encoder", "encoder")
-	a.persistent(cmd, "precision", "precision")
-	a.persistent(cmd, "model", "model")
-	a.persistent(cmd, "threads", "threads")
-	a.persistent(cmd, "log_level", "log-level")
+	a.fields = config.Fields()
+	a.addSettings(cmd, cmd.PersistentFlags(), []string{"store", "encoder", "precision", "model", "threads", "log_level"})
 	f := cmd.PersistentFlags()
 	f.StringVar(&a.configPath, "config", "",
 		"settings file (default ./sluice.yaml, else sluice/sluice.yaml in the user's configuration folder)")
@@ -179,9 +177,9 @@ func (a *app) root() *cobra.Command {
 	return group(cmd)
 }
 
-// setting is a flag that overrides a setting of the table; its text is checked when the settings are loaded.
+// setting is a flag that overrides a setting; its text is checked when the settings are loaded.
 type setting struct {
-	field config.Field
+	field settings.Field
 	text  string
 }
 
@@ -190,33 +188,46 @@ func (s *setting) Set(text string) error {
 	s.text = text
 	return nil
 }
-func (s *setting) Type() string { return s.field.Kind.String() }
-
-// flag adds the flag of a setting; its help is the table's.
-func (a *app) flag(cmd *cobra.Command, key, name string) { addSetting(cmd, cmd.Flags(), key, name) }
-
-func (a *app) persistent(cmd *cobra.Command, key, name string) {
-	addSetting(cmd, cmd.PersistentFlags(), key, name)
+func (s *setting) Type() string {
+	if kind := s.field.Type.Kind(); kind != reflect.Slice {
+		return kind.String()
+	}
+	return "string" // words with commas between
 }
 
-func addSetting(cmd *cobra.Command, f *pflag.FlagSet, key, name string) {
-	field, ok := config.Lookup(key)
-	if !ok { // a test adds every command, so this cannot ship
-		panic("no setting " + key)
+// flags adds the flags of settings, with their help; a key that ends in a dot stands for the whole section.
+func (a *app) flags(cmd *cobra.Command, keys ...string) { a.addSettings(cmd, cmd.Flags(), keys) }
+
+func (a *app) addSettings(cmd *cobra.Command, to *pflag.FlagSet, keys []string) {
+	for _, key := range keys {
+		found := false
+		for _, f := range a.fields {
+			if f.Key == key || strings.HasSuffix(key, ".") && strings.HasPrefix(f.Key, key) {
+				if found = true; f.Flag != "-" {
+					addSetting(cmd, to, f)
+				}
+			}
+		}
+		if !found { // a test adds every command, so this cannot ship
+			panic("no setting " + key)
+		}
 	}
+}
+
+func addSetting(cmd *cobra.Command, to *pflag.FlagSet, field settings.Field) {
 	usage := field.Doc
-	if limits := field.Limits(); len(field.OneOf) > 0 {
-		usage += " (" + limits + ")"
+	if len(field.OneOf) > 0 {
+		usage += " (" + field.Limits() + ")"
 	}
-	flag := &pflag.Flag{Name: name, Usage: usage, Value: &setting{field: field, text: field.Default},
-		DefValue: field.Default}
-	if field.Kind == reflect.Bool {
-		flag.NoOptDefVal = "true" // a switch: the next word is not its value
+	text := field.Text(reflect.ValueOf(config.Defaults()))
+	flag := &pflag.Flag{Name: field.Flag, Usage: usage, Value: &setting{field: field, text: text}, DefValue: text}
+	if field.Switch() {
+		flag.NoOptDefVal = "true" // the next word is not its value
 	}
-	f.AddFlag(flag)
+	to.AddFlag(flag)
 	if len(field.OneOf) > 0 {
 		// fails for unknown flags only
-		_ = cmd.RegisterFlagCompletionFunc(name,
+		_ = cmd.RegisterFlagCompletionFunc(field.Flag,
 			cobra.FixedCompletions(field.OneOf, cobra.ShellCompDirectiveNoFileComp))
 	}
 }
@@ -226,7 +237,7 @@ func (a *app) settings(cmd *cobra.Command) (*config.Loaded, error) {
 	var flags []config.Flag
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if s, ok := f.Value.(*setting); ok {
-			flags = append(flags, config.Flag{Key: s.field.Key, Name: f.Name, Value: s.text})
+			flags = append(flags, config.Flag{Field: s.field, Name: f.Name, Value: s.text})
 		}
 	})
 	return config.Load(config.Source{Path: a.configPath, Env: a.env, Flags: flags})

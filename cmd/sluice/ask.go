@@ -78,16 +78,9 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 
 // askFlags are the settings of an answer.
 func (a *app) askFlags(cmd *cobra.Command) {
-	for _, x := range [][2]string{{"ask.gate", "gate"},
-		{"ask.transform", "transform"}, {"ask.style", "style"}, {"ask.own", "own"},
-		{"ask.language", "language"}, {"ask.max_tokens", "max-tokens"}, {"ask.context_tokens", "context-tokens"},
-		{"ask.temperature", "temperature"},
-		{"ask.top_k", "top-k"}, {"ask.top_p", "top-p"}, {"ask.repeat_penalty", "repeat-penalty"}, {"ask.seed", "seed"},
-		{"ask.templates", "templates"}, {"prompt.template", "template"}, {"prompt.order", "order"},
-		{"prompt.compress", "compress"}, {"gate.stale_tolerance", "stale-tolerance"}} {
-		a.flag(cmd, x[0], x[1])
-	}
-	a.flowFlags(cmd)
+	a.flags(cmd, "ask.gate", "ask.transform", "ask.style", "ask.own", "ask.language", "ask.max_tokens",
+		"ask.context_tokens", "ask.temperature", "ask.top_k", "ask.top_p", "ask.repeat_penalty", "ask.seed",
+		"ask.templates", "prompt.", "gate.", "flow.")
 	a.generateFlags(cmd)
 }
 

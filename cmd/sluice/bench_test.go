@@ -87,7 +87,7 @@ func TestBenchGenerateUsage(t *testing.T) {
 		"more threads":       {"threads", []string{"--threads", "4096", "--model", model}},
 		"an argument":        {"unknown command", []string{"single"}},
 		"a remote model":     {"must be a model of this machine", []string{"--model", "http://localhost:1/v1#m"}},
-		"threads not number": {"must be a whole number", []string{"--threads", "all"}},
+		"threads not number": {"is not a whole number", []string{"--threads", "all"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t

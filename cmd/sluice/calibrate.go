@@ -105,13 +105,8 @@ func (a *app) calibrateCommand() *cobra.Command {
 	f.BoolVar(&show, "show", false, "the same as 'calibrate show'")
 	f.BoolVar(&reuse, "reuse", false, "derive --policy and --threshold from distributions that there are")
 	_ = f.MarkHidden("show") // fails for unknown flags only
-	for _, x := range [][2]string{{"questions", "questions"}, {"policy", "policy"}, {"score", "score"},
-		{"threshold", "threshold"}, {"negatives", "negatives"}, {"per_context", "per-context"}, {"sample", "sample"},
-		{"seed", "seed"}, {"holdout", "holdout"}, {"resamples", "resamples"}, {"rank_limit", "rank-limit"}} {
-		a.flag(cmd, "calibrate."+x[0], x[1])
-	}
+	a.flags(cmd, "calibrate.", "device")
 	a.generateFlags(cmd)
-	a.flag(cmd, "device", "device")
 	cmd.AddCommand(a.calibrationVerbs()...)
 	_ = cmd.RegisterFlagCompletionFunc("name", a.completing(calibrationNames, true)) // fails for unknown flags only
 	return cmd
@@ -119,10 +114,7 @@ func (a *app) calibrateCommand() *cobra.Command {
 
 // generateFlags adds the settings of a language model that works on several requests at once.
 func (a *app) generateFlags(cmd *cobra.Command) {
-	for _, x := range [][2]string{{"slots", "slots"}, {"cache_tokens", "cache-tokens"},
-		{"batch_tokens", "batch-tokens"}, {"parallel", "parallel"}} {
-		a.flag(cmd, "generate."+x[0], x[1])
-	}
+	a.flags(cmd, "generate.slots", "generate.cache_tokens", "generate.batch_tokens", "generate.parallel")
 }
 
 func fill(o *sluice.CalibrateOptions, c config.Calibrate) {

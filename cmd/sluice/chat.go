@@ -63,7 +63,7 @@ Lines that begin with a slash are commands:
 		},
 	}
 	f.add(a, cmd)
-	a.flag(cmd, "ask.strict", "strict")
+	a.flags(cmd, "ask.strict")
 	a.askFlags(cmd)
 	return cmd
 }

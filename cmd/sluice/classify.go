@@ -75,7 +75,7 @@ It needs no store.
 		},
 	}
 	f.flags(cmd)
-	a.flag(cmd, "classifier", "classifier")
+	a.flags(cmd, "classifier")
 	_ = cmd.RegisterFlagCompletionFunc("classifier",
 		modelNames(true, manifest.Classifier, manifest.TokenClassifier)) // fails for unknown flags only
 	cmd.Flags().IntVar(&f.top, "top", 0,

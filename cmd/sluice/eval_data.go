@@ -52,8 +52,8 @@ context and with contexts of other topics. A topic is a line's "topic", or the f
 	f.IntVar(&o.Sample, "sample", 0, "contexts that get questions (0: all)")
 	f.IntVar(&o.Negatives, "negatives", 5, "contexts of other topics that each question is paired with (-1: none)")
 	f.BoolVar(&o.Ingest.NoChunk, "no-chunk", false, "a document or JSON line is one context")
-	a.flag(cmd, "ingest.chunk", "chunk")
-	a.flag(cmd, "ingest.chunker", "chunker")
+	a.flags(cmd, "ingest.chunk")
+	a.flags(cmd, "ingest.chunker")
 	return cmd
 }
 

@@ -82,16 +82,6 @@ func (a *app) drawFlow(name, form string) error {
 	return nil
 }
 
-// flowFlags adds the settings of graphs to a verb.
-func (a *app) flowFlags(cmd *cobra.Command) {
-	for _, x := range [][2]string{{"flow.preset", "flow"}, {"flow.retries", "retries"},
-		{"flow.max_calls", "max-calls"}, {"flow.max_tokens", "flow-tokens"}, {"flow.timeout_s", "flow-timeout"},
-		{"flow.router", "router"}, {"flow.grader", "grader"}, {"flow.verdicts", "verdicts"}, {"flow.score", "score"},
-		{"flow.grounded_from", "grounded-from"}, {"flow.models", "node-models"}} {
-		a.flag(cmd, x[0], x[1])
-	}
-}
-
 // flowOptions are the settings of graphs as options.
 func flowOptions(c config.Flow) (answer.FlowOptions, error) {
 	o := answer.FlowOptions{Router: answer.Decider(c.Router), Grader: answer.Decider(c.Grader),
@@ -103,12 +93,9 @@ func flowOptions(c config.Flow) (answer.FlowOptions, error) {
 			*d = ""
 		}
 	}
-	if c.Models == "" {
-		return o, nil
-	}
 	o.Models = map[string]string{}
-	for pair := range strings.SplitSeq(c.Models, ",") {
-		node, model, ok := strings.Cut(strings.TrimSpace(pair), "=")
+	for _, pair := range c.Models {
+		node, model, ok := strings.Cut(pair, "=")
 		if !ok || node == "" || model == "" {
 			return o, usagef("flow.models is NODE=MODEL,NODE=MODEL, given %q", c.Models)
 		}

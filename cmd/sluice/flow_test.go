@@ -14,7 +14,7 @@ import (
 
 func TestFlowOptions(t *testing.T) {
 	got, err := flowOptions(config.Flow{Retries: 2, MaxCalls: 7, TimeoutS: .5, Router: "auto", Grader: "llm",
-		Verdicts: "tool", Models: "answer=big.gguf, rewrite=https://example.org/v1#m"})
+		Verdicts: "tool", Models: []string{"answer=big.gguf", "rewrite=https://example.org/v1#m"}})
 	want := answer.FlowOptions{Budget: flow.Budget{Retries: 2, Calls: 7, Time: time.Second / 2}, Grader: answer.ByLLM,
 		Verdicts: flow.Tool, Models: map[string]string{"answer": "big.gguf", "rewrite": "https://example.org/v1#m"}}
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -24,7 +24,7 @@ func TestFlowOptions(t *testing.T) {
 		t.Errorf("no retries: %+v", got.Budget)
 	}
 	var usage usageError
-	if _, err := flowOptions(config.Flow{Models: "answer"}); !errors.As(err, &usage) {
+	if _, err := flowOptions(config.Flow{Models: []string{"answer"}}); !errors.As(err, &usage) {
 		t.Error(err)
 	}
 }

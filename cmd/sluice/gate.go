@@ -62,8 +62,8 @@ It needs a calibration ('sluice calibrate') but no language model.
 	cmd.Flags().BoolVar(&noScore, "no-score", false,
 		"only decide: a query is searched until one context opens the gate, which need not be the best")
 	cmd.MarkFlagsMutuallyExclusive("explain", "no-score")
-	a.flag(cmd, "gate.stale_tolerance", "stale-tolerance")
-	a.flag(cmd, "device", "device")
+	a.flags(cmd, "gate.stale_tolerance")
+	a.flags(cmd, "device")
 	return cmd
 }
 

@@ -92,11 +92,9 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 
 // ingestSettings adds the flags that are settings, too.
 func (a *app) ingestSettings(cmd *cobra.Command) {
-	for _, name := range []string{"chunk", "chunker", "percentile", "min-tokens", "buffer", "clean", "duplicates",
-		"language", "commit-every", "max-file-mib", "metric"} {
-		a.flag(cmd, "ingest."+strings.ReplaceAll(name, "-", "_"), name)
-	}
-	a.flag(cmd, "classifier", "classifier")
+	a.flags(cmd, "ingest.chunk", "ingest.chunker", "ingest.percentile", "ingest.min_tokens", "ingest.buffer",
+		"ingest.clean", "ingest.duplicates", "ingest.language", "ingest.commit_every", "ingest.max_file_mib",
+		"ingest.metric", "classifier")
 }
 
 // ingestOptions are those that the settings say.

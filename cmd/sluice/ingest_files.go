@@ -18,12 +18,8 @@ func (a *app) fileFlags(cmd *cobra.Command) func(config.Config) corpus.FileOptio
 	f.BoolVar(&o.Hidden, "hidden", false, "read files and folders whose names begin with a dot, too")
 	f.BoolVar(&o.NoIgnore, "no-ignore", false, "read what .gitignore, .ignore and .sluiceignore name, and folders of "+
 		"packages and caches, too")
-	a.flag(cmd, "ingest.encoding", "encoding")
-	a.flag(cmd, "ingest.max_file_seconds", "max-file-seconds")
-	a.flag(cmd, "ingest.max_archive_gib", "max-archive-gib")
-	a.flag(cmd, "ingest.max_archive_entries", "max-archive-entries")
-	a.flag(cmd, "ingest.max_archive_ratio", "max-archive-ratio")
-	a.flag(cmd, "ingest.archive_nesting", "archive-nesting")
+	a.flags(cmd, "ingest.encoding", "ingest.max_file_seconds", "ingest.max_archive_gib", "ingest.max_archive_entries",
+		"ingest.max_archive_ratio", "ingest.archive_nesting")
 	return func(c config.Config) corpus.FileOptions {
 		o.Encoding, o.MaxSeconds = c.Ingest.Encoding, float64(c.Ingest.MaxSeconds)
 		o.Archives = corpus.ArchiveLimits{MaxBytes: int64(c.Ingest.MaxArchiveGiB) << 30,

@@ -39,8 +39,7 @@ func (a *app) syncFlags(cmd *cobra.Command) *syncFlags {
 		"with --sync: also remove documents whose files are there, but left out now")
 	f.BoolVar(&s.watch, "watch", false, "synchronise again after each change, until Ctrl-C")
 	f.DurationVar(&s.interval, "interval", ingest.DefaultEvery, "with --watch: time between two syncs without a change")
-	a.flag(cmd, "ingest.max_delete", "max-delete")
-	a.flag(cmd, "ingest.calibrate", "calibrate")
+	a.flags(cmd, "ingest.max_delete", "ingest.calibrate")
 	f.Lookup("calibrate").NoOptDefVal = "true" // it may stand alone
 	return s
 }

@@ -79,9 +79,7 @@ ids are int64 row numbers of B, the best first, equal ones by number; their scor
 	flags.StringVar(&f.out, "out", "", "file to write, .npy or .safetensors")
 	flags.StringArrayVar(&f.tensors, "tensor", nil,
 		"tensor of .safetensors inputs with more than one matrix; given twice, for A and for B")
-	a.flag(cmd, "mem_limit_mib", "memory")
-	a.flag(cmd, "isa", "isa")
-	a.flag(cmd, "device", "device")
+	a.flags(cmd, "mem_limit_mib", "isa", "device")
 	return cmd
 }
 

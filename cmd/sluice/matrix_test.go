@@ -270,7 +270,7 @@ func TestMatrixRefuses(t *testing.T) {
 		"topk 0":     {"at least 1, given 0", []string{good, good, "--topk", "0"}},
 		"topk dtype": {"--dtype bf16 does not go with it", []string{good, good, "--topk", "1", "--dtype", "bf16"}},
 		"tensors":    {"given 3 times", []string{good, good, "--tensor", "a", "--tensor", "b", "--tensor", "c"}},
-		"memory 0":   {"mem_limit_mib must be at least 1, given 0", []string{good, good, "--memory", "0"}},
+		"memory 0":   {"mem_limit_mib: 0 is not between 1 and 1048576", []string{good, good, "--memory", "0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t

@@ -63,7 +63,7 @@ lines are counted at the end, and the exit code is then 1.`,
 	fl.StringVar(&f.documents, "documents", "", `documents to take from a file, "-" for standard input`)
 	fl.IntVar(&f.top, "top", 0, "documents at most; 0 is all")
 	fl.BoolVar(&f.raw, "raw-scores", false, "the model's own scores, not their sigmoid")
-	a.flag(cmd, "reranker", "reranker")
+	a.flags(cmd, "reranker")
 	_ = cmd.RegisterFlagCompletionFunc("reranker", modelNames(true, manifest.Reranker)) // fails for unknown flags only
 	return cmd
 }

@@ -67,9 +67,8 @@ hold together; those with = of one field are alternatives.
 	}
 	q.flags(cmd)
 	f.add(a, cmd)
-	for _, x := range [...]string{"metric", "fusion", "top_n", "k1", "b", "mmr", "neighbours", "text"} {
-		a.flag(cmd, "retrieve."+x, strings.ReplaceAll(x, "_", "-"))
-	}
+	a.flags(cmd, "retrieve.metric", "retrieve.fusion", "retrieve.top_n", "retrieve.k1", "retrieve.b", "retrieve.mmr",
+		"retrieve.neighbours", "retrieve.text")
 	cmd.Flags().BoolVar(&f.explain, "explain", false, "say what each score was made of")
 	return cmd
 }
@@ -82,11 +81,8 @@ type retrieveFlags struct {
 
 // add gives a verb the flags that `retrieve` and `ask` share; the settings of a search have more.
 func (f *retrieveFlags) add(a *app, cmd *cobra.Command) {
-	for _, x := range [...]string{"k", "mode", "weight", "route", "rerank", "expand", "sentences"} {
-		a.flag(cmd, "retrieve."+x, x)
-	}
-	a.flag(cmd, "reranker", "reranker")
-	a.flag(cmd, "device", "device")
+	a.flags(cmd, "retrieve.k", "retrieve.mode", "retrieve.weight", "retrieve.route", "retrieve.rerank",
+		"retrieve.expand", "retrieve.sentences", "reranker", "device")
 	_ = cmd.RegisterFlagCompletionFunc("reranker", modelNames(true, manifest.Reranker)) // fails for unknown flags only
 	cmd.Flags().StringArrayVar(&f.where, "where", nil,
 		"only contexts whose documents fit, as topic=physics or meta.year>=2020; may be given several times")

@@ -54,20 +54,14 @@ alone, those about a fifth of the chunks by a router that knows neither them nor
 	fl := cmd.Flags()
 	fl.StringVar(&f.labels, "labels", "", `domains with their descriptions, for --by labels`)
 	fl.StringVar(&f.queries, "queries", "", "questions about chunks")
-	for _, x := range []string{"by", "clusters", "sample", "cover"} {
-		a.flag(cmd, "route."+x, x)
-	}
-	a.routerFlags(cmd)
+	a.flags(cmd, "route.")
 	return cmd
 }
 
 // routerFlags adds the settings that all routers have.
 func (a *app) routerFlags(cmd *cobra.Command) {
-	for _, x := range [][2]string{{"kind", "kind"}, {"features", "features"}, {"ngrams", "ngrams"},
-		{"max_terms", "max-terms"}, {"c", "c"}, {"scale", "scale"}, {"folds", "folds"}, {"keep", "keep"},
-		{"seed", "seed"}} {
-		a.flag(cmd, "route."+x[0], x[1])
-	}
+	a.flags(cmd, "route.kind", "route.features", "route.ngrams", "route.max_terms", "route.c", "route.scale",
+		"route.folds", "route.keep", "route.seed")
 }
 
 // routerSettings are those of a router in the configuration; keep is the default of that setting.

@@ -112,6 +112,6 @@ func TestRouterSettingsOfTheFile(t *testing.T) {
 	if by != "topic" || s["kind"] != "lr" || s["features"] != "both" || s["seed"] != 7. {
 		t.Errorf("with flags: domains by %v, %v", by, s)
 	}
-	b.fails(exitUsage, "route.cover must be at most 1", "route", "train", "--cover", "2")
+	b.fails(exitUsage, "route.cover: 2 is not between 0 and 1", "route", "train", "--cover", "2")
 	b.fails(exitUsage, "kind \"distilbert\"", "route", "train", "--kind", "distilbert")
 }

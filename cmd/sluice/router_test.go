@@ -53,7 +53,7 @@ func TestTrainRouterRefuses(t *testing.T) {
 	data, out := b.file("tickets.jsonl", tickets()), filepath.Join(b.dir, "router")
 	one := b.file("one.jsonl", `{"text":"aa bb","label":"x"}`+"\n"+`{"text":"cc","label":"x"}`+"\n")
 	b.fails(exitUsage, "--data is missing", "train", "router", "--out", out)
-	b.fails(exitUsage, `route.kind must be one of mnb, gnb, lr, svc, distilbert, given "knn"`, "train",
+	b.fails(exitUsage, `route.kind: must be one of mnb, gnb, lr, svc, distilbert, given "knn"`, "train",
 		"router", "--data", data, "--out", out, "--kind", "knn")
 	b.fails(exitUsage, "mnb takes weights of words", "train", "router", "--data", data, "--out", out, "--kind", "mnb",
 		"--features", "both")

@@ -52,24 +52,14 @@ Ctrl-C it takes no new requests and finishes those under way.`,
 				c.LogLevel = "info"
 			}
 			if len(stores) > 0 {
-				c.Serve.Stores = strings.Join(stores, ",")
+				c.Serve.Stores = stores
 			}
 			return a.serve(cmd, c, f)
 		},
 	}
 	cmd.Flags().StringArrayVar(&stores, "store", nil,
 		"folder of a knowledge base, or NAME=FOLDER; may be given several times, the first is the default one")
-	for _, x := range [][2]string{{"listen", "listen"}, {"api_key_file", "api-key-file"}, {"hosts", "hosts"},
-		{"origins", "origins"}, {"tls_cert", "tls-cert"}, {"tls_key", "tls-key"}, {"insecure", "insecure"},
-		{"read_only", "read-only"}, {"log", "log"}, {"max_body_mib", "max-body-mib"}, {"max_file_mib", "max-file-mib"},
-		{"max_batch", "max-batch"}, {"max_requests", "max-requests"}, {"queue", "queue"}, {"timeout_s", "timeout-s"},
-		{"drain_s", "drain-s"}, {"traces", "traces"}, {"aliases", "aliases"}} {
-		a.flag(cmd, "serve."+x[0], x[1])
-	}
-	a.flag(cmd, "classifier", "classifier")
-	a.flag(cmd, "gate.stale_tolerance", "stale-tolerance")
-	a.flag(cmd, "ask.max_tokens", "max-tokens")
-	a.flag(cmd, "ask.context_tokens", "context-tokens")
+	a.flags(cmd, "serve.", "classifier", "gate.stale_tolerance", "ask.max_tokens", "ask.context_tokens")
 	f.add(a, cmd)
 	a.generateFlags(cmd)
 	return cmd
@@ -79,7 +69,7 @@ Ctrl-C it takes no new requests and finishes those under way.`,
 func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err error) {
 	log := a.serverLog(c)
 	o := serve.Config{Logger: log, ReadOnly: c.Serve.ReadOnly, Version: buildinfo.Version,
-		Hosts: list(c.Serve.Hosts), Origins: list(c.Serve.Origins), Limits: serveLimits(c.Serve),
+		Hosts: c.Serve.Hosts, Origins: c.Serve.Origins, Limits: serveLimits(c.Serve),
 		Ingest: ingestOptions(c), KeepCalibration: c.Ingest.Calibrate == "false",
 		Drift: serve.Drift{Scores: c.Serve.DriftScores, Threshold: c.Serve.DriftThreshold}}
 	if o.Ask, err = askOptions(c); err != nil {
@@ -160,22 +150,12 @@ func spareProcessors() (restore func()) {
 	return func() { runtime.GOMAXPROCS(n) }
 }
 
-// list are the words between the commas.
-func list(text string) (words []string) {
-	for word := range strings.SplitSeq(text, ",") {
-		if word = strings.TrimSpace(word); word != "" {
-			words = append(words, word)
-		}
-	}
-	return words
-}
-
 // aliases reads serve.aliases.
-func aliases(text string) (all []serve.Alias, err error) {
-	for _, pair := range list(text) {
+func aliases(pairs []string) (all []serve.Alias, err error) {
+	for _, pair := range pairs {
 		name, model, ok := strings.Cut(pair, "=")
 		if !ok {
-			return nil, usagef("serve.aliases is NAME=MODEL,NAME=MODEL, given %q", text)
+			return nil, usagef("serve.aliases is NAME=MODEL,NAME=MODEL, given %q", pairs)
 		}
 		all = append(all, serve.Alias{Name: strings.TrimSpace(name), Model: strings.TrimSpace(model)})
 	}
@@ -291,7 +271,7 @@ func address(l net.Listener, secure bool) string {
 
 // openBases opens the stores that are served, over the same models.
 func (a *app) openBases(ctx context.Context, c config.Config, log *slog.Logger) (bases []serve.Base, err error) {
-	stores := list(c.Serve.Stores)
+	stores := c.Serve.Stores
 	if len(stores) == 0 {
 		stores = []string{c.Store}
 	}

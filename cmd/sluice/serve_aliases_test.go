@@ -10,13 +10,13 @@ import (
 )
 
 func TestAliasesOfSettings(t *testing.T) {
-	got, err := aliases(" gpt-4o = default,a=sluice/x , ")
+	got, err := aliases([]string{"gpt-4o = default", "a=sluice/x"})
 	want := []serve.Alias{{Name: "gpt-4o", Model: "default"}, {Name: "a", Model: "sluice/x"}}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Error(d, err)
 	}
 	var usage usageError
-	if _, err := aliases("gpt-4o"); !errors.As(err, &usage) {
+	if _, err := aliases([]string{"gpt-4o"}); !errors.As(err, &usage) {
 		t.Error(err)
 	}
 }

@@ -304,7 +304,7 @@ func TestStaleCalibrationIsSaidAndRefused(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	b.ok("docs", "rm", "v1", "v2", "v3", "v4", "v5")
-	b.fails(exitUsage, "must be at most 1", "gate", "x", "--stale-tolerance", "2")
+	b.fails(exitUsage, "2 is not between 0 and 1", "gate", "x", "--stale-tolerance", "2")
 	b.ok("docs", "rm", "c1")
 	o := b.run("calibrate", "--show", "--json")
 	if !strings.Contains(o.stderr, "25 % of the calibrated chunks are no longer") ||

@@ -57,15 +57,15 @@ func (a *app) webSearchCommand() *cobra.Command {
 			}())
 		}}
 	cmd.Flags().BoolVar(&keep, "keep", false, "keep the pages beside the store, for web.lifetime_h hours")
-	a.flag(cmd, "web.results", "results")
+	a.flags(cmd, "web.results")
 	a.webFlags(cmd)
 	return cmd
 }
 
 // webFlags are the settings that name a provider.
 func (a *app) webFlags(cmd *cobra.Command) {
-	a.flag(cmd, "web.provider", "web-provider")
-	a.flag(cmd, "web.url", "web-url")
+	a.flags(cmd, "web.provider")
+	a.flags(cmd, "web.url")
 }
 
 func (a *app) printPages(pages []web.Page) error {

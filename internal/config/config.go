@@ -1,4 +1,4 @@
-// Package config is every setting of Sluice in one struct with a table of documentation, filled in this order:
+// Package config is every setting of Sluice in one struct, filled in this order:
 // defaults, sluice.yaml, SLUICE_* environment variables, flags. Names that do not exist are errors that say the
 // nearest one that does; the value in force can tell where it comes from.
 package config
@@ -8,206 +8,226 @@ import "errors"
 // ErrConfig is wrapped by every error of this package, with the file and line, variable or flag.
 var ErrConfig = errors.New("config")
 
-// Config is every setting. The table (table.go) documents them: `config init` writes it into the file and the
-// flags of the verbs take it as their help. Keys are dotted (ask.max_tokens), variables are
-// SLUICE_ASK_MAX_TOKENS. Numbers may have min and max, words may have one of.
+// Config is every setting: the options of each stage, whose tags say what they are (package settings). `config init`
+// writes them into the file and the flags of the verbs take them as their help. Keys are dotted (ask.max_tokens),
+// variables are SLUICE_ASK_MAX_TOKENS.
 type Config struct {
-	Store       string `koanf:"store"`
-	Encoder     string `koanf:"encoder"`
-	Precision   string `koanf:"precision"`
-	Model       string `koanf:"model"`
-	Classifier  string `koanf:"classifier"`
-	Reranker    string `koanf:"reranker"`
-	Entailment  string `koanf:"entailment"`
-	Threads     int    `koanf:"threads"`
-	LogLevel    string `koanf:"log_level"`
-	ISA         string `koanf:"isa"`
-	MemLimitMiB int    `koanf:"mem_limit_mib"`
-	Device      string `koanf:"device"`
+	Store       string `key:"store" doc:"folder of the knowledge base"`
+	Encoder     string `key:"encoder" doc:"encoder: a name of 'models list', a folder, or the URL of an OpenAI-compatible server (https://HOST/v1#MODEL), to which texts are then sent; empty takes the store's own, for a new store the default one"`
+	Precision   string `key:"precision" oneof:"auto f32 int8" doc:"what the encoder computes in: f32, or int8, which is faster and another encoder to a store; auto takes the store's own, for a new store f32"`
+	Model       string `key:"model" doc:"language model: a name of 'models list', a GGUF file, or the URL of an OpenAI-compatible server (https://HOST/v1#MODEL), to which text is then sent; empty takes the default one"`
+	Classifier  string `key:"classifier" doc:"classifier of texts, or of parts of texts: a name of 'models list' or a folder; 'classify' needs one"`
+	Reranker    string `key:"reranker" doc:"cross-encoder: a name of 'models list' or a folder; 'rerank' needs one"`
+	Entailment  string `key:"entailment" doc:"cross-encoder that says whether one text follows from another (natural language inference): a name of 'models list' or a folder; it checks written sentences instead of the encoder"`
+	Threads     int    `key:"threads" bounds:"0,4096" doc:"CPU threads at most; 0 takes what the machine or container grants"`
+	LogLevel    string `key:"log_level" oneof:"debug info warn error" doc:"how much is logged on standard error"`
+	ISA         string `key:"isa" doc:"instruction set of the kernels (scalar, avx2, avx512, avx512vnni, amx); empty takes the best one; as SLUICE_ISA it limits llama.cpp, too"`
+	MemLimitMiB int    `key:"mem_limit_mib" flag:"memory" bounds:"1,1048576" doc:"scratch memory of the engine, MiB"`
+	Device      string `key:"device" doc:"what the engine computes on: auto chooses for each operation by measured costs, cpu, cuda for all NVIDIA GPUs, cuda:1 for the second; a GPU that is asked for and is not there is an error"`
 
-	DeviceMemoryMiB int `koanf:"device_memory_mib"`
+	DeviceMemoryMiB int `key:"device_memory_mib" bounds:"0,16777216" doc:"memory of each GPU that the engine takes at most, MiB; 0 takes 90 % of what is free"`
 
-	ONNXRuntime string `koanf:"onnxruntime"`
-	LlamaCUDA   string `koanf:"llama_cuda"`
+	ONNXRuntime string `key:"onnxruntime" doc:"path of libonnxruntime.so; empty searches beside the binary, in its build tree and in the cache, for the one it was built with"`
+	LlamaCUDA   string `key:"llama_cuda" doc:"path of llama.cpp's back-end for NVIDIA GPUs (make llama-cuda), opened when generate.gpu_layers asks for it; empty searches libggml-cuda.so where the system finds libraries"`
 
-	Embed     Embed     `koanf:"embed"`
-	Ingest    Ingest    `koanf:"ingest"`
-	Calibrate Calibrate `koanf:"calibrate"`
-	Gate      Gate      `koanf:"gate"`
-	Retrieve  Retrieve  `koanf:"retrieve"`
-	Route     Route     `koanf:"route"`
-	Ask       Ask       `koanf:"ask"`
-	Prompt    Prompt    `koanf:"prompt"`
-	Flow      Flow      `koanf:"flow"`
-	Generate  Generate  `koanf:"generate"`
-	Remote    Remote    `koanf:"remote"`
-	Web       Web       `koanf:"web"`
-	Log       Log       `koanf:"log"`
-	Serve     Serve     `koanf:"serve"`
+	Embed     Embed     `key:"embed"`
+	Ingest    Ingest    `key:"ingest"`
+	Calibrate Calibrate `key:"calibrate"`
+	Gate      Gate      `key:"gate"`
+	Retrieve  Retrieve  `key:"retrieve"`
+	Route     Route     `key:"route"`
+	Ask       Ask       `key:"ask"`
+	Prompt    Prompt    `key:"prompt"`
+	Flow      Flow      `key:"flow"`
+	Generate  Generate  `key:"generate"`
+	Remote    Remote    `key:"remote"`
+	Web       Web       `key:"web"`
+	Log       Log       `key:"log"`
+	Serve     Serve     `key:"serve"`
+}
+
+// Defaults are the settings where nothing else is said.
+func Defaults() Config {
+	return Config{
+		Store: ".sluice", Precision: "auto", LogLevel: "warn", MemLimitMiB: 1024, Device: "auto",
+		Embed:     Embed{QueueTokens: 32768, Device: "cpu"},
+		Ingest:    Ingest{Chunk: "256/2", CommitEvery: 256, Metric: "cosine", MaxFileMiB: 256, MaxSeconds: 300, MaxArchiveGiB: 4, MaxArchiveEntries: 100000, MaxArchiveRatio: 250, ArchiveNesting: 1, Clean: "none", Duplicates: "keep", Chunker: "fixed", Percentile: 5, MaxDelete: 50, Calibrate: "auto"},
+		Calibrate: Calibrate{Questions: "auto", Negatives: "all", PerContext: 3, Seed: 1, Holdout: 0.2, Resamples: 1000, RankLimit: 10},
+		Gate:      Gate{StaleTolerance: 1},
+		Retrieve:  Retrieve{K: 4, Mode: "auto", Metric: "store", Weight: 0.5, Fusion: "min-max", K1: 1.5, B: 0.75, Route: "auto", Expand: "none", Neighbours: 1, Text: "snippet", Sentences: true},
+		Route:     Route{By: "topic", Sample: 20000, Cover: 0.99, Kind: "svc", Features: "both", Ngrams: 2, MaxTerms: 200000, C: 4, Scale: 0.8, Seed: 1},
+		Ask:       Ask{Gate: "auto", Transform: "none", Style: "auto", Own: "few-shot", MaxTokens: 256, TopK: 40, TopP: 0.95, RepeatPenalty: 1.05, Seed: 1},
+		Prompt:    Prompt{Template: "context", Order: "forward"},
+		Flow:      Flow{Preset: "ask", Retries: 3, Router: "auto", Grader: "auto", Verdicts: "grammar", GroundedFrom: 0.5},
+		Remote:    Remote{Extensions: "none", BytesPerToken: 3, TimeoutS: 300, Retries: 3},
+		Web:       Web{Provider: "none", Results: 4, Fetch: true, TimeoutS: 10, Retries: 2, MaxPageBytes: 4194304, LifetimeH: 24},
+		Log:       Log{Text: "full", MaxMiB: 64, Keep: 4},
+		Serve:     Serve{Listen: "127.0.0.1:7420", Log: "auto", MaxBodyMiB: 8, MaxFileMiB: 64, MaxBatch: 1024, MaxRequests: 256, Queue: 64, TimeoutS: 600, DrainS: 30, DriftScores: 500, DriftThreshold: 0.3},
+	}
 }
 
 // Embed is how texts are embedded.
 type Embed struct {
-	Workers        int `koanf:"workers"`
-	MaxBatchTokens int `koanf:"max_batch_tokens"`
-	QueueTokens    int `koanf:"queue_tokens"`
+	Workers        int `key:"workers" bounds:"0,4096" doc:"concurrent runs of the encoder; 0 takes one per thread"`
+	MaxBatchTokens int `key:"max_batch_tokens" bounds:"0,131072" doc:"tokens of one batch; 0 takes 512, the fastest measured, and 16384 on a GPU. More takes more memory"`
+	QueueTokens    int `key:"queue_tokens" bounds:"0,16777216" doc:"tokens of concurrent calls that may wait for the encoder before another call is refused; 0 takes any"`
 
-	Device          string `koanf:"device"`
-	DeviceMemoryMiB int    `koanf:"device_memory_mib"`
+	Device          string `key:"device" doc:"what the encoder, classifiers and the reranker compute on: cpu, cuda for the first NVIDIA GPU, cuda:1 for the second, or auto, the first GPU where it can be used. A GPU needs 'make onnxruntime-cuda'; one that is asked for and is not there is an error"`
+	DeviceMemoryMiB int    `key:"device_memory_mib" bounds:"0,16777216" doc:"memory of the GPU that each of these models takes at most, MiB; 0 takes any"`
 
-	APIKey    string `koanf:"api_key"`
-	APIKeyEnv string `koanf:"api_key_env"`
-	MaxTokens int    `koanf:"max_tokens"`
+	APIKey    string `key:"api_key" secret:"true" doc:"key of the server that embeds, where the encoder is a URL; the variable SLUICE_EMBED_API_KEY is a better place for it than this file"`
+	APIKeyEnv string `key:"api_key_env" doc:"another environment variable that holds that key; no variable is read unless it is named here"`
+	MaxTokens int    `key:"max_tokens" bounds:"0,1048576" doc:"where texts are cut that go to a server that embeds, in tokens of remote.bytes_per_token; 0 takes 8192"`
 }
 
 // Ingest is how documents become chunks.
 type Ingest struct {
-	Chunk       string `koanf:"chunk"`
-	CommitEvery int    `koanf:"commit_every"`
-	Metric      string `koanf:"metric"`
-	MaxFileMiB  int    `koanf:"max_file_mib"`
-	Encoding    string `koanf:"encoding"`
-	MaxSeconds  int    `koanf:"max_file_seconds"`
+	Chunk       string `key:"chunk" doc:"SIZE/OVERLAP of chunks in tokens of the encoder, special ones counted"`
+	CommitEvery int    `key:"commit_every" bounds:"1,65536" doc:"chunks per commit: what a kill can cost, and the unit of 'committed' lines"`
+	Metric      string `key:"metric" oneof:"cosine ip l2" doc:"how vectors of a new store are compared; an existing store keeps its own"`
+	MaxFileMiB  int    `key:"max_file_mib" bounds:"1,65536" doc:"larger files are skipped and reported, MiB"`
+	Encoding    string `key:"encoding" doc:"encoding of texts (txt, md, html, csv, tsv), such as windows-1252 or shift_jis; empty finds each one's"`
+	MaxSeconds  int    `key:"max_file_seconds" bounds:"1,86400" doc:"a file that takes longer to be parsed is skipped and reported, s; each MiB of it adds 5 s"`
 
-	MaxArchiveGiB     int `koanf:"max_archive_gib"`
-	MaxArchiveEntries int `koanf:"max_archive_entries"`
-	MaxArchiveRatio   int `koanf:"max_archive_ratio"`
-	ArchiveNesting    int `koanf:"archive_nesting"`
+	MaxArchiveGiB     int `key:"max_archive_gib" bounds:"1,65536" doc:"what comes out of an archive at most, GiB; the files in it up to there are read"`
+	MaxArchiveEntries int `key:"max_archive_entries" bounds:"1,1000000000" doc:"files, folders and links in an archive at most"`
+	MaxArchiveRatio   int `key:"max_archive_ratio" bounds:"2,1000000" doc:"bytes that come out for each byte of an archive at most, behind the first 64 MiB"`
+	ArchiveNesting    int `key:"archive_nesting" bounds:"0,8" doc:"how deep archives in archives are read; 0 reads none in another"`
 
-	Clean      string `koanf:"clean"`
-	Duplicates string `koanf:"duplicates"`
+	Clean      string `key:"clean" doc:"what is taken out of the prose of documents: none, all, or with commas between: contents (tables of contents), index, boilerplate (lines that come again and again, page numbers), bullets, dashes, space"`
+	Duplicates string `key:"duplicates" oneof:"keep report drop" doc:"new chunks that nearly repeat others: keep does not look for them, report tells of them, drop does not store them"`
 
-	Chunker    string  `koanf:"chunker"`
-	Percentile float64 `koanf:"percentile"`
-	MinTokens  int     `koanf:"min_tokens"`
-	Buffer     int     `koanf:"buffer"`
+	Chunker    string  `key:"chunker" oneof:"fixed semantic" doc:"where chunks end: fixed fills them with sentences; semantic also ends them where the subject changes, which embeds each sentence as well"`
+	Percentile float64 `key:"percentile" bounds:"0.01,100" doc:"with the chunker semantic: two sentences are parted whose cosine is below this percentile of all cosines of consecutive sentences of the document"`
+	MinTokens  int     `key:"min_tokens" bounds:"0,1048576" doc:"with the chunker semantic: fewer tokens make no chunk of their own where a neighbour is there to join; 0 takes an eighth of the chunk size"`
+	Buffer     int     `key:"buffer" bounds:"0,16" doc:"with the chunker semantic: neighbours on each side that are read with each sentence"`
 
-	Language string `koanf:"language"`
-	Entities bool   `koanf:"entities"`
+	Language string `key:"language" doc:"language of documents that name none, as an ISO 639-1 code such as de; empty guesses each one's"`
+	Entities bool   `key:"entities" doc:"find people, places, organisations, dates and quantities in each chunk, to search by them (--where label.person=NAME); names by the classifier, if that labels parts of texts, else by rules"`
 
-	MaxDelete float64 `koanf:"max_delete"`
-	Calibrate string  `koanf:"calibrate"`
+	MaxDelete float64 `key:"max_delete" bounds:"0.1,100" doc:"share of a folder's documents, in percent, that 'ingest --sync' removes at most, of a folder with 10 or more: what vanishes at once may be a disk that is not there; --delete-all removes any number"`
+	Calibrate string  `key:"calibrate" oneof:"auto true false" doc:"what becomes of the calibration after an ingest or an upload: auto has a local language model ask a few questions about new chunks, for two minutes at most, if there is one; true brings it up to date however long that takes, or makes one; false leaves it as it is"`
 }
 
 // Calibrate is how the gate's cut-off is found.
 type Calibrate struct {
-	Questions  string  `koanf:"questions"`
-	Policy     string  `koanf:"policy"`
-	Score      string  `koanf:"score"`
-	Threshold  float64 `koanf:"threshold"`
-	Negatives  string  `koanf:"negatives"`
-	PerContext int     `koanf:"per_context"`
-	Sample     int     `koanf:"sample"`
-	Seed       uint64  `koanf:"seed"`
-	Holdout    float64 `koanf:"holdout"`
-	Resamples  int     `koanf:"resamples"`
-	RankLimit  int     `koanf:"rank_limit"`
+	Questions  string  `key:"questions" oneof:"auto written extracted" doc:"pseudo-queries: written by the language model, extracted from the contexts' words without it, or, by auto, what its scorecard says is nearer to people's questions ('models check')"`
+	Policy     string  `key:"policy" doc:"auto: maximum:p5 of the score that tells the calibration's questions best from those of other topics; paper: density:95 of the similarity; or a statistic of the positive distribution that becomes P: min, q1, mean, median, q3, max, pNN, density:NN, with 'maximum:' before it of the maximum distribution; empty is auto"`
+	Score      string  `key:"score" doc:"what the gate compares with its cut-off: cosine (or the store's metric), cosine+cover (with the share of the query's words, weighted by IDF, that a context has), cosine+cover:WEIGHT, pseudo-query (the best similarity with a question of the calibration), or auto, the best of them; empty is auto with the policy auto, else the similarity"`
+	Threshold  float64 `key:"threshold" bounds:"-1000000,1000000" doc:"T: the gate opens above P - T, so more is looser"`
+	Negatives  string  `key:"negatives" doc:"pairs of the negative distribution: all, cross-topic, sample:N per question"`
+	PerContext int     `key:"per_context" bounds:"1,1000" doc:"pseudo-queries per context"`
+	Sample     int     `key:"sample" bounds:"0,2147483647" words:"auto=0 all=2147483647" doc:"contexts that get pseudo-queries, drawn at random; all takes all; auto, or 0, goes on until the 95 % interval of P is at most 0.075 wide, with 500 contexts or after 5 minutes, and with --queries takes all unless it is given"`
+	Seed       uint64  `key:"seed" bounds:"0,18446744073709551615" doc:"seed of everything random"`
+	Holdout    float64 `key:"holdout" bounds:"0,0.9" doc:"share of the contexts that is kept apart to test the gate; 0 tests nothing"`
+	Resamples  int     `key:"resamples" bounds:"-1,1000000" doc:"bootstrap resamples of the interval of P; -1 makes none"`
+	RankLimit  int     `key:"rank_limit" bounds:"1,1000000" doc:"a generated question is kept when its own context is among so many best"`
 }
 
 // Gate is how the calibration is used.
 type Gate struct {
-	StaleTolerance float64 `koanf:"stale_tolerance"`
+	StaleTolerance float64 `key:"stale_tolerance" bounds:"0,1" doc:"share of chunks that the calibration may not have seen; above it the gate refuses; 1, the default, never refuses"`
 }
 
 // Retrieve is how contexts are searched.
 type Retrieve struct {
-	K          int     `koanf:"k"`
-	Mode       string  `koanf:"mode"`
-	Metric     string  `koanf:"metric"`
-	Weight     float64 `koanf:"weight"`
-	Fusion     string  `koanf:"fusion"`
-	TopN       int     `koanf:"top_n"`
-	K1         float64 `koanf:"k1"`
-	B          float64 `koanf:"b"`
-	Route      string  `koanf:"route"`
-	Rerank     int     `koanf:"rerank"`
-	MMR        float64 `koanf:"mmr"`
-	Expand     string  `koanf:"expand"`
-	Neighbours int     `koanf:"neighbours"`
-	Text       string  `koanf:"text"`
-	Sentences  bool    `koanf:"sentences"`
+	K          int     `key:"k" bounds:"1,1000000" doc:"contexts per query"`
+	Mode       string  `key:"mode" oneof:"auto dense bm25 tfidf hybrid" doc:"how contexts are ranked: auto takes the best measured ranking that the store allows, by vectors and words; dense goes by vectors, bm25 and tfidf by words, hybrid by both"`
+	Metric     string  `key:"metric" oneof:"store cosine ip l2" doc:"how vectors are compared in a search: store is as the store was made"`
+	Weight     float64 `key:"weight" bounds:"0,1" doc:"share of the vectors in auto and hybrid; the rest is that of the words"`
+	Fusion     string  `key:"fusion" oneof:"min-max min-max-top-n rrf" doc:"how hybrid makes one score of two: normalised between the worst and the best of all contexts, or of the top n of each search, or by ranks (rrf)"`
+	TopN       int     `key:"top_n" bounds:"0,1000000" doc:"length of the lists that min-max-top-n and rrf fuse; 0 takes 10 for the one, 100 for the other, at least k"`
+	K1         float64 `key:"k1" bounds:"0,1000" doc:"BM25: how much repeated words count"`
+	B          float64 `key:"b" bounds:"0,1" doc:"BM25: how much long contexts are discounted; 0 is not at all"`
+	Route      string  `key:"route" doc:"domains that are searched: auto (those of the query, by the store's router if it has one), off (all), or their names, with commas between them"`
+	Rerank     int     `key:"rerank" bounds:"0,1000000" doc:"the best so many contexts are put in order by the reranker (the setting reranker names it); 0: none"`
+	MMR        float64 `key:"mmr" bounds:"0,1" doc:"maximal marginal relevance: share of relevance against difference from the contexts before; 0 is off"`
+	Expand     string  `key:"expand" oneof:"none neighbours parent" doc:"what is joined to a context that was found: the chunks around it in its document, or the section that it was cut from"`
+	Neighbours int     `key:"neighbours" bounds:"1,32" doc:"chunks on either side that 'neighbours' joins"`
+	Text       string  `key:"text" oneof:"full snippet none" doc:"how much of each context 'retrieve' prints: a snippet is the nearest sentence with what stands around it; with --json all of it, unless this is set"`
+	Sentences  bool    `key:"sentences" doc:"show with each source its sentence that is nearest to the question, in batches only when this is set; costs the embedding of the sources' sentences"`
 }
 
 // Ask is how answers are made.
 type Ask struct {
-	Gate          string  `koanf:"gate"`
-	Transform     string  `koanf:"transform"`
-	Style         string  `koanf:"style"`
-	Strict        bool    `koanf:"strict"`
-	Own           string  `koanf:"own"`
-	MaxTokens     int     `koanf:"max_tokens"`
-	ContextTokens int     `koanf:"context_tokens"`
-	Temperature   float64 `koanf:"temperature"`
-	TopK          int     `koanf:"top_k"`
-	TopP          float64 `koanf:"top_p"`
-	RepeatPenalty float64 `koanf:"repeat_penalty"`
-	Seed          uint64  `koanf:"seed"`
-	Templates     string  `koanf:"templates"`
-	Language      string  `koanf:"language"`
+	Gate          string  `key:"gate" oneof:"auto open closed" doc:"who decides on retrieval: auto is the calibrated gate, open always retrieves, closed never"`
+	Transform     string  `key:"transform" oneof:"none rewrite hyde step-back decompose multi-query condense" doc:"query transformation before retrieval; each costs at least one call of the language model"`
+	Style         string  `key:"style" oneof:"auto write quote" doc:"answers from passages: write has the language model write them, quote takes the sentences that answer from the passages as they stand, without a call of the model, and auto writes where the model's scorecard says that it is right as often as quotes are ('models check')"`
+	Strict        bool    `key:"strict" doc:"leave out of a written answer what no passage backs; where nothing is left, passages are quoted"`
+	Own           string  `key:"own" oneof:"few-shot chain-of-thought" doc:"template of answers from the model's own knowledge"`
+	MaxTokens     int     `key:"max_tokens" bounds:"1,131072" doc:"longest answer, tokens"`
+	ContextTokens int     `key:"context_tokens" bounds:"0,1048576" doc:"window of the language model, tokens; 0 takes the model's own, of a local one at most 4096"`
+	Temperature   float64 `key:"temperature" bounds:"0,2" doc:"0 always takes the likeliest token"`
+	TopK          int     `key:"top_k" bounds:"0,1000000" doc:"likeliest tokens to draw from; 0 takes all. Unless set, a remote model without extensions gets 0"`
+	TopP          float64 `key:"top_p" bounds:"0,1" doc:"probability mass to draw from"`
+	RepeatPenalty float64 `key:"repeat_penalty" bounds:"1,10" doc:"divides the scores of recent tokens, against repetition; 1 is off. Unless set, a remote model without extensions gets 1"`
+	Seed          uint64  `key:"seed" bounds:"0,4294967294" doc:"seed of the draws"`
+	Templates     string  `key:"templates" doc:"folder whose files replace the built-in prompt templates of the same name"`
+	Language      string  `key:"language" doc:"language of the answer, as English names it or its code; empty takes the question's"`
 }
 
 // Flow is the graph that a question goes through, and how its nodes are set up.
 type Flow struct {
-	Preset       string  `koanf:"preset"`
-	Retries      int     `koanf:"retries"`
-	MaxCalls     int     `koanf:"max_calls"`
-	MaxTokens    int     `koanf:"max_tokens"`
-	TimeoutS     float64 `koanf:"timeout_s"`
-	Router       string  `koanf:"router"`
-	Grader       string  `koanf:"grader"`
-	Verdicts     string  `koanf:"verdicts"`
-	Score        bool    `koanf:"score"`
-	GroundedFrom float64 `koanf:"grounded_from"`
-	Models       string  `koanf:"models"`
+	Preset       string   `key:"preset" flag:"flow" oneof:"ask graph graph-llm paper" doc:"the graph that a question goes through: ask is gate, search and one answer; graph, graph-llm and paper grade passages and answers, and correct themselves ('sluice flow list')"`
+	Retries      int      `key:"retries" bounds:"0,100" doc:"how often a graph may turn back; then the answer is \"I don't know\""`
+	MaxCalls     int      `key:"max_calls" bounds:"0,100000" doc:"calls of language models that a question may cost; then the answer is \"I don't know\"; 0 sets no limit"`
+	MaxTokens    int      `key:"max_tokens" flag:"flow-tokens" bounds:"0,100000000" doc:"tokens of language models that a question may cost, prompts and completions; 0 sets no limit"`
+	TimeoutS     float64  `key:"timeout_s" flag:"flow-timeout" bounds:"0,86400" doc:"seconds that a question may take; 0 sets no limit"`
+	Router       string   `key:"router" oneof:"auto gate llm" doc:"who chooses between the store, the web and the model's own knowledge: the gate, with no call of a language model, or the model; auto is the graph's own"`
+	Grader       string   `key:"grader" oneof:"auto embedding reranker llm" doc:"who grades passages: the gate's score and cut-off for each (embedding), the cross-encoder, or the language model; auto is the graph's own"`
+	Verdicts     string   `key:"verdicts" oneof:"grammar tool parse" doc:"how language models give verdicts: JSON forced by a grammar, a call of a tool, or JSON that the prompt asks for"`
+	Score        bool     `key:"score" doc:"the hallucination grader goes by the probability of its verdict, of the model's log-probabilities"`
+	GroundedFrom float64  `key:"grounded_from" bounds:"0,1" doc:"probability from which on an answer counts as backed by the passages, with flow.score"`
+	Models       []string `key:"models" flag:"node-models" pairs:"true" doc:"language models of nodes that have one of their own, as NODE=MODEL,NODE=MODEL; a MODEL is what 'model' takes"`
 }
 
 // Prompt is how passages are put before the language model.
 type Prompt struct {
-	Template string `koanf:"template"`
-	Order    string `koanf:"order"`
-	Compress int    `koanf:"compress"`
+	Template string `key:"template" doc:"prompt of answers from passages: context (short, with citations), tutor (long and well ordered), strict (nothing else than the passages), marked (the same in one text with <|system|> and other marks), plain (no citations), or a file of the folder context in ask.templates"`
+	Order    string `key:"order" oneof:"forward reverse ends" doc:"where passages stand: the best one first (forward), last (reverse), or the best ones at both ends and the worst in the middle (ends)"`
+	Compress int    `key:"compress" bounds:"0,1048576" doc:"keep of the passages the sentences nearest to the question, of so many tokens in all; 0 keeps all"`
 }
 
 // Generate is how a local language model works on several requests at once.
 type Generate struct {
-	Slots       int `koanf:"slots"`
-	CacheTokens int `koanf:"cache_tokens"`
-	BatchTokens int `koanf:"batch_tokens"`
-	Parallel    int `koanf:"parallel"`
-	GPULayers   int `koanf:"gpu_layers"`
+	Slots       int `key:"slots" bounds:"0,64" doc:"requests that the language model decodes together; 0 takes 4 a thread, 4 to 16, fewer where memory is short, and for one question one"`
+	CacheTokens int `key:"cache_tokens" bounds:"0,1073741823" doc:"cells of the cache that the slots share, tokens; 0 takes 2048 a slot, at least the context"`
+	BatchTokens int `key:"batch_tokens" bounds:"0,2048" doc:"tokens of one decode of all slots; 0 takes 8 a slot, at least 64"`
+	Parallel    int `key:"parallel" bounds:"0,1024" doc:"requests that calibrate and 'ask --batch' have under way; 0 takes the slots where results do not depend on what runs beside (2 for 'ask' with a flow that grades answers), else 1, as for a server"`
+	GPULayers   int `key:"gpu_layers" bounds:"0,1000" doc:"layers of the language model that a GPU keeps and computes (llama_cuda); 0 uses none, more than there are takes all; a GPU that is asked for and is not there is an error"`
 }
 
 // Remote is how a language model is asked whose name is a URL.
 type Remote struct {
-	APIKey        string  `koanf:"api_key"`
-	APIKeyEnv     string  `koanf:"api_key_env"`
-	Extensions    string  `koanf:"extensions"`
-	BytesPerToken float64 `koanf:"bytes_per_token"`
-	TimeoutS      int     `koanf:"timeout_s"`
-	Retries       int     `koanf:"retries"`
+	APIKey        string  `key:"api_key" secret:"true" doc:"key of the server; the variable SLUICE_REMOTE_API_KEY is a better place for it than this file"`
+	APIKeyEnv     string  `key:"api_key_env" doc:"another environment variable that holds the key, such as OPENAI_API_KEY; no variable is read unless it is named here"`
+	Extensions    string  `key:"extensions" oneof:"none llama-server vllm" doc:"settings beyond OpenAI's that the server knows (top_k, repeat_penalty, counting tokens)"`
+	BytesPerToken float64 `key:"bytes_per_token" bounds:"0,16" doc:"estimate of a token's length where the server does not count tokens, to fit prompts into the window; from 0.5, and 0 refuses to estimate"`
+	TimeoutS      int     `key:"timeout_s" bounds:"1,86400" doc:"longest silence of the server, seconds"`
+	Retries       int     `key:"retries" bounds:"0,100" doc:"further tries when the server is busy, failing or not there yet"`
 }
 
 // Web is how the web is searched, which is off unless a provider is named.
 type Web struct {
-	Provider     string `koanf:"provider"`
-	URL          string `koanf:"url"`
-	APIKey       string `koanf:"api_key"`
-	APIKeyEnv    string `koanf:"api_key_env"`
-	Results      int    `koanf:"results"`
-	Fetch        bool   `koanf:"fetch"`
-	TimeoutS     int    `koanf:"timeout_s"`
-	Retries      int    `koanf:"retries"`
-	MaxPageBytes int    `koanf:"max_page_bytes"`
-	AllowPrivate bool   `koanf:"allow_private"`
-	LifetimeH    int    `koanf:"lifetime_h"`
+	Provider     string `key:"provider" flag:"web-provider" oneof:"none searxng brave tavily" doc:"who is asked where an answer needs the web: none, a SearXNG server, or the API of Brave or Tavily; questions are then sent there, and the pages found are fetched"`
+	URL          string `key:"url" flag:"web-url" doc:"address of the SearXNG server (https://HOST), whose settings.yml has to list json under search.formats; of another provider when it is not its public one"`
+	APIKey       string `key:"api_key" secret:"true" doc:"key of the provider; the variable SLUICE_WEB_API_KEY is a better place for it than this file"`
+	APIKeyEnv    string `key:"api_key_env" doc:"another environment variable that holds that key, such as TAVILY_API_KEY; no variable is read unless it is named here"`
+	Results      int    `key:"results" bounds:"1,20" doc:"pages of one search"`
+	Fetch        bool   `key:"fetch" doc:"fetch the pages that are found; without, their text is what the provider says of them"`
+	TimeoutS     int    `key:"timeout_s" bounds:"1,600" doc:"longest time of a search, and of a page with its redirects, seconds"`
+	Retries      int    `key:"retries" bounds:"0,100" doc:"further tries when the provider is busy or failing"`
+	MaxPageBytes int    `key:"max_page_bytes" bounds:"1024,1073741824" doc:"bytes read of a page, after decompression; the rest is left out"`
+	AllowPrivate bool   `key:"allow_private" doc:"fetch pages from private, local and reserved addresses as well; the provider may have such a one anyway"`
+	LifetimeH    int    `key:"lifetime_h" bounds:"1,87600" doc:"hours for which pages of the web are kept and searched"`
 }
 
 // Log is the log of decisions, which is off unless a file is named.
 type Log struct {
-	Decisions       string  `koanf:"decisions"`
-	Text            string  `koanf:"text"`
-	MaxMiB          int     `koanf:"max_mib"`
-	Keep            int     `koanf:"keep"`
-	ShadowPolicy    string  `koanf:"shadow_policy"`
-	ShadowThreshold float64 `koanf:"shadow_threshold"`
+	Decisions       string  `key:"decisions" doc:"file for a log of the gate's decisions, JSON lines; empty keeps none"`
+	Text            string  `key:"text" oneof:"full digest" doc:"how that log has the questions: their texts, or only SHA-256 digests of them"`
+	MaxMiB          int     `key:"max_mib" bounds:"1,65536" doc:"size at which that file is renamed to FILE.1, MiB"`
+	Keep            int     `key:"keep" bounds:"0,1000" doc:"renamed files that are kept"`
+	ShadowPolicy    string  `key:"shadow_policy" doc:"a policy that is tried beside the one in force, such as maximum:p10: it decides nothing, and 'gate --explain' and 'log report' say where it would have decided otherwise"`
+	ShadowThreshold float64 `key:"shadow_threshold" bounds:"-1000000,1000000" doc:"T of that policy"`
 }

@@ -7,10 +7,13 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rag/sluice/internal/settings"
 )
 
 func write(t *testing.T, text string) string {
@@ -34,13 +37,22 @@ func load(t *testing.T, s Source) *Loaded {
 	return l
 }
 
+func field(t *testing.T, key string) settings.Field {
+	t.Helper()
+	i := slices.IndexFunc(Fields(), func(f settings.Field) bool { return f.Key == key })
+	if i < 0 {
+		t.Fatalf("there is no setting %q", key)
+	}
+	return Fields()[i]
+}
+
 func TestLaterSourcesWin(t *testing.T) {
 	path := write(t, "store: from-file\nmodel: from-file\nthreads: 3\nask:\n  max_tokens: 11\n  top_p: .5\nretrieve:\n")
 	l := load(t, Source{
 		Path: path,
 		Env: []string{"SLUICE_MODEL=from-env", "SLUICE_THREADS=5", "SLUICE_ASK_MAX_TOKENS=12", "PATH=x",
 			"SLUICE_ENCODER="},
-		Flags: []Flag{{Key: "ask.max_tokens", Name: "max-tokens", Value: "13"}},
+		Flags: []Flag{{Field: field(t, "ask.max_tokens"), Name: "max-tokens", Value: "13"}},
 	})
 	c := l.Config
 	got := []any{c.Store, c.Model, c.Threads, c.Ask.MaxTokens, c.Ask.TopP, c.Retrieve.K, c.Encoder,
@@ -70,12 +82,12 @@ func TestBadFilesNameThePlaceAndTheRemedy(t *testing.T) {
 		"unknown nested": {"ask:\n  max_token: 3\n",
 			`:2: unknown key "ask.max_token"; did you mean "ask.max_tokens"?`},
 		"unknown section": {"retreive:\n  k: 3\n", `did you mean "retrieve"?`},
-		"not a number":    {"threads: many\n", `threads must be a whole number, given "many"`},
-		"too large":       {"ask:\n  temperature: 3\n", `:2: ask.temperature must be at most 2, given 3`},
-		"too small":       {"retrieve: {k: 0}\n", "retrieve.k must be at least 1, given 0"},
+		"not a number":    {"threads: many\n", `threads: "many" is not a whole number`},
+		"too large":       {"ask:\n  temperature: 3\n", `:2: ask.temperature: 3 is not between 0 and 2`},
+		"too small":       {"retrieve: {k: 0}\n", "retrieve.k: 0 is not between 1 and 1000000"},
 		"not a word": {"retrieve: {mode: best}\n",
 			`must be one of auto, dense, bm25, tfidf, hybrid, given "best"`},
-		"nan":            {"gate: {stale_tolerance: nan}\n", "must be a finite number, given nan"},
+		"nan":            {"gate: {stale_tolerance: nan}\n", "nan is not between 0 and 1"},
 		"list":           {"store: [a, b]\n", `"store" wants one value`},
 		"scalar section": {"ask: 3\n", `keys with values are wanted below "ask"`},
 		"twice":          {"store: a\nstore: b\n", "store"},
@@ -99,7 +111,7 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("a typing error passed: %v", err)
 	}
 	_, err = Load(Source{Path: write(t, ""), Env: []string{"SLUICE_THREADS=-1"}})
-	if err == nil || !strings.Contains(err.Error(), "SLUICE_THREADS: threads must be at least 0, given -1") {
+	if err == nil || !strings.Contains(err.Error(), "SLUICE_THREADS: threads: -1 is not between 0 and 4096") {
 		t.Errorf("%v", err)
 	}
 	l := load(t, Source{Env: []string{"SLUICE_CACHE=/c", "SLUICE_NO_SUCH_THING=1", "SLUICE_DEMO_SAMPLE=3",
@@ -139,7 +151,7 @@ func TestOtherVariablesAreNotTakenForTypingErrors(t *testing.T) {
 		t.Fatalf("the search found only %v", names)
 	}
 	for _, f := range Fields() {
-		delete(names, f.Env)
+		delete(names, Env(f.Key))
 	}
 	delete(names, "SLUICE_CONFIG")
 	for name := range names {
@@ -193,18 +205,15 @@ func TestWrittenFileIsTheDefaults(t *testing.T) {
 }
 
 func TestEveryFieldIsDocumentedAndItsDefaultLegal(t *testing.T) {
-	seen := map[string]bool{}
-	for _, r := range table() {
-		if _, ok := Lookup(r.key); !ok || seen[r.key] {
-			t.Errorf("the table has %q twice, or Config lacks it", r.key)
-		}
-		seen[r.key] = true
-	}
+	seen, defaults := map[string]bool{}, Defaults()
 	for _, f := range Fields() {
-		if f.Doc == "" || seen[f.Env] {
-			t.Errorf("%s: no doc, or %s twice", f.Key, f.Env)
+		if seen[f.Key] {
+			t.Errorf("%s is there twice", f.Key)
 		}
-		seen[f.Env] = true
+		seen[f.Key] = true
+	}
+	if err := settings.Check(defaults); err != nil || len(seen) < 100 {
+		t.Errorf("%d settings, and of the defaults: %v", len(seen), err)
 	}
 	if v := redact("hunter2"); v != "(set)" {
 		t.Errorf("a secret shows as %q", v)
@@ -227,9 +236,9 @@ func TestPairsMayBeMappings(t *testing.T) {
 	l := load(t, Source{Path: write(t, "serve:\n  aliases: {gpt-4o: default, text-embedding-3-small: default}\n"+
 		"  stores:\n    a: ./a\n    b: ./b=c\nflow:\n  models: answer=x,grade=y\n")})
 	c := l.Config
-	if c.Serve.Aliases != "gpt-4o=default,text-embedding-3-small=default" || c.Serve.Stores != "a=./a,b=./b=c" ||
-		c.Flow.Models != "answer=x,grade=y" {
-		t.Errorf("%+v, %+v", c.Serve, c.Flow)
+	want := [][]string{{"gpt-4o=default", "text-embedding-3-small=default"}, {"a=./a", "b=./b=c"}, {"answer=x", "grade=y"}}
+	if diff := cmp.Diff(want, [][]string{c.Serve.Aliases, c.Serve.Stores, c.Flow.Models}); diff != "" {
+		t.Error(diff)
 	}
 	for text, want := range map[string]string{
 		"{a: [b]}": `"a" wants one value`, "{a: b, a: c}": `"a" is there twice`, "{a: 'b,c'}": "holds a comma",
@@ -251,12 +260,11 @@ func FuzzFile(f *testing.F) {
 	f.Add("threads: 0x10\n---\n")
 	f.Add("a: &a [*a]\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		values := map[string]string{}
-		err := mergeFile("fuzz.yaml", []byte(text), Fields(), func(f Field, text string, _ Origin) error {
-			if _, err := f.parse(text); err != nil {
+		c := Defaults()
+		err := mergeFile("fuzz.yaml", []byte(text), Fields(), func(f settings.Field, text string, _ Origin) error {
+			if err := f.Set(reflect.ValueOf(&c).Elem(), text); err != nil {
 				return errors.Join(ErrConfig, err)
 			}
-			values[f.Key] = text
 			return nil
 		})
 		if err != nil {
@@ -265,58 +273,39 @@ func FuzzFile(f *testing.F) {
 			}
 			return
 		}
-		for key := range values {
-			if _, ok := Lookup(key); !ok {
-				t.Fatalf("accepted unknown key %q", key)
-			}
+		if err := settings.Check(c); err != nil {
+			t.Fatalf("accepted %v", err)
 		}
 	})
 }
 
 // TestEveryNumberHasBounds: a least and a greatest value, which are refused when they are exceeded, by any number.
 func TestEveryNumberHasBounds(t *testing.T) {
-	numbers := 0
+	numbers, c := 0, Defaults()
+	of := reflect.ValueOf(&c).Elem()
 	for _, f := range Fields() {
-		if f.Kind == reflect.String || f.Kind == reflect.Bool {
+		switch f.Type.Kind() {
+		case reflect.String, reflect.Bool, reflect.Slice:
 			continue
 		}
-		if numbers++; f.min == "" || f.max == "" {
+		least, greatest, ok := f.Bounds()
+		if numbers++; !ok {
 			t.Errorf("%s has no least or no greatest value", f.Key)
 			continue
 		}
 		for _, text := range []string{"-9223372036854775808", "9223372036854775808", "18446744073709551616", "1e308",
 			"-1e308", "1e400", "nan", "inf"} {
-			if v, err := f.parse(text); err == nil && f.max != maxSeed {
-				t.Errorf("%s takes %v", f.Key, v)
+			if err := f.Set(of, text); err == nil && greatest != "18446744073709551615" {
+				t.Errorf("%s takes %v", f.Key, text)
 			}
 		}
-		for _, text := range []string{f.min, f.max} {
-			if _, err := f.parse(text); err != nil {
+		for _, text := range []string{least, greatest} {
+			if err := f.Set(of, text); err != nil {
 				t.Errorf("%s: %v", f.Key, err)
 			}
 		}
 	}
-	if numbers < 60 {
-		t.Errorf("only %d numbers are found", numbers)
-	}
-}
-
-// TestLookupOfEveryField: the one field that Lookup makes is that of the whole table.
-func TestLookupOfEveryField(t *testing.T) {
-	for _, want := range Fields() {
-		got, ok := Lookup(want.Key)
-		if !ok || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %+v, not %+v", want.Key, got, want)
-		}
-		for _, key := range []string{want.Key + ".x", want.Key + ".", "." + want.Key, "x" + want.Key} {
-			if _, ok := Lookup(key); ok {
-				t.Errorf("there is no %q", key)
-			}
-		}
-	}
-	for _, key := range []string{"", ".", "generate"} {
-		if _, ok := Lookup(key); ok {
-			t.Errorf("%q is no field", key)
-		}
+	if err := settings.Check(c); err != nil || numbers < 60 {
+		t.Errorf("%d numbers are found, and of the greatest: %v", numbers, err)
 	}
 }

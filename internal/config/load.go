@@ -7,14 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/knadh/koanf/providers/confmap"
-	"github.com/knadh/koanf/v2"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-rag/sluice/internal/regular"
+	"github.com/sluice-rag/sluice/internal/settings"
 )
 
 // FileName is looked for in the working folder, then in the user's configuration folder.
@@ -26,7 +26,10 @@ const envPrefix = "SLUICE_"
 const maxFile = 1 << 20
 
 // Flag is a value given on the command line.
-type Flag struct{ Key, Name, Value string }
+type Flag struct {
+	Field       settings.Field
+	Name, Value string
+}
 
 // Source is what Load reads.
 type Source struct {
@@ -67,21 +70,14 @@ func Load(s Source) (*Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Loaded{Path: path}
-	fields := Fields()
-	origins, values := map[string]Origin{}, map[string]any{}
-	merge := func(f Field, text string, o Origin) error {
-		v, err := f.parse(text)
-		if err != nil {
-			return fmt.Errorf("%w: %s: %s %w", ErrConfig, o, f.Key, err)
+	l := &Loaded{Path: path, Config: Defaults()}
+	fields, origins, config := Fields(), map[string]Origin{}, reflect.ValueOf(&l.Config).Elem()
+	merge := func(f settings.Field, text string, o Origin) error {
+		if err := f.Set(config, text); err != nil {
+			return fmt.Errorf("%w: %s: %s: %w", ErrConfig, o, f.Key, err)
 		}
-		origins[f.Key], values[f.Key] = o, v
+		origins[f.Key] = o
 		return nil
-	}
-	for _, f := range fields {
-		if err := merge(f, f.Default, "default"); err != nil {
-			return nil, err
-		}
 	}
 	if path != "" {
 		text, err := regular.ReadFile(path, maxFile)
@@ -96,27 +92,19 @@ func Load(s Source) (*Loaded, error) {
 		return nil, err
 	}
 	for _, flag := range s.Flags {
-		f, ok := Lookup(flag.Key)
-		if !ok {
-			return nil, fmt.Errorf("%w: --%s sets %q, which does not exist", ErrConfig, flag.Name, flag.Key)
-		}
-		if err := merge(f, flag.Value, Origin("--"+flag.Name)); err != nil {
+		if err := merge(flag.Field, flag.Value, Origin("--"+flag.Name)); err != nil {
 			return nil, err
 		}
 	}
-	k := koanf.New(".")
-	if err := k.Load(confmap.Provider(values, "."), nil); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	if err := k.Unmarshal("", &l.Config); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-	}
 	for _, f := range fields {
-		v := k.Get(f.Key)
-		if f.Secret {
-			v = redact(v)
+		v := Value{Key: f.Key, Value: f.Value(config), Origin: "default"}
+		if o, given := origins[f.Key]; given {
+			v.Origin = o
 		}
-		l.values = append(l.values, Value{Key: f.Key, Value: v, Origin: origins[f.Key]})
+		if f.Secret {
+			v.Value = redact(v.Value)
+		}
+		l.values = append(l.values, v)
 	}
 	return l, nil
 }
@@ -163,10 +151,10 @@ func choose(s Source) (string, error) {
 	return path, nil
 }
 
-type merger func(f Field, text string, o Origin) error
+type merger func(f settings.Field, text string, o Origin) error
 
 // mergeFile reads YAML. Values are scalars; anchors, lists and a second document are refused.
-func mergeFile(path string, text []byte, fields []Field, merge merger) error {
+func mergeFile(path string, text []byte, fields []settings.Field, merge merger) error {
 	dec := yaml.NewDecoder(strings.NewReader(string(text)))
 	var doc yaml.Node
 	if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
@@ -183,7 +171,7 @@ func mergeFile(path string, text []byte, fields []Field, merge merger) error {
 	return mergeMapping(path, doc.Content[0], "", fields, map[string]int{}, merge)
 }
 
-func mergeMapping(path string, n *yaml.Node, prefix string, fields []Field, seen map[string]int, merge merger) error {
+func mergeMapping(path string, n *yaml.Node, prefix string, fields []settings.Field, seen map[string]int, merge merger) error {
 	at := func(n *yaml.Node) string { return fmt.Sprintf("%s:%d", path, n.Line) }
 	if n.Kind != yaml.MappingNode {
 		return fmt.Errorf("%w: %s: keys with values are wanted below %q", ErrConfig, at(n),
@@ -196,8 +184,8 @@ func mergeMapping(path string, n *yaml.Node, prefix string, fields []Field, seen
 			return fmt.Errorf("%w: %s: %q is set a second time (first in line %d)", ErrConfig, at(name), key, first)
 		}
 		seen[key] = name.Line
-		field := slices.IndexFunc(fields, func(f Field) bool { return f.Key == key })
-		section := slices.ContainsFunc(fields, func(f Field) bool { return strings.HasPrefix(f.Key, key+".") })
+		field := slices.IndexFunc(fields, func(f settings.Field) bool { return f.Key == key })
+		section := slices.ContainsFunc(fields, func(f settings.Field) bool { return strings.HasPrefix(f.Key, key+".") })
 		switch {
 		case field < 0 && !section:
 			near, _ := Nearest(key, keysAndSections(fields))
@@ -208,7 +196,7 @@ func mergeMapping(path string, n *yaml.Node, prefix string, fields []Field, seen
 			if err := mergeMapping(path, value, key+".", fields, seen, merge); err != nil {
 				return err
 			}
-		case fields[field].pairs && value.Kind == yaml.MappingNode:
+		case fields[field].Pairs() && value.Kind == yaml.MappingNode:
 			text, err := pairsOf(value)
 			if err != nil {
 				return fmt.Errorf("%w: %s: %q: %w", ErrConfig, at(value), key, err)
@@ -247,7 +235,7 @@ func pairsOf(n *yaml.Node) (string, error) {
 	return strings.Join(list, ","), nil
 }
 
-func keysAndSections(fields []Field) (names []string) {
+func keysAndSections(fields []settings.Field) (names []string) {
 	for _, f := range fields {
 		names = append(names, f.Key)
 		if section, _, ok := strings.Cut(f.Key, "."); ok {
@@ -259,10 +247,10 @@ func keysAndSections(fields []Field) (names []string) {
 
 // mergeEnv reads SLUICE_* variables. One that is almost a setting is a typing error and refused; others
 // (SLUICE_CACHE, those of scripts) are only listed. An empty variable counts as not set.
-func mergeEnv(env []string, fields []Field, merge merger) (unused []string, err error) {
+func mergeEnv(env []string, fields []settings.Field, merge merger) (unused []string, err error) {
 	names := make([]string, len(fields))
 	for i, f := range fields {
-		names[i] = f.Env
+		names[i] = Env(f.Key)
 	}
 	for _, e := range env {
 		name, text, _ := strings.Cut(e, "=")

@@ -16,7 +16,7 @@ func Write(w io.Writer) error {
 	b.WriteString("# Settings of sluice. Take away the '#' before a key to set it. The order is: defaults, this " +
 		"file,\n" +
 		"# SLUICE_* environment variables (SLUICE_ASK_MAX_TOKENS for ask.max_tokens), flags.\n")
-	section := ""
+	section, defaults := "", reflect.ValueOf(Defaults())
 	for _, f := range Fields() {
 		head, key, nested := strings.Cut(f.Key, ".")
 		indent := ""
@@ -34,27 +34,14 @@ func Write(w io.Writer) error {
 		if limits := f.Limits(); limits != "" {
 			fmt.Fprintf(&b, "%s# (%s)\n", indent, limits)
 		}
-		value := f.Default
-		if f.Kind == reflect.String {
+		value := f.Text(defaults)
+		if kind := f.Type.Kind(); kind == reflect.String || kind == reflect.Slice {
 			value = fmt.Sprintf("%q", value)
 		}
 		fmt.Fprintf(&b, "%s#%s: %s\n", indent, key, value)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// Limits says what is allowed, as "one of a, b" or "0 to 2"; "" when anything is.
-func (f Field) Limits() string {
-	switch {
-	case len(f.OneOf) > 0:
-		return "one of " + strings.Join(f.OneOf, ", ")
-	case f.min != "" && f.max != "":
-		return f.min + " to " + f.max
-	case f.max != "":
-		return "at most " + f.max
-	}
-	return ""
 }
 
 // Init writes an annotated file to path and refuses to replace one.

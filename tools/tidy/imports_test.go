@@ -61,7 +61,7 @@ eval/crsb: . embed engine eval/dataset rag/corpus rag/pseudo internal/durable
 eval/rating: eval/metric internal/jsonl
 eval/report: eval/experiment internal/buildinfo internal/durable
 serve: . kernels engine embed llm rag internal/durable internal/filelock internal/panics internal/printable internal/spans
-serve/openai: llm
+serve/openai: llm internal/settings
 serve/page:
 bench: kernels engine embed rag/gate rag/pairs rag/postings internal
 bench/harness: engine/cores internal
@@ -78,7 +78,7 @@ internal/testmodels/doubles: embed engine llm rag/knowledge
 tools: internal tools third_party
 tools/gpubundle: cuda/drivertest
 tools/cudaimage: cuda tools/cudaimage tools/setup
-internal/config: engine kernels llm/remote rag internal/regular
+internal/config: rag internal/regular internal/settings
 internal/scorecards: llm/remote rag/exam internal/models
 internal/doctor: kernels cuda engine embed llm rag internal
 `

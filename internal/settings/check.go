@@ -1,0 +1,138 @@
+package settings
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Error says which field is out of its limits, with the limit and what was given.
+type Error struct {
+	Name string // in JSON, of nested fields with dots between
+	Says string
+}
+
+func (e *Error) Error() string { return e.Name + ": " + e.Says }
+
+// Check is an *Error about the first field of a struct that is out of its limits, in whatever struct, pointer or list it
+// is; nil if none is.
+func Check(options any) error {
+	if e := check(reflect.ValueOf(options), "", "", false); e != nil {
+		return e
+	}
+	return nil
+}
+
+// CheckRequest is Check with the limits of requests.
+func CheckRequest(request any) *Error { return check(reflect.ValueOf(request), "", "", true) }
+
+func check(v reflect.Value, name string, tag reflect.StructTag, request bool) *Error {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return check(v.Elem(), name, tag, request)
+		}
+	case reflect.Struct:
+		for f, one := range v.Fields() {
+			if !f.IsExported() && !f.Anonymous {
+				continue
+			}
+			at := name
+			if own, embedded := NameOf(f); !embedded {
+				at = strings.TrimPrefix(name+"."+own, ".")
+			}
+			if err := check(one, at, f.Tag, request); err != nil {
+				return err
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Struct {
+			for i := range v.Len() {
+				if err := check(v.Index(i), fmt.Sprintf("%s[%d]", name, i), "", request); err != nil {
+					return err
+				}
+			}
+		}
+	case reflect.String:
+		if err := word(tag, v.String()); err != nil {
+			return &Error{name, err.Error()}
+		}
+	default:
+		bounds := tag.Get("bounds")
+		if bounds == "" {
+			return nil
+		}
+		if request {
+			bounds = RequestBounds(tag)
+		}
+		n := inUnit(v, tag)
+		if err := numeric(n, bounds, fmt.Sprint(n)); err != nil {
+			return &Error{name, err.Error()}
+		}
+	}
+	return nil
+}
+
+// RequestBounds are those of a number in a request.
+func RequestBounds(tag reflect.StructTag) string {
+	bounds := tag.Get("bounds")
+	if greatest := tag.Get("request"); greatest != "" {
+		least, _, _ := strings.Cut(bounds, ",")
+		return least + "," + greatest
+	}
+	return bounds
+}
+
+// word is an error about a text that is none of its words.
+func word(tag reflect.StructTag, text string) error {
+	words, ok := tag.Lookup("oneof")
+	if list := strings.Fields(words); ok && !slices.Contains(list, text) {
+		return fmt.Errorf("must be one of %s, given %q", strings.Join(list, ", "), text)
+	}
+	return nil
+}
+
+// numeric is an error about a number that is out of its bounds; given is how it was written.
+func numeric(v reflect.Value, bounds, given string) error {
+	if low, high, ok := strings.Cut(bounds, ","); ok && !within(v, low, high) {
+		return fmt.Errorf("%s is not between %s and %s", given, low, high)
+	}
+	return nil
+}
+
+// within tells whether a number is one of those from low to high, in its own type.
+func within(v reflect.Value, low, high string) bool {
+	switch {
+	case v.CanInt():
+		a, errA := strconv.ParseInt(low, 10, 64)
+		b, errB := strconv.ParseInt(high, 10, 64)
+		return errA == nil && errB == nil && v.Int() >= a && v.Int() <= b
+	case v.CanUint():
+		a, errA := strconv.ParseUint(low, 10, 64)
+		b, errB := strconv.ParseUint(high, 10, 64)
+		return errA == nil && errB == nil && v.Uint() >= a && v.Uint() <= b
+	case v.CanFloat():
+		a, errA := strconv.ParseFloat(low, 64)
+		b, errB := strconv.ParseFloat(high, 64)
+		return errA == nil && errB == nil && v.Float() >= a && v.Float() <= b
+	}
+	return false
+}
+
+// NameOf is the name that a field has in JSON; embedded tells that it has none, since its own fields stand in its
+// place.
+func NameOf(f reflect.StructField) (name string, embedded bool) {
+	name, _, _ = strings.Cut(f.Tag.Get("json"), ",")
+	if key := f.Tag.Get("key"); key != "" && (name == "" || name == "-") && !f.Anonymous {
+		name = strings.TrimPrefix(key, ".")
+	}
+	if name == "" && f.Anonymous {
+		return "", true
+	}
+	if name == "" {
+		name = f.Name
+	}
+	return name, false
+}

@@ -1,0 +1,228 @@
+// Package settings derives everything that names an option from the one tagged field that has it: the key of the
+// settings file, the variable, the flag with its help, the field of a request and what it may hold. The tags of a field:
+//
+//	doc      what it is, for people; a field without it is no setting
+//	json     its name, also in requests
+//	key      its name where requests may not give it; with a dot before it from the root of the settings
+//	bounds   "LEAST,GREATEST" of a number, in its unit
+//	request  the greatest that a request may give, if it is less
+//	oneof    the words that are allowed, with spaces between; none allows any
+//	words    words that stand for numbers, as WORD=NUMBER with spaces between
+//	unit     MiB, GiB, s or h: what a number is in for people; the field has bytes or a time.Duration
+//	flag     its name on the command line, if it is not the last part of the key; "-" if it has none
+//	pairs    "true": a list of NAME=VALUE, which a file may write as a mapping
+//	secret   "true": it is never shown
+package settings
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Field is a setting of a struct.
+type Field struct {
+	Key    string // "ask.max_tokens"
+	Flag   string // "max-tokens"
+	Doc    string
+	OneOf  []string // the words that are allowed; nil allows any
+	Type   reflect.Type
+	Secret bool // shown as "(set)" or "(not set)" only
+
+	tag   reflect.StructTag
+	index []int
+}
+
+// Fields lists the settings of a struct and of those in it that have a name, in their order.
+func Fields(t reflect.Type) []Field { return fields(t, "", nil) }
+
+func fields(t reflect.Type, prefix string, index []int) (list []Field) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, doc, at := keyOf(f), f.Tag.Get("doc"), append(slices.Clone(index), i)
+		key := prefix + name
+		if root, ok := strings.CutPrefix(name, "."); ok {
+			key = root
+		}
+		switch {
+		case doc != "":
+			flag := f.Tag.Get("flag")
+			if flag == "" {
+				flag = strings.ReplaceAll(key[strings.LastIndexByte(key, '.')+1:], "_", "-")
+			}
+			list = append(list, Field{Key: key, Flag: flag, Doc: doc, OneOf: strings.Fields(f.Tag.Get("oneof")),
+				Type: f.Type, Secret: f.Tag.Get("secret") != "", tag: f.Tag, index: at})
+		case f.Type.Kind() == reflect.Struct && name != "":
+			list = append(list, fields(f.Type, key+".", at)...)
+		case f.Type.Kind() == reflect.Struct && f.Anonymous:
+			list = append(list, fields(f.Type, prefix, at)...)
+		}
+	}
+	return list
+}
+
+func keyOf(f reflect.StructField) string {
+	if key := f.Tag.Get("key"); key != "" {
+		return key
+	}
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return strings.TrimPrefix(name, "-")
+}
+
+// Bounds are the least and the greatest value; ok is false where there are none.
+func (f Field) Bounds() (least, greatest string, ok bool) {
+	return strings.Cut(f.tag.Get("bounds"), ",")
+}
+
+// Limits says what is allowed, as "one of a, b" or "0 to 2"; "" when anything is.
+func (f Field) Limits() string {
+	if len(f.OneOf) > 0 {
+		return "one of " + strings.Join(f.OneOf, ", ")
+	}
+	if least, greatest, ok := f.Bounds(); ok {
+		return least + " to " + greatest
+	}
+	return ""
+}
+
+// Pairs tells whether it is NAME=VALUE with commas between them, which a file may write as a mapping.
+func (f Field) Pairs() bool { return f.tag.Get("pairs") != "" }
+
+// Switch tells whether it is true or false.
+func (f Field) Switch() bool { return f.Type.Kind() == reflect.Bool }
+
+// Value is what a struct has, as people write it: a number in its unit, a list as words with commas between.
+func (f Field) Value(of reflect.Value) any {
+	v := of.FieldByIndex(f.index)
+	switch v.Kind() {
+	case reflect.String:
+		return v.String()
+	case reflect.Slice:
+		return strings.Join(v.Interface().([]string), ",")
+	}
+	return inUnit(v, f.tag).Interface()
+}
+
+// Text is Value as a file or a flag would give it.
+func (f Field) Text(of reflect.Value) string { return fmt.Sprint(f.Value(of)) }
+
+// inUnit is a number in the unit of its tag.
+func inUnit(v reflect.Value, tag reflect.StructTag) reflect.Value {
+	unit := unitOf(tag)
+	switch {
+	case v.Type() == reflect.TypeFor[time.Duration]():
+		return reflect.ValueOf(float64(v.Int()) / float64(unit))
+	case unit > 1:
+		return reflect.ValueOf(v.Int() / unit)
+	}
+	return v
+}
+
+func unitOf(tag reflect.StructTag) int64 {
+	switch tag.Get("unit") {
+	case "MiB":
+		return 1 << 20
+	case "GiB":
+		return 1 << 30
+	case "s":
+		return int64(time.Second)
+	case "h":
+		return int64(time.Hour)
+	}
+	return 1
+}
+
+// Set puts the value of a text into a struct. The error says the limit and the text.
+func (f Field) Set(of reflect.Value, text string) error {
+	v, given := of.FieldByIndex(f.index), text
+	if text = strings.TrimSpace(text); v.Kind() == reflect.String {
+		text = given
+	}
+	if strings.ContainsRune(text, 0) {
+		if f.Secret {
+			text = "(the value)"
+		}
+		return fmt.Errorf("%q holds a NUL byte", text)
+	}
+	switch {
+	case v.Kind() == reflect.Slice:
+		v.Set(reflect.ValueOf(list(text)))
+	case v.Kind() == reflect.String:
+		if err := word(f.tag, text); err != nil {
+			return err
+		}
+		v.SetString(text)
+	case v.Kind() == reflect.Bool:
+		on, err := strconv.ParseBool(text)
+		if err != nil {
+			return fmt.Errorf("%q is not true or false", given)
+		}
+		v.SetBool(on)
+	default:
+		return f.setNumber(v, f.number(text), given)
+	}
+	return nil
+}
+
+// setNumber parses a number in its unit, checks it, and only then multiplies it.
+func (f Field) setNumber(v reflect.Value, text, given string) error {
+	var err error
+	unit, what := unitOf(f.tag), "a whole number"
+	n := reflect.New(v.Type()).Elem()
+	switch {
+	case v.CanFloat() || v.Type() == reflect.TypeFor[time.Duration]():
+		var x float64
+		if x, err = strconv.ParseFloat(text, 64); err != nil {
+			return fmt.Errorf("%q is not a number", given)
+		}
+		if err = numeric(reflect.ValueOf(x), f.tag.Get("bounds"), given); err == nil && v.CanFloat() {
+			v.SetFloat(x)
+		} else if err == nil {
+			v.SetInt(int64(x * float64(unit)))
+		}
+		return err
+	case v.CanUint():
+		var x uint64
+		what += " from 0"
+		x, err = strconv.ParseUint(text, 10, 64)
+		n.SetUint(x)
+	default:
+		var x int64
+		x, err = strconv.ParseInt(text, 10, 64)
+		n.SetInt(x)
+	}
+	if err != nil {
+		return fmt.Errorf("%q is not %s", given, what)
+	}
+	if err := numeric(n, f.tag.Get("bounds"), given); err != nil {
+		return err
+	}
+	if unit > 1 {
+		n.SetInt(n.Int() * unit)
+	}
+	v.Set(n)
+	return nil
+}
+
+// number is what a word stands for; another text stays.
+func (f Field) number(text string) string {
+	for _, w := range strings.Fields(f.tag.Get("words")) {
+		if word, number, _ := strings.Cut(w, "="); word == text {
+			return number
+		}
+	}
+	return text
+}
+
+// list are the words between the commas.
+func list(text string) (words []string) {
+	for word := range strings.SplitSeq(text, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			words = append(words, word)
+		}
+	}
+	return words
+}
