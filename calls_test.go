@@ -11,7 +11,10 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
 // watched is an encoder that tells what the contexts of its calls say, and waits while it is held.
@@ -75,14 +78,14 @@ func TestInteractiveAndBatch(t *testing.T) {
 	}{
 		{"ingest", true, func() error { w.ingest(t, "a.jsonl", doubles.Contexts); return nil }},
 		{"calibrate", true, func() error { w.calibrate(t); return nil }},
-		{"ask", false, func() error { return second(w.Ask(ctx, "Which ships?", sluice.AskOptions{})) }},
+		{"ask", false, func() error { return second(w.Ask(ctx, "Which ships?", answer.DefaultOptions())) }},
 		{"ask in a batch", true, func() error {
-			return w.AskEach(ctx, questions(), sluice.AskOptions{},
+			return w.AskEach(ctx, questions(), answer.DefaultOptions(),
 				func(sluice.Question, *sluice.Answer) error { return nil })
 		}},
 		{"gate", false, func() error { return second(w.Gate(ctx, []string{"Which ships?"})) }},
 		{"retrieve", false, func() error {
-			return second(w.Retrieve(ctx, []string{"Which ships?"}, sluice.RetrieveOptions{}))
+			return second(w.Retrieve(ctx, []string{"Which ships?"}, retrieve.DefaultOptions()))
 		}},
 	} {
 		enc.mu.Lock()
@@ -116,7 +119,7 @@ func TestCloseBesideCallers(t *testing.T) {
 		calls++
 		go func() { errs <- call() }()
 	}
-	o := sluice.AskOptions{Gate: sluice.GateOpen}
+	o := overlay.On(answer.DefaultOptions(), sluice.AskOptions{Gate: sluice.GateOpen})
 	start(func() error { return second(w.Ask(ctx, "Which ships?", o)) })
 	start(func() error {
 		return w.AskEach(ctx, make(chan sluice.Question), o, // waits for questions that nobody asks
@@ -129,7 +132,7 @@ func TestCloseBesideCallers(t *testing.T) {
 	<-gen.began
 	enc.hold()
 	start(func() error { return second(w.Gate(ctx, []string{"Which ships?"})) })
-	start(func() error { return second(w.Retrieve(ctx, []string{"Which ships?"}, sluice.RetrieveOptions{})) })
+	start(func() error { return second(w.Retrieve(ctx, []string{"Which ships?"}, retrieve.DefaultOptions())) })
 	start(func() error { return second(w.Ask(ctx, "Which ships?", o)) })
 	start(func() error { return second(w.Embed(ctx, []string{"Which ships?"}, embed.Query)) })
 	for range 4 {
@@ -158,7 +161,10 @@ func TestCallersOwnContext(t *testing.T) {
 	w.ingest(t, "a.jsonl", doubles.Contexts)
 	ctx, cancel := context.WithCancel(t.Context())
 	err := make(chan error)
-	go func() { err <- second(w.Ask(ctx, "Which ships?", sluice.AskOptions{Gate: sluice.GateOpen})) }()
+	go func() {
+		err <- second(w.Ask(ctx, "Which ships?", overlay.On(answer.DefaultOptions(),
+			sluice.AskOptions{Gate: sluice.GateOpen})))
+	}()
 	<-gen.began
 	cancel()
 	if err := <-err; !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "closed") {

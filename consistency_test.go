@@ -7,7 +7,10 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
+	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -80,7 +83,8 @@ func TestTextsBelongToTheirScores(t *testing.T) {
 			}
 			w := open()
 			meanwhile(t, w, enc, c.another, c.replaces)
-			if _, err := w.Ask(t.Context(), question, sluice.AskOptions{Gate: sluice.GateOpen}); err != nil {
+			if _, err := w.Ask(t.Context(), question, overlay.On(answer.DefaultOptions(),
+				sluice.AskOptions{Gate: sluice.GateOpen})); err != nil {
 				t.Fatal(err)
 			}
 			if sent := w.gen.Requests()[0].Messages; !strings.Contains(sent[len(sent)-1].Content, herring) ||
@@ -89,11 +93,13 @@ func TestTextsBelongToTheirScores(t *testing.T) {
 			}
 			w = open()
 			meanwhile(t, w, enc, c.another, c.replaces)
-			found, err := w.Passages(t.Context(), []string{question}, sluice.RetrieveOptions{K: 1})
+			found, err := w.Passages(t.Context(), []string{question}, overlay.On(retrieve.DefaultOptions(),
+				sluice.RetrieveOptions{K: 1}))
 			if err != nil || len(found[0]) != 1 || found[0][0].Chunk.Text != herring || found[0][0].Score < .5 {
 				t.Errorf("%+v %v", found, err)
 			}
-			found, err = w.Passages(t.Context(), []string{question}, sluice.RetrieveOptions{K: 4})
+			found, err = w.Passages(t.Context(), []string{question}, overlay.On(retrieve.DefaultOptions(),
+				sluice.RetrieveOptions{K: 4}))
 			if err != nil {
 				t.Fatal(err)
 			}

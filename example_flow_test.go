@@ -32,7 +32,8 @@ func ExampleFlowOf() {
 		panic(err)
 	}
 
-	o := sluice.AskOptions{Graph: graph}
+	o := sluice.DefaultAskOptions()
+	o.Graph = graph
 	o.Budget.Retries = 1
 	answer, err := s.Ask(context.Background(), "What do lighthouses warn of?", o)
 	if err != nil {

@@ -65,7 +65,9 @@ func Example() {
 	for i, d := range decisions {
 		fmt.Println(queries[i], d.Retrieve)
 	}
-	answer, err := s.Ask(ctx, queries[0], sluice.AskOptions{Retrieve: sluice.RetrieveOptions{K: 1}})
+	ask := sluice.DefaultAskOptions()
+	ask.Retrieve.K = 1
+	answer, err := s.Ask(ctx, queries[0], ask)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -141,7 +143,9 @@ func ExampleSluice_Retrieve() {
 	s, _, done := exampleStore()
 	defer done()
 	query := []string{"What do lighthouses warn ships of?"}
-	results, err := s.Retrieve(context.Background(), query, sluice.RetrieveOptions{K: 1})
+	o := sluice.DefaultRetrieveOptions()
+	o.K = 1
+	results, err := s.Retrieve(context.Background(), query, o)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -158,8 +162,9 @@ func ExampleSluice_Search() {
 		fmt.Println(err)
 		return
 	}
-	found, err := s.Search(context.Background(), []string{"What do lighthouses warn ships of?"},
-		sluice.RetrieveOptions{K: 1, Mode: retrieve.Hybrid, Where: where, Explain: true})
+	o := sluice.DefaultRetrieveOptions()
+	o.K, o.Mode, o.Where, o.Explain = 1, retrieve.Hybrid, where, true
+	found, err := s.Search(context.Background(), []string{"What do lighthouses warn ships of?"}, o)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -179,11 +184,11 @@ func ExampleSluice_Search() {
 func ExampleSluice_Ask() {
 	s, _, done := exampleStore()
 	defer done()
-	_, err := s.Ask(context.Background(), "What do lighthouses warn ships of?", sluice.AskOptions{
-		Gate:   sluice.GateOpen, // without asking the gate
-		Start:  func(t sluice.Trace) { fmt.Println("from:", t.Mode) },
-		Stream: func(piece string) error { fmt.Print(piece); return nil },
-	})
+	o := sluice.DefaultAskOptions()
+	o.Gate = sluice.GateOpen // without asking the gate
+	o.Start = func(t sluice.Trace) { fmt.Println("from:", t.Mode) }
+	o.Stream = func(piece string) error { fmt.Print(piece); return nil }
+	_, err := s.Ask(context.Background(), "What do lighthouses warn ships of?", o)
 	if err != nil {
 		fmt.Println(err)
 	}

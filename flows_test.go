@@ -13,6 +13,8 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
+	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/web"
 )
 
@@ -53,7 +55,7 @@ func TestFlowSearchesTheWeb(t *testing.T) {
 		t.Fatal(err)
 	}
 	const question = "Who won the match on Sunday evening?"
-	a, err := s.Ask(t.Context(), question, sluice.AskOptions{Flow: "graph"})
+	a, err := s.Ask(t.Context(), question, overlay.On(answer.DefaultOptions(), sluice.AskOptions{Flow: "graph"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +83,7 @@ func TestFlowSearchesTheWeb(t *testing.T) {
 func TestNodesHaveModelsOfTheirOwn(t *testing.T) {
 	s, _, done := exampleStore()
 	defer done()
-	o := sluice.AskOptions{Flow: "graph-llm"}
+	o := overlay.On(answer.DefaultOptions(), sluice.AskOptions{Flow: "graph-llm"})
 	o.Models = map[string]string{"documents": "no such model"}
 	_, err := s.Ask(context.Background(), "Why do lighthouses warn ships?", o)
 	if err == nil || !strings.Contains(err.Error(), "no such model") {

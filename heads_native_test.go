@@ -11,7 +11,9 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
 // openHeads opens a system with a classifier and a reranker of random weights.
@@ -82,7 +84,8 @@ func TestEntailmentChecksAnswers(t *testing.T) {
 	w.ingest(t, "a.jsonl", doubles.Contexts)
 	const said = "Lighthouses warn sailing ships of icebergs, pirates and rocks."
 	w.gen.Answers = []string{said}
-	a, err := w.Ask(t.Context(), "Why do lighthouses warn ships?", sluice.AskOptions{Style: answer.Write})
+	a, err := w.Ask(t.Context(), "Why do lighthouses warn ships?", overlay.On(answer.DefaultOptions(),
+		sluice.AskOptions{Style: answer.Write}))
 	if errors.Is(err, embed.ErrLibrary) {
 		t.Skipf("SKIP: %v", err)
 	}
@@ -116,7 +119,8 @@ func TestRerankedSearch(t *testing.T) {
 	w := newWorld(t, func(c *sluice.Config) { c.Reranker = dir })
 	w.ingest(t, "a.jsonl", doubles.Contexts)
 	const query = "Why do lighthouses warn ships?"
-	found, err := w.Search(t.Context(), []string{query}, sluice.RetrieveOptions{Rerank: 4, Explain: true})
+	found, err := w.Search(t.Context(), []string{query}, overlay.On(retrieve.DefaultOptions(),
+		sluice.RetrieveOptions{Rerank: 4, Explain: true}))
 	if errors.Is(err, embed.ErrLibrary) {
 		t.Skipf("SKIP: %v", err)
 	}

@@ -163,7 +163,6 @@ func (s *Sluice) lookupSearch(
 ) (err error) {
 	ctx, end := spans.Start(ctx, "retrieve")
 	defer end(&err)
-	o = o.WithDefaults()
 	if err := s.checkRetrieve(o); err != nil {
 		return err
 	}

@@ -164,7 +164,7 @@ type Found struct {
 
 // Retrieve returns the best contexts of each query, better first. It does not ask the gate. A query may be any text; of
 // one that is longer than the encoder reads, vectors are of its beginning and words of all of it. Bad options are
-// retrieve.ErrMode, retrieve.ErrK, retrieve.ErrFilter or retrieve.ErrOption.
+// retrieve.ErrFilter or retrieve.ErrOption.
 func (s *Sluice) Retrieve(ctx context.Context, queries []string, o RetrieveOptions) (_ [][]retrieve.Result, err error) {
 	ctx, leave, err := s.calls.enter(ctx)
 	if err != nil {
@@ -252,7 +252,6 @@ func (s *Sluice) sentences(ctx context.Context, m kernels.Metric, queries engine
 func (s *Sluice) retrieve(
 	ctx context.Context, queries []string, o RetrieveOptions,
 ) (found []Found, vectors engine.Vectors, _ *knowledge.Snapshot, err error) {
-	o = o.WithDefaults()
 	if err := s.checkRetrieve(o); err != nil {
 		return nil, vectors, nil, err
 	}

@@ -11,7 +11,9 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -69,7 +71,8 @@ func TestARemoteEncoder(t *testing.T) {
 		strings.Contains(w.log.String(), "k3y") {
 		t.Errorf("said %d times: %s", n, w.log)
 	}
-	hits, err := w.Retrieve(t.Context(), []string{"What does the herring feed on?"}, sluice.RetrieveOptions{K: 1})
+	hits, err := w.Retrieve(t.Context(), []string{"What does the herring feed on?"},
+		overlay.On(retrieve.DefaultOptions(), sluice.RetrieveOptions{K: 1}))
 	if err != nil || len(hits) != 1 || len(hits[0]) != 1 || hits[0][0].Score <= 0 {
 		t.Errorf("%+v, %v", hits, err)
 	}
@@ -81,7 +84,7 @@ func TestARemoteEncoder(t *testing.T) {
 	}{"a store alone": {"", sluice.ErrRemoteEncoder}, "another model": {"large", store.ErrEncoder}} {
 		other := newWorld(t, func(cfg *sluice.Config) { named(c.model)(cfg); cfg.Store = w.dir + "/store" })
 		if _, err := other.Retrieve(t.Context(), []string{"Anything?"},
-			sluice.RetrieveOptions{}); !errors.Is(err, c.want) {
+			retrieve.DefaultOptions()); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

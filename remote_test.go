@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/answer"
@@ -63,7 +64,8 @@ func TestARemoteModelIsAskedAndSaid(t *testing.T) {
 	// HyDE wants a penalty, which this server does not know
 	for _, transform := range []prompt.Transform{prompt.None, prompt.HyDE} {
 		a, err := w.Ask(t.Context(), "What does the herring feed on?",
-			sluice.AskOptions{Gate: sluice.GateOpen, Transform: transform, Style: answer.Write})
+			overlay.On(answer.DefaultOptions(),
+				sluice.AskOptions{Gate: sluice.GateOpen, Transform: transform, Style: answer.Write}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,12 +101,14 @@ func TestARemoteModelWithoutTokenCounts(t *testing.T) {
 	e := newEndpoint(t, "x")
 	w := remoteWorld(t, e, remote.Options{APIKey: "k3y"})
 	if _, err := w.Ask(t.Context(), "Anything?",
-		sluice.AskOptions{Gate: sluice.GateClosed}); !errors.Is(err, remote.ErrNoTokenizer) {
+		overlay.On(answer.DefaultOptions(),
+			sluice.AskOptions{Gate: sluice.GateClosed})); !errors.Is(err, remote.ErrNoTokenizer) {
 		t.Errorf("%v", err)
 	}
 	w = remoteWorld(t, e, remote.Options{APIKey: "k3y", TokenEstimate: 3})
 	if _, err := w.Ask(t.Context(), "Anything?",
-		sluice.AskOptions{Gate: sluice.GateClosed, RepeatPenalty: 1.1}); !errors.Is(err, llm.ErrOptions) {
+		overlay.On(answer.DefaultOptions(),
+			sluice.AskOptions{Gate: sluice.GateClosed, RepeatPenalty: 1.1})); !errors.Is(err, llm.ErrOptions) {
 		t.Errorf("%v", err)
 	}
 	if len(e.bodies) > 0 {

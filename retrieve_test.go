@@ -9,6 +9,8 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
+	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
@@ -36,24 +38,27 @@ func TestSearch(t *testing.T) {
 		}
 		return found
 	}
-	found := search(sluice.RetrieveOptions{K: 2, Explain: true}, "Which plankton?", "Wann läuft es?")
+	found := search(overlay.On(retrieve.DefaultOptions(),
+		sluice.RetrieveOptions{K: 2, Explain: true}), "Which plankton?", "Wann läuft es?")
 	if len(found) != 2 || found[0].Results[0].ID != "herring" || found[0].Passages[0].Chunk.Text != herring ||
 		found[0].Passages[0].Score != found[0].Results[0].Score || found[0].Taken.Ranking != "cosine+cover+share" ||
 		found[1].Taken.Ranking != "dense" || found[1].Taken.Reason == "" || found[0].Results[0].Parts.Cover == nil {
 		t.Errorf("%+v", found)
 	}
-	if f := search(sluice.RetrieveOptions{Where: retrieve.Filter{{Field: "topic", Op: "=", Value: "go"}}},
+	if f := search(overlay.On(retrieve.DefaultOptions(),
+		sluice.RetrieveOptions{Where: retrieve.Filter{{Field: "topic", Op: "=", Value: "go"}}}),
 		"Which plankton of the sea?")[0]; len(f.Results) != 2 || f.Taken.Contexts != 2 {
 		t.Errorf("a topic: %+v", f)
 	}
-	if f := search(sluice.RetrieveOptions{Rerank: 4}, "Which plankton?")[0]; f.Results[0].ID != "close" ||
+	if f := search(overlay.On(retrieve.DefaultOptions(),
+		sluice.RetrieveOptions{Rerank: 4}), "Which plankton?")[0]; f.Results[0].ID != "close" ||
 		f.Taken.Reranked != 4 {
 		t.Errorf("the longest text is the best one to the reranker: %+v", f)
 	}
 
 	// words need no vectors
 	before := enc.Calls.Load()
-	if f := search(sluice.RetrieveOptions{Mode: retrieve.BM25}, "plankton",
+	if f := search(overlay.On(retrieve.DefaultOptions(), sluice.RetrieveOptions{Mode: retrieve.BM25}), "plankton",
 		"nothing")[0]; f.Results[0].ID != "herring" {
 		t.Errorf("%+v", f)
 	}
@@ -61,7 +66,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("bm25 embeds %d times", n)
 	}
 	lists, err := w.Retrieve(t.Context(), []string{"plankton"},
-		sluice.RetrieveOptions{Mode: retrieve.BM25, Sentences: true})
+		overlay.On(retrieve.DefaultOptions(), sluice.RetrieveOptions{Mode: retrieve.BM25, Sentences: true}))
 	if err != nil || lists[0][0].ID != "herring" || enc.Calls.Load() != before {
 		t.Errorf("%+v, %v", lists, err)
 	}
@@ -70,19 +75,23 @@ func TestSearch(t *testing.T) {
 func TestSearchRefuses(t *testing.T) {
 	w := newWorld(t, nil)
 	w.ingest(t, "a.jsonl", doubles.Contexts)
+	colour := retrieve.Condition{Field: "colour", Op: "=", Value: "red"}
+	like := retrieve.Condition{Field: "topic", Op: "like", Value: "x"}
 	for says, o := range map[string]sluice.RetrieveOptions{
 		"no reranker is named":             {Rerank: 3},
-		`unknown mode: "best"`:             {Mode: "best"},
-		`fusion "sum" (known: min-max, `:   {Fusion: "sum"},
-		"weight is at most 1, given 2":     {Weight: 2},
-		`has no field "colour"`:            {Where: retrieve.Filter{{Field: "colour", Op: "=", Value: "red"}}},
-		`no operator "like" (known: != !~`: {Where: retrieve.Filter{{Field: "topic", Op: "like", Value: "x"}}},
+		"mode: must be one of auto, ":      {Mode: "best"},
+		"fusion: must be one of min-max":   {Fusion: "sum"},
+		"weight: 2 is not between 0 and 1": {Weight: 2},
+		`has no field "colour"`:            {Where: retrieve.Filter{colour}},
+		`no operator "like" (known: != !~`: {Where: retrieve.Filter{like}},
 	} {
+		o = overlay.On(retrieve.DefaultOptions(), o)
 		_, err := w.Search(t.Context(), []string{"x"}, o)
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
 		}
-		_, asked := w.Ask(t.Context(), "x", sluice.AskOptions{Gate: sluice.GateOpen, Retrieve: o})
+		_, asked := w.Ask(t.Context(), "x", overlay.On(answer.DefaultOptions(),
+			sluice.AskOptions{Gate: sluice.GateOpen, Retrieve: o}))
 		if asked == nil {
 			t.Errorf("ask takes what is refused with %q", says)
 		}
@@ -93,9 +102,10 @@ func TestSearchRefuses(t *testing.T) {
 func TestAskTakesTheOptionsOfSearches(t *testing.T) {
 	w := newWorld(t, func(c *sluice.Config) { c.Scorer = tenths{} })
 	w.ingest(t, "a.jsonl", doubles.Contexts)
-	a, err := w.Ask(t.Context(), "Which plankton of the northern sea?", sluice.AskOptions{Gate: sluice.GateOpen,
-		Retrieve: sluice.RetrieveOptions{K: 2, Rerank: 2, Explain: true,
-			Where: retrieve.Filter{{Field: "topic", Op: "=", Value: "sea"}}}})
+	a, err := w.Ask(t.Context(), "Which plankton of the northern sea?",
+		overlay.On(answer.DefaultOptions(), sluice.AskOptions{Gate: sluice.GateOpen,
+			Retrieve: sluice.RetrieveOptions{K: 2, Rerank: 2, Explain: true,
+				Where: retrieve.Filter{{Field: "topic", Op: "=", Value: "sea"}}}}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,9 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
+	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -109,7 +112,7 @@ func TestRuntimeOfTheEncoder(t *testing.T) {
 	}
 	on("first", 0).ingest(t, "a.txt", "The pump opens the valve.")
 	ask := func(w *world) error {
-		_, err := w.Retrieve(t.Context(), []string{"pump"}, sluice.RetrieveOptions{})
+		_, err := w.Retrieve(t.Context(), []string{"pump"}, retrieve.DefaultOptions())
 		return err
 	}
 	if err := ask(on("second", 5e-6)); err != nil {
@@ -122,7 +125,7 @@ func TestRuntimeOfTheEncoder(t *testing.T) {
 
 func TestLaterCallsSeeEarlierWrites(t *testing.T) {
 	w := newWorld(t, nil)
-	if _, err := w.Retrieve(t.Context(), []string{"x"}, sluice.RetrieveOptions{}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := w.Retrieve(t.Context(), []string{"x"}, retrieve.DefaultOptions()); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("without a store: %v", err)
 	}
 	w.ingest(t, "a.jsonl", doubles.Contexts)
@@ -156,7 +159,8 @@ func TestAnotherProcessIsSeen(t *testing.T) {
 	w.ingest(t, "a.jsonl", doubles.Contexts)
 	reader := newWorld(t, func(c *sluice.Config) { c.Store = filepath.Join(w.dir, "store") })
 	count := func() int {
-		r, err := reader.Retrieve(t.Context(), []string{"x"}, sluice.RetrieveOptions{K: 100})
+		r, err := reader.Retrieve(t.Context(), []string{"x"}, overlay.On(retrieve.DefaultOptions(),
+			sluice.RetrieveOptions{K: 100}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +192,7 @@ func TestCallsMayRunTogetherWithIngest(t *testing.T) {
 		wg.Go(func() {
 			for range 20 {
 				if _, err := w.Retrieve(context.WithoutCancel(t.Context()), []string{"lighthouses", "herring"},
-					sluice.RetrieveOptions{K: i + 1}); err != nil {
+					overlay.On(retrieve.DefaultOptions(), sluice.RetrieveOptions{K: i + 1})); err != nil {
 					t.Error(err)
 				}
 			}
@@ -209,8 +213,10 @@ func TestOptionsAreChecked(t *testing.T) {
 	w := newWorld(t, nil)
 	w.ingest(t, "a.jsonl", doubles.Contexts)
 	for name, err := range map[string]error{
-		"gate mode":    second(w.Ask(t.Context(), "x", sluice.AskOptions{Gate: "ajar"})),
-		"answer":       second(w.Ask(t.Context(), "x", sluice.AskOptions{MaxTokens: -1})),
+		"gate mode": second(w.Ask(t.Context(), "x", overlay.On(answer.DefaultOptions(),
+			sluice.AskOptions{Gate: "ajar"}))),
+		"answer": second(w.Ask(t.Context(), "x", overlay.On(answer.DefaultOptions(),
+			sluice.AskOptions{MaxTokens: -1}))),
 		"commit every": second(w.Ingest(t.Context(), []string{w.dir}, sluice.IngestOptions{CommitEvery: -1})),
 		"chunk":        second(w.Ingest(t.Context(), []string{w.dir}, sluice.IngestOptions{Chunk: "10"})),
 		"name":         second(w.Calibrate(t.Context(), sluice.CalibrateOptions{Name: "a/b"})),
@@ -233,8 +239,9 @@ func TestClosedIsClosed(t *testing.T) {
 	}
 	for name, err := range map[string]error{
 		"embed":    second(w.Embed(t.Context(), []string{"x"}, 0)),
-		"retrieve": second(w.Retrieve(t.Context(), []string{"x"}, sluice.RetrieveOptions{})),
-		"ask":      second(w.Ask(t.Context(), "x", sluice.AskOptions{Gate: sluice.GateClosed})),
+		"retrieve": second(w.Retrieve(t.Context(), []string{"x"}, retrieve.DefaultOptions())),
+		"ask": second(w.Ask(t.Context(), "x", overlay.On(answer.DefaultOptions(),
+			sluice.AskOptions{Gate: sluice.GateClosed}))),
 	} {
 		if !errors.Is(err, sluice.ErrClosed) {
 			t.Errorf("%s: %v", name, err)

@@ -11,13 +11,16 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
+	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
 // ExampleSluice_AskStream prints an answer as it is made.
 func ExampleSluice_AskStream() {
 	s, end := library("In last in, first out order [1].")
 	defer end()
-	o := sluice.AskOptions{Retrieve: sluice.RetrieveOptions{K: 1}}
+	o := overlay.On(answer.DefaultOptions(), sluice.AskOptions{Retrieve: sluice.RetrieveOptions{K: 1}})
 	for part, err := range s.AskStream(context.Background(), "In which order, and when, does a deferred function run?",
 		o) {
 		switch {
@@ -76,7 +79,7 @@ func TestAskStreamEnds(t *testing.T) {
 	defer end()
 	for stopAt := 1; stopAt <= 4; stopAt++ {
 		parts := 0
-		for _, err := range s.AskStream(t.Context(), "Do lighthouses warn ships of rocks?", sluice.AskOptions{}) {
+		for _, err := range s.AskStream(t.Context(), "Do lighthouses warn ships of rocks?", answer.DefaultOptions()) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +92,8 @@ func TestAskStreamEnds(t *testing.T) {
 		}
 	}
 	gone := errors.New("gone")
-	o := sluice.AskOptions{Gate: sluice.GateClosed, Stream: func(string) error { return gone }}
+	o := overlay.On(answer.DefaultOptions(),
+		sluice.AskOptions{Gate: sluice.GateClosed, Stream: func(string) error { return gone }})
 	var last error
 	for _, err := range s.AskStream(t.Context(), "x", o) {
 		last = err
@@ -116,7 +120,7 @@ func TestWith(t *testing.T) {
 		id string
 	}{{s, "lights"}, {other, "anchor"}} {
 		found, err := c.s.Retrieve(t.Context(), []string{"Do lighthouses warn a ship of rocks?"},
-			sluice.RetrieveOptions{K: 1})
+			overlay.On(retrieve.DefaultOptions(), sluice.RetrieveOptions{K: 1}))
 		if err != nil || found[0][0].ID != c.id {
 			t.Errorf("%v, %v, want %s", found, err, c.id)
 		}
@@ -127,7 +131,7 @@ func TestWith(t *testing.T) {
 	if _, err := other.Gate(t.Context(), []string{"x"}); !errors.Is(err, sluice.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
-	if _, err := s.Ask(t.Context(), "Do lighthouses warn ships of rocks?", sluice.AskOptions{}); err != nil {
+	if _, err := s.Ask(t.Context(), "Do lighthouses warn ships of rocks?", answer.DefaultOptions()); err != nil {
 		t.Errorf("the first one after the second one has gone: %v", err)
 	}
 }

@@ -35,6 +35,12 @@ type (
 	Mode       = answer.Mode
 )
 
+// DefaultRetrieveOptions are those of a search that nothing else is said of.
+func DefaultRetrieveOptions() RetrieveOptions { return retrieve.DefaultOptions() }
+
+// DefaultAskOptions are those of an answer that nothing else is said of.
+func DefaultAskOptions() AskOptions { return answer.DefaultOptions() }
+
 // Who decides whether Ask retrieves: the calibrated gate, always, never.
 const (
 	GateAuto   = answer.GateAuto

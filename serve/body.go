@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
@@ -78,7 +80,7 @@ func readBody(r *http.Request) ([]byte, error) {
 }
 
 // embedded are the names of embedded structs, which encoding/json puts before those of their fields.
-var embedded = regexp.MustCompile(`^(queries|searchOptions|Sampling|RerankV2Request)\.`)
+var embedded = regexp.MustCompile(`^(queries|RetrieveOptions|Sampling|RerankV2Request)\.`)
 
 // asBodyError says what is wrong with a body.
 func asBodyError(err error) error {
@@ -92,11 +94,13 @@ func asBodyError(err error) error {
 	switch {
 	case errors.As(err, &request):
 		return request
+	case errors.Is(err, retrieve.ErrFilter):
+		return err
 	case errors.As(err, &size):
 		return tooLarge(size.Limit, -1)
 	case errors.As(err, &types):
 		field := embedded.ReplaceAllString(types.Field, "")
-		return bad(field, "%s must be %s, given %s (byte %d)", orValue(field), jsonType(types.Type.String()),
+		return bad(field, "%s must be %s, given %s (byte %d)", orValue(field), jsonType(types.Type),
 			types.Value, types.Offset)
 	case errors.As(err, &syntax):
 		return bad("", "the body is not JSON: %v (byte %d)", syntax, syntax.Offset)
@@ -127,17 +131,20 @@ func orValue(field string) string {
 }
 
 // jsonType is a type of Go in JSON's words.
-func jsonType(name string) string {
-	switch name = strings.TrimLeft(name, "*"); {
-	case name == "string":
+func jsonType(t reflect.Type) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch v := reflect.Zero(t); {
+	case t.Kind() == reflect.String, reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
 		return "a string"
-	case name == "bool":
+	case t.Kind() == reflect.Bool:
 		return "true or false"
-	case strings.HasPrefix(name, "[]"):
+	case t.Kind() == reflect.Slice:
 		return "a list"
-	case strings.HasPrefix(name, "int"), strings.HasPrefix(name, "uint"):
+	case v.CanInt(), v.CanUint():
 		return "a whole number"
-	case strings.HasPrefix(name, "float"):
+	case v.CanFloat():
 		return "a number"
 	}
 	return "an object"

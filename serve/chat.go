@@ -85,7 +85,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &q); err != nil {
 		return err
 	}
-	settings, err := ragSettingsOf(q.Sluice)
+	settings, err := s.ragSettingsOf(q.Sluice)
 	if err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ func within(param string, err error) error {
 		return nil
 	}
 	e := *asRequestError(err)
-	e.Param = strings.TrimSuffix(param+"."+e.Param, ".")
+	e.Param = strings.Trim(param+"."+e.Param, ".")
 	return &e
 }
 

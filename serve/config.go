@@ -16,18 +16,18 @@ import (
 // ErrConfig is wrapped by what New says of a Config.
 var ErrConfig = errors.New("serve: bad configuration")
 
-// Config of New. Bases is needed; the zero value of everything else is its default.
+// Config configures New: DefaultConfig with bases, at least.
 type Config struct {
 	Bases []Base // the first is the default one; the caller closes them after Serve has returned
 	Keys  *Keys  // nil: everybody who reaches the server may use it
 
 	// Hosts are the names, besides loopback ones and IP addresses, that requests may be addressed to. It keeps web
 	// pages of other sites out that have their name resolve to this machine. Nil allows any if there are Keys.
-	Hosts []string
+	Hosts []string `key:"hosts" doc:"names that requests may be addressed to besides localhost and IP addresses, with commas between them"`
 	// Origins are the web sites ("https://example.org") whose pages may use the server. None: its own page only.
-	Origins  []string
+	Origins  []string    `key:"origins" doc:"web sites whose pages may use the server (https://example.org), with commas between them"`
 	TLS      *tls.Config // nil: plain HTTP
-	ReadOnly bool        // no request changes a base
+	ReadOnly bool        `key:"read_only" doc:"no request changes a knowledge base"`
 	Aliases  []Alias     // other names that requests may give models
 	// Retrieve and Ask are what requests leave out.
 	Retrieve sluice.RetrieveOptions
@@ -36,8 +36,8 @@ type Config struct {
 	// KeepCalibration leaves the calibration of a base as it is when documents are uploaded; otherwise a job asks a few
 	// questions about the new passages (sluice.CalibrateOptions.Few).
 	KeepCalibration bool
-	Limits          Limits
-	Drift           Drift
+	Limits
+	Drift
 	// Traces gets a span for each request and for each of its steps, without texts; nil: nobody.
 	Traces  trace.TracerProvider
 	Logger  *slog.Logger // a record for each request, and what goes wrong; nil is slog.Default()
@@ -50,43 +50,33 @@ type Base struct {
 	*sluice.Sluice
 }
 
-// Drift is when the gate's scores are said to have moved away from the calibration's. Zero values are defaults.
+// Drift says when the gate's scores have moved away from the calibration's.
 type Drift struct {
-	Scores    int     // last ones of each base that are compared: 500
-	Threshold float64 // of the Kolmogorov-Smirnov statistic, above which there is an alarm: 0.3
+	Scores    int     `key:"drift_scores" bounds:"20,1000000" doc:"how many of the gate's last scores are compared with the calibration's"`
+	Threshold float64 `key:"drift_threshold" bounds:"0,1" doc:"largest difference of the two distributions (Kolmogorov-Smirnov, 0 to 1) that is not an alarm; part of it is the questions that have nothing to do with the base"`
 }
 
-// Limits bound what clients can take. Zero values are defaults.
+// Limits bounds what clients can take.
 type Limits struct {
-	Body     int64         // bytes of a JSON body: 8 MiB
-	Upload   int64         // bytes of an uploaded file: 64 MiB
-	Batch    int           // texts of one request: 1024
-	Requests int           // under way at a time, those that wait included: 256; one more is 429
-	Answers  int           // of them, those for the language model; one more is 429; 0: any
-	Timeout  time.Duration // of one request: 10 minutes
-	Drain    time.Duration // that Serve waits for requests under way when it ends: 30 seconds
-	Read     time.Duration // for a body to arrive: 1 minute; uploads have ten times that
-	Write    time.Duration // for a piece of a response to be taken: 30 seconds
-	Follow   time.Duration // how often a base is looked at for changes: 200 ms; negative: at each request
+	Body     int64         `key:"max_body_mib" unit:"MiB" bounds:"1,1024" doc:"largest JSON body of a request, MiB"`
+	Upload   int64         `key:"max_file_mib" unit:"MiB" bounds:"1,65536" doc:"largest uploaded file, MiB"`
+	Batch    int           `key:"max_batch" bounds:"1,65536" doc:"most texts of one request"`
+	Requests int           `key:"max_requests" bounds:"1,65536" doc:"most requests under way, those that wait included; one more is answered 429"`
+	Timeout  time.Duration `key:"timeout_s" unit:"s" bounds:"1,86400" doc:"longest time of a request, seconds"`
+	Drain    time.Duration `key:"drain_s" unit:"s" bounds:"0,3600" doc:"how long requests under way may go on when the server is to end, seconds"`
+
+	Answers int           // requests under way for the language model; one more is answered 429; 0: any number
+	Read    time.Duration // for a body to arrive; uploads have ten times that
+	Write   time.Duration // for a piece of a response to be taken
+	Follow  time.Duration // how often a base is looked at for changes
 }
 
-func orDefault[T int | int64 | float64 | time.Duration](v *T, initial T) {
-	if *v == 0 {
-		*v = initial
-	}
-}
-
-func (l Limits) withDefaults() Limits {
-	orDefault(&l.Body, 8<<20)
-	orDefault(&l.Upload, 64<<20)
-	orDefault(&l.Batch, 1024)
-	orDefault(&l.Requests, 256)
-	orDefault(&l.Timeout, 10*time.Minute)
-	orDefault(&l.Drain, 30*time.Second)
-	orDefault(&l.Read, time.Minute)
-	orDefault(&l.Write, 30*time.Second)
-	orDefault(&l.Follow, 200*time.Millisecond)
-	return l
+// DefaultConfig returns the default configuration, which needs bases.
+func DefaultConfig() Config {
+	return Config{Retrieve: sluice.DefaultRetrieveOptions(), Ask: sluice.DefaultAskOptions(),
+		Limits: Limits{Body: 8 << 20, Upload: 64 << 20, Batch: 1024, Requests: 256, Timeout: 10 * time.Minute,
+			Drain: 30 * time.Second, Read: time.Minute, Write: 30 * time.Second, Follow: 200 * time.Millisecond},
+		Drift: Drift{Scores: 500, Threshold: .3}}
 }
 
 var baseName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -115,6 +105,9 @@ func (c Config) check() error {
 		if !seen[name] {
 			return fmt.Errorf("%w: a key is for the knowledge base %q, which is not served", ErrConfig, name)
 		}
+	}
+	if err := c.Retrieve.Check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 )
 
 // TestStoreThatCannotBeWritten: on a file system that is full, or read-only, a change is a 507 or 403 that says so and
@@ -25,8 +26,8 @@ func TestStoreThatCannotBeWritten(t *testing.T) {
 	store := filepath.Join(mount, "store")
 	open := func() {
 		base := w.sluice.With(store)
-		next, err := New(Config{Bases: []Base{{"sea", base}}, Logger: w.cfg.Logger,
-			Ingest: sluice.IngestOptions{Chunk: "32/0"}})
+		next, err := New(overlay.On(DefaultConfig(), Config{Bases: []Base{{"sea", base}}, Logger: w.cfg.Logger,
+			Ingest: sluice.IngestOptions{Chunk: "32/0"}}))
 		if err != nil {
 			t.Fatal(err)
 		}

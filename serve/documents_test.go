@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"mime/multipart"
 	"net/http"
 	"net/textproto"
@@ -250,7 +251,8 @@ func TestUploadsOutliveTheProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := New(Config{Bases: []Base{{"sea", w.sluice}}, Logger: w.cfg.Logger, Ingest: w.cfg.Ingest})
+	next, err := New(overlay.On(DefaultConfig(),
+		Config{Bases: []Base{{"sea", w.sluice}}, Logger: w.cfg.Logger, Ingest: w.cfg.Ingest}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,7 +371,8 @@ func TestUploadMakesTheStore(t *testing.T) {
 	w := newWorld(t, nil)
 	fresh := w.sluice.With(filepath.Join(t.TempDir(), "new", "store"))
 	t.Cleanup(func() { _ = fresh.Close() })
-	next, err := New(Config{Bases: []Base{{"new", fresh}}, Logger: w.cfg.Logger, Ingest: w.cfg.Ingest})
+	next, err := New(overlay.On(DefaultConfig(),
+		Config{Bases: []Base{{"new", fresh}}, Logger: w.cfg.Logger, Ingest: w.cfg.Ingest}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,8 +111,6 @@ func kinds() []kind {
 		{llm.ErrTemplate, http.StatusBadRequest, "bad_template", ""},
 		{gate.ErrThreshold, http.StatusBadRequest, "bad_threshold", ""},
 		{gate.ErrPolicy, http.StatusBadRequest, "bad_policy", ""},
-		{retrieve.ErrMode, http.StatusBadRequest, "bad_option", ""},
-		{retrieve.ErrK, http.StatusBadRequest, "bad_option", ""},
 		{retrieve.ErrOption, http.StatusBadRequest, "bad_option", ""},
 		{retrieve.ErrFilter, http.StatusBadRequest, "bad_filter", ""},
 		{retrieve.ErrNoWords, http.StatusBadRequest, "no_words", ""},

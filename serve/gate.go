@@ -109,64 +109,21 @@ func (s *Server) lookup(
 	return b, all, times, err
 }
 
-// searchOptions are what a request may say of a search. What it leaves out is as the server was told.
-type searchOptions struct {
-	K          int      `json:"k" bounds:"0,1000"`
-	Mode       string   `json:"mode"`
-	Metric     string   `json:"metric"`
-	Weight     *float64 `json:"weight" bounds:"0,1"`
-	Fusion     string   `json:"fusion"`
-	TopN       int      `json:"top_n" bounds:"0,100000"`
-	K1         *float64 `json:"k1" bounds:"0,1000"`
-	B          *float64 `json:"b" bounds:"0,1"`
-	Where      []string `json:"where"`
-	Route      []string `json:"route"`
-	Rerank     *int     `json:"rerank" bounds:"0,1000"`
-	MMR        *float64 `json:"mmr" bounds:"0,1"`
-	Expand     string   `json:"expand"`
-	Neighbours int      `json:"neighbours" bounds:"0,32"`
-	Explain    bool     `json:"explain"`
-	Sentences  *bool    `json:"sentences"`
-}
-
-// over are the options with what the request says.
-func (x *searchOptions) over(o sluice.RetrieveOptions) (_ sluice.RetrieveOptions, err error) {
-	set(&o.K, x.K)
-	set(&o.Mode, retrieve.Mode(x.Mode))
-	set(&o.Metric, x.Metric)
-	set(&o.Fusion, retrieve.Fusion(x.Fusion))
-	set(&o.TopN, x.TopN)
-	set(&o.Expand, retrieve.Expansion(x.Expand))
-	set(&o.Neighbours, x.Neighbours)
-	for _, f := range []struct {
-		at   *float64
-		from *float64
-	}{{&o.Weight, x.Weight}, {&o.K1, x.K1}, {&o.B, x.B}} {
-		if f.from != nil {
-			if *f.at = *f.from; *f.at == 0 {
-				*f.at = -1 // to the library, 0 is the default and less is none
-			}
-		}
+// decodeSearch decodes a request with the options of a search in it: what it leaves out, or says null of, is as the
+// server was told.
+func (s *Server) decodeSearch(o *sluice.RetrieveOptions, decode func() error) error {
+	*o = s.cfg.Retrieve
+	o.Route, o.Where = nil, nil // decoding would write into the server's own lists
+	if err := decode(); err != nil {
+		return err
 	}
-	if x.MMR != nil {
-		o.MMR = *x.MMR
+	if o.Route == nil {
+		o.Route = s.cfg.Retrieve.Route
 	}
-	if x.Rerank != nil {
-		o.Rerank = *x.Rerank
+	if o.Where == nil {
+		o.Where = s.cfg.Retrieve.Where
 	}
-	if x.Sentences != nil {
-		o.Sentences = *x.Sentences
-	}
-	if x.Route != nil {
-		o.Route = x.Route
-	}
-	o.Explain = x.Explain
-	if x.Where != nil {
-		if o.Where, err = retrieve.ParseFilter(x.Where); err != nil {
-			return o, err
-		}
-	}
-	return o, nil
+	return o.Check()
 }
 
 // set takes a value over that was given.
@@ -180,7 +137,7 @@ func set[T comparable](at *T, given T) {
 // retrieveRequest is what /v1/retrieve takes.
 type retrieveRequest struct {
 	queries
-	searchOptions
+	sluice.RetrieveOptions
 	Gate string `json:"gate"` // "open", the default, searches for every query; "auto" asks the gate first
 }
 
@@ -203,10 +160,10 @@ type retrievedList struct {
 // retrieve finds the best contexts of each query.
 func (s *Server) retrieve(w http.ResponseWriter, r *http.Request) error {
 	var q retrieveRequest
-	if err := decode(r, &q); err != nil {
+	if err := s.decodeSearch(&q.RetrieveOptions, func() error { return decode(r, &q) }); err != nil {
 		return err
 	}
-	o := sluice.LookupOptions{Gate: sluice.GateOpen}
+	o := sluice.LookupOptions{Gate: sluice.GateOpen, Retrieve: &q.RetrieveOptions}
 	switch q.Gate {
 	case "", "open":
 	case "auto":
@@ -214,16 +171,11 @@ func (s *Server) retrieve(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return bad("gate", `gate has to be "open" or "auto", given %q`, q.Gate)
 	}
-	search, err := q.over(s.cfg.Retrieve)
-	if err != nil {
-		return err
-	}
-	n, each := max(len(q.Queries), len(q.Vectors), 1), max(search.K, search.TopN, search.Rerank)
+	n, each := max(len(q.Queries), len(q.queries.Vectors), 1), max(q.K, q.TopN, q.Rerank)
 	if n*each > maxResults {
 		return bad("k", "%d queries with %d contexts each (the largest of k, top_n and rerank) are %d, at most %d are "+
 			"searched for", n, each, n*each, maxResults)
 	}
-	o.Retrieve = &search
 	b, all, times, err := s.lookup(r, &q.queries, o)
 	if err != nil {
 		return err

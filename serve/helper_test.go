@@ -21,6 +21,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
 )
 
@@ -51,7 +52,8 @@ func serveForTest(dir string) error {
 	if err != nil {
 		return err
 	}
-	s, err := New(Config{Bases: []Base{{"sea", base}}, Logger: logger, Ingest: sluice.IngestOptions{Chunk: "32/0"}})
+	s, err := New(overlay.On(DefaultConfig(),
+		Config{Bases: []Base{{"sea", base}}, Logger: logger, Ingest: sluice.IngestOptions{Chunk: "32/0"}}))
 	if err != nil {
 		return err
 	}
@@ -116,7 +118,8 @@ func (w *world) open(t testing.TB, change func(*Config)) *world {
 		}
 	})
 	w.fill(t, w.sluice)
-	c := Config{Bases: []Base{{"sea", w.sluice}}, Logger: logger, Ingest: sluice.IngestOptions{Chunk: "32/0"}}
+	c := overlay.On(DefaultConfig(),
+		Config{Bases: []Base{{"sea", w.sluice}}, Logger: logger, Ingest: sluice.IngestOptions{Chunk: "32/0"}})
 	if change != nil {
 		change(&c)
 	}

@@ -18,7 +18,9 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/answer"
 )
 
 // listening serves a world until the test ends, or stop is called, which returns what Serve does.
@@ -227,7 +229,8 @@ func TestClientLeaves(t *testing.T) {
 		if err := decode(r, &struct{}{}); err != nil {
 			return err
 		}
-		_, err := w.sluice.Ask(r.Context(), "Do you hear me?", sluice.AskOptions{Gate: sluice.GateClosed})
+		_, err := w.sluice.Ask(r.Context(), "Do you hear me?", overlay.On(answer.DefaultOptions(),
+			sluice.AskOptions{Gate: sluice.GateClosed}))
 		return err
 	}, ""})
 	w.Server.handler = w.middleware(w.run(w.routes[len(w.routes)-1]))

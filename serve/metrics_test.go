@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/kernels/ref"
 	"github.com/sluice-rag/sluice/llm"
 )
@@ -60,7 +61,8 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	s, err := New(Config{Bases: []Base{{"sea", other}}, Logger: w.Server.log, Version: "v9"})
+	s, err := New(overlay.On(DefaultConfig(),
+		Config{Bases: []Base{{"sea", other}}, Logger: w.Server.log, Version: "v9"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +169,7 @@ func TestEncoderIsBusy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	s, err := New(Config{Bases: []Base{{"sea", full}}, Logger: w.Server.log})
+	s, err := New(overlay.On(DefaultConfig(), Config{Bases: []Base{{"sea", full}}, Logger: w.Server.log}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/serve/openai"
 )
@@ -90,12 +91,14 @@ func TestBadAliases(t *testing.T) {
 		`"b", which is an alias itself`: {{"a", "b"}, {"b", "default"}}, `"a" stands for ""`: {{"a", ""}},
 		`"a", which is an alias`: {{"a", "a"}},
 	} {
-		if _, err := New(Config{Bases: []Base{{"sea", w.sluice}}, Aliases: list}); !errors.Is(err, ErrConfig) ||
+		if _, err := New(overlay.On(DefaultConfig(),
+			Config{Bases: []Base{{"sea", w.sluice}}, Aliases: list})); !errors.Is(err, ErrConfig) ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", list, err)
 		}
 	}
-	s, err := New(Config{Bases: []Base{{"sea", w.sluice}}, Aliases: []Alias{{"a", "gpt-4o"}}})
+	s, err := New(overlay.On(DefaultConfig(),
+		Config{Bases: []Base{{"sea", w.sluice}}, Aliases: []Alias{{"a", "gpt-4o"}}}))
 	if err != nil {
 		t.Fatal(err)
 	}

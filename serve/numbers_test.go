@@ -6,16 +6,15 @@ import (
 	"net/http"
 	"reflect"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/settings"
 	"github.com/sluice-rag/sluice/internal/testmodels/numbers"
 	"github.com/sluice-rag/sluice/rag/pseudo"
-	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
@@ -158,16 +157,8 @@ func TestEveryNumber(t *testing.T) {
 
 // TestBoundsOfTheLibrary: a request may say nothing that the library, the settings or memory have no place for.
 func TestBoundsOfTheLibrary(t *testing.T) {
-	search, calibration := map[string]string{}, map[string]string{}
-	bounds(reflect.TypeFor[searchOptions](), "", "", search)
+	calibration := map[string]string{}
 	bounds(reflect.TypeFor[calibrateRequest](), "", "", calibration)
-	for name, most := range map[string]int{"k": retrieve.MaxK, "top_n": retrieve.MaxTopN, "rerank": retrieve.MaxRerank,
-		"neighbours": retrieve.MaxNeighbours} {
-		_, high, _ := strings.Cut(search[name], ",")
-		if n, err := strconv.Atoi(high); err != nil || n > most {
-			t.Errorf("%s: a request has up to %s, the library takes %d", name, high, most)
-		}
-	}
 	if want := fmt.Sprintf("0,%d", pseudo.MaxPerContext); calibration["per_context"] != want {
 		t.Errorf("per_context: %s, want %s", calibration["per_context"], want)
 	}
@@ -184,12 +175,12 @@ func TestWholeNumbers(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"query":"2.0","k":4.0}`:                   "",
 		`{"query":"x","k":4.00 ,"weight":1.0}`:      "",
-		`{"query":"x","k":4.5}`:                     "k: 4.5 is not a whole number between 0 and 1000",
+		`{"query":"x","k":4.5}`:                     "k: 4.5 is not a whole number between 1 and 1000",
 		`{"query":"x","k":4.}`:                      "the body is not JSON",
 		`{"query":"x","vectors":[[1.0,-2.50,3e0]]}`: "",
 	} {
 		r := post("/v1/retrieve", body)
-		var q retrieveRequest
+		q := retrieveRequest{RetrieveOptions: sluice.DefaultRetrieveOptions()}
 		err := decode(r, &q)
 		if said := fmt.Sprint(err); (want == "") != (err == nil) || !strings.HasPrefix(said, want) && err != nil {
 			t.Errorf("%s: %v, want %q", body, err, want)
@@ -197,7 +188,7 @@ func TestWholeNumbers(t *testing.T) {
 		if want == "" && q.Query != "x" && q.Query != "2.0" || q.K != 4 && strings.Contains(body, "4.0") {
 			t.Errorf("%s: %+v", body, q)
 		}
-		if v := q.Vectors; len(v) > 0 && !reflect.DeepEqual(v, []vector{{1, -2.5, 3}}) {
+		if v := q.queries.Vectors; len(v) > 0 && !reflect.DeepEqual(v, []vector{{1, -2.5, 3}}) {
 			t.Errorf("%v", v)
 		}
 	}

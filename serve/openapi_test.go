@@ -244,6 +244,9 @@ func TestOpenAPITypes(t *testing.T) {
 	}
 	maps.DeleteFunc(all, func(name string, _ any) bool { _, ok := got[name]; return ok })
 	maps.Copy(all, want)
+	for name, v := range requestTypes() {
+		maps.Copy(all[name].(map[string]any)["properties"].(map[string]any), settingsOf(v))
+	}
 	if err := writeSpec(doc); err != nil {
 		t.Fatal(err)
 	}
@@ -354,6 +357,11 @@ func TestOpenAPISettings(t *testing.T) {
 		of := s.schemas[name].(map[string]any)["properties"].(map[string]any)
 		if d := cmp.Diff(fieldsOf(v), slices.Sorted(maps.Keys(of))); d != "" {
 			t.Errorf("%s: %s", name, d)
+		}
+		for field, want := range settingsOf(v) {
+			if d := cmp.Diff(want, of[field]); d != "" {
+				t.Errorf("go test ./serve -run OpenAPITypes -update brings %s.%s up to date:\n%s", name, field, d)
+			}
 		}
 	}
 }

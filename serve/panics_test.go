@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
 )
 
@@ -66,7 +67,8 @@ func TestPanickingUpload(t *testing.T) {
 	if kept, err := os.ReadDir(w.folder()); err != nil || len(kept) > 0 {
 		t.Errorf("%v %v", kept, err)
 	}
-	next, err := New(Config{Bases: []Base{{"sea", w.sluice}}, Logger: w.Server.log, Ingest: sluice.IngestOptions{}})
+	next, err := New(overlay.On(DefaultConfig(),
+		Config{Bases: []Base{{"sea", w.sluice}}, Logger: w.Server.log, Ingest: sluice.IngestOptions{}}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,11 +33,12 @@ type ragSettings struct {
 	Order     string `json:"order"`
 	Compress  *int   `json:"compress" bounds:"0,1048576"`
 	Steps     bool   `json:"steps"` // a stream tells of each node of the flow that has finished
-	searchOptions
+	sluice.RetrieveOptions
 }
 
-func ragSettingsOf(raw json.RawMessage) (s ragSettings, err error) {
-	return s, decodeInto("sluice", raw, &s)
+func (s *Server) ragSettingsOf(raw json.RawMessage) (x ragSettings, err error) {
+	err = s.decodeSearch(&x.RetrieveOptions, func() error { return decodeInto("", raw, &x) })
+	return x, within("sluice", err)
 }
 
 // ragAnswer is the "sluice" object of an answer.
@@ -171,11 +172,7 @@ func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSetting
 	if !slices.Contains(answer.Presets(), o.Flow) && o.Flow != "" {
 		return o, bad("sluice.flow", "%q is none of %v", shortened(x.Flow), answer.Presets())
 	}
-	search, err := x.over(s.cfg.Retrieve)
-	if err != nil {
-		return o, within("sluice", err)
-	}
-	o.Retrieve = search
+	o.Retrieve = x.RetrieveOptions
 	return o, nil
 }
 

@@ -7,8 +7,11 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sluice-rag/sluice/internal/settings"
 )
 
 // schemas makes JSON Schemas of Go types as encoding/json writes them: what may be left out is not required, what may
@@ -150,4 +153,46 @@ func fieldsOf(v any) []string {
 	properties := object{}
 	s.fields(reflect.TypeOf(v), properties, &[]any{})
 	return slices.Sorted(maps.Keys(properties))
+}
+
+// settingsOf are the schemas of the settings that encoding/json reads into a struct: what the tags of their fields say.
+// null stands for what is left out.
+func settingsOf(v any) object {
+	made := object{}
+	settingFields(reflect.TypeOf(v), made)
+	return made
+}
+
+func settingFields(t reflect.Type, made object) {
+	for f := range t.Fields() {
+		name, embedded := settings.NameOf(f)
+		switch {
+		case embedded:
+			settingFields(f.Type, made)
+		case f.Tag.Get("doc") != "" && f.Tag.Get("json") != "-":
+			made[name] = settingSchema(f)
+		}
+	}
+}
+
+func settingSchema(f reflect.StructField) object {
+	schema := nullable((&schemas{}).of(f.Type))
+	schema["description"] = f.Tag.Get("doc")
+	if words := strings.Fields(f.Tag.Get("oneof")); len(words) > 0 {
+		list := make([]any, 0, len(words)+1)
+		for _, w := range words {
+			list = append(list, w)
+		}
+		schema["enum"] = append(list, nil)
+	}
+	if least, greatest, ok := strings.Cut(settings.RequestBounds(f.Tag), ","); ok {
+		for name, text := range map[string]string{"minimum": least, "maximum": greatest} {
+			n, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				panic(err)
+			}
+			schema[name] = n
+		}
+	}
+	return schema
 }

@@ -54,7 +54,6 @@ func New(c Config) (*Server, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	c.Limits = c.Limits.withDefaults()
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -72,8 +71,6 @@ func New(c Config) (*Server, error) {
 	if c.Traces == nil {
 		c.Traces = noop.NewTracerProvider()
 	}
-	orDefault(&c.Drift.Scores, 500)
-	orDefault(&c.Drift.Threshold, .3)
 	s.cfg = c
 	s.metrics = s.newMetrics()
 	s.pages = page.Handler()

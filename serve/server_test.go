@@ -8,6 +8,8 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
 const inScope = "When does a deferred function run, in which order?"
@@ -44,7 +46,7 @@ func TestVectorsStandForTheirTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := queries{Vectors: []vector{e.Row(0)}}
-	o := sluice.RetrieveOptions{Mode: "dense", K: 4}
+	o := overlay.On(retrieve.DefaultOptions(), sluice.RetrieveOptions{Mode: "dense", K: 4})
 	v, err := q.matrix()
 	if err != nil {
 		t.Fatal(err)
@@ -89,8 +91,8 @@ func TestBadRequests(t *testing.T) {
 		"too large": {"/v1/gate", `{"query":"` + strings.Repeat("x", 2000) + `"}`,
 			"has 2012 bytes, the limit is 2000", "", 413},
 		"other store":     {"/v1/gate", `{"query":"a","store":"moon"}`, `no knowledge base "moon"`, "store", 404},
-		"k":               {"/v1/retrieve", `{"query":"a","k":2000}`, "k: 2000 is not between 0 and 1000", "k", 400},
-		"mode":            {"/v1/retrieve", `{"query":"a","mode":"best"}`, "best", "", 400},
+		"k":               {"/v1/retrieve", `{"query":"a","k":2000}`, "k: 2000 is not between 1 and 1000", "k", 400},
+		"mode":            {"/v1/retrieve", `{"query":"a","mode":"best"}`, "best", "mode", 400},
 		"filter":          {"/v1/retrieve", `{"query":"a","where":["x"]}`, "x", "", 400},
 		"gate":            {"/v1/retrieve", `{"query":"a","gate":"shut"}`, `given "shut"`, "gate", 400},
 		"vector's length": {"/v1/retrieve", `{"vectors":[[1,2]],"mode":"dense"}`, "2 dimensions", "", 400},

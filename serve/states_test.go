@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 )
 
 // TestChatOfUnreadyBases: what is the matter with a knowledge base has a status, a code and a hint; one without a
@@ -35,8 +36,9 @@ func TestChatOfUnreadyBases(t *testing.T) {
 	if _, err := emptied.DeleteDocuments(t.Context(), []string{"defer", "close", "herring", "lights"}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Config{Logger: slog.New(slog.DiscardHandler), Bases: []Base{{"fresh", fresh}, {"emptied", emptied},
-		{"none", open("none", "words")}, {"foreign", open("store", "other words")}}})
+	s, err := New(overlay.On(DefaultConfig(),
+		Config{Logger: slog.New(slog.DiscardHandler), Bases: []Base{{"fresh", fresh}, {"emptied", emptied},
+			{"none", open("none", "words")}, {"foreign", open("store", "other words")}}}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/filelock"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -25,7 +26,8 @@ import (
 func (w *world) restarted(t *testing.T) {
 	t.Helper()
 	w.leaveUploads()
-	next, err := New(Config{Bases: []Base{{"sea", w.sluice}}, Logger: w.cfg.Logger, Ingest: w.cfg.Ingest})
+	next, err := New(overlay.On(DefaultConfig(),
+		Config{Bases: []Base{{"sea", w.sluice}}, Logger: w.cfg.Logger, Ingest: w.cfg.Ingest}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,7 +217,8 @@ func TestOneServerTakesUploads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := New(Config{Bases: []Base{{"sea", w.sluice}}, Logger: w.cfg.Logger, Ingest: w.cfg.Ingest})
+	second, err := New(overlay.On(DefaultConfig(),
+		Config{Bases: []Base{{"sea", w.sluice}}, Logger: w.cfg.Logger, Ingest: w.cfg.Ingest}))
 	if err != nil {
 		t.Fatal(err)
 	}

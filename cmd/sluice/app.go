@@ -151,7 +151,8 @@ func (a *app) root() *cobra.Command {
 		PersistentPreRun: func(*cobra.Command, []string) { a.running = true },
 	}
 	a.fields = config.Fields()
-	a.addSettings(cmd, cmd.PersistentFlags(), []string{"store", "encoder", "precision", "model", "threads", "log_level"})
+	a.addSettings(cmd, cmd.PersistentFlags(),
+		[]string{"store", "encoder", "precision", "model", "threads", "log_level"})
 	f := cmd.PersistentFlags()
 	f.StringVar(&a.configPath, "config", "",
 		"settings file (default ./sluice.yaml, else sluice/sluice.yaml in the user's configuration folder)")

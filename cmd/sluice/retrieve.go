@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/jsonl"
 	"github.com/sluice-rag/sluice/internal/manifest"
 	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/internal/settings"
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/excerpt"
@@ -67,8 +69,7 @@ hold together; those with = of one field are alternatives.
 	}
 	q.flags(cmd)
 	f.add(a, cmd)
-	a.flags(cmd, "retrieve.metric", "retrieve.fusion", "retrieve.top_n", "retrieve.k1", "retrieve.b", "retrieve.mmr",
-		"retrieve.neighbours", "retrieve.text")
+	a.flags(cmd, "retrieve.text")
 	cmd.Flags().BoolVar(&f.explain, "explain", false, "say what each score was made of")
 	return cmd
 }
@@ -79,10 +80,12 @@ type retrieveFlags struct {
 	explain bool
 }
 
-// add gives a verb the flags that `retrieve` and `ask` share; the settings of a search have more.
+// add gives a verb the flags of a search.
 func (f *retrieveFlags) add(a *app, cmd *cobra.Command) {
-	a.flags(cmd, "retrieve.k", "retrieve.mode", "retrieve.weight", "retrieve.route", "retrieve.rerank",
-		"retrieve.expand", "retrieve.sentences", "reranker", "device")
+	for _, field := range settings.Fields(reflect.TypeFor[retrieve.Options]()) {
+		a.flags(cmd, "retrieve."+field.Key)
+	}
+	a.flags(cmd, "reranker", "device")
 	_ = cmd.RegisterFlagCompletionFunc("reranker", modelNames(true, manifest.Reranker)) // fails for unknown flags only
 	cmd.Flags().StringArrayVar(&f.where, "where", nil,
 		"only contexts whose documents fit, as topic=physics or meta.year>=2020; may be given several times")
@@ -90,24 +93,8 @@ func (f *retrieveFlags) add(a *app, cmd *cobra.Command) {
 
 // options are those of the settings and the flags.
 func (f *retrieveFlags) options(c config.Config) (o sluice.RetrieveOptions, err error) {
-	r := c.Retrieve
-	none := func(x float64) float64 { // to the library, 0 is the default and less is none
-		if x == 0 {
-			return -1
-		}
-		return x
-	}
-	o = sluice.RetrieveOptions{K: r.K, Mode: retrieve.Mode(r.Mode), Metric: r.Metric, Weight: none(r.Weight),
-		Fusion: retrieve.Fusion(r.Fusion), TopN: r.TopN, K1: none(r.K1), B: none(r.B), Rerank: r.Rerank, MMR: r.MMR,
-		Expand: retrieve.Expansion(r.Expand), Neighbours: r.Neighbours, Explain: f.explain, Sentences: r.Sentences}
-	for name := range strings.SplitSeq(r.Route, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			o.Route = append(o.Route, name)
-		}
-	}
-	if o.Metric == "store" {
-		o.Metric = ""
-	}
+	o = c.Retrieve.Options
+	o.Explain = f.explain
 	if o.Where, err = retrieve.ParseFilter(f.where); err != nil {
 		return o, usageError{err}
 	}

@@ -68,10 +68,9 @@ Ctrl-C it takes no new requests and finishes those under way.`,
 // serve answers requests until the command's context ends.
 func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err error) {
 	log := a.serverLog(c)
-	o := serve.Config{Logger: log, ReadOnly: c.Serve.ReadOnly, Version: buildinfo.Version,
-		Hosts: c.Serve.Hosts, Origins: c.Serve.Origins, Limits: serveLimits(c.Serve),
-		Ingest: ingestOptions(c), KeepCalibration: c.Ingest.Calibrate == "false",
-		Drift: serve.Drift{Scores: c.Serve.DriftScores, Threshold: c.Serve.DriftThreshold}}
+	o := c.Serve.Config
+	o.Logger, o.Version = log, buildinfo.Version
+	o.Ingest, o.KeepCalibration = ingestOptions(c), c.Ingest.Calibrate == "false"
 	if o.Ask, err = askOptions(c); err != nil {
 		return err
 	}
@@ -160,16 +159,6 @@ func aliases(pairs []string) (all []serve.Alias, err error) {
 		all = append(all, serve.Alias{Name: strings.TrimSpace(name), Model: strings.TrimSpace(model)})
 	}
 	return all, nil
-}
-
-func serveLimits(c config.Serve) serve.Limits {
-	l := serve.Limits{Body: int64(c.MaxBodyMiB) << 20, Upload: int64(c.MaxFileMiB) << 20, Batch: c.MaxBatch,
-		Requests: c.MaxRequests, Timeout: time.Duration(c.TimeoutS) * time.Second,
-		Drain: time.Duration(c.DrainS) * time.Second}
-	if l.Drain == 0 {
-		l.Drain = time.Millisecond // 0 is the default there
-	}
-	return l
 }
 
 // serverLog writes to standard error.

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -89,9 +90,10 @@ func (a *asking) search(ctx context.Context) error {
 
 // answer has the system decide and the generator answer.
 func (a *asking) answer(ctx context.Context) error {
-	o := sluice.AskOptions{Gate: sluice.GateOpen, Style: answer.Write, MaxTokens: a.cell.Generator.MaxTokens,
-		Temperature: a.cell.Generator.Temperature, RepeatPenalty: a.cell.Generator.RepeatPenalty,
-		NoRepeatNGram: a.cell.Generator.NoRepeatNGram, Transform: prompt.Transform(a.cell.System.Transform)}
+	o, g := answer.DefaultOptions(), a.cell.Generator
+	o.Gate, o.Style, o.MaxTokens = sluice.GateOpen, answer.Write, cmp.Or(g.MaxTokens, o.MaxTokens)
+	o.Temperature, o.RepeatPenalty, o.NoRepeatNGram = g.Temperature, g.RepeatPenalty, g.NoRepeatNGram
+	o.Transform = cmp.Or(prompt.Transform(a.cell.System.Transform), o.Transform)
 	var err error
 	if o.Retrieve, err = a.cell.Retriever.options(); err != nil {
 		return err

@@ -103,9 +103,10 @@ func (r Row) Dimension(name string) string {
 }
 
 func (c Cell) row(experiment, group, measure string, s metric.Summary) Row {
+	search := c.Retriever.named()
 	return Row{Experiment: experiment, Part: c.Part, Encoder: c.Encoder.Name, Precision: c.Encoder.Precision,
-		Chunker: c.Chunker, Mode: c.Retriever.Mode, Metric: c.Retriever.Metric, Weight: c.Retriever.Weight,
-		K: c.Retriever.K, Routed: c.Retriever.Routed, Generator: c.Generator.label(), System: c.System.label(),
+		Chunker: c.Chunker, Mode: string(search.Mode), Metric: search.Metric, Weight: search.Weight,
+		K: search.K, Routed: c.Retriever.Routed, Generator: c.Generator.label(), System: c.System.label(),
 		Group: group, Measure: measure, Summary: s}
 }
 

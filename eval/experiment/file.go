@@ -98,14 +98,11 @@ type Encoder struct {
 	Precision string `yaml:"precision" json:"precision,omitempty"`
 }
 
-// Retriever says how contexts are found.
+// Retriever is how contexts are found: the options of a search by their names, those that are not named as
+// retrieve.DefaultOptions has them.
 type Retriever struct {
-	Mode   string  `yaml:"mode" json:"mode,omitempty"`
-	Metric string  `yaml:"metric" json:"metric,omitempty"`
-	Weight float64 `yaml:"weight" json:"weight,omitempty"` // of the dense score; 0: the default
-	Fusion string  `yaml:"fusion" json:"fusion,omitempty"` // of hybrid searches
-	K      int     `yaml:"k" json:"k,omitempty"`
-	Routed bool    `yaml:"routed" json:"routed,omitempty"` // only in the partitions that the router chooses
+	Given  map[string]any `yaml:",inline" json:"given,omitempty"` // the options that the file names
+	Routed bool           `yaml:"routed" json:"routed,omitempty"` // only in the partitions that the router chooses
 }
 
 // Generator says which model answers, and how.

@@ -1,7 +1,9 @@
 package experiment
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/sluice-rag/sluice"
@@ -53,10 +55,36 @@ func (r *run) distribution(ctx context.Context, c Cell, d *data) error {
 
 // options returns the options of a search.
 func (r Retriever) options() (sluice.RetrieveOptions, error) {
-	o := sluice.RetrieveOptions{K: r.K, Mode: retrieve.Mode(r.Mode), Metric: r.Metric, Weight: r.Weight,
-		Fusion: retrieve.Fusion(r.Fusion)}
-	if err := o.WithDefaults().Check(); err != nil {
-		return o, fmt.Errorf("%w: %w", ErrFile, err)
+	o, err := r.over(retrieve.DefaultOptions())
+	if err == nil {
+		err = o.Check()
+	}
+	if err != nil {
+		return o, fmt.Errorf("%w: retriever: %w", ErrFile, err)
 	}
 	return o, nil
+}
+
+// over are options with what the file names.
+func (r Retriever) over(o sluice.RetrieveOptions) (sluice.RetrieveOptions, error) {
+	if len(r.Given) == 0 {
+		return o, nil
+	}
+	text, err := json.Marshal(r.Given)
+	if err != nil {
+		return o, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	err = d.Decode(&o)
+	return o, err
+}
+
+// named are the options that the file names; the others are zero.
+func (r Retriever) named() sluice.RetrieveOptions {
+	o, err := r.over(sluice.RetrieveOptions{})
+	if err != nil { // it was checked with the file
+		panic(err)
+	}
+	return o
 }

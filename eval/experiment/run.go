@@ -138,10 +138,18 @@ func (r *run) part(ctx context.Context, p Part, d *data) error {
 		if !ok {
 			return fmt.Errorf("%w: part %s: part %s has no value of %s", ErrMissing, p.Name, p.Best.Of, p.Best.By)
 		}
-		c.Retriever.K = cmp.Or(p.Best.K, c.Retriever.K)
+		if p.Best.K > 0 {
+			given := map[string]any{"k": p.Best.K}
+			for name, v := range c.Retriever.Given {
+				if name != "k" {
+					given[name] = v
+				}
+			}
+			c.Retriever.Given = given
+		}
 		p.Encoders, p.Chunkers, p.Retrievers = []Encoder{c.Encoder}, []string{c.Chunker}, []Retriever{c.Retriever}
 		r.note(fmt.Sprintf("%s: the retriever is the best of %s by %s: %s %s, %s", p.Name, p.Best.Of, p.Best.By,
-			c.Encoder.Name, c.Encoder.Precision, cmp.Or(c.Retriever.Mode, "default mode")))
+			c.Encoder.Name, c.Encoder.Precision, cmp.Or(c.Retriever.named().Mode, "default mode")))
 	}
 	for _, c := range p.cells(d.digest, r.result.Judge) {
 		var err error

@@ -72,7 +72,9 @@ func run(ctx context.Context, store, specPath string, k, least int) error {
 	if err != nil {
 		return err
 	}
-	results, err := s.Retrieve(ctx, texts, sluice.RetrieveOptions{K: k})
+	search := sluice.DefaultRetrieveOptions()
+	search.K = k
+	results, err := s.Retrieve(ctx, texts, search)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,12 @@
 // nearest one that does; the value in force can tell where it comes from.
 package config
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/sluice-rag/sluice/rag/retrieve"
+	"github.com/sluice-rag/sluice/serve"
+)
 
 // ErrConfig is wrapped by every error of this package, with the file and line, variable or flag.
 var ErrConfig = errors.New("config")
@@ -48,22 +53,42 @@ type Config struct {
 
 // Defaults are the settings where nothing else is said.
 func Defaults() Config {
-	return Config{
+	c := Config{
 		Store: ".sluice", Precision: "auto", LogLevel: "warn", MemLimitMiB: 1024, Device: "auto",
-		Embed:     Embed{QueueTokens: 32768, Device: "cpu"},
-		Ingest:    Ingest{Chunk: "256/2", CommitEvery: 256, Metric: "cosine", MaxFileMiB: 256, MaxSeconds: 300, MaxArchiveGiB: 4, MaxArchiveEntries: 100000, MaxArchiveRatio: 250, ArchiveNesting: 1, Clean: "none", Duplicates: "keep", Chunker: "fixed", Percentile: 5, MaxDelete: 50, Calibrate: "auto"},
-		Calibrate: Calibrate{Questions: "auto", Negatives: "all", PerContext: 3, Seed: 1, Holdout: 0.2, Resamples: 1000, RankLimit: 10},
-		Gate:      Gate{StaleTolerance: 1},
-		Retrieve:  Retrieve{K: 4, Mode: "auto", Metric: "store", Weight: 0.5, Fusion: "min-max", K1: 1.5, B: 0.75, Route: "auto", Expand: "none", Neighbours: 1, Text: "snippet", Sentences: true},
-		Route:     Route{By: "topic", Sample: 20000, Cover: 0.99, Kind: "svc", Features: "both", Ngrams: 2, MaxTerms: 200000, C: 4, Scale: 0.8, Seed: 1},
-		Ask:       Ask{Gate: "auto", Transform: "none", Style: "auto", Own: "few-shot", MaxTokens: 256, TopK: 40, TopP: 0.95, RepeatPenalty: 1.05, Seed: 1},
-		Prompt:    Prompt{Template: "context", Order: "forward"},
-		Flow:      Flow{Preset: "ask", Retries: 3, Router: "auto", Grader: "auto", Verdicts: "grammar", GroundedFrom: 0.5},
-		Remote:    Remote{Extensions: "none", BytesPerToken: 3, TimeoutS: 300, Retries: 3},
-		Web:       Web{Provider: "none", Results: 4, Fetch: true, TimeoutS: 10, Retries: 2, MaxPageBytes: 4194304, LifetimeH: 24},
-		Log:       Log{Text: "full", MaxMiB: 64, Keep: 4},
-		Serve:     Serve{Listen: "127.0.0.1:7420", Log: "auto", MaxBodyMiB: 8, MaxFileMiB: 64, MaxBatch: 1024, MaxRequests: 256, Queue: 64, TimeoutS: 600, DrainS: 30, DriftScores: 500, DriftThreshold: 0.3},
+		Embed: Embed{QueueTokens: 32768, Device: "cpu"},
+		Ingest: Ingest{
+			Chunk: "256/2", CommitEvery: 256, Metric: "cosine", MaxFileMiB: 256, MaxSeconds: 300, MaxArchiveGiB: 4,
+			MaxArchiveEntries: 100000, MaxArchiveRatio: 250, ArchiveNesting: 1, Clean: "none", Duplicates: "keep",
+			Chunker: "fixed", Percentile: 5, MaxDelete: 50, Calibrate: "auto",
+		},
+		Calibrate: Calibrate{
+			Questions: "auto", Negatives: "all", PerContext: 3, Seed: 1, Holdout: 0.2, Resamples: 1000,
+			RankLimit: 10,
+		},
+		Gate:     Gate{StaleTolerance: 1},
+		Retrieve: Retrieve{Options: retrieve.DefaultOptions(), Text: "snippet"},
+		Route: Route{
+			By: "topic", Sample: 20000, Cover: 0.99, Kind: "svc", Features: "both", Ngrams: 2, MaxTerms: 200000,
+			C: 4, Scale: 0.8, Seed: 1,
+		},
+		Ask: Ask{
+			Gate: "auto", Transform: "none", Style: "auto", Own: "few-shot", MaxTokens: 256, TopK: 40, TopP: 0.95,
+			RepeatPenalty: 1.05, Seed: 1,
+		},
+		Prompt: Prompt{Template: "context", Order: "forward"},
+		Flow: Flow{
+			Preset: "ask", Retries: 3, Router: "auto", Grader: "auto", Verdicts: "grammar", GroundedFrom: 0.5,
+		},
+		Remote: Remote{Extensions: "none", BytesPerToken: 3, TimeoutS: 300, Retries: 3},
+		Web: Web{
+			Provider: "none", Results: 4, Fetch: true, TimeoutS: 10, Retries: 2, MaxPageBytes: 4194304,
+			LifetimeH: 24,
+		},
+		Log:   Log{Text: "full", MaxMiB: 64, Keep: 4},
+		Serve: Serve{Config: serve.DefaultConfig(), Listen: "127.0.0.1:7420", Log: "auto", Queue: 64},
 	}
+	c.Retrieve.Sentences = true // for people, who read what was found; verbs for programs change it
+	return c
 }
 
 // Embed is how texts are embedded.
@@ -129,23 +154,10 @@ type Gate struct {
 	StaleTolerance float64 `key:"stale_tolerance" bounds:"0,1" doc:"share of chunks that the calibration may not have seen; above it the gate refuses; 1, the default, never refuses"`
 }
 
-// Retrieve is how contexts are searched.
+// Retrieve is how contexts are searched, and how much of them is shown.
 type Retrieve struct {
-	K          int     `key:"k" bounds:"1,1000000" doc:"contexts per query"`
-	Mode       string  `key:"mode" oneof:"auto dense bm25 tfidf hybrid" doc:"how contexts are ranked: auto takes the best measured ranking that the store allows, by vectors and words; dense goes by vectors, bm25 and tfidf by words, hybrid by both"`
-	Metric     string  `key:"metric" oneof:"store cosine ip l2" doc:"how vectors are compared in a search: store is as the store was made"`
-	Weight     float64 `key:"weight" bounds:"0,1" doc:"share of the vectors in auto and hybrid; the rest is that of the words"`
-	Fusion     string  `key:"fusion" oneof:"min-max min-max-top-n rrf" doc:"how hybrid makes one score of two: normalised between the worst and the best of all contexts, or of the top n of each search, or by ranks (rrf)"`
-	TopN       int     `key:"top_n" bounds:"0,1000000" doc:"length of the lists that min-max-top-n and rrf fuse; 0 takes 10 for the one, 100 for the other, at least k"`
-	K1         float64 `key:"k1" bounds:"0,1000" doc:"BM25: how much repeated words count"`
-	B          float64 `key:"b" bounds:"0,1" doc:"BM25: how much long contexts are discounted; 0 is not at all"`
-	Route      string  `key:"route" doc:"domains that are searched: auto (those of the query, by the store's router if it has one), off (all), or their names, with commas between them"`
-	Rerank     int     `key:"rerank" bounds:"0,1000000" doc:"the best so many contexts are put in order by the reranker (the setting reranker names it); 0: none"`
-	MMR        float64 `key:"mmr" bounds:"0,1" doc:"maximal marginal relevance: share of relevance against difference from the contexts before; 0 is off"`
-	Expand     string  `key:"expand" oneof:"none neighbours parent" doc:"what is joined to a context that was found: the chunks around it in its document, or the section that it was cut from"`
-	Neighbours int     `key:"neighbours" bounds:"1,32" doc:"chunks on either side that 'neighbours' joins"`
-	Text       string  `key:"text" oneof:"full snippet none" doc:"how much of each context 'retrieve' prints: a snippet is the nearest sentence with what stands around it; with --json all of it, unless this is set"`
-	Sentences  bool    `key:"sentences" doc:"show with each source its sentence that is nearest to the question, in batches only when this is set; costs the embedding of the sources' sentences"`
+	retrieve.Options
+	Text string `key:"text" oneof:"full snippet none" doc:"how much of each context 'retrieve' prints: a snippet is the nearest sentence with what stands around it; with --json all of it, unless this is set"`
 }
 
 // Ask is how answers are made.

@@ -236,7 +236,8 @@ func TestPairsMayBeMappings(t *testing.T) {
 	l := load(t, Source{Path: write(t, "serve:\n  aliases: {gpt-4o: default, text-embedding-3-small: default}\n"+
 		"  stores:\n    a: ./a\n    b: ./b=c\nflow:\n  models: answer=x,grade=y\n")})
 	c := l.Config
-	want := [][]string{{"gpt-4o=default", "text-embedding-3-small=default"}, {"a=./a", "b=./b=c"}, {"answer=x", "grade=y"}}
+	want := [][]string{{"gpt-4o=default", "text-embedding-3-small=default"}, {"a=./a", "b=./b=c"},
+		{"answer=x", "grade=y"}}
 	if diff := cmp.Diff(want, [][]string{c.Serve.Aliases, c.Serve.Stores, c.Flow.Models}); diff != "" {
 		t.Error(diff)
 	}

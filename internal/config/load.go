@@ -171,7 +171,9 @@ func mergeFile(path string, text []byte, fields []settings.Field, merge merger) 
 	return mergeMapping(path, doc.Content[0], "", fields, map[string]int{}, merge)
 }
 
-func mergeMapping(path string, n *yaml.Node, prefix string, fields []settings.Field, seen map[string]int, merge merger) error {
+func mergeMapping(
+	path string, n *yaml.Node, prefix string, fields []settings.Field, seen map[string]int, merge merger,
+) error {
 	at := func(n *yaml.Node) string { return fmt.Sprintf("%s:%d", path, n.Line) }
 	if n.Kind != yaml.MappingNode {
 		return fmt.Errorf("%w: %s: keys with values are wanted below %q", ErrConfig, at(n),

@@ -16,8 +16,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Name + ": " + e.Says }
 
-// Check is an *Error about the first field of a struct that is out of its limits, in whatever struct, pointer or list it
-// is; nil if none is.
+// Check is an *Error about the first field of a struct that is out of its limits, also within structs, pointers and
+// lists; nil where all are within.
 func Check(options any) error {
 	if e := check(reflect.ValueOf(options), "", "", false); e != nil {
 		return e

@@ -1,5 +1,5 @@
 // Package settings derives everything that names an option from the one tagged field that has it: the key of the
-// settings file, the variable, the flag with its help, the field of a request and what it may hold. The tags of a field:
+// settings file, the variable, the flag with its help, the field of a request and what it may hold. The tags are:
 //
 //	doc      what it is, for people; a field without it is no setting
 //	json     its name, also in requests

@@ -95,15 +95,15 @@ func TestCheck(t *testing.T) {
 		change        func(*request)
 		options, body string // errors of Check and of CheckRequest
 	}{
-		"fine":     {func(*request) {}, "", ""},
-		"size":     {func(r *request) { r.Size = 1 }, "size_mib: 0 is not between 1 and 65536", "same"},
-		"not":      {func(r *request) { r.Share = math.NaN() }, "share: NaN is not between 0 and 1", "same"},
-		"word":     {func(r *request) { r.Kind = "" }, `kind: must be one of a, b, given ""`, "same"},
+		"fine": {func(*request) {}, "", ""},
+		"size": {func(r *request) { r.Size = 1 }, "size_mib: 0 is not between 1 and 65536", "same"},
+		"not":  {func(r *request) { r.Share = math.NaN() }, "share: NaN is not between 0 and 1", "same"},
+		"word": {func(r *request) { r.Kind = "" }, `kind: must be one of a, b, given ""`, "same"},
 		"embedded": {func(r *request) { r.Depth = 10 }, "depth: 10 is not between 0 and 9",
 			"depth: 10 is not between 0 and 3"},
 		"inside": {func(r *request) { r.Inner.Depth = -1 }, "inner.depth: -1 is not between 0 and 9",
 			"inner.depth: -1 is not between 0 and 3"},
-		"list":     {func(r *request) { r.List = []inner{{}, {4}} }, "", "list[1].depth: 4 is not between 0 and 3"},
+		"list": {func(r *request) { r.List = []inner{{}, {4}} }, "", "list[1].depth: 4 is not between 0 and 3"},
 	} {
 		o := defaults()
 		r := request{options: &o}

@@ -25,7 +25,7 @@ import (
 // embedding of the question, without calling the language model. With a Transform it decides from the transformed
 // queries and is open when any of them opens it. If the gate is open, the contexts found are put into the prompt,
 // numbered for citations. If it is closed, the model answers from its own knowledge, and the answer says so. Beside an
-// error, Run returns the parts that were finished; for a bad option (knowledge.ErrOption, retrieve.ErrMode), nil.
+// error, Run returns the parts that were finished; for a bad option (knowledge.ErrOption, retrieve.ErrOption), nil.
 func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err error) {
 	if in.Options, err = in.withDefaults(); err != nil {
 		return nil, err

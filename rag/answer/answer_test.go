@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/flow"
@@ -68,7 +69,7 @@ func TestTransformationsSearchWithTheirQueries(t *testing.T) {
 		t.Run(string(transform), func(t *testing.T) {
 			w := newWorld(t)
 			w.Model.Answers = []string{c.answer, "Done [1]."}
-			o := answer.Options{Gate: answer.GateOpen, Transform: transform}
+			o := overlay.On(answer.DefaultOptions(), answer.Options{Gate: answer.GateOpen, Transform: transform})
 			a, err := w.ask(t, "What do lighthouses warn of?", o)
 			if err != nil {
 				t.Fatal(err)
@@ -90,13 +91,13 @@ func TestGateDecidesOnTheTransformedQuestion(t *testing.T) {
 	w := newWorld(t)
 	const question = "How long should I boil an egg?"
 	w.Model.Answers = []string{"Three minutes."}
-	plain, err := w.ask(t, question, answer.Options{})
+	plain, err := w.ask(t, question, answer.DefaultOptions())
 	if err != nil || plain.Retrieved || plain.Trace.LLMCalls != 1 {
 		t.Fatalf("retrieved %v, %v", plain, err)
 	}
 	w.Model.Reset("1. Why do lighthouses warn ships of rocks?\n2. When does a deferred function run, in which order?",
 		"Rocks [1].")
-	a, err := w.ask(t, question, answer.Options{Transform: prompt.MultiQuery})
+	a, err := w.ask(t, question, overlay.On(answer.DefaultOptions(), answer.Options{Transform: prompt.MultiQuery}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,8 @@ func TestGateDecidesOnTheTransformedQuestion(t *testing.T) {
 func TestAnswersAreCutToTheWindowAndSaysSo(t *testing.T) {
 	w := newWorld(t)
 	w.Model.Window = 110
-	a, err := w.ask(t, "What do lighthouses warn of?", answer.Options{Gate: answer.GateOpen, MaxTokens: 20})
+	a, err := w.ask(t, "What do lighthouses warn of?", overlay.On(answer.DefaultOptions(),
+		answer.Options{Gate: answer.GateOpen, MaxTokens: 20}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +119,8 @@ func TestAnswersAreCutToTheWindowAndSaysSo(t *testing.T) {
 		t.Errorf("%+v\n%s", a.Trace, w.Log)
 	}
 	w.Model.Window = 30
-	_, err = w.ask(t, "What do lighthouses warn of?", answer.Options{Gate: answer.GateOpen, MaxTokens: 20})
+	_, err = w.ask(t, "What do lighthouses warn of?", overlay.On(answer.DefaultOptions(),
+		answer.Options{Gate: answer.GateOpen, MaxTokens: 20}))
 	if !errors.Is(err, prompt.ErrBudget) {
 		t.Errorf("%v", err)
 	}
@@ -128,10 +131,11 @@ func TestSourcesComeFirst(t *testing.T) {
 	w := newWorld(t)
 	w.Model.Answers = []string{"Rocks [1]."}
 	var order []string
-	_, err := w.ask(t, "Why do lighthouses warn ships of rocks?", answer.Options{Gate: answer.GateOpen,
-		Start:   func(answer.Trace) { order = append(order, "start") },
-		Sources: func(c []prompt.Citation) { order = append(order, c[0].ID) },
-		Stream:  func(piece string) error { order = append(order, piece); return nil }})
+	_, err := w.ask(t, "Why do lighthouses warn ships of rocks?",
+		overlay.On(answer.DefaultOptions(), answer.Options{Gate: answer.GateOpen,
+			Start:   func(answer.Trace) { order = append(order, "start") },
+			Sources: func(c []prompt.Citation) { order = append(order, c[0].ID) },
+			Stream:  func(piece string) error { order = append(order, piece); return nil }}))
 	if want := []string{"start", "lights", "Rocks", " [1]."}; err != nil || !slices.Equal(order, want) {
 		t.Errorf("%q, %v, want %q", order, err, want)
 	}
@@ -140,7 +144,8 @@ func TestSourcesComeFirst(t *testing.T) {
 func TestAnswersStopWithItsStream(t *testing.T) {
 	w := newWorld(t)
 	gone := errors.New("the reader has gone")
-	_, err := w.ask(t, "x", answer.Options{Gate: answer.GateClosed, Stream: func(string) error { return gone }})
+	_, err := w.ask(t, "x", overlay.On(answer.DefaultOptions(),
+		answer.Options{Gate: answer.GateClosed, Stream: func(string) error { return gone }}))
 	if !errors.Is(err, gone) {
 		t.Errorf("%v", err)
 	}
@@ -163,8 +168,8 @@ func TestSearches(t *testing.T) {
 			w.Model.Answers = []string{"1. Why do lighthouses warn ships of rocks?\n" +
 				"2. Which plankton of the northern sea does the herring feed on?"}
 			before := w.Searches()
-			a, err := w.ask(t, c.question, answer.Options{Transform: c.transform,
-				Retrieve: retrieve.Options{Mode: retrieve.Dense}})
+			a, err := w.ask(t, c.question, overlay.On(answer.DefaultOptions(), answer.Options{Transform: c.transform,
+				Retrieve: retrieve.Options{Mode: retrieve.Dense}}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -204,8 +209,9 @@ func TestSentences(t *testing.T) {
 	}
 	ask := func(sentences bool) *answer.Answer {
 		t.Helper()
-		a, err := w.ask(t, "Do lighthouses warn ships?", answer.Options{Gate: answer.GateOpen,
-			Retrieve: retrieve.Options{Sentences: sentences}})
+		a, err := w.ask(t, "Do lighthouses warn ships?", overlay.On(answer.DefaultOptions(),
+			answer.Options{Gate: answer.GateOpen,
+				Retrieve: retrieve.Options{Sentences: sentences}}))
 		if err != nil || a.Answer == "" || len(a.Citations) != 1 {
 			t.Fatalf("%+v, %v", a, err)
 		}
@@ -232,11 +238,12 @@ func TestSteps(t *testing.T) {
 	w := newWorld(t)
 	var told []flow.Step
 	open, err := w.ask(t, "When does a deferred function run, in which order?",
-		answer.Options{Step: func(s flow.Step) { told = append(told, s) }})
+		overlay.On(answer.DefaultOptions(), answer.Options{Step: func(s flow.Step) { told = append(told, s) }}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed, err := w.ask(t, "Who won the match on Sunday evening?", answer.Options{Flow: answer.FlowAsk})
+	closed, err := w.ask(t, "Who won the match on Sunday evening?",
+		overlay.On(answer.DefaultOptions(), answer.Options{Flow: answer.FlowAsk}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +264,8 @@ func TestSteps(t *testing.T) {
 	if last.Calls != 1 || last.Tokens == 0 || last.Model != "script" || open.Trace.Steps[0].Calls != 0 {
 		t.Errorf("%+v", last)
 	}
-	if _, err := w.ask(t, "x", answer.Options{Flow: "loud"}); !errors.Is(err, knowledge.ErrOption) {
+	if _, err := w.ask(t, "x", overlay.On(answer.DefaultOptions(),
+		answer.Options{Flow: "loud"})); !errors.Is(err, knowledge.ErrOption) {
 		t.Error(err)
 	}
 }

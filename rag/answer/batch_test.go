@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/flow"
@@ -85,12 +86,12 @@ func ask(t *testing.T, w world, c *crowd, parallel, questions int) (ids []string
 		}
 	}()
 	err = answer.Each(t.Context(), w.Base.Base, answer.Input{
-		Options: answer.Options{Gate: answer.GateOpen, Parallel: parallel,
+		Options: overlay.On(answer.DefaultOptions(), answer.Options{Gate: answer.GateOpen, Parallel: parallel,
 			Step: func(s flow.Step) { // one at a time: the race detector watches
 				if s.Next == flow.End {
 					ended++
 				}
-			}},
+			}}),
 		Model: func(context.Context) (llm.Generator, error) { return c, nil },
 	}, in, func(q answer.Question, a *answer.Answer) error {
 		ids, answers = append(ids, q.ID), append(answers, a)
@@ -134,7 +135,7 @@ func TestEachEndsWithTheFirstError(t *testing.T) {
 	in := make(chan answer.Question, 1) // nobody closes it
 	in <- answer.Question{ID: "only", Text: "ships?"}
 	err = answer.Each(t.Context(), w.Base.Base, answer.Input{
-		Options: answer.Options{Gate: answer.GateOpen},
+		Options: overlay.On(answer.DefaultOptions(), answer.Options{Gate: answer.GateOpen}),
 		Model:   func(context.Context) (llm.Generator, error) { return newCrowd(1), nil },
 	}, in, func(answer.Question, *answer.Answer) error { return stopped })
 	if !errors.Is(err, stopped) {
@@ -168,13 +169,13 @@ func TestEachKeepsWhatIsFinished(t *testing.T) {
 	finished := 0
 	var got []string
 	err := answer.Each(ctx, w.Base.Base, answer.Input{
-		Options: answer.Options{Gate: answer.GateOpen, Step: func(s flow.Step) {
+		Options: overlay.On(answer.DefaultOptions(), answer.Options{Gate: answer.GateOpen, Step: func(s flow.Step) {
 			if s.Next == flow.End {
 				if finished++; finished == 3 {
 					stop()
 				}
 			}
-		}},
+		}}),
 		Model: func(context.Context) (llm.Generator, error) { return stopping{doubles.NewModel()}, nil },
 	}, in, func(q answer.Question, a *answer.Answer) error {
 		if a.Answer != "So." {
@@ -214,8 +215,9 @@ func TestGradedQuestionsInTurn(t *testing.T) {
 	}
 	close(in)
 	m, n := &busy{actor: newActor(nil)}, 0
-	err := answer.Each(t.Context(), w.Base.Base, answer.Input{Options: answer.Options{Flow: "graph"},
-		Model: func(context.Context) (llm.Generator, error) { return m, nil }}, in,
+	err := answer.Each(t.Context(), w.Base.Base, answer.Input{
+		Options: overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph"}),
+		Model:   func(context.Context) (llm.Generator, error) { return m, nil }}, in,
 		func(answer.Question, *answer.Answer) error { n++; return nil })
 	if most := m.most.Load(); err != nil || n != cap(in) || most > 2 {
 		t.Errorf("%d answers, %d requests at once, %v", n, most, err)

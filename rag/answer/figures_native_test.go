@@ -188,7 +188,7 @@ func gateAndSearch(t *testing.T, s squad, queries []string) (open bool, ids []st
 	if err != nil {
 		t.Fatal(err)
 	}
-	lists, err := s.Search(t.Context(), queries, sluice.RetrieveOptions{})
+	lists, err := s.Search(t.Context(), queries, retrieve.DefaultOptions())
 	if err != nil {
 		t.Fatal(err)
 	}

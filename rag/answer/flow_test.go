@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -194,7 +195,8 @@ func TestEdges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := newActor(c.lists)
-			a := newWorld(t).flow(t, m, c.web, c.question, answer.Options{Flow: c.flow})
+			a := newWorld(t).flow(t, m, c.web, c.question, overlay.On(answer.DefaultOptions(),
+				answer.Options{Flow: c.flow}))
 			if got := path(a.Trace); got != c.want {
 				t.Errorf("%s\nwant %s", got, c.want)
 			}
@@ -215,15 +217,16 @@ func TestEdges(t *testing.T) {
 // TestNothingFound: an empty search of a graph turns back, and of the paper's goes on to the router.
 func TestNothingFound(t *testing.T) {
 	w := newWorld(t)
-	nobody := retrieve.Options{Where: retrieve.Filter{{Field: "topic", Op: "=", Value: "no such topic"}}}
-	o := answer.Options{Flow: "graph", Retrieve: nobody}
+	nobody := overlay.On(retrieve.DefaultOptions(),
+		retrieve.Options{Where: retrieve.Filter{{Field: "topic", Op: "=", Value: "no such topic"}}})
+	o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph", Retrieve: nobody})
 	o.Budget.Retries = -1
 	a := w.flow(t, newActor(nil), nil, inScope, o)
 	if got := path(a.Trace); got != "router:vectorstore retrieve:nothing" || a.Trace.Why != flow.Retries {
 		t.Error(got, a.Trace.Why)
 	}
 	a = w.flow(t, newActor(lists("router", "web_search")), pages, inScope,
-		answer.Options{Flow: "paper", Retrieve: nobody})
+		overlay.On(answer.DefaultOptions(), answer.Options{Flow: "paper", Retrieve: nobody}))
 	if got := path(a.Trace); !strings.HasPrefix(got, "retrieve:nothing router:web_search web:found documents:yes") {
 		t.Error(got)
 	}
@@ -239,7 +242,7 @@ func TestRetryLimit(t *testing.T) {
 			}
 			for _, retries := range []int{-1, 1, 2} {
 				m := newActor(lists(node, "no"))
-				o := answer.Options{Flow: preset}
+				o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: preset})
 				o.Budget.Retries = retries
 				var streamed strings.Builder
 				o.Stream = func(piece string) error { streamed.WriteString(piece); return nil }
@@ -273,7 +276,7 @@ func TestTemperatures(t *testing.T) {
 		"documents":     {lists("documents", "no", "yes"), []float64{.4}, []float64{0}},
 	} {
 		m := newActor(c.lists)
-		a := w.flow(t, m, pages, inScope, answer.Options{Flow: "paper"})
+		a := w.flow(t, m, pages, inScope, overlay.On(answer.DefaultOptions(), answer.Options{Flow: "paper"}))
 		temperatures := func(node string) (all []float64) {
 			for _, r := range m.seen[node] {
 				all = append(all, r.Temperature)
@@ -302,7 +305,7 @@ func TestDeciders(t *testing.T) {
 		{answer.ByGate, answer.ByEmbedding, 1, "documents:yes"},
 		{answer.ByLLM, answer.ByEmbedding, 2, "documents:yes"},
 	} {
-		o := answer.Options{Flow: "graph-llm"}
+		o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph-llm"})
 		o.Router, o.Grader = c.router, c.grader
 		m := newActor(lists("generate", "A deferred function runs in the order of last in, first out [1]."))
 		a := w.flow(t, m, pages, inScope, o)
@@ -314,7 +317,7 @@ func TestDeciders(t *testing.T) {
 			t.Errorf("%d passages are left: %+v", kept, a.Trace.Retrieved)
 		}
 	}
-	o := answer.Options{Flow: "graph"}
+	o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph"})
 	o.Grader = answer.ByReranker
 	_, err := answer.Run(t.Context(), w.Base.Base, answer.Input{Question: inScope, Options: o, Model: w.Generator})
 	if !errors.Is(err, knowledge.ErrOption) {
@@ -326,7 +329,7 @@ func TestDeciders(t *testing.T) {
 func TestMethods(t *testing.T) {
 	w := newWorld(t)
 	for _, method := range flow.Methods() {
-		o := answer.Options{Flow: "graph-llm"}
+		o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph-llm"})
 		o.Verdicts = method
 		m := newActor(nil)
 		a := w.flow(t, m, pages, inScope, o)
@@ -341,7 +344,7 @@ func TestMethods(t *testing.T) {
 		}
 	}
 	m := newActor(lists("documents", "perhaps")) // what cannot be read is the careful verdict
-	o := answer.Options{Flow: "graph-llm"}
+	o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph-llm"})
 	o.Budget.Retries = -1
 	a := w.flow(t, m, nil, inScope, o)
 	if last := a.Trace.Steps[len(a.Trace.Steps)-1]; last.Verdict != answer.No ||
@@ -355,7 +358,7 @@ func TestRunBudget(t *testing.T) {
 	w := newWorld(t)
 	for why, b := range map[flow.Limit]flow.Budget{flow.Calls: {Calls: 2}, flow.Tokens: {Tokens: 30},
 		flow.Time: {Time: time.Nanosecond}} {
-		o := answer.Options{Flow: "paper"}
+		o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "paper"})
 		o.Budget = b
 		m := newActor(nil)
 		m.Window = 100_000
@@ -370,11 +373,11 @@ func TestRunBudget(t *testing.T) {
 func TestFlowIsCancelled(t *testing.T) {
 	w := newWorld(t)
 	ctx, stop := context.WithCancel(t.Context())
-	o := answer.Options{Flow: "paper", Step: func(s flow.Step) {
+	o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "paper", Step: func(s flow.Step) {
 		if s.Node == "documents" {
 			stop()
 		}
-	}}
+	}})
 	a, err := answer.Run(ctx, w.Base.Base, answer.Input{Question: inScope, Options: o,
 		Model: func(context.Context) (llm.Generator, error) { return newActor(nil), nil }})
 	if !errors.Is(err, context.Canceled) || a == nil || a.Trace.Outcome != "" ||
@@ -387,7 +390,7 @@ func TestFlowIsCancelled(t *testing.T) {
 func TestModelsOfNodes(t *testing.T) {
 	w := newWorld(t)
 	own, other := newActor(nil), newActor(nil)
-	o := answer.Options{Flow: "graph-llm"}
+	o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph-llm"})
 	o.Models = map[string]string{"hallucination": "https://example.org/v1#big"}
 	var opened []string
 	in := answer.Input{Question: inScope, Options: o,
@@ -415,14 +418,14 @@ func TestAnswersWaitForTheirGraders(t *testing.T) {
 	m := newActor(map[string][]string{"generate": {"Wrong.", "Right [1]."}, "hallucination": {"no", "yes"}})
 	var heard []string
 	started, finished, sources := 0, 0, 0
-	o := answer.Options{Flow: "paper", Step: func(flow.Step) { finished++ },
+	o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "paper", Step: func(flow.Step) { finished++ },
 		Start: func(t answer.Trace) { started = len(t.Steps) },
 		Sources: func(c []prompt.Citation) {
 			if sources++; started == 0 || len(heard) > 0 || len(c) == 0 {
 				t.Errorf("%d sources after %d steps and %q", len(c), started, heard)
 			}
 		},
-		Stream: func(piece string) error { heard = append(heard, piece); return nil }}
+		Stream: func(piece string) error { heard = append(heard, piece); return nil }})
 	a := w.flow(t, m, pages, inScope, o)
 	if strings.Join(heard, "") != "Right [1]." || a.Answer != "Right [1]." || started != finished || finished < 8 ||
 		sources != 1 ||
@@ -453,7 +456,7 @@ func TestRerankerGrades(t *testing.T) {
 	w := newWorldWith(t, func(c *knowledge.Config) {
 		c.Scorer = func(context.Context) (embed.Scorer, error) { return scorer{"function"}, nil }
 	})
-	o := answer.Options{Flow: "graph"}
+	o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph"})
 	o.Grader = answer.ByReranker
 	m := newActor(lists("generate", "A deferred function runs in the order of last in, first out [1]."))
 	a := w.flow(t, m, pages, inScope, o)
@@ -492,7 +495,7 @@ func TestHallucinationScore(t *testing.T) {
 		want      flow.Verdict
 	}{{.6, 0, answer.Grounded}, {.4, 0, answer.Hallucinated}, {.6, .7, answer.Hallucinated},
 		{.4, .3, answer.Grounded}} {
-		o := answer.Options{Flow: "graph"}
+		o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph"})
 		o.Score, o.GroundedFrom, o.Budget.Retries = true, c.from, -1
 		a := w.flow(t, sure{newActor(nil), c.yes}, nil, inScope, o)
 		step := a.Trace.Steps[4]
@@ -501,7 +504,7 @@ func TestHallucinationScore(t *testing.T) {
 			t.Errorf("%v: %+v", c, step)
 		}
 	}
-	o := answer.Options{Flow: "graph"}
+	o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph"})
 	o.Score = true
 	a := w.flow(t, newActor(nil), nil, inScope, o) // a model without probabilities
 	if step := a.Trace.Steps[4]; step.Verdict != answer.Grounded || !strings.Contains(step.Detail, "no probabilities") {

@@ -21,12 +21,14 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/flow"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
 // rate counts verdicts on pairs whose label is known.
@@ -75,7 +77,8 @@ func pairsOf(t *testing.T, s squad, n int, hard bool) (pairs []pair) {
 			other = s.contexts[random.IntN(len(s.contexts))]
 		}
 		if hard {
-			lists, err := s.Retrieve(t.Context(), []string{q.Text}, sluice.RetrieveOptions{K: 2})
+			lists, err := s.Retrieve(t.Context(), []string{q.Text}, overlay.On(retrieve.DefaultOptions(),
+				sluice.RetrieveOptions{K: 2}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -286,7 +289,7 @@ func TestFlowFigures(t *testing.T) {
 		if *figureFlows != "" && !slices.Contains(strings.Split(*figureFlows, ","), name) {
 			continue
 		}
-		o := sluice.AskOptions{Flow: v.name, MaxTokens: 64, RepeatPenalty: 1.1}
+		o := overlay.On(answer.DefaultOptions(), sluice.AskOptions{Flow: v.name, MaxTokens: 64, RepeatPenalty: 1.1})
 		o.Style, o.Router, o.Grader = v.style, v.router, v.grader
 		s.figure(t, name, o)
 	}

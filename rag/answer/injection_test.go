@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/ingest"
@@ -22,7 +23,7 @@ func TestPassagesNeverSpeakForTheSystem(t *testing.T) {
 	for _, preset := range answer.Presets() {
 		m := newActor(map[string][]string{"documents": {"yes"}, "hallucination": {"no", "yes"},
 			"answer": {"no", "yes"}})
-		o := answer.Options{Flow: preset}
+		o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: preset})
 		o.Grader = answer.ByLLM // embeddings would drop it
 		w.flow(t, m, pages, inScope, o)
 		seen := 0

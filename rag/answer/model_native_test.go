@@ -12,7 +12,9 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/flow"
 )
 
@@ -45,7 +47,7 @@ func TestRealModelsGoThroughAGraph(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, method := range flow.Methods() {
-		o := sluice.AskOptions{Flow: "graph", Gate: sluice.GateOpen, MaxTokens: 24}
+		o := overlay.On(answer.DefaultOptions(), sluice.AskOptions{Flow: "graph", Gate: sluice.GateOpen, MaxTokens: 24})
 		o.Budget.Calls, o.Verdicts, o.Score = 3, method, true
 		a, err := s.Ask(t.Context(), "Why do lighthouses warn ships of rocks?", o)
 		if method == flow.Tool {

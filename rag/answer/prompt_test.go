@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/prompt"
@@ -16,8 +17,9 @@ func TestPromptOptions(t *testing.T) {
 	w := newWorld(t)
 	const question = "Why do lighthouses warn ships of rocks?"
 	a, err := w.ask(t, question,
-		answer.Options{Gate: answer.GateOpen, Template: "tutor", Order: prompt.Ends, Compress: 1,
-			Retrieve: retrieve.Options{K: 3, Sentences: true}})
+		overlay.On(answer.DefaultOptions(),
+			answer.Options{Gate: answer.GateOpen, Template: "tutor", Order: prompt.Ends, Compress: 1,
+				Retrieve: retrieve.Options{K: 3, Sentences: true}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +40,8 @@ func TestPromptOptions(t *testing.T) {
 		t.Errorf("%+v", a.Citations[0])
 	}
 
-	a, err = w.ask(t, question, answer.Options{Gate: answer.GateOpen, Template: "marked"})
+	a, err = w.ask(t, question, overlay.On(answer.DefaultOptions(),
+		answer.Options{Gate: answer.GateOpen, Template: "marked"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +55,8 @@ func TestPromptOptions(t *testing.T) {
 func TestBadPromptOptions(t *testing.T) {
 	w := newWorld(t)
 	for _, o := range []answer.Options{{Template: "loud"}, {Order: "random"}, {Compress: -1}} {
-		if a, err := w.ask(t, "Why do lighthouses warn?", o); !errors.Is(err, knowledge.ErrOption) || a != nil {
+		if a, err := w.ask(t, "Why do lighthouses warn?", overlay.On(answer.DefaultOptions(),
+			o)); !errors.Is(err, knowledge.ErrOption) || a != nil {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
@@ -68,7 +72,8 @@ func TestAnswersLanguage(t *testing.T) {
 		{"Why do lighthouses warn ships of rocks?", "fr", "French"},
 		{"Lighthouses?", "", ""},
 	} {
-		a, err := w.ask(t, c.question, answer.Options{Gate: answer.GateOpen, Language: c.language})
+		a, err := w.ask(t, c.question, overlay.On(answer.DefaultOptions(),
+			answer.Options{Gate: answer.GateOpen, Language: c.language}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/answer"
 )
 
@@ -35,7 +36,8 @@ func TestQuoteFigures(t *testing.T) {
 			continue
 		}
 		began := time.Now()
-		a, err := s.Ask(t.Context(), q.Text, sluice.AskOptions{Gate: answer.GateOpen, Style: answer.Quote})
+		a, err := s.Ask(t.Context(), q.Text, overlay.On(answer.DefaultOptions(),
+			sluice.AskOptions{Gate: answer.GateOpen, Style: answer.Quote}))
 		if err != nil {
 			t.Fatal(err)
 		}

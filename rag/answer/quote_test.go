@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -16,9 +17,10 @@ import (
 func TestQuotesCallNoModel(t *testing.T) {
 	w := newWorld(t)
 	streamed := ""
-	a, err := w.ask(t, "What do lighthouses warn of?", answer.Options{Gate: answer.GateOpen, Style: answer.Quote,
-		Retrieve: retrieve.Options{Sentences: true},
-		Stream:   func(piece string) error { streamed += piece; return nil }})
+	a, err := w.ask(t, "What do lighthouses warn of?", overlay.On(answer.DefaultOptions(),
+		answer.Options{Gate: answer.GateOpen, Style: answer.Quote,
+			Retrieve: retrieve.Options{Sentences: true},
+			Stream:   func(piece string) error { streamed += piece; return nil }}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +51,9 @@ func TestQuotesCallNoModel(t *testing.T) {
 func TestGraphsQuote(t *testing.T) {
 	w := newWorld(t)
 	w.Model.Answers = []string{`{"relevant":"yes"}`, `{"grounded":"yes"}`, `{"resolves":"yes"}`}
-	a, err := w.ask(t, "Why do lighthouses warn ships of rocks?", answer.Options{Gate: answer.GateOpen,
-		Flow: answer.FlowGraph, FlowOptions: answer.FlowOptions{Grader: answer.ByLLM}, Style: answer.Quote})
+	a, err := w.ask(t, "Why do lighthouses warn ships of rocks?",
+		overlay.On(answer.DefaultOptions(), answer.Options{Gate: answer.GateOpen,
+			Flow: answer.FlowGraph, FlowOptions: answer.FlowOptions{Grader: answer.ByLLM}, Style: answer.Quote}))
 	if err != nil || a.Trace.Style != answer.Quote || a.Trace.LLMCalls != 3 || !strings.Contains(a.Answer, "rocks") {
 		t.Errorf("%v, %+v", err, a)
 	}
@@ -60,11 +63,13 @@ func TestGraphsQuote(t *testing.T) {
 func TestWithoutPassagesTheModelWrites(t *testing.T) {
 	w := newWorld(t)
 	w.Model.Answers = []string{"Because."}
-	a, err := w.ask(t, "Why?", answer.Options{Gate: answer.GateClosed, Style: answer.Quote})
+	a, err := w.ask(t, "Why?", overlay.On(answer.DefaultOptions(),
+		answer.Options{Gate: answer.GateClosed, Style: answer.Quote}))
 	if err != nil || a.Trace.Style != answer.Write || a.Answer != "Because." {
 		t.Errorf("%v, %+v", err, a)
 	}
-	if _, err := w.ask(t, "Why?", answer.Options{Style: "sing"}); !errors.Is(err, knowledge.ErrOption) {
+	if _, err := w.ask(t, "Why?", overlay.On(answer.DefaultOptions(),
+		answer.Options{Style: "sing"})); !errors.Is(err, knowledge.ErrOption) {
 		t.Errorf("a style that there is not: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/flow"
@@ -28,7 +29,7 @@ func TestRetriesHaveSeedsOfTheirOwn(t *testing.T) {
 	}{{"generate", "hallucination", 1}, {"generate", "answer", 7}, {"rewrite", "answer", 1}} {
 		run := func(seed int64) []int64 {
 			m := newActor(lists(c.grader, "no"))
-			o := answer.Options{Flow: "graph", Seed: seed}
+			o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph", Seed: seed})
 			o.Budget.Retries = 3
 			w.flow(t, m, nil, inScope, o)
 			return seeds(m.seen[c.node])
@@ -42,7 +43,7 @@ func TestRetriesHaveSeedsOfTheirOwn(t *testing.T) {
 		}
 	}
 	m := newActor(lists("hallucination", "no")) // random ones stay random
-	w.flow(t, m, nil, inScope, answer.Options{Flow: "graph", Seed: -1})
+	w.flow(t, m, nil, inScope, overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph", Seed: -1}))
 	if got := seeds(m.seen["generate"]); !slices.Equal(got, []int64{-1, -1, -1, -1}) {
 		t.Errorf("%v", got)
 	}
@@ -68,7 +69,7 @@ func TestReWriterThatRepeats(t *testing.T) {
 			[]float64{.1, .1, .7}, "answer:no rewrite:repeated", flow.ByNode},
 	} {
 		m := newActor(map[string][]string{"answer": {"no"}, "rewrite": c.rewrites})
-		o := answer.Options{Flow: "paper"}
+		o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "paper"})
 		o.Budget.Retries = 2
 		if c.why == flow.Retries {
 			o.Budget.Retries = 1
@@ -108,7 +109,8 @@ func TestNearestPassages(t *testing.T) {
 		"spent at once":     {"graph-llm", inScope, nil, flow.Budget{Calls: 1}},
 		"rewritten, no use": {"paper", inScope, lists("answer", "no"), flow.Budget{}},
 	} {
-		o := answer.Options{Flow: c.flow, Retrieve: retrieve.Options{Sentences: true}}
+		o := overlay.On(answer.DefaultOptions(),
+			answer.Options{Flow: c.flow, Retrieve: retrieve.Options{Sentences: true}})
 		o.Budget = c.budget
 		a := w.flow(t, newActor(c.lists), nil, c.question, o)
 		if a.Trace.Outcome != flow.Unknown || len(a.Citations) != 0 || len(a.Nearest) != 4 {
@@ -121,11 +123,12 @@ func TestNearestPassages(t *testing.T) {
 		}
 	}
 	m := newActor(lists("answer", "no")) // the store is not to be used
-	a := w.flow(t, m, nil, inScope, answer.Options{Flow: "graph", Gate: answer.GateClosed})
+	a := w.flow(t, m, nil, inScope, overlay.On(answer.DefaultOptions(),
+		answer.Options{Flow: "graph", Gate: answer.GateClosed}))
 	if a.Trace.Outcome != flow.Unknown || len(a.Nearest) != 0 {
 		t.Errorf("%+v", a.Nearest)
 	}
-	a = w.flow(t, newActor(nil), nil, inScope, answer.Options{Flow: "graph"})
+	a = w.flow(t, newActor(nil), nil, inScope, overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph"}))
 	if a.Trace.Outcome != flow.Answered || a.Nearest != nil {
 		t.Errorf("an answer with nearest passages: %+v", a)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/exam"
@@ -47,14 +48,15 @@ func TestAutoFollowsTheScorecard(t *testing.T) {
 	} {
 		w.Model.Reset("Lighthouses warn of rocks [1].")
 		a, err := answer.Run(t.Context(), w.Base.Base, answer.Input{Question: "What do lighthouses warn of?",
-			Cards: c.cards, Model: w.Generator, Options: answer.Options{Gate: answer.GateOpen}})
+			Cards: c.cards, Model: w.Generator, Options: overlay.On(answer.DefaultOptions(),
+				answer.Options{Gate: answer.GateOpen})})
 		if err != nil || a.Trace.Style != c.style || !strings.Contains(a.Trace.StyleReason, c.why) ||
 			(a.Trace.LLMCalls > 0) != (c.style == answer.Write) {
 			t.Errorf("%s: %v, %+v", name, err, a)
 		}
 	}
 	_, err := answer.Run(t.Context(), w.Base.Base, answer.Input{Question: "Why?", Model: w.Generator,
-		Cards: func(context.Context, string) (*exam.Card, error) { return nil, broken }})
+		Options: answer.DefaultOptions(), Cards: func(context.Context, string) (*exam.Card, error) { return nil, broken }})
 	if !errors.Is(err, broken) {
 		t.Errorf("a card that cannot be read: %v", err)
 	}
@@ -77,7 +79,7 @@ func TestVerdictsThatDoNotCountAreNotAskedFor(t *testing.T) {
 			"nothing":        {cards(7, 8, false), "", ""},
 			"nothing, named": {cards(7, 8, false), answer.ByLLM, "documents hallucination answer"},
 		} {
-			o := answer.Options{Flow: flow}
+			o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: flow})
 			o.Grader = c.named
 			if o.Router = answer.ByGate; flow == answer.FlowPaper && c.named == "" {
 				o.Router = "" // without a web there is one choice, and nobody is asked

@@ -41,7 +41,7 @@ type Input struct {
 	priority int // of the model's requests; 0 is llm.Interactive
 }
 
-// Options of Run. The zero value asks the gate, takes four contexts and answers greedily.
+// Options of Run: DefaultOptions, with what is to be otherwise.
 type Options struct {
 	Gate GateMode
 	// Transform changes the question before the gate and the search, as in the paper. None costs no call of
@@ -193,6 +193,13 @@ type Timings struct {
 // DefaultMaxTokens is the default of Options.MaxTokens.
 const DefaultMaxTokens = 256
 
+// DefaultOptions are those of an answer that nothing else is said of: the gate is asked, four contexts are taken, and
+// the likeliest words.
+func DefaultOptions() Options {
+	return Options{Gate: GateAuto, Transform: prompt.None, Style: Auto, Own: prompt.FewShot, Order: prompt.Forward,
+		Retrieve: retrieve.DefaultOptions(), MaxTokens: DefaultMaxTokens}
+}
+
 func (o Options) withDefaults() (Options, error) {
 	if o.Gate == "" {
 		o.Gate = GateAuto
@@ -224,7 +231,6 @@ func (o Options) withDefaults() (Options, error) {
 	if err := checkHistory(o.History); err != nil {
 		return o, err
 	}
-	o.Retrieve = o.Retrieve.WithDefaults()
 	if !slices.Contains([]GateMode{GateAuto, GateOpen, GateClosed}, o.Gate) {
 		return o, fmt.Errorf("%w: gate %q (known: auto, open, closed)", knowledge.ErrOption, o.Gate)
 	}

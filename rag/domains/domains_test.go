@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -65,8 +66,11 @@ func found(t *testing.T, b *doubles.Base, mode retrieve.Mode, text string, domai
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, errA := snap.Search(t.Context(), q, retrieve.Options{K: 7, Mode: mode, Route: domains})
-	c, errC := snap.Search(t.Context(), q, retrieve.Options{K: 7, Mode: mode, Where: f})
+	a, errA := snap.Search(t.Context(), q, overlay.On(retrieve.DefaultOptions(),
+		retrieve.Options{K: 7, Mode: mode, Route: domains}))
+	c, errC := snap.Search(t.Context(), q, overlay.On(retrieve.DefaultOptions(),
+		retrieve.Options{K: 7, Mode: mode, Where: f,
+			Route: []string{knowledge.RouteOff}}))
 	if err := errors.Join(errA, errC); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +130,8 @@ func everything(t *testing.T, b *doubles.Base, mode retrieve.Mode, text, topic s
 		t.Fatal(err)
 	}
 	lists, err := snap.Search(t.Context(), retrieve.Queries{Texts: []string{text}, Vectors: knowledge.Vectors(e)},
-		retrieve.Options{K: len(topics), Mode: mode})
+		overlay.On(retrieve.DefaultOptions(), retrieve.Options{K: len(topics), Mode: mode,
+			Route: []string{knowledge.RouteOff}}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -155,10 +156,14 @@ type comparison struct {
 }
 
 // full and routed are the searches that are compared.
-func full(mode retrieve.Mode) retrieve.Options { return retrieve.Options{Mode: mode, K: 10} }
+func full(mode retrieve.Mode) retrieve.Options {
+	return overlay.On(retrieve.DefaultOptions(),
+		retrieve.Options{Mode: mode, K: 10, Route: []string{knowledge.RouteOff}})
+}
 
 func routed(mode retrieve.Mode) retrieve.Options {
-	return retrieve.Options{Mode: mode, K: 10, Route: []string{knowledge.RouteAuto}}
+	return overlay.On(retrieve.DefaultOptions(),
+		retrieve.Options{Mode: mode, K: 10, Route: []string{knowledge.RouteAuto}})
 }
 
 // search takes a snapshot for one call.

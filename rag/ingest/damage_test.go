@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -115,7 +116,7 @@ func best(t *testing.T, b *doubles.Base, query string) string {
 		t.Fatal(err)
 	}
 	r, err := snap.Search(t.Context(), retrieve.Queries{Vectors: knowledge.Vectors(e)},
-		retrieve.Options{K: 1, Mode: retrieve.Dense})
+		overlay.On(retrieve.DefaultOptions(), retrieve.Options{K: 1, Mode: retrieve.Dense}))
 	if err != nil {
 		t.Fatal(err)
 	}

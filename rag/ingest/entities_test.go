@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/postings"
@@ -142,7 +143,7 @@ func TestSearchByEntities(t *testing.T) {
 			t.Fatal(err)
 		}
 		lists, err := snap.Search(t.Context(), retrieve.Queries{Texts: []string{"who left with many books"},
-			Vectors: knowledge.Vectors(e)}, retrieve.Options{Where: f})
+			Vectors: knowledge.Vectors(e)}, overlay.On(retrieve.DefaultOptions(), retrieve.Options{Where: f}))
 		if err != nil {
 			t.Fatal(err)
 		}

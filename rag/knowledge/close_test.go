@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
@@ -62,7 +63,8 @@ func TestCloseBetweenSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := snap.Search(t.Context(), retrieve.Queries{Vectors: knowledge.Vectors(q)},
-		retrieve.Options{K: 1, Mode: retrieve.Dense}); !errors.Is(err, knowledge.ErrClosed) {
+		overlay.On(retrieve.DefaultOptions(),
+			retrieve.Options{K: 1, Mode: retrieve.Dense})); !errors.Is(err, knowledge.ErrClosed) {
 		t.Error(err)
 	}
 	if _, err := snap.Chunks(t.Context(), []string{"ships"}); !errors.Is(err, knowledge.ErrClosed) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
@@ -62,7 +63,7 @@ func TestFollow(t *testing.T) {
 		if _, err := snap.Decide(ctx, g, q); err != nil {
 			return nil, err
 		}
-		lists, err := snap.Search(ctx, q, retrieve.Options{K: 100})
+		lists, err := snap.Search(ctx, q, overlay.On(retrieve.DefaultOptions(), retrieve.Options{K: 100}))
 		for _, l := range lists {
 			for _, r := range l.Results {
 				found = append(found, r.ID)

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -60,7 +61,7 @@ func (w *world) naive() [][]found {
 	queries := engine.Vectors{Data: e.Data, Rows: len(asked), Dim: e.Dim}
 	found, err := retrieve.Search(w.t.Context(), retrieve.Source{Engine: w.Engine, Metric: snap.Metric(),
 		Contexts: retrieve.Contexts{Vectors: live.Vectors, IDs: live.IDs}}, retrieve.Queries{Vectors: queries},
-		retrieve.Options{K: 10, Mode: retrieve.Dense})
+		overlay.On(retrieve.DefaultOptions(), retrieve.Options{K: 10, Mode: retrieve.Dense}))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -360,15 +361,20 @@ func TestOneSearchForGateAndPassages(t *testing.T) {
 			texts bool
 			one   bool
 		}{
-			{"dense", retrieve.Options{Mode: retrieve.Dense, K: 4}, true, true},
-			{"mmr", retrieve.Options{Mode: retrieve.Dense, K: 3, MMR: .5}, true, true},
-			{"explain", retrieve.Options{Mode: retrieve.Dense, K: 3, Explain: true}, true, true},
-			{"auto, no texts", retrieve.Options{K: 4}, false, true},
-			{"no router", retrieve.Options{Mode: retrieve.Dense, K: 4, Route: []string{"auto"}}, true, true},
-			{"auto", retrieve.Options{K: 4}, true, false},
-			{"another metric", retrieve.Options{Mode: retrieve.Dense, Metric: "l2"}, true, false},
-			{"hybrid", retrieve.Options{Mode: retrieve.Hybrid}, true, false},
-			{"where", retrieve.Options{Mode: retrieve.Dense, Where: where(t, "topic=sea")}, true, false},
+			{"dense", overlay.On(retrieve.DefaultOptions(), retrieve.Options{Mode: retrieve.Dense, K: 4}), true, true},
+			{"mmr", overlay.On(retrieve.DefaultOptions(),
+				retrieve.Options{Mode: retrieve.Dense, K: 3, MMR: .5}), true, true},
+			{"explain", overlay.On(retrieve.DefaultOptions(),
+				retrieve.Options{Mode: retrieve.Dense, K: 3, Explain: true}), true, true},
+			{"auto, no texts", overlay.On(retrieve.DefaultOptions(), retrieve.Options{K: 4}), false, true},
+			{"no router", overlay.On(retrieve.DefaultOptions(),
+				retrieve.Options{Mode: retrieve.Dense, K: 4, Route: []string{"auto"}}), true, true},
+			{"auto", overlay.On(retrieve.DefaultOptions(), retrieve.Options{K: 4}), true, false},
+			{"another metric", overlay.On(retrieve.DefaultOptions(),
+				retrieve.Options{Mode: retrieve.Dense, Metric: "l2"}), true, false},
+			{"hybrid", overlay.On(retrieve.DefaultOptions(), retrieve.Options{Mode: retrieve.Hybrid}), true, false},
+			{"where", overlay.On(retrieve.DefaultOptions(),
+				retrieve.Options{Mode: retrieve.Dense, Where: where(t, "topic=sea")}), true, false},
 		} {
 			q := q
 			if !c.texts {
@@ -404,11 +410,12 @@ func TestOneSearchForGateAndPassages(t *testing.T) {
 			}
 			if _, near, err := snap.DecideFor(t.Context(), g, q, c.o); err != nil {
 				t.Fatal(err)
-			} else if got, err := snap.SearchFrom(t.Context(), q, retrieve.Options{Mode: retrieve.Dense, K: 20},
+			} else if got, err := snap.SearchFrom(t.Context(), q, overlay.On(retrieve.DefaultOptions(),
+				retrieve.Options{Mode: retrieve.Dense, K: 20}),
 				near); err != nil {
 				t.Fatal(err)
 			} else if want, err := snap.Search(t.Context(), q,
-				retrieve.Options{Mode: retrieve.Dense, K: 20}); err != nil ||
+				overlay.On(retrieve.DefaultOptions(), retrieve.Options{Mode: retrieve.Dense, K: 20})); err != nil ||
 				!cmp.Equal(want, got) {
 				t.Errorf("%s, %s: found for fewer results than are asked for: %v", score, c.name, err)
 			}

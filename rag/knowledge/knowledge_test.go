@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -84,7 +85,8 @@ func (w *world) find() (results [][]found, indexed bool) {
 	contexts := retrieve.Contexts{Vectors: vectors, IDs: snap.View.IDs}
 	lists, err := retrieve.Search(w.t.Context(),
 		retrieve.Source{Engine: w.Engine, Metric: snap.Metric(), Contexts: contexts},
-		retrieve.Queries{Vectors: queries}, retrieve.Options{K: 10, Mode: retrieve.Dense})
+		retrieve.Queries{Vectors: queries}, overlay.On(retrieve.DefaultOptions(),
+			retrieve.Options{K: 10, Mode: retrieve.Dense}))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -192,7 +193,8 @@ func (m *million) compare(before, after *knowledge.Snapshot) {
 			which := (i + k) % 2
 			started := time.Now()
 			_, err := []*knowledge.Snapshot{before, after}[which].Search(m.t.Context(),
-				retrieve.Queries{Vectors: q}, retrieve.Options{K: 10, Mode: retrieve.Dense})
+				retrieve.Queries{Vectors: q}, overlay.On(retrieve.DefaultOptions(),
+					retrieve.Options{K: 10, Mode: retrieve.Dense}))
 			m.check(err)
 			times[which] = append(times[which], time.Since(started).Seconds()*1000)
 		}
@@ -234,7 +236,7 @@ func (m *million) once(b *knowledge.Base, row int, there bool) {
 	m.check(err)
 	defer snap.Release()
 	found, err := snap.Search(m.t.Context(), retrieve.Queries{Vectors: engine.Vectors{Data: m.rows(row, 1), Rows: 1,
-		Dim: millionDim}}, retrieve.Options{K: 1, Mode: retrieve.Dense})
+		Dim: millionDim}}, overlay.On(retrieve.DefaultOptions(), retrieve.Options{K: 1, Mode: retrieve.Dense}))
 	m.check(err)
 	if (found[0].Results[0].ID == fmt.Sprintf("%032x", row)) != there {
 		m.t.Fatalf("row %d found: %v, want %v", row, !there, there)

@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/quote"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -85,7 +86,8 @@ func quoteFigures(t *testing.T, enc *timed, set string, one, two float64) {
 		t.Fatal(err)
 	}
 	q.Vectors = knowledge.Vectors(e)
-	lists, err := snap.Search(t.Context(), q, retrieve.Options{K: 4, Mode: retrieve.Auto})
+	lists, err := snap.Search(t.Context(), q, overlay.On(retrieve.DefaultOptions(),
+		retrieve.Options{K: 4, Mode: retrieve.Auto}))
 	if err != nil {
 		t.Fatal(err)
 	}

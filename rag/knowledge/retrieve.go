@@ -21,7 +21,6 @@ func (s *Snapshot) Search(ctx context.Context, q retrieve.Queries, o retrieve.Op
 func (s *Snapshot) SearchFrom(
 	ctx context.Context, q retrieve.Queries, o retrieve.Options, near *Nearest,
 ) ([]retrieve.List, error) {
-	o = o.WithDefaults()
 	if near != nil {
 		if k, same := s.nearest(q, o); !same || k > near.k {
 			near = nil
@@ -124,7 +123,6 @@ func (s *Snapshot) nearest(q retrieve.Queries, o retrieve.Options) (k int, ok bo
 func (s *Snapshot) DecideFor(
 	ctx context.Context, g *gate.Gate, q retrieve.Queries, o retrieve.Options,
 ) ([]gate.Decision, *Nearest, error) {
-	o = o.WithDefaults()
 	k, same := s.nearest(q, o)
 	if by := g.ScoredBy(); !same || by.Kind != gate.Similarity || by.Metric != s.Metric() || o.Check() != nil {
 		all, err := s.Decide(ctx, g, q)
@@ -243,7 +241,6 @@ const maxParent = 16
 func (s *Snapshot) Passages(
 	ctx context.Context, results []retrieve.Result, o retrieve.Options,
 ) ([]Passage, error) {
-	o = o.WithDefaults()
 	ids := make([]string, len(results))
 	for i, r := range results {
 		ids[i] = r.ID

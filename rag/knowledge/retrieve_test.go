@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
@@ -99,8 +100,9 @@ func TestSearchWithFilterWordsAndReranker(t *testing.T) {
 		return lists[0]
 	}
 	first := func(l retrieve.List) string { return l.Results[0].ID }
-	for _, mode := range retrieve.Modes() {
-		o := retrieve.Options{Mode: mode, Explain: true}
+	for _, mode := range []retrieve.Mode{retrieve.Auto, retrieve.Dense, retrieve.BM25, retrieve.TFIDF,
+		retrieve.Hybrid} {
+		o := overlay.On(retrieve.DefaultOptions(), retrieve.Options{Mode: mode, Explain: true})
 		if l := search("lighthouses and rocks", o); first(l) != "sea0" || l.Taken.Contexts != 8 {
 			t.Errorf("%s: %+v", mode, l)
 		}
@@ -127,12 +129,13 @@ func TestSearchWithFilterWordsAndReranker(t *testing.T) {
 			}
 		}
 	}
-	l := search("lighthouses and rocks", retrieve.Options{Explain: true})
+	l := search("lighthouses and rocks", overlay.On(retrieve.DefaultOptions(), retrieve.Options{Explain: true}))
 	if p := l.Results[0].Parts; len(p.Terms) != 2 || p.Terms[0].DF != 1 || p.Terms[1].DF != 2 ||
 		*p.Cover != 1 || *p.Share <= 0 || l.Taken.Ranking != "cosine+cover+share" {
 		t.Errorf("%+v, %+v", l.Taken, p)
 	}
-	if l := search("lighthouses", retrieve.Options{Rerank: 8}); first(l) != "go3" || l.Taken.Reranked != 8 {
+	if l := search("lighthouses", overlay.On(retrieve.DefaultOptions(),
+		retrieve.Options{Rerank: 8})); first(l) != "go3" || l.Taken.Reranked != 8 {
 		t.Errorf("reranked: %+v", l)
 	}
 }
@@ -157,11 +160,11 @@ func TestPassages(t *testing.T) {
 		}
 		return found
 	}
-	if p := passages(retrieve.Options{}, "sea1", "go3"); len(p) != 2 || p[0].Text != "of rocks. Lamps rotate." ||
+	if p := passages(retrieve.DefaultOptions(), "sea1", "go3"); len(p) != 2 || p[0].Text != "of rocks. Lamps rotate." ||
 		p[0].Joined != nil {
 		t.Errorf("%+v", p)
 	}
-	p := passages(retrieve.Options{Expand: retrieve.Neighbours}, "sea1")[0]
+	p := passages(overlay.On(retrieve.DefaultOptions(), retrieve.Options{Expand: retrieve.Neighbours}), "sea1")[0]
 	want := knowledge.Passage{Chunk: p.Chunk, Found: "of rocks. Lamps rotate.",
 		Joined: []string{"sea0", "sea1", "sea2"}}
 	want.Text = "Lighthouses warn ships of rocks. Lamps rotate.\nHerrings live in schools."
@@ -174,11 +177,13 @@ func TestPassages(t *testing.T) {
 		ids  []string
 		want [][]string
 	}{
-		"parent": {retrieve.Options{Expand: retrieve.Parent}, []string{"sea2"},
+		"parent": {overlay.On(retrieve.DefaultOptions(), retrieve.Options{Expand: retrieve.Parent}), []string{"sea2"},
 			[][]string{{"sea2", "sea3"}}},
-		"two neighbours": {retrieve.Options{Expand: retrieve.Neighbours, Neighbours: 2}, []string{"go0"},
+		"two neighbours": {overlay.On(retrieve.DefaultOptions(),
+			retrieve.Options{Expand: retrieve.Neighbours, Neighbours: 2}), []string{"go0"},
 			[][]string{{"go0", "go1", "go2"}}},
-		"a result in between": {retrieve.Options{Expand: retrieve.Neighbours, Neighbours: 3}, []string{"go2", "go0"},
+		"a result in between": {overlay.On(retrieve.DefaultOptions(),
+			retrieve.Options{Expand: retrieve.Neighbours, Neighbours: 3}), []string{"go2", "go0"},
 			[][]string{{"go1", "go2", "go3"}, nil}},
 	} {
 		for i, p := range passages(x.o, x.ids...) {
@@ -188,7 +193,7 @@ func TestPassages(t *testing.T) {
 		}
 	}
 	if _, err := snap.Passages(t.Context(), []retrieve.Result{{ID: "gone"}},
-		retrieve.Options{}); !errors.Is(err, store.ErrNotFound) {
+		retrieve.DefaultOptions()); !errors.Is(err, store.ErrNotFound) {
 		t.Error(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -67,8 +68,10 @@ func TestFigures(t *testing.T) {
 				t.Fatal(err)
 			}
 			q.Vectors = knowledge.Vectors(e)
-			for _, mode := range retrieve.Modes() {
-				lists, err := snap.Search(t.Context(), q, retrieve.Options{K: 10, Mode: mode})
+			for _, mode := range []retrieve.Mode{retrieve.Auto, retrieve.Dense, retrieve.BM25, retrieve.TFIDF,
+				retrieve.Hybrid} {
+				lists, err := snap.Search(t.Context(), q, overlay.On(retrieve.DefaultOptions(),
+					retrieve.Options{K: 10, Mode: mode}))
 				if err != nil {
 					t.Fatal(err)
 				}

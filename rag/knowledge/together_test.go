@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/calibrate"
@@ -141,7 +142,8 @@ func TestTogether(t *testing.T) {
 			until("ask", func(ctx context.Context, i int) error {
 				calls.Add(1)
 				_, err := answer.Run(ctx, w.Base.Base, answer.Input{Question: asked[i%len(asked)],
-					Options: answer.Options{Gate: []answer.GateMode{answer.GateOpen, answer.GateAuto}[i/2%2]},
+					Options: overlay.On(answer.DefaultOptions(),
+						answer.Options{Gate: []answer.GateMode{answer.GateOpen, answer.GateAuto}[i/2%2]}),
 					Model: func(context.Context) (llm.Generator, error) {
 						return doubles.NewModel("So it is [1]."),
 							nil
@@ -201,7 +203,7 @@ func (w *world) searchAndCompare(ctx context.Context) error {
 		return err
 	}
 	found, err := snap.Search(ctx, retrieve.Queries{Vectors: knowledge.Vectors(q)},
-		retrieve.Options{K: 8, Mode: retrieve.Dense})
+		overlay.On(retrieve.DefaultOptions(), retrieve.Options{K: 8, Mode: retrieve.Dense}))
 	if err != nil {
 		return err
 	}

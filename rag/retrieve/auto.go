@@ -18,7 +18,7 @@ const autoRanking = "cosine+cover+share"
 
 // auto ranks by the best measured way that the contexts and the options allow.
 func (s *search) auto(ctx context.Context) error {
-	given := s.o.Metric != ""
+	given := s.o.Metric != StoreMetric
 	switch {
 	case s.Contexts.Words == nil:
 		return s.dense(ctx, all(s.q.len()), "there is no index of words")
@@ -45,7 +45,7 @@ func (s *search) auto(ctx context.Context) error {
 
 // covered ranks some of the queries.
 func (s *search) covered(ctx context.Context, space *space, queries []int) error {
-	biases, w := make([]engine.Biases, len(queries)), s.o.weight()
+	biases, w := make([]engine.Biases, len(queries)), s.o.Weight
 	parts := make([]*covered, len(queries))
 	for n, i := range queries {
 		q, err := s.coveredQuery(i)
@@ -83,7 +83,7 @@ func (s *search) coveredQuery(i int) (*covered, error) {
 	found := cover.Any(s.Contexts.allowed())
 	t := &s.lists[i].Taken
 	s.takeWords(t, KindBM25, bm25)
-	t.Sparse, t.Metric, t.Weight = "", s.Metric.String(), at(s.o.weight())
+	t.Sparse, t.Metric, t.Weight = "", s.Metric.String(), at(s.o.Weight)
 	if t.Ranking = autoRanking; !found {
 		t.Ranking, t.Reason = string(Dense), noWords
 	}

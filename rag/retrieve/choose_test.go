@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -31,9 +32,10 @@ func TestFusionsOfTheFirst(t *testing.T) {
 		want []float64
 	}{
 		// dense: a 1, b .8 → 1, 0; words: c before d → 1, 0
-		"min-max-top-n": {Options{Fusion: MinMaxTopN, TopN: 2, Weight: .25}, []string{"c", "a", "b", "d"},
+		"min-max-top-n": {overlay.On(DefaultOptions(),
+			Options{Fusion: MinMaxTopN, TopN: 2, Weight: .25}), []string{"c", "a", "b", "d"},
 			[]float64{.75, .25, 0, 0}},
-		"rrf": {Options{Fusion: RRF, TopN: 3}, []string{"c", "a", "b", "d"},
+		"rrf": {overlay.On(DefaultOptions(), Options{Fusion: RRF, TopN: 3}), []string{"c", "a", "b", "d"},
 			[]float64{1./61 + 1./63, 1. / 61, 1. / 62, 1. / 62}},
 	} {
 		x.o.Mode, x.o.Explain = Hybrid, true
@@ -66,7 +68,7 @@ func TestParts(t *testing.T) {
 		Words: texts{"x", "y", "z z", "z y x"}.lexicon}}
 	for _, metric := range []string{"cosine", "ip", "l2"} {
 		got, err := Search(t.Context(), src, Queries{[]string{"z y"}, two(1, .2)},
-			Options{Mode: Hybrid, Weight: .3, Metric: metric, Explain: true})
+			overlay.On(DefaultOptions(), Options{Mode: Hybrid, Weight: .3, Metric: metric, Explain: true}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +82,8 @@ func TestParts(t *testing.T) {
 			}
 		}
 	}
-	got, err := Search(t.Context(), src, Queries{[]string{"z y"}, two(1, .2)}, Options{Explain: true})
+	got, err := Search(t.Context(), src, Queries{[]string{"z y"}, two(1, .2)},
+		overlay.On(DefaultOptions(), Options{Explain: true}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +93,7 @@ func TestParts(t *testing.T) {
 			t.Errorf("auto: %s has %v, its parts make %v", r.ID, r.Score, s)
 		}
 	}
-	if got, err = Search(t.Context(), src, Queries{[]string{"z y"}, two(1, .2)}, Options{}); err != nil ||
+	if got, err = Search(t.Context(), src, Queries{[]string{"z y"}, two(1, .2)}, DefaultOptions()); err != nil ||
 		got[0].Results[0].Parts != nil || got[0].Taken.Terms != nil {
 		t.Errorf("parts that nobody asked for: %+v, %v", got[0], err)
 	}
@@ -111,7 +114,8 @@ func TestRerank(t *testing.T) {
 	}
 	q := Queries{[]string{"question"}, two(1, 0)}
 	for _, metric := range []string{"cosine", "l2"} {
-		got, err := Search(t.Context(), src, q, Options{K: 2, Mode: Dense, Rerank: 3, Explain: true, Metric: metric})
+		got, err := Search(t.Context(), src, q, overlay.On(DefaultOptions(),
+			Options{K: 2, Mode: Dense, Rerank: 3, Explain: true, Metric: metric}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,12 +128,13 @@ func TestRerank(t *testing.T) {
 		}
 	}
 	answer = answer[:1]
-	if _, err := Search(t.Context(), src, q, Options{Rerank: 3}); !errors.Is(err, kernels.ErrShape) {
+	if _, err := Search(t.Context(), src, q, overlay.On(DefaultOptions(),
+		Options{Rerank: 3})); !errors.Is(err, kernels.ErrShape) {
 		t.Errorf("a reranker that scores one of three: %v", err)
 	}
 	gone := errors.New("gone")
 	src.Rerank = func(context.Context, string, []string) ([]float64, error) { return nil, gone }
-	if _, err := Search(t.Context(), src, q, Options{Rerank: 3}); !errors.Is(err, gone) {
+	if _, err := Search(t.Context(), src, q, overlay.On(DefaultOptions(), Options{Rerank: 3})); !errors.Is(err, gone) {
 		t.Error(err)
 	}
 }
@@ -140,8 +145,9 @@ func TestMMR(t *testing.T) {
 		Vectors: two(1, 0, 1, .01, .8, .6, 0, 1), IDs: []string{"best", "copy", "other", "far"}}}
 	for lambda, want := range map[float64][]string{0: {"best", "copy", "other"}, 1: {"best", "copy", "other"},
 		.4: {"best", "far", "other"}, .7: {"best", "copy", "other"}} {
-		got, err := Search(t.Context(), src, Queries{Vectors: two(1, 0)}, Options{K: 3, Mode: Dense, MMR: lambda,
-			Explain: true})
+		got, err := Search(t.Context(), src, Queries{Vectors: two(1, 0)},
+			overlay.On(DefaultOptions(), Options{K: 3, Mode: Dense, MMR: lambda,
+				Explain: true}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +162,8 @@ func TestMMR(t *testing.T) {
 		}
 	}
 	// distances: the smaller one is the more relevant
-	got, err := Search(t.Context(), src, Queries{Vectors: two(1, 0)}, Options{K: 2, Mode: Dense, MMR: .4, Metric: "l2"})
+	got, err := Search(t.Context(), src, Queries{Vectors: two(1, 0)},
+		overlay.On(DefaultOptions(), Options{K: 2, Mode: Dense, MMR: .4, Metric: "l2"}))
 	if err != nil || !slices.Equal(ids(got[0].Results), []string{"best", "far"}) {
 		t.Errorf("%+v, %v", got, err)
 	}

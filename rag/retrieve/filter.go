@@ -94,6 +94,14 @@ func parseCondition(text string) (c Condition, err error) {
 		ErrFilter, text, strings.Join(operators[:], " "))
 }
 
+// UnmarshalText implements encoding.TextUnmarshaler, for requests.
+func (c *Condition) UnmarshalText(text []byte) (err error) {
+	if *c, err = parseCondition(string(text)); err != nil {
+		return err
+	}
+	return Filter{*c}.Check()
+}
+
 // Check returns ErrFilter if a condition is invalid.
 func (f Filter) Check() error {
 	for _, c := range f {

@@ -48,10 +48,10 @@ func (s *search) hybrid(ctx context.Context) error {
 		t.Ranking, t.Metric, t.Fusion = string(Hybrid), s.Metric.String(), s.o.Fusion
 		s.takeWords(t, KindBM25, queries[i].words)
 		if s.o.Fusion != RRF {
-			t.Weight = at(s.o.weight())
+			t.Weight = at(s.o.Weight)
 		}
 		if s.o.Fusion != MinMax {
-			t.TopN = s.o.TopN
+			t.TopN = s.o.topN()
 		}
 	}
 	space := newSpace(s.Engine, s.Contexts, s.Metric)
@@ -81,7 +81,7 @@ func (s *search) minMaxGroup(ctx context.Context, space *space, queries []*mixed
 	if err != nil {
 		return err
 	}
-	w := s.o.weight()
+	w := s.o.Weight
 	biases := make([]engine.Biases, len(queries))
 	for i, m := range queries {
 		m.dense = bounds{worst[i], best[i]}
@@ -206,13 +206,13 @@ func (s *search) explainMixed(space *space, m *mixed, w float64) {
 
 // fuseTop fuses the best of a dense and a sparse search, by their normalised scores or by their ranks.
 func (s *search) fuseTop(ctx context.Context, space *space, queries []*mixed) error {
-	dense, err := space.topK(ctx, s.q.Vectors, s.o.TopN, nil)
+	dense, err := space.topK(ctx, s.q.Vectors, s.o.topN(), nil)
 	if err != nil {
 		return err
 	}
 	allowed := s.Contexts.allowed()
 	for i, m := range queries {
-		sparse, err := m.words.TopK(ctx, s.o.TopN, allowed)
+		sparse, err := m.words.TopK(ctx, s.o.topN(), allowed)
 		if err != nil {
 			return err
 		}
@@ -236,7 +236,7 @@ func (s *search) fuseTop(ctx context.Context, space *space, queries []*mixed) er
 // fuse is the ranking of two lists of hits, better first.
 func fuse(dense, sparse []kernels.Hit, o Options) []Result {
 	list, place := []Result{}, map[int]int{}
-	w := o.weight()
+	w := o.Weight
 	add := func(hits []kernels.Hit, share float64, set func(*Parts, int, float64, float64)) {
 		if len(hits) == 0 {
 			return

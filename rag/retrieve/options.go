@@ -3,9 +3,8 @@ package retrieve
 import (
 	"errors"
 	"fmt"
-	"math"
-	"strings"
 
+	"github.com/sluice-rag/sluice/internal/settings"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -25,9 +24,6 @@ const (
 	Hybrid Mode = "hybrid" // Options.Fusion of Dense and BM25
 )
 
-// Modes returns all modes.
-func Modes() []Mode { return []Mode{Auto, Dense, BM25, TFIDF, Hybrid} }
-
 // Fusion selects how Hybrid merges two rankings.
 type Fusion string
 
@@ -44,9 +40,6 @@ const (
 	RRF Fusion = "rrf"
 )
 
-// Fusions returns all fusions.
-func Fusions() []Fusion { return []Fusion{MinMax, MinMaxTopN, RRF} }
-
 // Expansion selects the text that is joined to a passage found.
 type Expansion string
 
@@ -59,182 +52,66 @@ const (
 	Parent Expansion = "parent"
 )
 
-// Expansions returns all expansions.
-func Expansions() []Expansion { return []Expansion{NoExpansion, Neighbours, Parent} }
-
 // The errors of this package.
 var (
-	ErrMode   = errors.New("retrieve: unknown mode")
-	ErrK      = errors.New("retrieve: k must be at least 1")
 	ErrOption = errors.New("retrieve: bad option")
 	ErrFilter = errors.New("retrieve: bad filter")
 	// ErrNoWords: the mode needs an index of words, and the contexts have none.
 	ErrNoWords = errors.New("retrieve: there is no index of words")
 )
 
-// The defaults of Options.
-const (
-	DefaultK          = 4
-	DefaultWeight     = .5
-	DefaultK1         = 1.5
-	DefaultB          = .75
-	DefaultTopN       = 10  // of MinMaxTopN
-	DefaultRRFTopN    = 100 // of RRF
-	DefaultNeighbours = 1
-	rrfConstant       = 60
+// StoreMetric is an Options.Metric: that of the store.
+const StoreMetric = "store"
 
-	// MaxK, MaxTopN and MaxRerank bound the memory of lists, 16 bytes for each entry and query. With MaxNeighbours on
-	// either side, a passage exceeds the context window of most models.
-	MaxK, MaxTopN, MaxRerank = 1_000_000, 1_000_000, 1_000_000
-	MaxNeighbours            = 32
+const (
+	defaultTopN    = 10  // of MinMaxTopN
+	defaultRRFTopN = 100 // of RRF
+	rrfConstant    = 60
 
 	minCandidates = 20 // that MMR selects from
 )
 
-// Options configures a search. The zero value returns DefaultK contexts in the mode Auto.
+// Options configures a search. Start with DefaultOptions: the zero value is invalid. The settings file, the flags, HTTP
+// requests and experiments are derived from the tags (internal/settings). MMR is maximal marginal relevance (Carbonell
+// and Goldstein, SIGIR 1998).
 type Options struct {
-	K    int // contexts per query; 0 is DefaultK
-	Mode Mode
-	// Metric compares vectors: cosine, ip or l2; "" is the store's own.
-	Metric string
-	// Weight is the share of the dense score in Hybrid and Auto, up to 1. 0 means DefaultWeight, and a negative value
-	// means a share of 0.
-	Weight float64
-	Fusion Fusion // "" is MinMax
-	TopN   int    // length of the lists that MinMaxTopN and RRF fuse; 0 takes DefaultTopN or DefaultRRFTopN, at least K
-	// K1 and B are the parameters of BM25. 0 means 1.5 and 0.75, and a negative value means 0.
-	K1, B float64
+	K          int       `json:"k" bounds:"1,1000000" request:"1000" doc:"contexts per query"`
+	Mode       Mode      `json:"mode" oneof:"auto dense bm25 tfidf hybrid" doc:"how contexts are ranked: auto takes the best measured ranking that the store allows, by vectors and words; dense goes by vectors, bm25 and tfidf by words, hybrid by both"`
+	Metric     string    `json:"metric" oneof:"store cosine ip l2" doc:"how vectors are compared in a search: store is as the store was made"`
+	Weight     float64   `json:"weight" bounds:"0,1" doc:"share of the vectors in auto and hybrid; the rest is that of the words"`
+	Fusion     Fusion    `json:"fusion" oneof:"min-max min-max-top-n rrf" doc:"how hybrid makes one score of two: normalised between the worst and the best of all contexts, or of the top n of each search, or by ranks (rrf)"`
+	TopN       int       `json:"top_n" bounds:"0,1000000" request:"100000" doc:"length of the lists that min-max-top-n and rrf fuse; 0 takes 10 for the one, 100 for the other, at least k"`
+	K1         float64   `json:"k1" bounds:"0,1000" doc:"BM25: how much repeated words count"`
+	B          float64   `json:"b" bounds:"0,1" doc:"BM25: how much long contexts are discounted; 0 is not at all"`
+	Route      []string  `json:"route" doc:"domains that are searched: auto (those of the query, by the store's router if it has one), off (all), or their names, with commas between them"`
+	Rerank     int       `json:"rerank" bounds:"0,1000000" request:"1000" doc:"the best so many contexts are put in order by the reranker (the setting reranker names it); 0: none"`
+	MMR        float64   `json:"mmr" bounds:"0,1" doc:"maximal marginal relevance: share of relevance against difference from the contexts before; 0 is off"`
+	Expand     Expansion `json:"expand" oneof:"none neighbours parent" doc:"what is joined to a context that was found: the chunks around it in its document, or the section that it was cut from"`
+	Neighbours int       `json:"neighbours" bounds:"1,32" doc:"chunks on either side that 'neighbours' joins"`
+	Sentences  bool      `json:"sentences" doc:"show with each source its sentence that is nearest to the question, in batches only when this is set; costs the embedding of the sources' sentences"`
 
-	Where Filter // selects the contexts that are searched, before they are scored
-	// Route lists the domains that are searched. nil searches all contexts. {"auto"} searches the domains that the
-	// store's router assigns to the query, if the store has a router.
-	Route  []string
-	Rerank int // number of best results that the reranker scores, at least K; 0: no reranking
-	// MMR is the weight λ of relevance, up to 1; 1-λ weighs the difference from the results ranked before (maximal
-	// marginal relevance, Carbonell and Goldstein, SIGIR 1998); 0 is off.
-	MMR float64
-
-	Expand     Expansion // "" is NoExpansion
-	Neighbours int       // 0 is DefaultNeighbours
-
-	Explain bool // Result.Parts and Taken.Terms are filled in
-	// Sentences finds the sentence of each result that is nearest to the query. This embeds all sentences of the
-	// results, so it is meant for results that people read.
-	Sentences bool
+	Where   Filter `json:"where"`   // selects the contexts that are searched, before they are scored
+	Explain bool   `json:"explain"` // Result.Parts and Taken.Terms are filled in
 }
 
-// WithDefaults returns the options with zero values replaced by defaults.
-func (o Options) WithDefaults() Options {
-	for _, x := range []struct {
-		at      *float64
-		initial float64
-	}{{&o.Weight, DefaultWeight}, {&o.K1, DefaultK1}, {&o.B, DefaultB}} {
-		if *x.at == 0 {
-			*x.at = x.initial
-		}
-	}
-	if o.K == 0 {
-		o.K = DefaultK
-	}
-	if o.Mode == "" {
-		o.Mode = Auto
-	}
-	if o.Fusion == "" {
-		o.Fusion = MinMax
-	}
-	if o.TopN == 0 {
-		o.TopN = max(DefaultTopN, o.K)
-		if o.Fusion == RRF {
-			o.TopN = max(DefaultRRFTopN, o.K)
-		}
-	}
-	if o.Expand == "" {
-		o.Expand = NoExpansion
-	}
-	if o.Neighbours == 0 {
-		o.Neighbours = DefaultNeighbours
-	}
-	return o
+// DefaultOptions returns the default search options.
+func DefaultOptions() Options {
+	return Options{K: 4, Mode: Auto, Metric: StoreMetric, Weight: .5, Fusion: MinMax, K1: 1.5, B: .75,
+		Route: []string{"auto"}, Expand: NoExpansion, Neighbours: 1}
 }
 
-// Check validates options after WithDefaults. The error is ErrMode, ErrK, ErrFilter, or ErrOption for everything else,
-// and states the value and what is allowed.
+// Check validates options. The error is ErrOption or ErrFilter, and states the value and what is allowed.
 func (o Options) Check() error {
-	if _, err := ParseMode(string(o.Mode)); err != nil {
-		return err
-	}
-	if o.K < 1 || o.K > MaxK {
-		return fmt.Errorf("%w and at most %d, given %d", ErrK, MaxK, o.K)
-	}
-	if err := errors.Join(oneOf("fusion", o.Fusion, Fusions()),
-		oneOf("expansion", o.Expand, Expansions())); err != nil {
-		return err
-	}
-	if o.Metric != "" {
-		if _, err := kernels.ParseMetric(o.Metric); err != nil {
-			return fmt.Errorf("%w: %w", ErrOption, err)
-		}
-	}
-	for _, x := range []struct {
-		name       string
-		value, max float64
-	}{{"weight", o.Weight, 1}, {"k1", o.K1, 1000}, {"b", o.B, 1}, {"mmr", o.MMR, 1}} {
-		if math.IsNaN(x.value) || x.value > x.max {
-			return fmt.Errorf("%w: %s is at most %g, given %g", ErrOption, x.name, x.max, x.value)
-		}
-	}
-	for _, x := range []struct {
-		name            string
-		value, min, max int
-	}{{"top n", o.TopN, 1, MaxTopN}, {"rerank", o.Rerank, 0, MaxRerank},
-		{"neighbours", o.Neighbours, 1, MaxNeighbours}} {
-		if x.value < x.min || x.value > x.max {
-			return fmt.Errorf("%w: %s is from %d to %d, given %d", ErrOption, x.name, x.min, x.max, x.value)
-		}
-	}
-	if o.MMR < 0 {
-		return fmt.Errorf("%w: mmr is from 0 to 1, given %g", ErrOption, o.MMR)
+	if err := settings.Check(o); err != nil {
+		return fmt.Errorf("%w: %w", ErrOption, err)
 	}
 	return o.Where.Check()
 }
 
-// ParseMode parses the name of a mode. The error is ErrMode if it is unknown.
-func ParseMode(s string) (Mode, error) {
-	for _, m := range Modes() {
-		if string(m) == s {
-			return m, nil
-		}
-	}
-	return "", fmt.Errorf("%w: %q (known: %s)", ErrMode, s, Join(Modes(), ", "))
-}
-
-// oneOf returns ErrOption if value is not in list.
-func oneOf[T ~string](what string, value T, list []T) error {
-	for _, x := range list {
-		if x == value {
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: %s %q (known: %s)", ErrOption, what, string(value), Join(list, ", "))
-}
-
-// Join is strings.Join for names.
-func Join[T ~string](list []T, separator string) string {
-	names := make([]string, len(list))
-	for i, x := range list {
-		names[i] = string(x)
-	}
-	return strings.Join(names, separator)
-}
-
 // Vectors reports whether a search with these options needs the queries' vectors.
 func (o Options) Vectors() bool {
-	o = o.WithDefaults()
 	return o.Mode != BM25 && o.Mode != TFIDF
 }
-
-// weight returns Weight as a share in [0, 1].
-func (o Options) weight() float64 { return max(o.Weight, 0) }
 
 // candidates returns the number of contexts that are ranked before the reranker and MMR select among them.
 func (o Options) candidates() int {
@@ -246,4 +123,23 @@ func (o Options) candidates() int {
 }
 
 // scoring returns the parameters for scoring words.
-func (o Options) scoring(kind Kind) Scoring { return Scoring{kind, max(o.K1, 0), max(o.B, 0)} }
+func (o Options) scoring(kind Kind) Scoring { return Scoring{kind, o.K1, o.B} }
+
+// topN returns the length of the lists that are fused.
+func (o Options) topN() int {
+	switch {
+	case o.TopN > 0:
+		return o.TopN
+	case o.Fusion == RRF:
+		return max(defaultRRFTopN, o.K)
+	}
+	return max(defaultTopN, o.K)
+}
+
+// metric returns Metric, or the metric of the store.
+func (o Options) metric(store kernels.Metric) kernels.Metric {
+	if m, err := kernels.ParseMetric(o.Metric); err == nil { // StoreMetric, or an error of Check
+		return m
+	}
+	return store
+}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
@@ -47,8 +48,8 @@ func TestDense(t *testing.T) {
 		}},
 	} {
 		src := Source{Engine: newEngine(t), Contexts: c, Metric: x.metric}
-		for _, o := range []Options{{Mode: Dense}, {Mode: Auto}} {
-			o.K = x.k
+		for _, mode := range []Mode{Dense, Auto} {
+			o := overlay.On(DefaultOptions(), Options{Mode: mode, K: x.k})
 			got, err := Search(t.Context(), src, Queries{Vectors: two(2, 0, 0, 1)}, o)
 			if err != nil {
 				t.Fatal(err)
@@ -65,7 +66,7 @@ func TestDense(t *testing.T) {
 		// the metric of the options comes before that of the contexts
 		src.Metric = kernels.IP
 		got, err := Search(t.Context(), src, Queries{Vectors: two(2, 0, 0, 1)},
-			Options{Mode: Dense, K: x.k, Metric: x.metric.String()})
+			overlay.On(DefaultOptions(), Options{Mode: Dense, K: x.k, Metric: x.metric.String()}))
 		if diff := cmp.Diff(x.want, of(got), cmp.AllowUnexported(scored{})); err != nil || diff != "" {
 			t.Error(err, diff)
 		}
@@ -78,20 +79,24 @@ func TestEmpty(t *testing.T) {
 		Words: texts{"a"}.lexicon}}
 	none := some
 	none.Contexts.Selected = true
-	for _, mode := range Modes() {
+	for _, mode := range modes {
 		for name, src := range map[string]Source{"an empty base": nothing, "a filter that selects nothing": none} {
-			got, err := Search(t.Context(), src, Queries{[]string{"a"}, two(1, 0)}, Options{Mode: mode})
+			got, err := Search(t.Context(), src, Queries{[]string{"a"}, two(1, 0)},
+				overlay.On(DefaultOptions(), Options{Mode: mode}))
 			if err != nil || len(got) != 1 || got[0].Results == nil || len(got[0].Results) != 0 ||
 				got[0].Taken.Reason == "" || got[0].Taken.Contexts != 0 {
 				t.Errorf("%s, %s: %#v, %v; want one empty list", mode, name, got, err)
 			}
 		}
-		got, err := Search(t.Context(), some, Queries{Vectors: two()}, Options{Mode: mode})
+		got, err := Search(t.Context(), some, Queries{Vectors: two()},
+			overlay.On(DefaultOptions(), Options{Mode: mode}))
 		if err != nil || len(got) != 0 {
 			t.Errorf("%s, no query: %v, %v", mode, got, err)
 		}
 	}
 }
+
+var modes = []Mode{Auto, Dense, BM25, TFIDF, Hybrid}
 
 func TestRefuses(t *testing.T) {
 	c := Contexts{Vectors: two(1, 0, 0, 1), IDs: []string{"a", "b"}}
@@ -108,31 +113,38 @@ func TestRefuses(t *testing.T) {
 		want     error
 		says     string
 	}{
-		"no words": {t.Context(), c, one, Options{Mode: BM25}, ErrNoWords, "bm25"},
-		"no texts": {t.Context(), words, Queries{Vectors: two(1, 0)}, Options{Mode: Hybrid}, kernels.ErrShape,
+		"no words": {t.Context(), c, one, overlay.On(DefaultOptions(), Options{Mode: BM25}), ErrNoWords, "bm25"},
+		"no texts": {t.Context(), words, Queries{Vectors: two(1, 0)},
+			overlay.On(DefaultOptions(), Options{Mode: Hybrid}), kernels.ErrShape,
 			"0 texts"},
-		"no vectors": {t.Context(), words, Queries{Texts: []string{"a"}}, Options{}, kernels.ErrShape,
+		"no vectors": {t.Context(), words, Queries{Texts: []string{"a"}}, DefaultOptions(), kernels.ErrShape,
 			"0 vectors for 1"},
-		"mode": {t.Context(), c, one, Options{Mode: "sparse"}, ErrMode,
-			`"sparse" (known: auto, dense, bm25, tfidf, hybrid)`},
-		"k": {t.Context(), c, one, Options{K: -1}, ErrK, "given -1"},
-		"fusion": {t.Context(), c, one, Options{Fusion: "sum"}, ErrOption,
-			`"sum" (known: min-max, min-max-top-n, rrf)`},
-		"expansion": {t.Context(), c, one, Options{Expand: "all"}, ErrOption,
-			`"all" (known: none, neighbours, parent)`},
-		"metric": {t.Context(), c, one, Options{Metric: "dot"}, ErrOption, `"dot" (known: cosine, ip, l2)`},
-		"weight": {t.Context(), c, one, Options{Weight: 1.5}, ErrOption, "weight is at most 1, given 1.5"},
-		"b":      {t.Context(), c, one, Options{B: math.NaN()}, ErrOption, "given NaN"},
-		"mmr":    {t.Context(), c, one, Options{MMR: -.5}, ErrOption, "given -0.5"},
-		"rerank": {t.Context(), c, one, Options{Rerank: 3}, ErrOption, "no reranker"},
-		"field":  {t.Context(), c, one, Options{Where: Filter{{"colour", "=", "red"}}}, ErrFilter, "colour"},
-		"ids": {t.Context(), Contexts{Vectors: c.Vectors, IDs: c.IDs[:1]}, one, Options{}, kernels.ErrShape,
+		"mode": {t.Context(), c, one, overlay.On(DefaultOptions(), Options{Mode: "sparse"}), ErrOption,
+			`mode: must be one of auto, dense, bm25, tfidf, hybrid, given "sparse"`},
+		"k": {t.Context(), c, one, overlay.On(DefaultOptions(),
+			Options{K: -1}), ErrOption, "k: -1 is not between 1 and 1000000"},
+		"fusion": {t.Context(), c, one, overlay.On(DefaultOptions(), Options{Fusion: "sum"}), ErrOption,
+			`fusion: must be one of min-max, min-max-top-n, rrf, given "sum"`},
+		"expansion": {t.Context(), c, one, overlay.On(DefaultOptions(), Options{Expand: "all"}), ErrOption,
+			`expand: must be one of none, neighbours, parent, given "all"`},
+		"metric": {t.Context(), c, one, overlay.On(DefaultOptions(),
+			Options{Metric: "dot"}), ErrOption, `metric: must be one of store, cosine, ip, l2, given "dot"`},
+		"weight": {t.Context(), c, one, overlay.On(DefaultOptions(),
+			Options{Weight: 1.5}), ErrOption, "weight: 1.5 is not between 0 and 1"},
+		"b": {t.Context(), c, one, overlay.On(DefaultOptions(),
+			Options{B: math.NaN()}), ErrOption, "b: NaN is not between 0 and 1"},
+		"mmr": {t.Context(), c, one, overlay.On(DefaultOptions(),
+			Options{MMR: -.5}), ErrOption, "mmr: -0.5 is not between 0 and 1"},
+		"rerank": {t.Context(), c, one, overlay.On(DefaultOptions(), Options{Rerank: 3}), ErrOption, "no reranker"},
+		"field": {t.Context(), c, one, overlay.On(DefaultOptions(),
+			Options{Where: Filter{{"colour", "=", "red"}}}), ErrFilter, "colour"},
+		"ids": {t.Context(), Contexts{Vectors: c.Vectors, IDs: c.IDs[:1]}, one, DefaultOptions(), kernels.ErrShape,
 			"1 ids for 2"},
 		"dimension": {t.Context(), c, Queries{Vectors: engine.Vectors{Data: []float32{1, 2, 3}, Rows: 1, Dim: 3}},
-			Options{}, kernels.ErrShape, ""},
-		"not finite": {t.Context(), c, Queries{Vectors: two(float32(math.NaN()), 0)}, Options{}, kernels.ErrNonFinite,
-			""},
-		"cancelled": {cancelled, c, one, Options{}, context.Canceled, ""},
+			DefaultOptions(), kernels.ErrShape, ""},
+		"not finite": {t.Context(), c, Queries{Vectors: two(float32(math.NaN()), 0)}, DefaultOptions(),
+			kernels.ErrNonFinite, ""},
+		"cancelled": {cancelled, c, one, DefaultOptions(), context.Canceled, ""},
 	} {
 		got, err := Search(x.ctx, Source{Engine: newEngine(t), Contexts: x.contexts}, x.query, x.o)
 		if !errors.Is(err, x.want) || !strings.Contains(err.Error(), x.says) {
@@ -242,14 +254,16 @@ func TestSearchIsTheDefinition(t *testing.T) {
 	e := newEngine(t)
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, e)
-		o := Options{K: rapid.IntRange(1, 25).Draw(t, "k"), Explain: rapid.Bool().Draw(t, "explain"),
-			Mode:   rapid.SampledFrom(Modes()).Draw(t, "mode"),
-			Weight: rapid.SampledFrom([]float64{-1, .2, .5, .9, 1}).Draw(t, "weight")}
+		o := overlay.On(DefaultOptions(),
+			Options{K: rapid.IntRange(1, 25).Draw(t, "k"), Explain: rapid.Bool().Draw(t, "explain"),
+				Mode:   rapid.SampledFrom(modes).Draw(t, "mode"),
+				Weight: rapid.SampledFrom([]float64{-1, .2, .5, .9, 1}).Draw(t, "weight")})
+		o.Weight = max(o.Weight, 0)
 		lists, err := Search(context.Background(), w.Source, w.q, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		share := max(o.Weight, 0)
+		share := o.Weight
 		for q, list := range lists {
 			if w.Contexts.count() == 0 {
 				if len(list.Results) > 0 {
@@ -304,12 +318,13 @@ func TestAutoSaysWhatItTakes(t *testing.T) {
 		reason  string
 		first   string
 	}{
-		"words":           {"rocks", kernels.Cosine, Options{}, autoRanking, "", "c"},
-		"unknown words":   {"Felsen", kernels.Cosine, Options{}, "dense", noWords, "a"},
-		"no words at all": {"", kernels.Cosine, Options{}, "dense", noWords, "a"},
-		"l2 store":        {"rocks", kernels.L2, Options{}, autoRanking, "", "c"},
-		"ip store":        {"rocks", kernels.IP, Options{}, "hybrid", "vectors are compared by ip", "a"},
-		"l2 asked for": {"ships", kernels.Cosine, Options{Metric: "l2"}, "hybrid", "vectors are compared by l2",
+		"words":           {"rocks", kernels.Cosine, DefaultOptions(), autoRanking, "", "c"},
+		"unknown words":   {"Felsen", kernels.Cosine, DefaultOptions(), "dense", noWords, "a"},
+		"no words at all": {"", kernels.Cosine, DefaultOptions(), "dense", noWords, "a"},
+		"l2 store":        {"rocks", kernels.L2, DefaultOptions(), autoRanking, "", "c"},
+		"ip store":        {"rocks", kernels.IP, DefaultOptions(), "hybrid", "vectors are compared by ip", "a"},
+		"l2 asked for": {"ships", kernels.Cosine, overlay.On(DefaultOptions(),
+			Options{Metric: "l2"}), "hybrid", "vectors are compared by l2",
 			"b"},
 	} {
 		got, err := Search(t.Context(), Source{Engine: newEngine(t), Contexts: c, Metric: x.metric},

@@ -25,8 +25,7 @@ type Source struct {
 // Nearest reports whether Search ranks the nearest contexts in the metric, and how many of them it needs. words says
 // whether the contexts have an index of words.
 func Nearest(o Options, metric kernels.Metric, words bool) (k int, ok bool) {
-	o = o.WithDefaults()
-	if o.Metric != "" && o.Metric != metric.String() || len(o.Where) > 0 {
+	if o.metric(metric) != metric || len(o.Where) > 0 {
 		return 0, false
 	}
 	return o.candidates(), o.Mode == Dense || o.Mode == Auto && !words
@@ -37,7 +36,6 @@ func Nearest(o Options, metric kernels.Metric, words bool) (k int, ok bool) {
 // Lists are empty if there are no contexts or the filter selects none. Besides the errors of Options.Check it returns
 // ErrNoWords, and kernels.ErrShape if the sizes of queries or ids do not match.
 func Search(ctx context.Context, src Source, q Queries, o Options) ([]List, error) {
-	o = o.WithDefaults()
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
@@ -45,9 +43,7 @@ func Search(ctx context.Context, src Source, q Queries, o Options) ([]List, erro
 		return nil, err
 	}
 	s := &search{Source: src, q: q, o: o, k: o.candidates()}
-	if o.Metric != "" {
-		s.Metric, _ = kernels.ParseMetric(o.Metric) // validated by Options.Check
-	}
+	s.Metric = o.metric(src.Metric)
 	s.lists = make([]List, q.len())
 	for i := range s.lists {
 		s.lists[i] = List{Results: []Result{},

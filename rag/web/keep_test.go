@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/ingest"
@@ -56,7 +57,7 @@ func keep(t *testing.T, b *doubles.Base, pages ...Page) Kept {
 
 func retrieved(t *testing.T, b *doubles.Base, question string) []prompt.Passage {
 	t.Helper()
-	p, err := Retrieve(t.Context(), b.Base, question, retrieve.Options{K: 4})
+	p, err := Retrieve(t.Context(), b.Base, question, overlay.On(retrieve.DefaultOptions(), retrieve.Options{K: 4}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +234,8 @@ func TestTogether(t *testing.T) {
 				if _, err := Keep(t.Context(), b.Base, []Page{p}, time.Hour); err != nil {
 					t.Error(err)
 				}
-				found, err := Retrieve(t.Context(), b.Base, "whale", retrieve.Options{K: 9})
+				found, err := Retrieve(t.Context(), b.Base, "whale", overlay.On(retrieve.DefaultOptions(),
+					retrieve.Options{K: 9}))
 				if err != nil || len(found) == 0 {
 					t.Errorf("%d passages: %v", len(found), err)
 				}

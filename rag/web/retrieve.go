@@ -19,7 +19,6 @@ import (
 func Retrieve(ctx context.Context, base *knowledge.Base, question string, o retrieve.Options) ([]prompt.Passage,
 	error) {
 	o.Route = nil
-	o = o.WithDefaults()
 	snap, _, err := base.Web().Searchable(ctx)
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, knowledge.ErrEmptyStore) {
 		return nil, nil

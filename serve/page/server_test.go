@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/serve"
 )
 
@@ -35,8 +36,9 @@ func realServer(t *testing.T) (address string) {
 	if _, err := s.Calibrate(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	server, err := serve.New(serve.Config{Bases: []serve.Base{{Name: "sea", Sluice: s}}, Logger: log,
-		Ingest: sluice.IngestOptions{Chunk: "32/0"}})
+	server, err := serve.New(overlay.On(serve.DefaultConfig(),
+		serve.Config{Bases: []serve.Base{{Name: "sea", Sluice: s}}, Logger: log,
+			Ingest: sluice.IngestOptions{Chunk: "32/0"}}))
 	if err != nil {
 		t.Fatal(err)
 	}

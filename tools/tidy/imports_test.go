@@ -36,7 +36,7 @@ rag/pairs: kernels engine internal/filelock internal/filemap internal/durable in
 rag/gate: kernels engine embed/identity rag/pairs rag/postings rag/retrieve internal/npy internal/regular internal/durable internal/panics
 rag/pseudo: kernels engine embed llm rag/corpus rag/postings rag/prompt internal/jsonl internal/filelock internal/durable internal/language internal/panics
 rag/postings: kernels internal/durable
-rag/retrieve: kernels engine
+rag/retrieve: kernels engine internal/settings
 rag/route: kernels engine embed internal/buildinfo internal/durable internal/jsonl internal/regular internal/safetensors
 rag/domains: kernels engine embed rag/corpus rag/knowledge rag/route
 rag/excerpt: kernels engine rag/corpus
@@ -78,7 +78,7 @@ internal/testmodels/doubles: embed engine llm rag/knowledge
 tools: internal tools third_party
 tools/gpubundle: cuda/drivertest
 tools/cudaimage: cuda tools/cudaimage tools/setup
-internal/config: rag internal/regular internal/settings
+internal/config: rag serve internal/regular internal/settings
 internal/scorecards: llm/remote rag/exam internal/models
 internal/doctor: kernels cuda engine embed llm rag internal
 `
