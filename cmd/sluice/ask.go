@@ -73,6 +73,7 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 	cmd.Flags().BoolVar(&trace, "trace", false, "print how the answer came about (with --json it is always there)")
 	f.add(a, cmd)
 	a.askFlags(cmd)
+	brief(cmd, "batch", "gate", "k", "language", "max-tokens", "strict", "style", "trace", "transform", "where")
 	return cmd
 }
 

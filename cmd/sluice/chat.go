@@ -65,6 +65,7 @@ Lines that begin with a slash are commands:
 	f.add(a, cmd)
 	a.flags(cmd, "ask.strict")
 	a.askFlags(cmd)
+	brief(cmd, "gate", "k", "language", "max-tokens", "strict", "style", "transform", "where")
 	return cmd
 }
 

@@ -54,6 +54,7 @@ func TestHelp(t *testing.T) {
 		}
 		golden(t, name, b.ok(args...))
 	}
+	golden(t, "help_ask_all", b.ok("ask", "--help", "--all"))
 }
 
 func TestUsageErrors(t *testing.T) {
