@@ -126,14 +126,6 @@ func (s *Server) decodeSearch(o *sluice.RetrieveOptions, decode func() error) er
 	return o.Check()
 }
 
-// set takes a value over that was given.
-func set[T comparable](at *T, given T) {
-	var none T
-	if given != none {
-		*at = given
-	}
-}
-
 // retrieveRequest is what /v1/retrieve takes.
 type retrieveRequest struct {
 	queries

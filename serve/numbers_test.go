@@ -44,6 +44,9 @@ func bounds(t reflect.Type, path, tag string, into map[string]string) {
 		for f := range t.Fields() {
 			name, embedded := settings.NameOf(f)
 			at := path
+			if name == "-" {
+				continue
+			}
 			if !embedded {
 				at = strings.TrimPrefix(path+"."+name, ".")
 			}

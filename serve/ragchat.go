@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/grammar"
-	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/flow"
 	"github.com/sluice-rag/sluice/rag/prompt"
 	"github.com/sluice-rag/sluice/serve/openai"
@@ -22,21 +20,14 @@ import (
 // ragSettings are the "sluice" object of a request: what it says about an answer from a knowledge base. What it leaves
 // out is as the server was told.
 type ragSettings struct {
-	Store     string `json:"store"`
-	Gate      string `json:"gate"`      // auto, open or closed
-	Flow      string `json:"flow"`      // the graph that the question goes through
-	Transform string `json:"transform"` // of the question, before the gate
-	Style     string `json:"style"`     // of answers from passages: auto, write or quote
-	Strict    *bool  `json:"strict"`    // leave out what no passage backs
-	Language  string `json:"language"`
-	Template  string `json:"template"`
-	Order     string `json:"order"`
-	Compress  *int   `json:"compress" bounds:"0,1048576"`
-	Steps     bool   `json:"steps"` // a stream tells of each node of the flow that has finished
+	Store string `json:"store"`
+	Steps bool   `json:"steps"` // a stream tells of each node of the flow that has finished
+	sluice.AskOptions
 	sluice.RetrieveOptions
 }
 
 func (s *Server) ragSettingsOf(raw json.RawMessage) (x ragSettings, err error) {
+	x.AskOptions = s.cfg.Ask
 	err = s.decodeSearch(&x.RetrieveOptions, func() error { return decodeInto("", raw, &x) })
 	return x, within("sluice", err)
 }
@@ -125,7 +116,7 @@ func conversation(all []llm.Message) (question string, history []llm.Message, ig
 
 // askOptions are those of an answer from a base: the server's, with what the request says.
 func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSettings) (sluice.AskOptions, error) {
-	o := s.cfg.Ask
+	o := x.AskOptions
 	if err := refuseForRAG(q, req); err != nil {
 		return o, err
 	}
@@ -139,7 +130,7 @@ func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSetting
 		o.TopP = req.TopP
 	}
 	if q.TopK != nil {
-		o.TopK = req.TopK
+		o.TopK = max(req.TopK, 0)
 	}
 	if q.RepeatPenalty != nil || q.RepetitionPenalty != nil {
 		o.RepeatPenalty = req.RepeatPenalty
@@ -147,30 +138,8 @@ func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSetting
 	if q.Seed != nil {
 		o.Seed = req.Seed
 	}
-	set(&o.Gate, sluice.GateMode(x.Gate))
-	set(&o.Flow, x.Flow)
-	set(&o.Transform, prompt.Transform(x.Transform))
-	set(&o.Style, answer.Style(x.Style))
-	if x.Strict != nil {
-		o.Strict = *x.Strict
-	}
-	set(&o.Language, x.Language)
-	set(&o.Template, x.Template)
-	set(&o.Order, prompt.Order(x.Order))
-	if x.Compress != nil {
-		o.Compress = *x.Compress
-	}
 	if strings.ContainsAny(o.Template, `/\`) {
 		return o, bad("sluice.template", "a template is named without a folder, given %q", shortened(o.Template))
-	}
-	if o.Transform != "" && !slices.Contains(prompt.Transforms(), o.Transform) {
-		return o, bad("sluice.transform", "%q is none of %v", shortened(x.Transform), prompt.Transforms())
-	}
-	if o.Style != "" && !slices.Contains(answer.Styles(), o.Style) {
-		return o, bad("sluice.style", "%q is none of %v", shortened(x.Style), answer.Styles())
-	}
-	if !slices.Contains(answer.Presets(), o.Flow) && o.Flow != "" {
-		return o, bad("sluice.flow", "%q is none of %v", shortened(x.Flow), answer.Presets())
 	}
 	o.Retrieve = x.RetrieveOptions
 	return o, nil

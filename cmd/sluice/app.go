@@ -190,10 +190,14 @@ func (s *setting) Set(text string) error {
 	return nil
 }
 func (s *setting) Type() string {
-	if kind := s.field.Type.Kind(); kind != reflect.Slice {
+	switch kind := s.field.Type.Kind(); {
+	case s.field.Type == reflect.TypeFor[time.Duration]():
+		return "float64" // in the unit of the field
+	case kind == reflect.Slice, kind == reflect.Map:
+		return "string" // words with commas between
+	default:
 		return kind.String()
 	}
-	return "string" // words with commas between
 }
 
 // flags adds the flags of settings, with their help; a key that ends in a dot stands for the whole section.

@@ -15,7 +15,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/llm"
-	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/check"
 	"github.com/sluice-rag/sluice/rag/excerpt"
 	"github.com/sluice-rag/sluice/rag/flow"
@@ -51,11 +50,8 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 			if err != nil {
 				return err
 			}
-			o, err := askOptions(c)
-			if err == nil {
-				o.Retrieve, err = f.options(c)
-			}
-			if err != nil {
+			o := askOptions(c)
+			if o.Retrieve, err = f.options(c); err != nil {
 				return closing(s, err)
 			}
 			o.Strict = o.Strict || q.strict
@@ -79,24 +75,20 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 
 // askFlags are the settings of an answer.
 func (a *app) askFlags(cmd *cobra.Command) {
-	a.flags(cmd, "ask.gate", "ask.transform", "ask.style", "ask.own", "ask.language", "ask.max_tokens",
-		"ask.context_tokens", "ask.temperature", "ask.top_k", "ask.top_p", "ask.repeat_penalty", "ask.seed",
-		"ask.templates", "prompt.", "gate.", "flow.")
+	for _, f := range a.fields {
+		if strings.HasPrefix(f.Key, "ask.") && f.Key != "ask.strict" { // the verbs have their own
+			a.flags(cmd, f.Key)
+		}
+	}
+	a.flags(cmd, "prompt.", "gate.", "flow.")
 	a.generateFlags(cmd)
 }
 
-func askOptions(c config.Config) (sluice.AskOptions, error) {
-	flow, err := flowOptions(c.Flow)
-	return sluice.AskOptions{
-		Flow: c.Flow.Preset, FlowOptions: flow,
-
-		Gate: sluice.GateMode(c.Ask.Gate), Transform: prompt.Transform(c.Ask.Transform),
-		Style: answer.Style(c.Ask.Style), Strict: c.Ask.Strict, Own: prompt.Style(c.Ask.Own), Language: c.Ask.Language,
-		Template: c.Prompt.Template, Order: prompt.Order(c.Prompt.Order), Compress: c.Prompt.Compress,
-		MaxTokens: c.Ask.MaxTokens, Temperature: c.Ask.Temperature, TopK: c.Ask.TopK, TopP: c.Ask.TopP,
-		RepeatPenalty: c.Ask.RepeatPenalty, Seed: int64(c.Ask.Seed),
-		Parallel: c.Generate.Parallel,
-	}, err
+// askOptions are those of the settings.
+func askOptions(c config.Config) sluice.AskOptions {
+	o := c.Ask.Options
+	o.Parallel = c.Generate.Parallel
+	return o
 }
 
 // askOne streams the answer, or prints it as one object.

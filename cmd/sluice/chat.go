@@ -50,11 +50,8 @@ Lines that begin with a slash are commands:
 			if err != nil {
 				return err
 			}
-			o, err := askOptions(c)
-			if err == nil {
-				o.Retrieve, err = f.options(c)
-			}
-			if err != nil {
+			o := askOptions(c)
+			if o.Retrieve, err = f.options(c); err != nil {
 				return closing(s, err)
 			}
 			a.examineUnasked(cmd.Context(), s, c)

@@ -1,20 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
-	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/terminal"
-	"github.com/sluice-rag/sluice/rag/answer"
-	"github.com/sluice-rag/sluice/rag/flow"
 )
 
 func (a *app) flowCommand() *cobra.Command {
@@ -80,28 +75,6 @@ func (a *app) drawFlow(name, form string) error {
 		return usagef("--form is mermaid, dot or table, given %q", form)
 	}
 	return nil
-}
-
-// flowOptions are the settings of graphs as options.
-func flowOptions(c config.Flow) (answer.FlowOptions, error) {
-	o := answer.FlowOptions{Router: answer.Decider(c.Router), Grader: answer.Decider(c.Grader),
-		Verdicts: flow.Method(c.Verdicts), Score: c.Score, GroundedFrom: c.GroundedFrom,
-		Budget: flow.Budget{Retries: cmp.Or(c.Retries, -1), Calls: c.MaxCalls, Tokens: c.MaxTokens,
-			Time: time.Duration(c.TimeoutS * float64(time.Second))}}
-	for _, d := range []*answer.Decider{&o.Router, &o.Grader} {
-		if *d == "auto" {
-			*d = ""
-		}
-	}
-	o.Models = map[string]string{}
-	for _, pair := range c.Models {
-		node, model, ok := strings.Cut(pair, "=")
-		if !ok || node == "" || model == "" {
-			return o, usagef("flow.models is NODE=MODEL,NODE=MODEL, given %q", c.Models)
-		}
-		o.Models[node] = model
-	}
-	return o, nil
 }
 
 // writeSteps writes the nodes that a question went through.

@@ -1,33 +1,9 @@
 package main
 
 import (
-	"errors"
-	"reflect"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/sluice-rag/sluice/internal/config"
-	"github.com/sluice-rag/sluice/rag/answer"
-	"github.com/sluice-rag/sluice/rag/flow"
 )
-
-func TestFlowOptions(t *testing.T) {
-	got, err := flowOptions(config.Flow{Retries: 2, MaxCalls: 7, TimeoutS: .5, Router: "auto", Grader: "llm",
-		Verdicts: "tool", Models: []string{"answer=big.gguf", "rewrite=https://example.org/v1#m"}})
-	want := answer.FlowOptions{Budget: flow.Budget{Retries: 2, Calls: 7, Time: time.Second / 2}, Grader: answer.ByLLM,
-		Verdicts: flow.Tool, Models: map[string]string{"answer": "big.gguf", "rewrite": "https://example.org/v1#m"}}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if got, _ := flowOptions(config.Flow{}); got.Budget.Retries != -1 {
-		t.Errorf("no retries: %+v", got.Budget)
-	}
-	var usage usageError
-	if _, err := flowOptions(config.Flow{Models: []string{"answer"}}); !errors.As(err, &usage) {
-		t.Error(err)
-	}
-}
 
 func TestFlowVerb(t *testing.T) {
 	b := newBench(t)

@@ -109,8 +109,8 @@ const unasked = time.Minute
 // examineUnasked examines the language model of the settings where that matters and takes less than a minute, once;
 // otherwise it says how to. A server is not asked: its requests may cost money.
 func (a *app) examineUnasked(ctx context.Context, s *sluice.Sluice, c config.Config) {
-	if a.generator != nil || c.Ask.Style != string(answer.Auto) && c.Flow.Preset == answer.FlowAsk ||
-		c.Ask.Gate == string(answer.GateClosed) {
+	if a.generator != nil || c.Ask.Style != answer.Auto && c.Ask.Flow == answer.FlowAsk ||
+		c.Ask.Gate == answer.GateClosed {
 		return
 	}
 	card, err := s.Scorecard(ctx, "")

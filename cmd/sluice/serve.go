@@ -71,9 +71,7 @@ func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err e
 	o := c.Serve.Config
 	o.Logger, o.Version = log, buildinfo.Version
 	o.Ingest, o.KeepCalibration = ingestOptions(c), c.Ingest.Calibrate == "false"
-	if o.Ask, err = askOptions(c); err != nil {
-		return err
-	}
+	o.Ask = askOptions(c)
 	if o.Retrieve, err = f.options(c); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ package config
 import (
 	"errors"
 
+	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/serve"
 )
@@ -42,8 +43,6 @@ type Config struct {
 	Retrieve  Retrieve  `key:"retrieve"`
 	Route     Route     `key:"route"`
 	Ask       Ask       `key:"ask"`
-	Prompt    Prompt    `key:"prompt"`
-	Flow      Flow      `key:"flow"`
 	Generate  Generate  `key:"generate"`
 	Remote    Remote    `key:"remote"`
 	Web       Web       `key:"web"`
@@ -71,14 +70,7 @@ func Defaults() Config {
 			By: "topic", Sample: 20000, Cover: 0.99, Kind: "svc", Features: "both", Ngrams: 2, MaxTerms: 200000,
 			C: 4, Scale: 0.8, Seed: 1,
 		},
-		Ask: Ask{
-			Gate: "auto", Transform: "none", Style: "auto", Own: "few-shot", MaxTokens: 256, TopK: 40, TopP: 0.95,
-			RepeatPenalty: 1.05, Seed: 1,
-		},
-		Prompt: Prompt{Template: "context", Order: "forward"},
-		Flow: Flow{
-			Preset: "ask", Retries: 3, Router: "auto", Grader: "auto", Verdicts: "grammar", GroundedFrom: 0.5,
-		},
+		Ask:    Ask{Options: answer.DefaultOptions()},
 		Remote: Remote{Extensions: "none", BytesPerToken: 3, TimeoutS: 300, Retries: 3},
 		Web: Web{
 			Provider: "none", Results: 4, Fetch: true, TimeoutS: 10, Retries: 2, MaxPageBytes: 4194304,
@@ -88,6 +80,8 @@ func Defaults() Config {
 		Serve: Serve{Config: serve.DefaultConfig(), Listen: "127.0.0.1:7420", Log: "auto", Queue: 64},
 	}
 	c.Retrieve.Sentences = true // for people, who read what was found; verbs for programs change it
+	// for small local models
+	c.Ask.Seed, c.Ask.TopK, c.Ask.TopP, c.Ask.RepeatPenalty = 1, 40, .95, 1.05
 	return c
 }
 
@@ -162,42 +156,9 @@ type Retrieve struct {
 
 // Ask is how answers are made.
 type Ask struct {
-	Gate          string  `key:"gate" oneof:"auto open closed" doc:"who decides on retrieval: auto is the calibrated gate, open always retrieves, closed never"`
-	Transform     string  `key:"transform" oneof:"none rewrite hyde step-back decompose multi-query condense" doc:"query transformation before retrieval; each costs at least one call of the language model"`
-	Style         string  `key:"style" oneof:"auto write quote" doc:"answers from passages: write has the language model write them, quote takes the sentences that answer from the passages as they stand, without a call of the model, and auto writes where the model's scorecard says that it is right as often as quotes are ('models check')"`
-	Strict        bool    `key:"strict" doc:"leave out of a written answer what no passage backs; where nothing is left, passages are quoted"`
-	Own           string  `key:"own" oneof:"few-shot chain-of-thought" doc:"template of answers from the model's own knowledge"`
-	MaxTokens     int     `key:"max_tokens" bounds:"1,131072" doc:"longest answer, tokens"`
-	ContextTokens int     `key:"context_tokens" bounds:"0,1048576" doc:"window of the language model, tokens; 0 takes the model's own, of a local one at most 4096"`
-	Temperature   float64 `key:"temperature" bounds:"0,2" doc:"0 always takes the likeliest token"`
-	TopK          int     `key:"top_k" bounds:"0,1000000" doc:"likeliest tokens to draw from; 0 takes all. Unless set, a remote model without extensions gets 0"`
-	TopP          float64 `key:"top_p" bounds:"0,1" doc:"probability mass to draw from"`
-	RepeatPenalty float64 `key:"repeat_penalty" bounds:"1,10" doc:"divides the scores of recent tokens, against repetition; 1 is off. Unless set, a remote model without extensions gets 1"`
-	Seed          uint64  `key:"seed" bounds:"0,4294967294" doc:"seed of the draws"`
-	Templates     string  `key:"templates" doc:"folder whose files replace the built-in prompt templates of the same name"`
-	Language      string  `key:"language" doc:"language of the answer, as English names it or its code; empty takes the question's"`
-}
-
-// Flow is the graph that a question goes through, and how its nodes are set up.
-type Flow struct {
-	Preset       string   `key:"preset" flag:"flow" oneof:"ask graph graph-llm paper" doc:"the graph that a question goes through: ask is gate, search and one answer; graph, graph-llm and paper grade passages and answers, and correct themselves ('sluice flow list')"`
-	Retries      int      `key:"retries" bounds:"0,100" doc:"how often a graph may turn back; then the answer is \"I don't know\""`
-	MaxCalls     int      `key:"max_calls" bounds:"0,100000" doc:"calls of language models that a question may cost; then the answer is \"I don't know\"; 0 sets no limit"`
-	MaxTokens    int      `key:"max_tokens" flag:"flow-tokens" bounds:"0,100000000" doc:"tokens of language models that a question may cost, prompts and completions; 0 sets no limit"`
-	TimeoutS     float64  `key:"timeout_s" flag:"flow-timeout" bounds:"0,86400" doc:"seconds that a question may take; 0 sets no limit"`
-	Router       string   `key:"router" oneof:"auto gate llm" doc:"who chooses between the store, the web and the model's own knowledge: the gate, with no call of a language model, or the model; auto is the graph's own"`
-	Grader       string   `key:"grader" oneof:"auto embedding reranker llm" doc:"who grades passages: the gate's score and cut-off for each (embedding), the cross-encoder, or the language model; auto is the graph's own"`
-	Verdicts     string   `key:"verdicts" oneof:"grammar tool parse" doc:"how language models give verdicts: JSON forced by a grammar, a call of a tool, or JSON that the prompt asks for"`
-	Score        bool     `key:"score" doc:"the hallucination grader goes by the probability of its verdict, of the model's log-probabilities"`
-	GroundedFrom float64  `key:"grounded_from" bounds:"0,1" doc:"probability from which on an answer counts as backed by the passages, with flow.score"`
-	Models       []string `key:"models" flag:"node-models" pairs:"true" doc:"language models of nodes that have one of their own, as NODE=MODEL,NODE=MODEL; a MODEL is what 'model' takes"`
-}
-
-// Prompt is how passages are put before the language model.
-type Prompt struct {
-	Template string `key:"template" doc:"prompt of answers from passages: context (short, with citations), tutor (long and well ordered), strict (nothing else than the passages), marked (the same in one text with <|system|> and other marks), plain (no citations), or a file of the folder context in ask.templates"`
-	Order    string `key:"order" oneof:"forward reverse ends" doc:"where passages stand: the best one first (forward), last (reverse), or the best ones at both ends and the worst in the middle (ends)"`
-	Compress int    `key:"compress" bounds:"0,1048576" doc:"keep of the passages the sentences nearest to the question, of so many tokens in all; 0 keeps all"`
+	answer.Options
+	ContextTokens int    `key:"context_tokens" bounds:"0,1048576" doc:"window of the language model, tokens; 0 takes the model's own, of a local one at most 4096"`
+	Templates     string `key:"templates" doc:"folder whose files replace the built-in prompt templates of the same name"`
 }
 
 // Generate is how a local language model works on several requests at once.

@@ -175,6 +175,9 @@ func TestExplicitFileMustExist(t *testing.T) {
 	}
 }
 
+// allFields compares unexported fields, too.
+var allFields = cmp.Exporter(func(reflect.Type) bool { return true })
+
 // TestWrittenFileIsTheDefaults takes the comment signs away from the annotated file and loads it.
 func TestWrittenFileIsTheDefaults(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new.yaml")
@@ -193,7 +196,7 @@ func TestWrittenFileIsTheDefaults(t *testing.T) {
 	uncommented := load(t,
 		Source{Path: write(t, regexp.MustCompile(`(?m)^( *)#([a-z_0-9]+:)`).ReplaceAllString(string(text), "$1$2"))})
 	for _, got := range []*Loaded{asWritten, uncommented} {
-		if diff := cmp.Diff(want.Config, got.Config); diff != "" {
+		if diff := cmp.Diff(want.Config, got.Config, allFields); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -236,9 +239,11 @@ func TestPairsMayBeMappings(t *testing.T) {
 	l := load(t, Source{Path: write(t, "serve:\n  aliases: {gpt-4o: default, text-embedding-3-small: default}\n"+
 		"  stores:\n    a: ./a\n    b: ./b=c\nflow:\n  models: answer=x,grade=y\n")})
 	c := l.Config
-	want := [][]string{{"gpt-4o=default", "text-embedding-3-small=default"}, {"a=./a", "b=./b=c"},
-		{"answer=x", "grade=y"}}
-	if diff := cmp.Diff(want, [][]string{c.Serve.Aliases, c.Serve.Stores, c.Flow.Models}); diff != "" {
+	want := [][]string{{"gpt-4o=default", "text-embedding-3-small=default"}, {"a=./a", "b=./b=c"}}
+	if m := c.Ask.Models; len(m) != 2 || m["answer"] != "x" || m["grade"] != "y" {
+		t.Errorf("%v", m)
+	}
+	if diff := cmp.Diff(want, [][]string{c.Serve.Aliases, c.Serve.Stores}); diff != "" {
 		t.Error(diff)
 	}
 	for text, want := range map[string]string{
@@ -286,7 +291,7 @@ func TestEveryNumberHasBounds(t *testing.T) {
 	of := reflect.ValueOf(&c).Elem()
 	for _, f := range Fields() {
 		switch f.Type.Kind() {
-		case reflect.String, reflect.Bool, reflect.Slice:
+		case reflect.String, reflect.Bool, reflect.Slice, reflect.Map:
 			continue
 		}
 		least, greatest, ok := f.Bounds()

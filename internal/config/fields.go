@@ -2,13 +2,30 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rag/sluice/internal/settings"
 )
 
-// Fields lists every setting in the order of Config.
-func Fields() []settings.Field { return settings.Fields(reflect.TypeFor[Config]()) }
+// Fields lists every setting in the order of Config, those of a section together.
+func Fields() []settings.Field {
+	list, first := settings.Fields(reflect.TypeFor[Config]()), map[string]int{}
+	section := func(f settings.Field) string {
+		name, _, nested := strings.Cut(f.Key, ".")
+		if !nested {
+			return ""
+		}
+		return name
+	}
+	for i, f := range list {
+		if _, known := first[section(f)]; !known {
+			first[section(f)] = i
+		}
+	}
+	slices.SortStableFunc(list, func(a, b settings.Field) int { return first[section(a)] - first[section(b)] })
+	return list
+}
 
 // Env is the variable of a key.
 func Env(key string) string {

@@ -35,7 +35,7 @@ func Write(w io.Writer) error {
 			fmt.Fprintf(&b, "%s# (%s)\n", indent, limits)
 		}
 		value := f.Text(defaults)
-		if kind := f.Type.Kind(); kind == reflect.String || kind == reflect.Slice {
+		if kind := f.Type.Kind(); kind == reflect.String || kind == reflect.Slice || kind == reflect.Map {
 			value = fmt.Sprintf("%q", value)
 		}
 		fmt.Fprintf(&b, "%s#%s: %s\n", indent, key, value)

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -36,11 +37,11 @@ func check(v reflect.Value, name string, tag reflect.StructTag, request bool) *E
 		}
 	case reflect.Struct:
 		for f, one := range v.Fields() {
-			if !f.IsExported() && !f.Anonymous {
+			if !f.IsExported() && !f.Anonymous || request && f.Tag.Get("json") == "-" {
 				continue
 			}
 			at := name
-			if own, embedded := NameOf(f); !embedded {
+			if own := shown(f); own != "" {
 				at = strings.TrimPrefix(name+"."+own, ".")
 			}
 			if err := check(one, at, f.Tag, request); err != nil {
@@ -60,7 +61,7 @@ func check(v reflect.Value, name string, tag reflect.StructTag, request bool) *E
 			return &Error{name, err.Error()}
 		}
 	default:
-		bounds := tag.Get("bounds")
+		bounds := cmp.Or(tag.Get("go"), tag.Get("bounds"))
 		if bounds == "" {
 			return nil
 		}
@@ -121,13 +122,22 @@ func within(v reflect.Value, low, high string) bool {
 	return false
 }
 
+// shown is the name of a field in errors; "" for an embedded one, whose fields stand in its place.
+func shown(f reflect.StructField) string {
+	name, embedded := NameOf(f)
+	if key := f.Tag.Get("key"); key != "" && (name == "-" || f.Tag.Get("json") == "") {
+		return strings.TrimPrefix(key, ".")
+	}
+	if embedded {
+		return ""
+	}
+	return name
+}
+
 // NameOf is the name that a field has in JSON; embedded tells that it has none, since its own fields stand in its
 // place.
 func NameOf(f reflect.StructField) (name string, embedded bool) {
 	name, _, _ = strings.Cut(f.Tag.Get("json"), ",")
-	if key := f.Tag.Get("key"); key != "" && (name == "" || name == "-") && !f.Anonymous {
-		name = strings.TrimPrefix(key, ".")
-	}
 	if name == "" && f.Anonymous {
 		return "", true
 	}

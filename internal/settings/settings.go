@@ -6,6 +6,7 @@
 //	key      its name where requests may not give it; with a dot before it from the root of the settings
 //	bounds   "LEAST,GREATEST" of a number, in its unit
 //	request  the greatest that a request may give, if it is less
+//	go       bounds of a program that calls Go, if they are wider
 //	oneof    the words that are allowed, with spaces between; none allows any
 //	words    words that stand for numbers, as WORD=NUMBER with spaces between
 //	unit     MiB, GiB, s or h: what a number is in for people; the field has bytes or a time.Duration
@@ -102,6 +103,13 @@ func (f Field) Value(of reflect.Value) any {
 		return v.String()
 	case reflect.Slice:
 		return strings.Join(v.Interface().([]string), ",")
+	case reflect.Map:
+		var pairs []string
+		for name, value := range v.Interface().(map[string]string) {
+			pairs = append(pairs, name+"="+value)
+		}
+		slices.Sort(pairs)
+		return strings.Join(pairs, ",")
 	}
 	return inUnit(v, f.tag).Interface()
 }
@@ -150,6 +158,19 @@ func (f Field) Set(of reflect.Value, text string) error {
 	switch {
 	case v.Kind() == reflect.Slice:
 		v.Set(reflect.ValueOf(list(text)))
+	case v.Kind() == reflect.Map:
+		var pairs map[string]string
+		for _, pair := range list(text) {
+			name, value, ok := strings.Cut(pair, "=")
+			if name, value = strings.TrimSpace(name), strings.TrimSpace(value); !ok || name == "" || value == "" {
+				return fmt.Errorf("must be NAME=VALUE,NAME=VALUE, given %q", text)
+			}
+			if pairs == nil {
+				pairs = map[string]string{}
+			}
+			pairs[name] = value
+		}
+		v.Set(reflect.ValueOf(pairs))
 	case v.Kind() == reflect.String:
 		if err := word(f.tag, text); err != nil {
 			return err

@@ -27,7 +27,7 @@ import (
 // numbered for citations. If it is closed, the model answers from its own knowledge, and the answer says so. Beside an
 // error, Run returns the parts that were finished; for a bad option (knowledge.ErrOption, retrieve.ErrOption), nil.
 func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err error) {
-	if in.Options, err = in.withDefaults(); err != nil {
+	if err = in.Check(); err != nil {
 		return nil, err
 	}
 	language, why := base.QuestionLanguage(in.Question), ""

@@ -37,7 +37,7 @@ func Each(
 	emit func(Question, *Answer) error,
 ) error {
 	var err error
-	if in.Options, err = in.withDefaults(); err != nil {
+	if err = in.Check(); err != nil {
 		return err
 	}
 	in.Start, in.Stream, in.Sources, in.priority = nil, nil, nil, llm.Batch

@@ -19,6 +19,7 @@ type Decider string
 
 // The router accepts ByLLM and ByGate, the document grader all but ByGate.
 const (
+	ByPreset    Decider = "auto" // what the preset has
 	ByLLM       Decider = "llm"
 	ByGate      Decider = "gate"      // the calibrated gate
 	ByEmbedding Decider = "embedding" // the gate's score and cut-off for each passage
@@ -48,19 +49,15 @@ const groundedFrom = .5
 // rerankedFrom is the lowest probability at which a reranked passage counts as relevant.
 const rerankedFrom = .5
 
-// FlowOptions configures the nodes of graphs longer than FlowAsk. The zero value takes the settings of the preset.
+// FlowOptions configures the nodes of graphs longer than FlowAsk.
 type FlowOptions struct {
-	Budget   flow.Budget // of the whole run, whatever the graph
-	Router   Decider     // "": the preset's
-	Grader   Decider     // of documents; "": the preset's
-	Verdicts flow.Method // of language models; "" is flow.Grammar
-	// Models maps nodes to language models that replace the default one: names, GGUF files, or URLs of
-	// OpenAI-compatible servers (https://HOST/v1#MODEL).
-	Models map[string]string
-	// Score makes the hallucination grader use the probability of its verdict (llm.Choice) instead of the verdict
-	// itself. An answer is supported if the probability is at least GroundedFrom; 0 means 0.5.
-	Score        bool
-	GroundedFrom float64
+	flow.Budget
+	Router       Decider           `key:"router" oneof:"auto gate llm" doc:"who chooses between the store, the web and the model's own knowledge: the gate, with no call of a language model, or the model; auto is the graph's own"`
+	Grader       Decider           `key:"grader" oneof:"auto embedding reranker llm" doc:"who grades passages: the gate's score and cut-off for each (embedding), the cross-encoder, or the language model; auto is the graph's own"`
+	Verdicts     flow.Method       `key:"verdicts" oneof:"grammar tool parse" doc:"how language models give verdicts: JSON forced by a grammar, a call of a tool, or JSON that the prompt asks for"`
+	Models       map[string]string `key:"models" pairs:"true" flag:"node-models" doc:"language models of nodes that have one of their own, as NODE=MODEL,NODE=MODEL; a MODEL is what 'model' takes"`
+	Score        bool              `key:"score" doc:"the hallucination grader goes by the probability of its verdict, of the model's log-probabilities"`
+	GroundedFrom float64           `key:"grounded_from" bounds:"0,1" doc:"probability from which on an answer counts as backed by the passages, with flow.score"`
 }
 
 // Web searches the web for a question. It returns the passages of the pages nearest to the question and the number of
@@ -72,21 +69,6 @@ const webPages = 4
 
 func (o FlowOptions) check(g *flow.Graph[*State]) error {
 	var errs []error
-	if o.Router != "" && !slices.Contains(Routers(), o.Router) {
-		errs = append(errs, fmt.Errorf("router %q is none of %v", o.Router, Routers()))
-	}
-	if o.Grader != "" && !slices.Contains(DocumentGraders(), o.Grader) {
-		errs = append(errs, fmt.Errorf("grader of documents %q is none of %v", o.Grader, DocumentGraders()))
-	}
-	if o.Verdicts != "" && !slices.Contains(flow.Methods(), o.Verdicts) {
-		errs = append(errs, fmt.Errorf("verdicts by %q are known by none of %v", o.Verdicts, flow.Methods()))
-	}
-	if b := o.Budget; b.Calls < 0 || b.Tokens < 0 || b.Time < 0 {
-		errs = append(errs, fmt.Errorf("a budget of %d calls, %d tokens, %v", b.Calls, b.Tokens, b.Time))
-	}
-	if o.GroundedFrom < 0 || o.GroundedFrom > 1 {
-		errs = append(errs, fmt.Errorf("a probability of %v", o.GroundedFrom))
-	}
 	for _, name := range slices.Sorted(maps.Keys(o.Models)) {
 		if _, ok := g.Node(name); !ok {
 			errs = append(errs, fmt.Errorf("a model for node %q, and the flow %q has the nodes %v", name, g.Name(),
@@ -99,9 +81,9 @@ func (o FlowOptions) check(g *flow.Graph[*State]) error {
 	return fmt.Errorf("%w: %w", knowledge.ErrOption, errors.Join(errs...))
 }
 
-// by returns the first decider that is not empty.
+// by returns the decider that is set, or else the preset's.
 func by(set, preset Decider) Decider {
-	if set != "" {
+	if set != ByPreset {
 		return set
 	}
 	return preset

@@ -220,7 +220,7 @@ func TestNothingFound(t *testing.T) {
 	nobody := overlay.On(retrieve.DefaultOptions(),
 		retrieve.Options{Where: retrieve.Filter{{Field: "topic", Op: "=", Value: "no such topic"}}})
 	o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph", Retrieve: nobody})
-	o.Budget.Retries = -1
+	o.Budget.Retries = 0
 	a := w.flow(t, newActor(nil), nil, inScope, o)
 	if got := path(a.Trace); got != "router:vectorstore retrieve:nothing" || a.Trace.Why != flow.Retries {
 		t.Error(got, a.Trace.Why)
@@ -240,7 +240,7 @@ func TestRetryLimit(t *testing.T) {
 			if preset == "graph" && node == "documents" {
 				continue // it grades by embedding
 			}
-			for _, retries := range []int{-1, 1, 2} {
+			for _, retries := range []int{0, 1, 2} {
 				m := newActor(lists(node, "no"))
 				o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: preset})
 				o.Budget.Retries = retries
@@ -300,8 +300,8 @@ func TestDeciders(t *testing.T) {
 		calls          int
 		documents      string
 	}{
-		{"", "", 5, "documents:yes"},
-		{answer.ByGate, "", 4, "documents:yes"},
+		{answer.ByPreset, answer.ByPreset, 5, "documents:yes"},
+		{answer.ByGate, answer.ByPreset, 4, "documents:yes"},
 		{answer.ByGate, answer.ByEmbedding, 1, "documents:yes"},
 		{answer.ByLLM, answer.ByEmbedding, 2, "documents:yes"},
 	} {
@@ -345,7 +345,7 @@ func TestMethods(t *testing.T) {
 	}
 	m := newActor(lists("documents", "perhaps")) // what cannot be read is the careful verdict
 	o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph-llm"})
-	o.Budget.Retries = -1
+	o.Budget.Retries = 0
 	a := w.flow(t, m, nil, inScope, o)
 	if last := a.Trace.Steps[len(a.Trace.Steps)-1]; last.Verdict != answer.No ||
 		!strings.Contains(last.Detail, "perhaps") {
@@ -493,10 +493,10 @@ func TestHallucinationScore(t *testing.T) {
 	for _, c := range []struct {
 		yes, from float64
 		want      flow.Verdict
-	}{{.6, 0, answer.Grounded}, {.4, 0, answer.Hallucinated}, {.6, .7, answer.Hallucinated},
+	}{{.6, .5, answer.Grounded}, {.4, .5, answer.Hallucinated}, {.6, .7, answer.Hallucinated},
 		{.4, .3, answer.Grounded}} {
 		o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph"})
-		o.Score, o.GroundedFrom, o.Budget.Retries = true, c.from, -1
+		o.Score, o.GroundedFrom, o.Budget.Retries = true, c.from, 0
 		a := w.flow(t, sure{newActor(nil), c.yes}, nil, inScope, o)
 		step := a.Trace.Steps[4]
 		if step.Node != "hallucination" || step.Verdict != c.want || step.Score == nil ||

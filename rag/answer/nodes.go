@@ -356,7 +356,7 @@ func (a *State) hallucination(ctx context.Context, v *flow.Visit, graders Decide
 	if a.Score {
 		if p, ok := said.Probability[Yes]; ok || said.Probability != nil {
 			v.Score(p)
-			grounded = p >= cmp.Or(a.GroundedFrom, groundedFrom)
+			grounded = p >= a.GroundedFrom
 		} else {
 			v.Detail("the model gives no probabilities: its verdict counts")
 		}

@@ -102,12 +102,12 @@ func TestNearestPassages(t *testing.T) {
 		lists          map[string][]string
 		budget         flow.Budget
 	}{
-		"hallucinations": {"graph", inScope, lists("hallucination", "no"), flow.Budget{}},
-		"not relevant":   {"graph-llm", inScope, lists("documents", "no"), flow.Budget{}},
+		"hallucinations": {"graph", inScope, lists("hallucination", "no"), flow.Budget{Retries: 3}},
+		"not relevant":   {"graph-llm", inScope, lists("documents", "no"), flow.Budget{Retries: 3}},
 		"nothing searched": {"graph-llm", inScope,
-			map[string][]string{"router": {"own_knowledge"}, "answer": {"no"}}, flow.Budget{Retries: -1}},
-		"spent at once":     {"graph-llm", inScope, nil, flow.Budget{Calls: 1}},
-		"rewritten, no use": {"paper", inScope, lists("answer", "no"), flow.Budget{}},
+			map[string][]string{"router": {"own_knowledge"}, "answer": {"no"}}, flow.Budget{}},
+		"spent at once":     {"graph-llm", inScope, nil, flow.Budget{Retries: 3, Calls: 1}},
+		"rewritten, no use": {"paper", inScope, lists("answer", "no"), flow.Budget{Retries: 3}},
 	} {
 		o := overlay.On(answer.DefaultOptions(),
 			answer.Options{Flow: c.flow, Retrieve: retrieve.Options{Sentences: true}})

@@ -56,7 +56,8 @@ func TestAutoFollowsTheScorecard(t *testing.T) {
 		}
 	}
 	_, err := answer.Run(t.Context(), w.Base.Base, answer.Input{Question: "Why?", Model: w.Generator,
-		Options: answer.DefaultOptions(), Cards: func(context.Context, string) (*exam.Card, error) { return nil, broken }})
+		Options: answer.DefaultOptions(),
+		Cards:   func(context.Context, string) (*exam.Card, error) { return nil, broken }})
 	if !errors.Is(err, broken) {
 		t.Errorf("a card that cannot be read: %v", err)
 	}
@@ -73,16 +74,16 @@ func TestVerdictsThatDoNotCountAreNotAskedFor(t *testing.T) {
 			named answer.Decider
 			nodes string // that call the model
 		}{
-			"all counts":     {cards(9, 8, true), "", "documents generate hallucination answer"},
-			"writes only":    {cards(9, 8, false), "", "generate"},
-			"grades only":    {cards(7, 8, true), "", "documents answer"},
-			"nothing":        {cards(7, 8, false), "", ""},
+			"all counts":     {cards(9, 8, true), answer.ByPreset, "documents generate hallucination answer"},
+			"writes only":    {cards(9, 8, false), answer.ByPreset, "generate"},
+			"grades only":    {cards(7, 8, true), answer.ByPreset, "documents answer"},
+			"nothing":        {cards(7, 8, false), answer.ByPreset, ""},
 			"nothing, named": {cards(7, 8, false), answer.ByLLM, "documents hallucination answer"},
 		} {
 			o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: flow})
 			o.Grader = c.named
-			if o.Router = answer.ByGate; flow == answer.FlowPaper && c.named == "" {
-				o.Router = "" // without a web there is one choice, and nobody is asked
+			if o.Router = answer.ByGate; flow == answer.FlowPaper && c.named == answer.ByPreset {
+				o.Router = answer.ByPreset // without a web there is one choice, and nobody is asked
 			}
 			m := newActor(lists("generate", said))
 			a, err := answer.Run(t.Context(), w.Base.Base, answer.Input{Question: inScope, Cards: c.cards, Options: o,
@@ -97,7 +98,7 @@ func TestVerdictsThatDoNotCountAreNotAskedFor(t *testing.T) {
 				}
 			}
 			want := c.nodes
-			if flow == answer.FlowGraph && c.named == "" { // embeddings grade its passages
+			if flow == answer.FlowGraph && c.named == answer.ByPreset { // embeddings grade its passages
 				want = strings.TrimPrefix(strings.TrimPrefix(want, "documents"), " ")
 			}
 			if strings.Join(asked, " ") != want {

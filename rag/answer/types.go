@@ -3,8 +3,8 @@ package answer
 import (
 	"context"
 	"fmt"
-	"slices"
 
+	"github.com/sluice-rag/sluice/internal/settings"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/check"
 	"github.com/sluice-rag/sluice/rag/flow"
@@ -41,60 +41,51 @@ type Input struct {
 	priority int // of the model's requests; 0 is llm.Interactive
 }
 
-// Options of Run: DefaultOptions, with what is to be otherwise.
+// Options configures Run. Start with DefaultOptions: the zero value is invalid. The settings file, the flags and HTTP
+// requests are derived from the tags (internal/settings).
 type Options struct {
-	Gate GateMode
-	// Transform changes the question before the gate and the search, as in the paper. None costs no call of
-	// the model.
-	Transform prompt.Transform
-	Style     Style        // of answers from passages; "" is Auto
-	Strict    bool         // drop sentences that no passage supports from an answer from passages
-	Own       prompt.Style // of answers from the model's own knowledge
-	// Language of the answer; "" means the language of the question. The prompt then names that language if it is
-	// known, unless it and the languages of all passages are English.
-	Language string
-	Template string       // of prompts with passages; see prompt.Options
-	Order    prompt.Order // of the passages; "" is prompt.Forward
-	// Compress is a token budget: the passages are reduced to the sentences nearest to the question. 0 keeps the
-	// passages whole.
-	Compress int
-	Retrieve retrieve.Options
+	Gate      GateMode         `json:"gate" oneof:"auto open closed" doc:"who decides on retrieval: auto is the calibrated gate, open always retrieves, closed never"`
+	Transform prompt.Transform `json:"transform" oneof:"none rewrite hyde step-back decompose multi-query condense" doc:"query transformation before retrieval; each costs at least one call of the language model"`
+	Style     Style            `json:"style" oneof:"auto write quote" doc:"answers from passages: write has the language model write them, quote takes the sentences that answer from the passages as they stand, without a call of the model, and auto writes where the model's scorecard says that it is right as often as quotes are ('models check')"`
+	Strict    bool             `json:"strict" doc:"leave out of a written answer what no passage backs; where nothing is left, passages are quoted"`
+	Own       prompt.Style     `json:"-" key:"own" oneof:"few-shot chain-of-thought" doc:"template of answers from the model's own knowledge"`
+	Language  string           `json:"language" doc:"language of the answer, as English names it or its code; empty takes the question's"`
+	Template  string           `json:"template" key:".prompt.template" doc:"prompt of answers from passages: context (short, with citations), tutor (long and well ordered), strict (nothing else than the passages), marked (the same in one text with <|system|> and other marks), plain (no citations), or a file of the folder context in ask.templates"`
+	Order     prompt.Order     `json:"order" key:".prompt.order" oneof:"forward reverse ends" doc:"where passages stand: the best one first (forward), last (reverse), or the best ones at both ends and the worst in the middle (ends)"`
+	Compress  int              `json:"compress" key:".prompt.compress" bounds:"0,1048576" doc:"keep of the passages the sentences nearest to the question, of so many tokens in all; 0 keeps all"`
 
-	MaxTokens int // of the answer; 0 is 256
-	// Temperature of the answer; 0 is greedy in FlowAsk, and AnswerTemperature in graphs that lower it. A negative
-	// value is greedy.
-	Temperature float64
-	// RepeatPenalty divides the scores of recent tokens; 0 and 1 disable it. Small models repeat themselves without it.
-	RepeatPenalty float64
-	NoRepeatNGram int // no sequence of this many tokens occurs twice in the answer; 0: off
-	TopK          int
-	TopP          float64
-	Seed          int64
+	MaxTokens     int     `json:"-" key:"max_tokens" bounds:"1,131072" go:"1,2147483647" doc:"longest answer, tokens"`
+	Temperature   float64 `json:"-" key:"temperature" bounds:"0,2" go:"-1,2" doc:"0 takes the likeliest token, and where a graph grades answers the graph's own temperature"` // negative: always the likeliest token
+	RepeatPenalty float64 `json:"-" key:"repeat_penalty" bounds:"1,10" go:"0,100" doc:"divides the scores of recent tokens, against repetition; 1 is off. Unless set, a remote model without extensions gets 1"`
+	TopK          int     `json:"-" key:"top_k" bounds:"0,1000000" go:"0,2147483647" doc:"likeliest tokens to draw from; 0 takes all. Unless set, a remote model without extensions gets 0"`
+	TopP          float64 `json:"-" key:"top_p" bounds:"0,1" doc:"probability mass to draw from"`
+	NoRepeatNGram int     `json:"-"` // no sequence of this many tokens occurs twice in the answer; 0: off
+	Seed          int64   `json:"-" key:"seed" bounds:"0,4294967294" go:"-9223372036854775808,9223372036854775807" doc:"seed of the draws"`
 
 	// Parallel is the number of questions that Each answers concurrently. 0 takes the number that llm.ParallelOf
 	// returns for the model, but at most 2 in a graph that grades its answers.
-	Parallel int
+	Parallel int `json:"-" bounds:"0,1024"`
 
-	// Flow names one of Presets; "" is the shortest graph, "ask". Graph, if not nil, is a custom graph that is used
-	// instead.
-	Flow  string
-	Graph *flow.Graph[*State]
-	FlowOptions
+	// Flow names one of Presets. Graph, if not nil, is a custom graph that is used instead.
+	Flow        string              `json:"flow" key:".flow.preset" flag:"flow" oneof:"ask graph graph-llm paper" doc:"the graph that a question goes through: ask is gate, search and one answer; graph, graph-llm and paper grade passages and answers, and correct themselves ('sluice flow list')"`
+	Graph       *flow.Graph[*State] `json:"-"`
+	FlowOptions `json:"-" key:".flow"`
+	Retrieve    retrieve.Options `json:"-"`
 	// History holds the turns of user and assistant before the question, oldest first. The newest turns that fit into a
 	// quarter of the context window become part of the prompt. A question that depends on the previous one is also
 	// searched for joined with that one (Standing). With Transform prompt.Condense, the language model rewrites it into
 	// a self-contained question instead.
-	History []llm.Message
+	History []llm.Message `json:"-"`
 	// Step is called after each node. Run calls it on the caller's goroutine. Each never calls it concurrently, also
 	// for different questions.
-	Step func(flow.Step)
+	Step func(flow.Step) `json:"-"`
 
 	// Start is called before the first piece of the answer with the part of the trace known by then. Stream is called
 	// with each piece; the pieces concatenate to Answer.Answer. An error of Stream ends the answer.
-	Start  func(Trace)
-	Stream func(piece string) error
+	Start  func(Trace)              `json:"-"`
+	Stream func(piece string) error `json:"-"`
 	// Sources is called after Start with the passages of the prompt, before it is known which of them the answer cites.
-	Sources func([]prompt.Citation)
+	Sources func([]prompt.Citation) `json:"-"`
 }
 
 // Mode is where an answer comes from.
@@ -193,50 +184,22 @@ type Timings struct {
 // DefaultMaxTokens is the default of Options.MaxTokens.
 const DefaultMaxTokens = 256
 
-// DefaultOptions are those of an answer that nothing else is said of: the gate is asked, four contexts are taken, and
-// the likeliest words.
+// DefaultOptions returns the default options: the gate is asked, four contexts are taken, and the answer is greedy.
 func DefaultOptions() Options {
-	return Options{Gate: GateAuto, Transform: prompt.None, Style: Auto, Own: prompt.FewShot, Order: prompt.Forward,
-		Retrieve: retrieve.DefaultOptions(), MaxTokens: DefaultMaxTokens}
+	return Options{Gate: GateAuto, Transform: prompt.None, Style: Auto, Own: prompt.FewShot,
+		Template: prompt.DefaultTemplate, Order: prompt.Forward, MaxTokens: DefaultMaxTokens, RepeatPenalty: 1,
+		Flow: FlowAsk, Retrieve: retrieve.DefaultOptions(),
+		FlowOptions: FlowOptions{Budget: flow.Budget{Retries: flow.DefaultRetries}, Router: ByPreset, Grader: ByPreset,
+			Verdicts: flow.Grammar, GroundedFrom: groundedFrom}}
 }
 
-func (o Options) withDefaults() (Options, error) {
-	if o.Gate == "" {
-		o.Gate = GateAuto
+// Check validates options. The error states the value and what is allowed.
+func (o Options) Check() error {
+	if err := o.Retrieve.Check(); err != nil {
+		return err
 	}
-	if o.Transform == "" {
-		o.Transform = prompt.None
+	if err := settings.Check(o); err != nil {
+		return fmt.Errorf("%w: %w", knowledge.ErrOption, err)
 	}
-	if o.Style == "" {
-		o.Style = Auto
-	}
-	if !slices.Contains(Styles(), o.Style) {
-		return o, fmt.Errorf("%w: style %q is none of %v", knowledge.ErrOption, o.Style, Styles())
-	}
-	if o.Own == "" {
-		o.Own = prompt.FewShot
-	}
-	if o.Order == "" {
-		o.Order = prompt.Forward
-	}
-	if !slices.Contains(prompt.Orders(), o.Order) {
-		return o, fmt.Errorf("%w: order %q is none of %v", knowledge.ErrOption, o.Order, prompt.Orders())
-	}
-	if o.Compress < 0 {
-		return o, fmt.Errorf("%w: passages of %d tokens", knowledge.ErrOption, o.Compress)
-	}
-	if o.MaxTokens == 0 {
-		o.MaxTokens = DefaultMaxTokens
-	}
-	if err := checkHistory(o.History); err != nil {
-		return o, err
-	}
-	if !slices.Contains([]GateMode{GateAuto, GateOpen, GateClosed}, o.Gate) {
-		return o, fmt.Errorf("%w: gate %q (known: auto, open, closed)", knowledge.ErrOption, o.Gate)
-	}
-	if o.MaxTokens < 0 || o.Parallel < 0 {
-		return o, fmt.Errorf("%w: %d answer tokens, %d questions at a time", knowledge.ErrOption, o.MaxTokens,
-			o.Parallel)
-	}
-	return o, o.Retrieve.Check()
+	return checkHistory(o.History)
 }

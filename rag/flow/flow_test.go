@@ -99,18 +99,18 @@ func TestRunsEnd(t *testing.T) {
 		nodes  string
 	}{
 		"at once": {[]flow.Verdict{"good"}, flow.Budget{}, flow.Ending{Outcome: flow.Answered}, "write check"},
-		"second": {[]flow.Verdict{"bad", "good"}, flow.Budget{}, flow.Ending{Outcome: flow.Answered, Retries: 1},
-			"write check write check"},
+		"second": {[]flow.Verdict{"bad", "good"}, flow.Budget{Retries: 3},
+			flow.Ending{Outcome: flow.Answered, Retries: 1}, "write check write check"},
 		"by node": {[]flow.Verdict{"hopeless"}, flow.Budget{},
 			flow.Ending{Outcome: flow.Unknown, Why: flow.ByNode}, "write check"},
 		"retries": {[]flow.Verdict{"bad"}, flow.Budget{Retries: 1},
 			flow.Ending{Outcome: flow.Unknown, Why: flow.Retries, Retries: 1}, "write check write check"},
-		"no retries": {[]flow.Verdict{"bad"}, flow.Budget{Retries: -1},
+		"no retries": {[]flow.Verdict{"bad"}, flow.Budget{},
 			flow.Ending{Outcome: flow.Unknown, Why: flow.Retries}, "write check"},
-		"default": {[]flow.Verdict{"bad"}, flow.Budget{},
+		"three": {[]flow.Verdict{"bad"}, flow.Budget{Retries: 3},
 			flow.Ending{Outcome: flow.Unknown, Why: flow.Retries, Retries: flow.DefaultRetries},
 			strings.Repeat("write check ", 4)},
-		"last that is": {[]flow.Verdict{"bad", "bad", "bad", "good"}, flow.Budget{},
+		"last that is": {[]flow.Verdict{"bad", "bad", "bad", "good"}, flow.Budget{Retries: 3},
 			flow.Ending{Outcome: flow.Answered, Retries: 3}, strings.Repeat("write check ", 4)},
 	} {
 		var nodes []string
@@ -144,14 +144,15 @@ func TestBudgets(t *testing.T) {
 		return end, steps
 	}
 	m := doubles.NewModel("a b c d e")
-	if end, steps := run(flow.Budget{Calls: 3}, m); end.Why != flow.Calls || end.Calls != 3 || len(m.Requests()) != 3 ||
+	end, steps := run(flow.Budget{Retries: 3, Calls: 3}, m)
+	if end.Why != flow.Calls || end.Calls != 3 || len(m.Requests()) != 3 ||
 		len(steps) != 4 || steps[3].Verdict != flow.Stopped || steps[3].Next != flow.IDontKnow ||
 		steps[0].Tokens != 5 || steps[0].Calls != 1 || steps[0].Model != "script" {
 		t.Errorf("calls: %+v, %+v", end, steps)
 	}
 	m.Reset("a b c d e")
 	// Each call spends 5, and asks with 3 more that count before it: after two calls 10 are spent, and 1 is left.
-	if end, _ := run(flow.Budget{Tokens: 14}, m); end.Why != flow.Tokens || end.Tokens != 15 ||
+	if end, _ := run(flow.Budget{Retries: 3, Tokens: 14}, m); end.Why != flow.Tokens || end.Tokens != 15 ||
 		m.Requests()[0].MaxTokens != 9 || m.Requests()[1].MaxTokens != 6 || m.Requests()[2].MaxTokens != 1 {
 		t.Errorf("tokens: %+v, %+v", end, m.Requests())
 	}

@@ -37,13 +37,13 @@ const (
 
 // Budget limits a run. A limit of 0 means unlimited, except for Retries.
 type Budget struct {
-	Retries int           // limit of retry edges taken; 0 means DefaultRetries, negative means no retry
-	Calls   int           // of language models
-	Tokens  int           // of language models: prompts and completions
-	Time    time.Duration // of the whole run
+	Retries int           `key:"retries" bounds:"0,100" doc:"how often a graph may turn back; then the answer is \"I don't know\""`
+	Calls   int           `key:"max_calls" bounds:"0,100000" doc:"calls of language models that a question may cost; then the answer is \"I don't know\"; 0 sets no limit"`
+	Tokens  int           `key:"max_tokens" flag:"flow-tokens" bounds:"0,100000000" doc:"tokens of language models that a question may cost, prompts and completions; 0 sets no limit"`
+	Time    time.Duration `key:"timeout_s" flag:"flow-timeout" unit:"s" bounds:"0,86400" doc:"seconds that a question may take; 0 sets no limit"`
 }
 
-// DefaultRetries is the limit of retry edges that a run takes.
+// DefaultRetries is the limit of retry edges that a run takes unless a user says otherwise.
 const DefaultRetries = 3
 
 // Outcome says how a run ended.
@@ -99,7 +99,6 @@ func (e spentError) Error() string { return "flow: the budget of " + string(e.li
 // error. A spent budget is not an error; the outcome is Unknown.
 func (g *Graph[S]) Run(ctx context.Context, state S, b Budget, step func(Step)) (Ending, error) {
 	r := &run{budget: b, draws: map[string]uint64{}}
-	r.budget.Retries = max(cmp.Or(b.Retries, DefaultRetries), 0)
 	if b.Time > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, b.Time, spentError{Time})
