@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -51,6 +52,62 @@ func TestNothingPublicNamesAnInternalType(t *testing.T) {
 	if checked < 100 {
 		t.Errorf("only %d files were read", checked)
 	}
+}
+
+// TestTheRootIsSmall: the package has few names, each declared here, and importing it brings no plotting library.
+func TestTheRootIsSmall(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	add := func(id *ast.Ident) {
+		if id.IsExported() {
+			names = append(names, id.Name)
+		}
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil {
+					add(d.Name)
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					switch spec := spec.(type) {
+					case *ast.TypeSpec:
+						add(spec.Name)
+						if spec.Assign.IsValid() && spec.Name.IsExported() {
+							t.Errorf("%s is an alias of a type of another package", spec.Name)
+						}
+					case *ast.ValueSpec:
+						for _, id := range spec.Names {
+							add(id)
+						}
+					}
+				}
+			}
+		}
+	}
+	if len(names) < 20 || len(names) > 60 {
+		t.Errorf("the package exports %d names: %v", len(names), names)
+	}
+	deps, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(deps), "gonum.org/v1/plot") {
+		t.Error("whoever imports the package compiles a plotting library")
+	}
+	t.Logf("%d exported names", len(names))
 }
 
 // internalImports are the names under which a file knows internal packages of this module.

@@ -3,10 +3,14 @@ package sluice
 import (
 	"context"
 	"errors"
+	"iter"
 	"sync"
 	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/store"
 )
 
 // calls are those of the API that are under way, so that Close can end them.
@@ -43,6 +47,73 @@ func (c *calls) enter(ctx context.Context) (_ context.Context, leave func(err *e
 		cancel(nil)
 		c.running.Done()
 	}, nil
+}
+
+// during runs f as a call of the API: its context ends with Close, too, and an error that Close has caused is ErrClosed.
+func during[T any](ctx context.Context, s *Sluice, f func(context.Context) (T, error)) (v T, err error) {
+	ctx, leave, err := s.calls.enter(ctx)
+	if err != nil {
+		return v, err
+	}
+	defer leave(&err)
+	return f(ctx)
+}
+
+// reading is during with the store open for reading.
+func reading[T any](ctx context.Context, s *Sluice, f func(context.Context, *store.Store) (T, error)) (T, error) {
+	return during(ctx, s, func(ctx context.Context) (v T, err error) {
+		st, err := s.base.Reader(ctx)
+		if err != nil {
+			return v, err
+		}
+		return f(ctx, st)
+	})
+}
+
+// writing is during with the store open for writing. Later calls see what f has changed.
+func writing[T any](ctx context.Context, s *Sluice, f func(context.Context, *store.Store) (T, error)) (T, error) {
+	return during(ctx, s, func(ctx context.Context) (v T, err error) {
+		st, err := s.base.Writer(ctx, nil)
+		if err != nil {
+			return v, err
+		}
+		v, err = f(ctx, st)
+		return v, s.base.Changed(err)
+	})
+}
+
+// looking is during with a snapshot of the store.
+func looking[T any](
+	ctx context.Context, s *Sluice, f func(context.Context, *knowledge.Snapshot) (T, error),
+) (T, error) {
+	return during(ctx, s, func(ctx context.Context) (v T, err error) {
+		snap, err := s.base.Snapshot(ctx)
+		if err != nil {
+			return v, err
+		}
+		defer snap.Release()
+		return f(ctx, snap)
+	})
+}
+
+// sequence is during for a sequence of chunks, which of hands to yield until that returns false. An error of of is the
+// last element.
+func sequence(
+	ctx context.Context, s *Sluice, of func(ctx context.Context, yield func(corpus.Chunk, error) bool) error,
+) iter.Seq2[corpus.Chunk, error] {
+	return func(yield func(corpus.Chunk, error) bool) {
+		_, err := during(ctx, s, func(ctx context.Context) (none struct{}, _ error) {
+			return none, of(ctx, func(c corpus.Chunk, err error) bool {
+				if err != nil && context.Cause(ctx) == ErrClosed {
+					err = ErrClosed
+				}
+				return yield(c, err)
+			})
+		})
+		if err != nil {
+			yield(corpus.Chunk{}, err)
+		}
+	}
 }
 
 // close ends the calls under way, waits for them, and refuses later ones.

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
@@ -65,9 +66,9 @@ func TestInteractiveAndBatch(t *testing.T) {
 	enc := &watched{Encoder: doubles.NewEncoder()}
 	w := newWorld(t, func(c *sluice.Config) { c.Embedder = enc })
 	ctx := t.Context()
-	questions := func() <-chan sluice.Question {
-		c := make(chan sluice.Question, 1)
-		c <- sluice.Question{ID: "q", Text: "Why do lighthouses warn ships of rocks?"}
+	questions := func() <-chan answer.Question {
+		c := make(chan answer.Question, 1)
+		c <- answer.Question{ID: "q", Text: "Why do lighthouses warn ships of rocks?"}
 		close(c)
 		return c
 	}
@@ -81,7 +82,7 @@ func TestInteractiveAndBatch(t *testing.T) {
 		{"ask", false, func() error { return second(w.Ask(ctx, "Which ships?", answer.DefaultOptions())) }},
 		{"ask in a batch", true, func() error {
 			return w.AskEach(ctx, questions(), answer.DefaultOptions(),
-				func(sluice.Question, *sluice.Answer) error { return nil })
+				func(answer.Question, *answer.Answer) error { return nil })
 		}},
 		{"gate", false, func() error { return second(w.Gate(ctx, []string{"Which ships?"})) }},
 		{"retrieve", false, func() error {
@@ -119,14 +120,14 @@ func TestCloseBesideCallers(t *testing.T) {
 		calls++
 		go func() { errs <- call() }()
 	}
-	o := overlay.On(answer.DefaultOptions(), sluice.AskOptions{Gate: sluice.GateOpen})
+	o := overlay.On(answer.DefaultOptions(), answer.Options{Gate: answer.GateOpen})
 	start(func() error { return second(w.Ask(ctx, "Which ships?", o)) })
 	start(func() error {
-		return w.AskEach(ctx, make(chan sluice.Question), o, // waits for questions that nobody asks
-			func(sluice.Question, *sluice.Answer) error { return nil })
+		return w.AskEach(ctx, make(chan answer.Question), o, // waits for questions that nobody asks
+			func(answer.Question, *answer.Answer) error { return nil })
 	})
 	start(func() error {
-		return second(w.Calibrate(ctx, sluice.CalibrateOptions{Name: "other", PerContext: 1}))
+		return second(w.Calibrate(ctx, calibrate.Options{Name: "other", PerContext: 1}))
 	})
 	<-gen.began
 	<-gen.began
@@ -146,10 +147,10 @@ func TestCloseBesideCallers(t *testing.T) {
 			t.Errorf("a call beside Close returned %v", err)
 		}
 	}
-	for range w.AllChunks(ctx) {
+	for range w.Documents().AllChunks(ctx) {
 		calls++
 	}
-	if err := second(w.Documents(ctx)); !errors.Is(err, sluice.ErrClosed) {
+	if err := second(w.Documents().List(ctx)); !errors.Is(err, sluice.ErrClosed) {
 		t.Errorf("a later call: %v", err)
 	}
 }
@@ -163,7 +164,7 @@ func TestCallersOwnContext(t *testing.T) {
 	err := make(chan error)
 	go func() {
 		err <- second(w.Ask(ctx, "Which ships?", overlay.On(answer.DefaultOptions(),
-			sluice.AskOptions{Gate: sluice.GateOpen})))
+			answer.Options{Gate: answer.GateOpen})))
 	}()
 	<-gen.began
 	cancel()

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -53,8 +54,8 @@ func meanwhile(t *testing.T, w *world, enc *doubles.Encoder, another, replaces b
 		}
 		if replaces {
 			w.ingestWith(t, "b.jsonl", `{"id":"herring","text":"`+replacement+`"}`,
-				sluice.IngestOptions{NoChunk: true, Replace: true})
-		} else if _, err := w.DeleteDocuments(t.Context(), []string{"herring"}); err != nil {
+				ingest.Options{NoChunk: true, Replace: true})
+		} else if _, err := w.Documents().Delete(t.Context(), []string{"herring"}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -84,7 +85,7 @@ func TestTextsBelongToTheirScores(t *testing.T) {
 			w := open()
 			meanwhile(t, w, enc, c.another, c.replaces)
 			if _, err := w.Ask(t.Context(), question, overlay.On(answer.DefaultOptions(),
-				sluice.AskOptions{Gate: sluice.GateOpen})); err != nil {
+				answer.Options{Gate: answer.GateOpen})); err != nil {
 				t.Fatal(err)
 			}
 			if sent := w.gen.Requests()[0].Messages; !strings.Contains(sent[len(sent)-1].Content, herring) ||
@@ -93,17 +94,18 @@ func TestTextsBelongToTheirScores(t *testing.T) {
 			}
 			w = open()
 			meanwhile(t, w, enc, c.another, c.replaces)
-			found, err := w.Passages(t.Context(), []string{question}, overlay.On(retrieve.DefaultOptions(),
-				sluice.RetrieveOptions{K: 1}))
-			if err != nil || len(found[0]) != 1 || found[0][0].Chunk.Text != herring || found[0][0].Score < .5 {
+			found, err := w.Retrieve(t.Context(), []string{question}, overlay.On(retrieve.DefaultOptions(),
+				retrieve.Options{K: 1}))
+			if err != nil || len(found[0].Passages) != 1 || found[0].Passages[0].Chunk.Text != herring ||
+				found[0].Passages[0].Score < .5 {
 				t.Errorf("%+v %v", found, err)
 			}
-			found, err = w.Passages(t.Context(), []string{question}, overlay.On(retrieve.DefaultOptions(),
-				sluice.RetrieveOptions{K: 4}))
+			found, err = w.Retrieve(t.Context(), []string{question}, overlay.On(retrieve.DefaultOptions(),
+				retrieve.Options{K: 4}))
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, p := range found[0] {
+			for _, p := range found[0].Passages {
 				if p.Chunk.Text == herring {
 					t.Errorf("a later call finds %+v", p)
 				}

@@ -16,7 +16,9 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
+	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/decisions"
+	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
 var figures = flag.Bool("figures", false, "print figures of docs/adr; about a minute each")
@@ -66,8 +68,8 @@ func TestFeedbackMovesTheCutoff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = s.Ingest(t.Context(), []string{file}, sluice.IngestOptions{NoChunk: true}); err == nil {
-			_, err = s.Calibrate(t.Context(), sluice.CalibrateOptions{Queries: strings.NewReader(pseudo.String()),
+		if _, err = s.Ingest(t.Context(), []string{file}, ingest.Options{NoChunk: true}); err == nil {
+			_, err = s.Calibrate(t.Context(), calibrate.Options{Queries: strings.NewReader(pseudo.String()),
 				Source: "squad16", Threshold: threshold, Seed: 1})
 		}
 		if err != nil {
@@ -76,7 +78,7 @@ func TestFeedbackMovesTheCutoff(t *testing.T) {
 		before := balanced(t, s, in[100:], out[100:600])
 		feedback(t, s, in[:100], true)
 		feedback(t, s, out[:100], false)
-		f, err := s.CalibrateFromLog(t.Context(), sluice.FromLogOptions{Seed: 1})
+		f, err := s.Calibrations().FromLog(t.Context(), sluice.FromLogOptions{Seed: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +104,7 @@ func feedback(t *testing.T, s *sluice.Sluice, questions []string, inScope bool) 
 		t.Fatal(err)
 	}
 	for _, d := range found {
-		if err := s.Feedback(t.Context(), d.LogID, d.Retrieve == inScope); err != nil {
+		if err := s.Decisions().Feedback(t.Context(), d.LogID, d.Retrieve == inScope); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/knowledge"
 )
 
 // TestDuplicatesFigures: of 100,000 chunks of 40 words, one in a hundred repeats another one, and one in a hundred does
@@ -69,14 +71,14 @@ func TestDuplicatesFigures(t *testing.T) {
 	}
 	defer s.Close()
 	wall, processor := spent(t, func() error {
-		_, err := s.Ingest(t.Context(), []string{path}, sluice.IngestOptions{NoChunk: true})
+		_, err := s.Ingest(t.Context(), []string{path}, ingest.Options{NoChunk: true})
 		return err
 	})
 	t.Logf("ingest: %v, %v of processor time, peak %s", wall, processor, peakMemory(t))
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // the peak from now on, where that can be set
-	var groups []sluice.DuplicateGroup
+	var groups []knowledge.DuplicateGroup
 	wall, processor = spent(t, func() error {
-		groups, err = s.Duplicates(t.Context(), sluice.DuplicateOptions{})
+		groups, err = s.Documents().Duplicates(t.Context(), knowledge.DuplicateOptions{})
 		return err
 	})
 	more := 0

@@ -5,34 +5,35 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/flow"
 )
 
-// ExampleFlowOf plugs a node into the shortest graph: an answer that is too long is written again, once.
-func ExampleFlowOf() {
+// This plugs a node into the shortest graph: an answer that is too long is written again, once.
+func Example_flow() {
 	s, _, done := exampleStore()
 	defer done()
 
-	brief := sluice.FlowNode{Does: "looks at the length", Verdicts: []sluice.Verdict{"short", "long"},
-		Visit: func(_ context.Context, state *sluice.FlowState, v *sluice.FlowVisit) (sluice.Verdict, error) {
+	brief := flow.Node[*answer.State]{Does: "looks at the length", Verdicts: []flow.Verdict{"short", "long"},
+		Visit: func(_ context.Context, state *answer.State, v *flow.Visit) (flow.Verdict, error) {
 			if len(strings.Fields(state.Answer.Answer)) > 2 {
 				return "long", nil
 			}
 			return "short", nil
 		}}
-	ask, err := sluice.FlowOf("ask")
+	ask, err := answer.Preset("ask")
 	if err != nil {
 		panic(err)
 	}
-	graph, err := ask.With("brief", map[string]sluice.FlowNode{"brief": brief},
-		sluice.FlowEdge{From: "generate", On: "done", To: "brief"},
-		sluice.FlowEdge{From: "brief", On: "short", To: "end"},
-		sluice.FlowEdge{From: "brief", On: "long", To: "prompt", Retry: true})
+	graph, err := ask.With("brief", map[string]flow.Node[*answer.State]{"brief": brief},
+		flow.Edge{From: "generate", On: "done", To: "brief"},
+		flow.Edge{From: "brief", On: "short", To: "end"},
+		flow.Edge{From: "brief", On: "long", To: "prompt", Retry: true})
 	if err != nil {
 		panic(err)
 	}
 
-	o := sluice.DefaultAskOptions()
+	o := answer.DefaultOptions()
 	o.Graph = graph
 	o.Budget.Retries = 1
 	answer, err := s.Ask(context.Background(), "What do lighthouses warn of?", o)

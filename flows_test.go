@@ -15,6 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/web"
 )
 
@@ -47,15 +49,15 @@ func TestFlowSearchesTheWeb(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, err := s.Ingest(t.Context(), []string{file}, sluice.IngestOptions{NoChunk: true}); err != nil {
+	if _, err := s.Ingest(t.Context(), []string{file}, ingest.Options{NoChunk: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Calibrate(t.Context(), sluice.CalibrateOptions{Queries: strings.NewReader(doubles.Questions),
+	if _, err := s.Calibrate(t.Context(), calibrate.Options{Queries: strings.NewReader(doubles.Questions),
 		Source: "questions"}); err != nil {
 		t.Fatal(err)
 	}
 	const question = "Who won the match on Sunday evening?"
-	a, err := s.Ask(t.Context(), question, overlay.On(answer.DefaultOptions(), sluice.AskOptions{Flow: "graph"}))
+	a, err := s.Ask(t.Context(), question, overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +74,8 @@ func TestFlowSearchesTheWeb(t *testing.T) {
 		!a.Citations[0].Cited {
 		t.Errorf("%+v", a.Citations)
 	}
-	documents, err := s.Documents(t.Context())
-	pages, err2 := s.Pages(t.Context())
+	documents, err := s.Documents().List(t.Context())
+	pages, err2 := s.Web().List(t.Context())
 	if err != nil || err2 != nil || len(documents) != 4 || len(pages) != 1 {
 		t.Errorf("%d documents, %d pages, %v, %v", len(documents), len(pages), err, err2)
 	}
@@ -83,7 +85,7 @@ func TestFlowSearchesTheWeb(t *testing.T) {
 func TestNodesHaveModelsOfTheirOwn(t *testing.T) {
 	s, _, done := exampleStore()
 	defer done()
-	o := overlay.On(answer.DefaultOptions(), sluice.AskOptions{Flow: "graph-llm"})
+	o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph-llm"})
 	o.Models = map[string]string{"documents": "no such model"}
 	_, err := s.Ask(context.Background(), "Why do lighthouses warn ships?", o)
 	if err == nil || !strings.Contains(err.Error(), "no such model") {

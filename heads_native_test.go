@@ -39,35 +39,35 @@ func openHeads(t *testing.T, kind string, labels ...string) *sluice.Sluice {
 func TestClassifySpansRerank(t *testing.T) {
 	texts := []string{"the gate is open", ""}
 	s := openHeads(t, "classifier", "good", "bad")
-	if parts, err := s.LabelsParts(t.Context()); errors.Is(err, embed.ErrLibrary) {
+	if parts, err := s.Models().LabelsParts(t.Context()); errors.Is(err, embed.ErrLibrary) {
 		t.Skipf("SKIP: %v", err)
 	} else if err != nil || parts {
 		t.Fatalf("%t, %v", parts, err)
 	}
-	classes, err := s.Classify(t.Context(), texts)
+	classes, err := s.Models().Classify(t.Context(), texts)
 	if err != nil || len(classes.Probabilities) != 4 || classes.Labels[1] != "bad" {
 		t.Errorf("%+v, %v", classes, err)
 	}
-	if _, err := s.Spans(t.Context(), texts); !errors.Is(err, sluice.ErrOption) ||
+	if _, err := s.Models().Spans(t.Context(), texts); !errors.Is(err, sluice.ErrOption) ||
 		!strings.Contains(err.Error(), "use Classify") {
 		t.Errorf("%v", err)
 	}
-	scores, err := s.Rerank(t.Context(), "the gate", append(texts, "near"))
+	scores, err := s.Models().Rerank(t.Context(), "the gate", append(texts, "near"))
 	if err != nil || len(scores.Logits) != 3 || len(scores.Ranked(2)) != 2 {
 		t.Errorf("%+v, %v", scores, err)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Rerank(t.Context(), "the gate", texts); !errors.Is(err, sluice.ErrClosed) {
+	if _, err := s.Models().Rerank(t.Context(), "the gate", texts); !errors.Is(err, sluice.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 	s = openHeads(t, "token-classifier", "O", "B-X", "I-X")
-	spans, err := s.Spans(t.Context(), texts)
+	spans, err := s.Models().Spans(t.Context(), texts)
 	if err != nil || len(spans.Texts) != 2 || len(spans.Texts[1]) != 0 {
 		t.Errorf("%+v, %v", spans, err)
 	}
-	if _, err := s.Classify(t.Context(), texts); !errors.Is(err, sluice.ErrOption) ||
+	if _, err := s.Models().Classify(t.Context(), texts); !errors.Is(err, sluice.ErrOption) ||
 		!strings.Contains(err.Error(), "use Spans") {
 		t.Errorf("%v", err)
 	}
@@ -85,7 +85,7 @@ func TestEntailmentChecksAnswers(t *testing.T) {
 	const said = "Lighthouses warn sailing ships of icebergs, pirates and rocks."
 	w.gen.Answers = []string{said}
 	a, err := w.Ask(t.Context(), "Why do lighthouses warn ships?", overlay.On(answer.DefaultOptions(),
-		sluice.AskOptions{Style: answer.Write}))
+		answer.Options{Style: answer.Write}))
 	if errors.Is(err, embed.ErrLibrary) {
 		t.Skipf("SKIP: %v", err)
 	}
@@ -119,8 +119,8 @@ func TestRerankedSearch(t *testing.T) {
 	w := newWorld(t, func(c *sluice.Config) { c.Reranker = dir })
 	w.ingest(t, "a.jsonl", doubles.Contexts)
 	const query = "Why do lighthouses warn ships?"
-	found, err := w.Search(t.Context(), []string{query}, overlay.On(retrieve.DefaultOptions(),
-		sluice.RetrieveOptions{Rerank: 4, Explain: true}))
+	found, err := w.Retrieve(t.Context(), []string{query}, overlay.On(retrieve.DefaultOptions(),
+		retrieve.Options{Rerank: 4, Explain: true}))
 	if errors.Is(err, embed.ErrLibrary) {
 		t.Skipf("SKIP: %v", err)
 	}
@@ -131,7 +131,7 @@ func TestRerankedSearch(t *testing.T) {
 	for _, p := range found[0].Passages {
 		texts = append(texts, p.Chunk.EmbedText())
 	}
-	scores, err := w.Rerank(t.Context(), query, texts)
+	scores, err := w.Models().Rerank(t.Context(), query, texts)
 	if err != nil {
 		t.Fatal(err)
 	}

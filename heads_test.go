@@ -30,10 +30,10 @@ func TestHeadsNeedAName(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	_, classify := s.Classify(t.Context(), nil)
-	_, spans := s.Spans(t.Context(), nil)
-	_, parts := s.LabelsParts(t.Context())
-	_, rerank := s.Rerank(t.Context(), "x", nil)
+	_, classify := s.Models().Classify(t.Context(), nil)
+	_, spans := s.Models().Spans(t.Context(), nil)
+	_, parts := s.Models().LabelsParts(t.Context())
+	_, rerank := s.Models().Rerank(t.Context(), "x", nil)
 	for _, err := range []error{classify, spans, parts, rerank} {
 		if !errors.Is(err, sluice.ErrOption) || !strings.Contains(err.Error(), "is named") {
 			t.Errorf("%v", err)
@@ -47,7 +47,7 @@ func TestRerankWithAScorer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	scores, err := s.Rerank(t.Context(), "x", []string{"aa", "aaaa", "", "bbbb"})
+	scores, err := s.Models().Rerank(t.Context(), "x", []string{"aa", "aaaa", "", "bbbb"})
 	if err != nil || !slices.Equal(scores.Ranked(0), []int{1, 3, 0, 2}) {
 		t.Errorf("%+v, %v", scores, err)
 	}

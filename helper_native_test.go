@@ -12,6 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
 // TestModelHelper: a GGUF file that is given by its path is opened by the helper first, and not here when that ends
@@ -34,10 +36,10 @@ func TestModelHelper(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		if _, err := s.Ingest(t.Context(), []string{"README.md"}, sluice.IngestOptions{NoChunk: true}); err != nil {
+		if _, err := s.Ingest(t.Context(), []string{"README.md"}, ingest.Options{NoChunk: true}); err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.Calibrate(t.Context(), sluice.CalibrateOptions{Sample: 1, Questions: "written"})
+		_, err = s.Calibrate(t.Context(), calibrate.Options{Sample: 1, Questions: "written"})
 		return err
 	}
 	var crash *llm.CrashError

@@ -1,210 +1,240 @@
 package sluice
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"runtime"
+	"sync"
+	"time"
 
 	"github.com/sluice-rag/sluice/embed"
-	encoderremote "github.com/sluice-rag/sluice/embed/remote"
-	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/scorecards"
 	"github.com/sluice-rag/sluice/llm"
-	"github.com/sluice-rag/sluice/llm/gguf"
 	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/exam"
 )
 
-// openEncoder loads the encoder that the options, the store or the default name, in that order.
-func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error, error) {
-	if s.cfg.Embedder != nil {
-		return s.cfg.Embedder, nil, s.keepRuntime(ctx, s.cfg.Embedder)
-	}
-	name := s.cfg.Encoder
-	if name == "" {
-		name = DefaultEncoder
-		if st, err := s.base.Reader(ctx); err == nil && st.Encoder().Name != "" {
-			name = st.Encoder().Name
-		}
-	}
-	name, precision := embed.SplitName(name)
-	if s.cfg.Precision != "" && s.cfg.Precision != "auto" {
-		precision = embed.Precision(s.cfg.Precision)
-	}
-	if base, model, ok := remote.SplitName(name); ok {
-		return s.openRemoteEncoder(ctx, base, model)
-	}
-	dir, err := models.Locate(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.log.Debug("loading encoder", "dir", dir)
-	e, err := embed.Open(ctx, dir, embed.Options{
-		Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens,
-		Queue: s.cfg.EncoderQueue, Cores: s.budget, Progress: s.base.EncoderProgress, Precision: precision,
-		Device: s.cfg.EncoderDevice, DeviceMemory: s.cfg.EncoderMemory,
+// Embed returns the vectors of texts, in their order. It needs no store. Cut and repaired texts are counted in the
+// result and logged.
+func (s *Sluice) Embed(ctx context.Context, texts []string, role embed.Role) (*embed.Embeddings, error) {
+	return during(ctx, s, func(ctx context.Context) (*embed.Embeddings, error) {
+		return s.base.Embed(ctx, texts, role)
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := s.keepRuntime(ctx, e); err != nil {
-		return nil, nil, errors.Join(err, e.Close())
-	}
-	return e, e.Close, nil
 }
 
-// keepRuntime records, beside a store that the encoder made, which runtime computes its vectors, and refuses one that
-// gives others.
-func (s *Sluice) keepRuntime(ctx context.Context, e embed.Embedder) error {
-	st, err := s.base.Reader(ctx)
-	if err != nil || !st.Encoder().Same(e.Info().Encoder) {
-		return nil // there is no store yet, or it is refused elsewhere
-	}
-	changed, err := embed.KeepRuntime(ctx, filepath.Join(s.base.Dir(), "runtime.json"), e)
-	switch {
-	case err != nil && !errors.Is(err, embed.ErrRuntime) && ctx.Err() == nil: // the folder is read-only, mostly
-		s.log.Debug("the runtime of the encoder is not recorded", "error", err)
-		return nil
-	case changed && err == nil:
-		s.log.Info("another runtime than the store's vectors were made with gives the same",
-			"runtime", e.Info().Runtime)
-	}
-	return err
+// Models gives access to the models of Config. They need no store and are loaded when a method first needs them.
+type Models struct{ s *Sluice }
+
+// Models returns the models of Config.
+func (s *Sluice) Models() Models { return Models{s} }
+
+// ModelNames are the models by the names that Config gives them.
+type ModelNames struct {
+	Model, Encoder, Classifier, Reranker string // "": none, or the encoder that the store records
 }
 
-// openModel loads the language model that the options name.
-func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, error) {
-	if s.cfg.Generator != nil {
-		return s.cfg.Generator, nil, nil
+// Names says which models are used, without loading any.
+func (m Models) Names() ModelNames {
+	c := m.s.cfg
+	n := ModelNames{Model: c.Model, Encoder: c.Encoder, Classifier: c.Classifier, Reranker: c.Reranker}
+	if c.Generator != nil {
+		n.Model = c.Generator.Info().Name
 	}
-	return s.openModelNamed(ctx, s.cfg.Model)
+	if c.Embedder != nil {
+		n.Encoder = c.Embedder.Info().Name
+	}
+	if c.Scorer != nil {
+		n.Reranker = c.Scorer.Info().Name
+	}
+	return n
 }
 
-// openModelNamed loads a language model by its name, its file, or the URL of its server.
-func (s *Sluice) openModelNamed(ctx context.Context, model string) (llm.Generator, func() error, error) {
-	if base, name, ok := remote.SplitName(model); ok {
-		return s.openRemote(ctx, base, name)
-	}
-	s.load.Begin() // so that the first decode, which reads the whole prompt, knows how busy the machine is
-	path, err := models.LocateGGUF(model)
-	if err != nil {
-		return nil, nil, err
-	}
-	template, err := models.ChatTemplate(model)
-	if err != nil {
-		return nil, nil, err
-	}
-	sizes, err := s.sizes(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	o := llm.Options{
-		ContextSize: s.cfg.ContextTokens, Threads: s.cfg.Threads, ChatTemplate: template,
-		Slots: sizes.Slots, CacheTokens: sizes.CacheTokens, BatchSize: sizes.BatchTokens, Queue: s.cfg.Queue,
-		GPULayers: s.cfg.GPULayers, GPULibrary: s.cfg.GPULibrary, Acquire: s.acquireThreads, Logger: s.log,
-	}
-	if err := s.probe(ctx, model, path, o); err != nil {
-		return nil, nil, err
-	}
-	s.log.Info("loading language model", "file", path, "slots", sizes.Slots, "cache tokens", sizes.CacheTokens,
-		"batch tokens", sizes.BatchTokens, "because", sizes.Reason)
-	m, err := llm.Open(ctx, path, o)
-	if err != nil {
-		return nil, nil, err
-	}
-	return m, m.Close, nil
+// Encoder loads the encoder and describes it.
+func (m Models) Encoder(ctx context.Context) (embed.Info, error) {
+	return during(ctx, m.s, func(ctx context.Context) (embed.Info, error) {
+		enc, err := m.s.encoder.get(ctx)
+		if err != nil {
+			return embed.Info{}, err
+		}
+		return enc.Info(), nil
+	})
 }
 
-// probe opens a file that no pinned digest vouches for in another process first, once for this file and this llama.cpp.
-func (s *Sluice) probe(ctx context.Context, model, path string, o llm.Options) error {
-	if len(s.cfg.ModelHelper) == 0 || !llm.Available {
-		return nil
-	}
-	r, err := models.Default()
-	if err != nil {
-		return err
-	}
-	with := fmt.Sprint(llm.NativeDigest(), " ", llm.ISA(), " ", o.ContextSize)
-	if r.Pinned(model) || r.WasTried(path, with) {
-		return nil
-	}
-	s.log.Info("trying language model in a process of its own", "file", path)
-	if err := llm.Probe(ctx, s.cfg.ModelHelper, path, o); err != nil {
-		return err
-	}
-	if err := r.RememberTried(path, with); err != nil {
-		s.log.Warn("the model file will be tried again next time", "error", err)
-	}
-	return nil
+// TextOf returns the text of tokens of the encoder's vocabulary. The error is embed.ErrTokens for tokens that are no
+// text, and for an encoder that takes texts only.
+func (m Models) TextOf(ctx context.Context, tokens []int32) (string, error) {
+	return during(ctx, m.s, func(ctx context.Context) (string, error) {
+		enc, err := m.s.encoder.get(ctx)
+		if err != nil {
+			return "", err
+		}
+		reader, ok := enc.(embed.TokenReader)
+		if !ok {
+			return "", fmt.Errorf("%w: the encoder %s takes texts only", embed.ErrTokens, enc.Info().Name)
+		}
+		return reader.TextOf(tokens)
+	})
 }
 
-// Sizes says how many requests the language model decodes together and what they share, as set or as chosen for this
-// machine; it opens nothing. A model of a server or of Config.Generator has none.
-func (s *Sluice) Sizes() (sizes llm.Sizes, ok bool, err error) {
-	if _, _, remotely := remote.SplitName(s.cfg.Model); remotely || s.cfg.Generator != nil || !llm.Available {
+// CountTokens counts the tokens of a document as the encoder reads it, without cutting it.
+func (m Models) CountTokens(ctx context.Context, text string) (int, error) {
+	return during(ctx, m.s, func(ctx context.Context) (int, error) {
+		enc, err := m.s.encoder.get(ctx)
+		if err != nil {
+			return 0, err
+		}
+		return enc.CountTokens(text)
+	})
+}
+
+// Classify returns the probabilities of each text's labels, by the model that Config.Classifier names. Cut and repaired
+// texts are counted in the result. A model that labels parts of texts is ErrOption.
+func (m Models) Classify(ctx context.Context, texts []string) (*embed.Classes, error) {
+	return during(ctx, m.s, func(ctx context.Context) (*embed.Classes, error) {
+		l, err := m.s.classifier.get(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case l.router != nil:
+			return nil, fmt.Errorf("%w: %s is a router: use Route", ErrOption, m.s.cfg.Classifier)
+		case l.texts == nil:
+			return nil, fmt.Errorf("%w: %s labels parts of texts, not whole ones: use Spans", ErrOption,
+				m.s.cfg.Classifier)
+		}
+		return l.texts.Classify(ctx, texts)
+	})
+}
+
+// Spans returns the labelled parts of each text, such as names, by the model that Config.Classifier names. Cut and
+// repaired texts are counted in the result. A model that labels whole texts is ErrOption.
+func (m Models) Spans(ctx context.Context, texts []string) (*embed.Spans, error) {
+	return during(ctx, m.s, func(ctx context.Context) (*embed.Spans, error) {
+		l, err := m.s.classifier.get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if l.tokens == nil {
+			return nil, fmt.Errorf("%w: %s labels whole texts, not parts of them: use Classify", ErrOption,
+				m.s.cfg.Classifier)
+		}
+		return l.tokens.Spans(ctx, texts)
+	})
+}
+
+// LabelsParts loads the model that Config.Classifier names, and reports whether it is one for Spans.
+func (m Models) LabelsParts(ctx context.Context) (bool, error) {
+	return during(ctx, m.s, func(ctx context.Context) (bool, error) {
+		l, err := m.s.classifier.get(ctx)
+		return l.tokens != nil, err
+	})
+}
+
+// Rerank scores how well documents answer a query, by the cross-encoder that Config.Reranker names; Scores.Ranked puts
+// them in order.
+func (m Models) Rerank(ctx context.Context, query string, documents []string) (*embed.Scores, error) {
+	return during(ctx, m.s, func(ctx context.Context) (*embed.Scores, error) {
+		r, err := m.s.reranker.get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return r.Score(ctx, query, documents)
+	})
+}
+
+// Language loads the language model; Close frees it.
+func (m Models) Language(ctx context.Context) (llm.Generator, error) {
+	return during(ctx, m.s, m.s.model.get)
+}
+
+// Sizes returns how many requests the language model decodes together and what they share, as set or as chosen for this
+// machine; it opens nothing. ok is false for a model of a server or of Config.Generator.
+func (m Models) Sizes() (sizes llm.Sizes, ok bool, err error) {
+	if _, _, remotely := remote.SplitName(m.s.cfg.Model); remotely || m.s.cfg.Generator != nil || !llm.Available {
 		return sizes, false, nil
 	}
-	path, err := models.LocateGGUF(s.cfg.Model)
+	path, err := models.LocateGGUF(m.s.cfg.Model)
 	if err != nil {
 		return sizes, false, err
 	}
-	sizes, err = s.sizes(path)
+	sizes, err = m.s.sizes(path)
 	return sizes, err == nil, err
 }
 
-func (s *Sluice) sizes(path string) (llm.Sizes, error) {
-	if !llm.Available {
-		return llm.Sizes{}, nil // llm.Open says so
-	}
-	file, err := gguf.Inspect(path, llm.ISA())
-	if err != nil {
-		return llm.Sizes{}, err
-	}
-	available, _, _ := cores.AvailableMemory() // 0: not known
-	return llm.ChooseSizes(file, llm.Options{ContextSize: s.cfg.ContextTokens, Slots: s.cfg.Slots,
-		CacheTokens: s.cfg.CacheTokens, BatchSize: s.cfg.BatchTokens, GPULayers: s.cfg.GPULayers}, s.budget.Size(),
-		available, llm.ISA()), nil
+// cards keeps the cards that were looked up, by the name of the model: a card changes only by Examine.
+type cards struct {
+	mu    sync.Mutex
+	known map[string]*exam.Card
 }
 
-// openRemote says where text is about to go before any goes there.
-func (s *Sluice) openRemote(ctx context.Context, base, name string) (llm.Generator, func() error, error) {
-	o := s.cfg.Remote
-	o.BaseURL, o.Model, o.ContextSize, o.Logger = base, name, s.cfg.ContextTokens, s.log
-	g, err := remote.Open(ctx, o)
-	if err != nil {
-		return nil, nil, err
+// Scorecard returns what an examination found that a language model can do: a name of the built-in list, a GGUF file, or
+// the URL of its server; "" is Config.Model. nil: it has not been examined, or is a Config.Generator. A card that was
+// edited, or is of another version of the examination, is exam.ErrCard.
+func (m Models) Scorecard(ctx context.Context, model string) (*exam.Card, error) {
+	if model == "" && m.s.cfg.Generator != nil {
+		return nil, nil
 	}
-	s.log.Warn(g.Notice())
-	return g, g.Close, nil
+	return scorecards.Find(ctx, cmp.Or(model, m.s.cfg.Model))
 }
 
-// openRemoteEncoder says where text is about to go before any goes there. A store that names a server is not enough: it
-// may come from anywhere.
-func (s *Sluice) openRemoteEncoder(ctx context.Context, base, model string) (embed.Embedder, func() error, error) {
-	if s.cfg.Encoder == "" {
-		return nil, nil, fmt.Errorf("%w: %s#%s; name it as the encoder to send questions and documents there",
-			ErrRemoteEncoder, base, model)
+// card returns the scorecard of a model for an answer: it is looked up once, and one that cannot be used is logged and
+// counts as missing.
+func (s *Sluice) card(ctx context.Context, model string) (*exam.Card, error) {
+	s.cards.mu.Lock()
+	defer s.cards.mu.Unlock()
+	if c, ok := s.cards.known[model]; ok {
+		return c, nil
 	}
-	o := s.cfg.RemoteEncoder
-	o.BaseURL, o.Model, o.Logger = base, model, s.log
-	e, err := encoderremote.Open(ctx, encoderremote.Options{Server: o, Workers: s.cfg.Workers,
-		Progress: s.base.EncoderProgress})
-	if err != nil {
-		return nil, nil, err
+	c, err := s.Models().Scorecard(ctx, model)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		s.log.Warn(fmt.Sprintf("the language model counts as not examined: %v", err))
 	}
-	s.log.Warn(e.Notice())
-	return e, e.Close, nil
+	s.cards.known[model] = c
+	return c, nil
 }
 
-// acquireThreads says before each decode of the language model how many threads it may use: what the
-// process's budget has free, and no more than other processes leave idle. The threads of a decode wait for
-// each other after every operation, so one thread without a CPU of its own stops them all: on two cores
-// with twenty runnable tasks, an answer took 35 s with two threads and 5 s with one.
-func (s *Sluice) acquireThreads() (threads int, release func()) {
-	n, release, err := s.budget.Acquire(s.decodeContext(), s.load.Idle(runtime.NumCPU(), s.budget.Size()))
-	if err != nil { // cannot happen: the context does not end
-		return 1, func() {}
+// ExamineOptions bounds and watches an examination.
+type ExamineOptions struct {
+	Within   time.Duration // what it may take; 0: any time
+	Progress func(done, total int)
+}
+
+// Examine finds out what a language model can do and keeps its scorecard in the cache, as exam.Run says; "" is
+// Config.Model. Quotes are made with the store's encoder, or the default one. *exam.LongError is known after the first
+// calls of the model; the card that is kept then has the estimate and no results.
+func (m Models) Examine(ctx context.Context, model string, o ExamineOptions) (*exam.Card, error) {
+	return during(ctx, m.s, func(ctx context.Context) (*exam.Card, error) { return m.s.examine(ctx, model, o) })
+}
+
+func (s *Sluice) examine(ctx context.Context, model string, o ExamineOptions) (_ *exam.Card, err error) {
+	if s.cfg.Generator != nil {
+		return nil, fmt.Errorf("%w: a Config.Generator has no file by which its scorecard could be kept", ErrOption)
 	}
-	return n, release
+	model = cmp.Or(model, s.cfg.Model)
+	get := s.model.get
+	if model != s.cfg.Model {
+		get = func(ctx context.Context) (llm.Generator, error) { return s.others.get(ctx, model) }
+	}
+	in := exam.Options{Engine: s.engine, Within: o.Within, Progress: o.Progress}
+	if in.Model, err = get(ctx); err != nil {
+		return nil, err
+	}
+	if in.Digest, err = scorecards.Digest(ctx, model); err != nil {
+		return nil, err
+	}
+	if in.Embedder, err = s.base.Encoder(ctx); err != nil {
+		return nil, err
+	}
+	card, err := exam.Run(ctx, in)
+	if card == nil {
+		return nil, err
+	}
+	s.cards.mu.Lock()
+	clear(s.cards.known)
+	s.cards.mu.Unlock()
+	return card, errors.Join(err, scorecards.Keep(card))
 }

@@ -63,7 +63,7 @@ func TestARemoteEncoder(t *testing.T) {
 		t.Error("text was sent before it was needed")
 	}
 	w.ingest(t, "a.jsonl", doubles.Contexts)
-	info, err := w.EncoderInfo(t.Context())
+	info, err := w.Models().Encoder(t.Context())
 	if err != nil || info.Name != url+"/v1#small" || info.Dim != 27 {
 		t.Errorf("%+v, %v", info, err)
 	}
@@ -72,8 +72,8 @@ func TestARemoteEncoder(t *testing.T) {
 		t.Errorf("said %d times: %s", n, w.log)
 	}
 	hits, err := w.Retrieve(t.Context(), []string{"What does the herring feed on?"},
-		overlay.On(retrieve.DefaultOptions(), sluice.RetrieveOptions{K: 1}))
-	if err != nil || len(hits) != 1 || len(hits[0]) != 1 || hits[0][0].Score <= 0 {
+		overlay.On(retrieve.DefaultOptions(), retrieve.Options{K: 1}))
+	if err != nil || len(hits) != 1 || len(hits[0].Results) != 1 || hits[0].Results[0].Score <= 0 {
 		t.Errorf("%+v, %v", hits, err)
 	}
 

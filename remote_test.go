@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
@@ -65,7 +66,7 @@ func TestARemoteModelIsAskedAndSaid(t *testing.T) {
 	for _, transform := range []prompt.Transform{prompt.None, prompt.HyDE} {
 		a, err := w.Ask(t.Context(), "What does the herring feed on?",
 			overlay.On(answer.DefaultOptions(),
-				sluice.AskOptions{Gate: sluice.GateOpen, Transform: transform, Style: answer.Write}))
+				answer.Options{Gate: answer.GateOpen, Transform: transform, Style: answer.Write}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +88,7 @@ func TestARemoteModelWritesQuestionsFromMessages(t *testing.T) {
 	e := newEndpoint(t, "When does a deferred function run, in which order?")
 	w := remoteWorld(t, e, remote.Options{APIKey: "k3y", TokenEstimate: 3})
 	w.ingest(t, "a.jsonl", doubles.Contexts)
-	r, err := w.Calibrate(t.Context(), sluice.CalibrateOptions{PerContext: 1, RankLimit: 4,
+	r, err := w.Calibrate(t.Context(), calibrate.Options{PerContext: 1, RankLimit: 4,
 		Questions: "written"})
 	if err != nil {
 		t.Fatal(err)
@@ -102,13 +103,13 @@ func TestARemoteModelWithoutTokenCounts(t *testing.T) {
 	w := remoteWorld(t, e, remote.Options{APIKey: "k3y"})
 	if _, err := w.Ask(t.Context(), "Anything?",
 		overlay.On(answer.DefaultOptions(),
-			sluice.AskOptions{Gate: sluice.GateClosed})); !errors.Is(err, remote.ErrNoTokenizer) {
+			answer.Options{Gate: answer.GateClosed})); !errors.Is(err, remote.ErrNoTokenizer) {
 		t.Errorf("%v", err)
 	}
 	w = remoteWorld(t, e, remote.Options{APIKey: "k3y", TokenEstimate: 3})
 	if _, err := w.Ask(t.Context(), "Anything?",
 		overlay.On(answer.DefaultOptions(),
-			sluice.AskOptions{Gate: sluice.GateClosed, RepeatPenalty: 1.1})); !errors.Is(err, llm.ErrOptions) {
+			answer.Options{Gate: answer.GateClosed, RepeatPenalty: 1.1})); !errors.Is(err, llm.ErrOptions) {
 		t.Errorf("%v", err)
 	}
 	if len(e.bodies) > 0 {

@@ -30,45 +30,40 @@ func TestSearch(t *testing.T) {
 	enc := doubles.NewEncoder()
 	w := newWorld(t, func(c *sluice.Config) { c.Scorer, c.Embedder = tenths{}, enc })
 	w.ingest(t, "a.jsonl", doubles.Contexts)
-	search := func(o sluice.RetrieveOptions, queries ...string) []sluice.Found {
+	search := func(o retrieve.Options, queries ...string) []sluice.Found {
 		t.Helper()
-		found, err := w.Search(t.Context(), queries, o)
+		found, err := w.Retrieve(t.Context(), queries, o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return found
 	}
 	found := search(overlay.On(retrieve.DefaultOptions(),
-		sluice.RetrieveOptions{K: 2, Explain: true}), "Which plankton?", "Wann läuft es?")
+		retrieve.Options{K: 2, Explain: true}), "Which plankton?", "Wann läuft es?")
 	if len(found) != 2 || found[0].Results[0].ID != "herring" || found[0].Passages[0].Chunk.Text != herring ||
 		found[0].Passages[0].Score != found[0].Results[0].Score || found[0].Taken.Ranking != "cosine+cover+share" ||
 		found[1].Taken.Ranking != "dense" || found[1].Taken.Reason == "" || found[0].Results[0].Parts.Cover == nil {
 		t.Errorf("%+v", found)
 	}
 	if f := search(overlay.On(retrieve.DefaultOptions(),
-		sluice.RetrieveOptions{Where: retrieve.Filter{{Field: "topic", Op: "=", Value: "go"}}}),
+		retrieve.Options{Where: retrieve.Filter{{Field: "topic", Op: "=", Value: "go"}}}),
 		"Which plankton of the sea?")[0]; len(f.Results) != 2 || f.Taken.Contexts != 2 {
 		t.Errorf("a topic: %+v", f)
 	}
 	if f := search(overlay.On(retrieve.DefaultOptions(),
-		sluice.RetrieveOptions{Rerank: 4}), "Which plankton?")[0]; f.Results[0].ID != "close" ||
+		retrieve.Options{Rerank: 4}), "Which plankton?")[0]; f.Results[0].ID != "close" ||
 		f.Taken.Reranked != 4 {
 		t.Errorf("the longest text is the best one to the reranker: %+v", f)
 	}
 
 	// words need no vectors
 	before := enc.Calls.Load()
-	if f := search(overlay.On(retrieve.DefaultOptions(), sluice.RetrieveOptions{Mode: retrieve.BM25}), "plankton",
+	if f := search(overlay.On(retrieve.DefaultOptions(), retrieve.Options{Mode: retrieve.BM25}), "plankton",
 		"nothing")[0]; f.Results[0].ID != "herring" {
 		t.Errorf("%+v", f)
 	}
 	if n := enc.Calls.Load() - before; n != 0 {
 		t.Errorf("bm25 embeds %d times", n)
-	}
-	lists, err := w.Retrieve(t.Context(), []string{"plankton"},
-		overlay.On(retrieve.DefaultOptions(), sluice.RetrieveOptions{Mode: retrieve.BM25, Sentences: true}))
-	if err != nil || lists[0][0].ID != "herring" || enc.Calls.Load() != before {
-		t.Errorf("%+v, %v", lists, err)
 	}
 }
 
@@ -77,7 +72,7 @@ func TestSearchRefuses(t *testing.T) {
 	w.ingest(t, "a.jsonl", doubles.Contexts)
 	colour := retrieve.Condition{Field: "colour", Op: "=", Value: "red"}
 	like := retrieve.Condition{Field: "topic", Op: "like", Value: "x"}
-	for says, o := range map[string]sluice.RetrieveOptions{
+	for says, o := range map[string]retrieve.Options{
 		"no reranker is named":             {Rerank: 3},
 		"mode: must be one of auto, ":      {Mode: "best"},
 		"fusion: must be one of min-max":   {Fusion: "sum"},
@@ -86,12 +81,12 @@ func TestSearchRefuses(t *testing.T) {
 		`no operator "like" (known: != !~`: {Where: retrieve.Filter{like}},
 	} {
 		o = overlay.On(retrieve.DefaultOptions(), o)
-		_, err := w.Search(t.Context(), []string{"x"}, o)
+		_, err := w.Retrieve(t.Context(), []string{"x"}, o)
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
 		}
 		_, asked := w.Ask(t.Context(), "x", overlay.On(answer.DefaultOptions(),
-			sluice.AskOptions{Gate: sluice.GateOpen, Retrieve: o}))
+			answer.Options{Gate: answer.GateOpen, Retrieve: o}))
 		if asked == nil {
 			t.Errorf("ask takes what is refused with %q", says)
 		}
@@ -103,8 +98,8 @@ func TestAskTakesTheOptionsOfSearches(t *testing.T) {
 	w := newWorld(t, func(c *sluice.Config) { c.Scorer = tenths{} })
 	w.ingest(t, "a.jsonl", doubles.Contexts)
 	a, err := w.Ask(t.Context(), "Which plankton of the northern sea?",
-		overlay.On(answer.DefaultOptions(), sluice.AskOptions{Gate: sluice.GateOpen,
-			Retrieve: sluice.RetrieveOptions{K: 2, Rerank: 2, Explain: true,
+		overlay.On(answer.DefaultOptions(), answer.Options{Gate: answer.GateOpen,
+			Retrieve: retrieve.Options{K: 2, Rerank: 2, Explain: true,
 				Where: retrieve.Filter{{Field: "topic", Op: "=", Value: "sea"}}}}))
 	if err != nil {
 		t.Fatal(err)

@@ -2,15 +2,13 @@ package sluice
 
 import (
 	"context"
-	"time"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 )
 
-// With opens another store over the models, the engine and the CPU budget of s. Only a store of another encoder than
-// that of s opens that one for itself, unless Config.Encoder names one. The options are those of s. It has to be closed
-// before s.
+// With opens another store with the options of s over its models, engine and CPU budget. Only a store of another encoder
+// opens that one for itself, unless Config.Encoder names one. It has to be closed before s.
 func (s *Sluice) With(store string) *Sluice {
 	c := s.cfg
 	c.Store = store
@@ -24,7 +22,7 @@ func (s *Sluice) With(store string) *Sluice {
 	return n
 }
 
-// sharedEncoder is another one's encoder, if the store was made with it.
+// sharedEncoder returns the encoder of another system if the store was made with it.
 func (s *Sluice) sharedEncoder(ctx context.Context, of *Sluice) (embed.Embedder, func() error, error) {
 	e, err := of.encoder.get(ctx)
 	if err != nil {
@@ -35,16 +33,4 @@ func (s *Sluice) sharedEncoder(ctx context.Context, of *Sluice) (embed.Embedder,
 		return s.openEncoder(ctx)
 	}
 	return e, nil, s.keepRuntime(ctx, e)
-}
-
-// Follow has every look at the store be taken in the background until ctx ends, for servers: calls then neither look
-// whether the store has changed nor wait until what they go by is brought up to it. What this process writes they see
-// when Refresh has returned, what others write within about the time given.
-func (s *Sluice) Follow(ctx context.Context, every time.Duration) {
-	ctx, leave, err := s.calls.enter(ctx)
-	if err != nil {
-		return
-	}
-	defer leave(&err)
-	s.base.Follow(ctx, every)
 }

@@ -31,8 +31,7 @@ const (
 	DefaultModel   = "SmolLM2-135M-Instruct"
 )
 
-// The errors of this package. Those of the packages below (store.ErrNotFound, gate.ErrStale, …) pass through
-// wrapped.
+// The errors of this package. Errors of the packages below (store.ErrNotFound, gate.ErrStale, …) are passed on, wrapped.
 var (
 	ErrNotCalibrated = knowledge.ErrNotCalibrated
 	ErrEmptyStore    = knowledge.ErrEmptyStore
@@ -59,7 +58,7 @@ type Config struct {
 	// and a warning is logged.
 	Model  string
 	Remote remote.Options // URL, model, context size and logger are filled in
-	// Classifier and Reranker are names or folders of the models of Classify or Spans, and of Rerank; "": none.
+	// Classifier and Reranker are names or folders of the models of Models.Classify or Spans, and of Rerank; "": none.
 	Classifier, Reranker string
 	Entailment           string // name or folder of the model that checks what answers say; "": the encoder checks it
 	// ModelHelper is the program, with its arguments, that opens a GGUF file before this process does, unless the file
@@ -186,7 +185,7 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	return s, nil
 }
 
-// knowledge is what the base of the store is made with.
+// knowledge returns the configuration of the store's base.
 func (s *Sluice) knowledge() knowledge.Config {
 	c := knowledge.Config{
 		Dir: s.cfg.Store, Engine: s.engine, Encoder: s.encoder.get, Scorer: s.reranker.get, Metric: s.cfg.Metric,
@@ -205,7 +204,7 @@ func (s *Sluice) knowledge() knowledge.Config {
 }
 
 // Close ends the calls under way, which return ErrClosed, waits for them, and frees models and store. Later calls are
-// ErrClosed. It must not be called from a function that a call was given, such as AskOptions.Stream.
+// ErrClosed. It must not be called from a function that a call was given, such as answer.Options.Stream.
 func (s *Sluice) Close() error {
 	s.calls.close()
 	if s.shares {
@@ -218,8 +217,5 @@ func (s *Sluice) Close() error {
 		s.reranker.close(), s.entailment.close(), s.decisions.Close(), s.engine.Close())
 }
 
-// Dir is the folder of the store.
-func (s *Sluice) Dir() string { return s.base.Dir() }
-
-// Choice says which device, instruction set and threads the engine uses, and why.
-func (s *Sluice) Choice() engine.Choice { return s.engine.Describe() }
+// Device says which device, instruction set and threads the engine uses, and why.
+func (s *Sluice) Device() engine.Choice { return s.engine.Describe() }

@@ -18,6 +18,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -53,12 +55,12 @@ func newWorld(t *testing.T, change func(*sluice.Config)) *world {
 	return w
 }
 
-func (w *world) ingest(t *testing.T, name, text string) sluice.IngestResult {
+func (w *world) ingest(t *testing.T, name, text string) ingest.Result {
 	t.Helper()
-	return w.ingestWith(t, name, text, sluice.IngestOptions{NoChunk: true})
+	return w.ingestWith(t, name, text, ingest.Options{NoChunk: true})
 }
 
-func (w *world) ingestWith(t *testing.T, name, text string, o sluice.IngestOptions) sluice.IngestResult {
+func (w *world) ingestWith(t *testing.T, name, text string, o ingest.Options) ingest.Result {
 	t.Helper()
 	path := filepath.Join(w.dir, name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -71,10 +73,10 @@ func (w *world) ingestWith(t *testing.T, name, text string, o sluice.IngestOptio
 	return r
 }
 
-func (w *world) calibrate(t *testing.T) *sluice.CalibrateResult {
+func (w *world) calibrate(t *testing.T) *calibrate.Result {
 	t.Helper()
 	r, err := w.Calibrate(t.Context(),
-		sluice.CalibrateOptions{Queries: strings.NewReader(doubles.Questions), Source: "asked"})
+		calibrate.Options{Queries: strings.NewReader(doubles.Questions), Source: "asked"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +148,7 @@ func TestLaterCallsSeeEarlierWrites(t *testing.T) {
 	if !strings.Contains(w.log.String(), "stale by 20 %") {
 		t.Errorf("staleness was not said: %s", w.log)
 	}
-	if n, err := w.DeleteDocuments(t.Context(), []string{"fire"}); n != 1 || err != nil {
+	if n, err := w.Documents().Delete(t.Context(), []string{"fire"}); n != 1 || err != nil {
 		t.Errorf("%d %v", n, err)
 	}
 	if again, err := w.Gate(t.Context(), question); err != nil || again[0].Retrieve {
@@ -160,18 +162,18 @@ func TestAnotherProcessIsSeen(t *testing.T) {
 	reader := newWorld(t, func(c *sluice.Config) { c.Store = filepath.Join(w.dir, "store") })
 	count := func() int {
 		r, err := reader.Retrieve(t.Context(), []string{"x"}, overlay.On(retrieve.DefaultOptions(),
-			sluice.RetrieveOptions{K: 100}))
+			retrieve.Options{K: 100}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(r[0])
+		return len(r[0].Results)
 	}
 	first := count()
 	w.ingest(t, "b.jsonl", `{"id":"fire","text":"The volcano on the island erupts every year."}`)
 	if n := count(); n != first+1 {
 		t.Errorf("%d contexts after another process's ingest, want %d", n, first+1)
 	}
-	if _, err := w.DeleteDocuments(t.Context(), []string{"fire"}); err != nil {
+	if _, err := w.Documents().Delete(t.Context(), []string{"fire"}); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(); n != first {
@@ -192,7 +194,7 @@ func TestCallsMayRunTogetherWithIngest(t *testing.T) {
 		wg.Go(func() {
 			for range 20 {
 				if _, err := w.Retrieve(context.WithoutCancel(t.Context()), []string{"lighthouses", "herring"},
-					overlay.On(retrieve.DefaultOptions(), sluice.RetrieveOptions{K: i + 1})); err != nil {
+					overlay.On(retrieve.DefaultOptions(), retrieve.Options{K: i + 1})); err != nil {
 					t.Error(err)
 				}
 			}
@@ -214,14 +216,13 @@ func TestOptionsAreChecked(t *testing.T) {
 	w.ingest(t, "a.jsonl", doubles.Contexts)
 	for name, err := range map[string]error{
 		"gate mode": second(w.Ask(t.Context(), "x", overlay.On(answer.DefaultOptions(),
-			sluice.AskOptions{Gate: "ajar"}))),
+			answer.Options{Gate: "ajar"}))),
 		"answer": second(w.Ask(t.Context(), "x", overlay.On(answer.DefaultOptions(),
-			sluice.AskOptions{MaxTokens: -1}))),
-		"commit every": second(w.Ingest(t.Context(), []string{w.dir}, sluice.IngestOptions{CommitEvery: -1})),
-		"chunk":        second(w.Ingest(t.Context(), []string{w.dir}, sluice.IngestOptions{Chunk: "10"})),
-		"name":         second(w.Calibrate(t.Context(), sluice.CalibrateOptions{Name: "a/b"})),
-		"sample":       second(w.Calibrate(t.Context(), sluice.CalibrateOptions{Sample: -1})),
-		"plot":         second(w.Calibrate(t.Context(), sluice.CalibrateOptions{Plot: "x.pdf"})),
+			answer.Options{MaxTokens: -1}))),
+		"commit every": second(w.Ingest(t.Context(), []string{w.dir}, ingest.Options{CommitEvery: -1})),
+		"chunk":        second(w.Ingest(t.Context(), []string{w.dir}, ingest.Options{Chunk: "10"})),
+		"name":         second(w.Calibrate(t.Context(), calibrate.Options{Name: "a/b"})),
+		"sample":       second(w.Calibrate(t.Context(), calibrate.Options{Sample: -1})),
 	} {
 		if !errors.Is(err, sluice.ErrOption) {
 			t.Errorf("%s: %v", name, err)
@@ -241,7 +242,7 @@ func TestClosedIsClosed(t *testing.T) {
 		"embed":    second(w.Embed(t.Context(), []string{"x"}, 0)),
 		"retrieve": second(w.Retrieve(t.Context(), []string{"x"}, retrieve.DefaultOptions())),
 		"ask": second(w.Ask(t.Context(), "x", overlay.On(answer.DefaultOptions(),
-			sluice.AskOptions{Gate: sluice.GateClosed}))),
+			answer.Options{Gate: answer.GateClosed}))),
 	} {
 		if !errors.Is(err, sluice.ErrClosed) {
 			t.Errorf("%s: %v", name, err)

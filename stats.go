@@ -3,7 +3,6 @@ package sluice
 import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/llm"
-	"github.com/sluice-rag/sluice/rag/gate"
 )
 
 // Stats is what the models have computed since they were opened. One is nil while the model is not open, and where it
@@ -34,7 +33,3 @@ func counted[T any](l *lazy[T]) *embed.Stats {
 	}
 	return nil
 }
-
-// WatchDecisions has f called with what the gate of this store decides, whoever asks it, with the gate; nil ends that.
-// f is called from the goroutine of the call, and must not change or keep the decisions.
-func (s *Sluice) WatchDecisions(f func(*gate.Gate, []gate.Decision)) { s.base.WatchDecisions(f) }

@@ -13,6 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
@@ -20,7 +22,7 @@ import (
 func ExampleSluice_AskStream() {
 	s, end := library("In last in, first out order [1].")
 	defer end()
-	o := overlay.On(answer.DefaultOptions(), sluice.AskOptions{Retrieve: sluice.RetrieveOptions{K: 1}})
+	o := overlay.On(answer.DefaultOptions(), answer.Options{Retrieve: retrieve.Options{K: 1}})
 	for part, err := range s.AskStream(context.Background(), "In which order, and when, does a deferred function run?",
 		o) {
 		switch {
@@ -58,11 +60,11 @@ func library(answers ...string) (s *sluice.Sluice, end func()) {
 			Generator: doubles.NewModel(answers...)})
 	}
 	if err == nil {
-		_, err = s.Ingest(ctx, []string{file}, sluice.IngestOptions{NoChunk: true})
+		_, err = s.Ingest(ctx, []string{file}, ingest.Options{NoChunk: true})
 	}
 	if err == nil {
 		_, err = s.Calibrate(ctx,
-			sluice.CalibrateOptions{Queries: strings.NewReader(doubles.Questions), Source: "questions"})
+			calibrate.Options{Queries: strings.NewReader(doubles.Questions), Source: "questions"})
 	}
 	if err != nil {
 		panic(err)
@@ -93,7 +95,7 @@ func TestAskStreamEnds(t *testing.T) {
 	}
 	gone := errors.New("gone")
 	o := overlay.On(answer.DefaultOptions(),
-		sluice.AskOptions{Gate: sluice.GateClosed, Stream: func(string) error { return gone }})
+		answer.Options{Gate: answer.GateClosed, Stream: func(string) error { return gone }})
 	var last error
 	for _, err := range s.AskStream(t.Context(), "x", o) {
 		last = err
@@ -112,7 +114,7 @@ func TestWith(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"id":"anchor","text":"An anchor holds a ship."}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Ingest(t.Context(), []string{file}, sluice.IngestOptions{NoChunk: true}); err != nil {
+	if _, err := other.Ingest(t.Context(), []string{file}, ingest.Options{NoChunk: true}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -120,8 +122,8 @@ func TestWith(t *testing.T) {
 		id string
 	}{{s, "lights"}, {other, "anchor"}} {
 		found, err := c.s.Retrieve(t.Context(), []string{"Do lighthouses warn a ship of rocks?"},
-			overlay.On(retrieve.DefaultOptions(), sluice.RetrieveOptions{K: 1}))
-		if err != nil || found[0][0].ID != c.id {
+			overlay.On(retrieve.DefaultOptions(), retrieve.Options{K: 1}))
+		if err != nil || found[0].Results[0].ID != c.id {
 			t.Errorf("%v, %v, want %s", found, err, c.id)
 		}
 	}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
+	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
 // spent is the time that f takes, and the processors' time, of which a busy machine gives as much as it would alone.
@@ -78,9 +80,9 @@ func TestSyncFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	sync := func() (r sluice.IngestResult, wall, processor time.Duration) {
+	sync := func() (r ingest.Result, wall, processor time.Duration) {
 		wall, processor = spent(t, func() error {
-			r, err = s.Ingest(t.Context(), []string{folder}, sluice.IngestOptions{Sync: true})
+			r, err = s.Ingest(t.Context(), []string{folder}, ingest.Options{Sync: true})
 			return err
 		})
 		t.Logf("sync: %d files read, %d chunks embedded: %v, %v of processor time", r.Read, r.Embedded, wall, processor)
@@ -89,7 +91,7 @@ func TestSyncFigures(t *testing.T) {
 	ask := func() { // three questions about each first chunk, by the chunk's id of now
 		t.Helper()
 		first := map[string]string{}
-		for c, err := range s.AllChunks(t.Context()) {
+		for c, err := range s.Documents().AllChunks(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +128,7 @@ func TestSyncFigures(t *testing.T) {
 			return err
 		}
 		defer in.Close()
-		r, err := s.Calibrate(t.Context(), sluice.CalibrateOptions{Queries: in, Source: questions})
+		r, err := s.Calibrate(t.Context(), calibrate.Options{Queries: in, Source: questions})
 		if err == nil {
 			counted = fmt.Sprintf("%d questions, %d pairs", r.Queries.Queries, r.Counted.Pairs)
 		}
@@ -143,14 +145,14 @@ func TestSyncFigures(t *testing.T) {
 			texts[at] = "Now there is more to say. " + texts[at]
 			write(at, texts[at])
 		}
-		var r sluice.IngestResult
+		var r ingest.Result
 		r, wall[round], processor[round] = sync()
 		if r.Read != changed || r.Sync.Changed != changed || r.Embedded == 0 || r.Embedded > full.Embedded/50 {
 			t.Errorf("%+v %+v", r, r.Sync)
 		}
 		ask()
 		followWall[round], followSpent[round] = spent(t, func() error {
-			r, err := s.FollowCalibration(t.Context(), sluice.CalibrateOptions{})
+			r, err := s.Calibrations().Follow(t.Context(), calibrate.Options{})
 			if err == nil {
 				counted = fmt.Sprintf("%d of %d pairs", r.Counted.Pairs, r.Counted.Of)
 			}

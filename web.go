@@ -5,13 +5,11 @@ import (
 	"errors"
 
 	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/web"
 )
 
-// ErrNoProvider: no provider of web search is configured.
-var ErrNoProvider = web.ErrNoProvider
-
-// openWeb is the client of Config.Web, or nil without a provider; nothing is sent.
+// openWeb returns the client of Config.Web, or nil without a provider; nothing is sent.
 func openWeb(cfg Config) (*web.Client, error) {
 	o := cfg.Web
 	o.Logger = cfg.Logger
@@ -25,67 +23,61 @@ func openWeb(cfg Config) (*web.Client, error) {
 	return c, err
 }
 
-// Web is the client of Config.Web, or ErrNoProvider.
-func (s *Sluice) Web() (*web.Client, error) {
-	if s.web == nil {
-		return nil, ErrNoProvider
-	}
-	return s.web, nil
+// Web gives access to the search of the web and to the pages that are kept beside the store.
+type Web struct{ s *Sluice }
+
+// Web returns the search of the web, which sends nothing unless Config.Web names a provider.
+func (s *Sluice) Web() Web { return Web{s} }
+
+// Search asks the provider of Config.Web for at most n pages and fetches them, as web.Client.Search says;
+// web.ErrNoProvider without a provider. Nothing is kept.
+func (w Web) Search(ctx context.Context, query string, n int) ([]web.Page, error) {
+	return during(ctx, w.s, func(ctx context.Context) ([]web.Page, error) {
+		if w.s.web == nil {
+			return nil, web.ErrNoProvider
+		}
+		return w.s.web.Search(ctx, query, n)
+	})
 }
 
-// SearchWeb asks the provider of Config.Web for at most n pages and fetches them, as web.Client.Search says;
-// ErrNoProvider without one. Nothing is kept.
-func (s *Sluice) SearchWeb(ctx context.Context, query string, n int) (_ []web.Page, err error) {
-	ctx, leave, err := s.calls.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave(&err)
-	c, err := s.Web()
-	if err != nil {
-		return nil, err
-	}
-	return c.Search(ctx, query, n)
+// Keep keeps pages beside the store for Config.WebLifetime, as web.Keep says: they are found by Retrieve, and change
+// nothing that is calibrated.
+func (w Web) Keep(ctx context.Context, pages []web.Page) (web.Kept, error) {
+	return during(ctx, w.s, func(ctx context.Context) (web.Kept, error) {
+		return web.Keep(ctx, w.s.base, pages, w.s.cfg.WebLifetime)
+	})
 }
 
-// KeepPages keeps pages of the web beside the store for Config.WebLifetime, as web.Keep says: they are found by
-// RetrieveWeb, and change nothing that is calibrated.
-func (s *Sluice) KeepPages(ctx context.Context, pages []web.Page) (_ web.Kept, err error) {
-	ctx, leave, err := s.calls.enter(ctx)
-	if err != nil {
-		return web.Kept{}, err
-	}
-	defer leave(&err)
-	return web.Keep(ctx, s.base, pages, s.cfg.WebLifetime)
+// Retrieve returns the best passages of the pages that are kept, as web.Retrieve says.
+func (w Web) Retrieve(ctx context.Context, query string, o retrieve.Options) ([]prompt.Passage, error) {
+	return during(ctx, w.s, func(ctx context.Context) ([]prompt.Passage, error) {
+		return web.Retrieve(ctx, w.s.base, query, o)
+	})
 }
 
-// RetrieveWeb returns the best passages of the pages that are kept, as web.Retrieve says.
-func (s *Sluice) RetrieveWeb(ctx context.Context, query string, o RetrieveOptions) (_ []prompt.Passage, err error) {
-	ctx, leave, err := s.calls.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave(&err)
-	return web.Retrieve(ctx, s.base, query, o)
+// List returns the pages that are kept, the newest first.
+func (w Web) List(ctx context.Context) ([]web.Document, error) {
+	return during(ctx, w.s, func(ctx context.Context) ([]web.Document, error) { return web.List(ctx, w.s.base) })
 }
 
-// Pages lists the pages of the web that are kept, the newest first.
-func (s *Sluice) Pages(ctx context.Context) (_ []web.Document, err error) {
-	ctx, leave, err := s.calls.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave(&err)
-	return web.List(ctx, s.base)
+// Remove removes kept pages by their addresses, or the expired ones if none is given, and returns how many. An address
+// that is not kept is store.ErrNotFound.
+func (w Web) Remove(ctx context.Context, urls ...string) (int, error) {
+	return during(ctx, w.s, func(ctx context.Context) (int, error) { return web.Remove(ctx, w.s.base, urls...) })
 }
 
-// RemovePages removes pages that are kept by their addresses, without any those whose time is over, and returns how
-// many. An address that is not kept is store.ErrNotFound.
-func (s *Sluice) RemovePages(ctx context.Context, urls ...string) (_ int, err error) {
-	ctx, leave, err := s.calls.enter(ctx)
+// passagesOfWeb searches the web, keeps the pages beside the store, and finds the passages for a question in all pages
+// that are kept.
+func (s *Sluice) passagesOfWeb(
+	ctx context.Context, question string, n int, o retrieve.Options,
+) ([]prompt.Passage, int, error) {
+	pages, err := s.web.Search(ctx, question, n)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	defer leave(&err)
-	return web.Remove(ctx, s.base, urls...)
+	if _, err := web.Keep(ctx, s.base, pages, s.cfg.WebLifetime); err != nil {
+		return nil, len(pages), err
+	}
+	passages, err := web.Retrieve(ctx, s.base, question, o)
+	return passages, len(pages), err
 }

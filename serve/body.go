@@ -80,7 +80,7 @@ func readBody(r *http.Request) ([]byte, error) {
 }
 
 // embedded are the names of embedded structs, which encoding/json puts before those of their fields.
-var embedded = regexp.MustCompile(`^(queries|RetrieveOptions|AskOptions|Sampling|RerankV2Request)\.`)
+var embedded = regexp.MustCompile(`^(queries|Options|askSettings|searchSettings|Sampling|RerankV2Request)\.`)
 
 // asBodyError says what is wrong with a body.
 func asBodyError(err error) error {

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 )
@@ -15,20 +15,20 @@ import (
 // calibrationAnswer is what GET /v1/calibration and POST /v1/calibration/policy answer: enough for a client to tell
 // what any policy and threshold would do, without another request.
 type calibrationAnswer struct {
-	Store       string                  `json:"store"`
-	Name        string                  `json:"name"`
-	InForce     string                  `json:"in_force"`
-	Names       []string                `json:"names"` // of all calibrations of the base
-	Stale       float64                 `json:"stale"`
-	Gone        float64                 `json:"gone"`
-	Staleness   string                  `json:"staleness,omitempty"` // a sentence about both
-	Interval    string                  `json:"interval,omitempty"`  // of the policy's value, in words
-	Calibration *sluice.CalibrateResult `json:"calibration"`
-	Effects     []gate.Effect           `json:"effects"`
+	Store       string            `json:"store"`
+	Name        string            `json:"name"`
+	InForce     string            `json:"in_force"`
+	Names       []string          `json:"names"` // of all calibrations of the base
+	Stale       float64           `json:"stale"`
+	Gone        float64           `json:"gone"`
+	Staleness   string            `json:"staleness,omitempty"` // a sentence about both
+	Interval    string            `json:"interval,omitempty"`  // of the policy's value, in words
+	Calibration *calibrate.Result `json:"calibration"`
+	Effects     []gate.Effect     `json:"effects"`
 }
 
-func (b *base) calibrationAnswer(ctx context.Context, c *sluice.CalibrateResult) (*calibrationAnswer, error) {
-	all, err := b.Calibrations(ctx)
+func (b *base) calibrationAnswer(ctx context.Context, c *calibrate.Result) (*calibrationAnswer, error) {
+	all, err := b.Calibrations().List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (s *Server) showCalibration(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c, err := b.CalibrationOf(r.Context(), r.URL.Query().Get("name"))
+	c, err := b.Calibrations().Get(r.Context(), r.URL.Query().Get("name"))
 	if err != nil {
 		return err
 	}
@@ -86,17 +86,17 @@ func (s *Server) changePolicy(w http.ResponseWriter, r *http.Request) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	was, err := b.CalibrationOf(r.Context(), in.Name)
+	was, err := b.Calibrations().Get(r.Context(), in.Name)
 	if err != nil {
 		return err
 	}
-	o := sluice.CalibrateOptions{Name: was.Name, Policy: in.Policy, Score: in.Score, Threshold: was.Threshold}
+	o := calibrate.Options{Name: was.Name, Policy: in.Policy, Score: in.Score, Threshold: was.Threshold}
 	if in.Threshold != nil {
 		o.Threshold = *in.Threshold
 	}
-	c, err := b.Repolicy(r.Context(), o)
+	c, err := b.Calibrations().Repolicy(r.Context(), o)
 	if err == nil {
-		err = b.Refresh()
+		err = b.Store().Refresh()
 	}
 	if errors.Is(err, gate.ErrPolicy) || errors.Is(err, gate.ErrThreshold) { // it is one, of another calibration
 		return &requestError{Status: http.StatusConflict, Code: "unfit_policy", Message: err.Error(), cause: err}
@@ -166,7 +166,7 @@ func (s *Server) calibrate(w http.ResponseWriter, r *http.Request) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	o := sluice.CalibrateOptions{Name: in.Name, Sample: in.Sample, PerContext: in.PerContext, Policy: in.Policy,
+	o := calibrate.Options{Name: in.Name, Sample: in.Sample, PerContext: in.PerContext, Policy: in.Policy,
 		Score: in.Score, Threshold: in.Threshold, Negatives: in.Negatives, Holdout: defaultHoldout, Seed: in.Seed}
 	if in.Holdout != nil {
 		o.Holdout = *in.Holdout
@@ -176,7 +176,7 @@ func (s *Server) calibrate(w http.ResponseWriter, r *http.Request) error {
 			o.Progress = j.progress
 			c, err := b.Calibrate(ctx, o)
 			if err == nil {
-				err = b.Refresh()
+				err = b.Store().Refresh()
 			}
 			if err != nil {
 				return nil, err

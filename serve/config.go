@@ -11,6 +11,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
 // ErrConfig is wrapped by what New says of a Config.
@@ -30,11 +33,11 @@ type Config struct {
 	ReadOnly bool        `key:"read_only" doc:"no request changes a knowledge base"`
 	Aliases  []Alias     // other names that requests may give models
 	// Retrieve and Ask are what requests leave out.
-	Retrieve sluice.RetrieveOptions
-	Ask      sluice.AskOptions
-	Ingest   sluice.IngestOptions // of documents that are uploaded
+	Retrieve retrieve.Options
+	Ask      answer.Options
+	Ingest   ingest.Options // of documents that are uploaded
 	// KeepCalibration leaves the calibration of a base as it is when documents are uploaded; otherwise a job asks a few
-	// questions about the new passages (sluice.CalibrateOptions.Few).
+	// questions about the new passages (calibrate.Options.Few).
 	KeepCalibration bool
 	Limits
 	Drift
@@ -73,7 +76,7 @@ type Limits struct {
 
 // DefaultConfig returns the default configuration, which needs bases.
 func DefaultConfig() Config {
-	return Config{Retrieve: sluice.DefaultRetrieveOptions(), Ask: sluice.DefaultAskOptions(),
+	return Config{Retrieve: retrieve.DefaultOptions(), Ask: answer.DefaultOptions(),
 		Limits: Limits{Body: 8 << 20, Upload: 64 << 20, Batch: 1024, Requests: 256, Timeout: 10 * time.Minute,
 			Drain: 30 * time.Second, Read: time.Minute, Write: 30 * time.Second, Follow: 200 * time.Millisecond},
 		Drift: Drift{Scores: 500, Threshold: .3}}

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
+	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
 // TestStoreThatCannotBeWritten: on a file system that is full, or read-only, a change is a 507 or 403 that says so and
@@ -27,7 +27,7 @@ func TestStoreThatCannotBeWritten(t *testing.T) {
 	open := func() {
 		base := w.sluice.With(store)
 		next, err := New(overlay.On(DefaultConfig(), Config{Bases: []Base{{"sea", base}}, Logger: w.cfg.Logger,
-			Ingest: sluice.IngestOptions{Chunk: "32/0"}}))
+			Ingest: ingest.Options{Chunk: "32/0"}}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -67,7 +67,7 @@ func (s *Server) listDocuments(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	all, err := b.Documents(r.Context())
+	all, err := b.Documents().List(r.Context())
 	if err != nil && !errors.Is(err, store.ErrNoStore) {
 		return err
 	}
@@ -129,12 +129,12 @@ func (s *Server) showDocument(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	d, err := b.Document(r.Context(), r.PathValue("id"))
+	d, err := b.Documents().Get(r.Context(), r.PathValue("id"))
 	if err != nil {
 		return err
 	}
 	chunks, at := []corpus.Chunk{}, 0
-	for c, err := range b.DocumentChunks(r.Context(), d.ID) {
+	for c, err := range b.Documents().ChunksOf(r.Context(), d.ID) {
 		if err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (s *Server) showChunk(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	chunks, err := b.Chunks(r.Context(), []string{r.PathValue("id")})
+	chunks, err := b.Documents().Chunks(r.Context(), []string{r.PathValue("id")})
 	if err != nil {
 		return err
 	}
@@ -170,9 +170,9 @@ func (s *Server) deleteDocument(w http.ResponseWriter, r *http.Request) error {
 	if err := s.writable(); err != nil {
 		return err
 	}
-	n, err := b.DeleteDocuments(r.Context(), []string{r.PathValue("id")})
+	n, err := b.Documents().Delete(r.Context(), []string{r.PathValue("id")})
 	if err == nil {
-		err = b.Refresh()
+		err = b.Store().Refresh()
 	}
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func (s *Server) addDocuments(w http.ResponseWriter, r *http.Request) (err error
 	if err := s.mayUpload(b); err != nil {
 		return err
 	}
-	u, err := newUpload(b.Dir())
+	u, err := newUpload(b.Store().Dir())
 	if err != nil {
 		return err
 	}

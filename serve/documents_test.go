@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"mime/multipart"
 	"net/http"
 	"net/textproto"
@@ -17,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 )
 
 // working has a world's jobs worked off until the test ends, or stop is called.
@@ -161,7 +162,7 @@ func TestNamesOfUploadsAreNoPaths(t *testing.T) {
 		".", "",
 		"CON.md", long, "new\nline.md", "a/../../b.md", "‮evil.md", ".hidden", "~root.md", "upload.json"}
 	for i, name := range names {
-		u, err := newUpload(w.sluice.Dir())
+		u, err := newUpload(w.sluice.Store().Dir())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,7 +245,7 @@ func TestUploadsOutliveTheProcess(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	id := as[jobAnswer](t, body).Job.ID
-	half, err := newUpload(w.sluice.Dir()) // a request that was cut off by a kill
+	half, err := newUpload(w.sluice.Store().Dir()) // a request that was cut off by a kill
 	if err == nil {
 		err = half.add("half.md", strings.NewReader("half"))
 	}

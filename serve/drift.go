@@ -89,7 +89,7 @@ func (m *metrics) watch(b *base) *prometheus.Registry {
 		Help: "Share of a base's contexts that its calibration has not seen, at the last decision."}, []string{"store"})
 	open, closed := decisions.WithLabelValues(b.Name, "open"), decisions.WithLabelValues(b.Name, "closed")
 	stale := share.WithLabelValues(b.Name)
-	b.WatchDecisions(func(g *gate.Gate, all []gate.Decision) {
+	b.Decisions().Watch(func(g *gate.Gate, all []gate.Decision) {
 		if m.s.warming.Load() { // that question is nobody's
 			return
 		}

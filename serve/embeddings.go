@@ -38,12 +38,12 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	if err := s.loaded(); err != nil {
 		return err
 	}
-	info, err := s.models().EncoderInfo(r.Context())
+	info, err := s.models().Models().Encoder(r.Context())
 	if err != nil {
 		return err
 	}
 	model, shown := s.called(q.Model)
-	if !named(model, info.Name, s.models().ModelNames().Encoder) {
+	if !named(model, info.Name, s.models().Models().Names().Encoder) {
 		return unknownModel(q.Model, "encoder", info.Name)
 	}
 	dim, wrong := q.Dim(info.Dim, info.Dimensions)
@@ -135,7 +135,7 @@ func (s *Server) textsOf(ctx context.Context, inputs []openai.Input) ([]string, 
 			continue
 		}
 		var err error
-		if texts[i], err = s.models().TextOf(ctx, one.Tokens); err != nil {
+		if texts[i], err = s.models().Models().TextOf(ctx, one.Tokens); err != nil {
 			return nil, tokenError(err, inputName("input", i, len(inputs)))
 		}
 	}
@@ -149,7 +149,7 @@ func (s *Server) tooLong(ctx context.Context, texts []string, limit int) error {
 		if len(text) > bulkBytes { // counting the rest would take long, and say no more
 			text, more = strings.ToValidUTF8(text[:bulkBytes], ""), "more than "
 		}
-		n, err := s.models().CountTokens(ctx, text)
+		n, err := s.models().Models().CountTokens(ctx, text)
 		if err != nil {
 			return err
 		}

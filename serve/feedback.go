@@ -35,7 +35,7 @@ func (s *Server) feedback(w http.ResponseWriter, r *http.Request) error {
 	case q.Thumb != decisions.Up && q.Thumb != decisions.Down:
 		return bad("thumb", "thumb has to be %q or %q, given %.40q", decisions.Up, decisions.Down, q.Thumb)
 	}
-	if err := b.Feedback(r.Context(), q.ID, q.Thumb == decisions.Up); err != nil {
+	if err := b.Decisions().Feedback(r.Context(), q.ID, q.Thumb == decisions.Up); err != nil {
 		return err
 	}
 	return writeJSON(w, http.StatusOK, feedbackAnswer{ID: q.ID, Thumb: q.Thumb})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
@@ -111,7 +112,7 @@ func (s *Server) lookup(
 
 // decodeSearch decodes a request with the options of a search in it: what it leaves out, or says null of, is as the
 // server was told.
-func (s *Server) decodeSearch(o *sluice.RetrieveOptions, decode func() error) error {
+func (s *Server) decodeSearch(o *retrieve.Options, decode func() error) error {
 	*o = s.cfg.Retrieve
 	o.Route, o.Where = nil, nil // decoding would write into the server's own lists
 	if err := decode(); err != nil {
@@ -129,7 +130,7 @@ func (s *Server) decodeSearch(o *sluice.RetrieveOptions, decode func() error) er
 // retrieveRequest is what /v1/retrieve takes.
 type retrieveRequest struct {
 	queries
-	sluice.RetrieveOptions
+	retrieve.Options
 	Gate string `json:"gate"` // "open", the default, searches for every query; "auto" asks the gate first
 }
 
@@ -152,14 +153,14 @@ type retrievedList struct {
 // retrieve finds the best contexts of each query.
 func (s *Server) retrieve(w http.ResponseWriter, r *http.Request) error {
 	var q retrieveRequest
-	if err := s.decodeSearch(&q.RetrieveOptions, func() error { return decode(r, &q) }); err != nil {
+	if err := s.decodeSearch(&q.Options, func() error { return decode(r, &q) }); err != nil {
 		return err
 	}
-	o := sluice.LookupOptions{Gate: sluice.GateOpen, Retrieve: &q.RetrieveOptions}
+	o := sluice.LookupOptions{Gate: answer.GateOpen, Retrieve: &q.Options}
 	switch q.Gate {
 	case "", "open":
 	case "auto":
-		o.Gate = sluice.GateAuto
+		o.Gate = answer.GateAuto
 	default:
 		return bad("gate", `gate has to be "open" or "auto", given %q`, q.Gate)
 	}
@@ -198,7 +199,7 @@ func (b *base) titles(ctx context.Context, all []sluice.Looked) (map[string]stri
 		return nil, nil
 	}
 	slices.Sort(ids)
-	titles, err := b.Titles(ctx, slices.Compact(ids))
+	titles, err := b.Documents().Titles(ctx, slices.Compact(ids))
 	if err != nil {
 		return nil, fmt.Errorf("the titles of what was found: %w", err)
 	}

@@ -62,10 +62,10 @@ func (s *Server) Warm(ctx context.Context) error {
 }
 
 func (s *Server) loadModels(ctx context.Context) error {
-	if _, err := s.models().EncoderInfo(ctx); err != nil {
+	if _, err := s.models().Models().Encoder(ctx); err != nil {
 		return err
 	}
-	if _, err := s.models().LanguageModel(ctx); err != nil {
+	if _, err := s.models().Models().Language(ctx); err != nil {
 		return err
 	}
 	return s.aliasesReady(ctx)
@@ -110,7 +110,7 @@ func stateOf(err error) string {
 // follow keeps a base up to its store.
 func (b *base) follow(ctx context.Context, every time.Duration) {
 	if every > 0 {
-		b.Follow(ctx, every)
+		b.Store().Follow(ctx, every)
 	}
 }
 
@@ -207,7 +207,7 @@ func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 	l := s.cfg.Limits
 	out := info{
 		Version: s.cfg.Version, Uptime: time.Since(s.started).Seconds(), Go: runtime.Version(),
-		Engine: s.models().Choice(), Stores: []storeInfo{},
+		Engine: s.models().Device(), Stores: []storeInfo{},
 		Limits: limitInfo{BodyBytes: l.Body, UploadBytes: l.Upload, Batch: l.Batch, Requests: l.Requests,
 			Seconds: l.Timeout.Seconds()},
 		MaxClientBatch: l.Batch, MaxConcurrent: l.Requests, ReadOnly: s.cfg.ReadOnly, RequestsUnderWay: len(s.room),
@@ -229,11 +229,11 @@ func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) describeModels(ctx context.Context, out *info) error {
-	e, err := s.models().EncoderInfo(ctx)
+	e, err := s.models().Models().Encoder(ctx)
 	if err != nil {
 		return err
 	}
-	m, err := s.models().LanguageModel(ctx)
+	m, err := s.models().Models().Language(ctx)
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (s *Server) describeModels(ctx context.Context, out *info) error {
 		Runtime: e.Runtime.String()}
 	out.Model = &modelInfo{Name: i.Name, Architecture: i.Architecture, Description: i.Description,
 		Parameters: i.Parameters, ContextSize: m.ContextSize(), ContextTrained: i.ContextTrained}
-	if card, err := s.models().Scorecard(ctx, ""); err != nil {
+	if card, err := s.models().Models().Scorecard(ctx, ""); err != nil {
 		out.Model.Scorecard = withoutFolders(err.Error())
 	} else if card != nil {
 		out.Model.Scorecard = card.Summary()
@@ -256,7 +256,7 @@ func (b *base) describe(ctx context.Context) (storeInfo, error) {
 	b.mu.Lock()
 	out := storeInfo{Name: b.Name, State: stateOf(b.err)}
 	b.mu.Unlock()
-	docs, err := b.Documents(ctx)
+	docs, err := b.Documents().List(ctx)
 	if errors.Is(err, store.ErrNoStore) {
 		out.State = stateAbsent
 		return out, nil
@@ -268,7 +268,7 @@ func (b *base) describe(ctx context.Context) (storeInfo, error) {
 	for _, d := range docs {
 		out.Chunks += d.Chunks
 	}
-	c, err := b.Calibration(ctx)
+	c, err := b.Calibrations().Get(ctx, "")
 	switch {
 	case errors.Is(err, sluice.ErrNotCalibrated):
 		out.State = stateNotCalibrated
@@ -288,5 +288,5 @@ func (b *base) describe(ctx context.Context) (storeInfo, error) {
 
 // logs tells whether a base keeps a log of decisions.
 func (s *Server) logs() bool {
-	return slices.ContainsFunc(s.cfg.Bases, func(b Base) bool { return b.Sluice.KeepsLog() })
+	return slices.ContainsFunc(s.cfg.Bases, func(b Base) bool { return b.Sluice.Decisions().Logged() })
 }

@@ -23,6 +23,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
 // TestMain makes the test binary a server that waits to be killed, when it is asked to.
@@ -53,7 +55,7 @@ func serveForTest(dir string) error {
 		return err
 	}
 	s, err := New(overlay.On(DefaultConfig(),
-		Config{Bases: []Base{{"sea", base}}, Logger: logger, Ingest: sluice.IngestOptions{Chunk: "32/0"}}))
+		Config{Bases: []Base{{"sea", base}}, Logger: logger, Ingest: ingest.Options{Chunk: "32/0"}}))
 	if err != nil {
 		return err
 	}
@@ -119,7 +121,7 @@ func (w *world) open(t testing.TB, change func(*Config)) *world {
 	})
 	w.fill(t, w.sluice)
 	c := overlay.On(DefaultConfig(),
-		Config{Bases: []Base{{"sea", w.sluice}}, Logger: logger, Ingest: sluice.IngestOptions{Chunk: "32/0"}})
+		Config{Bases: []Base{{"sea", w.sluice}}, Logger: logger, Ingest: ingest.Options{Chunk: "32/0"}})
 	if change != nil {
 		change(&c)
 	}
@@ -139,10 +141,10 @@ func (w *world) fill(t testing.TB, s *sluice.Sluice) {
 	if err := os.WriteFile(path, []byte(doubles.Contexts), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Ingest(t.Context(), []string{path}, sluice.IngestOptions{NoChunk: true}); err != nil {
+	if _, err := s.Ingest(t.Context(), []string{path}, ingest.Options{NoChunk: true}); err != nil {
 		t.Fatal(err)
 	}
-	o := sluice.CalibrateOptions{Queries: strings.NewReader(doubles.Questions), Source: "questions"}
+	o := calibrate.Options{Queries: strings.NewReader(doubles.Questions), Source: "questions"}
 	if _, err := s.Calibrate(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
 // listening serves a world until the test ends, or stop is called, which returns what Serve does.
@@ -230,7 +231,7 @@ func TestClientLeaves(t *testing.T) {
 			return err
 		}
 		_, err := w.sluice.Ask(r.Context(), "Do you hear me?", overlay.On(answer.DefaultOptions(),
-			sluice.AskOptions{Gate: sluice.GateClosed}))
+			answer.Options{Gate: answer.GateClosed}))
 		return err
 	}, ""})
 	w.Server.handler = w.middleware(w.run(w.routes[len(w.routes)-1]))
@@ -305,7 +306,7 @@ func TestOtherProcess(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"id":"anchor","text":"`+text+`"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Ingest(t.Context(), []string{path}, sluice.IngestOptions{NoChunk: true}); err != nil {
+	if _, err := other.Ingest(t.Context(), []string{path}, ingest.Options{NoChunk: true}); err != nil {
 		t.Fatal(err)
 	}
 	c := client(t)

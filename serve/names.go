@@ -82,11 +82,11 @@ func (s *Server) generator(ctx context.Context, asked string) (llm.Generator, st
 	if err := s.loaded(); err != nil {
 		return nil, "", err
 	}
-	g, err := s.models().LanguageModel(ctx)
+	g, err := s.models().Models().Language(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	set, info := s.models().ModelNames().Model, g.Info().Name
+	set, info := s.models().Models().Names().Model, g.Info().Name
 	if !named(asked, set, info) {
 		return nil, "", unknownModel(asked, "language model", ragModel, servedName(set, info))
 	}
@@ -159,11 +159,11 @@ const (
 
 // knownModels are the models that a context's key may use.
 func (s *Server) knownModels(ctx context.Context) (all known, err error) {
-	g, err := s.models().LanguageModel(ctx)
+	g, err := s.models().Models().Language(ctx)
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.models().EncoderInfo(ctx)
+	e, err := s.models().Models().Encoder(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (s *Server) knownModels(ctx context.Context) (all known, err error) {
 	for _, b := range s.allowed(keyOf(ctx)) {
 		add(ragModel+"/"+b.Name, kindRAG, g.ContextSize())
 	}
-	names, info := s.models().ModelNames(), g.Info().Name
+	names, info := s.models().Models().Names(), g.Info().Name
 	add(servedName(names.Model, info), kindChat, g.ContextSize(), names.Model, info)
 	add(modelName(e.Name), kindEmbedding, e.MaxTokens, names.Encoder, e.Name)
 	for _, x := range []struct{ name, kind string }{{names.Reranker, kindRerank}, {names.Classifier, kindClassify}} {

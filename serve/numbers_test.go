@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/settings"
 	"github.com/sluice-rag/sluice/internal/testmodels/numbers"
 	"github.com/sluice-rag/sluice/rag/pseudo"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
@@ -183,7 +183,7 @@ func TestWholeNumbers(t *testing.T) {
 		`{"query":"x","vectors":[[1.0,-2.50,3e0]]}`: "",
 	} {
 		r := post("/v1/retrieve", body)
-		q := retrieveRequest{RetrieveOptions: sluice.DefaultRetrieveOptions()}
+		q := retrieveRequest{Options: retrieve.DefaultOptions()}
 		err := decode(r, &q)
 		if said := fmt.Sprint(err); (want == "") != (err == nil) || !strings.HasPrefix(said, want) && err != nil {
 			t.Errorf("%s: %v, want %q", body, err, want)

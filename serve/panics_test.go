@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
 // broken is a language model with a bug, which its callers meet on goroutines of their own.
@@ -68,7 +68,7 @@ func TestPanickingUpload(t *testing.T) {
 		t.Errorf("%v %v", kept, err)
 	}
 	next, err := New(overlay.On(DefaultConfig(),
-		Config{Bases: []Base{{"sea", w.sluice}}, Logger: w.Server.log, Ingest: sluice.IngestOptions{}}))
+		Config{Bases: []Base{{"sea", w.sluice}}, Logger: w.Server.log, Ingest: ingest.Options{}}))
 	if err != nil {
 		t.Fatal(err)
 	}

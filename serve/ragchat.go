@@ -9,11 +9,12 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/grammar"
+	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/flow"
 	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
@@ -22,13 +23,19 @@ import (
 type ragSettings struct {
 	Store string `json:"store"`
 	Steps bool   `json:"steps"` // a stream tells of each node of the flow that has finished
-	sluice.AskOptions
-	sluice.RetrieveOptions
+	askSettings
+	searchSettings
 }
 
+// Both types are called Options, and a struct can embed them only under different names.
+type (
+	askSettings    = answer.Options
+	searchSettings = retrieve.Options
+)
+
 func (s *Server) ragSettingsOf(raw json.RawMessage) (x ragSettings, err error) {
-	x.AskOptions = s.cfg.Ask
-	err = s.decodeSearch(&x.RetrieveOptions, func() error { return decodeInto("", raw, &x) })
+	x.askSettings = s.cfg.Ask
+	err = s.decodeSearch(&x.searchSettings, func() error { return decodeInto("", raw, &x) })
 	return x, within("sluice", err)
 }
 
@@ -40,7 +47,7 @@ type ragAnswer struct {
 	Ignored   []string          `json:"ignored,omitempty"` // messages that play no part in it
 	Citations []prompt.Citation `json:"citations"`
 	Nearest   []prompt.Citation `json:"nearest,omitempty"` // to a question without an answer
-	Trace     *sluice.Trace     `json:"trace,omitempty"`
+	Trace     *answer.Trace     `json:"trace,omitempty"`
 }
 
 // chatFromBase answers the last message from a knowledge base; the earlier ones are its history.
@@ -78,7 +85,7 @@ func (s *Server) modelTakes(ctx context.Context, req llm.Request) error {
 	if err := s.loaded(); err != nil {
 		return err
 	}
-	g, err := s.models().LanguageModel(ctx)
+	g, err := s.models().Models().Language(ctx)
 	if err != nil {
 		return err
 	}
@@ -115,8 +122,8 @@ func conversation(all []llm.Message) (question string, history []llm.Message, ig
 }
 
 // askOptions are those of an answer from a base: the server's, with what the request says.
-func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSettings) (sluice.AskOptions, error) {
-	o := x.AskOptions
+func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSettings) (answer.Options, error) {
+	o := x.askSettings
 	if err := refuseForRAG(q, req); err != nil {
 		return o, err
 	}
@@ -141,7 +148,7 @@ func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSetting
 	if strings.ContainsAny(o.Template, `/\`) {
 		return o, bad("sluice.template", "a template is named without a folder, given %q", shortened(o.Template))
 	}
-	o.Retrieve = x.RetrieveOptions
+	o.Retrieve = x.searchSettings
 	return o, nil
 }
 
@@ -165,19 +172,19 @@ func refuseForRAG(q *openai.ChatRequest, req llm.Request) error {
 	return nil
 }
 
-func ragUsage(a *sluice.Answer) *openai.Usage {
+func ragUsage(a *answer.Answer) *openai.Usage {
 	return &openai.Usage{PromptTokens: a.Trace.PromptTokens, CompletionTokens: a.Trace.AnswerTokens,
 		TotalTokens: a.Trace.PromptTokens + a.Trace.AnswerTokens}
 }
 
-func ragAnswerOf(b *base, a *sluice.Answer, ignored []string) *ragAnswer {
+func ragAnswerOf(b *base, a *answer.Answer, ignored []string) *ragAnswer {
 	return &ragAnswer{Store: b.Name, Retrieved: a.Retrieved, Notice: a.Trace.Notice, Ignored: ignored,
 		Citations: a.Citations, Nearest: a.Nearest, Trace: &a.Trace}
 }
 
 // streamFromBase sends an answer piece by piece: in the first chunk the sources, with the decision, then the text; in
 // the last one what the answer cites of the sources, and its whole trace.
-func (s *Server) streamFromBase(w http.ResponseWriter, r *http.Request, b *base, question string, o sluice.AskOptions,
+func (s *Server) streamFromBase(w http.ResponseWriter, r *http.Request, b *base, question string, o answer.Options,
 	h head, ignored []string, usage, steps bool) error {
 	out := openai.NewStream(w)
 	var failed error // of a chunk that is sent where no error can be returned
@@ -190,8 +197,8 @@ func (s *Server) streamFromBase(w http.ResponseWriter, r *http.Request, b *base,
 			failed = out.Send(c)
 		}
 	}
-	var begun sluice.Trace
-	o.Start = func(t sluice.Trace) { begun = t }
+	var begun answer.Trace
+	o.Start = func(t answer.Trace) { begun = t }
 	o.Sources = func(list []prompt.Citation) {
 		c := h.chunk(openai.Delta{}, "")
 		if list == nil {

@@ -9,9 +9,9 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
-	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/spans"
+	"github.com/sluice-rag/sluice/rag/route"
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
@@ -79,12 +79,12 @@ func (s *Server) rerankV2(w http.ResponseWriter, r *http.Request) error {
 // pairScores scores documents for a query, by the reranker of a name.
 func (s *Server) pairScores(ctx context.Context, model, query string, documents []string) (name string,
 	_ *embed.Scores, err error) {
-	if name, err = s.head(model, "reranker", s.models().ModelNames().Reranker); err != nil {
+	if name, err = s.head(model, "reranker", s.models().Models().Names().Reranker); err != nil {
 		return "", nil, err
 	}
 	ctx, end := spans.Start(ctx, "rerank", attribute.Int("sluice.texts", len(documents)))
 	defer end(&err)
-	scores, err := s.models().Rerank(ctx, query, documents)
+	scores, err := s.models().Models().Rerank(ctx, query, documents)
 	return name, scores, err
 }
 
@@ -134,7 +134,7 @@ func (s *Server) classify(w http.ResponseWriter, r *http.Request) error {
 	if wrong != nil {
 		return wrong
 	}
-	name, err := s.head(q.Model, "classifier", s.models().ModelNames().Classifier)
+	name, err := s.head(q.Model, "classifier", s.models().Models().Names().Classifier)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (s *Server) classify(w http.ResponseWriter, r *http.Request) error {
 	parts, err := s.labelsParts(ctx)
 	switch {
 	case err != nil:
-	case s.models().IsRouter():
+	case s.models().Router().Configured():
 		err = s.domains(ctx, &out, texts, top)
 	case parts:
 		err = s.spans(ctx, &out, texts)
@@ -162,14 +162,14 @@ func (s *Server) classify(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) labelsParts(ctx context.Context) (bool, error) {
-	if s.models().IsRouter() {
+	if s.models().Router().Configured() {
 		return false, nil
 	}
-	return s.models().LabelsParts(ctx)
+	return s.models().Models().LabelsParts(ctx)
 }
 
 func (s *Server) classes(ctx context.Context, out *openai.ClassifyResponse, texts []string, top int) error {
-	c, err := s.models().Classify(ctx, texts)
+	c, err := s.models().Models().Classify(ctx, texts)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func (s *Server) classes(ctx context.Context, out *openai.ClassifyResponse, text
 }
 
 func (s *Server) spans(ctx context.Context, out *openai.ClassifyResponse, texts []string) error {
-	found, err := s.models().Spans(ctx, texts)
+	found, err := s.models().Models().Spans(ctx, texts)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func spanOf(text string, p embed.Span) openai.Span {
 }
 
 func (s *Server) domains(ctx context.Context, out *openai.ClassifyResponse, texts []string, top int) error {
-	all, err := s.models().Route(ctx, texts)
+	all, err := s.models().Router().Route(ctx, nil, texts)
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (s *Server) domains(ctx context.Context, out *openai.ClassifyResponse, text
 }
 
 // domainOf is a router's decision; where it abstains or may give several labels, Label is the first it gives.
-func domainOf(i int, d sluice.RouteDecision, top int) openai.Classified {
+func domainOf(i int, d route.Decision, top int) openai.Classified {
 	one := openai.Classified{Index: i}
 	if len(d.Labels) > 0 {
 		one.Score = d.Labels[0].Probability

@@ -16,12 +16,12 @@ func (s *Server) recalibrate(ctx context.Context, b *base) {
 	if s.cfg.ReadOnly || s.cfg.KeepCalibration || s.jobs.waiting(b.Name) {
 		return
 	}
-	if c, err := b.Calibration(ctx); err != nil || c.Stale == 0 {
+	if c, err := b.Calibrations().Get(ctx, ""); err != nil || c.Stale == 0 {
 		return // what is wrong with it is said to who asks
 	}
 	_, err := s.jobs.add(newJobID(), jobState{Kind: "calibration", Store: b.Name, Automatic: true},
 		func(ctx context.Context, j *job) (any, error) {
-			c, err := b.FollowCalibration(ctx, sluice.CalibrateOptions{Few: true, Progress: j.progress})
+			c, err := b.Calibrations().Follow(ctx, calibrate.Options{Few: true, Progress: j.progress})
 			switch {
 			case errors.Is(err, calibrate.ErrQuestions), errors.Is(err, sluice.ErrRemoteModel):
 				s.log.Info("a calibration stays as it is", "store", b.Name, "because", err)
@@ -29,7 +29,7 @@ func (s *Server) recalibrate(ctx context.Context, b *base) {
 			case err != nil || c == nil:
 				return nil, err
 			}
-			return calibrated(c), b.Refresh()
+			return calibrated(c), b.Store().Refresh()
 		}, nil)
 	if err != nil {
 		s.log.Warn("a calibration was not brought up to date", "store", b.Name, "error", err)
@@ -37,7 +37,7 @@ func (s *Server) recalibrate(ctx context.Context, b *base) {
 }
 
 // calibrated is the result of a job that has made a calibration.
-func calibrated(c *sluice.CalibrateResult) map[string]any {
+func calibrated(c *calibrate.Result) map[string]any {
 	return map[string]any{"name": c.Name, "policy": c.Policy, "cutoff": c.Cutoff, "evidence": c.Evidence,
 		"seconds": c.Seconds}
 }

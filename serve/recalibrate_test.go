@@ -16,8 +16,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
 var lastPassage = regexp.MustCompile(`Passage: ([^\n]*)\n`)
@@ -100,7 +101,7 @@ func staleOf(t *testing.T, w *world) float64 {
 func TestUploadsRefuseNoQuestion(t *testing.T) {
 	w := newWorld(t, nil)
 	asking(w)
-	if _, err := w.sluice.Calibrate(t.Context(), sluice.CalibrateOptions{PerContext: 1}); err != nil {
+	if _, err := w.sluice.Calibrate(t.Context(), calibrate.Options{PerContext: 1}); err != nil {
 		t.Fatal(err)
 	}
 	w.cfg.KeepCalibration = true
@@ -133,7 +134,7 @@ func TestUploadsRefuseNoQuestion(t *testing.T) {
 func TestUploadsEndAutomaticCalibrations(t *testing.T) {
 	w := newWorld(t, nil)
 	asking(w)
-	if _, err := w.sluice.Calibrate(t.Context(), sluice.CalibrateOptions{PerContext: 1}); err != nil {
+	if _, err := w.sluice.Calibrate(t.Context(), calibrate.Options{PerContext: 1}); err != nil {
 		t.Fatal(err)
 	}
 	began, once := make(chan struct{}), sync.Once{}
@@ -173,7 +174,7 @@ func TestUploadsEndAutomaticCalibrations(t *testing.T) {
 func TestServerBeginsWithWhatIsNew(t *testing.T) {
 	w := newWorld(t, nil)
 	asking(w)
-	if _, err := w.sluice.Calibrate(t.Context(), sluice.CalibrateOptions{PerContext: 1}); err != nil {
+	if _, err := w.sluice.Calibrate(t.Context(), calibrate.Options{PerContext: 1}); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(w.dir, "new.jsonl")
@@ -181,7 +182,7 @@ func TestServerBeginsWithWhatIsNew(t *testing.T) {
 	if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.sluice.Ingest(t.Context(), []string{path}, sluice.IngestOptions{NoChunk: true}); err != nil {
+	if _, err := w.sluice.Ingest(t.Context(), []string{path}, ingest.Options{NoChunk: true}); err != nil {
 		t.Fatal(err)
 	}
 	if stale := staleOf(t, w); stale != .2 {

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
+	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
@@ -46,13 +47,13 @@ func TestVectorsStandForTheirTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := queries{Vectors: []vector{e.Row(0)}}
-	o := overlay.On(retrieve.DefaultOptions(), sluice.RetrieveOptions{Mode: "dense", K: 4})
+	o := overlay.On(retrieve.DefaultOptions(), retrieve.Options{Mode: "dense", K: 4})
 	v, err := q.matrix()
 	if err != nil {
 		t.Fatal(err)
 	}
 	by, _, err := w.sluice.Lookup(t.Context(), nil,
-		sluice.LookupOptions{Gate: sluice.GateOpen, Retrieve: &o, Vectors: v})
+		sluice.LookupOptions{Gate: answer.GateOpen, Retrieve: &o, Vectors: v})
 	if err != nil {
 		t.Fatal(err)
 	}

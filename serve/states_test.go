@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
+	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
 // TestChatOfUnreadyBases: what is the matter with a knowledge base has a status, a code and a hint; one without a
@@ -29,11 +30,11 @@ func TestChatOfUnreadyBases(t *testing.T) {
 	library := []string{filepath.Join(w.dir, "a.jsonl")}
 	fresh, emptied := open("fresh", "words"), open("emptied", "words")
 	for _, s := range []*sluice.Sluice{fresh, emptied} {
-		if _, err := s.Ingest(t.Context(), library, sluice.IngestOptions{NoChunk: true}); err != nil {
+		if _, err := s.Ingest(t.Context(), library, ingest.Options{NoChunk: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := emptied.DeleteDocuments(t.Context(), []string{"defer", "close", "herring", "lights"}); err != nil {
+	if _, err := emptied.Documents().Delete(t.Context(), []string{"defer", "close", "herring", "lights"}); err != nil {
 		t.Fatal(err)
 	}
 	s, err := New(overlay.On(DefaultConfig(),

@@ -21,11 +21,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/filelock"
 	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -221,12 +221,12 @@ func (s *Server) takeUploads(b *base) error {
 	if in.lock != nil {
 		return nil
 	}
-	lock, err := filelock.Take(filepath.Join(b.Dir(), store.UploadsFolder))
+	lock, err := filelock.Take(filepath.Join(b.Store().Dir(), store.UploadsFolder))
 	if err != nil {
 		return err
 	}
 	in.lock = lock
-	for _, u := range uploadsOf(b.Dir(), s.log) {
+	for _, u := range uploadsOf(b.Store().Dir(), s.log) {
 		in.place = max(in.place, u.Moment.Place)
 		s.ingest(b, u, true)
 	}
@@ -267,7 +267,7 @@ func (s *Server) leaveUploads() {
 
 // mayUpload is an error unless this server takes the uploads of a base.
 func (s *Server) mayUpload(b *base) error {
-	if err := durable.MkdirPrivate(b.Dir(), durable.SyncDir); err != nil {
+	if err := durable.MkdirPrivate(b.Store().Dir(), durable.SyncDir); err != nil {
 		return err
 	}
 	err := s.takeUploads(b)
@@ -286,7 +286,7 @@ func (s *Server) accept(ctx context.Context, b *base, u *handedIn) (*job, error)
 		return nil, err
 	}
 	b.intake.mu.Lock()
-	now, err := b.Moment(ctx)
+	now, err := b.Store().Moment(ctx)
 	if err == nil {
 		b.intake.place++
 		now.Place = b.intake.place
@@ -309,7 +309,7 @@ func (s *Server) ingest(b *base, u *handedIn, resumed bool) *job {
 			s.log.Error("an upload that is done cannot be removed", "folder", u.dir, "error", err)
 			return
 		}
-		if err := b.ForgetOrder(context.Background()); err != nil {
+		if err := b.Store().ForgetOrder(context.Background()); err != nil {
 			s.log.Warn("the order of changes is kept", "store", b.Name, "error", err)
 		}
 	}
@@ -326,7 +326,7 @@ func (s *Server) ingest(b *base, u *handedIn, resumed bool) *job {
 var errParser = errors.New("it cannot be read: the parser failed on it; the server's log says how")
 
 // ingest puts an upload into its base. Messages name files as they were given.
-func (u *handedIn) ingest(ctx context.Context, b *base, j *job, options sluice.IngestOptions, log *slog.Logger) (any,
+func (u *handedIn) ingest(ctx context.Context, b *base, j *job, options ingest.Options, log *slog.Logger) (any,
 	error) {
 	o := options
 	o.Given, o.HandedIn = map[string]string{}, &u.Moment
@@ -353,9 +353,9 @@ func (u *handedIn) ingest(ctx context.Context, b *base, j *job, options sluice.I
 		})
 	}
 	o.OnCommit = func(ids []string) { j.change(func(s *jobState) { s.Committed += len(ids) }) }
-	o.Progress = func(p sluice.IngestProgress) { j.progress("reading and embedding", p.Bytes, p.BytesTotal) }
+	o.Progress = func(p ingest.Progress) { j.progress("reading and embedding", p.Bytes, p.BytesTotal) }
 	result, err := b.Ingest(ctx, paths, o)
-	err = errors.Join(err, b.Refresh())
+	err = errors.Join(err, b.Store().Refresh())
 	if isContent(err) {
 		return result,
 			&requestError{Status: 400, Code: "unusable_documents", Message: named.Replace(err.Error()), cause: err}

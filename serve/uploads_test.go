@@ -91,7 +91,7 @@ func (w *world) remove(t *testing.T, id string) {
 	}
 }
 
-func (w *world) folder() string { return filepath.Join(w.sluice.Dir(), store.UploadsFolder) }
+func (w *world) folder() string { return filepath.Join(w.sluice.Store().Dir(), store.UploadsFolder) }
 
 // TestFailedUploadIsDone: what has failed is not repeated by the next start, where it would replace what was handed in
 // later. Before, version 1 was back.
@@ -210,7 +210,7 @@ func keepCopy(t *testing.T, w *world) (putBack func()) {
 func TestOneServerTakesUploads(t *testing.T) {
 	w := newWorld(t, nil)
 	waiting := w.handIn(t, "a.md", "Version 1.")
-	half, err := newUpload(w.sluice.Dir())
+	half, err := newUpload(w.sluice.Store().Dir())
 	if err == nil {
 		err = half.add("b.md", strings.NewReader("half of it"))
 	}
@@ -349,7 +349,7 @@ func TestFilesAreTheOwnersAlone(t *testing.T) {
 	w := newWorld(t, nil)
 	w.handIn(t, "a.md", "About ropes.")
 	seen := 0
-	err := filepath.WalkDir(w.sluice.Dir(), func(path string, e fs.DirEntry, err error) error {
+	err := filepath.WalkDir(w.sluice.Store().Dir(), func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/check"
 	"github.com/sluice-rag/sluice/rag/excerpt"
 	"github.com/sluice-rag/sluice/rag/flow"
@@ -25,7 +26,7 @@ import (
 // askLine is what `ask --json` prints.
 type askLine struct {
 	ID string `json:"id,omitempty"`
-	*sluice.Answer
+	*answer.Answer
 }
 
 func (a *app) askCommand() *cobra.Command {
@@ -85,14 +86,14 @@ func (a *app) askFlags(cmd *cobra.Command) {
 }
 
 // askOptions are those of the settings.
-func askOptions(c config.Config) sluice.AskOptions {
+func askOptions(c config.Config) answer.Options {
 	o := c.Ask.Options
 	o.Parallel = c.Generate.Parallel
 	return o
 }
 
 // askOne streams the answer, or prints it as one object.
-func (a *app) askOne(cmd *cobra.Command, s *sluice.Sluice, text string, o sluice.AskOptions, trace bool) error {
+func (a *app) askOne(cmd *cobra.Command, s *sluice.Sluice, text string, o answer.Options, trace bool) error {
 	if a.json {
 		answer, err := s.Ask(cmd.Context(), text, o)
 		if err != nil {
@@ -105,7 +106,7 @@ func (a *app) askOne(cmd *cobra.Command, s *sluice.Sluice, text string, o sluice
 	spinner := a.spin("looking into the store")
 	defer spinner.Stop()
 	started := false
-	o.Start = func(t sluice.Trace) {
+	o.Start = func(t answer.Trace) {
 		started = true
 		spinner.Stop()
 		if t.Notice != "" {
@@ -131,9 +132,9 @@ func (a *app) askOne(cmd *cobra.Command, s *sluice.Sluice, text string, o sluice
 }
 
 // reading says what the language model does before its first word.
-func reading(t sluice.Trace) string {
+func reading(t answer.Trace) string {
 	n := len(t.Retrieved) - t.DroppedPassages
-	if t.Mode != sluice.FromContext || n < 1 {
+	if t.Mode != answer.FromContext || n < 1 {
 		return t.Model + " is thinking"
 	}
 	return t.Model + " reads " + count(n, "passage")
@@ -141,7 +142,7 @@ func reading(t sluice.Trace) string {
 
 // printAnswer prints what follows the text of an answer: that it was cut, its sources, how it came about.
 func (a *app) printAnswer(
-	cmd *cobra.Command, s *sluice.Sluice, answer *sluice.Answer, maxTokens int, trace bool,
+	cmd *cobra.Command, s *sluice.Sluice, answer *answer.Answer, maxTokens int, trace bool,
 ) error {
 	screen := a.screen()
 	var b strings.Builder
@@ -178,7 +179,7 @@ func (a *app) printAnswer(
 }
 
 // writeSources writes the passages that the model was shown, and for a question without an answer the nearest ones.
-func (a *app) writeSources(cmd *cobra.Command, s *sluice.Sluice, b *strings.Builder, answer *sluice.Answer) error {
+func (a *app) writeSources(cmd *cobra.Command, s *sluice.Sluice, b *strings.Builder, answer *answer.Answer) error {
 	if len(answer.Citations) > 0 {
 		return a.writePassages(cmd, s, b, "Sources:", answer.Citations)
 	}
@@ -200,14 +201,14 @@ func (a *app) writePassages(
 	for i, c := range citations {
 		documents[i] = c.Document
 	}
-	titles, err := s.Titles(cmd.Context(), documents)
+	titles, err := s.Documents().Titles(cmd.Context(), documents)
 	if err != nil {
 		return err
 	}
 	b.WriteString("\n" + screen.Bold(title) + "\n")
 	for _, c := range citations {
 		text := ""
-		if chunks, err := s.Chunks(cmd.Context(), []string{c.ID}); err == nil { // gone meanwhile: its bytes are known
+		if chunks, err := s.Documents().Chunks(cmd.Context(), []string{c.ID}); err == nil { // gone meanwhile: its bytes are known
 			text = chunks[0].Text
 		}
 		name, below := passageLines(titles[c.Document], c.Source, c.Heading,
@@ -239,7 +240,7 @@ func (a *app) writePassages(
 
 // askBatch has several questions answered at a time; the lines come in the order of the questions, each as soon as it
 // and those before it are there. After an interrupt, those that are there are printed, too.
-func (a *app) askBatch(cmd *cobra.Command, s *sluice.Sluice, q query, o sluice.AskOptions) error {
+func (a *app) askBatch(cmd *cobra.Command, s *sluice.Sluice, q query, o answer.Options) error {
 	q.group = 1
 	task := a.task("ask", "answers")
 	defer task.Finish()
@@ -253,12 +254,12 @@ func (a *app) askBatch(cmd *cobra.Command, s *sluice.Sluice, q query, o sluice.A
 	}
 	ctx, stop := context.WithCancel(cmd.Context())
 	defer stop()
-	items, read := make(chan sluice.Question), make(chan error, 1)
+	items, read := make(chan answer.Question), make(chan error, 1)
 	go func() {
 		defer close(items)
 		read <- q.run(ctx, a, false, func(group []jsonl.Item) error {
 			select {
-			case items <- sluice.Question{ID: group[0].ID, Text: group[0].Text}:
+			case items <- answer.Question{ID: group[0].ID, Text: group[0].Text}:
 				return nil
 			case <-ctx.Done():
 				return ctx.Err()
@@ -266,7 +267,7 @@ func (a *app) askBatch(cmd *cobra.Command, s *sluice.Sluice, q query, o sluice.A
 		})
 	}()
 	out, printed := newPrinter(a.stdout), 0
-	err := s.AskEach(ctx, items, o, func(q sluice.Question, answer *sluice.Answer) error {
+	err := s.AskEach(ctx, items, o, func(q answer.Question, answer *answer.Answer) error {
 		if err := out.print(askLine{q.ID, answer}); err != nil {
 			return err
 		}
@@ -282,7 +283,7 @@ func (a *app) askBatch(cmd *cobra.Command, s *sluice.Sluice, q query, o sluice.A
 }
 
 // writeTrace writes how an answer came about.
-func writeTrace(b *strings.Builder, screen terminal.Screen, t sluice.Trace) {
+func writeTrace(b *strings.Builder, screen terminal.Screen, t answer.Trace) {
 	b.WriteString("\n" + screen.Bold("Trace:") + "\n")
 	line := func(name, format string, args ...any) {
 		b.WriteString(screen.Wrap(fmt.Sprintf(format, args...), fmt.Sprintf("  %-10s  ", name), "              "))
@@ -335,7 +336,7 @@ func checkedText(s check.Sentence) string {
 }
 
 // promptText is what else a trace says of the prompt, where it is not the usual.
-func promptText(t sluice.Trace) (text string) {
+func promptText(t answer.Trace) (text string) {
 	if t.Order != "" && t.Order != prompt.Forward {
 		text += ", order " + string(t.Order)
 	}
@@ -349,7 +350,7 @@ func promptText(t sluice.Trace) (text string) {
 	return text
 }
 
-func gateText(t sluice.Trace) string {
+func gateText(t answer.Trace) string {
 	d := t.Gate
 	switch {
 	case t.NoGate:

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/progress"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/gate/figure"
 	"github.com/sluice-rag/sluice/rag/pairs"
 )
 
@@ -37,8 +38,8 @@ another policy and threshold: those of the calibration that is named, or for a n
 questions that it was not fitted to.`
 
 func (a *app) calibrateCommand() *cobra.Command {
-	var o sluice.CalibrateOptions
-	var queries, from string
+	var o calibrate.Options
+	var queries, from, plot string
 	var show, reuse bool
 	var keep int64
 	cmd := &cobra.Command{
@@ -60,6 +61,9 @@ func (a *app) calibrateCommand() *cobra.Command {
 			}
 			fill(&o, c.Calibrate)
 			o.Parallel, o.Precise = c.Generate.Parallel, cmd.Flags().Changed("sample")
+			if o.Draw, err = drawing(plot); err != nil {
+				return closing(s, err)
+			}
 			switch { // to the library, 0 is the default
 			case !cmd.Flags().Changed("keep-mb"):
 			case keep <= 0:
@@ -70,12 +74,12 @@ func (a *app) calibrateCommand() *cobra.Command {
 			if from != "" {
 				return closing(s, a.fromLog(cmd, s, from, o))
 			}
-			var r *sluice.CalibrateResult
+			var r *calibrate.Result
 			switch {
 			case show:
-				r, err = s.CalibrationOf(cmd.Context(), o.Name)
+				r, err = s.Calibrations().Get(cmd.Context(), o.Name)
 			case reuse:
-				r, err = s.Repolicy(cmd.Context(), o)
+				r, err = s.Calibrations().Repolicy(cmd.Context(), o)
 			default:
 				r, err = a.calibrate(cmd, s, o, queries)
 			}
@@ -96,7 +100,7 @@ func (a *app) calibrateCommand() *cobra.Command {
 	f.StringVar(&o.Name, "name", "", "name of the calibration (default: the one in force, else \""+
 		calibrate.DefaultName+"\")")
 	f.BoolVar(&o.Use, "use", false, "put it in force where another one is")
-	f.StringVar(&o.Plot, "plot", "", "draw the distributions, policy and threshold into this .png or .svg file")
+	f.StringVar(&plot, "plot", "", "draw the distributions, policy and threshold into this .png or .svg file")
 	f.Int64Var(&keep, "keep-mb", pairs.DefaultLimit>>20,
 		"megabytes of pairs kept beside the artifact, so that the next run counts only what has changed; 0 keeps none; "+
 			"unless it is given, small bases are counted anew")
@@ -117,7 +121,19 @@ func (a *app) generateFlags(cmd *cobra.Command) {
 	a.flags(cmd, "generate.slots", "generate.cache_tokens", "generate.batch_tokens", "generate.parallel")
 }
 
-func fill(o *sluice.CalibrateOptions, c config.Calibrate) {
+// drawing returns a function that draws a calibration into a file, nil for "". An error says before the work that the
+// file cannot be written.
+func drawing(file string) (func(*calibrate.Result, []float64) error, error) {
+	if file == "" {
+		return nil, nil
+	}
+	return func(r *calibrate.Result, positive []float64) error {
+		r.Plot = file
+		return figure.Write(file, r.Calibration, positive)
+	}, figure.Check(file)
+}
+
+func fill(o *calibrate.Options, c config.Calibrate) {
 	o.Policy, o.Threshold, o.Negatives, o.PerContext, o.Sample = c.Policy, c.Threshold, c.Negatives, c.PerContext,
 		c.Sample
 	o.Questions = c.Questions
@@ -128,8 +144,8 @@ func fill(o *sluice.CalibrateOptions, c config.Calibrate) {
 }
 
 func (a *app) calibrate(
-	cmd *cobra.Command, s *sluice.Sluice, o sluice.CalibrateOptions, queries string,
-) (*sluice.CalibrateResult, error) {
+	cmd *cobra.Command, s *sluice.Sluice, o calibrate.Options, queries string,
+) (*calibrate.Result, error) {
 	bad := 0
 	o.OnBad = func(line int, err error) {
 		bad++
@@ -173,7 +189,7 @@ func (a *app) calibrationStages() (set func(stage string, done, total int64), fi
 	}
 }
 
-func (a *app) printCalibration(r *sluice.CalibrateResult) error {
+func (a *app) printCalibration(r *calibrate.Result) error {
 	if r.Stale > 0 {
 		a.warn("calibration is stale by %.3g %%: so many chunks came after it", 100*r.Stale)
 	}
@@ -193,7 +209,7 @@ func (a *app) printCalibration(r *sluice.CalibrateResult) error {
 	return errors.Join(printVerdict(out, r), a.printQuestions(out, r), out.Flush())
 }
 
-func printVerdict(w io.Writer, r *sluice.CalibrateResult) error {
+func printVerdict(w io.Writer, r *calibrate.Result) error {
 	var b strings.Builder
 	if r.Negative.N > 0 {
 		fmt.Fprintf(&b,
@@ -242,14 +258,14 @@ func printVerdict(w io.Writer, r *sluice.CalibrateResult) error {
 }
 
 // groupsOf says what the contexts are grouped by.
-func groupsOf(r *sluice.CalibrateResult) string {
+func groupsOf(r *calibrate.Result) string {
 	if r.Corpus.Topics {
 		return "topic"
 	}
 	return "document"
 }
 
-func (a *app) printQuestions(w io.Writer, r *sluice.CalibrateResult) error {
+func (a *app) printQuestions(w io.Writer, r *calibrate.Result) error {
 	q := r.Queries
 	_, err := fmt.Fprintf(w, "questions  %d about %d contexts, %s", q.Queries, q.Sampled,
 		map[string]string{"generated": "written by " + q.Model, "file": "from " + q.Source,

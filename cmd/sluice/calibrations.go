@@ -27,7 +27,7 @@ func (a *app) calibrationVerbs() []*cobra.Command {
 				if len(args) == 1 {
 					name = args[0]
 				}
-				r, err := s.CalibrationOf(cmd.Context(), name)
+				r, err := s.Calibrations().Get(cmd.Context(), name)
 				if err != nil {
 					return err
 				}
@@ -36,7 +36,7 @@ func (a *app) calibrationVerbs() []*cobra.Command {
 		{Use: "use NAME", ValidArgsFunction: names,
 			Short: "put a calibration in force", Args: takes(1, 1),
 			RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
-				r, err := s.UseCalibration(cmd.Context(), args[0])
+				r, err := s.Calibrations().Use(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}
@@ -50,7 +50,7 @@ func (a *app) calibrationVerbs() []*cobra.Command {
 		{Use: "rm NAME", ValidArgsFunction: names,
 			Short: "remove a calibration that is not in force", Args: takes(1, 1),
 			RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
-				if err := s.RemoveCalibration(cmd.Context(), args[0]); err != nil {
+				if err := s.Calibrations().Remove(cmd.Context(), args[0]); err != nil {
 					return err
 				}
 				if a.json {
@@ -63,7 +63,7 @@ func (a *app) calibrationVerbs() []*cobra.Command {
 }
 
 func (a *app) listCalibrations(cmd *cobra.Command, s *sluice.Sluice) error {
-	list, err := s.Calibrations(cmd.Context())
+	list, err := s.Calibrations().List(cmd.Context())
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
@@ -69,7 +70,7 @@ Lines that begin with a slash are commands:
 // chatTurn is a question with its answer, and a line of `chat --json` and of /save FILE.jsonl.
 type chatTurn struct {
 	Question string `json:"question"`
-	*sluice.Answer
+	*answer.Answer
 	Error string `json:"error,omitempty"`
 }
 
@@ -78,7 +79,7 @@ type chat struct {
 	*app
 	cmd      *cobra.Command
 	s        *sluice.Sluice
-	o        sluice.AskOptions
+	o        answer.Options
 	store    string
 	terminal bool // somebody sits there: there is a prompt
 	turns    []chatTurn
@@ -249,7 +250,7 @@ func (c *chat) ask(ctx context.Context, text string) error {
 	spinner, out, streamed := c.spin("looking into the store"), terminal.NewWriter(c.stdout, c.screen()), false
 	defer func() { spinner.Stop() }()
 	if !c.json {
-		o.Start = func(t sluice.Trace) {
+		o.Start = func(t answer.Trace) {
 			spinner.Stop()
 			if t.Notice != "" {
 				fmt.Fprint(c.stdout, c.screen().Wrap("["+t.Notice+"]", "", ""))
@@ -296,7 +297,7 @@ func (c *chat) history() (list []llm.Message) {
 
 // shortSources names what an answer cites, a line each, and for a question without an answer the nearest passages;
 // /sources shows all.
-func (c *chat) shortSources(answer *sluice.Answer) error {
+func (c *chat) shortSources(answer *answer.Answer) error {
 	if answer.Truncated {
 		fmt.Fprintln(c.stdout, "[cut off: --max-tokens allows more]")
 	}
@@ -309,7 +310,7 @@ func (c *chat) shortSources(answer *sluice.Answer) error {
 	for _, x := range shown {
 		documents = append(documents, x.Document)
 	}
-	titles, err := c.s.Titles(c.cmd.Context(), documents)
+	titles, err := c.s.Documents().Titles(c.cmd.Context(), documents)
 	if err != nil {
 		return nil // the answer is there; /sources says what is wrong
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/rag/answer"
@@ -96,7 +95,7 @@ func (c *chat) thumb(b *strings.Builder, up bool) error {
 		return errors.New("the last answer is not in a log of decisions (log.decisions)")
 	}
 	b.WriteString("noted\n")
-	return c.s.Feedback(c.cmd.Context(), d.LogID, up)
+	return c.s.Decisions().Feedback(c.cmd.Context(), d.LogID, up)
 }
 
 // flow says which flow answers, or takes another one.
@@ -161,7 +160,7 @@ func writeMarkdown(w io.Writer, turns []chatTurn) error {
 			b.WriteString("\n")
 		}
 		fmt.Fprintf(&b, "## %s\n\n%s\n", strings.ReplaceAll(t.Question, "\n", " "), strings.TrimSpace(t.Answer.Answer))
-		if t.Trace.Mode == sluice.FromOwnKnowledge {
+		if t.Trace.Mode == answer.FromOwnKnowledge {
 			b.WriteString("\n*From the model's own knowledge.*\n")
 		}
 		list := ""

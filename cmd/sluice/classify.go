@@ -103,11 +103,11 @@ func (a *app) classify(cmd *cobra.Command, f *classifyFlags, args []string) erro
 	if c.Classifier == "" {
 		return closing(s, usagef("--classifier is missing: a name of 'sluice models list', or a folder"))
 	}
-	if s.IsRouter() {
+	if s.Router().Configured() {
 		return closing(s, a.classifyByRouter(cmd, s, f, text))
 	}
 	spinner := a.spin("loading " + c.Classifier)
-	parts, err := s.LabelsParts(cmd.Context())
+	parts, err := s.Models().LabelsParts(cmd.Context())
 	spinner.Stop()
 	if err != nil {
 		return closing(s, err)
@@ -137,7 +137,7 @@ func (a *app) classified(
 ) (lines []classifyLine, best []classifyItem, err error) {
 	lines = make([]classifyLine, len(texts))
 	if parts {
-		found, err := s.Spans(cmd.Context(), texts)
+		found, err := s.Models().Spans(cmd.Context(), texts)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -147,7 +147,7 @@ func (a *app) classified(
 		}
 		return lines, nil, nil
 	}
-	classes, err := s.Classify(cmd.Context(), texts)
+	classes, err := s.Models().Classify(cmd.Context(), texts)
 	if err != nil {
 		return nil, nil, err
 	}

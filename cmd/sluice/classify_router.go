@@ -10,13 +10,14 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/jsonl"
 	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/rag/route"
 )
 
 // classifyByRouter is `classify` with a router.
 func (a *app) classifyByRouter(cmd *cobra.Command, s *sluice.Sluice, f *classifyFlags, text string) error {
 	if f.batch == "" {
 		spinner := a.spin("classifying")
-		found, err := s.Route(cmd.Context(), []string{text})
+		found, err := s.Router().Route(cmd.Context(), nil, []string{text})
 		spinner.Stop()
 		if err != nil {
 			return err
@@ -28,7 +29,7 @@ func (a *app) classifyByRouter(cmd *cobra.Command, s *sluice.Sluice, f *classify
 	}
 	out := newPrinter(a.stdout)
 	return f.run(cmd.Context(), a, true, func(items []jsonl.Item) error {
-		found, err := s.Route(cmd.Context(), texts(items))
+		found, err := s.Router().Route(cmd.Context(), nil, texts(items))
 		if err != nil {
 			return err
 		}
@@ -44,7 +45,7 @@ func (a *app) classifyByRouter(cmd *cobra.Command, s *sluice.Sluice, f *classify
 }
 
 // routed is a decision as JSON has it, with the labels that --top and --threshold leave.
-func (f *classifyFlags) routed(d sluice.RouteDecision) classifyLine {
+func (f *classifyFlags) routed(d route.Decision) classifyLine {
 	labels := []classifyItem{}
 	for _, l := range d.Labels {
 		if (f.top == 0 || len(labels) < f.top) && (!f.given || l.Probability >= f.threshold) {
@@ -55,7 +56,7 @@ func (f *classifyFlags) routed(d sluice.RouteDecision) classifyLine {
 }
 
 // showRoute prints a decision for a person.
-func (a *app) showRoute(f *classifyFlags, d sluice.RouteDecision) error {
+func (a *app) showRoute(f *classifyFlags, d route.Decision) error {
 	if f.top == 0 {
 		f.top = shownLabels
 	}

@@ -48,7 +48,7 @@ func beginning(all []string, begun string) (words []string) {
 }
 
 func documentIDs(ctx context.Context, s *sluice.Sluice) (ids []string, err error) {
-	docs, err := s.Documents(ctx)
+	docs, err := s.Documents().List(ctx)
 	for _, d := range docs {
 		ids = append(ids, d.ID)
 	}
@@ -56,7 +56,7 @@ func documentIDs(ctx context.Context, s *sluice.Sluice) (ids []string, err error
 }
 
 func calibrationNames(ctx context.Context, s *sluice.Sluice) (names []string, err error) {
-	list, err := s.Calibrations(ctx)
+	list, err := s.Calibrations().List(ctx)
 	for _, r := range list {
 		names = append(names, r.Name)
 	}

@@ -42,9 +42,9 @@ func (a *app) docsCommand() *cobra.Command {
 			if chunks {
 				return a.listChunks(cmd, s, "")
 			}
-			read := s.Documents
+			read := s.Documents().List
 			if gone {
-				read = s.GoneDocuments
+				read = s.Documents().Gone
 			}
 			return a.listDocuments(cmd, read)
 		})}
@@ -54,7 +54,7 @@ func (a *app) docsCommand() *cobra.Command {
 	show := &cobra.Command{Use: "show DOCUMENT...", Short: "show documents' chunks with their text",
 		Long: documentsHelp, Args: takes(1, many),
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
-			ids, err := s.FindDocuments(cmd.Context(), args)
+			ids, err := s.Documents().Find(cmd.Context(), args)
 			for _, id := range ids {
 				err = errors.Join(err, a.listChunks(cmd, s, id))
 			}
@@ -76,7 +76,7 @@ func (a *app) docsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			n, err := s.DeleteDocuments(cmd.Context(), ids)
+			n, err := s.Documents().Delete(cmd.Context(), ids)
 			if err != nil {
 				return err
 			}
@@ -98,9 +98,9 @@ func (a *app) docsCommand() *cobra.Command {
 // documentsToRemove are those that are named, or those whose files have gone.
 func (a *app) documentsToRemove(cmd *cobra.Command, s *sluice.Sluice, args []string) (ids []string, err error) {
 	if len(args) > 0 {
-		return s.FindDocuments(cmd.Context(), args)
+		return s.Documents().Find(cmd.Context(), args)
 	}
-	docs, err := s.GoneDocuments(cmd.Context())
+	docs, err := s.Documents().Gone(cmd.Context())
 	for _, d := range docs {
 		ids = append(ids, d.ID)
 		a.note("removing %s: %s is not there any more", printable.Line(d.ID), printable.Line(d.Path))
@@ -124,11 +124,11 @@ them up to date.`,
 		},
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
 			if len(args) == 2 {
-				if err := s.MoveCollection(cmd.Context(), args[0], args[1]); err != nil {
+				if err := s.Documents().MoveCollection(cmd.Context(), args[0], args[1]); err != nil {
 					return err
 				}
 			}
-			list, err := s.Collections(cmd.Context())
+			list, err := s.Documents().Collections(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -161,7 +161,7 @@ func (a *app) repairCommand() *cobra.Command {
 their texts; of damaged texts the sources are named, which 'ingest' reads again. The exit code is 1 when some are left. Every
 'ingest' repairs vectors, too.`,
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
-			r, err := s.Repair(cmd.Context())
+			r, err := s.Store().Repair(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -193,7 +193,7 @@ func (a *app) compactCommand() *cobra.Command {
 			if share < 0 || share > 1 {
 				return fmt.Errorf("%w: --min-share %g is not within 0 and 1", sluice.ErrOption, share)
 			}
-			n, err := s.Compact(cmd.Context(), share)
+			n, err := s.Store().Compact(cmd.Context(), share)
 			if err != nil {
 				return err
 			}
@@ -272,9 +272,9 @@ type chunkLine struct {
 func (a *app) listChunks(cmd *cobra.Command, s *sluice.Sluice, document string) error {
 	p := newPrinter(a.stdout)
 	found := 0
-	chunks := s.AllChunks(cmd.Context())
+	chunks := s.Documents().AllChunks(cmd.Context())
 	if document != "" {
-		chunks = s.DocumentChunks(cmd.Context(), document)
+		chunks = s.Documents().ChunksOf(cmd.Context(), document)
 	}
 	for c, err := range chunks {
 		if err != nil {
@@ -287,7 +287,7 @@ func (a *app) listChunks(cmd *cobra.Command, s *sluice.Sluice, document string) 
 		}
 		var labels map[string][]store.Label
 		if a.json || document != "" {
-			if labels, err = s.Labels(cmd.Context(), []string{c.ID}); err != nil {
+			if labels, err = s.Documents().Labels(cmd.Context(), []string{c.ID}); err != nil {
 				return err
 			}
 		}
@@ -313,7 +313,7 @@ func (a *app) listChunks(cmd *cobra.Command, s *sluice.Sluice, document string) 
 
 // showDocument prints what is known of a document besides its chunks, a line for each.
 func (a *app) showDocument(cmd *cobra.Command, w io.Writer, s *sluice.Sluice, id string) error {
-	d, err := s.Document(cmd.Context(), id)
+	d, err := s.Documents().Get(cmd.Context(), id)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ what mends it; the exit code is 1 then. Others may read and write meanwhile.`,
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) (err error) {
 			r := checkReport{Findings: []store.Finding{}}
 			spinner := a.spin("checking")
-			r.Inspected, err = s.Check(cmd.Context(), func(f store.Finding) {
+			r.Inspected, err = s.Store().Check(cmd.Context(), func(f store.Finding) {
 				if r.Findings = append(r.Findings, f); !f.Harmless {
 					r.Damaged++
 				}

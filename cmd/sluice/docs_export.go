@@ -25,7 +25,7 @@ this one does. It is one state of the store, whoever writes meanwhile.
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) (err error) {
 			var ids []string
 			if len(args) > 0 {
-				if ids, err = s.FindDocuments(cmd.Context(), args); err != nil {
+				if ids, err = s.Documents().Find(cmd.Context(), args); err != nil {
 					return err
 				}
 			}
@@ -35,7 +35,7 @@ this one does. It is one state of the store, whoever writes meanwhile.
 			defer a.spin("exporting").Stop()
 			var done store.Exported
 			write := func(w io.Writer) (err error) {
-				done, err = s.Export(cmd.Context(), w, ids)
+				done, err = s.Store().Export(cmd.Context(), w, ids)
 				return err
 			}
 			if out == "" {
@@ -85,7 +85,7 @@ Documents that it has with another content are refused, or replaced with --repla
 			}
 			defer from.Close()
 			spinner := a.spin("restoring")
-			done, err := s.Restore(cmd.Context(), from, replace)
+			done, err := s.Store().Restore(cmd.Context(), from, replace)
 			spinner.Stop()
 			if err != nil {
 				return err

@@ -38,7 +38,7 @@ func (a *app) doctorCommand() *cobra.Command {
 				EncoderDevice: c.Embed.Device, EncoderMemory: int64(c.Embed.DeviceMemoryMiB) << 20,
 				Remote: remoteOptions(c.Remote), RemoteEncoder: encoderOptions(c),
 				ModelHelper: a.helper, Classifier: c.Classifier, Reranker: c.Reranker, Entailment: c.Entailment,
-				Logger: a.logger(c.LogLevel), Sizes: s.Sizes,
+				Logger: a.logger(c.LogLevel), Sizes: s.Models().Sizes,
 				Calibration: func(ctx context.Context) (*gate.Calibration, string, error) {
 					return calibration(ctx, c.Store)
 				}}
@@ -58,7 +58,7 @@ func calibration(ctx context.Context, dir string) (*gate.Calibration, string, er
 	if err != nil {
 		return nil, "", err
 	}
-	r, err := s.Calibration(ctx)
+	r, err := s.Calibrations().Get(ctx, "")
 	if err = closing(s, err); errors.Is(err, sluice.ErrNotCalibrated) {
 		return nil, "", nil
 	} else if err != nil {

@@ -12,14 +12,14 @@ import (
 )
 
 func (a *app) duplicatesCommand() *cobra.Command {
-	var o sluice.DuplicateOptions
+	var o knowledge.DuplicateOptions
 	cmd := &cobra.Command{Use: "duplicates", Short: "list chunks that are in the store more than once, or nearly",
 		Long: `Lists groups of chunks that say the same: those of the same text, and those whose vectors and words are both
 near enough. Each has the cosine with an earlier chunk of its group, and the share of pairs of neighbouring words that both
 have. Nothing is removed: 'docs rm' removes documents. With --json, an object for each group.`,
 		Args: cobra.NoArgs,
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
-			groups, err := s.Duplicates(cmd.Context(), o)
+			groups, err := s.Documents().Duplicates(cmd.Context(), o)
 			if err != nil {
 				return err
 			}
@@ -31,7 +31,7 @@ have. Nothing is removed: 'docs rm' removes documents. With --json, an object fo
 	return cmd
 }
 
-func (a *app) printDuplicates(groups []sluice.DuplicateGroup) error {
+func (a *app) printDuplicates(groups []knowledge.DuplicateGroup) error {
 	p := newPrinter(a.stdout)
 	var err error
 	more := 0

@@ -105,7 +105,7 @@ func (a *app) eachVector(
 
 // embedNPY writes the vectors beside the file and gives it its name when it is complete.
 func (a *app) embedNPY(cmd *cobra.Command, s *sluice.Sluice, q query, text string, role embed.Role, path string) error {
-	info, err := s.EncoderInfo(cmd.Context())
+	info, err := s.Models().Encoder(cmd.Context())
 	if err != nil {
 		return err
 	}

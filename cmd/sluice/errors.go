@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/gate/figure"
 	"github.com/sluice-rag/sluice/rag/pseudo"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/route"
@@ -30,7 +31,7 @@ import (
 // isUsage tells whether an error is about a value that was given, and not about the world.
 func isUsage(err error) bool {
 	var usage usageError
-	return errors.As(err, &usage) || isAny(err, config.ErrConfig, sluice.ErrOption, gate.ErrPolicy, gate.ErrPlot,
+	return errors.As(err, &usage) || isAny(err, config.ErrConfig, sluice.ErrOption, gate.ErrPolicy, figure.ErrFormat,
 		retrieve.ErrOption, retrieve.ErrFilter, models.ErrUnknownModel,
 		kernels.ErrMetric, kernels.ErrISA, corpus.ErrChunkSize, llm.ErrOptions, benches.ErrOption, benches.ErrWorkload,
 		generate.ErrOption, matrixfile.ErrName,

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/terminal"
+	"github.com/sluice-rag/sluice/rag/answer"
 )
 
 func (a *app) flowCommand() *cobra.Command {
@@ -20,7 +20,7 @@ func (a *app) flowCommand() *cobra.Command {
 	graph := &cobra.Command{Use: "graph FLOW", Short: "draw a graph: retries are dotted lines",
 		Example:   "  sluice flow graph paper\n  sluice flow graph paper --form dot | dot -Tsvg > paper.svg",
 		Args:      takes(1, 1),
-		ValidArgs: sluice.Flows(),
+		ValidArgs: answer.Presets(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.drawFlow(args[0], form)
 		}}
@@ -37,8 +37,8 @@ func (a *app) listFlows() error {
 		Nodes []string `json:"nodes"`
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	for _, name := range sluice.Flows() {
-		g, err := sluice.FlowOf(name)
+	for _, name := range answer.Presets() {
+		g, err := answer.Preset(name)
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (a *app) listFlows() error {
 
 // drawFlow prints a preset as a drawing or a table of its edges.
 func (a *app) drawFlow(name, form string) error {
-	g, err := sluice.FlowOf(name)
+	g, err := answer.Preset(name)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (a *app) drawFlow(name, form string) error {
 }
 
 // writeSteps writes the nodes that a question went through.
-func writeSteps(line func(name, format string, args ...any), screen terminal.Screen, t sluice.Trace) {
+func writeSteps(line func(name, format string, args ...any), screen terminal.Screen, t answer.Trace) {
 	outcome := string(t.Outcome)
 	if t.Why != "" {
 		outcome += " (" + string(t.Why) + ")"

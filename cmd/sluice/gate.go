@@ -210,7 +210,7 @@ func printDecision(w io.Writer, d gate.Decision, explain bool) error {
 }
 
 func (a *app) printContext(cmd *cobra.Command, s *sluice.Sluice, id string) error {
-	chunks, err := s.Chunks(cmd.Context(), []string{id})
+	chunks, err := s.Documents().Chunks(cmd.Context(), []string{id})
 	if err != nil {
 		return err
 	}

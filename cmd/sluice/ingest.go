@@ -63,7 +63,7 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 			if err := sync.fill(&o, c); err != nil {
 				return closing(s, err)
 			}
-			after := func(ctx context.Context, r sluice.IngestResult) error { return a.follow(ctx, s, c, r) }
+			after := func(ctx context.Context, r ingest.Result) error { return a.follow(ctx, s, c, r) }
 			if sync.watch {
 				return closing(s, a.watch(cmd, s, a.newIngesting(args, o, events, true), sync.interval, after))
 			}
@@ -98,10 +98,10 @@ func (a *app) ingestSettings(cmd *cobra.Command) {
 }
 
 // ingestOptions are those that the settings say.
-func ingestOptions(c config.Config) sluice.IngestOptions {
-	return sluice.IngestOptions{
+func ingestOptions(c config.Config) ingest.Options {
+	return ingest.Options{
 		Chunk: c.Ingest.Chunk, CommitEvery: c.Ingest.CommitEvery, MaxFileBytes: int64(c.Ingest.MaxFileMiB) << 20,
-		Chunker: c.Ingest.Chunker, Semantic: sluice.SemanticOptions{
+		Chunker: c.Ingest.Chunker, Semantic: ingest.SemanticOptions{
 			Percentile: c.Ingest.Percentile, MinTokens: c.Ingest.MinTokens, Buffer: c.Ingest.Buffer,
 		},
 		Language: c.Ingest.Language, Entities: c.Ingest.Entities, Clean: c.Ingest.Clean,
@@ -113,7 +113,7 @@ func ingestOptions(c config.Config) sluice.IngestOptions {
 type ingesting struct {
 	*app
 	paths   []string
-	o       sluice.IngestOptions
+	o       ingest.Options
 	events  bool
 	tell    *ingestEvents
 	skipped *skips
@@ -121,7 +121,7 @@ type ingesting struct {
 }
 
 // newIngesting sets what the options tell.
-func (a *app) newIngesting(paths []string, o sluice.IngestOptions, events, watches bool) *ingesting {
+func (a *app) newIngesting(paths []string, o ingest.Options, events, watches bool) *ingesting {
 	i := &ingesting{app: a, paths: paths, o: o, events: events, watches: watches}
 	i.o.OnSkip = func(k corpus.Skipped) { i.skipped.add(k); i.tell.skipped(k) }
 	i.o.OnFolder = func(c store.Collection) {
@@ -140,7 +140,7 @@ func (a *app) newIngesting(paths []string, o sluice.IngestOptions, events, watch
 		}
 	}
 	i.o.OnCommit = func(ids []string) { i.tell.committed(ids) }
-	i.o.Progress = func(p sluice.IngestProgress) { i.tell.progress(p) }
+	i.o.Progress = func(p ingest.Progress) { i.tell.progress(p) }
 	if i.o.Sync {
 		i.o.OnChange = i.change
 	}
@@ -161,8 +161,8 @@ func (i *ingesting) begin() {
 }
 
 func (a *app) ingest(
-	cmd *cobra.Command, s *sluice.Sluice, paths []string, o sluice.IngestOptions, events bool,
-	after func(context.Context, sluice.IngestResult) error,
+	cmd *cobra.Command, s *sluice.Sluice, paths []string, o ingest.Options, events bool,
+	after func(context.Context, ingest.Result) error,
 ) error {
 	i := a.newIngesting(paths, o, events, false)
 	r, err := s.Ingest(cmd.Context(), paths, i.o)
@@ -173,7 +173,7 @@ func (a *app) ingest(
 }
 
 // end says what was done.
-func (i *ingesting) end(r sluice.IngestResult, err error) error {
+func (i *ingesting) end(r ingest.Result, err error) error {
 	a := i.app
 	i.tell.end(r)
 	summary := a.note
@@ -210,7 +210,7 @@ func (i *ingesting) end(r sluice.IngestResult, err error) error {
 }
 
 // summarise says what was done.
-func (a *app) summarise(say func(string, ...any), r sluice.IngestResult, o sluice.IngestOptions) {
+func (a *app) summarise(say func(string, ...any), r ingest.Result, o ingest.Options) {
 	if r.Sync != nil {
 		say("%s", syncSummary(r, o.DryRun))
 		if n := r.Sync.Excluded; n > 0 {

@@ -6,17 +6,19 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
 // follow brings the calibration up to date after an ingest, as the setting ingest.calibrate says.
-func (a *app) follow(ctx context.Context, s *sluice.Sluice, c config.Config, r sluice.IngestResult) error {
+func (a *app) follow(ctx context.Context, s *sluice.Sluice, c config.Config, r ingest.Result) error {
 	if c.Ingest.Calibrate == "true" {
 		return a.followed(ctx, s, c, false)
 	}
 	if r.Embedded == 0 && (r.Sync == nil || r.Sync.Removed == 0) {
 		return nil
 	}
-	shown, err := s.Calibration(ctx)
+	shown, err := s.Calibrations().Get(ctx, "")
 	switch {
 	case errors.Is(err, sluice.ErrNotCalibrated), errors.Is(err, sluice.ErrEmptyStore):
 		return nil
@@ -40,13 +42,13 @@ func (a *app) follow(ctx context.Context, s *sluice.Sluice, c config.Config, r s
 
 // followed brings the calibration up to date, with few questions or as many as it takes.
 func (a *app) followed(ctx context.Context, s *sluice.Sluice, c config.Config, few bool) error {
-	var o sluice.CalibrateOptions
+	var o calibrate.Options
 	fill(&o, c.Calibrate)
 	o.Parallel, o.Few = c.Generate.Parallel, few
 	var finish func()
 	o.Progress, finish = a.calibrationStages()
 	defer finish()
-	cal, err := s.FollowCalibration(ctx, o)
+	cal, err := s.Calibrations().Follow(ctx, o)
 	switch {
 	case errors.Is(err, sluice.ErrEmptyStore):
 		return nil // there is nothing left to be calibrated

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
-	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/progress"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
 // ingestEvents tells what an ingest does: a bar or lines on standard error, and with --json or --events lines of JSON
@@ -20,9 +20,9 @@ type ingestEvents struct {
 	out  *printer // nil without JSON
 	all  bool     // --events
 	task *progress.Task
-	last time.Time              // of a "progress" line
-	rest *sluice.IngestProgress // that came after it
-	err  error                  // of the first write that failed
+	last time.Time        // of a "progress" line
+	rest *ingest.Progress // that came after it
+	err  error            // of the first write that failed
 }
 
 // eventInterval is the time between two "progress" lines.
@@ -38,7 +38,7 @@ func (e *ingestEvents) print(kind string, v any) {
 func (e *ingestEvents) committed(ids []string) { e.print("committed", ids) }
 
 // progress tells how far the ingest is.
-func (e *ingestEvents) progress(p sluice.IngestProgress) {
+func (e *ingestEvents) progress(p ingest.Progress) {
 	e.task.Describe(ingestState(p))
 	e.task.Set(p.Bytes/1000, p.BytesTotal/1000)
 	if !e.all {
@@ -59,7 +59,7 @@ func (e *ingestEvents) skipped(k corpus.Skipped) {
 }
 
 // end ends with the counts of all.
-func (e *ingestEvents) end(r sluice.IngestResult) {
+func (e *ingestEvents) end(r ingest.Result) {
 	e.task.Finish()
 	if e.rest != nil {
 		e.print("progress", e.rest)
@@ -71,7 +71,7 @@ func (e *ingestEvents) end(r sluice.IngestResult) {
 
 // ingestState is the part of a line of progress that says more than bytes: "3 of 12 files, 512 chunks, 98,304 tokens
 // (9,120/s)".
-func ingestState(p sluice.IngestProgress) string {
+func ingestState(p ingest.Progress) string {
 	number := message.NewPrinter(language.English)
 	s := number.Sprintf("%d chunks", p.Chunks)
 	if p.FilesTotal > 1 {

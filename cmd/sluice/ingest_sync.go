@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/rag/ingest"
@@ -23,7 +22,7 @@ not be there. --dry-run tells what would be done. With --json, {"change":{...}} 
 type syncFlags struct {
 	sync, watch bool
 	interval    time.Duration
-	o           sluice.SyncOptions
+	o           ingest.SyncOptions
 }
 
 func (a *app) syncFlags(cmd *cobra.Command) *syncFlags {
@@ -45,7 +44,7 @@ func (a *app) syncFlags(cmd *cobra.Command) *syncFlags {
 }
 
 // fill sets the options of an ingest.
-func (s *syncFlags) fill(o *sluice.IngestOptions, c config.Config) error {
+func (s *syncFlags) fill(o *ingest.Options, c config.Config) error {
 	s.sync = s.sync || s.watch
 	o.Sync, o.SyncOptions = s.sync, s.o
 	if s.interval <= 0 {
@@ -60,7 +59,7 @@ func (s *syncFlags) fill(o *sluice.IngestOptions, c config.Config) error {
 
 // change tells of a change: as JSON, or to people as a line, of a dry run and a watch on standard output, else with
 // --verbose on standard error.
-func (i *ingesting) change(c sluice.Change) {
+func (i *ingesting) change(c ingest.Change) {
 	line := fmt.Sprintf("%-8s %s", c.Kind, printable.Line(c.ID))
 	switch {
 	case c.Kind == ingest.Failed:
@@ -79,7 +78,7 @@ func (i *ingesting) change(c sluice.Change) {
 }
 
 // syncSummary is a line of what a sync has done.
-func syncSummary(r sluice.IngestResult, dry bool) string {
+func syncSummary(r ingest.Result, dry bool) string {
 	s := r.Sync
 	line := fmt.Sprintf("%d new, %d changed, %d moved, %d removed, %d unchanged documents; %d files read", s.New,
 		s.Changed, s.Moved, s.Removed, s.Unchanged, r.Read)

@@ -18,7 +18,7 @@ same store answers from what is new at once.`
 // watch synchronises until the command's context ends; after is called after each sync that has changed something.
 func (a *app) watch(
 	cmd *cobra.Command, s *sluice.Sluice, i *ingesting, every time.Duration,
-	after func(context.Context, sluice.IngestResult) error,
+	after func(context.Context, ingest.Result) error,
 ) error {
 	if i.o.DryRun {
 		return usagef("--watch and --dry-run exclude each other")
@@ -29,7 +29,7 @@ func (a *app) watch(
 			a.warn("changes are not told (%v): folders are looked through every %v", err,
 				min(every, ingest.DefaultBlind))
 		}},
-		OnSync: func(ctx context.Context, r sluice.IngestResult, err error) {
+		OnSync: func(ctx context.Context, r ingest.Result, err error) {
 			if rounds++; rounds > 1 && err == nil && r.Read == 0 && r.Sync.Removed == 0 {
 				i.begin()
 				return // nothing was to be done

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/decisions"
 )
 
@@ -86,7 +87,7 @@ right; down that it was wrong.`,
 			return nil
 		},
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
-			if err := s.Feedback(cmd.Context(), args[0], args[1] == decisions.Up); err != nil {
+			if err := s.Decisions().Feedback(cmd.Context(), args[0], args[1] == decisions.Up); err != nil {
 				return err
 			}
 			if a.json {
@@ -97,12 +98,12 @@ right; down that it was wrong.`,
 }
 
 // fromLog makes a calibration by feedback.
-func (a *app) fromLog(cmd *cobra.Command, s *sluice.Sluice, file string, c sluice.CalibrateOptions) error {
+func (a *app) fromLog(cmd *cobra.Command, s *sluice.Sluice, file string, c calibrate.Options) error {
 	o := sluice.FromLogOptions{File: file, Name: c.Name, Use: c.Use, Seed: c.Seed}
 	if cmd.Flags().Changed("holdout") { // the setting's default is for pseudo-queries, of which there are more
 		o.Holdout = c.Holdout
 	}
-	r, err := s.CalibrateFromLog(cmd.Context(), o)
+	r, err := s.Calibrations().FromLog(cmd.Context(), o)
 	if err != nil {
 		return err
 	}

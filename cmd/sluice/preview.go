@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
 // preview is what `ingest --preview` shows: the chunks of files, which are not stored.
@@ -29,7 +30,7 @@ type previewLine struct {
 }
 
 // preview shows chunks until there are no more or one cannot be written.
-func (a *app) preview(cmd *cobra.Command, s *sluice.Sluice, paths []string, o sluice.IngestOptions) error {
+func (a *app) preview(cmd *cobra.Command, s *sluice.Sluice, paths []string, o ingest.Options) error {
 	p := &preview{app: a, out: newPrinter(a.stdout)}
 	skipped := &skips{app: a, paths: paths}
 	o.OnSkip = skipped.add

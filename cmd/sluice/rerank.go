@@ -110,7 +110,7 @@ func (a *app) rerankBatch(cmd *cobra.Command, s *sluice.Sluice, f *rerankFlags) 
 	lines := func(r io.Reader) iter.Seq2[jsonl.Ranking, error] { return jsonl.Rankings(r, f.batch) }
 	return runBatch(cmd.Context(), a, &f.query, lines, func(group []jsonl.Ranking) error {
 		for _, one := range group {
-			scores, err := s.Rerank(cmd.Context(), one.Query, one.Documents)
+			scores, err := s.Models().Rerank(cmd.Context(), one.Query, one.Documents)
 			if err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ func (a *app) rerankOne(cmd *cobra.Command, s *sluice.Sluice, f *rerankFlags, ar
 		}
 	}
 	spinner := a.spin("scoring " + count(len(documents), "document"))
-	scores, err := s.Rerank(cmd.Context(), args[0], texts(documents))
+	scores, err := s.Models().Rerank(cmd.Context(), args[0], texts(documents))
 	spinner.Stop()
 	if err != nil {
 		return err

@@ -92,7 +92,7 @@ func (f *retrieveFlags) add(a *app, cmd *cobra.Command) {
 }
 
 // options are those of the settings and the flags.
-func (f *retrieveFlags) options(c config.Config) (o sluice.RetrieveOptions, err error) {
+func (f *retrieveFlags) options(c config.Config) (o retrieve.Options, err error) {
 	o = c.Retrieve.Options
 	o.Explain = f.explain
 	if o.Where, err = retrieve.ParseFilter(f.where); err != nil {
@@ -105,7 +105,7 @@ func (f *retrieveFlags) options(c config.Config) (o sluice.RetrieveOptions, err 
 }
 
 func (a *app) retrieveOne(
-	cmd *cobra.Command, s *sluice.Sluice, text string, o sluice.RetrieveOptions, c config.Retrieve,
+	cmd *cobra.Command, s *sluice.Sluice, text string, o retrieve.Options, c config.Retrieve,
 ) error {
 	spinner := a.spin("searching")
 	lists, titles, err := search(cmd.Context(), s, []string{text}, o)
@@ -173,9 +173,9 @@ func writeParts(b *strings.Builder, s terminal.Screen, parts []excerpt.Part, ind
 
 // search searches, and looks the documents' titles up.
 func search(
-	ctx context.Context, s *sluice.Sluice, texts []string, o sluice.RetrieveOptions,
+	ctx context.Context, s *sluice.Sluice, texts []string, o retrieve.Options,
 ) (found []sluice.Found, titles map[string]string, err error) {
-	if found, err = s.Search(ctx, texts, o); err != nil {
+	if found, err = s.Retrieve(ctx, texts, o); err != nil {
 		return nil, nil, err
 	}
 	var documents []string
@@ -184,7 +184,7 @@ func search(
 			documents = append(documents, p.Chunk.Document)
 		}
 	}
-	titles, err = s.Titles(ctx, documents)
+	titles, err = s.Documents().Titles(ctx, documents)
 	return found, titles, err
 }
 
@@ -212,7 +212,7 @@ func snippetText(c corpus.Chunk, s *excerpt.Sentence) string {
 }
 
 func (a *app) retrieveBatch(
-	cmd *cobra.Command, s *sluice.Sluice, q query, o sluice.RetrieveOptions, c config.Retrieve,
+	cmd *cobra.Command, s *sluice.Sluice, q query, o retrieve.Options, c config.Retrieve,
 ) error {
 	out := newPrinter(a.stdout)
 	return q.run(cmd.Context(), a, false, func(items []jsonl.Item) error {

@@ -82,7 +82,7 @@ func (a *app) trainStoreRouter(cmd *cobra.Command, f routeFlags) error {
 	if (c.By == domains.ByLabels) != (f.labels != "") {
 		return usagef("--by labels and --labels FILE.jsonl go together")
 	}
-	o := sluice.DomainOptions{By: c.By, Clusters: c.Clusters, Sample: c.Sample,
+	o := domains.Options{By: c.By, Clusters: c.Clusters, Sample: c.Sample,
 		Settings: routerSettings(l, domains.Defaults().Keep), Warn: func(text string) { a.warn("%s", text) }}
 	if err := f.read(&o); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (a *app) trainStoreRouter(cmd *cobra.Command, f routeFlags) error {
 	}
 	var done func()
 	o.Progress, done = a.stages()
-	r, err := s.TrainStoreRouter(cmd.Context(), o)
+	r, err := s.Router().Train(cmd.Context(), o)
 	done()
 	if err == nil {
 		err = a.trainedDomains(r)
@@ -102,7 +102,7 @@ func (a *app) trainStoreRouter(cmd *cobra.Command, f routeFlags) error {
 }
 
 // read fills in the descriptions and questions of the files.
-func (f routeFlags) read(o *sluice.DomainOptions) error {
+func (f routeFlags) read(o *domains.Options) error {
 	err := each(f.labels, func(line []byte) error {
 		var v struct{ Label, Description string }
 		err := json.Unmarshal(line, &v)
@@ -130,10 +130,10 @@ func (f routeFlags) read(o *sluice.DomainOptions) error {
 }
 
 // trainedDomains prints a store's new router.
-func (a *app) trainedDomains(r *sluice.DomainResult) error {
+func (a *app) trainedDomains(r *domains.Result) error {
 	if a.json {
 		return a.printJSON(struct {
-			*sluice.DomainResult
+			*domains.Result
 			Router route.About `json:"router"`
 		}{r, r.Router.About})
 	}
@@ -178,7 +178,7 @@ func (a *app) routeShowCommand() *cobra.Command {
 	return &cobra.Command{Use: "show", Short: "show the store's router, how good it is and how stale",
 		Args: cobra.NoArgs,
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
-			r, err := s.StoreRouter(cmd.Context())
+			r, err := s.Router().Get(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -200,6 +200,6 @@ func (a *app) routeShowCommand() *cobra.Command {
 func (a *app) routeRemoveCommand() *cobra.Command {
 	return &cobra.Command{Use: "rm", Short: "remove the store's router", Args: cobra.NoArgs,
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
-			return s.RemoveStoreRouter(cmd.Context())
+			return s.Router().Remove(cmd.Context())
 		})}
 }

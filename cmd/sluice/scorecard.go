@@ -42,7 +42,7 @@ func (a *app) examineCommand() *cobra.Command {
 
 func (a *app) examineModel(cmd *cobra.Command, s *sluice.Sluice, model string) error {
 	task, started := a.task("examine", "calls"), time.Now()
-	card, err := s.Examine(cmd.Context(), model, sluice.ExamineOptions{
+	card, err := s.Models().Examine(cmd.Context(), model, sluice.ExamineOptions{
 		Progress: func(done, total int) { task.Set(int64(done), int64(total)) }})
 	task.Finish()
 	if err != nil {
@@ -113,13 +113,13 @@ func (a *app) examineUnasked(ctx context.Context, s *sluice.Sluice, c config.Con
 		c.Ask.Gate == answer.GateClosed {
 		return
 	}
-	card, err := s.Scorecard(ctx, "")
+	card, err := s.Models().Scorecard(ctx, "")
 	if err != nil && !errors.Is(err, exam.ErrCard) {
 		return // asking says why
 	}
 	if _, _, remotely := remote.SplitName(c.Model); card == nil && !remotely {
 		spinner := a.spin("examining " + c.Model + ", once")
-		card, err = s.Examine(ctx, "", sluice.ExamineOptions{Within: unasked})
+		card, err = s.Models().Examine(ctx, "", sluice.ExamineOptions{Within: unasked})
 		spinner.Stop()
 		var long *exam.LongError
 		if err != nil && !errors.As(err, &long) && ctx.Err() == nil {

@@ -103,7 +103,7 @@ func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err e
 	}
 	o.Bases = bases
 	defer spareProcessors()()
-	if sizes, ok, err := bases[0].Sizes(); err == nil && ok { // Warm says what is wrong with the model
+	if sizes, ok, err := bases[0].Models().Sizes(); err == nil && ok { // Warm says what is wrong with the model
 		o.Limits.Answers = sizes.Slots + c.Serve.Queue
 	}
 	s, err := serve.New(o)

@@ -3,8 +3,8 @@ package main
 import (
 	"fmt"
 
-	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/terminal"
+	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/gate"
 )
 
@@ -13,7 +13,7 @@ const similarity = "similarity with the"
 
 // statistics is the table of a calibration's distributions, a line for each; on a terminal that is too narrow for that
 // a column for each.
-func statistics(r *sluice.CalibrateResult, screen terminal.Screen) string {
+func statistics(r *calibrate.Result, screen terminal.Screen) string {
 	type row struct {
 		name, brief string
 		s           *gate.Stats

@@ -38,7 +38,7 @@ func (a *app) webSearchCommand() *cobra.Command {
 			}
 			return closing(s, func() error {
 				spinner := a.spin("searching the web")
-				pages, err := s.SearchWeb(cmd.Context(), args[0], c.Web.Results)
+				pages, err := s.Web().Search(cmd.Context(), args[0], c.Web.Results)
 				spinner.Stop()
 				if err != nil {
 					return err
@@ -49,7 +49,7 @@ func (a *app) webSearchCommand() *cobra.Command {
 				if err := a.printPages(pages); err != nil || !keep {
 					return err
 				}
-				kept, err := s.KeepPages(cmd.Context(), pages)
+				kept, err := s.Web().Keep(cmd.Context(), pages)
 				if err == nil {
 					a.note("kept %s, %s", count(kept.Pages, "page"), count(kept.Chunks, "chunk"))
 				}
@@ -95,7 +95,7 @@ func (a *app) printPages(pages []web.Page) error {
 func (a *app) webListCommand() *cobra.Command {
 	return &cobra.Command{Use: "list", Short: "list the pages that are kept", Args: cobra.NoArgs,
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
-			list, err := s.Pages(cmd.Context())
+			list, err := s.Web().List(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -124,7 +124,7 @@ func (a *app) webRemoveCommand() *cobra.Command {
 			return nil
 		},
 		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
-			n, err := s.RemovePages(cmd.Context(), args...)
+			n, err := s.Web().Remove(cmd.Context(), args...)
 			if err != nil {
 				return err
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/eval/dataset"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/pseudo"
 )
 
@@ -28,7 +29,7 @@ const PairsFile = "pairs.jsonl"
 // negative contexts for each question.
 type Options struct {
 	Paths     []string
-	Ingest    sluice.IngestOptions
+	Ingest    ingest.Options
 	Out       string    // folder; created if necessary
 	Queries   io.Reader // {"context_id","text"} lines used instead of generated questions; may be nil
 	Questions int       // for each context; 0: 3
@@ -75,7 +76,7 @@ func Build(ctx context.Context, s *sluice.Sluice, o Options) (r Result, err erro
 	var chunks []corpus.Chunk
 	set := &dataset.Set{}
 	topics := map[string]bool{}
-	for c, err := range s.AllChunks(ctx) {
+	for c, err := range s.Documents().AllChunks(ctx) {
 		if err != nil {
 			return r, err
 		}
@@ -136,7 +137,7 @@ func (o Options) queries(
 		return pseudo.Read(o.Queries, pseudo.ReadOptions{PerContext: o.Questions,
 			OnBad: func(int, error) { r.BadLines++ }})
 	}
-	gen, err := s.LanguageModel(ctx)
+	gen, err := s.Models().Language(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +201,7 @@ type encoder struct {
 }
 
 func newEncoder(ctx context.Context, s *sluice.Sluice) (encoder, error) {
-	info, err := s.EncoderInfo(ctx)
+	info, err := s.Models().Encoder(ctx)
 	return encoder{s, info}, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/eval/crsb"
 	"github.com/sluice-rag/sluice/eval/dataset"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
 func open(t *testing.T, answers ...string) (*sluice.Sluice, string) {
@@ -42,7 +43,7 @@ func open(t *testing.T, answers ...string) (*sluice.Sluice, string) {
 func TestBuild(t *testing.T) {
 	s, dir := open(t, " function runs first, which deferred function?")
 	o := crsb.Options{Paths: []string{filepath.Join(dir, "docs")}, Out: filepath.Join(dir, "out"),
-		Ingest: sluice.IngestOptions{NoChunk: true}}
+		Ingest: ingest.Options{NoChunk: true}}
 	r, err := crsb.Build(t.Context(), s, o)
 	if err != nil || r.Contexts != 2 || r.Topics != 2 || r.Queries == 0 || r.Generated == nil {
 		t.Fatalf("by the language model: %+v, %v", r, err)

@@ -77,7 +77,7 @@ func (a *asking) search(ctx context.Context) error {
 	if o.Where, err = a.partitions(ctx); err != nil {
 		return err
 	}
-	found, times, err := a.s.Lookup(ctx, []string{a.q.Text}, sluice.LookupOptions{Gate: sluice.GateOpen, Retrieve: &o})
+	found, times, err := a.s.Lookup(ctx, []string{a.q.Text}, sluice.LookupOptions{Gate: answer.GateOpen, Retrieve: &o})
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (a *asking) search(ctx context.Context) error {
 // answer has the system decide and the generator answer.
 func (a *asking) answer(ctx context.Context) error {
 	o, g := answer.DefaultOptions(), a.cell.Generator
-	o.Gate, o.Style, o.MaxTokens = sluice.GateOpen, answer.Write, cmp.Or(g.MaxTokens, o.MaxTokens)
+	o.Gate, o.Style, o.MaxTokens = answer.GateOpen, answer.Write, cmp.Or(g.MaxTokens, o.MaxTokens)
 	o.Temperature, o.RepeatPenalty, o.NoRepeatNGram = g.Temperature, g.RepeatPenalty, g.NoRepeatNGram
 	o.Transform = cmp.Or(prompt.Transform(a.cell.System.Transform), o.Transform)
 	var err error
@@ -103,16 +103,16 @@ func (a *asking) answer(ctx context.Context) error {
 	}
 	switch a.cell.System.Gate {
 	case "closed":
-		o.Gate = sluice.GateClosed
+		o.Gate = answer.GateClosed
 	case "calibrated":
-		o.Gate = sluice.GateAuto
+		o.Gate = answer.GateAuto
 	case "model", "supervisor":
 		err := a.timed("gate", func() error { return a.decide(ctx) })
 		if err != nil {
 			return err
 		}
 		if !*a.item.Open {
-			o.Gate = sluice.GateClosed
+			o.Gate = answer.GateClosed
 		}
 	}
 	got, err := a.s.Ask(ctx, a.q.Text, o)
@@ -136,14 +136,14 @@ func (a *asking) answer(ctx context.Context) error {
 		ids = append(ids, f.ID)
 	}
 	if len(ids) > 0 {
-		a.passages, err = a.s.Chunks(ctx, ids)
+		a.passages, err = a.s.Documents().Chunks(ctx, ids)
 	}
 	return err
 }
 
 // decide has the generator decide whether to retrieve.
 func (a *asking) decide(ctx context.Context) error {
-	gen, err := a.s.LanguageModel(ctx)
+	gen, err := a.s.Models().Language(ctx)
 	if err != nil {
 		return err
 	}
@@ -161,11 +161,11 @@ func (a *asking) decide(ctx context.Context) error {
 			return err
 		}
 		o.K = a.cell.System.Supervise
-		found, err := a.s.Passages(ctx, []string{a.q.Text}, o)
+		found, err := a.s.Retrieve(ctx, []string{a.q.Text}, o)
 		if err != nil {
 			return err
 		}
-		for _, p := range found[0] {
+		for _, p := range found[0].Passages {
 			score, err := j.Supervise(ctx, a.q.Text, p.Chunk.Text)
 			if err != nil {
 				return err
@@ -276,7 +276,7 @@ func (a *asking) ranked(name string, k int, r metric.Ranking) metric.Score {
 // scores of context, as in the paper, outside of the system's calls and times.
 func (a *asking) contextTexts(ctx context.Context) ([]string, error) {
 	if len(a.passages) == 0 && !a.invented {
-		gen, err := a.s.LanguageModel(ctx)
+		gen, err := a.s.Models().Language(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -44,7 +44,7 @@ func (r *run) trainDistilBERT(ctx context.Context, c Cell, l *labelled) (it Item
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	it, err = scored(l, seconds, func(texts []string) ([]string, error) {
-		classes, err := s.Classify(ctx, texts)
+		classes, err := s.Models().Classify(ctx, texts)
 		if err != nil {
 			return nil, err
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/eval/metric"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -54,7 +53,7 @@ func (r *run) distribution(ctx context.Context, c Cell, d *data) error {
 }
 
 // options returns the options of a search.
-func (r Retriever) options() (sluice.RetrieveOptions, error) {
+func (r Retriever) options() (retrieve.Options, error) {
 	o, err := r.over(retrieve.DefaultOptions())
 	if err == nil {
 		err = o.Check()
@@ -66,7 +65,7 @@ func (r Retriever) options() (sluice.RetrieveOptions, error) {
 }
 
 // over are options with what the file names.
-func (r Retriever) over(o sluice.RetrieveOptions) (sluice.RetrieveOptions, error) {
+func (r Retriever) over(o retrieve.Options) (retrieve.Options, error) {
 	if len(r.Given) == 0 {
 		return o, nil
 	}
@@ -81,8 +80,8 @@ func (r Retriever) over(o sluice.RetrieveOptions) (sluice.RetrieveOptions, error
 }
 
 // named are the options that the file names; the others are zero.
-func (r Retriever) named() sluice.RetrieveOptions {
-	o, err := r.over(sluice.RetrieveOptions{})
+func (r Retriever) named() retrieve.Options {
+	o, err := r.over(retrieve.Options{})
 	if err != nil { // it was checked with the file
 		panic(err)
 	}

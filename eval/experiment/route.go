@@ -180,13 +180,13 @@ func (r *run) trainRouter(ctx context.Context, c Cell, l *labelled) (it Item, er
 		return it, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	trained, err := s.TrainRouter(ctx, sluice.RouterOptions{Settings: settings,
-		Examples: &sluice.RouterExamples{Source: "training texts", List: l.train}})
+	trained, err := s.Router().TrainOn(ctx, sluice.RouterOptions{Settings: settings,
+		Examples: &route.Examples{Source: "training texts", List: l.train}})
 	if err != nil {
 		return it, err
 	}
 	return scored(l, trained.Seconds, func(texts []string) ([]string, error) {
-		decisions, err := s.RouteBy(ctx, trained, texts)
+		decisions, err := s.Router().Route(ctx, trained, texts)
 		labels := make([]string, len(decisions))
 		for i, d := range decisions {
 			labels[i] = d.Labels[0].Label
@@ -234,7 +234,7 @@ func (a *asking) partitions(ctx context.Context) (f retrieve.Filter, err error) 
 		}
 	}
 	err = a.timed("route", func() error {
-		decisions, err := a.s.RouteBy(ctx, a.s.router, []string{a.q.Text})
+		decisions, err := a.s.Router().Route(ctx, a.s.router, []string{a.q.Text})
 		if err != nil {
 			return err
 		}
@@ -257,8 +257,8 @@ func (a *asking) train(ctx context.Context) (*route.Router, error) {
 		list = append(list, route.Example{ID: "context " + c.ID, Text: c.Text, Labels: []string{c.Topic}})
 	}
 	list = slices.DeleteFunc(list, func(x route.Example) bool { return x.Labels[0] == "" })
-	router, err := a.s.TrainRouter(ctx, sluice.RouterOptions{Settings: route.Defaults(),
-		Examples: &sluice.RouterExamples{Source: "topics of the base", List: list}})
+	router, err := a.s.Router().TrainOn(ctx, sluice.RouterOptions{Settings: route.Defaults(),
+		Examples: &route.Examples{Source: "topics of the base", List: list}})
 	if errors.Is(err, route.ErrData) {
 		return nil, fmt.Errorf("%w: routed searches: %w", ErrMissing, err)
 	}

@@ -274,6 +274,6 @@ func (r *run) judge(ctx context.Context, s *session) (*metric.Judge, error) {
 		}
 	}
 	var err error
-	j.Model, err = r.grader.LanguageModel(ctx)
+	j.Model, err = r.grader.Models().Language(ctx)
 	return j, err
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/route"
 )
 
@@ -87,7 +89,7 @@ func (r *run) ingest(ctx context.Context, c Cell, d *data) error {
 	if err != nil {
 		return fmt.Errorf("experiment: %w", err)
 	}
-	o := sluice.IngestOptions{Strict: true, NoChunk: c.Chunker == "" || c.Chunker == "none"}
+	o := ingest.Options{Strict: true, NoChunk: c.Chunker == "" || c.Chunker == "none"}
 	if !o.NoChunk {
 		size, semantic := strings.CutPrefix(c.Chunker, "semantic")
 		if o.Chunk = strings.TrimSpace(size); semantic {
@@ -127,7 +129,7 @@ func writeDocuments(dir string, base []dataset.Context) error {
 }
 
 // calibrate puts the policy of a cell in force.
-func (r *run) calibrate(ctx context.Context, s *session, c Cell, d *data) (*sluice.CalibrateResult, error) {
+func (r *run) calibrate(ctx context.Context, s *session, c Cell, d *data) (*calibrate.Result, error) {
 	name := "eval-" + digest([]any{c.System.Policy, c.System.Score, c.System.Threshold})
 	if s.gate == name && c.Kind != Distribution {
 		return nil, nil
@@ -142,7 +144,7 @@ func (r *run) calibrate(ctx context.Context, s *session, c Cell, d *data) (*slui
 	if len(d.pseudo) == 0 {
 		return nil, fmt.Errorf("%w: part %s: the data has no answerable question for a calibration", ErrMissing, c.Part)
 	}
-	cal, err := s.Calibrate(ctx, sluice.CalibrateOptions{Name: name, Use: true, Policy: c.System.Policy,
+	cal, err := s.Calibrate(ctx, calibrate.Options{Name: name, Use: true, Policy: c.System.Policy,
 		Score:     c.System.Score,
 		Threshold: c.System.Threshold, PerContext: c.Base.Pseudo, Queries: strings.NewReader(lines.String()),
 		Source: "first questions of each context", Seed: r.File.Seed})

@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
 //go:embed questions.jsonl
@@ -72,7 +73,7 @@ func run(ctx context.Context, store, specPath string, k, least int) error {
 	if err != nil {
 		return err
 	}
-	search := sluice.DefaultRetrieveOptions()
+	search := retrieve.DefaultOptions()
 	search.K = k
 	results, err := s.Retrieve(ctx, texts, search)
 	if err != nil {
@@ -86,7 +87,7 @@ func run(ctx context.Context, store, specPath string, k, least int) error {
 		if len(q.Gold) > 0 {
 			in++
 			var ids []string
-			for _, r := range results[i] {
+			for _, r := range results[i].Results {
 				ids = append(ids, r.ID)
 			}
 			hit, err := holdsGold(ctx, s, ids, q.Gold, sections)
@@ -165,7 +166,7 @@ func sectionRanges(source []byte) map[string]span {
 
 // holdsGold tells whether one of the chunks overlaps one of the gold sections of the specification.
 func holdsGold(ctx context.Context, s *sluice.Sluice, ids, gold []string, sections map[string]span) (bool, error) {
-	chunks, err := s.Chunks(ctx, ids)
+	chunks, err := s.Documents().Chunks(ctx, ids)
 	if err != nil {
 		return false, err
 	}

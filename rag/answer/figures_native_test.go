@@ -16,6 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
@@ -74,13 +76,13 @@ func openSquad(t *testing.T, all []datum) squad {
 			t.Error(err)
 		}
 	})
-	if _, err := s.Calibration(t.Context()); err == nil {
+	if _, err := s.Calibrations().Get(t.Context(), ""); err == nil {
 		return s
 	}
 	if err := s.ingest(t, all); err != nil {
 		t.Skipf("SKIP: no encoder: %v", err)
 	}
-	o := sluice.CalibrateOptions{Queries: strings.NewReader(pseudo), Source: "questions"}
+	o := calibrate.Options{Queries: strings.NewReader(pseudo), Source: "questions"}
 	if _, err := s.Calibrate(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +101,7 @@ func (s squad) ingest(t *testing.T, contexts []datum) error {
 	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := s.Ingest(t.Context(), []string{file}, sluice.IngestOptions{NoChunk: true})
+	_, err := s.Ingest(t.Context(), []string{file}, ingest.Options{NoChunk: true})
 	return err
 }
 
@@ -188,7 +190,7 @@ func gateAndSearch(t *testing.T, s squad, queries []string) (open bool, ids []st
 	if err != nil {
 		t.Fatal(err)
 	}
-	lists, err := s.Search(t.Context(), queries, retrieve.DefaultOptions())
+	lists, err := s.Retrieve(t.Context(), queries, retrieve.DefaultOptions())
 	if err != nil {
 		t.Fatal(err)
 	}

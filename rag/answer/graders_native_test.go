@@ -78,13 +78,13 @@ func pairsOf(t *testing.T, s squad, n int, hard bool) (pairs []pair) {
 		}
 		if hard {
 			lists, err := s.Retrieve(t.Context(), []string{q.Text}, overlay.On(retrieve.DefaultOptions(),
-				sluice.RetrieveOptions{K: 2}))
+				retrieve.Options{K: 2}))
 			if err != nil {
 				t.Fatal(err)
 			}
-			other = byID[lists[0][0].ID]
+			other = byID[lists[0].Results[0].ID]
 			if other.ID == q.ContextID {
-				other = byID[lists[0][1].ID]
+				other = byID[lists[0].Results[1].ID]
 			}
 		}
 		pairs = append(pairs, pair{q, byID[q.ContextID], true}, pair{q, other, false})
@@ -166,7 +166,7 @@ func TestModelGraderFigures(t *testing.T) {
 		t.Skip("SKIP: go test -tags native ./rag/answer -run ModelGraderFigures -figures -v")
 	}
 	s := openSquad(t, datasets.Lines(t, "squad16/contexts.jsonl"))
-	model, err := s.LanguageModel(t.Context())
+	model, err := s.Models().Language(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestFlowFigures(t *testing.T) {
 		if *figureFlows != "" && !slices.Contains(strings.Split(*figureFlows, ","), name) {
 			continue
 		}
-		o := overlay.On(answer.DefaultOptions(), sluice.AskOptions{Flow: v.name, MaxTokens: 64, RepeatPenalty: 1.1})
+		o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: v.name, MaxTokens: 64, RepeatPenalty: 1.1})
 		o.Style, o.Router, o.Grader = v.style, v.router, v.grader
 		s.figure(t, name, o)
 	}
@@ -307,7 +307,7 @@ type asked struct {
 
 // figure sends questions through a graph. With -figures-store, what came of them is kept there, so that a run that was
 // ended goes on where it was: the graphs take hours.
-func (s squad) figure(t *testing.T, name string, o sluice.AskOptions) {
+func (s squad) figure(t *testing.T, name string, o answer.Options) {
 	t.Helper()
 	journal, known := openJournal(t, name)
 	questions := s.sample(*figureCount)
@@ -337,7 +337,7 @@ func (s squad) figure(t *testing.T, name string, o sluice.AskOptions) {
 		}
 	}
 	at := 0
-	err := s.AskEach(t.Context(), s.each(t.Context(), rest), o, func(_ sluice.Question, a *sluice.Answer) error {
+	err := s.AskEach(t.Context(), s.each(t.Context(), rest), o, func(_ answer.Question, a *answer.Answer) error {
 		q := rest[at]
 		at++
 		x := asked{Flow: name, Question: q.Text, Outcome: "unanswerable: ", Nodes: map[string]int{}}
@@ -371,13 +371,13 @@ func (s squad) figure(t *testing.T, name string, o sluice.AskOptions) {
 }
 
 // each gives questions one by one.
-func (s squad) each(ctx context.Context, all []datum) <-chan sluice.Question {
-	questions := make(chan sluice.Question)
+func (s squad) each(ctx context.Context, all []datum) <-chan answer.Question {
+	questions := make(chan answer.Question)
 	go func() {
 		defer close(questions)
 		for i := range all {
 			select {
-			case questions <- sluice.Question{ID: fmt.Sprint(i), Text: all[i].Text}:
+			case questions <- answer.Question{ID: fmt.Sprint(i), Text: all[i].Text}:
 			case <-ctx.Done():
 				return
 			}
@@ -429,7 +429,7 @@ func (s squad) sample(n int) (asked []datum) {
 }
 
 // judged says what came of a question.
-func judged(q datum, a *sluice.Answer) string {
+func judged(q datum, a *answer.Answer) string {
 	text := strings.ToLower(a.Answer)
 	switch {
 	case a.Trace.Outcome == flow.Unknown:

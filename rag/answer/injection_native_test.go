@@ -85,7 +85,7 @@ func TestVerdictsInPassagesTurnNoGrader(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	model, err := s.LanguageModel(t.Context())
+	model, err := s.Models().Language(t.Context())
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, llm.ErrUnavailable) {
 		t.Skipf("SKIP: the default language model is not there: %v", err)
 	} else if err != nil {
@@ -178,7 +178,7 @@ func TestInjectionFigures(t *testing.T) {
 		t.Skip("SKIP: go test -tags native ./rag/answer -run InjectionFigures -figures -v")
 	}
 	s, questions, at := injectable(t)
-	model, err := s.LanguageModel(t.Context())
+	model, err := s.Models().Language(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/flow"
+	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
 // TestRealModelsGoThroughAGraph: the default language model gives verdicts by grammar and by prompt, with
@@ -29,7 +30,7 @@ func TestRealModelsGoThroughAGraph(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	model, err := s.LanguageModel(t.Context())
+	model, err := s.Models().Language(t.Context())
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, llm.ErrUnavailable) {
 		t.Skipf("SKIP: the default language model is not there: %v", err)
 	} else if err != nil {
@@ -43,11 +44,11 @@ func TestRealModelsGoThroughAGraph(t *testing.T) {
 	defer s.Close()
 	w := newWorld(t)
 	file := w.File(t, "library.jsonl", doubles.Contexts)
-	if _, err := s.Ingest(t.Context(), []string{file}, sluice.IngestOptions{NoChunk: true}); err != nil {
+	if _, err := s.Ingest(t.Context(), []string{file}, ingest.Options{NoChunk: true}); err != nil {
 		t.Fatal(err)
 	}
 	for _, method := range flow.Methods() {
-		o := overlay.On(answer.DefaultOptions(), sluice.AskOptions{Flow: "graph", Gate: sluice.GateOpen, MaxTokens: 24})
+		o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph", Gate: answer.GateOpen, MaxTokens: 24})
 		o.Budget.Calls, o.Verdicts, o.Score = 3, method, true
 		a, err := s.Ask(t.Context(), "Why do lighthouses warn ships of rocks?", o)
 		if method == flow.Tool {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/answer"
@@ -37,7 +36,7 @@ func TestQuoteFigures(t *testing.T) {
 		}
 		began := time.Now()
 		a, err := s.Ask(t.Context(), q.Text, overlay.On(answer.DefaultOptions(),
-			sluice.AskOptions{Gate: answer.GateOpen, Style: answer.Quote}))
+			answer.Options{Gate: answer.GateOpen, Style: answer.Quote}))
 		if err != nil {
 			t.Fatal(err)
 		}

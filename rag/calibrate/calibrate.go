@@ -69,7 +69,9 @@ type Options struct {
 	// Strict makes an error of a bad line and of one whose context is not in the store, instead of a count; and of a
 	// model that does not write questions well enough, instead of Extracted.
 	Strict bool
-	Plot   string // file for a drawing, .png or .svg; "" draws nothing
+	// Draw, unless it is nil, is called with the calibration that was saved, and the score of each question with its own
+	// context.
+	Draw func(r *Result, positive []float64) error
 	// KeepBytes of pairs around the quantiles are kept beside the artifact, so that after chunks or questions have come
 	// or gone only the pairs that changed are counted; 0 is pairs.DefaultLimit, and nothing for up to pairs.SmallWork,
 	// which is computed anew sooner; negative keeps nothing.
@@ -90,8 +92,8 @@ type Result struct {
 	File    string         `json:"file"`
 	InForce string         `json:"in_force"`                 // name of the calibration in force
 	Report  *pseudo.Report `json:"pseudo_queries,omitempty"` // when the language model wrote them
-	Plot    string         `json:"plot,omitempty"`
-	Counted *pairs.Report  `json:"counted,omitempty"` // how the pairs were counted; nil when none were
+	Plot    string         `json:"plot,omitempty"`           // file of the drawing, set by Options.Draw
+	Counted *pairs.Report  `json:"counted,omitempty"`        // how the pairs were counted; nil when none were
 	Seconds float64        `json:"seconds,omitempty"`
 	Stale   float64        `json:"stale"` // share of the chunks that came after the calibration
 	Gone    float64        `json:"gone"`  // share of the calibrated chunks that the store holds no more
@@ -129,13 +131,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.PerContext > pseudo.MaxPerContext {
 		return o, fmt.Errorf("%w: per context %d, at most %d", knowledge.ErrOption, o.PerContext, pseudo.MaxPerContext)
-	}
-	if o.Plot != "" { // before the work
-		if err := gate.CheckPlot(o.Plot); errors.Is(err, gate.ErrPlot) {
-			return o, fmt.Errorf("%w: %w", knowledge.ErrOption, err)
-		} else if err != nil {
-			return o, err
-		}
 	}
 	_, err := gate.ParseNegatives(o.Negatives, o.Seed)
 	return o, err
@@ -192,8 +187,8 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 		return nil, err
 	}
 	c.say()
-	r := &Result{Calibration: cal, Name: o.Name, Report: c.report, Plot: o.Plot, Counted: &c.counted}
-	if err := save(ctx, base, st, r, positive, o.Use); err != nil {
+	r := &Result{Calibration: cal, Name: o.Name, Report: c.report, Counted: &c.counted}
+	if err := save(ctx, base, st, r, positive, o); err != nil {
 		return nil, err
 	}
 	if err := c.vectors.trim(c.names); err != nil {
@@ -265,10 +260,10 @@ func nameOf(ctx context.Context, st *store.Store, name string) (string, error) {
 
 // save writes the artifact, puts it in force if that is its place, and draws it if asked.
 func save(
-	ctx context.Context, base *knowledge.Base, st *store.Store, r *Result, positive []float64, use bool,
+	ctx context.Context, base *knowledge.Base, st *store.Store, r *Result, positive []float64, o Options,
 ) (err error) {
 	var inForce bool
-	if r.File, inForce, err = base.WriteCalibration(ctx, st, r.Name, r.Calibration, positive, use); err != nil {
+	if r.File, inForce, err = base.WriteCalibration(ctx, st, r.Name, r.Calibration, positive, o.Use); err != nil {
 		return err
 	}
 	if r.InForce = r.Name; !inForce {
@@ -276,10 +271,10 @@ func save(
 			return err
 		}
 	}
-	if r.Plot == "" {
+	if o.Draw == nil {
 		return nil
 	}
-	return gate.Plot(r.Plot, r.Calibration, positive, r.MaximumScores())
+	return o.Draw(r, positive)
 }
 
 // Show returns the calibration of a name, or the one in force (""), and how stale it is; it needs no model.
@@ -362,7 +357,7 @@ func Remove(ctx context.Context, base *knowledge.Base, name string) (err error) 
 }
 
 // Repolicy derives Options.Policy and Options.Threshold from distributions that were computed before, and saves the
-// result under Options.Name: those of that calibration if it exists, else those of the one in force. Plot and Use are
+// result under Options.Name: those of that calibration if it exists, else those of the one in force. Draw and Use are
 // as in Run; nothing else of the options is used.
 func Repolicy(ctx context.Context, base *knowledge.Base, o Options) (_ *Result, err error) {
 	o, err = o.withDefaults()
@@ -403,6 +398,6 @@ func Repolicy(ctx context.Context, base *knowledge.Base, o Options) (_ *Result, 
 	if r.Calibration, err = r.WithPolicy(o.Policy, o.Score, o.Threshold); err != nil {
 		return nil, err
 	}
-	r.Name, r.Plot = o.Name, o.Plot
-	return r, save(ctx, base, st, r, c.Positive, o.Use)
+	r.Name = o.Name
+	return r, save(ctx, base, st, r, c.Positive, o)
 }

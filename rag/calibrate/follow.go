@@ -36,7 +36,7 @@ func Follow(ctx context.Context, base *knowledge.Base, in Input) (*Result, error
 		return nil, err
 	}
 	a := c.Artifact
-	in.Name, in.Use, in.Plot = c.Name, false, ""
+	in.Name, in.Use, in.Draw = c.Name, false, nil
 	in.PerContext, in.Seed, in.Negatives = a.Queries.PerContext, a.Queries.Seed, a.Negatives
 	in.Policy, in.Threshold, in.Score = a.Policy, a.Threshold, a.Score
 	if a.Choice != "" && a.Choice != "asked for" { // it was the best one; now that may be another

@@ -70,8 +70,8 @@ type General struct {
 	InsteadOf string `json:"instead_of,omitempty"` // language of most contexts, if it has no general questions
 }
 
-// words describes the general questions. Questions are English if the artifact names no language.
-func (g *General) words() string {
+// Words describes the general questions. Questions are English if the artifact names no language.
+func (g *General) Words() string {
 	switch {
 	case g == nil || g.Language == "en" && g.InsteadOf == "":
 		return "general questions"

@@ -59,7 +59,7 @@ func (c *Calibration) Effects() []Effect {
 		}
 	}
 	for _, name := range names {
-		if name != c.scored().Name() {
+		if name != c.ScoredBy().Name() {
 			other := *c
 			other.Score = name
 			list = append(list, other.effect())
@@ -70,7 +70,7 @@ func (c *Calibration) Effects() []Effect {
 
 // effect computes the effect of the score in force.
 func (c *Calibration) effect() Effect {
-	s := c.scored()
+	s := c.ScoredBy()
 	e := Effect{Score: s.Name(), Weight: s.Weight, Distance: c.Metric.Ascending(), EachOf: [2]int{1, 1}}
 	e.Low, e.High = math.Inf(1), math.Inf(-1)
 	for _, t := range c.seen() {

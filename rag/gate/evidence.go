@@ -168,7 +168,34 @@ func (c *Calibration) others() (scores []float64, what string) {
 	if c.byTopic() {
 		return c.lists().other, "questions of other topics"
 	}
-	return c.lists().general, c.General.words()
+	return c.lists().general, c.General.Words()
+}
+
+// Groups holds the questions of a calibration by what the gate should do with them, each with its best score over the
+// contexts.
+type Groups struct {
+	Own      []float64 // the questions about the base's own contexts, for which the gate should open
+	Others   []float64 // about other topics; empty if there are none to compare with
+	ByTopic  bool      // Others are the own questions without the contexts of their topic
+	Passages int       // that the own questions are about; 0 if that is not known
+}
+
+// Groups returns the questions of the calibration. positive, their scores with their own contexts, stands in where the
+// calibration did not keep the best score of each. The caller must not modify the lists.
+func (c *Calibration) Groups(positive []float64) Groups {
+	all := c.lists()
+	g := Groups{Own: all.maximum, ByTopic: c.byTopic()}
+	g.Others, _ = c.others()
+	if c.Chosen() != nil {
+		positive = all.positive
+	}
+	if len(positive) == 0 || len(g.Own) == 0 {
+		g.Own, g.Others, g.ByTopic = positive, nil, false
+	}
+	if len(all.owner) > 0 {
+		_, g.Passages = clusters(all.owner)
+	}
+	return g
 }
 
 // byTopic tells whether questions of other topics are to be had.

@@ -120,7 +120,7 @@ func New(c *Calibration, positive []float64, use Use) (*Gate, error) {
 		positive = s.scores.positive
 	}
 	g := &Gate{c: c, positive: sorted(positive)}
-	if c.scored().Kind == PseudoQuery {
+	if c.ScoredBy().Kind == PseudoQuery {
 		g.ask(use.LiveIDs)
 	}
 	if use.TextDigests == nil {

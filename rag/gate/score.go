@@ -122,10 +122,10 @@ func CheckPolicy(policy, score string, m kernels.Metric) error {
 }
 
 // ScoredBy is what the gate compares with its cut-off.
-func (g *Gate) ScoredBy() Score { return g.c.scored() }
+func (g *Gate) ScoredBy() Score { return g.c.ScoredBy() }
 
-// scored is the score in force.
-func (c *Calibration) scored() Score {
+// ScoredBy is the score in force.
+func (c *Calibration) ScoredBy() Score {
 	s := Score{Metric: c.Metric}
 	for _, k := range c.kinds() {
 		with := Score{Metric: c.Metric, Kind: k.kind, Weight: (*k.of).weight()}
@@ -150,7 +150,7 @@ func (c *Calibration) kinds() []kept {
 
 // Chosen are the distributions of the score in force; nil where that is the similarity.
 func (c *Calibration) Chosen() *Scored {
-	s := c.scored()
+	s := c.ScoredBy()
 	for _, k := range c.kinds() {
 		if s.Kind == k.kind {
 			return *k.of

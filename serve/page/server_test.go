@@ -12,6 +12,8 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
+	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/serve"
 )
 
@@ -29,16 +31,16 @@ func realServer(t *testing.T) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Ingest(t.Context(), []string{file}, sluice.IngestOptions{NoChunk: true}); err != nil {
+	if _, err := s.Ingest(t.Context(), []string{file}, ingest.Options{NoChunk: true}); err != nil {
 		t.Fatal(err)
 	}
-	o := sluice.CalibrateOptions{Queries: strings.NewReader(doubles.Questions), Source: "questions"}
+	o := calibrate.Options{Queries: strings.NewReader(doubles.Questions), Source: "questions"}
 	if _, err := s.Calibrate(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	server, err := serve.New(overlay.On(serve.DefaultConfig(),
 		serve.Config{Bases: []serve.Base{{Name: "sea", Sluice: s}}, Logger: log,
-			Ingest: sluice.IngestOptions{Chunk: "32/0"}}))
+			Ingest: ingest.Options{Chunk: "32/0"}}))
 	if err != nil {
 		t.Fatal(err)
 	}

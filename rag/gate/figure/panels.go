@@ -1,4 +1,4 @@
-package gate
+package figure
 
 import (
 	"errors"
@@ -17,6 +17,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/ref"
+	"github.com/sluice-rag/sluice/rag/gate"
 )
 
 // drawing is the content of a plot: sentences at the top and two panels that share one axis of scores.
@@ -25,7 +27,7 @@ type drawing struct {
 	verdict []string // lines
 	key     []keyLine
 	groups  []group // the base's own questions first
-	c       *Calibration
+	c       *gate.Calibration
 	titles  [2]string // of the panels
 	low     float64   // of the axis
 	high    float64
@@ -56,28 +58,28 @@ func colours() palette {
 	}
 }
 
-func newDrawing(c *Calibration, positive, maximum []float64) (*drawing, error) {
-	if len(positive) == 0 {
+func newDrawing(c *gate.Calibration, positive []float64) (*drawing, error) {
+	asked := c.Groups(positive)
+	if len(asked.Own) == 0 {
 		return nil, errors.New("D+ is empty")
-	}
-	own := maximum
-	other, _ := c.others()
-	if len(own) == 0 {
-		own, other = positive, nil
 	}
 	colour := colours()
 	d := &drawing{c: c, title: "Which questions may look into the documents?"}
-	d.groups = append(d.groups, group{sorted(own), colour.own})
+	about := ""
+	if asked.Passages > 0 {
+		about = fmt.Sprintf(", about %s passages", grouped(int64(asked.Passages)))
+	}
+	d.groups = append(d.groups, group{slices.Sorted(slices.Values(asked.Own)), colour.own})
 	d.key = append(d.key,
-		keyLine{colour.own, "questions this base answers: " + grouped(int64(len(own))) + aboutPassages(c)})
-	if len(other) > 0 {
-		d.groups = append(d.groups, group{sorted(other), colour.other})
-		ones := strings.Replace(c.General.words(), "general questions", "%s general ones", 1)
+		keyLine{colour.own, "questions this base answers: " + grouped(int64(len(asked.Own))) + about})
+	if len(asked.Others) > 0 {
+		d.groups = append(d.groups, group{slices.Sorted(slices.Values(asked.Others)), colour.other})
+		ones := strings.Replace(c.General.Words(), "general questions", "%s general ones", 1)
 		what := "questions about other topics: " + ones + ", which have nothing to do with this base"
-		if c.Corpus.Topics && len(c.lists().other) > 0 {
+		if asked.ByTopic {
 			what = "questions about other topics: the same %s, with the passages of their own topic taken away"
 		}
-		d.key = append(d.key, keyLine{colour.other, fmt.Sprintf(what, grouped(int64(len(other))))})
+		d.key = append(d.key, keyLine{colour.other, fmt.Sprintf(what, grouped(int64(len(asked.Others))))})
 	} else {
 		d.key = append(d.key, keyLine{colour.faint,
 			"no questions about other topics, so nothing says what slips through"})
@@ -85,15 +87,6 @@ func newDrawing(c *Calibration, positive, maximum []float64) (*drawing, error) {
 	d.verdict = d.sentence()
 	d.span()
 	return d, nil
-}
-
-// aboutPassages says how many passages the questions are about, if that is known.
-func aboutPassages(c *Calibration) string {
-	if len(c.lists().owner) == 0 {
-		return ""
-	}
-	_, n := clusters(c.lists().owner)
-	return fmt.Sprintf(", about %s passages", grouped(int64(n)))
 }
 
 // span computes the range of the score axis.
@@ -337,7 +330,7 @@ func (d *drawing) curves() *plot.Plot {
 	p := d.panel(1.05)
 	p.Y.Tick.Marker = plot.TickerFunc(percents)
 	p.Y.Label.Text = "gets through"
-	p.X.Label.Text = axisName(d.c.scored())
+	p.X.Label.Text = axisName(d.c.ScoredBy())
 	const steps = 400
 	for _, g := range d.groups {
 		var curve plotter.XYs
@@ -366,9 +359,9 @@ func (d *drawing) curves() *plot.Plot {
 func (d *drawing) bins() int {
 	n := 48.
 	for _, g := range d.groups {
-		t := tableOf(g.scores)
-		if t.Q3 > t.Q1 {
-			n = min(n, math.Ceil((d.high-d.low)/(2*(t.Q3-t.Q1)/math.Cbrt(float64(t.N)))))
+		q1, q3 := ref.Quantile7(g.scores, .25), ref.Quantile7(g.scores, .75)
+		if q3 > q1 {
+			n = min(n, math.Ceil((d.high-d.low)/(2*(q3-q1)/math.Cbrt(float64(len(g.scores))))))
 		}
 	}
 	return int(max(n, 16))
@@ -428,11 +421,11 @@ func ticks(low, high float64) (t []plot.Tick) {
 	return t
 }
 
-func axisName(s Score) string {
+func axisName(s gate.Score) string {
 	switch s.Kind {
-	case PseudoQuery:
+	case gate.PseudoQuery:
 		return "cosine similarity with the nearest pseudo-query (further right is closer)"
-	case Cover:
+	case gate.Cover:
 		return fmt.Sprintf("cosine + %g × share of the question's words, of the best passage (further right is closer)", s.Weight)
 	}
 	switch s.Metric {

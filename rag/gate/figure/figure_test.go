@@ -1,4 +1,4 @@
-package gate
+package figure
 
 import (
 	"encoding/xml"
@@ -7,6 +7,7 @@ import (
 	"image"
 	_ "image/png"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,20 +15,61 @@ import (
 
 	"gonum.org/v1/plot/vg"
 
+	"github.com/sluice-rag/sluice/embed/identity"
+	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/gate"
 )
+
+func newEngine(t *testing.T) *engine.Engine {
+	t.Helper()
+	e, err := engine.New(engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+// input returns contexts around one axis for each topic, and questions near them.
+func input(contexts, perContext, topics int) gate.Input {
+	const dim = 8
+	rng := rand.New(rand.NewPCG(7, 7))
+	in := gate.Input{Contexts: engine.Vectors{Rows: contexts, Dim: dim},
+		Queries: engine.Vectors{Rows: contexts * perContext, Dim: dim}, Seed: 11, Holdout: .25,
+		Encoder:    identity.Encoder{Name: "tiny", Digest: "sha256:e1", TokenizerDigest: "sha256:t1", Dim: dim},
+		Provenance: gate.Provenance{Kind: "file", Source: "q.jsonl", PerContext: perContext}}
+	for i := range contexts {
+		in.ContextIDs = append(in.ContextIDs, fmt.Sprint(i))
+		in.TextDigests = append(in.TextDigests, fmt.Sprintf("%064x", i))
+		in.Groups = append(in.Groups, int32(i%topics))
+		var context [dim]float32
+		for k := range context {
+			context[k] = float32(.35 * rng.NormFloat64())
+		}
+		context[i%topics]++
+		in.Contexts.Data = append(in.Contexts.Data, context[:]...)
+		for range perContext {
+			for _, x := range context {
+				in.Queries.Data = append(in.Queries.Data, x+float32(.3*rng.NormFloat64()))
+			}
+			in.Owner = append(in.Owner, int32(i))
+		}
+	}
+	return in
+}
 
 func TestPlot(t *testing.T) {
 	dir := t.TempDir()
 	for _, m := range []kernels.Metric{kernels.Cosine, kernels.L2} {
-		in := input(40, 3, 4, 8)
+		in := input(40, 3, 4)
 		in.Metric, in.Topics = m, true
-		c, positive, err := Calibrate(t.Context(), newEngine(t), in)
+		c, positive, err := gate.Calibrate(t.Context(), newEngine(t), in)
 		if err != nil {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, m.String()+".png")
-		if err := Plot(path, c, positive, c.MaximumScores()); err != nil {
+		if err := Write(path, c, positive); err != nil {
 			t.Fatal(err)
 		}
 		checkImage(t, path)
@@ -35,7 +77,7 @@ func TestPlot(t *testing.T) {
 			t.Fatal(err)
 		}
 		path = filepath.Join(dir, m.String()+".svg")
-		if err := Plot(path, c, positive, c.MaximumScores()); err != nil {
+		if err := Write(path, c, positive); err != nil {
 			t.Fatal(err)
 		}
 		opens := func(scores []float64) (n int) {
@@ -46,8 +88,8 @@ func TestPlot(t *testing.T) {
 			}
 			return n
 		}
-		others, _ := c.others()
-		own, other := opens(c.MaximumScores()), opens(others)
+		asked := c.Groups(positive)
+		own, other := opens(asked.Own), opens(asked.Others)
 		labels := svgTexts(t, path)
 		for _, want := range []string{
 			fmt.Sprintf("This gate: keeps out %d of 120 questions of other topics, opens for", 120-other),
@@ -65,12 +107,12 @@ func TestPlot(t *testing.T) {
 
 // TestPlotOfOneTopic: without questions about other topics that is said, and nothing is made up.
 func TestPlotOfOneTopic(t *testing.T) {
-	c, positive, err := Calibrate(t.Context(), newEngine(t), input(12, 2, 1, 8))
+	c, positive, err := gate.Calibrate(t.Context(), newEngine(t), input(12, 2, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "one.svg")
-	if err := Plot(path, c, positive, c.MaximumScores()); err != nil {
+	if err := Write(path, c, positive); err != nil {
 		t.Fatal(err)
 	}
 	if labels := svgTexts(t, path); !strings.Contains(labels, "no questions about other topics") ||
@@ -81,11 +123,11 @@ func TestPlotOfOneTopic(t *testing.T) {
 
 // TestPlotFitsWiderFonts: with a reader's font that is a sixth wider than ours no line leaves the drawing.
 func TestPlotFitsWiderFonts(t *testing.T) {
-	c, positive, err := Calibrate(t.Context(), newEngine(t), input(12, 2, 4, 8))
+	c, positive, err := gate.Calibrate(t.Context(), newEngine(t), input(12, 2, 4))
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := newDrawing(c, positive, c.MaximumScores())
+	d, err := newDrawing(c, positive)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,17 +214,17 @@ func svgTexts(t *testing.T, path string) string {
 func TestPlotOddCases(t *testing.T) {
 	dir := t.TempDir()
 	one := []float64{.5}
-	c := withCutoff(kernels.Cosine, .5, one)
-	if err := Plot(filepath.Join(dir, "one.PNG"), c, one, one); err != nil {
+	c := &gate.Calibration{Schema: gate.Schema, Metric: kernels.Cosine, Cutoff: .5}
+	if err := Write(filepath.Join(dir, "one.PNG"), c, one); err != nil {
 		t.Errorf("a single score: %v", err)
 	}
-	if err := Plot(filepath.Join(dir, "a.pdf"), c, one, one); !errors.Is(err, ErrPlot) {
+	if err := Write(filepath.Join(dir, "a.pdf"), c, one); !errors.Is(err, ErrFormat) {
 		t.Errorf("pdf: %v", err)
 	}
-	if err := Plot(filepath.Join(dir, "a.png"), c, nil, one); err == nil {
+	if err := Write(filepath.Join(dir, "a.png"), c, nil); err == nil {
 		t.Error("no D+ was plotted")
 	}
-	if err := Plot(filepath.Join(dir, "absent", "a.png"), c, one, nil); !errors.Is(err, os.ErrNotExist) {
+	if err := Write(filepath.Join(dir, "absent", "a.png"), c, one); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("folder absent: %v", err)
 	}
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1229370: "1,229,370", -1234: "-1,234"} {

@@ -1,4 +1,5 @@
-package gate
+// Package figure draws a calibration as a .png or .svg file.
+package figure
 
 import (
 	"bytes"
@@ -16,34 +17,33 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/rag/gate"
 )
 
 // fontFamilies are fonts of the widths that the drawing was laid out with, and what the reader's machine has.
 const fontFamilies = "font-family:Liberation Sans,Arimo,Arial,Helvetica,sans-serif;"
 
-// ErrPlot is an image format that Plot does not write.
-var ErrPlot = errors.New("gate: a plot is written as .png or .svg")
+// ErrFormat is an image format that Write does not write.
+var ErrFormat = errors.New("figure: a plot is written as .png or .svg")
 
 const (
 	plotWidth, plotHeight = 9.5 * vg.Inch, 7 * vg.Inch
 	plotDPI               = 160
 )
 
-// Plot draws what the gate goes by, for a reader who knows neither the paper nor its words, to a .png or .svg file
-// (another extension is ErrPlot): how close the questions come that this base answers, and those about other
-// topics; the cut-off between them with its interval; and how many of both every cut-off would let through. maximum is
-// the best score of each question over all contexts; without it positive, the score with its own context, stands in.
-func Plot(path string, c *Calibration, positive, maximum []float64) error {
+// Write draws what the gate decides by, for a reader who does not know the paper, to a .png or .svg file (another
+// extension is ErrFormat): the scores of the questions that this base answers, and of those about other topics; the
+// cut-off between them with its interval; and how many of both every cut-off would let through. positive holds the
+// scores of the questions with their own contexts, which are drawn if the calibration has not kept the best score of
+// each question over all contexts.
+func Write(path string, c *gate.Calibration, positive []float64) error {
 	format := strings.ToLower(filepath.Ext(path))
 	if format != ".png" && format != ".svg" {
-		return fmt.Errorf("%w, given %s", ErrPlot, path)
+		return fmt.Errorf("%w, given %s", ErrFormat, path)
 	}
-	if c.Chosen() != nil {
-		positive, maximum = c.lists().positive, c.lists().maximum
-	}
-	d, err := newDrawing(c, positive, maximum)
+	d, err := newDrawing(c, positive)
 	if err != nil {
-		return fmt.Errorf("gate: plotting %s: %w", path, err)
+		return fmt.Errorf("figure: plotting %s: %w", path, err)
 	}
 	var img interface {
 		vg.CanvasSizer
@@ -60,27 +60,27 @@ func Plot(path string, c *Calibration, positive, maximum []float64) error {
 	d.draw(draw.Crop(canvas, .3*vg.Inch, -.3*vg.Inch, .25*vg.Inch, -.25*vg.Inch))
 	var b bytes.Buffer
 	if _, err := img.WriteTo(&b); err != nil {
-		return fmt.Errorf("gate: plotting %s: %w", path, err)
+		return fmt.Errorf("figure: plotting %s: %w", path, err)
 	}
 	text := bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans;"), []byte(fontFamilies))
 	if err := durable.Replace(path, func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
-		return fmt.Errorf("gate: plotting %s: %w", path, err)
+		return fmt.Errorf("figure: plotting %s: %w", path, err)
 	}
 	return nil
 }
 
-// CheckPlot tells before the work whether Plot can write to path: ErrPlot for an extension that is not drawn, else what
-// stands in the way in its folder.
-func CheckPlot(path string) error {
+// Check reports before the work whether Write can write to path: ErrFormat for another extension, else an error of its
+// folder.
+func Check(path string) error {
 	if format := strings.ToLower(filepath.Ext(path)); format != ".png" && format != ".svg" {
-		return fmt.Errorf("%w, given %s", ErrPlot, path)
+		return fmt.Errorf("%w, given %s", ErrFormat, path)
 	}
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
-		return fmt.Errorf("gate: a plot cannot be written to %s: it is a folder", path)
+		return fmt.Errorf("figure: a plot cannot be written to %s: it is a folder", path)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".plot*")
 	if err != nil {
-		return fmt.Errorf("gate: a plot cannot be written to %s: %w", path, err)
+		return fmt.Errorf("figure: a plot cannot be written to %s: %w", path, err)
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }

@@ -1,0 +1,214 @@
+package sluice
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/decisions"
+	"github.com/sluice-rag/sluice/rag/exam"
+	"github.com/sluice-rag/sluice/rag/gate"
+)
+
+// Calibrate makes the calibration of the store and puts it in force, as calibrate.Run says: pseudo-queries →
+// distributions → policy and cut-off → artifact.
+func (s *Sluice) Calibrate(ctx context.Context, o calibrate.Options) (*calibrate.Result, error) {
+	return during(ctx, s, func(ctx context.Context) (*calibrate.Result, error) {
+		return calibrate.Run(ctx, s.base, s.calibrated(o))
+	})
+}
+
+// calibrated returns the input of a calibration.
+func (s *Sluice) calibrated(o calibrate.Options) calibrate.Input {
+	in := calibrate.Input{Options: o, Model: s.model.get, Templates: s.cfg.Templates}
+	if s.cfg.Generator == nil { // whoever brings a model has judged it
+		in.Card = func(ctx context.Context) (*exam.Card, error) { return s.card(ctx, "") }
+	}
+	return in
+}
+
+// Calibrations gives access to the calibrations of the store.
+type Calibrations struct{ s *Sluice }
+
+// Calibrations returns the calibrations of the store. Calibrate makes them.
+func (s *Sluice) Calibrations() Calibrations { return Calibrations{s} }
+
+// Get returns the calibration of a name, "" for the one in force, and how stale it is; it needs no model. Without one
+// in force it is ErrNotCalibrated, for a name that does not exist store.ErrNotFound.
+func (c Calibrations) Get(ctx context.Context, name string) (*calibrate.Result, error) {
+	return during(ctx, c.s, func(ctx context.Context) (*calibrate.Result, error) {
+		return calibrate.Show(ctx, c.s.base, name)
+	})
+}
+
+// List returns all calibrations. One that cannot be read is logged.
+func (c Calibrations) List(ctx context.Context) ([]*calibrate.Result, error) {
+	return during(ctx, c.s, func(ctx context.Context) ([]*calibrate.Result, error) {
+		return calibrate.List(ctx, c.s.base, func(name string, err error) {
+			c.s.log.Warn(fmt.Sprintf("calibration %s: %v", name, err))
+		})
+	})
+}
+
+// Use puts the calibration of a name in force.
+func (c Calibrations) Use(ctx context.Context, name string) (*calibrate.Result, error) {
+	return during(ctx, c.s, func(ctx context.Context) (*calibrate.Result, error) {
+		return calibrate.Use(ctx, c.s.base, name)
+	})
+}
+
+// Remove removes the calibration of a name; the one in force is ErrOption.
+func (c Calibrations) Remove(ctx context.Context, name string) error {
+	_, err := during(ctx, c.s, func(ctx context.Context) (none struct{}, _ error) {
+		return none, calibrate.Remove(ctx, c.s.base, name)
+	})
+	return err
+}
+
+// Repolicy derives another policy and threshold from a calibration without computing the distributions again, as
+// calibrate.Repolicy says: of the options it uses Name, Use, Policy, Threshold and Draw.
+func (c Calibrations) Repolicy(ctx context.Context, o calibrate.Options) (*calibrate.Result, error) {
+	return during(ctx, c.s, func(ctx context.Context) (*calibrate.Result, error) {
+		return calibrate.Repolicy(ctx, c.s.base, o)
+	})
+}
+
+// Follow brings the calibration in force up to date with the store, as calibrate.Follow says; nil when it is. With
+// Options.Few a language model of a server is ErrRemoteModel: nobody has asked for new chunks to be sent there.
+func (c Calibrations) Follow(ctx context.Context, o calibrate.Options) (*calibrate.Result, error) {
+	return during(ctx, c.s, func(ctx context.Context) (*calibrate.Result, error) {
+		cfg := c.s.cfg
+		if _, _, isURL := remote.SplitName(cfg.Model); isURL && o.Few && cfg.Generator == nil {
+			return nil, fmt.Errorf("%w: new chunks are sent to %s only where that is asked for, by 'sluice calibrate' "+
+				"or 'sluice ingest --calibrate'", ErrRemoteModel, cfg.Model)
+		}
+		return calibrate.Follow(ctx, c.s.base, c.s.calibrated(o))
+	})
+}
+
+// FromLogOptions configures FromLog.
+type FromLogOptions struct {
+	File    string  // the log; "" is the log of Config.Decisions
+	Name    string  // of the calibration that is made; "" is the name of the one in force
+	Use     bool    // puts it in force also where another one is
+	Holdout float64 // share of the questions that it is not fitted to; 0 is decisions.DefaultHoldout
+	Seed    uint64
+}
+
+// FromLogResult is what FromLog has found.
+type FromLogResult struct {
+	*decisions.Fitted
+	File    string `json:"log"`
+	Bad     int    `json:"bad_lines"`
+	Scored  int    `json:"scored"`  // of the questions: scored anew, by their texts
+	Logged  int    `json:"logged"`  // of the questions: with the score that was logged
+	Dropped int    `json:"dropped"` // questions with feedback whose score is of another kind than the calibration's
+
+	Calibration *calibrate.Result `json:"calibration,omitempty"` // nil when nothing was changed
+}
+
+// FromLog finds the policy and threshold by the questions of a decision log that people have given feedback on, and
+// makes a calibration of them, with the evidence beside it (NAME.log.json), unless nothing is better than what is in
+// force. Questions are scored anew where the log has their texts. decisions.ErrTooFew says how many questions there
+// are.
+func (c Calibrations) FromLog(ctx context.Context, o FromLogOptions) (*FromLogResult, error) {
+	return during(ctx, c.s, func(ctx context.Context) (*FromLogResult, error) {
+		if o.File == "" {
+			if c.s.decisions == nil {
+				return nil, decisions.ErrOff
+			}
+			o.File = c.s.decisions.File()
+		}
+		log, err := decisions.Read(o.File)
+		if err != nil {
+			return nil, err
+		}
+		r := &FromLogResult{File: o.File, Bad: log.Bad}
+		now, err := calibrate.Show(ctx, c.s.base, "")
+		if err != nil {
+			return nil, err
+		}
+		list, err := c.s.labelled(ctx, log, now.Calibration, r)
+		if err != nil {
+			return nil, err
+		}
+		if r.Fitted, err = decisions.Fit(now.Calibration, list, o.Holdout, o.Seed); err != nil || !r.Changed {
+			return r, err
+		}
+		r.Calibration, err = calibrate.Repolicy(ctx, c.s.base, calibrate.Options{Name: o.Name, Use: o.Use,
+			Policy: r.After.Policy, Score: now.Score, Threshold: r.After.Threshold})
+		if err != nil {
+			return nil, err
+		}
+		beside := filepath.Join(filepath.Dir(r.Calibration.File), r.Calibration.Name+".log.json")
+		return r, durable.Replace(beside, func(w io.Writer) error {
+			text, err := json.MarshalIndent(r.Fitted, "", "  ")
+			if err == nil {
+				_, err = w.Write(append(text, '\n'))
+			}
+			return err
+		})
+	})
+}
+
+// labelled returns the questions of this store that have feedback, each once with the latest feedback, scored as the
+// calibration in force does.
+func (s *Sluice) labelled(
+	ctx context.Context, log *decisions.Contents, c *gate.Calibration, r *FromLogResult,
+) (list []decisions.Labelled, err error) {
+	last := map[string]decisions.Entry{}
+	var order []string
+	for _, e := range log.Entries {
+		if _, ok := e.InScope(); !ok {
+			continue
+		}
+		key := e.Query + e.Digest
+		if _, known := last[key]; !known {
+			order = append(order, key)
+		}
+		last[key] = e
+	}
+	var texts []string
+	var asked []decisions.Entry
+	weight := 0.
+	if s := c.Chosen(); s != nil {
+		weight = s.Weight
+	}
+	for _, key := range order {
+		e := last[key]
+		in, _ := e.InScope()
+		switch {
+		case e.Query != "" && !e.Cut:
+			texts, asked = append(texts, e.Query), append(asked, e)
+		case e.ScoredBy == c.Score && (e.CoverWeight == weight || e.CoverWeight == 0):
+			r.Logged++
+			list = append(list, decisions.Labelled{ID: e.ID, Score: e.Score, InScope: in})
+		default:
+			r.Dropped++
+		}
+	}
+	const group = 256
+	for from := 0; from < len(texts); from += group {
+		to := min(from+group, len(texts))
+		found, err := s.lookup(ctx, texts[from:to], LookupOptions{calibrated: true}, &LookupTimes{})
+		if err != nil {
+			return nil, err
+		}
+		for i, f := range found {
+			d := f.Decision
+			if d.Reason != "" {
+				r.Dropped++
+				continue
+			}
+			in, _ := asked[from+i].InScope()
+			r.Scored++
+			list = append(list, decisions.Labelled{ID: asked[from+i].ID, Score: d.Score, InScope: in})
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,127 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"path/filepath"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/fetch"
+	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// Ingest puts files, folders and JSON lines into the store, as ingest.Run says: documents → chunks → vectors →
+// commits. With ingest.Options.Entities, the model that Config.Classifier names finds the names if it labels parts of
+// texts; rules do otherwise.
+func (s *Sluice) Ingest(ctx context.Context, paths []string, o ingest.Options) (ingest.Result, error) {
+	return during(ctx, s, func(ctx context.Context) (r ingest.Result, err error) {
+		in := ingestInput(paths, o)
+		if o.Entities {
+			if in.Names, err = s.names(ctx); err != nil {
+				return r, err
+			}
+		}
+		if r, err = ingest.Run(ctx, s.base, in); err != nil {
+			return r, err
+		}
+		e, err := s.base.Encoder(ctx)
+		if err != nil {
+			return r, err
+		}
+		return r, s.keepRuntime(ctx, e) // the store may be new
+	})
+}
+
+func ingestInput(paths []string, o ingest.Options) ingest.Input {
+	in := ingest.Input{Paths: paths, Options: o}
+	if root, err := fetch.Root(); err == nil && o.CacheDir == "" {
+		in.CacheDir = filepath.Join(root, "pdf")
+	}
+	return in
+}
+
+// Preview yields the chunks that Ingest would make of files with the same options, and stores nothing. Of an encoder on
+// this machine it loads the tokenizer only, unless the chunks follow the subject (ingest.Options.Chunker). What is not
+// read is given to ingest.Options.OnSkip.
+func (s *Sluice) Preview(ctx context.Context, paths []string, o ingest.Options) iter.Seq2[corpus.Chunk, error] {
+	return sequence(ctx, s, func(ctx context.Context, yield func(corpus.Chunk, error) bool) error {
+		counter, free := s.counter(ctx)
+		defer free()
+		ingest.Preview(ctx, s.base, ingestInput(paths, o), counter)(yield)
+		return nil
+	})
+}
+
+// counter returns the tokenizer of the encoder; nil if the encoder has to be loaded to count tokens.
+func (s *Sluice) counter(ctx context.Context) (ingest.Counter, func()) {
+	none := func() {}
+	if s.cfg.Embedder != nil {
+		return nil, none
+	}
+	name := s.cfg.Encoder
+	if name == "" {
+		name = DefaultEncoder
+		if st, err := s.base.Reader(ctx); err == nil && st.Encoder().Name != "" {
+			name = st.Encoder().Name
+		}
+	}
+	name, _ = embed.SplitName(name)
+	if _, _, ok := remote.SplitName(name); ok {
+		return nil, none
+	}
+	dir, err := models.Locate(name)
+	if err != nil {
+		return nil, none
+	}
+	c, err := embed.OpenCounter(dir)
+	if err != nil {
+		s.log.Debug("the encoder is loaded to count tokens", "because", err)
+		return nil, none
+	}
+	return c, c.Close
+}
+
+// WatchOptions configures Watch.
+type WatchOptions struct {
+	ingest.WatchOptions
+	// OnSync is called after each sync, before the next one: with what it did, and the error if it did not do all. May be nil.
+	OnSync func(context.Context, ingest.Result, error)
+}
+
+// Watch keeps the store as the folders are: it does what Ingest does with ingest.Options.Sync, at once, after each
+// change, and now and then, until ctx ends, which is no error. A sync that fails is told to OnSync and tried again;
+// what fails at once, such as a wrong option, is returned.
+func (s *Sluice) Watch(ctx context.Context, paths []string, o ingest.Options, w WatchOptions) (err error) {
+	o.Sync = true
+	first := true
+	return ingest.Watch(ctx, paths, o.Files, w.WatchOptions, func(ctx context.Context) error {
+		r, err := s.Ingest(ctx, paths, o)
+		if err != nil && ctx.Err() == nil && (first && !isPassing(err) || isAny(err, ErrOption, ErrClosed)) {
+			return err
+		}
+		first = false
+		if w.OnSync != nil {
+			w.OnSync(ctx, r, err)
+		}
+		return ctx.Err()
+	})
+}
+
+// isPassing reports whether the next sync may succeed after an error.
+func isPassing(err error) bool {
+	return isAny(err, ingest.ErrVanished, store.ErrLocked, store.ErrConflict, corpus.ErrNoDocument)
+}
+
+func isAny(err error, of ...error) bool {
+	for _, e := range of {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,335 @@
+package sluice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"github.com/sluice-rag/sluice/embed"
+	encoderremote "github.com/sluice-rag/sluice/embed/remote"
+	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/llm/gguf"
+	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/route"
+)
+
+// openEncoder loads the encoder that the options, the store or the default name, in that order.
+func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error, error) {
+	if s.cfg.Embedder != nil {
+		return s.cfg.Embedder, nil, s.keepRuntime(ctx, s.cfg.Embedder)
+	}
+	name := s.cfg.Encoder
+	if name == "" {
+		name = DefaultEncoder
+		if st, err := s.base.Reader(ctx); err == nil && st.Encoder().Name != "" {
+			name = st.Encoder().Name
+		}
+	}
+	name, precision := embed.SplitName(name)
+	if s.cfg.Precision != "" && s.cfg.Precision != "auto" {
+		precision = embed.Precision(s.cfg.Precision)
+	}
+	if base, model, ok := remote.SplitName(name); ok {
+		return s.openRemoteEncoder(ctx, base, model)
+	}
+	dir, err := models.Locate(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.log.Debug("loading encoder", "dir", dir)
+	e, err := embed.Open(ctx, dir, embed.Options{
+		Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens,
+		Queue: s.cfg.EncoderQueue, Cores: s.budget, Progress: s.base.EncoderProgress, Precision: precision,
+		Device: s.cfg.EncoderDevice, DeviceMemory: s.cfg.EncoderMemory,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.keepRuntime(ctx, e); err != nil {
+		return nil, nil, errors.Join(err, e.Close())
+	}
+	return e, e.Close, nil
+}
+
+// keepRuntime records, beside a store that the encoder made, which runtime computes its vectors, and refuses one that
+// gives others.
+func (s *Sluice) keepRuntime(ctx context.Context, e embed.Embedder) error {
+	st, err := s.base.Reader(ctx)
+	if err != nil || !st.Encoder().Same(e.Info().Encoder) {
+		return nil // there is no store yet, or it is refused elsewhere
+	}
+	changed, err := embed.KeepRuntime(ctx, filepath.Join(s.base.Dir(), "runtime.json"), e)
+	switch {
+	case err != nil && !errors.Is(err, embed.ErrRuntime) && ctx.Err() == nil: // the folder is read-only, mostly
+		s.log.Debug("the runtime of the encoder is not recorded", "error", err)
+		return nil
+	case changed && err == nil:
+		s.log.Info("another runtime than the store's vectors were made with gives the same",
+			"runtime", e.Info().Runtime)
+	}
+	return err
+}
+
+// openModel loads the language model that the options name.
+func (s *Sluice) openModel(ctx context.Context) (llm.Generator, func() error, error) {
+	if s.cfg.Generator != nil {
+		return s.cfg.Generator, nil, nil
+	}
+	return s.openModelNamed(ctx, s.cfg.Model)
+}
+
+// openModelNamed loads a language model by its name, its file, or the URL of its server.
+func (s *Sluice) openModelNamed(ctx context.Context, model string) (llm.Generator, func() error, error) {
+	if base, name, ok := remote.SplitName(model); ok {
+		return s.openRemote(ctx, base, name)
+	}
+	s.load.Begin() // so that the first decode, which reads the whole prompt, knows how busy the machine is
+	path, err := models.LocateGGUF(model)
+	if err != nil {
+		return nil, nil, err
+	}
+	template, err := models.ChatTemplate(model)
+	if err != nil {
+		return nil, nil, err
+	}
+	sizes, err := s.sizes(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := llm.Options{
+		ContextSize: s.cfg.ContextTokens, Threads: s.cfg.Threads, ChatTemplate: template,
+		Slots: sizes.Slots, CacheTokens: sizes.CacheTokens, BatchSize: sizes.BatchTokens, Queue: s.cfg.Queue,
+		GPULayers: s.cfg.GPULayers, GPULibrary: s.cfg.GPULibrary, Acquire: s.acquireThreads, Logger: s.log,
+	}
+	if err := s.probe(ctx, model, path, o); err != nil {
+		return nil, nil, err
+	}
+	s.log.Info("loading language model", "file", path, "slots", sizes.Slots, "cache tokens", sizes.CacheTokens,
+		"batch tokens", sizes.BatchTokens, "because", sizes.Reason)
+	m, err := llm.Open(ctx, path, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return m, m.Close, nil
+}
+
+// probe opens a file that no pinned digest vouches for in another process first, once for this file and this llama.cpp.
+func (s *Sluice) probe(ctx context.Context, model, path string, o llm.Options) error {
+	if len(s.cfg.ModelHelper) == 0 || !llm.Available {
+		return nil
+	}
+	r, err := models.Default()
+	if err != nil {
+		return err
+	}
+	with := fmt.Sprint(llm.NativeDigest(), " ", llm.ISA(), " ", o.ContextSize)
+	if r.Pinned(model) || r.WasTried(path, with) {
+		return nil
+	}
+	s.log.Info("trying language model in a process of its own", "file", path)
+	if err := llm.Probe(ctx, s.cfg.ModelHelper, path, o); err != nil {
+		return err
+	}
+	if err := r.RememberTried(path, with); err != nil {
+		s.log.Warn("the model file will be tried again next time", "error", err)
+	}
+	return nil
+}
+
+func (s *Sluice) sizes(path string) (llm.Sizes, error) {
+	if !llm.Available {
+		return llm.Sizes{}, nil // llm.Open says so
+	}
+	file, err := gguf.Inspect(path, llm.ISA())
+	if err != nil {
+		return llm.Sizes{}, err
+	}
+	available, _, _ := cores.AvailableMemory() // 0: not known
+	return llm.ChooseSizes(file, llm.Options{ContextSize: s.cfg.ContextTokens, Slots: s.cfg.Slots,
+		CacheTokens: s.cfg.CacheTokens, BatchSize: s.cfg.BatchTokens, GPULayers: s.cfg.GPULayers}, s.budget.Size(),
+		available, llm.ISA()), nil
+}
+
+// openRemote says where text is about to go before any goes there.
+func (s *Sluice) openRemote(ctx context.Context, base, name string) (llm.Generator, func() error, error) {
+	o := s.cfg.Remote
+	o.BaseURL, o.Model, o.ContextSize, o.Logger = base, name, s.cfg.ContextTokens, s.log
+	g, err := remote.Open(ctx, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.log.Warn(g.Notice())
+	return g, g.Close, nil
+}
+
+// openRemoteEncoder says where text is about to go before any goes there. A store that names a server is not enough: it
+// may come from anywhere.
+func (s *Sluice) openRemoteEncoder(ctx context.Context, base, model string) (embed.Embedder, func() error, error) {
+	if s.cfg.Encoder == "" {
+		return nil, nil, fmt.Errorf("%w: %s#%s; name it as the encoder to send questions and documents there",
+			ErrRemoteEncoder, base, model)
+	}
+	o := s.cfg.RemoteEncoder
+	o.BaseURL, o.Model, o.Logger = base, model, s.log
+	e, err := encoderremote.Open(ctx, encoderremote.Options{Server: o, Workers: s.cfg.Workers,
+		Progress: s.base.EncoderProgress})
+	if err != nil {
+		return nil, nil, err
+	}
+	s.log.Warn(e.Notice())
+	return e, e.Close, nil
+}
+
+// acquireThreads says before each decode of the language model how many threads it may use: what the
+// process's budget has free, and no more than other processes leave idle. The threads of a decode wait for
+// each other after every operation, so one thread without a CPU of its own stops them all: on two cores
+// with twenty runnable tasks, an answer took 35 s with two threads and 5 s with one.
+func (s *Sluice) acquireThreads() (threads int, release func()) {
+	n, release, err := s.budget.Acquire(s.decodeContext(), s.load.Idle(runtime.NumCPU(), s.budget.Size()))
+	if err != nil { // cannot happen: the context does not end
+		return 1, func() {}
+	}
+	return n, release
+}
+
+// labeller is the model that Config.Classifier names: a classifier of texts or of tokens, or a router.
+type labeller struct {
+	texts  *embed.Classifier
+	tokens *embed.TokenClassifier
+	router *route.Router
+}
+
+// Stats are those of the model of texts; a router has none.
+func (l labeller) Stats() embed.Stats {
+	if l.texts == nil {
+		return embed.Stats{}
+	}
+	return l.texts.Stats()
+}
+
+// names is the configured classifier if it labels parts of texts, else nil.
+func (s *Sluice) names(ctx context.Context) (embed.Tagger, error) {
+	if s.cfg.Classifier == "" {
+		return nil, nil
+	}
+	l, err := s.classifier.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if l.tokens == nil {
+		s.log.Warn(fmt.Sprintf("%s labels whole texts, not parts of them: names are found by rules", s.cfg.Classifier))
+		return nil, nil
+	}
+	return l.tokens, nil
+}
+
+// openClassifier loads the classifier that the options name.
+func (s *Sluice) openClassifier(ctx context.Context) (l labeller, closer func() error, err error) {
+	if s.cfg.Classifier == "" {
+		return l, nil, fmt.Errorf("%w: no classifier is named (a name of 'models list', or a folder)", ErrOption)
+	}
+	dir, err := models.Locate(s.cfg.Classifier)
+	if err != nil {
+		return l, nil, err
+	}
+	if route.IsRouter(dir) {
+		l.router, err = route.Load(dir)
+		return l, func() error { return nil }, err
+	}
+	kind, err := embed.KindOf(dir)
+	if err != nil {
+		return l, nil, err
+	}
+	s.log.Debug("loading classifier", "dir", dir, "kind", kind)
+	if kind == embed.KindTokenClassifier {
+		if l.tokens, err = embed.OpenTokenClassifier(ctx, dir, s.embedOptions()); err != nil {
+			return l, nil, err
+		}
+		return l, l.tokens.Close, nil
+	}
+	if l.texts, err = embed.OpenClassifier(ctx, dir, s.embedOptions()); err != nil {
+		return l, nil, err
+	}
+	return l, l.texts.Close, nil
+}
+
+// openReranker loads the cross-encoder that the options name.
+func (s *Sluice) openReranker(ctx context.Context) (embed.Scorer, func() error, error) {
+	if s.cfg.Scorer != nil {
+		return s.cfg.Scorer, nil, nil
+	}
+	if s.cfg.Reranker == "" {
+		return nil, nil, fmt.Errorf("%w: no reranker is named (a name of 'models list', or a folder)", ErrOption)
+	}
+	dir, err := models.Locate(s.cfg.Reranker)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.log.Debug("loading reranker", "dir", dir)
+	r, err := embed.OpenReranker(ctx, dir, s.embedOptions())
+	if err != nil {
+		return nil, nil, err
+	}
+	return r, r.Close, nil
+}
+
+// openEntailment loads the model that the options name.
+func (s *Sluice) openEntailment(ctx context.Context) (*embed.Entailment, func() error, error) {
+	dir, err := models.Locate(s.cfg.Entailment)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.log.Debug("loading entailment model", "dir", dir)
+	e, err := embed.OpenEntailment(ctx, dir, s.embedOptions())
+	if err != nil {
+		return nil, nil, err
+	}
+	return e, e.Close, nil
+}
+
+// embedOptions returns the options for models that read texts.
+func (s *Sluice) embedOptions() embed.Options {
+	return embed.Options{Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens,
+		Queue: s.cfg.EncoderQueue, Cores: s.budget, Device: s.cfg.EncoderDevice, DeviceMemory: s.cfg.EncoderMemory}
+}
+
+// others are language models beside Config.Model, each opened when it is first needed.
+type others struct {
+	open func(ctx context.Context, name string) (llm.Generator, func() error, error)
+
+	mu     sync.Mutex
+	closed bool
+	models map[string]*lazy[llm.Generator]
+}
+
+func (o *others) get(ctx context.Context, name string) (llm.Generator, error) {
+	o.mu.Lock()
+	if o.closed {
+		o.mu.Unlock()
+		return nil, ErrClosed
+	}
+	l := o.models[name]
+	if l == nil {
+		l = newLazy(func(ctx context.Context) (llm.Generator, func() error, error) { return o.open(ctx, name) })
+		o.models[name] = l
+	}
+	o.mu.Unlock()
+	return l.get(ctx)
+}
+
+func (o *others) close() error {
+	o.mu.Lock()
+	o.closed = true
+	all := o.models
+	o.mu.Unlock()
+	var errs []error
+	for _, l := range all {
+		errs = append(errs, l.close())
+	}
+	return errors.Join(errs...)
+}

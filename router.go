@@ -1,0 +1,112 @@
+package sluice
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/rag/domains"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/route"
+	"github.com/sluice-rag/sluice/rag/store"
+)
+
+// Router gives access to the router of the store, which tells the domain of a text, and to routers in folders.
+type Router struct{ s *Sluice }
+
+// Router returns the router of the store.
+func (s *Sluice) Router() Router { return Router{s} }
+
+// StoreRouter describes the router of the store and how far it is behind.
+type StoreRouter struct {
+	Dir string `json:"dir"`
+	route.About
+	Stale knowledge.RouterStaleness `json:"stale"`
+}
+
+// Train makes the router of the store, as domains.Train says: chunks → domains → router. Searches with
+// retrieve.Options.Route "auto" go by it, and documents without a topic get theirs from it when they are ingested.
+func (r Router) Train(ctx context.Context, o domains.Options) (*domains.Result, error) {
+	return during(ctx, r.s, func(ctx context.Context) (*domains.Result, error) {
+		return domains.Train(ctx, r.s.base, r.s.engine, o)
+	})
+}
+
+// Get describes the router of the store; store.ErrNotFound when it has none.
+func (r Router) Get(ctx context.Context) (*StoreRouter, error) {
+	return looking(ctx, r.s, func(_ context.Context, snap *knowledge.Snapshot) (*StoreRouter, error) {
+		found, err := r.s.base.Router(snap.Store)
+		if err != nil {
+			return nil, err
+		}
+		if found == nil {
+			return nil, fmt.Errorf("%w: the store %s has no router; 'sluice route train' makes one", store.ErrNotFound,
+				r.s.base.Dir())
+		}
+		return &StoreRouter{Dir: knowledge.RouterDir(snap.Store), About: found.About,
+			Stale: snap.RouterStaleness(found)}, nil
+	})
+}
+
+// Remove removes the router of the store, if it has one.
+func (r Router) Remove(ctx context.Context) error {
+	_, err := during(ctx, r.s, func(ctx context.Context) (none struct{}, _ error) {
+		return none, domains.Remove(ctx, r.s.base)
+	})
+	return err
+}
+
+// RouterOptions configures TrainOn.
+type RouterOptions struct {
+	Examples *route.Examples // route.ReadExamples reads them
+	Settings route.Settings  // route.Defaults returns the default ones
+	Progress func(stage string, done, total int)
+	Warn     func(text string)
+}
+
+// TrainOn trains a classifier of texts over weights of words, vectors of the encoder or both, as route.Train says.
+// route.Router.Save writes it into a folder, which Config.Classifier may name. It needs no store.
+func (r Router) TrainOn(ctx context.Context, o RouterOptions) (*route.Router, error) {
+	return during(ctx, r.s, func(ctx context.Context) (_ *route.Router, err error) {
+		in := route.Input{Examples: o.Examples, Settings: o.Settings, Engine: r.s.engine, Progress: o.Progress,
+			Warn: o.Warn}
+		if o.Settings.Features != route.TFIDF {
+			if in.Encoder, err = r.s.encoder.get(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return route.Train(ctx, in)
+	})
+}
+
+// Route returns the domains of texts by a router that TrainOn has made, or by the one that Config.Classifier names if
+// by is nil. It needs no store. A Config.Classifier that is not a router is ErrOption, a router of another encoder
+// route.ErrEncoder.
+func (r Router) Route(ctx context.Context, by *route.Router, texts []string) ([]route.Decision, error) {
+	return during(ctx, r.s, func(ctx context.Context) ([]route.Decision, error) {
+		if by == nil {
+			l, err := r.s.classifier.get(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if by = l.router; by == nil {
+				return nil, fmt.Errorf("%w: %s is no router: use Classify or Spans", ErrOption, r.s.cfg.Classifier)
+			}
+		}
+		if !by.NeedsVectors() {
+			return by.Decide(ctx, r.s.engine, texts, engine.Vectors{})
+		}
+		enc, err := r.s.encoder.get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return by.DecideTexts(ctx, r.s.engine, enc, texts)
+	})
+}
+
+// Configured reports whether Config.Classifier names a router, for Route.
+func (r Router) Configured() bool {
+	dir, err := models.Locate(r.s.cfg.Classifier)
+	return r.s.cfg.Classifier != "" && err == nil && route.IsRouter(dir)
+}
