@@ -63,8 +63,8 @@ type AnswerPart struct {
 // errEnough ends an answer whose reader has had enough.
 var errEnough = errors.New("sluice: the loop has ended")
 
-// AskStream is Ask as an iterator, which ends the answer when its loop ends. answer.Options.Start, Sources and Stream are
-// called as well. An error is the last thing that it yields, with what there is of the answer.
+// AskStream is Ask as an iterator, which ends the answer when its loop ends. answer.Options.Start, Sources and Stream
+// are called as well. An error is the last thing that it yields, with what there is of the answer.
 func (s *Sluice) AskStream(ctx context.Context, question string, o answer.Options) iter.Seq2[AnswerPart, error] {
 	return func(yield func(AnswerPart, error) bool) {
 		ended := false

@@ -49,7 +49,8 @@ func (c *calls) enter(ctx context.Context) (_ context.Context, leave func(err *e
 	}, nil
 }
 
-// during runs f as a call of the API: its context ends with Close, too, and an error that Close has caused is ErrClosed.
+// during runs f as a call of the API: its context ends with Close, too, and an error that Close has caused is
+// ErrClosed.
 func during[T any](ctx context.Context, s *Sluice, f func(context.Context) (T, error)) (v T, err error) {
 	ctx, leave, err := s.calls.enter(ctx)
 	if err != nil {

@@ -13,8 +13,8 @@
 //	Lookup     query → decision and contexts, for queries whose gate is open
 //	Ask        query → gate → contexts or own knowledge → answer
 //
-// [Documents], [Store], [Calibrations], [Router], [Decisions], [Models] and [Web] give access to what these verbs make and
-// use. Options are structs of the packages below: start with their DefaultOptions.
+// [Documents], [Store], [Calibrations], [Router], [Decisions], [Models] and [Web] give access to what these verbs make
+// and use. Options are structs of the packages below: start with their DefaultOptions.
 //
 // The encoder and the language model need the build tag "native" and the set-up that goes with it; without
 // it the methods that need them fail with [embed.ErrUnavailable] and [llm.ErrUnavailable].

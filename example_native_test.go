@@ -55,7 +55,8 @@ func TestTheExampleRunsOutsideTheModule(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &said)
 	}
-	for _, want := range []string{"2 documents, ", "the gate opens above ", "worth a search: true", "from docs/store.md"} {
+	for _, want := range []string{"2 documents, ", "the gate opens above ", "worth a search: true",
+		"from docs/store.md"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("it does not print %q:\n%s%s", want, out, &said)
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-// These examples use a small store with an encoder and a language model of the tests, which need no files: exampleStore.
-// Example is a program that uses the default models.
+// These examples use a small store with an encoder and a language model of the tests, which need no files:
+// exampleStore. Example is a program that uses the default models.
 
 func ExampleSluice_Ingest() {
 	s, dir, done := exampleStore()

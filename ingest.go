@@ -89,7 +89,8 @@ func (s *Sluice) counter(ctx context.Context) (ingest.Counter, func()) {
 // WatchOptions configures Watch.
 type WatchOptions struct {
 	ingest.WatchOptions
-	// OnSync is called after each sync, before the next one: with what it did, and the error if it did not do all. May be nil.
+	// OnSync is called after each sync, before the next one: with what it did, and the error if it did not do all. May
+	// be nil.
 	OnSync func(context.Context, ingest.Result, error)
 }
 

@@ -22,10 +22,11 @@ import (
 
 // LookupOptions configures Lookup.
 type LookupOptions struct {
-	Gate     answer.GateMode   // "" is GateAuto, where a store without a calibration has no gate; GateClosed asks nothing
+	// Gate "" is GateAuto, where a store without a calibration has no gate. GateClosed asks nothing.
+	Gate     answer.GateMode
 	Retrieve *retrieve.Options // nil: nothing is searched for
-	// Vectors of the queries by the store's encoder, one row per query. If there are none, the queries are embedded. The
-	// gate and the searches by words use the texts in any case.
+	// Vectors of the queries by the store's encoder, one row per query. If there are none, the queries are embedded.
+	// The gate and the searches by words use the texts in any case.
 	Vectors engine.Vectors
 
 	calibrated bool // a store without a calibration is ErrNotCalibrated
@@ -171,7 +172,7 @@ func (s *Sluice) prepare(
 		}
 	}()
 	q := &prepared{Queries: queries, snap: snap, faults: make([]error, max(len(queries.Texts), queries.Vectors.Rows))}
-	if o.Gate != answer.GateOpen { // before the embedding: a stale calibration is the sooner error
+	if o.Gate != answer.GateOpen { // before the embedding, so that a stale calibration fails early
 		q.gate, err = snap.Gate(ctx, enc.Info().Encoder)
 		if err != nil && (o.calibrated || !errors.Is(err, ErrNotCalibrated)) {
 			return nil, err

@@ -168,9 +168,9 @@ type cards struct {
 	known map[string]*exam.Card
 }
 
-// Scorecard returns what an examination found that a language model can do: a name of the built-in list, a GGUF file, or
-// the URL of its server; "" is Config.Model. nil: it has not been examined, or is a Config.Generator. A card that was
-// edited, or is of another version of the examination, is exam.ErrCard.
+// Scorecard returns what an examination found that a language model can do: a name of the built-in list, a GGUF file,
+// or the URL of its server; "" is Config.Model. nil: it has not been examined, or is a Config.Generator. A card that
+// was edited, or is of another version of the examination, is exam.ErrCard.
 func (m Models) Scorecard(ctx context.Context, model string) (*exam.Card, error) {
 	if model == "" && m.s.cfg.Generator != nil {
 		return nil, nil

@@ -31,7 +31,8 @@ const (
 	DefaultModel   = "SmolLM2-135M-Instruct"
 )
 
-// The errors of this package. Errors of the packages below (store.ErrNotFound, gate.ErrStale, …) are passed on, wrapped.
+// The errors of this package. Errors of the packages below (store.ErrNotFound, gate.ErrStale, …) are passed on,
+// wrapped.
 var (
 	ErrNotCalibrated = knowledge.ErrNotCalibrated
 	ErrEmptyStore    = knowledge.ErrEmptyStore

@@ -135,8 +135,8 @@ func (t Store) Compact(ctx context.Context, minShare float64) (vectors int64, er
 func (t Store) Refresh() error { return t.s.base.Refresh() }
 
 // Follow looks in the background whether the store has changed, until ctx ends, for servers: calls then neither look
-// themselves nor wait until caches and indexes are brought up to date. They see what this process writes when Refresh has
-// returned, and what others write within about the time given.
+// themselves nor wait until caches and indexes are brought up to date. They see what this process writes when Refresh
+// has returned, and what others write within about the time given.
 func (t Store) Follow(ctx context.Context, every time.Duration) {
 	_, _ = during(ctx, t.s, func(ctx context.Context) (none struct{}, _ error) {
 		t.s.base.Follow(ctx, every)

@@ -208,7 +208,7 @@ func (a *app) writePassages(
 	b.WriteString("\n" + screen.Bold(title) + "\n")
 	for _, c := range citations {
 		text := ""
-		if chunks, err := s.Documents().Chunks(cmd.Context(), []string{c.ID}); err == nil { // gone meanwhile: its bytes are known
+		if chunks, err := s.Documents().Chunks(cmd.Context(), []string{c.ID}); err == nil { // else its bytes are known
 			text = chunks[0].Text
 		}
 		name, below := passageLines(titles[c.Document], c.Source, c.Heading,

@@ -90,8 +90,8 @@ func (a *app) trainRouter(cmd *cobra.Command, f *routerFlags) error {
 		return err
 	}
 	report, done := a.stages()
-	r, err := s.Router().TrainOn(cmd.Context(), sluice.RouterOptions{Examples: examples, Settings: set, Progress: report,
-		Warn: func(text string) { a.warn("%s", text) }})
+	r, err := s.Router().TrainOn(cmd.Context(), sluice.RouterOptions{Examples: examples, Settings: set,
+		Progress: report, Warn: func(text string) { a.warn("%s", text) }})
 	done()
 	if err == nil {
 		err = r.Save(f.out)

@@ -69,8 +69,8 @@ type Options struct {
 	// Strict makes an error of a bad line and of one whose context is not in the store, instead of a count; and of a
 	// model that does not write questions well enough, instead of Extracted.
 	Strict bool
-	// Draw, unless it is nil, is called with the calibration that was saved, and the score of each question with its own
-	// context.
+	// Draw, unless it is nil, is called with the calibration that was saved, and the score of each question with its
+	// own context.
 	Draw func(r *Result, positive []float64) error
 	// KeepBytes of pairs around the quantiles are kept beside the artifact, so that after chunks or questions have come
 	// or gone only the pairs that changed are counted; 0 is pairs.DefaultLimit, and nothing for up to pairs.SmallWork,

@@ -34,6 +34,7 @@ rag/corpus: kernels internal/jsonl internal/regular internal/panics
 rag/store: kernels engine embed/identity rag/corpus internal/durable internal/filelock
 rag/pairs: kernels engine internal/filelock internal/filemap internal/durable internal/panics
 rag/gate: kernels engine embed/identity rag/pairs rag/postings rag/retrieve internal/npy internal/regular internal/durable internal/panics
+rag/gate/figure: kernels rag/gate internal/durable
 rag/pseudo: kernels engine embed llm rag/corpus rag/postings rag/prompt internal/jsonl internal/filelock internal/durable internal/language internal/panics
 rag/postings: kernels internal/durable
 rag/retrieve: kernels engine internal/settings
@@ -55,9 +56,9 @@ rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retriev
 .: kernels engine embed llm rag internal
 eval/metric: kernels llm rag/corpus rag/prompt
 eval/dataset: internal/durable internal/jsonl
-eval/experiment: . kernels engine embed llm eval/metric eval/dataset rag/answer rag/corpus rag/gate rag/prompt rag/retrieve rag/route internal/durable internal/filehash internal/filelock internal/jsonl internal/models
+eval/experiment: . kernels engine embed llm eval/metric eval/dataset rag internal/durable internal/filehash internal/filelock internal/jsonl internal/models
 eval/preset: eval/experiment
-eval/crsb: . embed engine eval/dataset rag/corpus rag/pseudo internal/durable
+eval/crsb: . embed engine eval/dataset rag/corpus rag/ingest rag/pseudo internal/durable
 eval/rating: eval/metric internal/jsonl
 eval/report: eval/experiment internal/buildinfo internal/durable
 serve: . kernels engine embed llm rag internal/durable internal/filelock internal/panics internal/printable internal/spans
@@ -71,7 +72,7 @@ bench/serve: kernels engine embed rag/corpus rag/knowledge rag/store bench/harne
 bench/gpu: cuda kernels engine bench/harness bench/peers internal/npy
 bench/generate: llm bench/harness
 cmd: . kernels engine embed llm rag serve eval bench internal
-examples: .
+examples: . rag
 third_party:
 internal: internal third_party
 internal/testmodels/doubles: embed engine llm rag/knowledge
