@@ -337,8 +337,7 @@ func title(d *Document, path string) string {
 			return s.Heading[0]
 		}
 	}
-	base := filepath.Base(path)
-	return strings.TrimSuffix(base, filepath.Ext(base))
+	return nameOf(path)
 }
 
 func (l *loader) jsonLines(at found) error {

@@ -22,7 +22,7 @@ const longestLook = 64 << 20
 // of a file, or of one in an archive, whatever its encoding. It is 0 where the source is not there or does not hold the
 // passage's words at that place: it has changed since it was read.
 func Lines(ctx context.Context, source string, start, end int, text string) (from, to int) {
-	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
+	words := wordsOf(text)
 	if len(words) == 0 || start < 0 || end <= start || end > longestLook {
 		return 0, 0
 	}
@@ -44,7 +44,9 @@ func Lines(ctx context.Context, source string, start, end int, text string) (fro
 		}
 		if holds(string(passage), words) {
 			from = before.n + 1
-			return from, from + bytes.Count(bytes.TrimRight(passage, "\n"), []byte("\n"))
+			within := &lineCount{}
+			_, _ = within.Write(bytes.TrimRight(passage, "\r\n"))
+			return from, from + within.n
 		}
 		if f, err = openSource(ctx, source); err != nil {
 			return 0, 0
@@ -59,10 +61,20 @@ func Lines(ctx context.Context, source string, start, end int, text string) (fro
 	return decodedLines(string(raw), start, end, words)
 }
 
-// holds tells whether a passage of a source has the words of a chunk: two of five, because names of columns are
-// repeated from elsewhere, and markup may stand in words. Short words are in every text; they count where there are no
-// others.
+func wordsOf(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
+}
+
+// holds tells whether a passage of a source has the words of a chunk: two of five, because markup may stand in words,
+// or else the chunk has four of five of the passage's words: those of a row are few beside the names of its columns.
 func holds(passage string, words []string) bool {
+	own := wordsOf(passage)
+	return has(passage, words, .4) || len(own) > 0 && has(" "+strings.Join(words, " ")+" ", own, .8)
+}
+
+// has tells whether a text has a share of words, of which it looks at about 64. Short words are in every text; they
+// count where there are no others.
+func has(text string, words []string, share float64) bool {
 	words = slices.Compact(slices.Sorted(slices.Values(words)))
 	long := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return utf8.RuneCountInString(w) < 3 })
 	if len(long) > 0 {
@@ -70,11 +82,11 @@ func holds(passage string, words []string) bool {
 	}
 	step, n, there := max(len(words)/64, 1), 0, 0
 	for i := 0; i < len(words); i += step {
-		if n++; strings.Contains(passage, words[i]) {
+		if n++; strings.Contains(text, words[i]) {
 			there++
 		}
 	}
-	return 5*there >= 2*n
+	return float64(there) >= share*float64(n)
 }
 
 // decodedLines is Lines of a source that is not plain UTF-8.
@@ -91,15 +103,25 @@ func decodedLines(raw string, start, end int, words []string) (from, to int) {
 	if err != nil || !holds(passage.text, words) {
 		return 0, 0
 	}
-	from = strings.Count(before.text, "\n") + 1
-	return from, from + strings.Count(strings.TrimRight(passage.text, "\n"), "\n")
+	lines, within := &lineCount{}, &lineCount{}
+	_, _ = io.WriteString(lines, before.text)
+	_, _ = io.WriteString(within, strings.TrimRight(passage.text, "\r\n"))
+	return lines.n + 1, lines.n + 1 + within.n
 }
 
-// lineCount counts the lines that end in what is written to it.
-type lineCount struct{ n int }
+// lineCount counts the lines that end in what is written to it, in LF, CR LF, or CR alone.
+type lineCount struct {
+	n    int
+	last byte
+}
 
 func (l *lineCount) Write(b []byte) (int, error) {
-	l.n += bytes.Count(b, []byte("\n"))
+	for _, c := range b {
+		if c == '\r' || c == '\n' && l.last != '\r' {
+			l.n++
+		}
+		l.last = c
+	}
 	return len(b), nil
 }
 

@@ -5,16 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
 
 // table gives rows of cells to a builder: a line each, "NAME: value | NAME: value" by the names of the first row if
-// that is one of names, so that a row says what it is about wherever it is cut off from the rest.
+// that is one of names, so that a row says what it is about wherever it is cut off from the rest. Without names an empty
+// cell keeps its place.
 type table struct {
 	b     *builder
+	title string // of the section that the first row begins; "": none
 	names []string
 	first []string // the first row, until the second one has come
 	at    [2]int   // its place
@@ -25,12 +30,13 @@ type table struct {
 func (t *table) row(cells []string, from, to int) {
 	switch {
 	case !t.begun:
+		t.b.heading(1, t.title, "", from, from)
 		t.b.beginTable(openTable{named: true})
 		t.begun, t.first, t.at = true, cells, [2]int{from, to}
 		return
 	case t.first != nil:
 		if IsHeader(t.first, cells) {
-			t.names = t.first
+			t.names = columnNames(t.first)
 		} else {
 			t.write(t.first, t.at[0], t.at[1])
 		}
@@ -50,39 +56,74 @@ func (t *table) end() {
 	t.b.endBlock("\n\n")
 }
 
+// longestGap is how many empty cells in a row keep their places.
+const longestGap = 64
+
 func (t *table) write(cells []string, from, to int) {
 	var parts []string
+	empty := 0
 	for i, cell := range cells {
 		t.b.pulse.beat()
 		cell = strings.Join(strings.Fields(cell), " ")
 		if cell == "" {
+			if i >= len(t.names) {
+				empty++
+			}
 			continue
 		}
 		if i < len(t.names) && t.names[i] != "" {
-			cell = strings.Join(strings.Fields(t.names[i]), " ") + ": " + cell
+			cell = t.names[i] + ": " + cell
 		}
+		for range min(empty, longestGap) {
+			if len(parts) == 0 {
+				parts = append(parts, "|") // as in Markdown: the first cell is empty
+				continue
+			}
+			parts = append(parts, "")
+		}
+		empty = 0
 		parts = append(parts, cell)
 	}
 	t.b.atom(norm.NFC.String(strings.Join(parts, cellBorder)), from, to-from) // one unit, which must not change later
 	t.b.endBlock("\n")
 }
 
-// IsHeader tells whether the first row of a table names its columns: no cell of it is a number or there twice, most are
-// filled, and there is more than one column, or the second row has a number.
+// columnNames are the names that a row gives to columns; the second of two that are the same has a number.
+func columnNames(row []string) []string {
+	names, seen := make([]string, len(row)), map[string]int{}
+	for i, cell := range row {
+		names[i] = strings.Join(strings.Fields(cell), " ")
+		if seen[names[i]]++; names[i] != "" && seen[names[i]] > 1 {
+			names[i] = fmt.Sprintf("%s (%d)", names[i], seen[names[i]])
+		}
+	}
+	return names
+}
+
+// IsHeader tells whether the first row of a table names its columns: most of its cells are filled, and there is more
+// than one column, or the second row has a number. Numbers are names where they count columns (countColumns), and a
+// name may be there twice if the second row has none of the names.
 func IsHeader(first, second []string) bool {
-	seen, filled := map[string]bool{}, 0
-	for _, c := range first {
+	seen, filled, twice := map[string]bool{}, 0, false
+	var numbers []int // of the columns that numbers name
+	for i, c := range first {
 		c = strings.TrimSpace(c)
 		if c == "" {
 			continue
 		}
-		if isNumber(c) || seen[c] || len(c) > maxHeading {
+		if len(c) > maxHeading {
 			return false
 		}
+		if filled++; isNumber(c) {
+			numbers = append(numbers, i)
+		}
+		twice = twice || seen[c]
 		seen[c] = true
-		filled++
 	}
-	if filled == 0 || 2*filled < len(first) {
+	if filled == 0 || 2*filled < len(first) || len(numbers) > 0 && !countColumns(first, second, numbers) {
+		return false
+	}
+	if twice && (len(seen) < 2 || slices.ContainsFunc(second, func(c string) bool { return seen[strings.TrimSpace(c)] })) {
 		return false
 	}
 	if len(first) > 1 {
@@ -91,20 +132,74 @@ func IsHeader(first, second []string) bool {
 	return len(second) == 1 && isNumber(strings.TrimSpace(second[0]))
 }
 
-func isNumber(s string) bool {
-	_, err := strconv.ParseFloat(strings.TrimSuffix(strings.ReplaceAll(s, ",", "."), "%"), 64)
-	return err == nil
+// countColumns tells whether the numbers of the first row, in some of its columns, are names: years that rise or fall,
+// or beside other names at least three whole numbers with the same distance. Those of the second row are not.
+func countColumns(first, second []string, columns []int) bool {
+	if len(columns) == len(first) && len(first) == 1 {
+		return false
+	}
+	years, even := progression(first, columns)
+	if !years && (!even || len(columns) < 3 || len(columns) == len(first)) {
+		return false
+	}
+	alsoYears, alsoEven := progression(second, columns)
+	return years && !alsoYears || !years && !alsoEven
 }
 
-// parseTable reads comma- or tab-separated values (RFC 4180, and what programs write): ragged rows, loose quotes, and
-// of .csv whatever of , ; tab and | parts the first lines best.
+// progression tells of the cells in some columns whether all are years that rise or fall, and whether all are whole
+// numbers that do so evenly.
+func progression(row []string, columns []int) (years, even bool) {
+	years, even = true, true
+	last, step := 0, 0
+	for k, i := range columns {
+		if i >= len(row) {
+			return false, false
+		}
+		n, err := strconv.Atoi(strings.TrimSpace(row[i]))
+		if err != nil {
+			return false, false
+		}
+		years = years && n >= 1500 && n < 2200
+		switch d := n - last; {
+		case k == 1:
+			step = d
+		case k > 1:
+			even = even && d == step
+			years = years && d > 0 == (step > 0)
+		}
+		last = n
+	}
+	return years && (len(columns) == 1 || step != 0), even && step != 0
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.ParseFloat(strings.TrimSuffix(strings.ReplaceAll(s, ",", "."), "%"), 64)
+	return err == nil && strings.ContainsAny(s, "0123456789")
+}
+
+// parseTable reads comma- or tab-separated values (RFC 4180, and what programs write): ragged rows, loose quotes, lines
+// that end in CR alone, and of .csv the delimiter that a first line "sep=;" names, or else whatever of , ; tab and |
+// parts the first lines best. The file's name stands above the rows.
 func parseTable(d *Document, in decoded, tabs bool, p *pulse) error {
-	r := csv.NewReader(beating{strings.NewReader(in.text), p})
-	r.Comma, r.LazyQuotes, r.FieldsPerRecord, r.ReuseRecord = delimiter(in.text, tabs), true, -1, false
+	text := in.text
+	if !strings.Contains(text, "\n") {
+		text = strings.ReplaceAll(text, "\r", "\n")
+	}
+	base, comma := 0, delimiter(text, tabs)
+	if line, _, _ := strings.Cut(text, "\n"); len(line) < 10 {
+		if named, ok := strings.CutPrefix(strings.TrimRight(line, "\r\""), "sep="); ok || strings.HasPrefix(line, "\"sep=") {
+			named = strings.TrimPrefix(named, "\"sep=")
+			if c, size := utf8.DecodeRuneInString(named); size == len(named) && size > 0 && c != '"' && c != utf8.RuneError {
+				base, comma = min(len(line)+1, len(text)), c
+			}
+		}
+	}
+	r := csv.NewReader(beating{strings.NewReader(text[base:]), p})
+	r.Comma, r.LazyQuotes, r.FieldsPerRecord, r.ReuseRecord = comma, true, -1, false
 	b := &builder{pulse: p}
-	t := table{b: b}
+	t := table{b: b, title: nameOf(d.ID)}
 	for {
-		from := int(r.InputOffset())
+		from := base + int(r.InputOffset())
 		cells, err := r.Read()
 		if errors.Is(err, io.EOF) {
 			break
@@ -116,11 +211,11 @@ func parseTable(d *Document, in decoded, tabs bool, p *pulse) error {
 			}
 			return fmt.Errorf("%w: %w", ErrFormat, err)
 		}
-		to := int(r.InputOffset())
-		for from < to && isSpace(in.text[from]) { // empty lines that were passed over
+		to := base + int(r.InputOffset())
+		for from < to && isSpace(text[from]) { // empty lines that were passed over
 			from++
 		}
-		for to > from && isSpace(in.text[to-1]) {
+		for to > from && isSpace(text[to-1]) {
 			to--
 		}
 		t.row(cells, from, to)
@@ -128,6 +223,12 @@ func parseTable(d *Document, in decoded, tabs bool, p *pulse) error {
 	t.end()
 	b.finish(d, in.m)
 	return nil
+}
+
+// nameOf is the name of a file without its ending.
+func nameOf(path string) string {
+	base := filepath.Base(path)
+	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
 // delimiter is what parts the cells: the character that is in most of the first lines equally often.
