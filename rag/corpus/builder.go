@@ -40,6 +40,8 @@ type builder struct {
 	marker   string               // to be inserted before the next text: a list bullet
 	marked   func(source int) int // how many bytes before a place of the source are such a bullet; nil: none
 	borders  int                  // of table cells, to be inserted before the next text
+	loose    grid                 // of cells outside of tables
+	repeated int                  // bytes of the text that stand in the source once and are repeated
 	space    string               // white space inside a block: held back, because it may turn out to trail
 	spaceAt  int                  // where space began in the source
 	pulse    *pulse
@@ -69,7 +71,7 @@ func (b *builder) endBlock(sep string) {
 
 // begin opens a block unless one is open, and writes what was held back for text at source.
 func (b *builder) begin(source int, code bool) {
-	marked := 0
+	marked, first := 0, ""
 	if b.marker != "" && b.marked != nil {
 		marked = b.marked(source)
 	}
@@ -81,12 +83,15 @@ func (b *builder) begin(source int, code bool) {
 		b.w.take(blockBytes)
 		b.blocks = append(b.blocks, block{start: b.w.text.Len(), code: code, more: b.more && len(b.within) > 0})
 		b.more = len(b.within) > 0 && b.within[len(b.within)-1].rows
+		if b.borders > 0 && !b.blocks[len(b.blocks)-1].more {
+			first = emptyFirst
+		}
 	}
 	if b.space != "" && b.marker == "" && b.borders == 0 {
 		b.w.atom(b.space, b.spaceAt, source-b.spaceAt)
 	}
 	b.w.take(len(cellBorder) * b.borders)
-	b.w.atom(b.marker+strings.Repeat(cellBorder, b.borders), source-marked, marked)
+	b.w.atom(b.marker+first+strings.Repeat(cellBorder, b.borders), source-marked, marked)
 	b.space, b.marker, b.borders = "", "", 0
 }
 
@@ -150,7 +155,7 @@ func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 // heading closes the section and opens the one of a heading whose text stands at source [from, to).
 func (b *builder) heading(level int, text, anchor string, from, to int) {
 	b.endBlock("\n\n")
-	b.marker, b.borders = "", 0
+	b.marker, b.borders, b.grid().column = "", 0, 0
 	text = strings.Join(strings.Fields(text), " ")
 	if text == "" {
 		return

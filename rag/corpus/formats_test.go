@@ -143,29 +143,6 @@ func nested(depth int) string {
 	return b.String()
 }
 
-// TestDates: Excel's numbers, as LibreOffice and Excel show them.
-func TestDates(t *testing.T) {
-	for _, c := range []struct {
-		x    float64
-		want string
-	}{{1, "1899-12-31"}, {61, "1900-03-01"}, {45382, "2024-03-31"}, {45383.5625, "2024-04-01 13:30:00"},
-		{.25, "06:00:00"}} {
-		if got := dateOf(c.x, false); got != c.want {
-			t.Errorf("%v is %s, want %s", c.x, got, c.want)
-		}
-	}
-	if got := dateOf(0, true); got != "1904-01-01" {
-		t.Error(got)
-	}
-	for code, want := range map[string]bool{"yyyy-mm-dd": true, `0.00"m"`: false, "[Red]0": false, `\d0`: false,
-		"h:mm":    true,
-		"General": false, "0.00E+00": false, "[h]:mm": true} {
-		if isDateFormat(code) != want {
-			t.Errorf("%s: %v", code, !want)
-		}
-	}
-}
-
 // TestTables: what parts cells, and what a first row is.
 func TestTables(t *testing.T) {
 	for content, want := range map[string]string{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -142,7 +143,8 @@ func (r *htmlReader) tag() string {
 		key, value, more = r.z.TagAttr()
 		switch k := string(key); k {
 		case "id", "name", "class", "style", "hidden", "aria-hidden", "open", "popover", "start", "type", "value",
-			"reversed", "alttext", "alt", "encoding", "property", "itemprop", "content", "lang", "xml:lang":
+			"reversed", "alttext", "alt", "encoding", "property", "itemprop", "content", "lang", "xml:lang",
+			"colspan", "rowspan":
 			if _, again := r.attrs[k]; !again {
 				r.attrs[k] = string(value)
 			}
@@ -239,9 +241,9 @@ func (r *htmlReader) start(name string, at int, selfClosing bool) {
 		r.level, r.from, r.anchor = int(name[1]-'0'), at, r.attrs["id"]
 		r.head.Reset()
 	case kind == cell:
-		if r.cells++; r.cells > 1 {
-			r.b.borders++
-		}
+		r.cells++
+		columns, rows := r.spans()
+		r.b.cell(columns, rows, at)
 		if name == "th" {
 			r.headRow = true
 		} else {
@@ -260,6 +262,9 @@ func (r *htmlReader) start(name string, at int, selfClosing bool) {
 		r.property(name)
 		r.boundary(kind, at)
 	default:
+		if name == "tr" {
+			r.b.endCells(at)
+		}
 		r.boundary(kind, at)
 		r.begun(name)
 	}
@@ -347,6 +352,9 @@ func (r *htmlReader) end(name string, at, next int) {
 	case name == "caption":
 		r.b.endCaption()
 	}
+	if name == "tr" || name == "table" {
+		r.b.endCells(at)
+	}
 	r.boundary(kind, at)
 	if name == "tr" || name == "table" {
 		r.endRow()
@@ -355,6 +363,26 @@ func (r *htmlReader) end(name string, at, next int) {
 		r.b.endTable()
 	}
 }
+
+// spans are the numbers of columns and of rows that a cell covers. 0 rows are all that are left of its part of the
+// table.
+func (r *htmlReader) spans() (columns, rows int) {
+	number := func(key string) int {
+		n, err := strconv.Atoi(strings.TrimSpace(r.attrs[key]))
+		if err != nil || n < 0 {
+			return 1
+		}
+		return n
+	}
+	columns, rows = number("colspan"), number("rowspan")
+	if rows == 0 {
+		rows = maxRows
+	}
+	return columns, min(rows, maxRows)
+}
+
+// maxRows is the limit of HTML's rowspan.
+const maxRows = 65534
 
 // endRow ends a row. It names the columns if all its cells do.
 func (r *htmlReader) endRow() {

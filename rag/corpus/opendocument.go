@@ -10,7 +10,7 @@ import (
 // headings, paragraphs, lists, tables row by row, a section for each slide ("slide=N") or sheet ("sheet=NAME").
 func parseOpenDocument(d *Document, a *archive) error {
 	b := &builder{pulse: a.p, w: textWriter{isSource: true}}
-	r := openReader{b: b, text: &strings.Builder{}}
+	r := openReader{b: b, text: &strings.Builder{}, file: nameOf(d.ID)}
 	if err := a.elements("content.xml", r.token); err != nil {
 		return err
 	}
@@ -34,11 +34,24 @@ type openReader struct {
 	begins  bool // a slide has begun and has no heading yet
 	inTitle bool // of the slide
 	sheets  bool // the tables are a spreadsheet's
+	file    string
 	sheet   table
 	row     []string // of a sheet
 	inCell  []string // paragraphs of its last cell
+	last    sheetCell
+	above   map[int]covered // by columns, what covers the sheet's next row
+	repeats int             // how often the row is there
 	skips   int
 }
+
+// sheetCell is how a cell of a sheet is repeated: in columns beside it, and in rows that it covers.
+type sheetCell struct {
+	columns, rows int
+	covered       bool
+}
+
+// maxSheetRepeats bounds how often a row is repeated that says something.
+const maxSheetRepeats = 1000
 
 // maxSpaces bounds what one element of repeated spaces stands for.
 const maxSpaces = 100
@@ -109,12 +122,12 @@ func (r *openReader) start(e xml.StartElement) {
 			}
 		}
 		if r.sheets {
-			name := prefixed(e, "table", "name")
-			r.b.heading(1, name, "sheet="+name, 0, 0)
-			r.sheet = table{b: r.b}
+			r.sheet = table{b: r.b, title: r.file, sheet: prefixed(e, "table", "name")}
+			r.above = map[int]covered{}
 		}
 	case "table:table-row":
-		r.cells, r.row, r.inCell = 0, nil, nil
+		r.cells, r.row, r.inCell, r.last = 0, nil, nil, sheetCell{}
+		r.repeats = repeated(e, "number-rows-repeated")
 	case "table:table-cell", "table:covered-table-cell":
 		r.cell(e)
 	}
@@ -128,32 +141,78 @@ func (r *openReader) slide(title string) {
 	}
 }
 
-// cell begins a cell, which may stand for several empty ones.
-func (r *openReader) cell(e xml.StartElement) {
-	if !r.sheets {
-		if r.cells++; r.cells > 1 && r.b.open {
-			r.b.borders++
-		}
-		return
-	}
-	n, err := strconv.Atoi(prefixed(e, "table", "number-columns-repeated"))
+// repeated is a count in an attribute of tables: at least 1.
+func repeated(e xml.StartElement, name string) int {
+	n, err := strconv.Atoi(prefixed(e, "table", name))
 	if err != nil || n < 1 {
-		n = 1
+		return 1
 	}
-	if r.cells < maxColumns {
-		r.endCell()
-	}
-	r.cells = min(r.cells+n, maxColumns)
+	return n
 }
 
-// endCell puts what the last cell said into the row.
-func (r *openReader) endCell() {
-	if text := strings.TrimSpace(strings.Join(r.inCell, " ")); text != "" && r.cells > 0 {
-		r.b.w.take(r.cells - len(r.row)) // each row with a cell far to the right has as many
-		r.row = append(r.row, make([]string, r.cells-len(r.row))...)
-		r.row[r.cells-1] = text
+// cell begins a cell, which may stand for several.
+func (r *openReader) cell(e xml.StartElement) {
+	c := sheetCell{repeated(e, "number-columns-repeated"), min(repeated(e, "number-rows-spanned"), maxRows),
+		e.Name.Local == "covered-table-cell"}
+	switch {
+	case r.sheets:
+		if r.cells < maxColumns {
+			r.endCell()
+		}
+		c.columns = min(c.columns, maxColumns-r.cells)
+		r.cells, r.last = r.cells+c.columns, c
+	case r.inTable > 1:
+		if r.b.open {
+			r.b.borders++
+		}
+	default:
+		for range min(c.columns, mostColumns) {
+			if c.covered {
+				r.b.cellAgain(1, 0)
+			} else {
+				r.b.cell(1, c.rows, 0)
+			}
+		}
 	}
+}
+
+// endCell puts what the last cell said into the row, in each of its columns.
+func (r *openReader) endCell() {
+	text := strings.TrimSpace(strings.Join(r.inCell, " "))
 	r.inCell = nil
+	for i := r.cells - r.last.columns; i < r.cells; i++ {
+		if above, ok := r.above[i]; ok {
+			if above.rows--; above.rows == 0 {
+				delete(r.above, i)
+			} else {
+				r.above[i] = above
+			}
+			if r.last.covered && r.b.again(len(above.text)) {
+				r.put(i, above.text)
+				continue
+			}
+		}
+		r.b.pulse.beat()
+		if text == "" && len(r.above) == 0 {
+			break
+		}
+		if text == "" || i > r.cells-r.last.columns && !r.b.again(len(text)+len(cellBorder)) {
+			continue
+		}
+		if r.put(i, text); r.last.rows > 1 {
+			r.above[i] = covered{r.last.rows - 1, text}
+		}
+	}
+	r.last.columns = 0
+}
+
+// put sets a cell of the row.
+func (r *openReader) put(column int, text string) {
+	if n := column + 1 - len(r.row); n > 0 {
+		r.b.w.take(n) // each row with a cell far to the right has as many
+		r.row = append(r.row, make([]string, n)...)
+	}
+	r.row[column] = text
 }
 
 func (r *openReader) end(name string) {
@@ -173,8 +232,12 @@ func (r *openReader) end(name string) {
 	case "text:list-item":
 		r.inList = max(r.inList-1, 0)
 	case "table:table-row":
-		if r.endCell(); r.sheets && len(r.row) > 0 {
-			r.sheet.row(r.row, 0, 0)
+		switch {
+		case r.sheets:
+			r.endCell()
+			r.endSheetRow()
+		case r.inTable == 1:
+			r.b.endCells(0)
 		}
 		r.b.borders = 0
 		r.b.endBlock("\n")
@@ -185,6 +248,18 @@ func (r *openReader) end(name string) {
 			r.b.endTable()
 		}
 		r.b.endBlock("\n\n")
+	}
+}
+
+// endSheetRow gives on the row of a sheet, as often as it is there.
+func (r *openReader) endSheetRow() {
+	size := len(strings.Join(r.row, cellBorder))
+	for i := range min(r.repeats, maxSheetRepeats) {
+		if len(r.row) == 0 || i > 0 && !r.b.again(size) {
+			return
+		}
+		r.sheet.row(r.row, 0, 0)
+		r.file = ""
 	}
 }
 

@@ -1,17 +1,23 @@
 package corpus
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
+	"unicode"
+	"unicode/utf16"
 )
 
 // parseSheets reads an Excel workbook (.xlsx, ECMA-376): a section for each visible sheet under its name, a line for
-// each row. The anchor of a section is "sheet=NAME". Values are those that the file keeps, formulas are not computed.
+// each row. The anchor of a section is "sheet=NAME". Values are those that the file keeps, as its number formats show
+// them; formulas are not computed. Merged cells have their value in each row.
 func parseSheets(d *Document, a *archive) error {
 	const workbook = "xl/workbook.xml"
 	parts, _, err := a.related(workbook)
@@ -38,14 +44,20 @@ func parseSheets(d *Document, a *archive) error {
 	if r.strings, err = sharedStrings(a, b); err != nil {
 		return err
 	}
-	if r.dates, r.percents, err = cellStyles(a); err != nil {
+	if r.formats, err = cellStyles(a); err != nil {
 		return err
 	}
+	file := nameOf(d.ID)
 	for _, s := range sheets {
-		b.heading(1, s.name, "sheet="+s.name, 0, 0)
-		r.t = table{b: b}
+		if r.merges, err = mergesOf(a, s.part); err != nil {
+			return err
+		}
+		r.t, r.line, r.covered = table{b: b, title: file, sheet: s.name}, 0, nil
 		if err := a.elements(s.part, r.token); err != nil {
 			return err
+		}
+		if r.t.begun {
+			file = ""
 		}
 		r.t.end()
 	}
@@ -75,7 +87,7 @@ func sharedStrings(a *archive, b *builder) (all []string, err error) {
 				phonetic = false
 			case "si":
 				b.w.take(stringBytes + text.Len())
-				all = append(all, text.String())
+				all = append(all, unescaped(text.String()))
 				text.Reset()
 			}
 		case xml.CharData:
@@ -94,25 +106,25 @@ func sharedStrings(a *archive, b *builder) (all []string, err error) {
 // stringBytes is what a string takes beside its bytes.
 const stringBytes = 16
 
-// cellStyles tells of each cell style whether it shows a number as a date or a time, or in percent.
-func cellStyles(a *archive) (dates, percents []bool, err error) {
-	custom, percent, inCells := map[string]bool{}, map[string]bool{"9": true, "10": true}, false
+// cellStyles are the number formats of the cell styles.
+func cellStyles(a *archive) (styles []*numberFormat, err error) {
+	known, inCells := builtinFormats(), false
+	parsed := map[string]*numberFormat{}
 	err = a.list("xl/styles.xml", func(t xml.Token) error {
 		switch t := t.(type) {
 		case xml.StartElement:
 			switch t.Name.Local {
 			case "numFmt":
-				code := attribute(t, "formatCode")
-				custom[attribute(t, "numFmtId")] = isDateFormat(code)
-				percent[attribute(t, "numFmtId")] = strings.HasSuffix(code, "%") && !strings.ContainsAny(code, `"\\`)
+				known[attribute(t, "numFmtId")] = attribute(t, "formatCode")
 			case "cellXfs":
 				inCells = true
 			case "xf":
 				if inCells {
-					id := attribute(t, "numFmtId")
-					n, _ := strconv.Atoi(id)
-					percents = append(percents, percent[id])
-					dates = append(dates, custom[id] || n >= 14 && n <= 22 || n >= 45 && n <= 47)
+					code := known[attribute(t, "numFmtId")]
+					if parsed[code] == nil {
+						parsed[code] = newNumberFormat(code)
+					}
+					styles = append(styles, parsed[code])
 				}
 			}
 		case xml.EndElement:
@@ -125,45 +137,83 @@ func cellStyles(a *archive) (dates, percents []bool, err error) {
 	if errors.Is(err, errNoPart) {
 		err = nil
 	}
-	return dates, percents, err
+	return styles, err
 }
 
-// isDateFormat tells whether a number format has a day, month, year or time in it: letters outside of quotes and
-// brackets.
-func isDateFormat(code string) bool {
-	quoted, bracket := false, false
-	for i, c := range strings.ToLower(code) {
-		switch {
-		case i > 0 && code[i-1] == '\\':
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '[':
-			bracket = true
-		case c == ']':
-			bracket = false
-		case !bracket && strings.ContainsRune("ymdhs", c):
-			return true
-		}
+// merge is a cell of a sheet that covers cells of rows below it, counted from 1.
+type merge struct{ column, first, last int }
+
+// mergesOf are the cells of a sheet that cover rows, by their first rows. They stand behind the rows; a part that does
+// not name them is not read as XML twice.
+func mergesOf(a *archive, part string) (list []merge, err error) {
+	left := a.left
+	defer func() { a.left = left }()
+	r, err := a.open(part)
+	if err != nil {
+		return nil, err
 	}
-	return false
+	if found, err := contains(r, "mergeCell"); err != nil || !found {
+		return nil, err
+	}
+	err = a.elements(part, func(t xml.Token) error {
+		e, ok := t.(xml.StartElement)
+		if !ok || e.Name.Local != "mergeCell" {
+			return nil
+		}
+		from, to, _ := strings.Cut(attribute(e, "ref"), ":")
+		m := merge{columnOf(from), rowOf(from), rowOf(to)}
+		if m.column > 0 && m.column <= maxColumns && m.first > 0 && m.last > m.first {
+			list = append(list, m)
+		}
+		return a.take(0)
+	})
+	slices.SortStableFunc(list, func(x, y merge) int { return cmp.Compare(x.first, y.first) })
+	return list, err
+}
+
+// contains tells whether a text is read from r.
+func contains(r io.Reader, text string) (bool, error) {
+	buf, n := make([]byte, 64<<10), 0
+	for {
+		k, err := r.Read(buf[n:])
+		if n += k; bytes.Contains(buf[:n], []byte(text)) {
+			return true, nil
+		}
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		keep := min(n, len(text)-1)
+		copy(buf, buf[n-keep:n])
+		n = keep
+	}
 }
 
 // sheetReader turns a sheet into rows.
 type sheetReader struct {
 	a        *archive
 	strings  []string
-	dates    []bool // by the styles of cells
-	percents []bool
+	formats  []*numberFormat // by the styles of cells
 	from1904 bool
 
-	t      table
-	cells  []string
-	column int
-	kind   string // of the cell: "s", "inlineStr", "b", "e", "str", "d", or a number
-	style  int
-	value  strings.Builder
-	in     bool
+	t       table
+	merges  []merge   // that have not begun
+	covered []running // that have
+	cells   []string
+	column  int
+	line    int    // of the row, from 1
+	kind    string // of the cell: "s", "inlineStr", "b", "e", "str", "d", or a number
+	style   int
+	value   strings.Builder
+	in      bool
+}
+
+// running is a merge whose rows are being read, with its value.
+type running struct {
+	merge
+	text string
 }
 
 // maxColumns is Excel's own limit.
@@ -175,6 +225,10 @@ func (r *sheetReader) token(t xml.Token) error {
 		switch t.Name.Local {
 		case "row":
 			r.cells, r.column = nil, 0
+			r.line++
+			if n, err := strconv.Atoi(attribute(t, "r")); err == nil && n > 0 {
+				r.line = n
+			}
 		case "c":
 			if n := columnOf(attribute(t, "r")); n > 0 {
 				r.column = n - 1
@@ -193,6 +247,7 @@ func (r *sheetReader) token(t xml.Token) error {
 			return r.endCell()
 		case "row":
 			if len(r.cells) > 0 {
+				r.merged()
 				r.t.row(r.cells, 0, 0)
 			}
 		}
@@ -202,6 +257,31 @@ func (r *sheetReader) token(t xml.Token) error {
 		}
 	}
 	return nil
+}
+
+// merged gives the row the values of the cells that cover it, and notes those that begin in it.
+func (r *sheetReader) merged() {
+	kept := r.covered[:0]
+	for _, m := range r.covered {
+		if m.last < r.line || !r.t.b.again(len(m.text)+len(cellBorder)) {
+			continue
+		}
+		kept = append(kept, m)
+		for len(r.cells) < m.column {
+			r.cells = append(r.cells, "")
+		}
+		if r.cells[m.column-1] == "" {
+			r.cells[m.column-1] = m.text
+		}
+	}
+	r.covered = kept
+	for len(r.merges) > 0 && r.merges[0].first <= r.line {
+		m := r.merges[0]
+		r.merges = r.merges[1:]
+		if m.first == r.line && m.column <= len(r.cells) && r.cells[m.column-1] != "" {
+			r.covered = append(r.covered, running{m, r.cells[m.column-1]})
+		}
+	}
 }
 
 func (r *sheetReader) endCell() error {
@@ -228,53 +308,89 @@ func (r *sheetReader) endCell() error {
 
 // shown is a cell's value as a person reads it.
 func (r *sheetReader) shown(value string) string {
+	format := r.formats[:0:0]
+	if r.style >= 0 && r.style < len(r.formats) {
+		format = r.formats[r.style : r.style+1]
+	}
 	switch r.kind {
 	case "s":
-		if n, err := strconv.Atoi(value); err == nil && n >= 0 && n < len(r.strings) {
-			return r.strings[n]
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 0 || n >= len(r.strings) {
+			return ""
 		}
-		return ""
+		value = r.strings[n]
 	case "b":
-		return map[string]string{"1": "true", "0": "false"}[value]
-	case "inlineStr", "str", "d", "e":
+		return map[string]string{"1": "TRUE", "0": "FALSE"}[value]
+	case "inlineStr", "str":
+		value = unescaped(value)
+	case "d", "e":
+		return value
+	default:
+		x, err := strconv.ParseFloat(value, 64)
+		if err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
+			return value
+		}
+		if len(format) == 0 {
+			return general(x)
+		}
+		return format[0].number(x, r.from1904)
+	}
+	if len(format) == 0 {
 		return value
 	}
-	x, err := strconv.ParseFloat(value, 64)
-	if err != nil {
-		return value
-	}
-	if r.style >= 0 && r.style < len(r.dates) && r.dates[r.style] && x >= 0 && x < 2958466 { // 9999-12-31
-		return dateOf(x, r.from1904)
-	}
-	sign := ""
-	if r.style >= 0 && r.style < len(r.percents) && r.percents[r.style] {
-		x, sign = 100*x, "%"
-	}
-	return strconv.FormatFloat(x, 'g', 15, 64) + sign // as Excel keeps it: 0.30000000000000004 is 0.3
+	return format[0].text(value)
 }
 
-// dateOf is Excel's serial number as a date, a time, or both.
-func dateOf(x float64, from1904 bool) string {
-	day := time.Date(1899, 12, 30, 0, 0, 0, 0, time.UTC) // so that its 29 February 1900, which never was, does no harm
-	if from1904 {
-		day = time.Date(1904, 1, 1, 0, 0, 0, 0, time.UTC)
+// unescaped is a text of ECMA-376's ST_Xstring, in which _xHHHH_ stands for a unit of UTF-16. Control characters are
+// spaces.
+func unescaped(text string) string {
+	if !strings.Contains(text, "_x") {
+		return text
 	}
-	days, part := math.Modf(x)
-	seconds := int(math.Round(part * 86400))
-	at := day.AddDate(0, 0, int(days)).Add(time.Duration(seconds) * time.Second)
-	switch {
-	case days == 0 && !from1904:
-		return at.Format("15:04:05")
-	case seconds == 0:
-		return at.Format("2006-01-02")
+	var out strings.Builder
+	var units []uint16
+	flush := func() {
+		for _, c := range utf16.Decode(units) {
+			if unicode.IsControl(c) {
+				c = ' '
+			}
+			out.WriteRune(c)
+		}
+		units = units[:0]
 	}
-	return at.Format("2006-01-02 15:04:05")
+	for text != "" {
+		if strings.HasPrefix(text, "_x") && len(text) >= 7 && text[6] == '_' {
+			if n, err := strconv.ParseUint(text[2:6], 16, 16); err == nil {
+				units = append(units, uint16(n))
+				text = text[7:]
+				continue
+			}
+		}
+		flush()
+		n := strings.IndexByte(text[1:], '_') + 1
+		if n == 0 {
+			n = len(text)
+		}
+		out.WriteString(text[:n])
+		text = text[n:]
+	}
+	flush()
+	return out.String()
 }
 
 // columnOf is the number of a reference's column, "B7" is 2, or 0.
 func columnOf(ref string) (n int) {
 	for i := 0; i < len(ref) && ref[i] >= 'A' && ref[i] <= 'Z' && n <= maxColumns; i++ {
 		n = n*26 + int(ref[i]-'A') + 1
+	}
+	return n
+}
+
+// rowOf is the number of a reference's row, "B7" is 7, or 0.
+func rowOf(ref string) int {
+	n, err := strconv.Atoi(strings.TrimLeft(ref, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+	if err != nil {
+		return 0
 	}
 	return n
 }

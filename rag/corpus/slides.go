@@ -70,6 +70,8 @@ type slideReader struct {
 	skips      int
 	row        []string // cells of the table's row; nil outside of a table
 	cell       []string
+	above      []string // the row before
+	merged     bool     // the cell is a part of the one above it
 }
 
 type slideParagraph struct {
@@ -97,8 +99,10 @@ func (r *slideReader) token(t xml.Token) error {
 			}
 		case "tr":
 			r.row = []string{}
+		case "tbl":
+			r.above = nil
 		case "tc":
-			r.cell = nil
+			r.cell, r.merged = nil, attribute(t, "vMerge") == "1" || attribute(t, "vMerge") == "true"
 		}
 	case xml.EndElement:
 		if r.skips > 0 {
@@ -121,14 +125,22 @@ func (r *slideReader) end(name string) {
 	case "p":
 		r.endParagraph()
 	case "tc":
-		if r.row != nil {
-			r.row = append(r.row, strings.Join(r.cell, " "))
+		if n := len(r.row); r.row != nil {
+			text := strings.Join(r.cell, " ")
+			if r.merged && text == "" && n < len(r.above) && r.b.again(len(r.above[n])) {
+				text = r.above[n]
+			}
+			r.row = append(r.row, text)
 		}
 	case "tr":
 		if len(r.row) > 0 {
-			r.add(slideParagraph{strings.Join(r.row, cellBorder), true})
+			row := strings.TrimRight(strings.Join(r.row, cellBorder), "| ")
+			if r.row[0] == "" {
+				row = emptyFirst + row
+			}
+			r.add(slideParagraph{row, true})
 		}
-		r.row = nil
+		r.above, r.row = r.row, nil
 	case "sp":
 		r.kind = ""
 	}
@@ -177,7 +189,7 @@ func (r *slideReader) finish() {
 		if inTable = p.row; inTable {
 			sep = "\n"
 		}
-		r.b.collapsed(p.text, 0)
+		r.b.atom(p.text, 0, 0)
 		r.b.endBlock(sep)
 	}
 	if inTable {

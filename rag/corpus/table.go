@@ -19,7 +19,8 @@ import (
 // cell keeps its place.
 type table struct {
 	b     *builder
-	title string // of the section that the first row begins; "": none
+	title string // of the file, whose section the first row begins; "": it has begun
+	sheet string // of a file of several tables
 	names []string
 	first []string // the first row, until the second one has come
 	at    [2]int   // its place
@@ -31,6 +32,7 @@ func (t *table) row(cells []string, from, to int) {
 	switch {
 	case !t.begun:
 		t.b.heading(1, t.title, "", from, from)
+		t.b.heading(2, t.sheet, "sheet="+t.sheet, from, from)
 		t.b.beginTable(openTable{named: true})
 		t.begun, t.first, t.at = true, cells, [2]int{from, to}
 		return
@@ -76,7 +78,7 @@ func (t *table) write(cells []string, from, to int) {
 		}
 		for range min(empty, longestGap) {
 			if len(parts) == 0 {
-				parts = append(parts, "|") // as in Markdown: the first cell is empty
+				parts = append(parts, emptyFirst)
 				continue
 			}
 			parts = append(parts, "")

@@ -21,6 +21,7 @@ type openTable struct {
 	named   bool // each cell has its column's name
 	rows    bool // the format says where rows begin (builder.row), else each block is one
 	layout  bool // it holds tables or headings: it places things on a page and is no table
+	grid    grid
 }
 
 const (
@@ -82,6 +83,7 @@ func (b *builder) endTable() {
 	}
 	t := b.within[n-1]
 	b.within, b.more = b.within[:n-1], false
+	b.grid().column = 0
 	if t.layout {
 		b.layout()
 		return
@@ -174,8 +176,7 @@ func headRows(text string, rows []span, header int) span {
 	if len(rows) < 2 {
 		return span{}
 	}
-	if header == 0 && IsHeader(strings.Split(text[rows[0].start:rows[0].end], cellBorder),
-		strings.Split(text[rows[1].start:rows[1].end], cellBorder)) {
+	if header == 0 && IsHeader(rowCells(text[rows[0].start:rows[0].end]), rowCells(text[rows[1].start:rows[1].end])) {
 		header = 1
 	}
 	if header == 0 || header > maxHead || header >= len(rows) {
@@ -184,8 +185,19 @@ func headRows(text string, rows []span, header int) span {
 	return span{rows[0].start, rows[header-1].end}
 }
 
-// cellBorder stands between the cells of a row.
-const cellBorder = " | "
+// cellBorder stands between the cells of a row. A row whose first cell is empty begins with emptyFirst, as in Markdown.
+const (
+	cellBorder = " | "
+	emptyFirst = "|"
+)
+
+// rowCells are the texts of a row's cells.
+func rowCells(row string) []string {
+	if rest, ok := strings.CutPrefix(row, emptyFirst+cellBorder); ok {
+		row = cellBorder + rest
+	}
+	return strings.Split(row, cellBorder)
+}
 
 // cells are the places of the cells of a row, with what parts each from the next one.
 func cells(text string, row span) []span {

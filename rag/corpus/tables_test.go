@@ -2,8 +2,11 @@ package corpus
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/sluice-rag/sluice/internal/test/doubling"
 )
 
 // textOf is the text of the document that a file of a name and a content becomes, with its headings on lines of
@@ -69,5 +72,168 @@ func TestPlacesOfRows(t *testing.T) {
 		if from, _ := Lines(context.Background(), path, chunks[1].Start, chunks[1].End, chunks[1].Text); from != 0 {
 			t.Errorf("%s: a row that has changed is found at line %d", name, from)
 		}
+	}
+}
+
+// TestMergedCells: a cell that covers rows is said in each of them, one that covers columns leaves them empty, and an
+// empty cell keeps its place, in each format.
+func TestMergedCells(t *testing.T) {
+	const want = "Area | Year | Tons\nNorth | 2020 | 11\nNorth | 2021 | 12\nTotal |  | 23\n| | 2022 | 5"
+	named := "Area: North | Year: 2020 | Tons: 11\nArea: North | Year: 2021 | Tons: 12\nArea: Total | Tons: 23\n" +
+		"Year: 2022 | Tons: 5"
+	cell := func(cell, text, p string) string { return "<" + cell + ">" + fmt.Sprintf(p, text) + "</" + cell + ">" }
+	word := func(cells ...string) string {
+		var row strings.Builder
+		for _, c := range cells {
+			properties, text, _ := strings.Cut(c, "/")
+			if text == "" && properties != "-" && !strings.HasPrefix(properties, "v") {
+				properties, text = "-", c
+			}
+			properties = map[string]string{"-": "", "v": `<w:tcPr><w:vMerge w:val="restart"/></w:tcPr>`,
+				"vv": `<w:tcPr><w:vMerge/></w:tcPr>`, "2": `<w:tcPr><w:gridSpan w:val="2"/></w:tcPr>`}[properties]
+			row.WriteString("<w:tc>" + properties + "<w:p><w:r><w:t>" + text + "</w:t></w:r></w:p></w:tc>")
+		}
+		return "<w:tr>" + row.String() + "</w:tr>"
+	}
+	open := func(name string) string {
+		var rows strings.Builder
+		for _, row := range [][]string{{"Area", "Year", "Tons"}, {"+North", "2020", "11"}, {"-", "2021", "12"},
+			{">Total", "-", "23"}, {"", "2022", "5"}} {
+			rows.WriteString("<table:table-row>")
+			for _, c := range row {
+				element := "table:table-cell"
+				switch {
+				case c == "-":
+					element, c = "table:covered-table-cell", ""
+				case strings.HasPrefix(c, "+"):
+					c = c[1:]
+					rows.WriteString(`<table:table-cell table:number-rows-spanned="2"><text:p>` + c + "</text:p></table:table-cell>")
+					continue
+				case strings.HasPrefix(c, ">"):
+					c = c[1:]
+					rows.WriteString(`<table:table-cell table:number-columns-spanned="2"><text:p>` + c +
+						"</text:p></table:table-cell>")
+					continue
+				}
+				rows.WriteString(cell(element, c, "<text:p>%s</text:p>"))
+			}
+			rows.WriteString("</table:table-row>")
+		}
+		return zipped(t, "content.xml", "<office:document-content>"+fmt.Sprintf(name, `<table:table table:name="S">`+rows.String()+
+			"</table:table>")+"</office:document-content>")
+	}
+	slide := func(rows ...[]string) string {
+		var b strings.Builder
+		for _, row := range rows {
+			b.WriteString("<a:tr>")
+			for _, c := range row {
+				merged := map[string]string{"^": ` vMerge="1"`, "<": ` hMerge="1"`}[c]
+				fmt.Fprintf(&b, "<a:tc%s><a:p><a:t>%s</a:t></a:p></a:tc>", merged, strings.Trim(c, "^<"))
+			}
+			b.WriteString("</a:tr>")
+		}
+		return zipped(t, "ppt/presentation.xml", `<sldId r:id="a"/>`, "ppt/_rels/presentation.xml.rels",
+			`<Relationship Id="a" Target="s.xml"/>`, "ppt/s.xml", "<a:tbl>"+b.String()+"</a:tbl>")
+	}
+	rows := ""
+	for i, row := range [][]string{{"Area", "Year", "Tons"}, {"North", "2020", "11"}, {"", "2021", "12"}, {"Total", "", "23"},
+		{"", "2022", "5"}} {
+		rows += fmt.Sprintf(`<row r="%d">`, i+1)
+		for j, c := range row {
+			if c != "" {
+				rows += fmt.Sprintf(`<c r="%c%d" t="str"><v>%s</v></c>`, 'A'+j, i+1, c)
+			}
+		}
+		rows += "</row>"
+	}
+	for name, c := range map[string]struct{ content, want string }{
+		"a.html": {"<table><tr><th>Area<th>Year<th>Tons<tr><td rowspan=2>North<td>2020<td>11<tr><td>2021<td>12" +
+			"<tr><td colspan=2>Total<td>23<tr><td><td>2022<td>5</table>", want},
+		"a.docx": {zipped(t, "word/document.xml", "<w:tbl>"+word("Area", "Year", "Tons")+word("v/North", "2020", "11")+
+			word("vv/", "2021", "12")+word("2/Total", "23")+word("-/", "2022", "5")+"</w:tbl>"), want},
+		"a.odt": {open("<office:text>%s</office:text>"), want},
+		"a.ods": {open("<office:spreadsheet>%s</office:spreadsheet>"), named},
+		"a.pptx": {slide([]string{"Area", "Year", "Tons"}, []string{"North", "2020", "11"}, []string{"^", "2021", "12"},
+			[]string{"Total", "<", "23"}, []string{"", "2022", "5"}), want},
+		"a.xlsx": {sheet(t, rows+`</sheetData><mergeCells><mergeCell ref="A2:A3"/><mergeCell ref="A4:B4"/></mergeCells>`),
+			named},
+		"a.md": {"|Area|Year|Tons|\n|-|-|-|\n|North|2020|11|\n|North|2021|12|\n|Total||23|\n||2022|5|\n", want},
+	} {
+		if got := textOf(t, name, c.content); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, c.want)
+		}
+	}
+	// A block that covers rows and columns, at the end of rows, and a first column that goes on.
+	got := textOf(t, "b.html", "<table><tr><td rowspan=3>a<td>b<td rowspan=2 colspan=2>c<td>d<tr><td>e<td>f<tr><td>g<td>h<td>i"+
+		"<td rowspan=0>j<tr><td>k<td>l<td>m<td>n</table>")
+	if want := "a | b | c |  | d\na | e | c |  | f\na | g | h | i | j\nk | l | m | n | j"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestRepeatedCells: a cell and a row of an OpenDocument sheet that are there several times.
+func TestRepeatedCells(t *testing.T) {
+	content := func(rows string) string {
+		return zipped(t, "content.xml", `<office:spreadsheet><table:table table:name="Goals">`+rows+`</table:table>`+
+			`</office:spreadsheet>`)
+	}
+	text := func(text, more string) string {
+		return "<table:table-cell " + more + "><text:p>" + text + "</text:p></table:table-cell>"
+	}
+	got := textOf(t, "a.ods", content("<table:table-row>"+text("Team", "")+text("Home", "")+text("Away", "")+text("Cup", "")+
+		`</table:table-row><table:table-row table:number-rows-repeated="2">`+text("Reds", "")+
+		text("3", `table:number-columns-repeated="3"`)+`</table:table-row><table:table-row table:number-rows-repeated="1048576">`+
+		`<table:table-cell table:number-columns-repeated="16384"/></table:table-row>`))
+	if want := strings.TrimSpace(strings.Repeat("Team: Reds | Home: 3 | Away: 3 | Cup: 3\n", 2)); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	many := textOf(t, "b.ods", content(`<table:table-row table:number-rows-repeated="1048576">`+
+		text("words", `table:number-columns-repeated="16384"`)+"</table:table-row>"))
+	if len(many) < 1000 || len(many) > 100_000 {
+		t.Errorf("%d bytes are made of a cell", len(many))
+	}
+}
+
+// TestRepeatsAreLinear: what cells of a few bytes cover stays in proportion to the text.
+func TestRepeatsAreLinear(t *testing.T) {
+	long := strings.Repeat("word ", 100)
+	wide := `<table:table-row><table:table-cell table:number-rows-spanned="9999"><text:p>` + long +
+		"</text:p></table:table-cell></table:table-row>"
+	for _, c := range []struct {
+		name string
+		in   doubling.Input
+		pack func(string) string
+	}{
+		{"a.html", doubling.Input{Head: "<table><tr>", Unit: "<td rowspan=0>a", Second: "<tr><td>b"}, nil},
+		{"b.html", doubling.Input{Head: "<table><tr><td rowspan=9999>" + long, Unit: "<tr><td>b"}, nil},
+		{"c.html", doubling.Repeat("<table><tr><td colspan=9999 rowspan=9999>a<td>b"), nil},
+		{"a.docx", doubling.Input{Head: `<w:tbl><w:tr><w:tc><w:vMerge w:val="restart"/><w:p><w:t>` + long +
+			"</w:t></w:p></w:tc></w:tr>", Unit: `<w:tr><w:tc><w:vMerge/></w:tc></w:tr>`}, func(s string) string {
+			return zipped(t, "word/document.xml", s)
+		}},
+		{"a.ods", doubling.Input{Head: "<office:spreadsheet><table:table>" + wide,
+			Unit: "<table:table-row><table:covered-table-cell/></table:table-row>"}, func(s string) string {
+			return zipped(t, "content.xml", s)
+		}},
+		{"a.odt", doubling.Input{Head: "<office:text><table:table>" + wide,
+			Unit: "<table:table-row><table:covered-table-cell/></table:table-row>"}, func(s string) string {
+			return zipped(t, "content.xml", s)
+		}},
+		{"a.xlsx", doubling.Input{Unit: `<row><c t="str"><v>a</v></c></row>`,
+			Middle: "</sheetData><mergeCells>", Second: `<mergeCell ref="A1:A9999"/>`}, func(s string) string { return sheet(t, s) }},
+		{"a.pptx", doubling.Input{Head: "<a:tbl><a:tr><a:tc><a:p><a:t>" + long + "</a:t></a:p></a:tc></a:tr>",
+			Unit: `<a:tr><a:tc vMerge="1"/></a:tr>`}, func(s string) string {
+			return zipped(t, "ppt/presentation.xml", `<sldId r:id="a"/>`, "ppt/_rels/presentation.xml.rels",
+				`<Relationship Id="a" Target="s.xml"/>`, "ppt/s.xml", s)
+		}},
+		{"a.csv", doubling.Input{Head: "a,a\n", Unit: ",", Second: "b\n"}, nil},
+	} {
+		doubling.Linear(t, c.in, func(text string) int {
+			if c.pack != nil {
+				text = c.pack(text)
+			}
+			docs, _ := load(t, LoadOptions{}, write(t, t.TempDir(), c.name, text))
+			return len(docs[0].Text)
+		})
 	}
 }

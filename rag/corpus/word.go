@@ -145,8 +145,10 @@ type wordReader struct {
 	inText       bool
 	inProperties bool // of the paragraph: those of a run there are its mark's
 	skips        int  // depth below an element that is not read
-	cells        int  // of the row so far
 	inTable      int
+	columns      int    // that the cell covers
+	merge        string // "restart" begins a cell that goes on in rows below, "continue" goes on with one
+	inCell       bool   // it has begun
 }
 
 // wordRun is what a run of text looks like.
@@ -250,22 +252,45 @@ func (r *wordReader) start(e xml.StartElement) error {
 		r.style.depth, _ = strconv.Atoi(val)
 	case "altChunk":
 		r.endParagraph()
+		r.beginCell()
 		return r.part(attribute(e, "id"))
 	case "outlineLvl":
 		r.style.level = headingLevel(val, 0)
 	case "tbl":
 		r.endParagraph()
+		r.beginCell()
 		if r.inTable++; r.inTable == 1 {
 			r.b.beginTable(openTable{})
 		}
-	case "tr":
-		r.cells = 0
 	case "tc":
-		if r.cells++; r.cells > 1 && r.b.open {
-			r.b.borders++
-		}
+		r.columns, r.merge, r.inCell = 1, "", false
+	case "gridSpan":
+		r.columns, _ = strconv.Atoi(val)
+	case "vMerge":
+		r.merge = cmp.Or(val, "continue")
+	case "p":
+		r.beginCell()
 	}
 	return nil
+}
+
+// beginCell begins the cell, whose properties have been read. Those of a table in a cell are words of that.
+func (r *wordReader) beginCell() {
+	switch {
+	case r.inTable == 0 || r.inCell:
+		return
+	case r.inTable > 1:
+		if r.b.open {
+			r.b.borders++
+		}
+	case r.merge == "continue":
+		r.b.cellAgain(r.columns, 0)
+	case r.merge == "restart":
+		r.b.cell(r.columns, openRows, 0)
+	default:
+		r.b.cell(r.columns, 1, 0)
+	}
+	r.inCell = true
 }
 
 // part reads a part of another format that stands in the text; what cannot be read is noted.
@@ -325,7 +350,12 @@ func (r *wordReader) end(name string) {
 		r.inProperties = false
 	case "p":
 		r.endParagraph()
+	case "tc":
+		r.beginCell()
 	case "tr":
+		if r.inTable == 1 {
+			r.b.endCells(0)
+		}
 		r.b.borders = 0
 		r.b.endBlock("\n")
 	case "tbl":
