@@ -82,11 +82,11 @@ func blank(out []float32, stride int, a, b Vectors) {
 }
 
 // BoundedMatrix writes out[i*stride+j] = score(A_i, B_j) for A.Rows × B.Rows pairs as fast as the machine multiplies
-// numbers of the type. No value differs from the canonical score by more than bound (for l2 the bound is √(2ε), which
-// distances near 0 need; larger distances are more precise). Products beyond the range of float32 become ±Inf. A type
-// for which the instruction set has no tiles is kernels.ErrISA (DTypes). After an error, the contents of out are
-// undefined. Besides out, the operation needs memory for both operands as panels, or for parts of them if the memory
-// limit is lower.
+// numbers of the type. No value differs from the canonical score by more than bound (l2 distances that are short
+// beside the error of products are computed from the differences of the rows). Products beyond the range of float32
+// become ±Inf. A type for which the instruction set has no tiles is kernels.ErrISA (DTypes). After an error, the
+// contents of out are undefined. Besides out, the operation needs memory for both operands as panels, or for parts of
+// them if the memory limit is lower.
 func (e *Engine) BoundedMatrix(ctx context.Context, out []float32, stride int, a, b Vectors, metric kernels.Metric,
 	dtype kernels.DType) (bound float64, err error) {
 	return e.bounded(ctx, matrix.Input{Out: out, Stride: stride, A: a, B: b, Metric: metric, DType: dtype})

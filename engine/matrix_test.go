@@ -35,6 +35,44 @@ func TestBoundedMatrix(t *testing.T) {
 	}
 }
 
+// TestShortDistances: of rows that are long and close to each other, distances are those of their differences, not what
+// is left of products; the bound says so. Positions on the earth in metres, times in seconds, and one row far from all.
+func TestShortDistances(t *testing.T) {
+	for name, rows := range map[string][][]float32{
+		"positions": {{4186000, 834000, 4723000}, {4186500, 834800, 4722900}, {4186001, 834000, 4723000},
+			{4186000, 834000, 4723000}, {-2700000, -4290000, 3855000}},
+		"times":      {{1.6e9, 1.6e9 + 512, 3, 4}, {1.6e9, 1.6e9, 3, 4}, {1.6e9 + 1024, 1.6e9, 3, 5}, {1.6e9, 1.6e9, 3, 4.5}},
+		"one is far": {{.5, .25}, {.25, .5}, {.5, .5}, {3e8, -3e8}},
+	} {
+		var flat []float32
+		for _, row := range rows {
+			flat = append(flat, row...)
+		}
+		v := Vectors{Data: flat, Rows: len(rows), Dim: len(rows[0])}
+		for _, isa := range isas() {
+			e := newEngine(t, Options{ISA: isa.String()})
+			for _, dtype := range e.DTypes() {
+				out := make([]float32, v.Rows*v.Rows)
+				bound, err := e.BoundedMatrix(context.Background(), out, v.Rows, v, v, kernels.L2, dtype)
+				if err != nil {
+					t.Fatal(err)
+				}
+				most := 1e-3
+				if dtype != kernels.F32 && dtype != kernels.BF16x3 {
+					most = 1
+				}
+				for i, got := range out {
+					want := ref.Score(kernels.L2, rows[i/v.Rows], rows[i%v.Rows])
+					if diff := math.Abs(float64(got) - want); diff > bound || diff > most*want {
+						t.Errorf("%s, %s, %s: rows %d and %d are %v apart, said %v, bound %v", name, isa, dtype, i/v.Rows,
+							i%v.Rows, want, got, bound)
+					}
+				}
+			}
+		}
+	}
+}
+
 func checkBounded(t *testing.T, e *Engine, a, b Vectors, metric kernels.Metric, dtype kernels.DType) (worst float64) {
 	t.Helper()
 	const guard = 55

@@ -51,7 +51,8 @@ order) or .safetensors files (F32, F16, BF16, F64). They are mapped, and worked 
 be larger than memory.
 
 --dtype says how pairs are multiplied. All but exact come with a bound that no score is further away than from the
-exact one: it is printed. exact gives canonical scores, the same on every machine, rounded to float32.
+exact one: it is printed. Of l2, distances that are short beside it are taken from the differences of the rows. exact
+gives canonical scores, the same on every machine, rounded to float32.
 
 --out is written block by block beside its name and gets the name when it is complete. Its ending is the format:
   scores          .npy: float32 matrix                      .safetensors: tensor "scores"

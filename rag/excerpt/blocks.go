@@ -71,7 +71,10 @@ func fenceOf(text string) string {
 
 // inParagraph finds the tables among lines without a blank one between them, or takes all of them for code.
 func inParagraph(lines []line) (list []block) {
-	if isCode(lines) {
+	if sameName(lines) {
+		return []block{newBlock(lines, false, func(text string) []string { return []string{text} })}
+	}
+	if isCode(lines) && !isTable(lines) {
 		return []block{newBlock(lines, true, nil)}
 	}
 	for _, way := range []struct {
@@ -99,6 +102,23 @@ func inParagraph(lines []line) (list []block) {
 		}
 	}
 	return list
+}
+
+// sameName tells whether each line is "name: value" of one name, as our own chunks have tables of one column.
+func sameName(lines []line) bool {
+	name, _, ok := strings.Cut(lines[0].text, ": ")
+	if !ok || len(lines) < 2 || strings.HasPrefix(name, "- ") || strings.ContainsAny(name, ".!?") {
+		return false
+	}
+	return !slices.ContainsFunc(lines, func(l line) bool { return !strings.HasPrefix(l.text, name+": ") })
+}
+
+// isTable tells whether each line names its cells, as rows of our own chunks do: what looks like code in them is data.
+func isTable(lines []line) bool {
+	return !slices.ContainsFunc(lines, func(l line) bool {
+		cells := piped(l.text)
+		return len(cells) < 2 || !strings.Contains(cells[0]+cells[1], ": ")
+	})
 }
 
 func newBlock(lines []line, code bool, cells func(string) []string) block {

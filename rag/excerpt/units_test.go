@@ -56,6 +56,13 @@ func TestRowsAreUnits(t *testing.T) {
 	same(t, "+------+----+\n| port | m  |\n+======+====+\n| Oslo | 15 |\n+------+----+\n",
 		"| port | m  |\n+======+====+\n| Oslo | 15 |")
 	same(t, "12 | 13\n14 | 15", "12 | 13", "14 | 15")
+	same(t, "Region | 2019 | 2020\nNorth | 5 | 7\nSouth |  | 9", "Region | 2019 | 2020\nNorth | 5 | 7",
+		"Region | 2019 | 2020\nSouth |  | 9")
+	same(t, "| | 2019 | 2020\nNorth | 5 | 7\nSouth |  | 9", "| | 2019 | 2020\nNorth | 5 | 7",
+		"| | 2019 | 2020\nSouth |  | 9")
+	same(t, "price: 3\nprice: 4\nprice: 5", "price: 3", "price: 4", "price: 5")
+	same(t, "call: f() | result: a = b\ncall: g() | result: c = d", "call: f() | result: a = b",
+		"call: g() | result: c = d")
 }
 
 // TestProseIsNoTable: two spaces behind a sentence, a bar in a line, and lines of one length are prose.

@@ -47,8 +47,11 @@ func Bounded(ctx context.Context, r *device.Resources, in Input) (bound float64,
 	}
 	if in.Metric != kernels.Cosine { // most vectors need no scale, and packing finds those that do
 		bound, err = m.run(ctx)
+		if err == nil {
+			return m.directly(ctx, bound)
+		}
 		if !errors.Is(err, errScale) {
-			return bound, err
+			return 0, err
 		}
 		if in.AsIs {
 			return 0, fmt.Errorf("engine: product: %w", kernels.ErrRange)
@@ -58,7 +61,10 @@ func Bounded(ctx context.Context, r *device.Resources, in Input) (bound float64,
 		return 0, err
 	}
 	m.scale()
-	return m.run(ctx)
+	if bound, err = m.run(ctx); err != nil {
+		return 0, err
+	}
+	return m.directly(ctx, bound)
 }
 
 // product is one call of Bounded.
