@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +23,7 @@ type skips struct {
 	paths  []string
 	unread int            // of paths
 	count  map[string]int // by reason
+	kinds  map[string]int // of those of an unknown kind, by endings
 	order  []string       // of reasons
 	first  string
 	said   int // of all, one by one
@@ -32,7 +35,7 @@ func (s *skips) add(k corpus.Skipped) {
 	line := fmt.Sprintf("%s: %v", printable.Line(k.Source), k.Err)
 	named := slices.ContainsFunc(s.paths,
 		func(p string) bool { return filepath.Clean(p) == filepath.Clean(k.Source) })
-	named = named && !isAny(k.Err, corpus.ErrUnknown, corpus.ErrHidden, corpus.ErrIgnored, corpus.ErrTooLarge,
+	named = named && !isAny(k.Err, corpus.ErrHidden, corpus.ErrIgnored, corpus.ErrTooLarge,
 		corpus.ErrNoWords,
 		corpus.ErrDuplicate)
 	if named {
@@ -54,6 +57,30 @@ func (s *skips) add(k corpus.Skipped) {
 		s.order = append(s.order, why)
 	}
 	s.count[why]++
+	if errors.Is(k.Err, corpus.ErrUnknown) {
+		if s.kinds == nil {
+			s.kinds = map[string]int{}
+		}
+		s.kinds[cmp.Or(strings.ToLower(filepath.Ext(k.Source)), "without an ending")]++
+	}
+}
+
+// mostKinds is how many endings the summary names.
+const mostKinds = 8
+
+// endings are those of files of an unknown kind, the most frequent first, with their numbers.
+func (s *skips) endings() string {
+	names := slices.SortedFunc(maps.Keys(s.kinds), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.kinds[b], s.kinds[a]), strings.Compare(a, b))
+	})
+	var parts []string
+	for _, name := range names[:min(len(names), mostKinds)] {
+		parts = append(parts, fmt.Sprintf("%d %s", s.kinds[name], printable.Line(name)))
+	}
+	if n := len(names) - mostKinds; n > 0 {
+		parts = append(parts, fmt.Sprintf("%d other endings", n))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // reason is why something was skipped, in a few words.
@@ -82,7 +109,11 @@ func (s *skips) summary() {
 	}
 	var parts []string
 	for _, why := range s.order {
-		parts = append(parts, fmt.Sprintf("%d %s", s.count[why], why))
+		part := fmt.Sprintf("%d %s", s.count[why], why)
+		if why == reason(corpus.ErrUnknown) {
+			part += " (" + s.endings() + ")"
+		}
+		parts = append(parts, part)
 	}
 	if s.all == 1 {
 		s.app.warn("skipped %s", s.first)

@@ -23,7 +23,8 @@ const DefaultMaxFileBytes = 256 << 20
 var errStop = errors.New("stop")
 
 // Load yields the documents below paths: text (.txt), Markdown (.md), HTML (.html, .htm), tables (.csv, .tsv), Office
-// documents (.pdf, .docx, .pptx, .xlsx, .odt, .odp, .ods), books (.epub), messages (.eml, .mbox), JSON lines
+// documents (.pdf, .docx, .pptx, .xlsx, .odt, .odp, .ods), books (.epub), messages (.eml, .mbox), notebooks (.ipynb),
+// light markup (.rst, .adoc, .org, .tex, manual pages), data (.json, .yaml, .toml), README and LICENSE, JSON lines
 // (.jsonl, .ndjson, a document a line), and folders of them, walked in name order. A document's id is
 // its path relative to the folder given (the base name, for a file given), with slashes, whatever
 // the working directory; or the JSON line's id. Ids of different folders may be equal: Document.Path tells files apart,
@@ -173,7 +174,7 @@ func (l *loader) document(at found) error {
 	}
 	limit := l.limited(at.size)
 	defer limit.end()
-	f, ok := l.formats(limit.pulse)[ext]
+	f, ok := l.formats(limit.pulse)[plainEnding(at, ext)]
 	if l.code == nil {
 		l.code = languages()
 	}
@@ -228,9 +229,8 @@ func (l *loader) unread(at found, err error) error {
 }
 
 // formatNames are the endings of files that are read, for messages.
-const formatNames = "txt, md, html, pdf, jsonl, csv, tsv, docx, pptx, xlsx, odt, odp, ods, epub, eml, mbox, source " +
-	"code (" +
-	codeNames + ")"
+const formatNames = "txt, md, html, pdf, jsonl, csv, tsv, docx, pptx, xlsx, odt, odp, ods, epub, eml, mbox, ipynb, " +
+	"rst, adoc, org, tex, man pages, json, yaml, toml, source code (" + codeNames + ")"
 
 // format is how files with an ending are read.
 type format struct {
@@ -266,14 +266,17 @@ func (l *loader) formats(p *pulse) map[string]format {
 			return err
 		}, markupShare}
 	}
-	separated := func(tabs bool) format {
+	failing := func(share int64, parse func(*Document, decoded) error) format {
 		return format{func(d *Document, raw string) error {
 			in, err := decodeText(d, raw, l.o.Encoding, p)
 			if err != nil {
 				return err
 			}
-			return parseTable(d, in, tabs, p)
-		}, plainShare}
+			return parse(d, in)
+		}, share}
+	}
+	separated := func(tabs bool) format {
+		return failing(plainShare, func(d *Document, in decoded) error { return parseTable(d, in, tabs, p) })
 	}
 	packed := func(parse func(*Document, *archive) error) format {
 		return format{func(d *Document, raw string) error {
@@ -285,7 +288,7 @@ func (l *loader) formats(p *pulse) map[string]format {
 			return parse(d, a)
 		}, 0}
 	}
-	return map[string]format{
+	all := map[string]format{
 		".txt": text, ".text": text, ".md": markdown, ".markdown": markdown, ".html": html(false),
 		".htm": html(false), ".xhtml": html(true), ".xht": html(true),
 		".csv":  separated(false),
@@ -296,13 +299,32 @@ func (l *loader) formats(p *pulse) map[string]format {
 		".pdf":  {func(d *Document, raw string) error { return l.pdfFile(d, raw, p) }, 0},
 		".eml":  {func(d *Document, raw string) error { return parseMail(d, raw, p) }, 0},
 	}
+	for _, ending := range []string{".json", ".yaml", ".yml", ".toml"} {
+		all[ending] = decoding(plainShare, func(d *Document, in decoded) { parseData(d, in, p) })
+	}
+	for ending := range lightFormats() {
+		all[ending] = failing(markupShare, func(d *Document, in decoded) error { return parseLight(d, in, ending, p) })
+	}
+	all[".ipynb"] = failing(0, func(d *Document, in decoded) error { return parseNotebook(d, in, p) })
+	return all
+}
+
+// plainEnding is the ending by which a file is read: that of texts where it has none and is one by its name, or was
+// given.
+func plainEnding(at found, ext string) string {
+	base := filepath.Base(at.path)
+	if ext == ".debian" || (ext == "" || ext == strings.ToLower(base)) && at.given && at.content == nil ||
+		ext == "" && isPlainName(base) {
+		return ".txt"
+	}
+	return ext
 }
 
 // Converted tells whether a source is of a format whose text is made of it, so that the positions of chunks are bytes
 // of that text, not of the file: its anchors ("slide=3", "sheet=Prices") say where something stands.
 func Converted(source string) bool {
 	switch strings.ToLower(filepath.Ext(source)) {
-	case ".pdf", ".docx", ".pptx", ".xlsx", ".odt", ".odp", ".ods", ".epub", ".eml":
+	case ".pdf", ".docx", ".pptx", ".xlsx", ".odt", ".odp", ".ods", ".epub", ".eml", ".ipynb":
 		return true
 	}
 	return false

@@ -74,7 +74,7 @@ func inParagraph(lines []line) (list []block) {
 	if sameName(lines) {
 		return []block{newBlock(lines, false, func(text string) []string { return []string{text} })}
 	}
-	if isCode(lines) && !isTable(lines) {
+	if len(lines) > 0 && isCode(lines) && !isTable(lines) {
 		return []block{newBlock(lines, true, nil)}
 	}
 	for _, way := range []struct {
@@ -106,8 +106,11 @@ func inParagraph(lines []line) (list []block) {
 
 // sameName tells whether each line is "name: value" of one name, as our own chunks have tables of one column.
 func sameName(lines []line) bool {
+	if len(lines) < 2 {
+		return false
+	}
 	name, _, ok := strings.Cut(lines[0].text, ": ")
-	if !ok || len(lines) < 2 || strings.HasPrefix(name, "- ") || strings.ContainsAny(name, ".!?") {
+	if !ok || strings.HasPrefix(name, "- ") || strings.ContainsAny(name, ".!?") {
 		return false
 	}
 	return !slices.ContainsFunc(lines, func(l line) bool { return !strings.HasPrefix(l.text, name+": ") })

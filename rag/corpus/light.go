@@ -1,0 +1,494 @@
+package corpus
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// lightReader reads markup that stands in lines: reStructuredText, AsciiDoc, Org, manual pages and LaTeX. It knows
+// headings, code, lists and what is not for readers; the rest of a line is its text.
+type lightReader struct {
+	b      *builder
+	d      *Document
+	lines  []string // without their ends
+	starts []int    // of the lines in the source
+	words  *regexp.Regexp
+	plain  func(match string) string // what readers see of a match of words
+	code   string                    // what ends the open block of code; "": none is open
+}
+
+// lightFormats are the readers of a line, by endings: each is given the index of a line and returns how many lines it
+// has taken.
+func lightFormats() map[string]func(*lightReader, int) int {
+	formats := map[string]func(*lightReader, int) int{".rst": (&rst{}).line, ".adoc": asciidoc, ".asciidoc": asciidoc,
+		".org": org, ".tex": latex, ".man": manual, ".mdoc": manual}
+	for _, section := range "12345678" {
+		formats["."+string(section)] = manual
+	}
+	return formats
+}
+
+// parseLight reads a text of a light markup.
+func parseLight(d *Document, in decoded, ending string, p *pulse) error {
+	r := &lightReader{b: &builder{pulse: p}, d: d, plain: func(s string) string { return s }}
+	at := 0
+	for line := range strings.Lines(in.text) {
+		r.lines, r.starts = append(r.lines, strings.TrimRight(line, "\r\n")), append(r.starts, at)
+		at += len(line)
+	}
+	r.words, r.plain = inlineOf(ending)
+	if isManual(ending) && !strings.Contains("\n"+in.text, "\n.TH ") && !strings.Contains(in.text, "\n.Dd ") {
+		return fmt.Errorf("%w %q: no manual page", ErrUnknown, ending)
+	}
+	line := lightFormats()[ending]
+	for i := 0; i < len(r.lines); {
+		p.beat()
+		i += max(line(r, i), 1)
+	}
+	r.b.finish(d, in.m)
+	return nil
+}
+
+func isManual(ending string) bool {
+	return len(ending) == 2 && ending[1] >= '1' && ending[1] <= '8' || ending == ".man" || ending == ".mdoc"
+}
+
+// inlineOf is the markup within lines, and what readers see of it.
+func inlineOf(ending string) (*regexp.Regexp, func(string) string) {
+	group := func(re *regexp.Regexp) func(string) string {
+		return func(match string) string {
+			for _, g := range re.FindStringSubmatch(match)[1:] {
+				if g != "" {
+					return g
+				}
+			}
+			return ""
+		}
+	}
+	pattern := ""
+	switch {
+	case ending == ".rst":
+		pattern = "``([^`]+)``|(?::[\\w:+.-]+:)?`([^`<]+?)(?: *<[^`>]*>)?`_{0,2}|\\*\\*([^*]+)\\*\\*|\\*([^*\\s][^*]*)\\*"
+	case ending == ".org":
+		pattern = `\[\[[^\]]*\]\[([^\]]*)\]\]|\[\[([^\]]*)\]\]|[=~]([^\s=~][^=~]*)[=~]`
+	case ending == ".tex":
+		re := regexp.MustCompile(`\\(?:cite\w*|ref|label|eqref|pageref|index|vspace|hspace|includegraphics)\*?(?:\[[^\]]*\])*\{[^}]*\}` +
+			`|\\[a-zA-Z]+\*?(?:\[[^\]]*\])?[ {]?|\\.|[{}~]|---?|` + "``|''")
+		return re, func(match string) string {
+			switch match {
+			case "~", `\ `, `\,`, `\\`:
+				return " "
+			case "--":
+				return "–"
+			case "---":
+				return "—"
+			case "``", "''":
+				return `"`
+			}
+			if len(match) == 2 && strings.ContainsAny(match[1:], "%&$#_{}") {
+				return match[1:]
+			}
+			return ""
+		}
+	case isManual(ending):
+		re := regexp.MustCompile(`\\f(?:\[\w*\]|\(..|.)|\\s[-+]?\d|\\\((..)|\\\[([^\]]*)\]|\\\*(?:\(..|\[[^\]]*\]|.)|\\.`)
+		return re, func(match string) string {
+			named := map[string]string{"aq": "'", "dq": `"`, "bu": "•", "em": "—", "en": "–", "lq": "“", "rq": "”", "co": "©",
+				"oq": "‘", "cq": "’", "ha": "^", "ti": "~", "rs": `\`, "mi": "-", "->": "→"}
+			switch {
+			case len(match) == 2:
+				return map[string]string{`\-`: "-", `\e`: `\`, `\ `: " ", `\~`: " ", `\.`: ".", `\'`: "'"}[match]
+			case strings.HasPrefix(match, `\(`):
+				return named[match[2:]]
+			case strings.HasPrefix(match, `\[`):
+				return named[strings.Trim(match[2:], "]")]
+			}
+			return ""
+		}
+	default:
+		pattern = "`([^`]+)`|https?://\\S+?\\[([^\\]]*)\\]|\\*([^*\\s][^*]*)\\*"
+	}
+	re := regexp.MustCompile(pattern)
+	return re, group(re)
+}
+
+// shown is what readers see of a text.
+func (r *lightReader) shown(text string) string {
+	return strings.TrimSpace(r.words.ReplaceAllStringFunc(text, r.plain))
+}
+
+// text adds a part of a line, which begins at a byte of the source, to the paragraph.
+func (r *lightReader) text(text string, at int) {
+	r.b.gap(" ", at)
+	for text != "" {
+		match := r.words.FindStringIndex(text)
+		if match == nil {
+			break
+		}
+		r.b.collapsed(text[:match[0]], at)
+		if s := r.plain(text[match[0]:match[1]]); strings.TrimSpace(s) == "" {
+			if s != "" {
+				r.b.gap(" ", at+match[0])
+			}
+		} else {
+			r.b.atom(s, at+match[0], match[1]-match[0])
+		}
+		text, at = text[match[1]:], at+match[1]
+	}
+	r.b.collapsed(text, at)
+}
+
+// line adds a whole line, a blank one ends the paragraph, and a mark in front of it begins an item of a list.
+func (r *lightReader) line(i int, marks string) {
+	line := r.lines[i]
+	body := strings.TrimLeft(line, " \t")
+	at := r.starts[i] + len(line) - len(body)
+	if body == "" {
+		r.b.endBlock("\n\n")
+		return
+	}
+	if n := len(body) - len(strings.TrimLeft(body, marks)); n > 0 && n < len(body) && body[n] == ' ' {
+		r.b.endBlock("\n")
+		r.b.marker = "- "
+		body, at = body[n+1:], at+n+1
+	}
+	r.text(body, at)
+}
+
+// verbatim adds a line of code.
+func (r *lightReader) verbatim(i int) {
+	r.b.verbatim(r.lines[i]+"\n", r.starts[i])
+}
+
+func (r *lightReader) heading(level int, text string, i int) {
+	r.b.heading(level, r.shown(text), "", r.starts[i], r.starts[i]+len(r.lines[i]))
+}
+
+// endCode ends a block of code whose last line is line i.
+func (r *lightReader) inCode(i int, end func(line string) bool) bool {
+	if r.code == "" {
+		return false
+	}
+	if end(r.lines[i]) {
+		r.code = ""
+		r.b.endBlock("\n\n")
+	} else {
+		r.verbatim(i)
+	}
+	return true
+}
+
+// rst reads reStructuredText.
+type rst struct{ levels []string } // the lines of headings, in the order in which they came
+
+func (s *rst) line(r *lightReader, i int) int {
+	line := r.lines[i]
+	next := ""
+	if i+1 < len(r.lines) {
+		next = r.lines[i+1]
+	}
+	switch body := strings.TrimSpace(line); {
+	case adorns(line) && next != "" && i+2 < len(r.lines) && r.lines[i+2] == line:
+		r.heading(s.level(line[:1]+"over"), next, i+1)
+		return 3
+	case body != "" && line[0] != ' ' && adorns(next) && len(next) >= utf8.RuneCountInString(body):
+		r.heading(s.level(next[:1]), body, i)
+		return 2
+	case adorns(line) && len(line) > 3:
+		r.b.endBlock("\n\n")
+	case strings.HasPrefix(body, ".. "):
+		r.b.endBlock("\n\n")
+		return s.directive(r, i, body[3:])
+	case strings.HasPrefix(body, ":") && strings.Contains(body[1:], ": "):
+		r.b.endBlock("\n")
+		r.line(i, "")
+	case strings.HasSuffix(body, "::"):
+		r.lines[i] = strings.TrimSuffix(strings.TrimRight(line, " "), ":")
+		r.line(i, "*-+")
+		return 1 + r.indented(i+1, len(line)-len(strings.TrimLeft(line, " ")))
+	default:
+		r.line(i, "*-+")
+	}
+	return 1
+}
+
+// adorns tells whether a line is one that headings have below or above them.
+func adorns(line string) bool {
+	return len(line) > 1 && strings.Contains("=-`:'\"~^_*+#<>.", line[:1]) && strings.Trim(line, line[:1]) == ""
+}
+
+func (s *rst) level(mark string) int {
+	for i, m := range s.levels {
+		if m == mark {
+			return i + 1
+		}
+	}
+	s.levels = append(s.levels, mark)
+	return len(s.levels)
+}
+
+// directive reads a line behind two dots: code, or what holds text; comments, targets and pictures are not read.
+func (s *rst) directive(r *lightReader, i int, body string) int {
+	indent := len(r.lines[i]) - len(strings.TrimLeft(r.lines[i], " "))
+	name, rest, is := strings.Cut(body, "::")
+	switch {
+	case is && (name == "code-block" || name == "code" || name == "sourcecode" || name == "literalinclude" ||
+		name == "parsed-literal"):
+		return 1 + r.indented(i+1, indent)
+	case is && name != "image" && name != "toctree" && name != "raw" && name != "math" && !strings.Contains(name, " "):
+		if rest = strings.TrimSpace(rest); rest != "" {
+			r.text(rest, r.starts[i]+strings.LastIndex(r.lines[i], rest))
+			r.b.endBlock("\n\n")
+		}
+		return 1
+	}
+	n := 1
+	for i+n < len(r.lines) && (r.lines[i+n] == "" || strings.HasPrefix(r.lines[i+n], strings.Repeat(" ", indent+1))) {
+		n++
+	}
+	return n
+}
+
+// indented reads the lines from one on that are indented by more, as code; options in front of them are not for readers.
+func (r *lightReader) indented(i, indent int) (n int) {
+	r.b.endBlock("\n\n")
+	began := false
+	for ; i+n < len(r.lines); n++ {
+		line := r.lines[i+n]
+		body := strings.TrimLeft(line, " \t")
+		if body != "" && len(line)-len(body) <= indent {
+			break
+		}
+		if !began && (body == "" || strings.HasPrefix(body, ":")) {
+			continue
+		}
+		began = true
+		r.verbatim(i + n)
+	}
+	r.b.endBlock("\n\n")
+	return n
+}
+
+func asciidoc(r *lightReader, i int) int {
+	line := r.lines[i]
+	if r.inCode(i, func(line string) bool { return strings.TrimSpace(line) == r.code }) {
+		return 1
+	}
+	marks := len(line) - len(strings.TrimLeft(line, "="))
+	switch body := strings.TrimSpace(line); {
+	case marks > 0 && marks < 7 && len(line) > marks && line[marks] == ' ':
+		r.heading(marks, line[marks:], i)
+	case len(body) >= 4 && (strings.Trim(body, "-") == "" || strings.Trim(body, ".") == ""):
+		r.b.endBlock("\n\n")
+		r.code = body
+	case strings.HasPrefix(body, "[") && strings.HasSuffix(body, "]"), strings.HasPrefix(body, "//"), body == "+",
+		strings.HasPrefix(body, ":") && strings.Contains(body[1:], ":"), strings.HasPrefix(body, "include::"),
+		len(body) >= 4 && strings.Trim(body, body[:1]) == "" && strings.Contains("=*_", body[:1]), body == "|===":
+		r.b.endBlock("\n\n")
+	case strings.HasPrefix(body, "|"):
+		r.b.endBlock("\n")
+		r.line(i, "")
+		r.b.endBlock("\n")
+	case len(body) > 1 && body[0] == '.' && body[1] != '.' && body[1] != ' ':
+		r.b.endBlock("\n\n")
+		r.text(body[1:], r.starts[i]+strings.Index(line, body)+1)
+		r.b.endBlock("\n\n")
+	default:
+		r.line(i, "*-.")
+	}
+	return 1
+}
+
+func org(r *lightReader, i int) int {
+	line := r.lines[i]
+	if r.inCode(i, func(line string) bool { return strings.EqualFold(strings.TrimSpace(line), r.code) }) {
+		return 1
+	}
+	stars := len(line) - len(strings.TrimLeft(line, "*"))
+	body := strings.TrimSpace(line)
+	lower := strings.ToLower(body)
+	switch {
+	case stars > 0 && len(line) > stars && line[stars] == ' ':
+		r.heading(stars, line[stars:], i)
+	case strings.HasPrefix(lower, "#+begin_src"), strings.HasPrefix(lower, "#+begin_example"):
+		r.b.endBlock("\n\n")
+		kind, _, _ := strings.Cut(lower[len("#+begin_"):], " ")
+		r.code = "#+end_" + kind
+	case strings.HasPrefix(lower, "#+title:"):
+		r.d.Title = strings.TrimSpace(body[len("#+title:"):])
+	case strings.HasPrefix(body, "#"), strings.HasPrefix(body, ":") && strings.HasSuffix(body, ":"):
+		r.b.endBlock("\n\n")
+	case strings.HasPrefix(body, "|-"):
+	case strings.HasPrefix(body, "|"):
+		r.b.endBlock("\n")
+		r.line(i, "")
+		r.b.endBlock("\n")
+	default:
+		r.line(i, "-+")
+	}
+	return 1
+}
+
+func latex(r *lightReader, i int) int {
+	line := r.lines[i]
+	if r.inCode(i, func(line string) bool { return strings.Contains(line, r.code) }) {
+		return 1
+	}
+	if n := comment(line); n >= 0 {
+		if line = line[:n]; strings.TrimSpace(line) == "" {
+			return 1
+		}
+		r.lines[i] = line
+	}
+	body := strings.TrimSpace(line)
+	name, rest, _ := strings.Cut(strings.TrimPrefix(body, `\`), "{")
+	levels := map[string]int{"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
+	switch level := levels[strings.TrimRight(name, "*")]; {
+	case !strings.HasPrefix(body, `\`):
+		r.line(i, "")
+	case level > 0 && strings.Contains(rest, "}"):
+		r.heading(level, rest[:strings.LastIndex(rest, "}")], i)
+	case name == "title" && strings.Contains(rest, "}"):
+		r.d.Title = r.shown(rest[:strings.LastIndex(rest, "}")])
+	case strings.HasPrefix(rest, "verbatim"), strings.HasPrefix(rest, "lstlisting"), strings.HasPrefix(rest, "minted"):
+		r.b.endBlock("\n\n")
+		environment, _, _ := strings.Cut(rest, "}")
+		r.code = `\end{` + environment + "}"
+	case name == "begin" && strings.HasPrefix(rest, "document"): // what stands before it sets up the document
+		r.b.blocks, r.b.sections, r.b.open = r.b.blocks[:0], r.b.sections[:0], false
+		r.b.w, r.b.path, r.b.sep, r.b.headed = textWriter{}, nil, "", false
+	case name == "begin", name == "end", name == "documentclass", name == "usepackage", name == "newcommand":
+		r.b.endBlock("\n\n")
+	case strings.HasPrefix(body, `\item`):
+		r.b.endBlock("\n")
+		r.b.marker = "- "
+		r.line(i, "")
+	default:
+		r.line(i, "")
+	}
+	return 1
+}
+
+// comment is where a comment of LaTeX begins; -1: nowhere.
+func comment(line string) int {
+	for i := range len(line) {
+		if line[i] == '%' && (i == 0 || line[i-1] != '\\') {
+			return i
+		}
+	}
+	return -1
+}
+
+// manual reads a page in man or mdoc.
+func manual(r *lightReader, i int) int {
+	line := r.lines[i]
+	if line == "" || line[0] != '.' && line[0] != '\'' {
+		if r.code != "" {
+			r.b.verbatim(r.shown(line)+"\n", r.starts[i])
+		} else {
+			r.line(i, "")
+		}
+		return 1
+	}
+	request, rest, _ := strings.Cut(strings.TrimLeft(line[1:], " "), " ")
+	at := r.starts[i] + len(line) - len(rest)
+	rest = strings.ReplaceAll(rest, `"`, " ")
+	switch request {
+	case "SH", "Sh":
+		r.heading(1, rest, i)
+	case "SS", "Ss":
+		r.heading(2, rest, i)
+	case "TH", "Dt":
+		if name, _, _ := strings.Cut(strings.TrimSpace(rest), " "); r.d.Title == "" {
+			r.d.Title = r.shown(name)
+		}
+	case "PP", "P", "LP", "Pp", "sp", "IP", "TP", "HP", "It", "TQ":
+		r.b.endBlock("\n\n")
+		if request == "IP" || request == "It" {
+			r.text(rest, at)
+		}
+	case "nf", "EX", "Bd":
+		r.b.endBlock("\n\n")
+		r.code = "fi"
+	case "fi", "EE", "Ed":
+		r.b.endBlock("\n\n")
+		r.code = ""
+	case "B", "I", "SM", "SB", "Nm", "Ar", "Em", "Sy", "Li", "Pa", "Ic", "Cm", "Va", "Ev", "Xr", "Dq", "Sq", "Ql", "Nd", "Op":
+		r.text(rest, at)
+	case "BR", "RB", "IR", "RI", "BI", "IB":
+		r.text(strings.Join(strings.Fields(rest), ""), at)
+	case "Fl":
+		r.b.gap(" ", at)
+		r.b.atom("-", at, 0)
+		r.b.collapsed(rest, at)
+	}
+	return 1
+}
+
+// notebook is what is read of a Jupyter notebook.
+type notebook struct {
+	Cells []struct {
+		Kind   string          `json:"cell_type"`
+		Source json.RawMessage `json:"source"`
+	} `json:"cells"`
+}
+
+// parseNotebook reads a Jupyter notebook (.ipynb, nbformat 4) as Markdown, with the code of its cells; what cells put out
+// is not read.
+func parseNotebook(d *Document, in decoded, p *pulse) error {
+	var n notebook
+	if err := json.Unmarshal([]byte(in.text), &n); err != nil {
+		return fmt.Errorf("%w: no notebook: %w", ErrFormat, err)
+	}
+	var text strings.Builder
+	for _, c := range n.Cells {
+		var lines []string
+		if json.Unmarshal(c.Source, &lines) != nil {
+			lines = []string{""}
+			_ = json.Unmarshal(c.Source, &lines[0]) // what is neither says nothing
+		}
+		source := strings.Join(lines, "")
+		if fence := "```"; c.Kind == "code" && strings.TrimSpace(source) != "" {
+			for strings.Contains(source, fence) {
+				fence += "`"
+			}
+			source = fence + "\n" + source + "\n" + fence
+		}
+		text.WriteString(source + "\n\n")
+	}
+	made := decoded{text: text.String()}
+	if !parseMarkdown(d, made, p) {
+		parseText(d, made, p)
+	}
+	d.offsets = nil
+	for i := range d.Sections {
+		d.Sections[i].source = d.Sections[i].Start
+	}
+	return nil
+}
+
+// parseData reads a text of data (JSON, YAML, TOML), whose lines belong together by their indents as those of code do.
+func parseData(d *Document, in decoded, p *pulse) {
+	b := &builder{pulse: p}
+	b.verbatim(in.text, 0)
+	b.finish(d, in.m)
+}
+
+// isPlainName tells whether a file without an ending is a text by its name: README, LICENSE-MIT, Makefile, and the
+// copyright of a package of Debian.
+func isPlainName(base string) bool {
+	switch strings.ToLower(base) {
+	case "readme", "license", "licence", "copying", "copyright", "notice", "authors", "changelog", "changes", "news",
+		"todo", "install", "contributing", "makefile", "dockerfile", "history", "credits", "contributors", "thanks":
+		return true
+	}
+	head, _, _ := strings.Cut(base, "-")
+	switch head {
+	case "README", "LICENSE", "LICENCE", "COPYING", "NOTICE":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,70 @@
+package corpus
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/doubling"
+)
+
+// TestLightMarkup: headings, text, lists and code of each format, without what is not for readers.
+func TestLightMarkup(t *testing.T) {
+	for _, c := range []struct{ name, content, want string }{
+		{"a.rst", "=====\nTides\n=====\n\n.. note:: Mind the *spring* tide.\n\nHigh water\n----------\n\nSee ``tide -h`` and " +
+			"`the tables <http://a>`_ on :ref:`moons`.\n\n.. code-block:: sh\n   :linenos:\n\n   tide now\n\n.. a comment\n\n* one\n* two\n",
+			"Mind the spring tide.\n\nSee tide -h and the tables on moons.\n\n   tide now\n\n\n- one\n- two|Tides/High water"},
+		{"a.adoc", "= Tides\n:toc:\n\n// not this\n== High water\n\nIt is `high`.\n\n[source,sh]\n----\ntide now\n----\n\n* one\n",
+			"It is high.\n\ntide now\n\n\n- one|Tides/High water"},
+		{"a.org", "#+TITLE: Tides\n* High water\n:PROPERTIES:\n:END:\nSee [[http://a][the tables]] and =tide=.\n#+BEGIN_SRC sh\n" +
+			"tide now\n#+END_SRC\n- one\n", "See the tables and tide.\n\ntide now\n\n\n- one|High water"},
+		{"a.tex", "\\documentclass{a}\nnot this\n\\begin{document}\n\\section{High water}\nIt is \\emph{high}~now % or not\n" +
+			"by 5\\%.\n\n\\begin{itemize}\n\\item one\n\\end{itemize}\n\\begin{verbatim}\ntide now\n\\end{verbatim}\n\\end{document}\n",
+			"It is high now by 5%.\n\n- one\n\ntide now\n|High water"},
+		{"tide.1", ".\\\" not this\n.TH TIDE 1\n.SH NAME\ntide \\- says when water is \\fBhigh\\fR\n.SH OPTIONS\n.TP\n.BR \\-h , \\-\\-help\n" +
+			"Shows help.\n.nf\ntide now\n.fi\n", "tide - says when water is high\n\n-h,--help Shows help.\n\ntide now\n|NAME,OPTIONS"},
+		{"a.ipynb", `{"cells":[{"cell_type":"markdown","source":["# Tides\n","Water rises."]},{"cell_type":"code","source":"tide(1)\n"}],` +
+			`"nbformat":4}`, "Water rises.\n\ntide(1)\n|Tides"},
+		{"a.json", "{\n  \"port\": \"Narvik\"\n}\n", "{\n  \"port\": \"Narvik\"\n}\n|"},
+		{"a.yaml", "port: Narvik\nberths:\n  - A\n", "port: Narvik\nberths:\n  - A\n|"},
+		{"a.toml", "[port]\nname = \"Narvik\"\n", "[port]\nname = \"Narvik\"\n|"},
+		{"LICENSE", "All may sail.\n", "All may sail.\n|"},
+	} {
+		docs, skips := load(t, LoadOptions{}, write(t, t.TempDir(), c.name, c.content))
+		if len(docs) != 1 {
+			t.Errorf("%s: %v", c.name, skips)
+			continue
+		}
+		text, headings, _ := strings.Cut(c.want, "|")
+		if docs[0].Text != text {
+			t.Errorf("%s: %q, want %q", c.name, docs[0].Text, text)
+		}
+		for _, h := range strings.Split(headings, ",") {
+			if found := fmt.Sprintf("%v", docs[0].Sections); h != "" && !strings.Contains(found, strings.ReplaceAll(h, "/", " ")) {
+				t.Errorf("%s: sections %s lack %q", c.name, found, h)
+			}
+		}
+	}
+	dir := t.TempDir()
+	write(t, dir, "copyright", "Files: *\nLicense: MIT\n")
+	write(t, dir, "core", "not a text by its name")
+	write(t, dir, "syslog.1", "not a manual page")
+	if docs, skips := load(t, LoadOptions{}, dir); len(docs) != 1 || len(skips) != 2 {
+		t.Errorf("%d documents, %v", len(docs), skips)
+	}
+}
+
+// TestLightMarkupIsLinear: the work of each format grows with its length. Steps are looks at the context.
+func TestLightMarkupIsLinear(t *testing.T) {
+	for ending := range lightFormats() {
+		for _, unit := range []string{"*a ", "`a", "\\f", "a\n===\n", ".. a\n", "a::\n", "\\item a\n", "- a\n", ".SH a\n", "[[", ":a: b\n"} {
+			doubling.Linear(t, doubling.Input{Head: ".TH a\n", Unit: unit}, func(text string) int {
+				ctx := &looking{Context: context.Background()}
+				d := &Document{}
+				_ = parseLight(d, decoded{text: text}, ending, &pulse{ctx: ctx})
+				return ctx.looks*4096 + len(d.Text)
+			})
+		}
+	}
+}
