@@ -167,7 +167,7 @@ func (r *lightReader) heading(level int, text string, i int) {
 	r.b.heading(level, r.shown(text), "", r.starts[i], r.starts[i]+len(r.lines[i]))
 }
 
-// endCode ends a block of code whose last line is line i.
+// inCode adds a line to the open block of code, or ends it; it is false where none is open.
 func (r *lightReader) inCode(i int, end func(line string) bool) bool {
 	if r.code == "" {
 		return false
@@ -416,7 +416,8 @@ func manual(r *lightReader, i int) int {
 	case "fi", "EE", "Ed":
 		r.b.endBlock("\n\n")
 		r.code = ""
-	case "B", "I", "SM", "SB", "Nm", "Ar", "Em", "Sy", "Li", "Pa", "Ic", "Cm", "Va", "Ev", "Xr", "Dq", "Sq", "Ql", "Nd", "Op":
+	case "B", "I", "SM", "SB", "Nm", "Ar", "Em", "Sy", "Li", "Pa", "Ic", "Cm", "Va", "Ev", "Xr", "Dq", "Sq", "Ql",
+		"Nd", "Op":
 		r.text(rest, at)
 	case "BR", "RB", "IR", "RI", "BI", "IB":
 		r.text(strings.Join(strings.Fields(rest), ""), at)

@@ -377,7 +377,9 @@ func (s *formatSection) fillWhole(parts []formatPart, whole string) {
 			break
 		}
 	}
-	first := slices.IndexFunc(parts[:end], func(p formatPart) bool { return !p.literal && strings.Contains("0#?", p.text) })
+	first := slices.IndexFunc(parts[:end], func(p formatPart) bool {
+		return !p.literal && strings.Contains("0#?", p.text)
+	})
 	for i := end - 1; i >= 0 && first >= 0; i-- {
 		p := &parts[i]
 		if p.literal || !strings.Contains("0#?", p.text) {

@@ -125,7 +125,8 @@ func IsHeader(first, second []string) bool {
 	if filled == 0 || 2*filled < len(first) || len(numbers) > 0 && !countColumns(first, second, numbers) {
 		return false
 	}
-	if twice && (len(seen) < 2 || slices.ContainsFunc(second, func(c string) bool { return seen[strings.TrimSpace(c)] })) {
+	again := func(c string) bool { return seen[strings.TrimSpace(c)] }
+	if twice && (len(seen) < 2 || slices.ContainsFunc(second, again)) {
 		return false
 	}
 	if len(first) > 1 {
@@ -189,9 +190,9 @@ func parseTable(d *Document, in decoded, tabs bool, p *pulse) error {
 	}
 	base, comma := 0, delimiter(text, tabs)
 	if line, _, _ := strings.Cut(text, "\n"); len(line) < 10 {
-		if named, ok := strings.CutPrefix(strings.TrimRight(line, "\r\""), "sep="); ok || strings.HasPrefix(line, "\"sep=") {
-			named = strings.TrimPrefix(named, "\"sep=")
-			if c, size := utf8.DecodeRuneInString(named); size == len(named) && size > 0 && c != '"' && c != utf8.RuneError {
+		named, ok := strings.CutPrefix(strings.Trim(line, "\r\""), "sep=")
+		if c, size := utf8.DecodeRuneInString(named); ok && size == len(named) && size > 0 && c != utf8.RuneError {
+			if c != '"' {
 				base, comma = min(len(line)+1, len(text)), c
 			}
 		}
