@@ -41,7 +41,8 @@ func TestShortDistances(t *testing.T) {
 	for name, rows := range map[string][][]float32{
 		"positions": {{4186000, 834000, 4723000}, {4186500, 834800, 4722900}, {4186001, 834000, 4723000},
 			{4186000, 834000, 4723000}, {-2700000, -4290000, 3855000}},
-		"times":      {{1.6e9, 1.6e9 + 512, 3, 4}, {1.6e9, 1.6e9, 3, 4}, {1.6e9 + 1024, 1.6e9, 3, 5}, {1.6e9, 1.6e9, 3, 4.5}},
+		"times": {{1.6e9, 1.6e9 + 512, 3, 4}, {1.6e9, 1.6e9, 3, 4}, {1.6e9 + 1024, 1.6e9, 3, 5},
+			{1.6e9, 1.6e9, 3, 4.5}},
 		"one is far": {{.5, .25}, {.25, .5}, {.5, .5}, {3e8, -3e8}},
 	} {
 		var flat []float32
@@ -64,8 +65,8 @@ func TestShortDistances(t *testing.T) {
 				for i, got := range out {
 					want := ref.Score(kernels.L2, rows[i/v.Rows], rows[i%v.Rows])
 					if diff := math.Abs(float64(got) - want); diff > bound || diff > most*want {
-						t.Errorf("%s, %s, %s: rows %d and %d are %v apart, said %v, bound %v", name, isa, dtype, i/v.Rows,
-							i%v.Rows, want, got, bound)
+						t.Errorf("%s, %s, %s: rows %d and %d are %v apart, said %v, bound %v", name, isa, dtype,
+							i/v.Rows, i%v.Rows, want, got, bound)
 					}
 				}
 			}

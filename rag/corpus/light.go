@@ -96,8 +96,8 @@ func inlineOf(ending string) (*regexp.Regexp, func(string) string) {
 	case isManual(ending):
 		re := regexp.MustCompile(`\\f(?:\[\w*\]|\(..|.)|\\s[-+]?\d|\\\((..)|\\\[([^\]]*)\]|\\\*(?:\(..|\[[^\]]*\]|.)|\\.`)
 		return re, func(match string) string {
-			named := map[string]string{"aq": "'", "dq": `"`, "bu": "•", "em": "—", "en": "–", "lq": "“", "rq": "”", "co": "©",
-				"oq": "‘", "cq": "’", "ha": "^", "ti": "~", "rs": `\`, "mi": "-", "->": "→"}
+			named := map[string]string{"aq": "'", "dq": `"`, "bu": "•", "em": "—", "en": "–", "lq": "“", "rq": "”",
+				"co": "©", "oq": "‘", "cq": "’", "ha": "^", "ti": "~", "rs": `\`, "mi": "-", "->": "→"}
 			switch {
 			case len(match) == 2:
 				return map[string]string{`\-`: "-", `\e`: `\`, `\ `: " ", `\~`: " ", `\.`: ".", `\'`: "'"}[match]
@@ -252,7 +252,8 @@ func (s *rst) directive(r *lightReader, i int, body string) int {
 	return n
 }
 
-// indented reads the lines from one on that are indented by more, as code; options in front of them are not for readers.
+// indented reads the lines from one on that are indented by more, as code; options in front of them are not for
+// readers.
 func (r *lightReader) indented(i, indent int) (n int) {
 	r.b.endBlock("\n\n")
 	began := false
@@ -437,8 +438,8 @@ type notebook struct {
 	} `json:"cells"`
 }
 
-// parseNotebook reads a Jupyter notebook (.ipynb, nbformat 4) as Markdown, with the code of its cells; what cells put out
-// is not read.
+// parseNotebook reads a Jupyter notebook (.ipynb, nbformat 4) as Markdown, with the code of its cells; what cells put
+// out is not read.
 func parseNotebook(d *Document, in decoded, p *pulse) error {
 	var n notebook
 	if err := json.Unmarshal([]byte(in.text), &n); err != nil {

@@ -41,7 +41,8 @@ func TestLightMarkup(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.name, docs[0].Text, text)
 		}
 		for _, h := range strings.Split(headings, ",") {
-			if found := fmt.Sprintf("%v", docs[0].Sections); h != "" && !strings.Contains(found, strings.ReplaceAll(h, "/", " ")) {
+			found := fmt.Sprintf("%v", docs[0].Sections)
+			if h != "" && !strings.Contains(found, strings.ReplaceAll(h, "/", " ")) {
 				t.Errorf("%s: sections %s lack %q", c.name, found, h)
 			}
 		}
@@ -58,7 +59,8 @@ func TestLightMarkup(t *testing.T) {
 // TestLightMarkupIsLinear: the work of each format grows with its length. Steps are beats, and bytes of the text.
 func TestLightMarkupIsLinear(t *testing.T) {
 	for ending := range lightFormats() {
-		for _, unit := range []string{"*a ", "`a", "\\f", "a\n===\n", ".. a\n", "a::\n", "\\item a\n", "- a\n", ".SH a\n", "[[", ":a: b\n"} {
+		for _, unit := range []string{"*a ", "`a", "\\f", "a\n===\n", ".. a\n", "a::\n", "\\item a\n", "- a\n",
+			".SH a\n", "[[", ":a: b\n"} {
 			doubling.Linear(t, doubling.Input{Head: ".TH a\n", Unit: unit}, func(text string) int {
 				d, p := &Document{}, &pulse{ctx: context.Background()}
 				_ = parseLight(d, decoded{text: text}, ending, p)

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// numberFormat is a number format of a spreadsheet (ECMA-376, 18.8.30): what a cell shows of its value. Without sections
-// it is General.
+// numberFormat is a number format of a spreadsheet (ECMA-376, 18.8.30): what a cell shows of its value. Without
+// sections it is General.
 type numberFormat struct{ sections []formatSection }
 
 // formatSection is how some of the values are shown.
@@ -30,8 +30,8 @@ type formatSection struct {
 	point    int // the index of the part that is the decimal point; -1: none
 }
 
-// formatPart is a literal text, or a placeholder: a digit "0", "#" or "?", ".", "E", "@", "General", or of a date "yyyy",
-// "m", "[h]", "AM/PM" and so on.
+// formatPart is a literal text, or a placeholder: a digit "0", "#" or "?", ".", "E", "@", "General", or of a date
+// "yyyy", "m", "[h]", "AM/PM" and so on.
 type formatPart struct {
 	text    string
 	literal bool
@@ -151,8 +151,8 @@ func (s *formatSection) bracket(inner string) {
 	}
 }
 
-// finish notes what the parts mean together: digits on both sides of the point, commas and percents. Months beside hours
-// or seconds are minutes.
+// finish notes what the parts mean together: digits on both sides of the point, commas and percents. Months beside
+// hours or seconds are minutes.
 func (s *formatSection) finish() {
 	digits, last := false, -1
 	for i := range s.parts {

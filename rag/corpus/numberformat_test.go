@@ -30,10 +30,11 @@ func TestNumberFormats(t *testing.T) {
 		{`_(* #,##0_);_(* (#,##0);_(* "-"_)`, -1234, "(1,234)"}, {"# ?/?", 1.5, "1.5"}, {"@", 12, "12"},
 		{"+0°;-0°", 12, "+12°"}, {"+0°;-0°", -12, "-12°"},
 		{"[h]:mm", 1.510416666666667, "36:15"}, {"[hh]:mm:ss", .3125, "07:30:00"}, {"[mm]:ss", 1.0 / 24, "60:00"},
-		{"[ss]", 2.0 / 1440, "120"}, {"h:mm AM/PM", .5625, "1:30 PM"}, {"h:mm:ss", .25, "6:00:00"}, {"mm:ss.0", .5 / 86400,
-			"00:00.5"}, {"h:mm AM/PM", 0, "12:00 AM"},
+		{"[ss]", 2.0 / 1440, "120"}, {"h:mm AM/PM", .5625, "1:30 PM"}, {"h:mm:ss", .25, "6:00:00"},
+		{"mm:ss.0", .5 / 86400, "00:00.5"}, {"h:mm AM/PM", 0, "12:00 AM"},
 		{"yyyy-mm-dd", 45382, "2024-03-31"}, {"dd/mm/yy", 45382, "2024-03-31"}, {"m/d/yyyy h:mm", 45383.5625,
-			"2024-04-01 13:30"}, {"h:mm d/m/yyyy", 45383.5625, "2024-04-01 13:30"}, {"d mmm yyyy", 45382, "31 Mar 2024"},
+			"2024-04-01 13:30"}, {"h:mm d/m/yyyy", 45383.5625, "2024-04-01 13:30"},
+		{"d mmm yyyy", 45382, "31 Mar 2024"},
 		{"[$-409]dddd, mmmm d", 45382, "Sunday, March 31"}, {"mmm-yy", 45382, "Mar-24"}, {"yyyy", 45382, "2024"},
 		{"yyyy-mm-dd", 1, "1900-01-01"}, {"yyyy-mm-dd", 59, "1900-02-28"}, {"yyyy-mm-dd", 60, "1900-02-29"},
 		{"yyyy-mm-dd", 61, "1900-03-01"}, {"yyyy-mm-dd", 0, "1900-01-00"}, {"yyyy-mm-dd", -1, "-1"},
@@ -53,7 +54,8 @@ func TestNumberFormats(t *testing.T) {
 
 // FuzzNumberFormat: any format shows any number, in a text that is not much longer than the format.
 func FuzzNumberFormat(f *testing.F) {
-	for _, code := range []string{"0.00", "#,##0;[Red](0)", "[h]:mm:ss.000", "0.0E+0", "yyyy \"a", "[>1]0;@", "?/?", "0-0.0"} {
+	for _, code := range []string{"0.00", "#,##0;[Red](0)", "[h]:mm:ss.000", "0.0E+0", "yyyy \"a", "[>1]0;@", "?/?",
+		"0-0.0"} {
 		f.Add(code, 1.5)
 	}
 	f.Fuzz(func(t *testing.T, code string, x float64) {
@@ -76,7 +78,8 @@ func TestSheetValues(t *testing.T) {
 		`<t>Zip</t></is></c><c t="inlineStr"><is><t>Rate</t></is></c><c t="inlineStr"><is><t>Day</t></is></c></row>` +
 		`<row><c t="inlineStr"><is><t>a_x000D_b _x0041_ _x005F_x0041_ _xD83D__xDE00_</t></is></c><c s="1"><v>1.510416666666667</v></c>` +
 		`<c s="2"><v>501</v></c><c s="3"><v>0.075</v></c><c s="4"><v>59</v></c></row>`
-	path := write(t, t.TempDir(), "log.xlsx", zipped(t, "xl/workbook.xml", workbook, "xl/_rels/workbook.xml.rels", workRels,
+	path := write(t, t.TempDir(), "log.xlsx", zipped(t, "xl/workbook.xml", workbook,
+		"xl/_rels/workbook.xml.rels", workRels,
 		"xl/styles.xml", styles, "xl/worksheets/s.xml", fmt.Sprintf(sheetText, rows)))
 	docs, skips := load(t, LoadOptions{}, path)
 	if len(docs) != 1 {
@@ -86,7 +89,8 @@ func TestSheetValues(t *testing.T) {
 	if docs[0].Text != want || docs[0].Title != "log" {
 		t.Errorf("%q: %q, want %q", docs[0].Title, docs[0].Text, want)
 	}
-	if h := docs[0].Sections[len(docs[0].Sections)-1]; strings.Join(h.Heading, "/") != "log/One" || h.Anchor != "sheet=One" {
+	h := docs[0].Sections[len(docs[0].Sections)-1]
+	if strings.Join(h.Heading, "/") != "log/One" || h.Anchor != "sheet=One" {
 		t.Errorf("%+v", h)
 	}
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // table gives rows of cells to a builder: a line each, "NAME: value | NAME: value" by the names of the first row if
-// that is one of names, so that a row says what it is about wherever it is cut off from the rest. Without names an empty
-// cell keeps its place.
+// that is one of names, so that a row says what it is about wherever it is cut off from the rest. Without names an
+// empty cell keeps its place.
 type table struct {
 	b     *builder
 	title string // of the file, whose section the first row begins; "": it has begun

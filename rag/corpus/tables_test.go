@@ -20,8 +20,8 @@ func textOf(t *testing.T, name, content string) string {
 	return docs[0].Text
 }
 
-// TestNamesOfColumns: years and other numbers that count columns are names, and so are names that are there twice; a row
-// of data is none.
+// TestNamesOfColumns: years and other numbers that count columns are names, and so are names that are there twice;
+// a row of data is none.
 func TestNamesOfColumns(t *testing.T) {
 	for _, c := range []struct{ name, content, want string }{
 		{"corner", ",2019,2020\nNorth,5,7\nSouth,,9\n", "North | 2019: 5 | 2020: 7\nSouth | 2020: 9"},
@@ -30,7 +30,8 @@ func TestNamesOfColumns(t *testing.T) {
 		{"falling", "Land,2021,2015,2010\nChad,1,2,3\n", "Land: Chad | 2021: 1 | 2015: 2 | 2010: 3"},
 		{"sizes", "Shoe,36,37,38\nStock,4,,2\n", "Shoe: Stock | 36: 4 | 38: 2"},
 		{"only years", "2019,2020\n5,7\n", "2019: 5 | 2020: 7"},
-		{"twice", "id,phone,phone\n1,0301,0302\n2,,0402\n", "id: 1 | phone: 0301 | phone (2): 0302\nid: 2 | phone (2): 0402"},
+		{"twice", "id,phone,phone\n1,0301,0302\n2,,0402\n",
+			"id: 1 | phone: 0301 | phone (2): 0302\nid: 2 | phone (2): 0402"},
 		{"lives", "Ada,1815,1852\nCarl,1777,1855\n", "Ada | 1815 | 1852\nCarl | 1777 | 1855"},
 		{"counts", "Ada,1,2,3\nCarl,4,5,6\n", "Ada | 1 | 2 | 3\nCarl | 4 | 5 | 6"},
 		{"numbers", "1,2,3\n4,,6\n", "1 | 2 | 3\n4 |  | 6"},
@@ -47,8 +48,8 @@ func TestNamesOfColumns(t *testing.T) {
 	}
 }
 
-// TestPlacesOfRows: the lines of a row are found although most words of its text are the names of its columns, and where
-// lines end in CR alone; not in a file that has changed.
+// TestPlacesOfRows: the lines of a row are found although most words of its text are the names of its columns, and
+// where lines end in CR alone; not in a file that has changed.
 func TestPlacesOfRows(t *testing.T) {
 	for name, content := range map[string]string{
 		"wind.csv": "precipitation,temperature,wind\n0.1,12.8,4\n10.9,10.6,5\n0.8,11.7,2\n",
@@ -107,7 +108,8 @@ func TestMergedCells(t *testing.T) {
 					element, c = "table:covered-table-cell", ""
 				case strings.HasPrefix(c, "+"):
 					c = c[1:]
-					rows.WriteString(`<table:table-cell table:number-rows-spanned="2"><text:p>` + c + "</text:p></table:table-cell>")
+					rows.WriteString(`<table:table-cell table:number-rows-spanned="2"><text:p>` + c +
+						"</text:p></table:table-cell>")
 					continue
 				case strings.HasPrefix(c, ">"):
 					c = c[1:]
@@ -119,8 +121,8 @@ func TestMergedCells(t *testing.T) {
 			}
 			rows.WriteString("</table:table-row>")
 		}
-		return zipped(t, "content.xml", "<office:document-content>"+fmt.Sprintf(name, `<table:table table:name="S">`+rows.String()+
-			"</table:table>")+"</office:document-content>")
+		return zipped(t, "content.xml", "<office:document-content>"+fmt.Sprintf(name,
+			`<table:table table:name="S">`+rows.String()+"</table:table>")+"</office:document-content>")
 	}
 	slide := func(rows ...[]string) string {
 		var b strings.Builder
@@ -136,8 +138,8 @@ func TestMergedCells(t *testing.T) {
 			`<Relationship Id="a" Target="s.xml"/>`, "ppt/s.xml", "<a:tbl>"+b.String()+"</a:tbl>")
 	}
 	rows := ""
-	for i, row := range [][]string{{"Area", "Year", "Tons"}, {"North", "2020", "11"}, {"", "2021", "12"}, {"Total", "", "23"},
-		{"", "2022", "5"}} {
+	for i, row := range [][]string{{"Area", "Year", "Tons"}, {"North", "2020", "11"}, {"", "2021", "12"},
+		{"Total", "", "23"}, {"", "2022", "5"}} {
 		rows += fmt.Sprintf(`<row r="%d">`, i+1)
 		for j, c := range row {
 			if c != "" {
@@ -180,9 +182,10 @@ func TestRepeatedCells(t *testing.T) {
 	text := func(text, more string) string {
 		return "<table:table-cell " + more + "><text:p>" + text + "</text:p></table:table-cell>"
 	}
-	got := textOf(t, "a.ods", content("<table:table-row>"+text("Team", "")+text("Home", "")+text("Away", "")+text("Cup", "")+
-		`</table:table-row><table:table-row table:number-rows-repeated="2">`+text("Reds", "")+
-		text("3", `table:number-columns-repeated="3"`)+`</table:table-row><table:table-row table:number-rows-repeated="1048576">`+
+	got := textOf(t, "a.ods", content("<table:table-row>"+text("Team", "")+text("Home", "")+text("Away", "")+
+		text("Cup", "")+`</table:table-row><table:table-row table:number-rows-repeated="2">`+text("Reds", "")+
+		text("3", `table:number-columns-repeated="3"`)+`</table:table-row>`+
+		`<table:table-row table:number-rows-repeated="1048576">`+
 		`<table:table-cell table:number-columns-repeated="16384"/></table:table-row>`))
 	if want := strings.TrimSpace(strings.Repeat("Team: Reds | Home: 3 | Away: 3 | Cup: 3\n", 2)); got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -220,7 +223,9 @@ func TestRepeatsAreLinear(t *testing.T) {
 			return zipped(t, "content.xml", s)
 		}},
 		{"a.xlsx", doubling.Input{Unit: `<row><c t="str"><v>a</v></c></row>`,
-			Middle: "</sheetData><mergeCells>", Second: `<mergeCell ref="A1:A9999"/>`}, func(s string) string { return sheet(t, s) }},
+			Middle: "</sheetData><mergeCells>", Second: `<mergeCell ref="A1:A9999"/>`}, func(s string) string {
+			return sheet(t, s)
+		}},
 		{"a.pptx", doubling.Input{Head: "<a:tbl><a:tr><a:tc><a:p><a:t>" + long + "</a:t></a:p></a:tc></a:tr>",
 			Unit: `<a:tr><a:tc vMerge="1"/></a:tr>`}, func(s string) string {
 			return zipped(t, "ppt/presentation.xml", `<sldId r:id="a"/>`, "ppt/_rels/presentation.xml.rels",

@@ -173,7 +173,7 @@ a.merge_cells("B1:C1")
 a.merge_cells("A1:A2")
 w.save("merged.xlsx")
 case("merged.xlsx", "merged cells in a header of two rows", ["Harbour: Bristol", "Water High: 13.2", "Water Low: 0.9"],
-     heads={"Bristol": "Tides"}, at={"Bristol": "sheet=Tides"})
+     heads={"Bristol": "merged › Tides"}, at={"Bristol": "sheet=Tides"})
 
 w = openpyxl.Workbook()
 a = w.active
@@ -204,7 +204,7 @@ a.append(["price", 1234.5])
 a["B3"].number_format = '#,##0.00 "€"'
 a.append(["error", "#DIV/0!"])
 w.save("shown.xlsx")
-case("shown.xlsx", "percent as shown, currency as kept, an error", ["share | Value: 15%", "price | Value: 1234.5", "#DIV/0!"])
+case("shown.xlsx", "percent and currency as shown, an error", ["share | Value: 15%", "price | Value: 1,234.50 €", "#DIV/0!"])
 
 w = openpyxl.Workbook()
 a = w.active
@@ -213,7 +213,7 @@ a.sheet_view.rightToLeft = True
 a.append(["품목", "مرفأ"])
 a.append(["배", "٣"])
 w.save("names.xlsx")
-case("names.xlsx", "a sheet's odd name, right to left", ["품목: 배 | مرفأ: ٣"], heads={"배": "It's 価格 & more"},
+case("names.xlsx", "a sheet's odd name, right to left", ["품목: 배 | مرفأ: ٣"], heads={"배": "names › It's 価格 & more"},
      at={"배": "sheet=It's 価格 & more"})
 
 # OpenDocument
