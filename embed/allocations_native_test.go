@@ -7,12 +7,15 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 // TestAllocationsOfAQuestion checks that embedding a question allocates only what a call needs: its tensors are reused
 // from the last question of the same length, and its operators, which are called 7 times, allocate only the sums of
 // pooling.
 func TestAllocationsOfAQuestion(t *testing.T) {
+	race.Skip(t)
 	e, question := openEncoder(t, minilm(t), Options{}), []string{"How are slices grown in a Go program?"}
 	ask := func() {
 		if _, err := e.Embed(t.Context(), question, Query); err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
@@ -29,6 +30,7 @@ func needISA(t *testing.T, isa string) {
 // The vectors that AMX computes, in emulation: near float64, the same bits alone and in any batch and order, with 8
 // bits near those with VNNI; and where there is AMX, its own are the same as in emulation.
 func TestVectorsOfAMX(t *testing.T) {
+	race.Skip(t)
 	needISA(t, cpu.EmulatedAMX)
 	dir, texts := minilm(t), mixed(t, 17)
 	vectors := map[Precision][]float32{}

@@ -8,11 +8,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 // TestLongTextsWithoutSpaces: what is read of a long text gives the ids of the whole one, wherever it is cut, and
 // whatever is left out of it.
 func TestLongTextsWithoutSpaces(t *testing.T) {
+	race.Skip(t)
 	needLibrary(t)
 	tok := openEncoder(t, minilm(t), Options{}).m.tok
 	if tok.wordChars != 100 {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
@@ -23,6 +24,7 @@ func smallTexts() []string {
 }
 
 func TestFamiliesAgainstNumPy(t *testing.T) {
+	race.Skip(t)
 	needLibrary(t)
 	for _, s := range []checkpoint.Spec{
 		{Family: "bert", Normalise: true},

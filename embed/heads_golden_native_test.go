@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
@@ -24,6 +25,7 @@ type headGolden struct {
 
 // TestGoldenHeads is TestRerankersAgainstNumPy and the like for machines without Python.
 func TestGoldenHeads(t *testing.T) {
+	race.Skip(t)
 	needLibrary(t)
 	path := filepath.Join("testdata", "golden-heads.json")
 	var got, want []headGolden

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
@@ -84,6 +85,7 @@ func TestRerankersAgainstNumPy(t *testing.T) {
 
 // TestEntailmentAgainstNumPy: the probability is the softmax of the reference's logits at the label of that name.
 func TestEntailmentAgainstNumPy(t *testing.T) {
+	race.Skip(t)
 	needLibrary(t)
 	for _, s := range architectures() {
 		s.Labels, s.Kind = []string{"neutral", "Entailment", "contradiction"}, "entailment"

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 // processors are post processors over the default encoder's vocabulary; "" is its own.
@@ -162,6 +164,7 @@ func encodePairs(t testing.TB, tok *tokenizer, pairs []textPair) []encoded {
 }
 
 func TestPairsEqualPythonTokenizers(t *testing.T) {
+	race.Skip(t)
 	dir := minilm(t)
 	path := filepath.Join("testdata", "golden-pairs.json")
 	pairs := somePairs(t)
@@ -192,6 +195,7 @@ func TestPairsEqualPythonTokenizers(t *testing.T) {
 
 // The cases that need no data beside the repository, and the tokenizer of the default encoder only.
 func TestEdgePairsEqualPythonTokenizers(t *testing.T) {
+	race.Skip(t)
 	dir := minilm(t)
 	var g pairGolden
 	readGolden(t, filepath.Join("testdata", "golden-pairs.json"), &g)

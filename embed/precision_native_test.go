@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed/onnx"
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
@@ -17,6 +18,7 @@ var precisions = []Precision{F32, Int8}
 
 // A text's vector has the same bits alone, in batches of any size and order, and with any number of workers.
 func TestVectorsDoNotDependOnTheBatch(t *testing.T) {
+	race.Skip(t)
 	texts := append(goldenTexts(), "one", "two words", "three short words")
 	for len(texts) < 64 {
 		texts = append(texts, strings.Repeat("a gate and its water ", len(texts)%23)+texts[len(texts)%11])
@@ -48,6 +50,7 @@ func TestVectorsDoNotDependOnTheBatch(t *testing.T) {
 // The vectors of 8 bits stay near those of f32: the mean and the lowest cosine over squad16's contexts are those that
 // the documentation promises.
 func TestInt8IsNearF32(t *testing.T) {
+	race.Skip(t)
 	texts := squad(t, "contexts")
 	for i := range texts[:len(texts)/4] { // every fourth, for time
 		texts[i] = texts[4*i]

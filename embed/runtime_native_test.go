@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
@@ -25,6 +26,7 @@ func TestRuntimesOfInt8(t *testing.T) {
 
 // The recorded instruction set is the one that the operators compute with: the best one, or what SLUICE_ISA names.
 func TestRuntimeNamesTheInstructionSetInUse(t *testing.T) {
+	race.Skip(t)
 	dir := minilm(t)
 	names := []string{"", cpu.EmulatedAMX}
 	for _, isa := range cpu.Available() {

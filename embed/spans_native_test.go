@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
@@ -26,6 +27,7 @@ func openTokenClassifier(t testing.TB, dir string) *TokenClassifier {
 }
 
 func TestTokenClassifiersAgainstNumPy(t *testing.T) {
+	race.Skip(t)
 	needLibrary(t)
 	for _, s := range architectures() {
 		s.Labels, s.Kind = entityLabels, "token-classifier"

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
@@ -44,6 +45,7 @@ func openStandard(t testing.TB, dir, kind string) *model {
 // TestStandardGraphs: what a GPU computes gives, by ONNX Runtime's own operators on the CPU, what our operators give,
 // for every family, with texts of different lengths in a padded batch.
 func TestStandardGraphs(t *testing.T) {
+	race.Skip(t)
 	deberta := func(d checkpoint.Deberta) checkpoint.Spec { return checkpoint.Spec{Family: "deberta-v2", Deberta: d} }
 	for _, s := range []checkpoint.Spec{
 		{Family: "bert", Normalise: true},
@@ -130,6 +132,7 @@ func TestStandardRerankers(t *testing.T) {
 
 // TestStandardGolden: the default encoder's standard graph is as near to float64 as ours.
 func TestStandardGolden(t *testing.T) {
+	race.Skip(t)
 	r, err := Golden(t.Context(), &Encoder{openStandard(t, minilm(t), kindEncoder)})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/cuda"
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 // TestDependencies checks that engine depends only on the standard library, golang.org/x, this project's compute core
@@ -49,6 +50,7 @@ func TestDependencies(t *testing.T) {
 // the network. The kernels are compiled with -O0, in an eighth of the time of -O3: what is tested is that everything
 // they need comes along.
 func TestVendoring(t *testing.T) {
+	race.Skip(t)
 	if testing.Short() {
 		t.Skip("SKIP: builds a module of its own; not under -short")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine/internal/statistics"
 	"github.com/sluice-rag/sluice/engine/internal/testvectors"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
@@ -300,6 +301,7 @@ type boundedEngine struct {
 
 // TestBoundedDistribution: every metric × negatives × groups × instruction set × data type on nasty vectors.
 func TestBoundedDistribution(t *testing.T) {
+	race.Skip(t)
 	rng := rand.New(rand.NewPCG(8, 1))
 	all, seen := boundedEngines(t), bounds{}
 	for _, metric := range metrics {
@@ -366,6 +368,7 @@ func TestBrackets(t *testing.T) {
 // TestManyQuantiles: more brackets than the kernels take at once, whether all values fit the memory or not,
 // and every context in a group of its own.
 func TestManyQuantiles(t *testing.T) {
+	race.Skip(t)
 	rng := rand.New(rand.NewPCG(42, 1))
 	in := DistributionInput{Contexts: plain(rng, 300, 16), Queries: plain(rng, 200, 16)}
 	for q := range in.Queries.Rows {

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/cuda"
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
@@ -137,7 +138,7 @@ func open2(o Options) (*Engine, error) {
 // goroutines are the same for each.
 func TestGPUEqualsCPU(t *testing.T) {
 	metrics := metrics
-	if devicetest.Race {
+	if race.Enabled {
 		metrics = metrics[:1]
 	}
 	rng, ctx := rand.New(rand.NewPCG(117, 1)), context.Background()

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
 	"github.com/sluice-rag/sluice/engine/internal/testvectors"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/kernels/ref"
@@ -68,7 +69,7 @@ func noGPU([]int, int64, cpu.Kernels) (device.Device, string, func() error, erro
 
 // isas are the instruction sets that a test goes through; other devices have none.
 func isas() []cpu.ISA {
-	if devicetest.OnStandIn() || devicetest.OnCUDA() || raceEnabled { // instruction sets differ in C only
+	if devicetest.OnStandIn() || devicetest.OnCUDA() || race.Enabled { // instruction sets differ in C only
 		return cpu.Available()[:1]
 	}
 	return cpu.Available()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
@@ -91,6 +92,7 @@ func agree(t *testing.T, e *Engine, x preparedSet, c, queries Vectors, metric ke
 // TestIndexManyBiases: lists of few and of many rows over many chunks, small and large beside the scores (distances
 // become negative), with rows deleted and appended.
 func TestIndexManyBiases(t *testing.T) {
+	race.Skip(t)
 	for _, isa := range isas() {
 		for _, metric := range metrics {
 			t.Run(isa.String()+"/"+metric.String(), func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 	"github.com/sluice-rag/sluice/kernels/ref"
@@ -134,6 +135,7 @@ func (j *expected) witness(q []float32, bias Biases, h Hit, above bool, tau floa
 // TestIndexEqualsReference compares with the reference for each metric, instruction set and shape, with degenerate and
 // with typical vectors.
 func TestIndexEqualsReference(t *testing.T) {
+	race.Skip(t)
 	for _, isa := range isas() {
 		t.Run(isa.String(), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(71, uint64(isa)))
@@ -167,6 +169,7 @@ func TestIndexEqualsReference(t *testing.T) {
 // TestIndexBoundaries checks 10⁴ queries on each side of the boundary, including duplicates among the rows and queries
 // equal to rows, over enough chunks for sampling and helpers.
 func TestIndexBoundaries(t *testing.T) {
+	race.Skip(t)
 	rng := rand.New(rand.NewPCG(73, 1))
 	e, ctx := newEngine(t, Options{}), context.Background()
 	for n, metric := range metrics {
@@ -241,6 +244,7 @@ func (x onlySet) AnyAbove(ctx context.Context, q []float32, bias Biases, tau flo
 // deleted, whether or not the selection coincides with the parts that the index was built for, and after appends and
 // deletions.
 func TestSomeRowsOfASet(t *testing.T) {
+	race.Skip(t)
 	e, ctx := newEngine(t, Options{Threads: 3}), context.Background()
 	if !scan.Has(e.r.Host) {
 		t.Skip("SKIP: no index on this machine")
@@ -361,6 +365,7 @@ func TestSomeRowsAreOnlySearched(t *testing.T) {
 // TestIndexBiasesOfTheFirstChunk checks that rows of the chunk that sets the first bar are not lost if their bias
 // lifts them above it, whatever their distance.
 func TestIndexBiasesOfTheFirstChunk(t *testing.T) {
+	race.Skip(t)
 	e, rng := newEngine(t, Options{}), rand.New(rand.NewPCG(3, 1))
 	for _, metric := range metrics {
 		for range 50 {
@@ -394,6 +399,7 @@ func TestIndexBiasesOfTheFirstChunk(t *testing.T) {
 
 // TestIndexMachine appends, deletes and searches in random order (a state machine).
 func TestIndexMachine(t *testing.T) {
+	race.Skip(t)
 	budget := newEngine(t, Options{}).r.Pool.Budget
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))

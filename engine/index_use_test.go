@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu/scan"
 	"github.com/sluice-rag/sluice/kernels/ref"
@@ -18,6 +19,7 @@ import (
 // TestIndexAllocations checks that a single query, including its helpers, allocates nothing once the index has run
 // one.
 func TestIndexAllocations(t *testing.T) {
+	race.Skip(t)
 	rng, ctx := rand.New(rand.NewPCG(83, 1)), context.Background()
 	e := newEngine(t, Options{Cores: cores.New(2)})
 	if !scan.Has(e.r.Host) {

@@ -7,12 +7,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
 // TestGPUScans: single queries and small batches scan what a GPU keeps of a prepared set, with the CPU's bits: with
 // biases, after rows were deleted and added, on one GPU and on two, with and without a tail.
 func TestGPUScans(t *testing.T) {
+	race.Skip(t)
 	rng := rand.New(rand.NewPCG(131, 1))
 	want := newEngine(t, Options{Device: DeviceCPU, Threads: 2})
 	for _, gpus := range []int{1, 2} {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine/distribution"
 	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -85,6 +86,7 @@ func sameBits(want, got any) string {
 // TestSetInEveryOperation: a prepared set on either side gives the bits of plain vectors, the first time and when
 // packed copies are there, in its own metric and in others.
 func TestSetInEveryOperation(t *testing.T) {
+	race.Skip(t)
 	rng, ctx := rand.New(rand.NewPCG(111, 1)), context.Background()
 	e := newEngine(t, Options{})
 	a, b := plain(rng, 90, 24), plain(rng, 1300, 24)

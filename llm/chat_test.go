@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 func ask(question string) []Message { return []Message{{Role: User, Content: question}} }
@@ -124,6 +126,7 @@ func TestChatErrors(t *testing.T) {
 
 // Contents come through as they are, whatever they hold, and are no template themselves.
 func TestChatContents(t *testing.T) {
+	race.Skip(t)
 	for _, content := range []string{"", "a\x00b", "{{ 1 }}{% x",
 		"\xff\xfe", "\r\n\t", "日本 👩‍👩‍👧", strings.Repeat("long ", 1<<20)} {
 		for _, source := range []string{"{{ messages[0].content }}", "{{ messages[0]['content'] }}{% set x = 1 %}",
@@ -229,6 +232,7 @@ func rep(s string, n int) string { return strings.Repeat(s, n) }
 
 // Templates come with model files, from anywhere. These are after time, memory, the stack, or the process.
 func TestChatHostileTemplates(t *testing.T) {
+	race.Skip(t)
 	double := func(what string) string {
 		return `{% set ns = namespace(x=` + what + `) %}{% for i in range(200) %}`
 	}

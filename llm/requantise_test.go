@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/llm"
 )
 
 // TestRequantise: the written file generates text, and says what it is.
 func TestRequantise(t *testing.T) {
+	race.Skip(t)
 	from, err := models.LocateGGUF("SmolLM2-135M-Instruct")
 	if err != nil || !llm.Available {
 		t.Skipf("SKIP: the default language model is not there: %v", err)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 // The library's text filter (llm/binding/text.cpp) decides what of a completion may be shown. It is plain C++, so it is
@@ -123,6 +125,7 @@ func decode(b []byte) string {
 }
 
 func TestTextFilter(t *testing.T) {
+	race.Skip(t)
 	cases := []filterCase{
 		{nil, []string{"hello", " world"}},
 		{nil, []string{"\xf0\x9f", "\x98", "\x80", "!"}},    // a rune in three pieces

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 var small = shape{Hidden: 12, Layers: 3, Heads: 3, Intermediate: 20, Vocab: 30, Positions: 9, Epsilon: 1e-12}
@@ -13,6 +15,7 @@ var texts = [][]int32{{3, 5, 7, 1}, {2}, {9, 29, 4, 4, 0, 11, 12, 13, 8}, {6, 1}
 
 // TestGradients compares every kind of parameter of every layer with central differences in float64.
 func TestGradients(t *testing.T) {
+	race.Skip(t)
 	single := []target{{1}, {0}, {3}, {1}}
 	several := []target{{1, 3}, {}, {0, 1, 2, 3}, {2}}
 	for name, c := range map[string]struct {
@@ -80,6 +83,7 @@ func compare(t *testing.T, n *network[float64], value func() float64) {
 
 // TestRankingGradients: two of the contexts are the same one.
 func TestRankingGradients(t *testing.T) {
+	race.Skip(t)
 	for _, first := range []bool{false, true} {
 		n := random[float64](plain[float64]{}, small, 0, 1)
 		b := newBatch(append(texts, [][]int32{{8, 3}, {1, 2, 3, 4, 5}, {8, 3}, {17}}...))

@@ -13,12 +13,14 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 // TestRuntime checks that embed can open a trained model's folder directly, and that its logits equal those of the
 // training to within 5e-6 and its probabilities use the temperature of its model.yaml. The large model is the default
 // encoder.
 func TestRuntime(t *testing.T) {
+	race.Skip(t)
 	for name, c := range map[string]struct{ from func(t *testing.T) string }{
 		"small": {bertDir},
 		"default encoder": {func(t *testing.T) string {

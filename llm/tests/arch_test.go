@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 	"github.com/sluice-rag/sluice/llm"
 )
@@ -63,6 +64,7 @@ func preset(t *testing.T, name string) generator.Model {
 func recurrent(p generator.Model) bool { return p.Arch == "mamba" || p.Arch == "lfm2" }
 
 func TestArchInfo(t *testing.T) {
+	race.Skip(t)
 	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 1)
 		info := m.Info()
@@ -97,6 +99,7 @@ func tokenTexts(t *testing.T, m *llm.Model, v generator.Vocab, text string) []st
 // tokenizers 0.23.3 (byte-level BPE with each family's published pattern; Llama 3's and LFM2's ignore merges for whole
 // words) for the same vocabularies.
 func TestArchTokens(t *testing.T) {
+	race.Skip(t)
 	texts := [3]string{"The capital of 100 countries, 2024: is it's\n\n house?", "  Größe 🜚 naïve\r\n\tthanks <x>!  ",
 		"Once upon a time there was a little question"}
 	spm := [3]string{
@@ -141,6 +144,7 @@ func TestArchTokens(t *testing.T) {
 
 // TestArchTokensSpellAnything checks that the tokens of any text spell the text.
 func TestArchTokensSpellAnything(t *testing.T) {
+	race.Skip(t)
 	rng := rand.New(rand.NewPCG(7, 7))
 	texts := []string{"", "\x00", " ", "\n\n\n", "a  b", "▁ and Ġ", "日本語 مرحبا 👩‍👩‍👧 \U0010FFFF"}
 	for range 40 {
@@ -234,6 +238,7 @@ var prompts = map[string]map[string]string{
 }
 
 func TestArchTemplates(t *testing.T) {
+	race.Skip(t)
 	for name, golden := range prompts {
 		p := preset(t, name)
 		m := openPreset(t, p, 1)
@@ -254,6 +259,7 @@ func TestArchTemplates(t *testing.T) {
 // TestArchTemplateTokens checks that control tokens in a prompt of messages are single tokens, in order, with a single
 // beginning-of-sequence token.
 func TestArchTemplateTokens(t *testing.T) {
+	race.Skip(t)
 	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 1)
 		if p.Template == "" {
@@ -365,6 +371,7 @@ func fresh(t *testing.T, p generator.Model, r llm.Request) llm.Result {
 }
 
 func TestArchGenerate(t *testing.T) {
+	race.Skip(t)
 	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 2)
 		first := generate(t, m, greedy(prose(1, 90), 24))
@@ -389,6 +396,7 @@ func TestArchGenerate(t *testing.T) {
 
 // TestArchPrefix checks that a prompt whose beginning is cached gives the same result as one that is read completely.
 func TestArchPrefix(t *testing.T) {
+	race.Skip(t)
 	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 3)
 		head := prose(2, 80) // longer than every window
@@ -425,6 +433,7 @@ func TestArchPrefix(t *testing.T) {
 // TestArchStateIsReused checks that a prompt that continues from the position of a recurrent state reuses it, in a
 // slot and in a pin. The state is of use only at that position.
 func TestArchStateIsReused(t *testing.T) {
+	race.Skip(t)
 	for _, name := range []string{"mamba", "lfm2"} {
 		t.Run(name, func(t *testing.T) {
 			m := openPreset(t, preset(t, name), 1)
@@ -450,6 +459,7 @@ func TestArchStateIsReused(t *testing.T) {
 // TestArchPin checks that pinned content stays, and that a prompt that continues from it gives the same result as one
 // that is read completely.
 func TestArchPin(t *testing.T) {
+	race.Skip(t)
 	eachPreset(t, func(t *testing.T, p generator.Model) {
 		m := openPreset(t, p, 1)
 		head := prose(9, 60)
@@ -497,6 +507,7 @@ func TestArchTogether(t *testing.T) {
 
 // TestArchLoRA checks that an adapter changes the output, reproducibly.
 func TestArchLoRA(t *testing.T) {
+	race.Skip(t)
 	p := preset(t, "qwen2")
 	dir := t.TempDir()
 	path, adapter, stranger := filepath.Join(dir, "m.gguf"), filepath.Join(dir, "a.gguf"), filepath.Join(dir, "b.gguf")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 	"github.com/sluice-rag/sluice/llm"
 )
@@ -28,6 +29,7 @@ func attentionModels() []string {
 // beginnings are shared, and single tokens go cell by cell there, with queries and sums rounded to float16: the bound
 // is what that costs.
 func TestAttention(t *testing.T) {
+	race.Skip(t)
 	if dir := os.Getenv(childFolder); dir != "" {
 		attentionChild(t, dir)
 		return
@@ -113,6 +115,7 @@ func attentionChild(t *testing.T, dir string) {
 // TestSlidingWindowKeepsWhatIsReused: llama.cpp would write over cells that a sliding window has left behind, of texts
 // that are remembered too, and a prompt that begins like one of these would then be read with holes.
 func TestSlidingWindowKeepsWhatIsReused(t *testing.T) {
+	race.Skip(t)
 	for _, name := range []string{"gemma2", "gemma3"} {
 		p, _ := generator.Preset(name)
 		path := filepath.Join(t.TempDir(), name+".gguf")
@@ -162,6 +165,7 @@ func invariant() []string {
 // TestBatchInvariance: what else is in a batch, where the cells lie, how a prompt was cut and how many threads there
 // are changes no bit of a completion's log-probabilities.
 func TestBatchInvariance(t *testing.T) {
+	race.Skip(t)
 	for _, typ := range invariant() {
 		p, _ := generator.Preset("llama-bpe")
 		p.Type, p.Layers, p.Embedding, p.FF = typ, 2, 256, 512
@@ -183,6 +187,7 @@ func TestBatchInvariance(t *testing.T) {
 // TestBatchInvarianceOfUsedCache: requests come and go in a cache that is too small to remember them all, so that later
 // tokens of a text get the cells that others have left.
 func TestBatchInvarianceOfUsedCache(t *testing.T) {
+	race.Skip(t)
 	for _, name := range []string{"llama-bpe", "gemma2"} {
 		p, _ := generator.Preset(name)
 		path := filepath.Join(t.TempDir(), name+".gguf")

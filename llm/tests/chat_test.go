@@ -10,12 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 	"github.com/sluice-rag/sluice/llm"
 )
 
 // What a template sees of a model's tokens, and what is left to the tokenizer.
 func TestChatTokensAtTheEnds(t *testing.T) {
+	race.Skip(t)
 	for name, want := range map[string]string{
 		"llama-spm": "|<s>|</s>|Hi|", // its tokenizer begins texts with <s>
 		"llama-bpe": "|<|begin_of_text|>|<|eot_id|>|Hi|",
@@ -44,6 +46,7 @@ func TestChatTokensAtTheEnds(t *testing.T) {
 
 // A file's template that does not parse does not keep it from opening.
 func TestChatTemplateOfFile(t *testing.T) {
+	race.Skip(t)
 	p := preset(t, "qwen2")
 	p.Template = "{{ 1 + }}"
 	path := filepath.Join(t.TempDir(), "m.gguf")

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/llm"
 )
 
@@ -35,6 +36,7 @@ func openTiny(t *testing.T, o llm.Options) *llm.Model {
 }
 
 func TestLogProbs(t *testing.T) {
+	race.Skip(t)
 	m := sharedModel(t)
 	const alternatives = 5
 	req := llm.Request{Messages: ask("What is the capital of France?"), MaxTokens: 12, LogProbs: true,
@@ -89,6 +91,7 @@ func repeats(probs []llm.TokenLogProb, n int) (again int) {
 }
 
 func TestNoRepeatNGram(t *testing.T) {
+	race.Skip(t)
 	m := sharedModel(t)
 	req := llm.Request{Prompt: "la la la la la la la la la la", MaxTokens: 40, LogProbs: true}
 	if free := generate(t, m, req); repeats(free.LogProbs, 2) == 0 {
@@ -109,6 +112,7 @@ func TestNoRepeatNGram(t *testing.T) {
 }
 
 func TestPenalties(t *testing.T) {
+	race.Skip(t)
 	m := sharedModel(t)
 	req := llm.Request{Prompt: "la la la la la la la la la la", MaxTokens: 100, LogProbs: true}
 	free := repeats(generate(t, m, req).LogProbs, 1)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/gguf"
@@ -43,6 +44,7 @@ func openFlipped(t *testing.T, path string) {
 // TestOpenFlipped opens models with a flipped bit in the header, which Inspect lets pass, each in a process of its own:
 // they are refused, or they run, but the process lives. SLUICE_FLIPS (20) is how many of each architecture are tried.
 func TestOpenFlipped(t *testing.T) {
+	race.Skip(t)
 	if path := os.Getenv(flippedFile); path != "" {
 		openFlipped(t, path)
 		return

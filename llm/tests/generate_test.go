@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/llm"
 )
 
@@ -55,6 +56,7 @@ func TestGenerateStreams(t *testing.T) {
 // Selecting the best candidates before llama.cpp's samplers see them changes nothing: a negative frequency penalty that
 // is too small to change a logit switches the selection off.
 func TestSelectionIsExact(t *testing.T) {
+	race.Skip(t)
 	m := sharedModel(t)
 	for name, req := range map[string]llm.Request{
 		"top-k":             {Temperature: 1, TopK: 40, TopP: .95},
@@ -75,6 +77,7 @@ func TestSelectionIsExact(t *testing.T) {
 }
 
 func TestGenerateSeed(t *testing.T) {
+	race.Skip(t)
 	m := sharedModel(t)
 	req := llm.Request{Prompt: "Once upon a time there was", MaxTokens: 24, Temperature: 1, TopK: 40, TopP: .95,
 		MinP: .02, Seed: 7}
@@ -95,6 +98,7 @@ func TestGenerateSeed(t *testing.T) {
 }
 
 func TestGenerateLimits(t *testing.T) {
+	race.Skip(t)
 	m := sharedModel(t)
 	req := llm.Request{Prompt: "Once upon a time", MaxTokens: 9}
 	nine := generate(t, m, req)
@@ -118,6 +122,7 @@ func TestGenerateLimits(t *testing.T) {
 }
 
 func TestGenerateContextFull(t *testing.T) {
+	race.Skip(t)
 	m := openModel(t, llm.Options{ContextSize: 32, Slots: 1})
 	res := generate(t, m, llm.Request{Prompt: "Once upon a time"})
 	if res.Finish != llm.FinishContext || res.PromptTokens+res.CompletionTokens != 32 {
@@ -135,6 +140,7 @@ func TestGenerateContextFull(t *testing.T) {
 }
 
 func TestGenerateRepeatPenalty(t *testing.T) {
+	race.Skip(t)
 	m := sharedModel(t)
 	req := llm.Request{Prompt: "na na na na na na na na na na na na na", MaxTokens: 24}
 	plain := strings.Count(generate(t, m, req).Text, "na")
@@ -145,6 +151,7 @@ func TestGenerateRepeatPenalty(t *testing.T) {
 }
 
 func TestGenerateOddPrompts(t *testing.T) {
+	race.Skip(t)
 	m := sharedModel(t)
 	for name, prompt := range map[string]string{
 		"empty": "", "NUL": "a\x00b", "only NUL": "\x00", "not UTF-8": "a\xff\xfe", "spaces": "   \n", "emoji": "🎉🎉",
@@ -207,6 +214,7 @@ func TestGenerateConcurrent(t *testing.T) {
 
 // A prefix that an earlier request read is not read again, and changes nothing in the answer.
 func TestGeneratePrefixReuse(t *testing.T) {
+	race.Skip(t)
 	m := openModel(t, llm.Options{Slots: 2, ContextSize: 1024, CacheTokens: 2048})
 	common := strings.Repeat("You are a careful assistant who answers in short sentences. ", 12)
 	req := func(q string) llm.Request {

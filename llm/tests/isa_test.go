@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 	"github.com/sluice-rag/sluice/llm"
 )
@@ -39,6 +40,7 @@ type outcome struct {
 // TestInstructionSets runs the same models in a process for each instruction set of this machine. Up to rounding, the
 // distribution of the next token must equal that of ggml's AVX2 code, which uses different kernels.
 func TestInstructionSets(t *testing.T) {
+	race.Skip(t)
 	if dir := os.Getenv(childFolder); dir != "" {
 		outcomeChild(t, dir)
 		return
@@ -109,6 +111,7 @@ func answers(t *testing.T, path string, o llm.Options, prompts []string) (all []
 // TestMatmul checks that Sluice's products on AMX equal ggml's bit for bit, for numbers of rows and columns that fill
 // tiles and chunks and for others.
 func TestMatmul(t *testing.T) {
+	race.Skip(t)
 	if dir := os.Getenv(childFolder); dir != "" {
 		matmulChild(t, dir)
 		return

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/gguf"
@@ -56,6 +57,7 @@ const shown = 2 * 0.005 * (1 << 20)
 
 // TestMemoryAgainstLlamasLog compares the estimate with what llama.cpp says that it allocates for the same options.
 func TestMemoryAgainstLlamasLog(t *testing.T) {
+	race.Skip(t)
 	// another name, because weights that are open already are not loaded again
 	path := filepath.Join(t.TempDir(), "model.gguf")
 	if err := os.Symlink(testModel(t), path); err != nil {
@@ -89,6 +91,7 @@ func TestMemoryAgainstLlamasLog(t *testing.T) {
 
 // TestMemoryOfEveryCache does so for every kind of cache: full, with sliding windows, recurrent, both.
 func TestMemoryOfEveryCache(t *testing.T) {
+	race.Skip(t)
 	eachPreset(t, func(t *testing.T, p generator.Model) {
 		path := filepath.Join(t.TempDir(), p.Name+".gguf")
 		if err := generator.Write(path, p); err != nil {

@@ -19,11 +19,13 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/filehash"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 	"github.com/sluice-rag/sluice/llm"
 )
 
 func TestOpenBadFiles(t *testing.T) {
+	race.Skip(t)
 	real, err := os.ReadFile(testModel(t))
 	if err != nil {
 		t.Fatal(err)
@@ -73,6 +75,7 @@ func TestOpenBadFiles(t *testing.T) {
 }
 
 func TestOpenOptions(t *testing.T) {
+	race.Skip(t)
 	path := testModel(t)
 	for name, o := range map[string]llm.Options{
 		"context": {ContextSize: 1 << 20},
@@ -137,6 +140,7 @@ func TestApplyTemplate(t *testing.T) {
 }
 
 func TestTokenize(t *testing.T) {
+	race.Skip(t)
 	m := sharedModel(t)
 	// Ids of SmolLM2's published vocabulary (49,152 tokens, byte-level BPE).
 	for text, want := range map[string][]int32{
@@ -181,6 +185,7 @@ func residentKB(t *testing.T) (kb int) {
 
 // Each request has memory of C: its own, and what upstream's Go code allocates and never frees.
 func TestRequestsLeakNothing(t *testing.T) {
+	race.Skip(t)
 	m := openModel(t, llm.Options{ContextSize: 64, Slots: 1})
 	runtime.LockOSThread() // one thread, one malloc arena
 	defer runtime.UnlockOSThread()

@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 	"github.com/sluice-rag/sluice/llm"
 )
 
 // TestSplitModel: a model in three files is the model in one.
 func TestSplitModel(t *testing.T) {
+	race.Skip(t)
 	p := preset(t, "qwen2")
 	whole := filepath.Join(t.TempDir(), "whole.gguf")
 	if err := generator.Write(whole, p); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/grammar"
 )
@@ -61,6 +62,7 @@ func schemas(t *testing.T) (names []string, sources map[string][]byte, validator
 // TestStructured: a thousand completions over more than twenty schemas, of a model that knows nothing at temperature 1,
 // and one of each by the real one: all end by themselves, are JSON, and valid.
 func TestStructured(t *testing.T) {
+	race.Skip(t)
 	names, sources, validators := schemas(t)
 	run := func(m *llm.Model, requests int, set func(i int, r *llm.Request)) {
 		t.Helper()
@@ -105,6 +107,7 @@ func TestStructured(t *testing.T) {
 
 // What cannot be followed is refused with its place, before anything is generated.
 func TestStructuredRefused(t *testing.T) {
+	race.Skip(t)
 	m := openTiny(t, llm.Options{ContextSize: 256, Slots: 1})
 	for name, c := range map[string]struct {
 		req  llm.Request
@@ -132,6 +135,7 @@ func TestStructuredRefused(t *testing.T) {
 
 // A model that makes any bytes still writes characters where the grammar counts them.
 func TestGrammarCountsRunes(t *testing.T) {
+	race.Skip(t)
 	m := openTiny(t, llm.Options{ContextSize: 256, Slots: 1})
 	for seed := range int64(150) {
 		res := generate(t, m, llm.Request{Prompt: "x", Grammar: `root ::= [^a]{8}`, Temperature: 5, Seed: seed})

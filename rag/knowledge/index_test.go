@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/knowledge"
@@ -99,6 +100,7 @@ func (w *world) remove(texts ...string) {
 // TestTheIndexIsStored: another process loads it at its first search; it follows 100 appends and 100 deletions, which
 // this process and the other make, and none of them has it built again.
 func TestTheIndexIsStored(t *testing.T) {
+	race.Skip(t)
 	w := newWorld(t, 40, 3)
 	first := chapters(0, 600)
 	w.add(first...)
@@ -149,6 +151,7 @@ func TestTheIndexIsStored(t *testing.T) {
 
 // TestStoredIndexesAreNotTrusted: one that is damaged, cut, of other vectors or something else is noticed and replaced.
 func TestStoredIndexesAreNotTrusted(t *testing.T) {
+	race.Skip(t)
 	w := newWorld(t, 40, 3)
 	w.add(chapters(0, 300)...)
 	for range 3 {
@@ -201,6 +204,7 @@ func TestStoredIndexesAreNotTrusted(t *testing.T) {
 // TestCompactAndKeepIndex: what has written much leaves an index in the store, which the next process loads; compaction
 // makes it anew.
 func TestCompactAndKeepIndex(t *testing.T) {
+	race.Skip(t)
 	w := newWorld(t, 40, 1000)
 	w.add(chapters(0, 30)...)
 	if err := w.KeepIndex(t.Context()); err != nil || strings.Contains(w.Log.String(), "index") {

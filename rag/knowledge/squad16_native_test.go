@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
@@ -24,6 +25,7 @@ import (
 // asked about. Those wanted were computed with NumPy (testdata/rankings.py), the German ones without stop words; what
 // is better than they, as hybrid in German and the default, must be at least so.
 func TestFigures(t *testing.T) {
+	race.Skip(t)
 	dir, err := models.Locate("all-MiniLM-L6-v2")
 	if err != nil {
 		t.Skipf("SKIP: the default encoder is not there: %v", err)

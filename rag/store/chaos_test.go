@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 // chaos is the file system and the steps of faults, of which any may fail.
@@ -66,7 +68,7 @@ func limited(t *testing.T, size uint64, fn func()) {
 //
 // It runs in a process of its own, in which no file but the store's is written: the limit of sizes is the process's.
 func TestRandomFaults(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	const alone = "SLUICE_TEST_ALONE"
 	if os.Getenv(alone) == "" {
 		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestRandomFaults$", "-test.v", "-test.timeout=0")

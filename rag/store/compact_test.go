@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 // sparse is a store of which two thirds are deleted, and what is left of it.
@@ -30,7 +32,7 @@ func sparse(t *testing.T, x seams) (*Store, map[string]int) {
 // Compact gives space back and changes nothing else: for views that are open, for readers that open the store later,
 // and for what is written later.
 func TestCompact(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	ctx := context.Background()
 	s, want := sparse(t, testSeams())
 	before, err := s.View(ctx)
@@ -94,7 +96,7 @@ func TestCompact(t *testing.T) {
 
 // At each step of a Compact a failing disk, a full one, or a cut of the power leaves what was there.
 func TestCompactFailsAtEachStep(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	ctx := context.Background()
 	for n := 1; ; n += 3 {
 		f := &faults{}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
@@ -219,7 +220,11 @@ func (m *killed) round(round int) {
 			t.Fatal(line, err)
 		}
 	}
-	time.Sleep(time.Duration(rand.IntN(killWithin)) * time.Microsecond)
+	within := 300 * time.Millisecond // of work
+	if race.Enabled {
+		within = time.Second
+	}
+	time.Sleep(time.Duration(rand.Int64N(int64(within))))
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

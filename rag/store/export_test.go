@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sluice-rag/sluice/embed/identity"
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 // richStore is a store with labels, values, a collection and files, that has deleted and replaced chunks, and what it
@@ -102,7 +103,7 @@ func sameContent(t *testing.T, a, b *Store) {
 
 // A store is the same after export and restore, bit by bit, and its export is the same file.
 func TestExportRestore(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	ctx := t.Context()
 	s, want := richStore(t)
 	big := bytes.Repeat([]byte("0123456789"), 250_000) // three lines
@@ -192,7 +193,7 @@ func TestRestoredFingerprint(t *testing.T) {
 
 // Into a store that is there: what it lacks comes, what it has stays, what differs is refused or replaced.
 func TestRestoreIntoExisting(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	ctx := t.Context()
 	s, want := richStore(t)
 	all := export(t, s, ExportOptions{})
@@ -273,7 +274,7 @@ func TestRestoreIntoExisting(t *testing.T) {
 // A restore that is interrupted in a store that is there leaves whole documents, or ones that are shown as incomplete;
 // the same again completes it. A new store is there whole or not at all.
 func TestRestoreFailsAtEachStep(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	ctx := t.Context()
 	s, want := richStore(t)
 	all := export(t, s, ExportOptions{})
@@ -328,7 +329,7 @@ func TestRestoreFailsAtEachStep(t *testing.T) {
 
 // An export is one state, whoever writes meanwhile.
 func TestExportBesideAWriter(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	s := mustOpen(t, fastDir(t), testSeams())
 	mustCommit(t, s, batchOf(1, testDim, append(ids("a", 400), ids("b", 400)...)...))
 	stop, stopped := make(chan struct{}), make(chan error, 1)
@@ -370,7 +371,7 @@ func TestExportBesideAWriter(t *testing.T) {
 
 // Whatever is cut or changed in an export is found before anything is written.
 func TestDamagedExports(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	ctx := t.Context()
 	s := mustOpen(t, fastDir(t), testSeams())
 	b := batchOf(1, testDim, append(ids("a", 3), ids("b", 2)...)...)

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"modernc.org/sqlite"
+
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 // faults is a file system on which the n-th step does something else, and which remembers what a power
@@ -113,7 +115,7 @@ func (w *faultyFile) Sync() error {
 // At each step of a Commit, a full disk, a failing disk or a cancelled context leaves the store as it
 // was, also after a power cut; the next Commit works and survives one.
 func TestCommitFailsAtEachStep(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	for name, fail := range map[string]struct {
@@ -217,7 +219,7 @@ func refuseCommits(t *testing.T, s *Store, refuse *int32) {
 
 // A COMMIT of Compact that fails burns rows of new segments, and those between: the store goes on behind them.
 func TestFailedCommitOfCompact(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	ctx := context.Background()
 	f := &faults{}
 	s, want := sparse(t, f.seams())
@@ -247,7 +249,7 @@ func TestFailedCommitOfCompact(t *testing.T) {
 
 // SQLite's own "database is full".
 func TestDatabaseFull(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	ctx := context.Background()
 	s := mustOpen(t, t.TempDir(), testSeams())
 	mustCommit(t, s, batchOf(1, testDim, ids("a", 10)...))

@@ -78,15 +78,6 @@ func ids(prefix string, n int) []string {
 	return out
 }
 
-// skipRace leaves tests of one goroutine to the run without the race detector, under which SQLite (as Go)
-// is some 30 times slower.
-func skipRace(t *testing.T) {
-	t.Helper()
-	if raceEnabled {
-		t.Skip("one goroutine: nothing for the race detector, which takes minutes here")
-	}
-}
-
 // fastDir is a folder in memory where there is one: many small commits to a busy disk take long.
 func fastDir(t *testing.T) string {
 	t.Helper()

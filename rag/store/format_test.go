@@ -10,12 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 // Every damaged block is named when it is read, also one that a Commit is about to add to, and a view leaves its chunks
 // out, and no others.
 func TestBlocksAreVerified(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	ctx := context.Background()
 	for row, says := range map[int64]string{3: "000000.vec: block 0 (rows 0 to 255)",
 		1500: "000001.vec: block 5 (rows 1280 to 1535)", 2099: "000002.vec: block 8 (rows 2048 to 2099)"} {
@@ -80,7 +82,7 @@ func TestBlocksAreVerified(t *testing.T) {
 
 // What a View reads is what has changed since the last one, and the same list as one that is read anew.
 func TestViewsFollow(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	ctx := context.Background()
 	w := mustOpen(t, t.TempDir(), testSeams())
 	mustCommit(t, w, batchOf(1, testDim, ids("a", 700)...))
@@ -136,7 +138,7 @@ func TestViewsFollow(t *testing.T) {
 
 // A list of rows that is damaged, cut, of another store or of a future is not used.
 func TestStoredRowsAreNotTrusted(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	ctx := context.Background()
 	w := mustOpen(t, t.TempDir(), testSeams())
 	mustCommit(t, w, batchOf(1, testDim, ids("a", 100)...))

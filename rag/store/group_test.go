@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
@@ -151,7 +152,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 
 // A shared transaction that fails as a whole is repeated for each, at every step: each has all of its changes or none.
 func TestSharedTransactionFailsAtEachStep(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	ctx := context.Background()
 	for n := 1; ; n++ {
 		f := &faults{}

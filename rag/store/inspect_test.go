@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 // Inspect names all damage at once, each with what mends it, and nothing in a store that is in order.
 func TestInspect(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	s := mustOpen(t, fastDir(t), testSeams())
 	mustCommit(t, s, batchOf(1, testDim, append(ids("a", 900), ids("b", 600)...)...))
 	mustCommit(t, s, batchOf(1, testDim, ids("c", 10)...))

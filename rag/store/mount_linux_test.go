@@ -13,11 +13,13 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 // A real file system with less and less space left.
 func TestFullDisk(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	mount := t.TempDir()
 	if err := unix.Mount("tmpfs", mount, "tmpfs", 0, "size=6m"); err != nil {
 		t.Skipf("mounting a tmpfs needs root: %v", err)

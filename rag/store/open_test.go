@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -80,7 +81,7 @@ func remove(name string) func(*testing.T, string) {
 
 // Every damage that Open can see is named with its file, for writers and readers alike.
 func TestOpenRefuses(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	other := testEncoder
 	other.Digest = "sha256:e2"
 	wide := testEncoder
@@ -155,7 +156,7 @@ func exchange(t *testing.T, dir string) {
 
 // What only Check can see.
 func TestCheckFinds(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	second := filepath.Join("segments", "000001.vec")
 	for name, c := range map[string]struct {
 		edit func(*testing.T, string)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 // The folders of all files that a store makes are synced, with those that had to be made for it.
@@ -93,7 +95,7 @@ func mixed(r *rand.Rand, head int, a, b []byte, share float64) []byte {
 // transaction is written to the log, the store is the one before or, if all of it is there, the one after. While the
 // log is merged into the database, it is the one after.
 func TestPowerCutOfTheDatabase(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	s := mustOpen(t, fastDir(t), testSeams())
 	mustCommit(t, s, batchOf(1, testDim, ids("a", 300)...))
 	before, synced := versions(1, ids("a", 300)...), imageOf(t, s.Dir())

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 // stored reads the live chunks with their versions, told from their text digests.
@@ -35,7 +37,7 @@ func stored(t *testing.T, s *Store) map[string]int {
 
 // kill -9 at each step of one Commit.
 func TestCrashAtEachStep(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	dir := t.TempDir()
 	s := mustOpen(t, dir, testSeams())
 	mustCommit(t, s, batchOf(1, testDim, ids("a", 700)...))

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
@@ -25,7 +26,7 @@ func again(asked *[]string) func(context.Context, []corpus.Chunk) ([]float32, er
 // A flipped byte of a vector costs the chunks of its block an embedding, wherever the block is, and no other chunk
 // anything; the store is whole afterwards, for readers that were open too, and can be written to and compacted.
 func TestRepairVectors(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	ctx := context.Background()
 	for _, row := range []int64{3, 1500, 2099} {
 		dir := t.TempDir()
@@ -75,7 +76,7 @@ func TestRepairVectors(t *testing.T) {
 // A flipped byte of a text is not given out, and its chunk is not taken for known; a commit of it mends that and leaves
 // the others as they are. With its vector damaged as well, the chunk goes, and its document is incomplete.
 func TestRepairTexts(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	ctx := context.Background()
 	dir := t.TempDir()
 	s := mustOpen(t, dir, testSeams())

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
@@ -365,7 +366,7 @@ func TestViewIsASnapshot(t *testing.T) {
 
 // Any sequence of operations leaves what a map would hold, also over a reopen.
 func TestLikeAMap(t *testing.T) {
-	skipRace(t)
+	race.Skip(t)
 	ctx := context.Background()
 	root := fastDir(t)
 	rapid.Check(t, func(r *rapid.T) {

@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string) int {
 	case verb == "test" && len(args) <= 1:
 		r.checks(ctx)
 	case verb == "race" && len(args) == 1:
-		r.alone(r.racing(ctx))
+		r.racing(ctx)
 	case verb == "asan" && len(args) == 1:
 		r.alone(r.sanitizing(ctx))
 	case verb == "fuzz" && len(args) <= 2:
@@ -86,7 +86,7 @@ func (r *runner) checks(ctx context.Context) {
 		return
 	}
 	early, cancel := context.WithCancel(ctx)
-	compiled := r.compileAhead(r.racing(early))
+	compiled := r.compileAhead(func(r *runner) { r.racing(early) })
 	defer func() { cancel(); compiled() }()
 	r.silent(ctx, "go build, no set-up", plain, "go", "build", "./...")
 	r.test(ctx, "no set-up", plain, "-p", oneMore(), "./...")
@@ -106,9 +106,8 @@ func (r *runner) checks(ctx context.Context) {
 	)
 	r.native(ctx, native, a, b, skipped)
 	compiled() // and not the same twice
-	racing, sanitizing := r.racing(ctx), r.sanitizing(ctx)
-	racing[0](r) // the first compiles what the others need as well
-	r.beside(slices.Concat(racing[1:], sanitizing)...)
+	r.beside(func(r *runner) { r.racing(ctx) })
+	r.beside(r.sanitizing(ctx)...)
 }
 
 // oneMore is how many packages are tested at a time: one more than there are processors, as some tests wait.

@@ -115,15 +115,11 @@ func compiling(test []string) []string {
 	return args
 }
 
-// compileAhead compiles what tests of later steps need, one step after the other with the lowest priority: it is for a
-// processor that waits. What it returns waits until that is done.
-func (r *runner) compileAhead(steps []func(*runner)) (wait func()) {
+// compileAhead compiles what the tests of a later step need, with the lowest priority: it is for a processor that
+// waits. What it returns waits until that is done.
+func (r *runner) compileAhead(step func(*runner)) (wait func()) {
 	var all sync.WaitGroup
-	all.Go(func() {
-		for _, step := range steps {
-			step(&runner{out: io.Discard, started: r.started, ahead: true})
-		}
-	})
+	all.Go(func() { step(&runner{out: io.Discard, started: r.started, ahead: true}) })
 	return all.Wait
 }
 

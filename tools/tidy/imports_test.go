@@ -22,6 +22,7 @@ engine: kernels cuda engine internal/durable internal/panics
 engine/cores:
 engine/gorgonia: kernels cuda engine
 engine/kmeans: kernels engine
+engine/internal/device/devicetest: kernels cuda engine internal/test
 embed/remote: embed llm internal/panics
 embed/ops: kernels embed/onnx
 embed: cuda engine internal/durable internal/filehash internal/regular internal/safetensors internal/panics

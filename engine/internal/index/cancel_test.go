@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
 	"github.com/sluice-rag/sluice/engine/internal/testvectors"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -71,7 +72,7 @@ func TestCancelledAtAnyMoment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const threads = 2
 			moments := 12
-			if devicetest.Race {
+			if race.Enabled {
 				moments = 3
 			}
 			all := devicetest.NewWatch(0, false)
@@ -97,6 +98,7 @@ func TestCancelledAtAnyMoment(t *testing.T) {
 
 // TestStretches: whatever goes over many rows looks at the context on the way.
 func TestStretches(t *testing.T) {
+	race.Skip(t)
 	const rows = 3*workers.Stretch + 5
 	rng := rand.New(rand.NewPCG(3, 4))
 	w := devicetest.NewWatch(0, true)

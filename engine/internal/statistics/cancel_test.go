@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
 	"github.com/sluice-rag/sluice/engine/internal/testvectors"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
@@ -87,7 +88,7 @@ func TestCancelledAtAnyMoment(t *testing.T) {
 				return d, w.Count(), err
 			}
 			moments := 20
-			if devicetest.OnStandIn() || devicetest.Race || in.Checkpoint != "" {
+			if devicetest.OnStandIn() || race.Enabled || in.Checkpoint != "" {
 				moments = 4
 			}
 			whole, all, err := run(0)
@@ -119,6 +120,7 @@ func TestCancelledAtAnyMoment(t *testing.T) {
 
 // TestStretches: whatever goes over many rows looks at the context on the way.
 func TestStretches(t *testing.T) {
+	race.Skip(t)
 	const rows = 3*workers.Stretch + 5
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, c := range []struct {

@@ -8,10 +8,12 @@ import (
 
 	"github.com/sluice-rag/sluice/cuda/drivertest"
 	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
+	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
 // TestOnCUDA runs the package's tests on the GPU's kernels, with SLUICE_EMULATED=all (make cuda-emulated).
 func TestOnCUDA(t *testing.T) {
+	race.Skip(t)
 	if os.Getenv("SLUICE_EMULATED") != "all" {
 		t.Skip("SKIP: takes minutes; make cuda-emulated runs it")
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/distribution"
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/testvectors"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
@@ -92,6 +93,7 @@ func (d *scoring) Pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int
 // TestNoInputIsSlowerThanCanonicalScores: whatever the vectors, the bounded way has no more pairs to score than
 // canonical scores throughout would, and makes few passes of its own, whether it has room for what it keeps or not.
 func TestNoInputIsSlowerThanCanonicalScores(t *testing.T) {
+	race.Skip(t)
 	const n = 300
 	for name, change := range hostile {
 		for _, metric := range []kernels.Metric{kernels.Cosine, kernels.IP, kernels.L2} {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
@@ -48,7 +49,7 @@ func runAgain(t *testing.T, name, skip string) {
 	if os.Getenv(variable) != "" {
 		t.Skip("SKIP: this is the run on another device")
 	}
-	if Race {
+	if race.Enabled {
 		t.Skip("SKIP: without the race detector this takes seconds, with it minutes")
 	}
 	again(t, name, nil, "-test.skip="+skip)

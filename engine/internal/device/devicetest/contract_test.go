@@ -6,6 +6,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
@@ -13,7 +14,7 @@ import (
 // TestContract: the CPU with every instruction set, and the stand-in, which gives all back.
 func TestContract(t *testing.T) {
 	for i, isa := range cpu.Available() {
-		if devicetest.Race && i > 0 {
+		if race.Enabled && i > 0 {
 			break // instruction sets differ in C only
 		}
 		k, err := cpu.Open(isa.String())

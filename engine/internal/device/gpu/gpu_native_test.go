@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
 	"github.com/sluice-rag/sluice/engine/internal/device/gpu"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
@@ -55,6 +56,7 @@ func TestContract(t *testing.T) {
 
 // TestContractWithoutMaps runs the checks of TestContract with the kernels for architectures without wgmma.
 func TestContractWithoutMaps(t *testing.T) {
+	race.Skip(t)
 	drivertest.Open(t).Set("maps", 0)
 	g, _ := opened(t)
 	if tiles := g.Describe().Tiles; !strings.HasPrefix(tiles, "mma.sync") {

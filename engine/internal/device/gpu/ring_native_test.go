@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/cuda"
 	"github.com/sluice-rag/sluice/cuda/drivertest"
 	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
@@ -97,6 +98,7 @@ func farthest(t *testing.T, g *Device, l, r *set, a, b cpu.Rows, row0, row1, lan
 // Every value must be written and lie within the bound, and the counts must equal those of the kernels for other
 // architectures.
 func TestRing(t *testing.T) {
+	race.Skip(t)
 	driver := drivertest.Open(t)
 	driver.Set("multiprocessors", 2)
 	g := onStandIn(t)
