@@ -149,10 +149,29 @@ func (r *run) follow(ctx context.Context, closing <-chan struct{}, stream func(s
 			}
 			res := r.result
 			res.Text, res.Seed = text.String(), r.seed
+			res.LogProbs = said(res.LogProbs, res.Text)
 			if len(calls) > 0 && r.err == nil {
 				res.ToolCalls, res.Finish = calls, FinishTools
 			}
 			return res, r.err
 		}
 	}
+}
+
+// said returns the tokens that a text is made of, without the tokens that a stop string has cut off. If the tokens do
+// not begin with the text, because tool calls were taken out of it, for instance, it returns all of them.
+func said(list []TokenLogProb, text string) []TokenLogProb {
+	rest := text
+	for i, t := range list {
+		switch {
+		case rest == "":
+			return list[:i]
+		case strings.HasPrefix(t.Text, rest): // the stop string may begin within a token
+			rest = ""
+		case !strings.HasPrefix(rest, t.Text):
+			return list
+		}
+		rest = strings.TrimPrefix(rest, t.Text)
+	}
+	return list
 }

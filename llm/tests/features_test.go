@@ -61,6 +61,12 @@ func TestLogProbs(t *testing.T) {
 		t.Errorf("%d log-probabilities of %d tokens, %q of %q",
 			len(res.LogProbs), res.CompletionTokens, text.String(), res.Text)
 	}
+	stopped := req
+	stopped.Stop = []string{res.LogProbs[3].Text + res.LogProbs[4].Text}
+	if got := generate(t, m, stopped); !strings.Contains(text.String()[len(got.Text):], stopped.Stop[0]) ||
+		len(got.LogProbs) > 3 || len(got.LogProbs) == 0 && got.Text != "" {
+		t.Errorf("a stop string after 3 tokens leaves %d of them, and %q", len(got.LogProbs), got.Text)
+	}
 	// What the grammar forces has the probability that it had without.
 	forced := req
 	forced.Grammar = fmt.Sprintf("root ::= %q", res.LogProbs[0].Top[1].Text)

@@ -82,7 +82,7 @@ type TextLogProbs struct {
 	Tokens        []string             `json:"tokens"`
 	TokenLogProbs []float64            `json:"token_logprobs"`
 	TopLogProbs   []map[string]float64 `json:"top_logprobs"`
-	TextOffset    []int                `json:"text_offset"` // characters of the completion before the token
+	TextOffset    []int                `json:"text_offset"` // whole characters of the completion before the token
 }
 
 // TextLogProbsOf are those of a raw completion; nil where none were asked for.
@@ -92,7 +92,7 @@ func TextLogProbsOf(asked bool, list []llm.TokenLogProb) *TextLogProbs {
 	}
 	out := &TextLogProbs{Tokens: []string{}, TokenLogProbs: []float64{}, TopLogProbs: []map[string]float64{},
 		TextOffset: []int{}}
-	before := ""
+	before, at := "", 0
 	for _, t := range list {
 		out.Tokens = append(out.Tokens, valid(t.Text))
 		out.TokenLogProbs = append(out.TokenLogProbs, finite(t.LogProb))
@@ -103,8 +103,11 @@ func TextLogProbsOf(asked bool, list []llm.TokenLogProb) *TextLogProbs {
 			}
 		}
 		out.TopLogProbs = append(out.TopLogProbs, top)
-		out.TextOffset = append(out.TextOffset, utf8.RuneCountInString(before))
-		before += t.Text
+		out.TextOffset = append(out.TextOffset, at)
+		for before += t.Text; utf8.FullRuneInString(before); at++ { // the rest belongs to the next token's character
+			_, n := utf8.DecodeRuneInString(before)
+			before = before[n:]
+		}
 	}
 	return out
 }
