@@ -155,9 +155,17 @@ func (s *Sluice) sizes(path string) (llm.Sizes, error) {
 		available, llm.ISA()), nil
 }
 
+// orDefault are the options of a server; the zero value of Config has none.
+func orDefault(o remote.Options) remote.Options {
+	if o == (remote.Options{}) {
+		return remote.DefaultOptions()
+	}
+	return o
+}
+
 // openRemote says where text is about to go before any goes there.
 func (s *Sluice) openRemote(ctx context.Context, base, name string) (llm.Generator, func() error, error) {
-	o := s.cfg.Remote
+	o := orDefault(s.cfg.Remote)
 	o.BaseURL, o.Model, o.ContextSize, o.Logger = base, name, s.cfg.ContextTokens, s.log
 	g, err := remote.Open(ctx, o)
 	if err != nil {
@@ -174,7 +182,7 @@ func (s *Sluice) openRemoteEncoder(ctx context.Context, base, model string) (emb
 		return nil, nil, fmt.Errorf("%w: %s#%s; name it as the encoder to send questions and documents there",
 			ErrRemoteEncoder, base, model)
 	}
-	o := s.cfg.RemoteEncoder
+	o := orDefault(s.cfg.RemoteEncoder)
 	o.BaseURL, o.Model, o.Logger = base, model, s.log
 	e, err := encoderremote.Open(ctx, encoderremote.Options{Server: o, Workers: s.cfg.Workers,
 		Progress: s.base.EncoderProgress})

@@ -52,7 +52,7 @@ func TestARemoteEncoder(t *testing.T) {
 	url, texts := newEmbeddings(t)
 	named := func(model string) func(c *sluice.Config) {
 		return func(c *sluice.Config) {
-			c.Embedder, c.RemoteEncoder = nil, remote.Options{APIKey: "k3y", Retries: -1}
+			c.Embedder, c.RemoteEncoder = nil, remote.Options{APIKey: "k3y"}
 			if model != "" {
 				c.Encoder = url + "#" + model
 			}

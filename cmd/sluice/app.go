@@ -25,7 +25,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
-	"github.com/sluice-rag/sluice/rag/gate"
 )
 
 // The exit codes.
@@ -297,10 +296,9 @@ func (a *app) openWith(ctx context.Context, c config.Config, change func(*sluice
 		Slots:         c.Generate.Slots, CacheTokens: c.Generate.CacheTokens, BatchTokens: c.Generate.BatchTokens,
 		GPULayers: c.Generate.GPULayers, GPULibrary: c.LlamaCUDA,
 		Templates: c.Ask.Templates, StaleTolerance: tolerance, Metric: metric, Logger: a.logger(c.LogLevel),
-		Embedder: a.embedder, Generator: a.generator, Remote: remoteOptions(c.Remote), ModelHelper: a.helper,
+		Embedder: a.embedder, Generator: a.generator, Remote: c.Remote, ModelHelper: a.helper,
 		RemoteEncoder: encoderOptions(c),
-		Web:           webOptions(c.Web), WebLifetime: time.Duration(c.Web.LifetimeH) * time.Hour,
-		Decisions: logOptions(c.Log), Shadow: gate.Shadow{Policy: c.Log.ShadowPolicy, Threshold: c.Log.ShadowThreshold},
+		Web:           c.Web.Options, WebLifetime: c.Web.Lifetime, Decisions: c.Log.Options, Shadow: c.Log.Shadow,
 	}
 	change(&cfg)
 	return sluice.Open(ctx, cfg)

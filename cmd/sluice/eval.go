@@ -187,7 +187,7 @@ func (a *app) evalConfig(c config.Config) sluice.Config {
 		Workers:       c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens,
 		EncoderQueue:  c.Embed.QueueTokens,
 		ContextTokens: c.Ask.ContextTokens, Slots: 1, Templates: c.Ask.Templates, Logger: a.logger("error"),
-		Embedder: a.embedder, Generator: a.generator, Remote: remoteOptions(c.Remote), RemoteEncoder: encoderOptions(c),
+		Embedder: a.embedder, Generator: a.generator, Remote: c.Remote, RemoteEncoder: encoderOptions(c),
 		ModelHelper: a.helper,
 	}
 }

@@ -8,20 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
-	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/decisions"
 )
-
-// logOptions are those of the log of decisions.
-func logOptions(c config.Log) decisions.Options {
-	o := decisions.Options{File: c.Decisions, Digest: c.Text == "digest", MaxBytes: int64(c.MaxMiB) << 20, Keep: c.Keep}
-	if o.Keep == 0 {
-		o.Keep = -1 // to the package, 0 is the default
-	}
-	return o
-}
 
 func (a *app) logCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "log", Short: "what the log of decisions says",
@@ -34,7 +24,7 @@ answers, and 'calibrate --from-log' finds a policy and threshold by that.`}
 			if err != nil {
 				return err
 			}
-			file := l.Config.Log.Decisions
+			file := l.Config.Log.File
 			if len(args) == 1 {
 				file = args[0]
 			}

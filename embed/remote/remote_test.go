@@ -76,7 +76,7 @@ func (s *server) from(answer func(http.ResponseWriter, []string) bool) {
 }
 
 func options(s *server, change ...func(*Options)) Options {
-	o := Options{Server: remote.Options{BaseURL: s.URL, Model: "m", APIKey: key, Retries: -1, Timeout: 10 * time.Second,
+	o := Options{Server: remote.Options{BaseURL: s.URL, Model: "m", APIKey: key, Timeout: 10 * time.Second,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}}
 	for _, f := range change {
 		f(&o)

@@ -5,9 +5,14 @@ package config
 
 import (
 	"errors"
+	"time"
 
+	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/decisions"
+	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/retrieve"
+	"github.com/sluice-rag/sluice/rag/web"
 	"github.com/sluice-rag/sluice/serve"
 )
 
@@ -36,18 +41,18 @@ type Config struct {
 	ONNXRuntime string `key:"onnxruntime" doc:"path of libonnxruntime.so; empty searches beside the binary, in its build tree and in the cache, for the one it was built with"`
 	LlamaCUDA   string `key:"llama_cuda" doc:"path of llama.cpp's back-end for NVIDIA GPUs (make llama-cuda), opened when generate.gpu_layers asks for it; empty searches libggml-cuda.so where the system finds libraries"`
 
-	Embed     Embed     `key:"embed"`
-	Ingest    Ingest    `key:"ingest"`
-	Calibrate Calibrate `key:"calibrate"`
-	Gate      Gate      `key:"gate"`
-	Retrieve  Retrieve  `key:"retrieve"`
-	Route     Route     `key:"route"`
-	Ask       Ask       `key:"ask"`
-	Generate  Generate  `key:"generate"`
-	Remote    Remote    `key:"remote"`
-	Web       Web       `key:"web"`
-	Log       Log       `key:"log"`
-	Serve     Serve     `key:"serve"`
+	Embed     Embed          `key:"embed"`
+	Ingest    Ingest         `key:"ingest"`
+	Calibrate Calibrate      `key:"calibrate"`
+	Gate      Gate           `key:"gate"`
+	Retrieve  Retrieve       `key:"retrieve"`
+	Route     Route          `key:"route"`
+	Ask       Ask            `key:"ask"`
+	Generate  Generate       `key:"generate"`
+	Remote    remote.Options `key:"remote"`
+	Web       Web            `key:"web"`
+	Log       Log            `key:"log"`
+	Serve     Serve          `key:"serve"`
 }
 
 // Defaults are the settings where nothing else is said.
@@ -71,13 +76,10 @@ func Defaults() Config {
 			C: 4, Scale: 0.8, Seed: 1,
 		},
 		Ask:    Ask{Options: answer.DefaultOptions()},
-		Remote: Remote{Extensions: "none", BytesPerToken: 3, TimeoutS: 300, Retries: 3},
-		Web: Web{
-			Provider: "none", Results: 4, Fetch: true, TimeoutS: 10, Retries: 2, MaxPageBytes: 4194304,
-			LifetimeH: 24,
-		},
-		Log:   Log{Text: "full", MaxMiB: 64, Keep: 4},
-		Serve: Serve{Config: serve.DefaultConfig(), Listen: "127.0.0.1:7420", Log: "auto", Queue: 64},
+		Remote: remote.DefaultOptions(),
+		Web:    Web{Options: web.DefaultOptions(), Results: 4, Lifetime: web.DefaultLifetime},
+		Log:    Log{Options: decisions.DefaultOptions()},
+		Serve:  Serve{Config: serve.DefaultConfig(), Listen: "127.0.0.1:7420", Log: "auto", Queue: 64},
 	}
 	c.Retrieve.Sentences = true // for people, who read what was found; verbs for programs change it
 	// for small local models
@@ -94,9 +96,9 @@ type Embed struct {
 	Device          string `key:"device" doc:"what the encoder, classifiers and the reranker compute on: cpu, cuda for the first NVIDIA GPU, cuda:1 for the second, or auto, the first GPU where it can be used. A GPU needs 'make onnxruntime-cuda'; one that is asked for and is not there is an error"`
 	DeviceMemoryMiB int    `key:"device_memory_mib" bounds:"0,16777216" doc:"memory of the GPU that each of these models takes at most, MiB; 0 takes any"`
 
-	APIKey    string `key:"api_key" secret:"true" doc:"key of the server that embeds, where the encoder is a URL; the variable SLUICE_EMBED_API_KEY is a better place for it than this file"`
-	APIKeyEnv string `key:"api_key_env" doc:"another environment variable that holds that key; no variable is read unless it is named here"`
-	MaxTokens int    `key:"max_tokens" bounds:"0,1048576" doc:"where texts are cut that go to a server that embeds, in tokens of remote.bytes_per_token; 0 takes 8192"`
+	APIKey    remote.Secret `key:"api_key" secret:"true" doc:"key of the server that embeds, where the encoder is a URL; the variable SLUICE_EMBED_API_KEY is a better place for it than this file"`
+	APIKeyEnv string        `key:"api_key_env" doc:"another environment variable that holds that key; no variable is read unless it is named here"`
+	MaxTokens int           `key:"max_tokens" bounds:"0,1048576" doc:"where texts are cut that go to a server that embeds, in tokens of remote.bytes_per_token; 0 takes 8192"`
 }
 
 // Ingest is how documents become chunks.
@@ -170,37 +172,15 @@ type Generate struct {
 	GPULayers   int `key:"gpu_layers" bounds:"0,1000" doc:"layers of the language model that a GPU keeps and computes (llama_cuda); 0 uses none, more than there are takes all; a GPU that is asked for and is not there is an error"`
 }
 
-// Remote is how a language model is asked whose name is a URL.
-type Remote struct {
-	APIKey        string  `key:"api_key" secret:"true" doc:"key of the server; the variable SLUICE_REMOTE_API_KEY is a better place for it than this file"`
-	APIKeyEnv     string  `key:"api_key_env" doc:"another environment variable that holds the key, such as OPENAI_API_KEY; no variable is read unless it is named here"`
-	Extensions    string  `key:"extensions" oneof:"none llama-server vllm" doc:"settings beyond OpenAI's that the server knows (top_k, repeat_penalty, counting tokens)"`
-	BytesPerToken float64 `key:"bytes_per_token" bounds:"0,16" doc:"estimate of a token's length where the server does not count tokens, to fit prompts into the window; from 0.5, and 0 refuses to estimate"`
-	TimeoutS      int     `key:"timeout_s" bounds:"1,86400" doc:"longest silence of the server, seconds"`
-	Retries       int     `key:"retries" bounds:"0,100" doc:"further tries when the server is busy, failing or not there yet"`
-}
-
 // Web is how the web is searched, which is off unless a provider is named.
 type Web struct {
-	Provider     string `key:"provider" flag:"web-provider" oneof:"none searxng brave tavily" doc:"who is asked where an answer needs the web: none, a SearXNG server, or the API of Brave or Tavily; questions are then sent there, and the pages found are fetched"`
-	URL          string `key:"url" flag:"web-url" doc:"address of the SearXNG server (https://HOST), whose settings.yml has to list json under search.formats; of another provider when it is not its public one"`
-	APIKey       string `key:"api_key" secret:"true" doc:"key of the provider; the variable SLUICE_WEB_API_KEY is a better place for it than this file"`
-	APIKeyEnv    string `key:"api_key_env" doc:"another environment variable that holds that key, such as TAVILY_API_KEY; no variable is read unless it is named here"`
-	Results      int    `key:"results" bounds:"1,20" doc:"pages of one search"`
-	Fetch        bool   `key:"fetch" doc:"fetch the pages that are found; without, their text is what the provider says of them"`
-	TimeoutS     int    `key:"timeout_s" bounds:"1,600" doc:"longest time of a search, and of a page with its redirects, seconds"`
-	Retries      int    `key:"retries" bounds:"0,100" doc:"further tries when the provider is busy or failing"`
-	MaxPageBytes int    `key:"max_page_bytes" bounds:"1024,1073741824" doc:"bytes read of a page, after decompression; the rest is left out"`
-	AllowPrivate bool   `key:"allow_private" doc:"fetch pages from private, local and reserved addresses as well; the provider may have such a one anyway"`
-	LifetimeH    int    `key:"lifetime_h" bounds:"1,87600" doc:"hours for which pages of the web are kept and searched"`
+	web.Options
+	Results  int           `key:"results" bounds:"1,20" doc:"pages of one search"`
+	Lifetime time.Duration `key:"lifetime_h" unit:"h" bounds:"1,87600" doc:"hours for which pages of the web are kept and searched"`
 }
 
 // Log is the log of decisions, which is off unless a file is named.
 type Log struct {
-	Decisions       string  `key:"decisions" doc:"file for a log of the gate's decisions, JSON lines; empty keeps none"`
-	Text            string  `key:"text" oneof:"full digest" doc:"how that log has the questions: their texts, or only SHA-256 digests of them"`
-	MaxMiB          int     `key:"max_mib" bounds:"1,65536" doc:"size at which that file is renamed to FILE.1, MiB"`
-	Keep            int     `key:"keep" bounds:"0,1000" doc:"renamed files that are kept"`
-	ShadowPolicy    string  `key:"shadow_policy" doc:"a policy that is tried beside the one in force, such as maximum:p10: it decides nothing, and 'gate --explain' and 'log report' say where it would have decided otherwise"`
-	ShadowThreshold float64 `key:"shadow_threshold" bounds:"-1000000,1000000" doc:"T of that policy"`
+	decisions.Options
+	gate.Shadow
 }

@@ -47,7 +47,7 @@ func TestErrorsOfServers(t *testing.T) {
 		"a terminal's bell": {400, "\x1b[31mred\x07", APIError{Status: 400, Message: "[31mred"}, nil, ""},
 	} {
 		s := serve(t, status(c.status, c.body))
-		_, err := open(t, s, func(o *Options) { o.Retries = -1 }).Generate(t.Context(), hello(), nil)
+		_, err := open(t, s, func(o *Options) { o.Retries = 0 }).Generate(t.Context(), hello(), nil)
 		var got *APIError
 		if !errors.As(err, &got) {
 			t.Errorf("%s: %v", name, err)
@@ -308,7 +308,7 @@ func TestClosedConnectionIsReplaced(t *testing.T) {
 		conn.Close()
 	}
 	s := serve(t, says("stop", "a"), closing, says("stop", "b"))
-	g := open(t, s, func(o *Options) { o.Retries = -1 })
+	g := open(t, s, func(o *Options) { o.Retries = 0 })
 	for _, want := range []string{"a", "b"} {
 		if r, err := g.Generate(t.Context(), hello(), nil); err != nil || r.Text != want {
 			t.Errorf("%+v %v", r, err)

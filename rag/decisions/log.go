@@ -1,6 +1,7 @@
 package decisions
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
@@ -30,19 +31,19 @@ var (
 	ErrClosed  = errors.New("decisions: the log is closed")
 )
 
-// The defaults of Options.
-const (
-	DefaultMaxBytes = 64 << 20
-	DefaultKeep     = 4
-)
+// Digest, as Options.Text, keeps the SHA-256 of questions instead of their texts.
+const Digest = "digest"
 
 // Options configures Open.
 type Options struct {
-	File     string // "": no log
-	Digest   bool   // keep the SHA-256 of questions instead of their texts
-	MaxBytes int64  // file size at which it is rotated; 0: DefaultMaxBytes
-	Keep     int    // renamed files that are kept; 0: DefaultKeep, negative: none
+	File     string `key:"decisions" doc:"file for a log of the gate's decisions, JSON lines; empty keeps none"`
+	Text     string `key:"text" oneof:"full digest" doc:"how that log has the questions: their texts, or only SHA-256 digests of them"`
+	MaxBytes int64  `key:"max_mib" unit:"MiB" bounds:"1,65536" doc:"size at which that file is renamed to FILE.1, MiB"` // 0: 64 MiB
+	Keep     int    `key:"keep" bounds:"0,1000" doc:"renamed files that are kept"`
 }
+
+// DefaultOptions returns the default options, which name no file: nothing is logged.
+func DefaultOptions() Options { return Options{Text: "full", MaxBytes: 64 << 20, Keep: 4} }
 
 // version of the lines.
 const version = 1
@@ -107,14 +108,9 @@ func Open(o Options) (*Log, error) {
 	if o.File == "" {
 		return nil, nil
 	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = DefaultMaxBytes
-	}
-	if o.Keep == 0 {
-		o.Keep = DefaultKeep
-	}
-	if o.MaxBytes < 0 {
-		return nil, fmt.Errorf("%w: a limit of %d bytes", ErrFile, o.MaxBytes)
+	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultOptions().MaxBytes)
+	if o.MaxBytes < 0 || o.Keep < 0 {
+		return nil, fmt.Errorf("%w: a limit of %d bytes, %d files", ErrFile, o.MaxBytes, o.Keep)
 	}
 	var err error
 	if o.File, err = filepath.Abs(o.File); err != nil {
@@ -137,7 +133,7 @@ func (l *Log) File() string { return l.o.File }
 // Notice returns a sentence about what the log stores.
 func (l *Log) Notice() string {
 	what := "questions"
-	if l.o.Digest {
+	if l.o.Text == Digest {
 		what = "digests of questions"
 	}
 	return fmt.Sprintf("%s and the gate's decisions are written to %s (log.decisions)", what, l.o.File)
@@ -188,7 +184,7 @@ func (l *Log) Add(store, query string, d gate.Decision, best []string) (id strin
 		e.Best = []string{d.ContextID}
 	}
 	switch {
-	case l.o.Digest:
+	case l.o.Text == Digest:
 		e.Digest = digestOf(query)
 	case len(query) > maxQuery:
 		e.Query, e.Cut = strings.ToValidUTF8(query[:maxQuery], ""), true
@@ -341,7 +337,7 @@ func (l *Log) append(line []byte) error {
 func (l *Log) rotate() error {
 	name := func(i int) string { return l.o.File + "." + strconv.Itoa(i) }
 	err := l.file.Sync()
-	if l.o.Keep < 0 {
+	if l.o.Keep == 0 {
 		err = errors.Join(err, os.Remove(l.o.File))
 	} else {
 		for i := l.o.Keep; i >= 1 && err == nil; i-- {

@@ -131,7 +131,7 @@ func TestLog(t *testing.T) {
 }
 
 func TestDigests(t *testing.T) {
-	l := open(t, Options{Digest: true})
+	l := open(t, Options{Text: Digest})
 	add(t, l, "my secret question", gate.Decision{})
 	text, err := os.ReadFile(l.File())
 	if err != nil || bytes.Contains(text, []byte("secret")) {
@@ -202,7 +202,7 @@ func TestRotation(t *testing.T) {
 			t.Fatal("the order is not that of the time")
 		}
 	}
-	none := open(t, Options{MaxBytes: 1000, Keep: -1})
+	none := open(t, Options{MaxBytes: 1000})
 	for i := range 20 {
 		add(t, none, fmt.Sprintf("question %d", i), gate.Decision{})
 	}

@@ -5,8 +5,9 @@ import "fmt"
 // Shadow is a second policy and threshold over the same score. It has no influence on decisions. Each decision records
 // what the shadow would decide, so that a policy can be tried on real questions. The zero value disables it.
 type Shadow struct {
-	Policy    string // in the syntax of ParsePolicy; "" disables the shadow
-	Threshold float64
+	// Policy is in the syntax of ParsePolicy; "" disables the shadow.
+	Policy    string  `key:"shadow_policy" doc:"a policy that is tried beside the one in force, such as maximum:p10: it decides nothing, and 'gate --explain' and 'log report' say where it would have decided otherwise"`
+	Threshold float64 `key:"shadow_threshold" bounds:"-1000000,1000000" doc:"T of that policy"`
 }
 
 // ShadowDecision is what a Shadow would decide.

@@ -24,34 +24,39 @@ func Providers() []string { return []string{SearXNG, Brave, Tavily} }
 // The defaults of Options.
 const (
 	DefaultTimeout   = 10 * time.Second
-	DefaultRetries   = 2
 	DefaultPageBytes = 4 << 20
 	DefaultTextBytes = 32 << 10
 	DefaultLifetime  = 24 * time.Hour
 	MaxResults       = 20 // pages of one search at most
 )
 
-// Options of Open. Zero values are defaults.
+// Options of Open. Start with DefaultOptions.
 type Options struct {
-	Provider string // SearXNG, Brave or Tavily; "" and "none" are ErrNoProvider
-	// URL of the provider: needed for SearXNG ("https://searx.example.org"), the public API for the others.
-	URL string
-	// APIKey is sent to the provider only; or APIKeyEnv names the environment variable that holds it. Brave and Tavily
-	// need one; SearXNG gets it as a bearer token, for a server in front of it.
-	APIKey    remote.Secret
-	APIKeyEnv string
+	// Provider is SearXNG, Brave or Tavily; "" and "none" are ErrNoProvider.
+	Provider string `key:"provider" flag:"web-provider" oneof:"none searxng brave tavily" doc:"who is asked where an answer needs the web: none, a SearXNG server, or the API of Brave or Tavily; questions are then sent there, and the pages found are fetched"`
+	URL      string `key:"url" flag:"web-url" doc:"address of the SearXNG server (https://HOST), whose settings.yml has to list json under search.formats; of another provider when it is not its public one"`
+	// APIKey is sent to the provider only. Brave and Tavily need one; SearXNG gets it as a bearer token, for a server
+	// in front of it.
+	APIKey    remote.Secret `key:"api_key" secret:"true" doc:"key of the provider; the variable SLUICE_WEB_API_KEY is a better place for it than this file"`
+	APIKeyEnv string        `key:"api_key_env" doc:"another environment variable that holds that key, such as TAVILY_API_KEY; no variable is read unless it is named here"`
 
-	Timeout      time.Duration // of one request: of a search, and of a page with its redirects
-	Retries      int           // of a search when the provider is busy or failing; 0: 2; negative: none
-	MaxPageBytes int64         // read of a page, after decompression; the rest is left out
+	Fetch        bool          `key:"fetch" doc:"fetch the pages that are found; without, their text is what the provider says of them"`
+	Timeout      time.Duration `key:"timeout_s" unit:"s" bounds:"1,600" doc:"longest time of a search, and of a page with its redirects, seconds"`
+	Retries      int           `key:"retries" bounds:"0,100" doc:"further tries when the provider is busy or failing"`
+	MaxPageBytes int64         `key:"max_page_bytes" bounds:"1024,1073741824" doc:"bytes read of a page, after decompression; the rest is left out"`
 	MaxTextBytes int           // kept of a page's text
-	AllowPrivate bool          // fetch pages from private addresses as well
-	SnippetsOnly bool          // do not fetch pages: their text is what the provider says of them
+	AllowPrivate bool          `key:"allow_private" doc:"fetch pages from private, local and reserved addresses as well; the provider may have such a one anyway"`
 
 	Logger *slog.Logger // pages that were not read, retries; never a key. nil: slog.Default()
 
 	backoff time.Duration    // before the first retry; tests shorten it
 	exempt  []netip.AddrPort // that may be fetched from though they are private, for tests
+}
+
+// DefaultOptions returns the default options, which name no provider.
+func DefaultOptions() Options {
+	return Options{Provider: "none", Fetch: true, Timeout: DefaultTimeout, Retries: 2, MaxPageBytes: DefaultPageBytes,
+		MaxTextBytes: DefaultTextBytes}
 }
 
 func optionError(format string, args ...any) error {
@@ -68,9 +73,6 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
-	}
-	if o.Retries == 0 {
-		o.Retries = DefaultRetries
 	}
 	if o.MaxPageBytes == 0 {
 		o.MaxPageBytes = DefaultPageBytes

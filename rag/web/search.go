@@ -57,7 +57,7 @@ func (c *Client) Search(ctx context.Context, query string, n int) ([]Page, error
 		p.URL, p.Fetched = u.String(), time.Now().UTC()
 		pages = append(pages, p)
 	}
-	if c.o.SnippetsOnly {
+	if !c.o.Fetch {
 		return pages, nil
 	}
 	return pages, c.fetchAll(ctx, pages)

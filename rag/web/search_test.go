@@ -82,7 +82,7 @@ func TestProviders(t *testing.T) {
 				_, _ = io.WriteString(w, c.answer)
 			})
 			client, _ := open(t,
-				Options{Provider: c.provider, URL: s.URL + "/sx/", APIKey: testKey, SnippetsOnly: true})
+				Options{Provider: c.provider, URL: s.URL + "/sx/", APIKey: testKey})
 			pages, err := client.Search(t.Context(), "  what is\nrust ", 4)
 			if err != nil {
 				t.Fatal(err)
@@ -199,7 +199,7 @@ func TestProviderFails(t *testing.T) {
 				requests.Add(1)
 				c.answer(w)
 			})
-			client, _ := open(t, Options{Provider: c.provider, URL: s.URL, APIKey: testKey, SnippetsOnly: true})
+			client, _ := open(t, Options{Provider: c.provider, URL: s.URL, APIKey: testKey, Retries: 2})
 			_, err := client.Search(t.Context(), "q", 4)
 			if err == nil || !strings.Contains(err.Error(), c.text) || c.want != nil && !errors.Is(err, c.want) {
 				t.Fatalf("%v, want %v with %q", err, c.want, c.text)
@@ -231,7 +231,7 @@ func TestSearchRetriesAfterWhatTheProviderAsksFor(t *testing.T) {
 		waited = time.Since(first)
 		_, _ = io.WriteString(w, searxngAnswer)
 	})
-	client, log := open(t, Options{Provider: SearXNG, URL: s.URL, SnippetsOnly: true})
+	client, log := open(t, Options{Provider: SearXNG, URL: s.URL, Retries: 2})
 	pages, err := client.Search(t.Context(), "q", 1)
 	if err != nil || len(pages) != 1 || waited < time.Second {
 		t.Fatalf("%d pages after %v: %v", len(pages), waited, err)
@@ -279,7 +279,8 @@ func TestSearchFetches(t *testing.T) {
 			http.NotFound(w, r)
 		}
 	})
-	client, log := open(t, Options{Provider: SearXNG, URL: s.URL, exempt: fetcher(t, s, Options{}).o.exempt})
+	client, log := open(t, Options{Provider: SearXNG, URL: s.URL, Fetch: true,
+		exempt: fetcher(t, s, Options{}).o.exempt})
 	pages, err := client.Search(t.Context(), "danube", 4)
 	if err != nil || len(pages) != 3 {
 		t.Fatalf("%d pages: %v", len(pages), err)
