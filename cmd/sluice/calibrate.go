@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
-	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/progress"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -38,7 +37,7 @@ another policy and threshold: those of the calibration that is named, or for a n
 questions that it was not fitted to.`
 
 func (a *app) calibrateCommand() *cobra.Command {
-	var o calibrate.Options
+	var given calibrate.Options // by flags that are no settings
 	var queries, from, plot string
 	var show, reuse bool
 	var keep int64
@@ -59,17 +58,14 @@ func (a *app) calibrateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fill(&o, c.Calibrate)
+			o := c.Calibrate
+			o.Name, o.Use, o.Strict = given.Name, given.Use, given.Strict
 			o.Parallel, o.Precise = c.Generate.Parallel, cmd.Flags().Changed("sample")
 			if o.Draw, err = drawing(plot); err != nil {
 				return closing(s, err)
 			}
-			switch { // to the library, 0 is the default
-			case !cmd.Flags().Changed("keep-mb"):
-			case keep <= 0:
-				o.KeepBytes = -1
-			default:
-				o.KeepBytes = keep << 20
+			if cmd.Flags().Changed("keep-mb") {
+				o.KeepBytes = new(keep << 20)
 			}
 			if from != "" {
 				return closing(s, a.fromLog(cmd, s, from, o))
@@ -97,14 +93,14 @@ func (a *app) calibrateCommand() *cobra.Command {
 		`pseudo-queries to read from FILE.jsonl ("-" for standard input) instead of having them written`)
 	f.StringVar(&from, "from-log", "",
 		"derive policy and threshold from the feedback in a log of decisions (log.decisions)")
-	f.StringVar(&o.Name, "name", "", "name of the calibration (default: the one in force, else \""+
+	f.StringVar(&given.Name, "name", "", "name of the calibration (default: the one in force, else \""+
 		calibrate.DefaultName+"\")")
-	f.BoolVar(&o.Use, "use", false, "put it in force where another one is")
+	f.BoolVar(&given.Use, "use", false, "put it in force where another one is")
 	f.StringVar(&plot, "plot", "", "draw the distributions, policy and threshold into this .png or .svg file")
 	f.Int64Var(&keep, "keep-mb", pairs.DefaultLimit>>20,
 		"megabytes of pairs kept beside the artifact, so that the next run counts only what has changed; 0 keeps none; "+
 			"unless it is given, small bases are counted anew")
-	f.BoolVar(&o.Strict, "strict", false,
+	f.BoolVar(&given.Strict, "strict", false,
 		"a bad line of --queries, or one of an unknown context, is an error instead of being counted")
 	f.BoolVar(&show, "show", false, "the same as 'calibrate show'")
 	f.BoolVar(&reuse, "reuse", false, "derive --policy and --threshold from distributions that there are")
@@ -131,16 +127,6 @@ func drawing(file string) (func(*calibrate.Result, []float64) error, error) {
 		r.Plot = file
 		return figure.Write(file, r.Calibration, positive)
 	}, figure.Check(file)
-}
-
-func fill(o *calibrate.Options, c config.Calibrate) {
-	o.Policy, o.Threshold, o.Negatives, o.PerContext, o.Sample = c.Policy, c.Threshold, c.Negatives, c.PerContext,
-		c.Sample
-	o.Questions = c.Questions
-	o.Score, o.Seed, o.Holdout, o.Resamples, o.RankLimit = c.Score, c.Seed, c.Holdout, c.Resamples, c.RankLimit
-	if o.Resamples == 0 {
-		o.Resamples = -1 // to the library, 0 is the default
-	}
 }
 
 func (a *app) calibrate(

@@ -6,7 +6,6 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/config"
-	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
@@ -42,8 +41,7 @@ func (a *app) follow(ctx context.Context, s *sluice.Sluice, c config.Config, r i
 
 // followed brings the calibration up to date, with few questions or as many as it takes.
 func (a *app) followed(ctx context.Context, s *sluice.Sluice, c config.Config, few bool) error {
-	var o calibrate.Options
-	fill(&o, c.Calibrate)
+	o := c.Calibrate
 	o.Parallel, o.Few = c.Generate.Parallel, few
 	var finish func()
 	o.Progress, finish = a.calibrationStages()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-rag/sluice/llm/remote"
 	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/decisions"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -41,18 +42,18 @@ type Config struct {
 	ONNXRuntime string `key:"onnxruntime" doc:"path of libonnxruntime.so; empty searches beside the binary, in its build tree and in the cache, for the one it was built with"`
 	LlamaCUDA   string `key:"llama_cuda" doc:"path of llama.cpp's back-end for NVIDIA GPUs (make llama-cuda), opened when generate.gpu_layers asks for it; empty searches libggml-cuda.so where the system finds libraries"`
 
-	Embed     Embed          `key:"embed"`
-	Ingest    Ingest         `key:"ingest"`
-	Calibrate Calibrate      `key:"calibrate"`
-	Gate      Gate           `key:"gate"`
-	Retrieve  Retrieve       `key:"retrieve"`
-	Route     Route          `key:"route"`
-	Ask       Ask            `key:"ask"`
-	Generate  Generate       `key:"generate"`
-	Remote    remote.Options `key:"remote"`
-	Web       Web            `key:"web"`
-	Log       Log            `key:"log"`
-	Serve     Serve          `key:"serve"`
+	Embed     Embed             `key:"embed"`
+	Ingest    Ingest            `key:"ingest"`
+	Calibrate calibrate.Options `key:"calibrate"`
+	Gate      Gate              `key:"gate"`
+	Retrieve  Retrieve          `key:"retrieve"`
+	Route     Route             `key:"route"`
+	Ask       Ask               `key:"ask"`
+	Generate  Generate          `key:"generate"`
+	Remote    remote.Options    `key:"remote"`
+	Web       Web               `key:"web"`
+	Log       Log               `key:"log"`
+	Serve     Serve             `key:"serve"`
 }
 
 // Defaults are the settings where nothing else is said.
@@ -65,12 +66,9 @@ func Defaults() Config {
 			MaxArchiveEntries: 100000, MaxArchiveRatio: 250, ArchiveNesting: 1, Clean: "none", Duplicates: "keep",
 			Chunker: "fixed", Percentile: 5, MaxDelete: 50, Calibrate: "auto",
 		},
-		Calibrate: Calibrate{
-			Questions: "auto", Negatives: "all", PerContext: 3, Seed: 1, Holdout: 0.2, Resamples: 1000,
-			RankLimit: 10,
-		},
-		Gate:     Gate{StaleTolerance: 1},
-		Retrieve: Retrieve{Options: retrieve.DefaultOptions(), Text: "snippet"},
+		Calibrate: calibrate.DefaultOptions(),
+		Gate:      Gate{StaleTolerance: 1},
+		Retrieve:  Retrieve{Options: retrieve.DefaultOptions(), Text: "snippet"},
 		Route: Route{
 			By: "topic", Sample: 20000, Cover: 0.99, Kind: "svc", Features: "both", Ngrams: 2, MaxTerms: 200000,
 			C: 4, Scale: 0.8, Seed: 1,
@@ -128,21 +126,6 @@ type Ingest struct {
 
 	MaxDelete float64 `key:"max_delete" bounds:"0.1,100" doc:"share of a folder's documents, in percent, that 'ingest --sync' removes at most, of a folder with 10 or more: what vanishes at once may be a disk that is not there; --delete-all removes any number"`
 	Calibrate string  `key:"calibrate" oneof:"auto true false" doc:"what becomes of the calibration after an ingest or an upload: auto has a local language model ask a few questions about new chunks, for two minutes at most, if there is one; true brings it up to date however long that takes, or makes one; false leaves it as it is"`
-}
-
-// Calibrate is how the gate's cut-off is found.
-type Calibrate struct {
-	Questions  string  `key:"questions" oneof:"auto written extracted" doc:"pseudo-queries: written by the language model, extracted from the contexts' words without it, or, by auto, what its scorecard says is nearer to people's questions ('models check')"`
-	Policy     string  `key:"policy" doc:"auto: maximum:p5 of the score that tells the calibration's questions best from those of other topics; paper: density:95 of the similarity; or a statistic of the positive distribution that becomes P: min, q1, mean, median, q3, max, pNN, density:NN, with 'maximum:' before it of the maximum distribution; empty is auto"`
-	Score      string  `key:"score" doc:"what the gate compares with its cut-off: cosine (or the store's metric), cosine+cover (with the share of the query's words, weighted by IDF, that a context has), cosine+cover:WEIGHT, pseudo-query (the best similarity with a question of the calibration), or auto, the best of them; empty is auto with the policy auto, else the similarity"`
-	Threshold  float64 `key:"threshold" bounds:"-1000000,1000000" doc:"T: the gate opens above P - T, so more is looser"`
-	Negatives  string  `key:"negatives" doc:"pairs of the negative distribution: all, cross-topic, sample:N per question"`
-	PerContext int     `key:"per_context" bounds:"1,1000" doc:"pseudo-queries per context"`
-	Sample     int     `key:"sample" bounds:"0,2147483647" words:"auto=0 all=2147483647" doc:"contexts that get pseudo-queries, drawn at random; all takes all; auto, or 0, goes on until the 95 % interval of P is at most 0.075 wide, with 500 contexts or after 5 minutes, and with --queries takes all unless it is given"`
-	Seed       uint64  `key:"seed" bounds:"0,18446744073709551615" doc:"seed of everything random"`
-	Holdout    float64 `key:"holdout" bounds:"0,0.9" doc:"share of the contexts that is kept apart to test the gate; 0 tests nothing"`
-	Resamples  int     `key:"resamples" bounds:"-1,1000000" doc:"bootstrap resamples of the interval of P; -1 makes none"`
-	RankLimit  int     `key:"rank_limit" bounds:"1,1000000" doc:"a generated question is kept when its own context is among so many best"`
 }
 
 // Gate is how the calibration is used.

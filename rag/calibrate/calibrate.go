@@ -46,26 +46,29 @@ const All = math.MaxInt32
 type Options struct {
 	// Name of the artifact, <store>/calibration/<Name>.cal.json; "" takes the name of the active calibration, or
 	// "default".
-	Name       string
-	Use        bool      // activate it even if another calibration is active
-	Queries    io.Reader // pseudo-queries as {"context_id","text"} lines; nil lets the language model write them
-	Source     string    // what Queries is, for the artifact and errors
-	Questions  string    // Written or Extracted; "" and "auto" go by the model's scorecard
-	Parallel   int       // contexts that the model is asked about at a time; 0 is what pays (llm.ParallelOf)
-	PerContext int       // pseudo-queries per context that are written, or kept of a file; 0 is 3
-	// Sample is how many contexts have pseudo-queries, drawn at random; All takes all. 0 finds a number where questions
-	// are written, or Precise is set, and takes all that are given otherwise.
-	Sample    int
-	Precise   bool   // Sample 0 finds a number for given questions, too
-	Few       bool   // Follow asks about at most 96 new contexts, for at most two minutes, or not at all
-	RankLimit int    // a written question is kept when its own context is among so many best; 0 is 10
-	Policy    string // "" and "auto": gate.DefaultPolicy with the best score; "paper": the authors' rule
-	Score     string // what the cut-off is compared with: "auto", or as gate.ParseScore has it; "" goes by Policy
-	Threshold float64
-	Negatives string  // all, cross-topic, sample:N; "" is all
-	Holdout   float64 // share of the contexts held out for the report, in [0, 1)
-	Resamples int     // of the bootstrap; 0 is gate.DefaultResamples, negative none
-	Seed      uint64
+	Name    string
+	Use     bool      // activate it even if another calibration is active
+	Queries io.Reader // pseudo-queries as {"context_id","text"} lines; nil lets the language model write them
+	Source  string    // what Queries is, for the artifact and errors
+
+	// "" is auto in Questions, Policy and Score, and all in Negatives. 0 is 3 in PerContext, 10 in RankLimit and
+	// gate.DefaultResamples in Resamples.
+
+	Questions  string  `key:"questions" oneof:"auto written extracted" doc:"pseudo-queries: written by the language model, extracted from the contexts' words without it, or, by auto, what its scorecard says is nearer to people's questions ('models check')"`
+	Policy     string  `key:"policy" doc:"auto: maximum:p5 of the score that tells the calibration's questions best from those of other topics; paper: density:95 of the similarity; or a statistic of the positive distribution that becomes P: min, q1, mean, median, q3, max, pNN, density:NN, with 'maximum:' before it of the maximum distribution; empty is auto"`
+	Score      string  `key:"score" doc:"what the gate compares with its cut-off: cosine (or the store's metric), cosine+cover (with the share of the query's words, weighted by IDF, that a context has), cosine+cover:WEIGHT, pseudo-query (the best similarity with a question of the calibration), or auto, the best of them; empty is auto with the policy auto, else the similarity"`
+	Threshold  float64 `key:"threshold" bounds:"-1000000,1000000" doc:"T: the gate opens above P - T, so more is looser"`
+	Negatives  string  `key:"negatives" doc:"pairs of the negative distribution: all, cross-topic, sample:N per question"`
+	PerContext int     `key:"per_context" bounds:"1,1000" doc:"pseudo-queries per context"`
+	Sample     int     `key:"sample" bounds:"0,2147483647" words:"auto=0 all=2147483647" doc:"contexts that get pseudo-queries, drawn at random; all takes all; auto, or 0, goes on until the 95 % interval of P is at most 0.075 wide, with 500 contexts or after 5 minutes, and with --queries takes all unless it is given"`
+	Seed       uint64  `key:"seed" bounds:"0,18446744073709551615" doc:"seed of everything random"`
+	Holdout    float64 `key:"holdout" bounds:"0,0.9" doc:"share of the contexts that is kept apart to test the gate; 0 tests nothing"`
+	Resamples  int     `key:"resamples" bounds:"-1,1000000" words:"0=-1" doc:"bootstrap resamples of the interval of P; -1 makes none"`
+	RankLimit  int     `key:"rank_limit" bounds:"1,1000000" doc:"a generated question is kept when its own context is among so many best"`
+
+	Parallel int  // contexts that the model is asked about at a time; 0 is what pays (llm.ParallelOf)
+	Precise  bool // Sample 0 finds a number for given questions, too
+	Few      bool // Follow asks about at most 96 new contexts, for at most two minutes, or not at all
 	// Strict makes an error of a bad line and of one whose context is not in the store, instead of a count; and of a
 	// model that does not write questions well enough, instead of Extracted.
 	Strict bool
@@ -73,15 +76,21 @@ type Options struct {
 	// own context.
 	Draw func(r *Result, positive []float64) error
 	// KeepBytes of pairs around the quantiles are kept beside the artifact, so that after chunks or questions have come
-	// or gone only the pairs that changed are counted; 0 is pairs.DefaultLimit, and nothing for up to pairs.SmallWork,
-	// which is computed anew sooner; negative keeps nothing.
-	KeepBytes int64
+	// or gone only the pairs that changed are counted; 0 keeps nothing. nil is pairs.DefaultLimit, and nothing for up
+	// to pairs.SmallWork, which is computed anew sooner.
+	KeepBytes *int64
 
 	follows *gate.Calibration // set by Follow
 	narrow  float64           // of tests; 0 is gate.NarrowInterval
 
 	OnBad    func(line int, err error)             // for each bad line of Queries
 	Progress func(stage string, done, total int64) // stages "pseudo-queries", "embedding"
+}
+
+// DefaultOptions returns the default options.
+func DefaultOptions() Options {
+	return Options{Questions: "auto", Negatives: "all", PerContext: pseudo.DefaultPerContext, Seed: 1, Holdout: .2,
+		Resamples: gate.DefaultResamples, RankLimit: 10}
 }
 
 // Result is a calibration with where it lies. Its JSON is the artifact's without the

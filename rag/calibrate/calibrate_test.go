@@ -143,7 +143,7 @@ func TestCalibrateIncrementally(t *testing.T) {
 		t.Helper()
 		options := calibrate.Options{Source: "q", Holdout: .3, Resamples: 50, Policy: "p5"}
 		read := func(keep int64, name string) *calibrate.Result {
-			options.Queries, options.KeepBytes, options.Name = strings.NewReader(strings.Join(asked, "\n")), keep, name
+			options.Queries, options.KeepBytes, options.Name = strings.NewReader(strings.Join(asked, "\n")), &keep, name
 			r, err := w.calibrate(t, options)
 			if err != nil {
 				t.Fatalf("%s: %v", what, err)
@@ -206,7 +206,7 @@ func TestCalibrateSaysWhyItCountsAll(t *testing.T) {
 	w := newWorld(t)
 	run := func() *calibrate.Result {
 		r, err := w.calibrate(t, calibrate.Options{Queries: strings.NewReader(doubles.Questions), Source: "questions",
-			KeepBytes: pairs.DefaultLimit})
+			KeepBytes: new(int64(pairs.DefaultLimit))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -67,7 +67,7 @@ func TestFollowAsksAboutNewContextsOnly(t *testing.T) {
 			calibrate.Input{Options: o, Model: w.Generator, Templates: w.templates})
 	}
 	o := calibrate.Options{PerContext: 1, RankLimit: 1000, Resamples: 20, Policy: "maximum:p10", Threshold: .02,
-		KeepBytes: pairs.DefaultLimit}
+		KeepBytes: new(int64(pairs.DefaultLimit))}
 	if r, err := follow(o); err != nil || r.Name != "default" || r.InForce != "default" { // there was none
 		t.Fatalf("%+v %v", r, err)
 	}
@@ -80,7 +80,7 @@ func TestFollowAsksAboutNewContextsOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	sync()
-	r, err := follow(calibrate.Options{RankLimit: 1000, KeepBytes: pairs.DefaultLimit})
+	r, err := follow(calibrate.Options{RankLimit: 1000, KeepBytes: new(int64(pairs.DefaultLimit))})
 	if err != nil || r == nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestFollowAsksAboutNewContextsOnly(t *testing.T) {
 	if shown, err := calibrate.Show(t.Context(), w.Base.Base, ""); err != nil || shown.Stale != 0 || shown.Gone != 0 {
 		t.Errorf("stale %v, gone %v: %v", shown.Stale, shown.Gone, err)
 	}
-	o.KeepBytes, o.Use = -1, true
+	o.KeepBytes, o.Use = new(int64), true
 	all, err := w.calibrate(t, o)
 	if err != nil {
 		t.Fatal(err)

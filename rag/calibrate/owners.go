@@ -72,11 +72,14 @@ func (c *run) words(ctx context.Context, texts []string, own int) (*gate.Words, 
 
 // keep says where counts are kept.
 func (c *run) keep(names [][32]byte) pairs.Keep {
-	if c.KeepBytes < 0 {
-		return pairs.Keep{}
+	var limit int64 // 0 keeps as much as pays
+	if c.KeepBytes != nil {
+		if limit = *c.KeepBytes; limit <= 0 {
+			return pairs.Keep{}
+		}
 	}
 	return pairs.Keep{
-		File: filepath.Join(c.dir, c.Name+".state"), Limit: c.KeepBytes,
+		File: filepath.Join(c.dir, c.Name+".state"), Limit: limit,
 		ContextRows: c.live.Rows, QueryNames: names, Gone: c.gone,
 	}
 }

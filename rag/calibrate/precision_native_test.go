@@ -124,7 +124,7 @@ func TestPrecision(t *testing.T) {
 	}
 	base, questions := squad(t)
 	run := func(o Options) *Result {
-		o.Queries, o.Source, o.KeepBytes, o.Policy = strings.NewReader(questions), "squad16", -1, "maximum:p5"
+		o.Queries, o.Source, o.KeepBytes, o.Policy = strings.NewReader(questions), "squad16", new(int64), "maximum:p5"
 		r, err := Run(t.Context(), base, Input{Options: o})
 		if err != nil {
 			t.Fatal(err)
