@@ -92,8 +92,8 @@ type Config struct {
 	Templates string // folder of prompt templates that replace the built-in ones of the same name
 
 	// StaleTolerance is the share of live chunks that the calibration may not have seen; above it the gate
-	// refuses with gate.ErrStale. 0 and 1 never refuse, a negative value tolerates none.
-	StaleTolerance float64
+	// refuses with gate.ErrStale. nil never refuses.
+	StaleTolerance *float64
 
 	// Web says who is asked where an answer needs the web; the zero value asks nobody. The logger is filled in.
 	Web web.Options
@@ -148,9 +148,8 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	if cfg.StaleTolerance > 1 {
-		return nil, fmt.Errorf("%w: the stale tolerance is a share of at most 1, given %g",
-			ErrOption, cfg.StaleTolerance)
+	if t := cfg.StaleTolerance; t != nil && !(*t >= 0 && *t <= 1) {
+		return nil, fmt.Errorf("%w: the stale tolerance is a share, 0 to 1, given %g", ErrOption, *t)
 	}
 	if cfg.Threads < 0 || cfg.Workers < 0 || cfg.MaxBatchTokens < 0 || cfg.EncoderQueue < 0 || cfg.ContextTokens < 0 ||
 		cfg.Slots < 0 || cfg.CacheTokens < 0 || cfg.BatchTokens < 0 {

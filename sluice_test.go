@@ -207,7 +207,7 @@ func TestCallsMayRunTogetherWithIngest(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	for _, cfg := range []sluice.Config{{StaleTolerance: 2}, {Threads: -1}, {ContextTokens: -1}} {
+	for _, cfg := range []sluice.Config{{StaleTolerance: new(2.)}, {Threads: -1}, {ContextTokens: -1}} {
 		if _, err := sluice.Open(t.Context(), cfg); !errors.Is(err, sluice.ErrOption) {
 			t.Errorf("%+v: %v", cfg, err)
 		}

@@ -76,7 +76,7 @@ type Limits struct {
 
 // DefaultConfig returns the default configuration, which needs bases.
 func DefaultConfig() Config {
-	return Config{Retrieve: retrieve.DefaultOptions(), Ask: answer.DefaultOptions(),
+	return Config{Retrieve: retrieve.DefaultOptions(), Ask: answer.DefaultOptions(), Ingest: ingest.DefaultOptions(),
 		Limits: Limits{Body: 8 << 20, Upload: 64 << 20, Batch: 1024, Requests: 256, Timeout: 10 * time.Minute,
 			Drain: 30 * time.Second, Read: time.Minute, Write: 30 * time.Second, Follow: 200 * time.Millisecond},
 		Drift: Drift{Scores: 500, Threshold: .3}}

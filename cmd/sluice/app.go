@@ -279,10 +279,6 @@ func (a *app) openWith(ctx context.Context, c config.Config, change func(*sluice
 	if err != nil {
 		return nil, err
 	}
-	tolerance := c.Gate.StaleTolerance
-	if tolerance == 0 {
-		tolerance = -1 // to the library, 0 is the default and less is none
-	}
 	cfg := sluice.Config{
 		Store: c.Store, Encoder: c.Encoder, Classifier: c.Classifier, Reranker: c.Reranker,
 		Entailment: c.Entailment, Model: c.Model, Threads: c.Threads, ISA: c.ISA,
@@ -295,7 +291,8 @@ func (a *app) openWith(ctx context.Context, c config.Config, change func(*sluice
 		ContextTokens: c.Ask.ContextTokens,
 		Slots:         c.Generate.Slots, CacheTokens: c.Generate.CacheTokens, BatchTokens: c.Generate.BatchTokens,
 		GPULayers: c.Generate.GPULayers, GPULibrary: c.LlamaCUDA,
-		Templates: c.Ask.Templates, StaleTolerance: tolerance, Metric: metric, Logger: a.logger(c.LogLevel),
+		Templates: c.Ask.Templates, StaleTolerance: &c.Gate.StaleTolerance, Metric: metric,
+		Logger:   a.logger(c.LogLevel),
 		Embedder: a.embedder, Generator: a.generator, Remote: c.Remote, ModelHelper: a.helper,
 		RemoteEncoder: encoderOptions(c),
 		Web:           c.Web.Options, WebLifetime: c.Web.Lifetime, Decisions: c.Log.Options, Shadow: c.Log.Shadow,

@@ -56,11 +56,11 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 			if err != nil {
 				return err
 			}
-			o := ingestOptions(c)
+			o := c.Ingest.Options
 			o.NoChunk, o.Strict, o.Collection, o.Replace = noChunk, strict, collection, replace
 			o.Entities = o.Entities || entities
 			o.Files = files(c)
-			if err := sync.fill(&o, c); err != nil {
+			if err := sync.set(&o); err != nil {
 				return closing(s, err)
 			}
 			after := func(ctx context.Context, r ingest.Result) error { return a.follow(ctx, s, c, r) }
@@ -95,18 +95,6 @@ func (a *app) ingestSettings(cmd *cobra.Command) {
 	a.flags(cmd, "ingest.chunk", "ingest.chunker", "ingest.percentile", "ingest.min_tokens", "ingest.buffer",
 		"ingest.clean", "ingest.duplicates", "ingest.language", "ingest.commit_every", "ingest.max_file_mib",
 		"ingest.metric", "classifier")
-}
-
-// ingestOptions are those that the settings say.
-func ingestOptions(c config.Config) ingest.Options {
-	return ingest.Options{
-		Chunk: c.Ingest.Chunk, CommitEvery: c.Ingest.CommitEvery, MaxFileBytes: int64(c.Ingest.MaxFileMiB) << 20,
-		Chunker: c.Ingest.Chunker, Semantic: ingest.SemanticOptions{
-			Percentile: c.Ingest.Percentile, MinTokens: c.Ingest.MinTokens, Buffer: c.Ingest.Buffer,
-		},
-		Language: c.Ingest.Language, Entities: c.Ingest.Entities, Clean: c.Ingest.Clean,
-		Duplicates: c.Ingest.Duplicates,
-	}
 }
 
 // ingesting is an ingest under way, with what it tells; of a watch, a sync.

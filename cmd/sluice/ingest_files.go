@@ -21,13 +21,8 @@ func (a *app) fileFlags(cmd *cobra.Command) func(config.Config) corpus.FileOptio
 	a.flags(cmd, "ingest.encoding", "ingest.max_file_seconds", "ingest.max_archive_gib", "ingest.max_archive_entries",
 		"ingest.max_archive_ratio", "ingest.archive_nesting")
 	return func(c config.Config) corpus.FileOptions {
-		o.Encoding, o.MaxSeconds = c.Ingest.Encoding, float64(c.Ingest.MaxSeconds)
-		o.Archives = corpus.ArchiveLimits{MaxBytes: int64(c.Ingest.MaxArchiveGiB) << 30,
-			MaxEntries: c.Ingest.MaxArchiveEntries, MaxRatio: c.Ingest.MaxArchiveRatio,
-			Nesting: c.Ingest.ArchiveNesting}
-		if c.Ingest.ArchiveNesting == 0 {
-			o.Archives.Nesting = -1
-		}
+		set := c.Ingest.Files
+		o.Encoding, o.MaxSeconds, o.Archives = set.Encoding, set.MaxSeconds, set.Archives
 		return o
 	}
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/rag/ingest"
 )
@@ -43,14 +42,13 @@ func (a *app) syncFlags(cmd *cobra.Command) *syncFlags {
 	return s
 }
 
-// fill sets the options of an ingest.
-func (s *syncFlags) fill(o *ingest.Options, c config.Config) error {
-	s.sync = s.sync || s.watch
+// set adds the flags to the settings of an ingest.
+func (s *syncFlags) set(o *ingest.Options) error {
+	s.sync, s.o.MaxDelete = s.sync || s.watch, o.MaxDelete
 	o.Sync, o.SyncOptions = s.sync, s.o
 	if s.interval <= 0 {
 		return usagef("--interval %v is not above 0", s.interval)
 	}
-	o.MaxDelete = c.Ingest.MaxDelete
 	if !s.sync && (s.o.Checksum || s.o.DryRun || s.o.DeleteAll || s.o.DeleteExcluded) {
 		return usagef("--checksum, --dry-run, --delete-all and --delete-excluded go with --sync")
 	}

@@ -70,7 +70,7 @@ func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err e
 	log := a.serverLog(c)
 	o := c.Serve.Config
 	o.Logger, o.Version = log, buildinfo.Version
-	o.Ingest, o.KeepCalibration = ingestOptions(c), c.Ingest.Calibrate == "false"
+	o.Ingest, o.KeepCalibration = c.Ingest.Options, c.Ingest.Calibrate == "false"
 	o.Ask = askOptions(c)
 	if o.Retrieve, err = f.options(c); err != nil {
 		return err

@@ -50,7 +50,7 @@ func (r *run) session(ctx context.Context, c Cell, d *data) (*session, error) {
 		}
 		cfg.Model = model
 	}
-	cfg.StaleTolerance, cfg.Metric = 1, kernels.Cosine
+	cfg.Metric = kernels.Cosine
 	s, err := sluice.Open(ctx, cfg)
 	if err != nil {
 		return nil, err

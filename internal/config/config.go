@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/decisions"
 	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/web"
 	"github.com/sluice-rag/sluice/serve"
@@ -60,12 +61,8 @@ type Config struct {
 func Defaults() Config {
 	c := Config{
 		Store: ".sluice", Precision: "auto", LogLevel: "warn", MemLimitMiB: 1024, Device: "auto",
-		Embed: Embed{QueueTokens: 32768, Device: "cpu"},
-		Ingest: Ingest{
-			Chunk: "256/2", CommitEvery: 256, Metric: "cosine", MaxFileMiB: 256, MaxSeconds: 300, MaxArchiveGiB: 4,
-			MaxArchiveEntries: 100000, MaxArchiveRatio: 250, ArchiveNesting: 1, Clean: "none", Duplicates: "keep",
-			Chunker: "fixed", Percentile: 5, MaxDelete: 50, Calibrate: "auto",
-		},
+		Embed:     Embed{QueueTokens: 32768, Device: "cpu"},
+		Ingest:    Ingest{Options: ingest.DefaultOptions(), Metric: "cosine", Calibrate: "auto"},
 		Calibrate: calibrate.DefaultOptions(),
 		Gate:      Gate{StaleTolerance: 1},
 		Retrieve:  Retrieve{Options: retrieve.DefaultOptions(), Text: "snippet"},
@@ -101,31 +98,9 @@ type Embed struct {
 
 // Ingest is how documents become chunks.
 type Ingest struct {
-	Chunk       string `key:"chunk" doc:"SIZE/OVERLAP of chunks in tokens of the encoder, special ones counted"`
-	CommitEvery int    `key:"commit_every" bounds:"1,65536" doc:"chunks per commit: what a kill can cost, and the unit of 'committed' lines"`
-	Metric      string `key:"metric" oneof:"cosine ip l2" doc:"how vectors of a new store are compared; an existing store keeps its own"`
-	MaxFileMiB  int    `key:"max_file_mib" bounds:"1,65536" doc:"larger files are skipped and reported, MiB"`
-	Encoding    string `key:"encoding" doc:"encoding of texts (txt, md, html, csv, tsv), such as windows-1252 or shift_jis; empty finds each one's"`
-	MaxSeconds  int    `key:"max_file_seconds" bounds:"1,86400" doc:"a file that takes longer to be parsed is skipped and reported, s; each MiB of it adds 5 s"`
-
-	MaxArchiveGiB     int `key:"max_archive_gib" bounds:"1,65536" doc:"what comes out of an archive at most, GiB; the files in it up to there are read"`
-	MaxArchiveEntries int `key:"max_archive_entries" bounds:"1,1000000000" doc:"files, folders and links in an archive at most"`
-	MaxArchiveRatio   int `key:"max_archive_ratio" bounds:"2,1000000" doc:"bytes that come out for each byte of an archive at most, behind the first 64 MiB"`
-	ArchiveNesting    int `key:"archive_nesting" bounds:"0,8" doc:"how deep archives in archives are read; 0 reads none in another"`
-
-	Clean      string `key:"clean" doc:"what is taken out of the prose of documents: none, all, or with commas between: contents (tables of contents), index, boilerplate (lines that come again and again, page numbers), bullets, dashes, space"`
-	Duplicates string `key:"duplicates" oneof:"keep report drop" doc:"new chunks that nearly repeat others: keep does not look for them, report tells of them, drop does not store them"`
-
-	Chunker    string  `key:"chunker" oneof:"fixed semantic" doc:"where chunks end: fixed fills them with sentences; semantic also ends them where the subject changes, which embeds each sentence as well"`
-	Percentile float64 `key:"percentile" bounds:"0.01,100" doc:"with the chunker semantic: two sentences are parted whose cosine is below this percentile of all cosines of consecutive sentences of the document"`
-	MinTokens  int     `key:"min_tokens" bounds:"0,1048576" doc:"with the chunker semantic: fewer tokens make no chunk of their own where a neighbour is there to join; 0 takes an eighth of the chunk size"`
-	Buffer     int     `key:"buffer" bounds:"0,16" doc:"with the chunker semantic: neighbours on each side that are read with each sentence"`
-
-	Language string `key:"language" doc:"language of documents that name none, as an ISO 639-1 code such as de; empty guesses each one's"`
-	Entities bool   `key:"entities" doc:"find people, places, organisations, dates and quantities in each chunk, to search by them (--where label.person=NAME); names by the classifier, if that labels parts of texts, else by rules"`
-
-	MaxDelete float64 `key:"max_delete" bounds:"0.1,100" doc:"share of a folder's documents, in percent, that 'ingest --sync' removes at most, of a folder with 10 or more: what vanishes at once may be a disk that is not there; --delete-all removes any number"`
-	Calibrate string  `key:"calibrate" oneof:"auto true false" doc:"what becomes of the calibration after an ingest or an upload: auto has a local language model ask a few questions about new chunks, for two minutes at most, if there is one; true brings it up to date however long that takes, or makes one; false leaves it as it is"`
+	ingest.Options
+	Metric    string `key:"metric" oneof:"cosine ip l2" doc:"how vectors of a new store are compared; an existing store keeps its own"`
+	Calibrate string `key:"calibrate" oneof:"auto true false" doc:"what becomes of the calibration after an ingest or an upload: auto has a local language model ask a few questions about new chunks, for two minutes at most, if there is one; true brings it up to date however long that takes, or makes one; false leaves it as it is"`
 }
 
 // Gate is how the calibration is used.

@@ -66,7 +66,7 @@ func openSquad(t *testing.T, all []datum) squad {
 	}
 	var err error
 	s.dir = filepath.Join(dir, "store")
-	s.Sluice, err = sluice.Open(t.Context(), sluice.Config{Store: s.dir, Model: *figureModel, StaleTolerance: 1,
+	s.Sluice, err = sluice.Open(t.Context(), sluice.Config{Store: s.dir, Model: *figureModel,
 		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

@@ -302,7 +302,7 @@ func show(ctx context.Context, snap *knowledge.Snapshot, name string) (*Result, 
 		return nil, err
 	}
 	g, err := gate.New(c.Artifact, c.Positive, gate.Use{Encoder: c.Artifact.Encoder, Metric: c.Artifact.Metric,
-		TextDigests: snap.View.LiveDigests(), StaleTolerance: 1})
+		TextDigests: snap.View.LiveDigests()})
 	if err != nil {
 		return nil, err
 	}

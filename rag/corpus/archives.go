@@ -21,22 +21,18 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// ArchiveLimits bound what comes out of one archive, with those in it. 0 is the default.
+// ArchiveLimits bound what comes out of one archive, with those in it. The zero value is DefaultArchiveLimits.
 type ArchiveLimits struct {
-	MaxBytes   int64 // that come out of it: 4 GiB
-	MaxEntries int   // files, folders and links: 100,000
-	// MaxRatio bounds the bytes that come out for one of the archive, behind the first 64 MiB: 250.
-	MaxRatio int
-	// Nesting is how deep archives may be in each other: 1 reads archives in an archive. -1 reads none in another.
-	Nesting int
+	MaxBytes   int64 `key:"max_archive_gib" unit:"GiB" bounds:"1,65536" doc:"what comes out of an archive at most, GiB; the files in it up to there are read"`
+	MaxEntries int   `key:"max_archive_entries" bounds:"1,1000000000" doc:"files, folders and links in an archive at most"`
+	MaxRatio   int   `key:"max_archive_ratio" bounds:"2,1000000" doc:"bytes that come out for each byte of an archive at most, behind the first 64 MiB"`
+	Nesting    int   `key:"archive_nesting" bounds:"0,8" doc:"how deep archives in archives are read; 0 reads none in another"`
 }
 
-// The defaults of ArchiveLimits.
-const (
-	DefaultArchiveBytes   = 4 << 30
-	DefaultArchiveEntries = 100_000
-	DefaultArchiveRatio   = 250
-)
+// DefaultArchiveLimits returns the default limits.
+func DefaultArchiveLimits() ArchiveLimits {
+	return ArchiveLimits{MaxBytes: 4 << 30, MaxEntries: 100_000, MaxRatio: 250, Nesting: 1}
+}
 
 const (
 	maxDirectory  = 32 << 20 // bytes of the list of files in a ZIP file
@@ -49,26 +45,6 @@ const archiveNames = "zip, tar, tgz, gz, bz2, xz and zst"
 
 // errArchive is the end of an archive: it is broken, or goes beyond a limit.
 var errArchive = errors.New("corpus: the archive ends")
-
-// limits are those with the defaults filled in.
-func (a ArchiveLimits) limits() ArchiveLimits {
-	if a.MaxBytes <= 0 {
-		a.MaxBytes = DefaultArchiveBytes
-	}
-	if a.MaxEntries <= 0 {
-		a.MaxEntries = DefaultArchiveEntries
-	}
-	if a.MaxRatio <= 0 {
-		a.MaxRatio = DefaultArchiveRatio
-	}
-	switch {
-	case a.Nesting == 0:
-		a.Nesting = 1
-	case a.Nesting < 0:
-		a.Nesting = 0
-	}
-	return a
-}
 
 // openPacked unpacks a stream.
 type openPacked func(io.Reader) (io.ReadCloser, error)
@@ -131,7 +107,7 @@ type unpacking struct {
 
 // archive reads the files in an archive, each as if it lay in a folder of the archive's name.
 func (l *loader) archive(at found, kind *archiveReader) error {
-	u := &unpacking{l: l, limits: l.o.Archives.limits(), packed: max(at.size, 1)}
+	u := &unpacking{l: l, limits: l.o.Archives, packed: max(at.size, 1)}
 	err := u.read(at, kind, 0)
 	if errors.Is(err, errArchive) {
 		return l.skip(at.path, err, true)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 )
 
 // tarred is a tar file of headers with contents.
@@ -59,6 +61,9 @@ func packed(t testing.TB, text string, writer func(io.Writer) io.WriteCloser) st
 func gz(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }
 
 func zst(w io.Writer) io.WriteCloser { return must(zstd.NewWriter(w)) }
+
+// limited are the default limits but for what is given.
+func limited(a ArchiveLimits) ArchiveLimits { return overlay.On(DefaultArchiveLimits(), a) }
 
 // TestArchives: files in archives are documents with the paths that they would have in a folder of the archive's name.
 func TestArchives(t *testing.T) {
@@ -118,8 +123,10 @@ func TestArchives(t *testing.T) {
 	if a := ArchiveOf(filepath.Join(dir, "all.zip")); a != "" {
 		t.Error(a)
 	}
+	flat := DefaultArchiveLimits()
+	flat.Nesting = 0
 	docs, _ = load(t,
-		LoadOptions{FileOptions: FileOptions{Include: []string{"tide.md"}, Archives: ArchiveLimits{Nesting: -1}}},
+		LoadOptions{FileOptions: FileOptions{Include: []string{"tide.md"}, Archives: flat}},
 		dir)
 	if len(docs) != 3 {
 		t.Errorf("%d documents with an include", len(docs))
@@ -179,8 +186,9 @@ func TestHostileArchives(t *testing.T) {
 			"for each of its"},
 		"a bomb of zst": {"a.tar.zst", packed(t, tarred(t, member("a.txt", "Words."), member("b.txt", spaces)), zst),
 			ArchiveLimits{}, 1, "for each of"},
-		"too many bytes":  {"a.zip", good, ArchiveLimits{MaxBytes: 9 << 10}, 2, "more than 9216 bytes"},
-		"too many":        {"a.zip", zipped(t, many...), ArchiveLimits{MaxEntries: 7}, 7, "more than 7 entries"},
+		"too many bytes": {"a.zip", good, limited(ArchiveLimits{MaxBytes: 9 << 10}), 2, "more than 9216 bytes"},
+		"too many": {"a.zip", zipped(t, many...), limited(ArchiveLimits{MaxEntries: 7}), 7,
+			"more than 7 entries"},
 		"encrypted":       {"a.zip", string(encrypted), ArchiveLimits{}, 0, "encrypted"},
 		"none":            {"a.zip", "words", ArchiveLimits{}, 0, "a broken archive"},
 		"empty":           {"a.zip", "", ArchiveLimits{}, 0, "a broken archive"},
@@ -230,7 +238,7 @@ func fuzzArchive(f *testing.F, ext string, seeds ...string) {
 		path := write(t, dir, "x"+ext, string(content))
 		defer soon(t)()
 		for d, err := range Load(t.Context(), []string{path}, LoadOptions{MaxFileBytes: 1 << 20,
-			FileOptions: FileOptions{Archives: ArchiveLimits{MaxBytes: 64 << 20, MaxEntries: 1000}}}) {
+			FileOptions: FileOptions{Archives: limited(ArchiveLimits{MaxBytes: 64 << 20, MaxEntries: 1000})}}) {
 			if err != nil {
 				return
 			}

@@ -76,6 +76,9 @@ type loader struct {
 }
 
 func newLoader(ctx context.Context, o LoadOptions, yield func(*Document, error) bool) *loader {
+	if o.Archives == (ArchiveLimits{}) {
+		o.Archives = DefaultArchiveLimits()
+	}
 	if o.MaxFileBytes <= 0 {
 		o.MaxFileBytes = DefaultMaxFileBytes
 	}

@@ -135,8 +135,10 @@ func openSource(ctx context.Context, source string) (io.ReadCloser, error) {
 	if archive == "" {
 		return nil, err
 	}
+	limits := DefaultArchiveLimits()
+	limits.MaxBytes = 4 * longestLook
 	l := newLoader(ctx, LoadOptions{FileOptions: FileOptions{Hidden: true, NoIgnore: true,
-		Archives: ArchiveLimits{MaxBytes: 4 * longestLook}}}, func(*Document, error) bool { return false })
+		Archives: limits}}, func(*Document, error) bool { return false })
 	var content []byte
 	l.each = func(at found) error {
 		if at.path != source {

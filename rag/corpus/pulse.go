@@ -76,10 +76,10 @@ type timeLimit struct {
 	end   func()
 }
 
-// defaultSeconds is FileOptions.MaxSeconds, and secondsMiB what each MiB of a file adds: much more than files that
+// DefaultSeconds is FileOptions.MaxSeconds, and secondsMiB what each MiB of a file adds: much more than files that
 // people have take on a busy machine, where 500 pages of PDF take 9 s of a core that has little time for them.
 const (
-	defaultSeconds = 300
+	DefaultSeconds = 300
 	secondsMiB     = 5
 )
 
@@ -87,7 +87,7 @@ const (
 func (l *loader) limited(bytes int64) timeLimit {
 	seconds := l.o.MaxSeconds
 	if seconds <= 0 {
-		seconds = defaultSeconds
+		seconds = DefaultSeconds
 	}
 	seconds += secondsMiB * float64(max(bytes, 0)>>20)
 	most := time.Duration(seconds * float64(time.Second))

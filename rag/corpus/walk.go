@@ -29,11 +29,10 @@ type FileOptions struct {
 	Hidden           bool // files and folders whose names begin with a dot are read
 	// NoIgnore reads what .gitignore, .ignore and .sluiceignore name, and folders of packages, caches and versions.
 	NoIgnore bool
-	Archives ArchiveLimits
-	// Encoding is that of texts (txt, md, html, csv, tsv), by a name such as windows-1252; "" finds each one's.
-	Encoding string
-	// MaxSeconds is how long one file, line or message may take to be parsed, and 5 s more for each MiB; 0 is 300.
-	MaxSeconds float64
+	Archives ArchiveLimits `key:".ingest"`
+	Encoding string        `key:"encoding" doc:"encoding of texts (txt, md, html, csv, tsv), such as windows-1252 or shift_jis; empty finds each one's"`
+	// MaxSeconds also bounds a line and a message; 0 is 300.
+	MaxSeconds float64 `key:"max_file_seconds" bounds:"1,86400" doc:"a file that takes longer to be parsed is skipped and reported, s; each MiB of it adds 5 s"`
 }
 
 // check refuses what is no pattern.

@@ -284,8 +284,7 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		if _, err := New(c, positive,
-			Use{Encoder: c.Encoder, Metric: c.Metric, TextDigests: digests(0),
-				StaleTolerance: 1}); err != nil {
+			Use{Encoder: c.Encoder, Metric: c.Metric, TextDigests: digests(0)}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.WithPolicy("p5", "", 0); err != nil {

@@ -63,10 +63,6 @@ var (
 	ErrQueries  = errors.New("gate: no usable pseudo-queries")
 )
 
-// DefaultStaleTolerance is the default of Use.StaleTolerance. At 1, New never refuses, because a cut-off that ignores
-// new contexts is still better than none.
-const DefaultStaleTolerance = 1
-
 // Use describes the store that a gate is used on.
 type Use struct {
 	Encoder identity.Encoder
@@ -77,9 +73,9 @@ type Use struct {
 	// LiveIDs yields the id of each live context. Pseudo-queries of other contexts are ignored. If it is nil, all
 	// contexts are live.
 	LiveIDs iter.Seq[string]
-	// StaleTolerance is the share of unseen contexts above which New refuses with ErrStale. 0 means
-	// DefaultStaleTolerance, which never refuses; a negative value tolerates none.
-	StaleTolerance float64
+	// StaleTolerance is the share of unseen contexts above which New refuses with ErrStale. If it is nil, New never
+	// refuses, because a cut-off that ignores new contexts is still better than none.
+	StaleTolerance *float64
 }
 
 // Gate decides whether a query is in scope. It is immutable and safe for concurrent use.
@@ -129,18 +125,11 @@ func New(c *Calibration, positive []float64, use Use) (*Gate, error) {
 	live, unseen, gone := compareDigests(c.ContextDigests, use.TextDigests)
 	calibrated := len(c.ContextDigests) / digestBytes
 	g.stale, g.gone = share(unseen, live), share(gone, calibrated)
-	tolerance := use.StaleTolerance
-	switch {
-	case tolerance == 0:
-		tolerance = DefaultStaleTolerance
-	case tolerance < 0:
-		tolerance = 0
-	}
-	if g.stale > tolerance {
+	if most := use.StaleTolerance; most != nil && g.stale > *most {
 		return nil,
 			fmt.Errorf("%w: it has not seen %d of %d contexts (%.1f %%, tolerated are %.1f %%); calibrate again, or "+
 				"raise the tolerance",
-				ErrStale, unseen, live, 100*g.stale, 100*tolerance)
+				ErrStale, unseen, live, 100*g.stale, 100**most)
 	}
 	return g, nil
 }

@@ -185,22 +185,23 @@ func TestStaleness(t *testing.T) {
 		digest(3)}); err != nil {
 		t.Fatal(err)
 	}
+	none := new(float64)
 	for _, s := range []struct {
 		name        string
 		live        []int
-		tolerance   float64
+		tolerance   *float64
 		stale, gone float64
 		err         error
 	}{
-		{"as calibrated", []int{0, 1, 2, 3}, -1, 0, 0, nil},
-		{"order and copies do not matter", []int{3, 1, 1, 0, 2}, -1, 0, 0, nil},
-		{"grown within tolerance", []int{0, 1, 2, 3, 9}, .2, .2, 0, nil},
-		{"grown above a tolerance", []int{0, 1, 2, 9}, .2, .25, .25, ErrStale},
-		{"the default never refuses", []int{0, 6, 7, 8, 9}, 0, .8, .75, nil},
-		{"zero tolerance", []int{0, 1, 2, 3, 9}, -1, .2, 0, ErrStale},
-		{"changed texts, tolerated", []int{8, 9}, 1, 1, 1, nil},
-		{"shrunk only", []int{2}, -1, 0, .75, nil},
-		{"emptied", []int{}, -1, 0, 1, nil},
+		{"as calibrated", []int{0, 1, 2, 3}, none, 0, 0, nil},
+		{"order and copies do not matter", []int{3, 1, 1, 0, 2}, none, 0, 0, nil},
+		{"grown within tolerance", []int{0, 1, 2, 3, 9}, new(.2), .2, 0, nil},
+		{"grown above a tolerance", []int{0, 1, 2, 9}, new(.2), .25, .25, ErrStale},
+		{"the default never refuses", []int{0, 6, 7, 8, 9}, nil, .8, .75, nil},
+		{"zero tolerance", []int{0, 1, 2, 3, 9}, none, .2, 0, ErrStale},
+		{"changed texts, tolerated", []int{8, 9}, new(1.), 1, 1, nil},
+		{"shrunk only", []int{2}, none, 0, .75, nil},
+		{"emptied", []int{}, none, 0, 1, nil},
 	} {
 		g, err := New(c, positive, Use{Encoder: encoder, TextDigests: digests(s.live...), StaleTolerance: s.tolerance})
 		if !errors.Is(err, s.err) {

@@ -27,29 +27,26 @@ type Input struct {
 
 // Options of Run. The zero value cuts into chunks of preset 256/2 and commits every 256.
 type Options struct {
-	Chunk string // preset ("256/2", "512/10") or SIZE/OVERLAP in tokens; "" is 256/2
+	Chunk string `key:"chunk" doc:"SIZE/OVERLAP of chunks in tokens of the encoder, special ones counted"` // "" is 256/2
 	// one chunk per document or JSON line: its first 64 KiB, or 32 bytes for each token that the encoder reads
 	NoChunk bool
-	// Chunker says where chunks end: Fixed ("" as well) when they are full, Semantic where the subject changes, too.
-	Chunker  string
-	Semantic SemanticOptions
+	// Chunker is Fixed ("" as well) or Semantic.
+	Chunker  string          `key:"chunker" oneof:"fixed semantic" doc:"where chunks end: fixed fills them with sentences; semantic also ends them where the subject changes, which embeds each sentence as well"`
+	Semantic SemanticOptions `key:".ingest"`
 
-	// Clean says what is taken out of the prose of documents, as corpus.ParseCleaners reads it; "" takes out nothing.
-	Clean string
+	// Clean is what corpus.ParseCleaners reads; "" takes out nothing.
+	Clean    string `key:"clean" doc:"what is taken out of the prose of documents: none, all, or with commas between: contents (tables of contents), index, boilerplate (lines that come again and again, page numbers), bullets, dashes, space"`
+	Language string `key:"language" doc:"language of documents that name none, as an ISO 639-1 code such as de; empty guesses each one's"`
+	Entities bool   `key:"entities" doc:"find people, places, organisations, dates and quantities in each chunk, to search by them (--where label.person=NAME); names by the classifier, if that labels parts of texts, else by rules"`
 
-	// Language of documents that name none, as an ISO 639-1 code; "" guesses each one's.
-	Language string
-	// Entities finds people, places, organisations, dates and quantities in each chunk and keeps them as its labels.
-	Entities bool
+	// Duplicates is KeepDuplicates ("" as well), ReportDuplicates or DropDuplicates.
+	Duplicates string `key:"duplicates" oneof:"keep report drop" doc:"new chunks that nearly repeat others: keep does not look for them, report tells of them, drop does not store them"`
 
-	// Duplicates says what becomes of new chunks that nearly repeat others: KeepDuplicates ("" as well),
-	// ReportDuplicates or DropDuplicates.
-	Duplicates string
+	CommitEvery  int   `key:"commit_every" bounds:"1,65536" doc:"chunks per commit: what a kill can cost, and the unit of 'committed' lines"` // 0 is 256
+	MaxFileBytes int64 `key:"max_file_mib" unit:"MiB" bounds:"1,65536" doc:"larger files are skipped and reported, MiB"`                      // 0 is 256 MiB
 
-	CommitEvery  int                // chunks of one commit; 0 is 256
-	MaxFileBytes int64              // larger files are skipped; 0 is 256 MiB
-	Strict       bool               // a bad line or file is an error instead of a skip
-	Files        corpus.FileOptions // which files are read, and how
+	Strict bool               // a bad line or file is an error instead of a skip
+	Files  corpus.FileOptions `key:".ingest"` // which files are read, and how
 	// Collection names the folder whose documents these are, where it has no name yet, and stands before the ids of
 	// JSON lines; "" names it after the folder.
 	Collection string
@@ -64,8 +61,8 @@ type Options struct {
 
 	// Sync brings the documents below Paths up to date: files that are as they were are not read, and documents whose
 	// files have gone are removed, within limits.
-	Sync bool
-	SyncOptions
+	Sync        bool
+	SyncOptions `key:".ingest"`
 
 	OnTake   func(id, from string)                      // for each document that replaces one of another source
 	OnFolder func(store.Collection)                     // for each folder that gets a name which is not its own
@@ -76,6 +73,15 @@ type Options struct {
 	OnDuplicate func(knowledge.Repeat)
 	CacheDir    string         // as corpus.LoadOptions has it
 	Progress    func(Progress) // now and then
+}
+
+// DefaultOptions returns the default options.
+func DefaultOptions() Options {
+	return Options{Chunk: DefaultChunk, Chunker: Fixed, Semantic: SemanticOptions{Percentile: DefaultPercentile},
+		Clean: "none", Duplicates: KeepDuplicates, CommitEvery: DefaultCommitEvery,
+		MaxFileBytes: corpus.DefaultMaxFileBytes,
+		Files:        corpus.FileOptions{Archives: corpus.DefaultArchiveLimits(), MaxSeconds: corpus.DefaultSeconds},
+		SyncOptions:  SyncOptions{MaxDelete: DefaultMaxDelete}}
 }
 
 // Result counts what Run did. It is right also when Run failed: what it counts as committed stays.

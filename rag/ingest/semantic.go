@@ -22,9 +22,9 @@ const (
 
 // SemanticOptions of the chunker Semantic, as corpus.Semantic explains them. The zero value takes the defaults.
 type SemanticOptions struct {
-	Percentile float64 // 0 is DefaultPercentile
-	MinTokens  int     // 0 is an eighth of the chunk size
-	Buffer     int
+	Percentile float64 `key:"percentile" bounds:"0.01,100" doc:"with the chunker semantic: two sentences are parted whose cosine is below this percentile of all cosines of consecutive sentences of the document"` // 0 is DefaultPercentile
+	MinTokens  int     `key:"min_tokens" bounds:"0,1048576" doc:"with the chunker semantic: fewer tokens make no chunk of their own where a neighbour is there to join; 0 takes an eighth of the chunk size"`
+	Buffer     int     `key:"buffer" bounds:"0,16" doc:"with the chunker semantic: neighbours on each side that are read with each sentence"`
 }
 
 // DefaultPercentile of SemanticOptions.

@@ -15,9 +15,8 @@ import (
 type SyncOptions struct {
 	Checksum bool // reads also files whose size, times and inode are unchanged
 	DryRun   bool // changes nothing, but reports all changes to OnChange
-	// MaxDelete limits the share of a folder's documents that may be removed, in percent, for folders with at least
-	// FewDocuments; 0 means DefaultMaxDelete. DeleteAll lifts the limit.
-	MaxDelete float64
+	// MaxDelete 0 means DefaultMaxDelete. DeleteAll lifts the limit.
+	MaxDelete float64 `key:"max_delete" bounds:"0.1,100" doc:"share of a folder's documents, in percent, that 'ingest --sync' removes at most, of a folder with 10 or more: what vanishes at once may be a disk that is not there; --delete-all removes any number"`
 	DeleteAll bool
 	// DeleteExcluded also removes documents whose files exist but are hidden, ignored or excluded.
 	DeleteExcluded bool

@@ -38,7 +38,7 @@ type Config struct {
 	Entails func(ctx context.Context, premises, hypotheses []string) ([]float64, error)
 	Metric  kernels.Metric // of a new store; an existing one keeps its own
 	// StaleTolerance is the share of live chunks that may be missing from the calibration; see gate.Use.
-	StaleTolerance float64
+	StaleTolerance *float64
 	Shadow         gate.Shadow // another policy that is tried beside the gate
 	// A snapshot gets an index once it holds IndexRows vectors and was searched IndexSearches times. 0 means
 	// DefaultIndexRows and DefaultIndexSearches.

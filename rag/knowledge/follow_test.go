@@ -24,7 +24,7 @@ import (
 // until it looks stays with what it has.
 func TestFollow(t *testing.T) {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	w := doubles.NewBase(t, func(c *knowledge.Config) { c.StaleTolerance, c.Logger = 1, quiet })
+	w := doubles.NewBase(t, func(c *knowledge.Config) { c.Logger = quiet })
 	other := knowledge.New(knowledge.Config{Dir: w.Base.Dir(), Engine: w.Engine, Logger: quiet,
 		Encoder: func(context.Context) (embed.Embedder, error) { return w.Encoder, nil }})
 	t.Cleanup(func() { _ = other.Close() })

@@ -49,7 +49,7 @@ func TestMillion(t *testing.T) {
 	}
 	log := &strings.Builder{}
 	open := func() *knowledge.Base {
-		return knowledge.New(knowledge.Config{Dir: dir, Engine: e, StaleTolerance: 1,
+		return knowledge.New(knowledge.Config{Dir: dir, Engine: e,
 			Logger:  slog.New(slog.NewTextHandler(log, nil)),
 			Encoder: func(context.Context) (embed.Embedder, error) { return given{}, nil }})
 	}

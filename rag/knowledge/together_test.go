@@ -44,7 +44,7 @@ func another(dir, seconds string) int {
 		return 1
 	}
 	enc := doubles.NewEncoder()
-	base := knowledge.New(knowledge.Config{Dir: filepath.Join(dir, "store"), Engine: e, StaleTolerance: 1,
+	base := knowledge.New(knowledge.Config{Dir: filepath.Join(dir, "store"), Engine: e,
 		Encoder: func(context.Context) (embed.Embedder, error) { return enc, nil },
 		Logger:  slog.New(slog.NewTextHandler(io.Discard, nil))})
 	err = errors.Join(write(ctx, base, dir, "other"), base.Close())
@@ -101,7 +101,7 @@ func TestTogether(t *testing.T) {
 		}
 	}
 	w := &world{doubles.NewBase(t, func(c *knowledge.Config) {
-		c.IndexRows, c.IndexSearches, c.StaleTolerance = 50, 20, 1
+		c.IndexRows, c.IndexSearches = 50, 20
 		c.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}), t}
 	in := ingest.Input{Paths: []string{w.File(t, "a.jsonl", doubles.Contexts)}, Options: ingest.Options{NoChunk: true}}
