@@ -47,63 +47,61 @@ var (
 
 // Config of Open. The zero value is a store in ./.sluice with the default models and all cores.
 type Config struct {
-	Store string // folder; "" is DefaultStore
-	// Encoder is a name or a folder; "" takes the encoder whose name the store records, for a new store
-	// DefaultEncoder. "https://HOST/v1#MODEL" is a model of an OpenAI-compatible server: documents and questions are
-	// then sent there to be embedded, as RemoteEncoder says, and a warning is logged. A store that records such a name
-	// is ErrRemoteEncoder unless it is given here.
-	Encoder       string
-	RemoteEncoder remote.Options // URL, model and logger are filled in; ContextSize is where texts are cut
-	// Model is a name or a GGUF file, "" is DefaultModel; or "https://HOST/v1#MODEL", a model of an
-	// OpenAI-compatible server: questions and the passages found for them are then sent there, as Remote says,
-	// and a warning is logged.
-	Model  string
-	Remote remote.Options // URL, model, context size and logger are filled in
-	// Classifier and Reranker are names or folders of the models of Models.Classify or Spans, and of Rerank; "": none.
-	Classifier, Reranker string
-	Entailment           string // name or folder of the model that checks what answers say; "": the encoder checks it
+	Store     string `key:"store" doc:"folder of the knowledge base"` // "" is DefaultStore
+	Encoder   string `key:"encoder" doc:"encoder: a name of 'models list', a folder, or the URL of an OpenAI-compatible server (https://HOST/v1#MODEL), to which texts are then sent; empty takes the store's own, for a new store the default one"`
+	Precision string `key:"precision" oneof:"auto f32 int8" doc:"what the encoder computes in: f32, or int8, which is faster and another encoder to a store; auto takes the store's own, for a new store f32"` // "": auto
+	// RemoteEncoder is the server that Encoder names, where that is a URL: documents and questions are then sent there,
+	// and a warning is logged. A store that records such a name is ErrRemoteEncoder unless it is given here. URL, model
+	// and logger are filled in; ContextSize is where texts are cut.
+	RemoteEncoder remote.Options
+	Model         string `key:"model" doc:"language model: a name of 'models list', a GGUF file, or the URL of an OpenAI-compatible server (https://HOST/v1#MODEL), to which text is then sent; empty takes the default one"`
+	// Remote is the server that Model names, where that is a URL: questions and the passages found for them are then
+	// sent there, and a warning is logged. URL, model, context size and logger are filled in. The zero value is
+	// remote.DefaultOptions.
+	Remote     remote.Options `key:"remote"`
+	Classifier string         `key:"classifier" doc:"classifier of texts, or of parts of texts: a name of 'models list' or a folder; 'classify' needs one"`
+	Reranker   string         `key:"reranker" doc:"cross-encoder: a name of 'models list' or a folder; 'rerank' needs one"`
+	Entailment string         `key:"entailment" doc:"cross-encoder that says whether one text follows from another (natural language inference): a name of 'models list' or a folder; it checks written sentences instead of the encoder"`
 	// ModelHelper is the program, with its arguments, that opens a GGUF file before this process does, unless the file
 	// is a built-in model with a pinned digest or was opened before: llama.cpp ends the process for some damaged files,
 	// then that one (llm.Probe). The command line names itself; a library's user may name "sluice probe-model" or a
 	// program that calls llm.ServeProbe. Empty: only the file's header is checked, against what is known to do that.
 	ModelHelper []string
 
-	Threads        int            // CPU threads at most; 0 takes what the machine or container grants
-	ISA            string         // instruction set of the kernels; "" takes the best
-	MemLimit       int64          // scratch bytes of the engine; 0 is 1 GiB
-	Device         string         // of the engine: "", "auto", "cpu", "cuda" or "cuda:1" (engine.Options)
-	DeviceMemory   int64          // bytes of each GPU at most; 0 is 90 % of what is free
-	GPULayers      int            // layers of the language model that go to a GPU; none unless asked for
-	GPULibrary     string         // llama.cpp's back-end for GPUs; "" is searched (llm.Options)
-	ONNXRuntime    string         // path of the library; "" is searched
-	Workers        int            // concurrent encoder runs; 0 takes one per thread
-	MaxBatchTokens int            // tokens of an encoder batch; 0 is 512, on a GPU 16384
-	EncoderQueue   int            // tokens that may wait for the encoder before calls are embed.ErrBusy; 0: any
-	EncoderDevice  string         // of encoder, classifiers and reranker: "", "cpu", "cuda", "cuda:1" or "auto"
-	EncoderMemory  int64          // bytes of the GPU's memory that each of them takes at most; 0: any
-	Precision      string         // f32 or int8: what the encoder computes in; "" or "auto": the store's own, else f32
-	Metric         kernels.Metric // of a new store; an existing one keeps its own
-	ContextTokens  int            // window of the language model; 0 takes its own, at most 4096
-	// Slots is how many requests the language model decodes together, CacheTokens the cells of the cache that they
-	// share, BatchTokens the tokens of one decode. 0 chooses by cores and memory (llm.ChooseSizes; Sizes tells what).
-	Slots, CacheTokens, BatchTokens int
-	Queue                           int // requests that may wait for a slot of it; 0: 1024, one more is llm.ErrBusy
+	Threads      int    `key:"threads" bounds:"0,4096" doc:"CPU threads at most; 0 takes what the machine or container grants"`
+	ISA          string `key:"isa" doc:"instruction set of the kernels (scalar, avx2, avx512, avx512vnni, amx); empty takes the best one; as SLUICE_ISA it limits llama.cpp, too"`
+	MemLimit     int64  `key:"mem_limit_mib" flag:"memory" unit:"MiB" bounds:"1,1048576" doc:"scratch memory of the engine, MiB"`                                                                                                       // 0 is 1 GiB
+	Device       string `key:"device" doc:"what the engine computes on: auto chooses for each operation by measured costs, cpu, cuda for all NVIDIA GPUs, cuda:1 for the second; a GPU that is asked for and is not there is an error"` // "": auto
+	DeviceMemory int64  `key:"device_memory_mib" unit:"MiB" bounds:"0,16777216" doc:"memory of each GPU that the engine takes at most, MiB; 0 takes 90 % of what is free"`
+	ONNXRuntime  string `key:"onnxruntime" doc:"path of libonnxruntime.so; empty searches beside the binary, in its build tree and in the cache, for the one it was built with"`
 
-	Templates string // folder of prompt templates that replace the built-in ones of the same name
+	Workers        int    `key:"embed.workers" bounds:"0,4096" doc:"concurrent runs of the encoder; 0 takes one per thread"`
+	MaxBatchTokens int    `key:"embed.max_batch_tokens" bounds:"0,131072" doc:"tokens of one batch; 0 takes 512, the fastest measured, and 16384 on a GPU. More takes more memory"`
+	EncoderQueue   int    `key:"embed.queue_tokens" bounds:"0,16777216" doc:"tokens of concurrent calls that may wait for the encoder before another call is refused; 0 takes any"`                                                                                                                             // beyond it calls are embed.ErrBusy
+	EncoderDevice  string `key:"embed.device" doc:"what the encoder, classifiers and the reranker compute on: cpu, cuda for the first NVIDIA GPU, cuda:1 for the second, or auto, the first GPU where it can be used. A GPU needs 'make onnxruntime-cuda'; one that is asked for and is not there is an error"` // "": cpu
+	EncoderMemory  int64  `key:"embed.device_memory_mib" unit:"MiB" bounds:"0,16777216" doc:"memory of the GPU that each of these models takes at most, MiB; 0 takes any"`
+
+	Metric kernels.Metric // of a new store; an existing one keeps its own
+
+	ContextTokens int    `key:"ask.context_tokens" bounds:"0,1048576" doc:"window of the language model, tokens; 0 takes the model's own, of a local one at most 4096"`
+	Templates     string `key:"ask.templates" doc:"folder whose files replace the built-in prompt templates of the same name"`
+	Slots         int    `key:"generate.slots" bounds:"0,64" doc:"requests that the language model decodes together; 0 takes 4 a thread, 4 to 16, fewer where memory is short, and for one question one"` // Models.Sizes tells what 0 chooses
+	CacheTokens   int    `key:"generate.cache_tokens" bounds:"0,1073741823" doc:"cells of the cache that the slots share, tokens; 0 takes 2048 a slot, at least the context"`
+	BatchTokens   int    `key:"generate.batch_tokens" bounds:"0,2048" doc:"tokens of one decode of all slots; 0 takes 8 a slot, at least 64"`
+	GPULayers     int    `key:"generate.gpu_layers" bounds:"0,1000" doc:"layers of the language model that a GPU keeps and computes (llama_cuda); 0 uses none, more than there are takes all; a GPU that is asked for and is not there is an error"`
+	GPULibrary    string `key:"llama_cuda" doc:"path of llama.cpp's back-end for NVIDIA GPUs (make llama-cuda), opened when generate.gpu_layers asks for it; empty searches libggml-cuda.so where the system finds libraries"`
+	Queue         int    // requests that may wait for a slot; 0: 1024, one more is llm.ErrBusy
 
 	// StaleTolerance is the share of live chunks that the calibration may not have seen; above it the gate
 	// refuses with gate.ErrStale. nil never refuses.
 	StaleTolerance *float64
 
 	// Web says who is asked where an answer needs the web; the zero value asks nobody. The logger is filled in.
-	Web web.Options
-	// WebLifetime is how long pages of the web are kept and searched; 0 is web.DefaultLifetime.
-	WebLifetime time.Duration
+	Web         web.Options   `key:"web"`
+	WebLifetime time.Duration `key:"web.lifetime_h" unit:"h" bounds:"1,87600" doc:"hours for which pages of the web are kept and searched"` // 0 is web.DefaultLifetime
 
-	// Decisions is where the gate's decisions are logged; the zero value logs none.
-	Decisions decisions.Options
-	// Shadow is a policy that is tried beside the one in force: it decides nothing (gate.Decision.Shadow).
-	Shadow gate.Shadow
+	Decisions decisions.Options `key:"log"`
+	Shadow    gate.Shadow       `key:"log"`
 
 	Logger *slog.Logger // warnings, what was cut, what is stale; nil is slog.Default()
 

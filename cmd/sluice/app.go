@@ -260,8 +260,8 @@ func (a *app) openFor(cmd *cobra.Command, single bool) (*sluice.Sluice, config.C
 		return nil, config.Config{}, err
 	}
 	c := withDefaultsOf(l)
-	if single && c.Generate.Slots == 0 {
-		c.Generate.Slots = 1
+	if single && c.Slots == 0 {
+		c.Slots = 1
 	}
 	if !single && !l.Given("retrieve.sentences") {
 		c.Retrieve.Sentences = false // they are for people
@@ -279,24 +279,9 @@ func (a *app) openWith(ctx context.Context, c config.Config, change func(*sluice
 	if err != nil {
 		return nil, err
 	}
-	cfg := sluice.Config{
-		Store: c.Store, Encoder: c.Encoder, Classifier: c.Classifier, Reranker: c.Reranker,
-		Entailment: c.Entailment, Model: c.Model, Threads: c.Threads, ISA: c.ISA,
-		MemLimit: int64(c.MemLimitMiB) << 20,
-		Device:   c.Device, DeviceMemory: int64(c.DeviceMemoryMiB) << 20,
-		ONNXRuntime: c.ONNXRuntime, Workers: c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens,
-		EncoderQueue:  c.Embed.QueueTokens,
-		EncoderDevice: c.Embed.Device, EncoderMemory: int64(c.Embed.DeviceMemoryMiB) << 20,
-		Precision:     c.Precision,
-		ContextTokens: c.Ask.ContextTokens,
-		Slots:         c.Generate.Slots, CacheTokens: c.Generate.CacheTokens, BatchTokens: c.Generate.BatchTokens,
-		GPULayers: c.Generate.GPULayers, GPULibrary: c.LlamaCUDA,
-		Templates: c.Ask.Templates, StaleTolerance: &c.Gate.StaleTolerance, Metric: metric,
-		Logger:   a.logger(c.LogLevel),
-		Embedder: a.embedder, Generator: a.generator, Remote: c.Remote, ModelHelper: a.helper,
-		RemoteEncoder: encoderOptions(c),
-		Web:           c.Web.Options, WebLifetime: c.Web.Lifetime, Decisions: c.Log.Options, Shadow: c.Log.Shadow,
-	}
+	cfg := c.Config
+	cfg.StaleTolerance, cfg.Metric, cfg.RemoteEncoder = &c.Gate.StaleTolerance, metric, encoderOptions(c)
+	cfg.Logger, cfg.Embedder, cfg.Generator, cfg.ModelHelper = a.logger(c.LogLevel), a.embedder, a.generator, a.helper
 	change(&cfg)
 	return sluice.Open(ctx, cfg)
 }

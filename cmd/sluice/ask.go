@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
-	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/jsonl"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/terminal"
@@ -51,7 +50,7 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 			if err != nil {
 				return err
 			}
-			o := askOptions(c)
+			o := c.Ask
 			if o.Retrieve, err = f.options(c); err != nil {
 				return closing(s, err)
 			}
@@ -83,13 +82,6 @@ func (a *app) askFlags(cmd *cobra.Command) {
 	}
 	a.flags(cmd, "prompt.", "gate.", "flow.")
 	a.generateFlags(cmd)
-}
-
-// askOptions are those of the settings.
-func askOptions(c config.Config) answer.Options {
-	o := c.Ask.Options
-	o.Parallel = c.Generate.Parallel
-	return o
 }
 
 // askOne streams the answer, or prints it as one object.

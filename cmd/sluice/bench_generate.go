@@ -135,7 +135,7 @@ func (a *app) benchGenerate(cmd *cobra.Command, o generate.Options, out string) 
 	if err != nil {
 		return err
 	}
-	o.GPULayers, o.GPULibrary = cmp.Or(l.Config.Generate.GPULayers, allLayers), l.Config.LlamaCUDA
+	o.GPULayers, o.GPULibrary = cmp.Or(l.Config.GPULayers, allLayers), l.Config.GPULibrary
 	o.Threads, o.Tools, o.Worker = l.Config.Threads, cmp.Or(o.Tools, peerTools()), a.worker
 	if strings.Contains(l.Config.Model, "://") {
 		return usagef("--model must be a model of this machine, given %q", l.Config.Model)

@@ -60,7 +60,7 @@ func (a *app) calibrateCommand() *cobra.Command {
 			}
 			o := c.Calibrate
 			o.Name, o.Use, o.Strict = given.Name, given.Use, given.Strict
-			o.Parallel, o.Precise = c.Generate.Parallel, cmd.Flags().Changed("sample")
+			o.Parallel, o.Precise = c.Ask.Parallel, cmd.Flags().Changed("sample")
 			if o.Draw, err = drawing(plot); err != nil {
 				return closing(s, err)
 			}

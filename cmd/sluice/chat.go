@@ -51,7 +51,7 @@ Lines that begin with a slash are commands:
 			if err != nil {
 				return err
 			}
-			o := askOptions(c)
+			o := c.Ask
 			if o.Retrieve, err = f.options(c); err != nil {
 				return closing(s, err)
 			}

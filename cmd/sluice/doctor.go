@@ -34,8 +34,8 @@ func (a *app) doctorCommand() *cobra.Command {
 				return err
 			}
 			o := doctor.Options{Store: c.Store, Encoder: c.Encoder, Model: c.Model, Library: c.ONNXRuntime, ISA: c.ISA,
-				Threads: c.Threads, Device: c.Device, DeviceMemory: int64(c.DeviceMemoryMiB) << 20,
-				EncoderDevice: c.Embed.Device, EncoderMemory: int64(c.Embed.DeviceMemoryMiB) << 20,
+				Threads: c.Threads, Device: c.Device, DeviceMemory: c.DeviceMemory,
+				EncoderDevice: c.EncoderDevice, EncoderMemory: c.EncoderMemory,
 				Remote: c.Remote, RemoteEncoder: encoderOptions(c),
 				ModelHelper: a.helper, Classifier: c.Classifier, Reranker: c.Reranker, Entailment: c.Entailment,
 				Logger: a.logger(c.LogLevel), Sizes: s.Models().Sizes,

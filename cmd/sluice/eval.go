@@ -181,12 +181,12 @@ func (p *evalProgress) set(part string, done, total int, about string) {
 // evalConfig is what all cells share.
 func (a *app) evalConfig(c config.Config) sluice.Config {
 	return sluice.Config{
-		Encoder: c.Encoder, Model: c.Model, Threads: c.Threads, ISA: c.ISA, MemLimit: int64(c.MemLimitMiB) << 20,
-		ONNXRuntime: c.ONNXRuntime, EncoderDevice: c.Embed.Device,
-		EncoderMemory: int64(c.Embed.DeviceMemoryMiB) << 20,
-		Workers:       c.Embed.Workers, MaxBatchTokens: c.Embed.MaxBatchTokens,
-		EncoderQueue:  c.Embed.QueueTokens,
-		ContextTokens: c.Ask.ContextTokens, Slots: 1, Templates: c.Ask.Templates, Logger: a.logger("error"),
+		Encoder: c.Encoder, Model: c.Model, Threads: c.Threads, ISA: c.ISA, MemLimit: c.MemLimit,
+		ONNXRuntime: c.ONNXRuntime, EncoderDevice: c.EncoderDevice,
+		EncoderMemory: c.EncoderMemory,
+		Workers:       c.Workers, MaxBatchTokens: c.MaxBatchTokens,
+		EncoderQueue:  c.EncoderQueue,
+		ContextTokens: c.ContextTokens, Slots: 1, Templates: c.Templates, Logger: a.logger("error"),
 		Embedder: a.embedder, Generator: a.generator, Remote: c.Remote, RemoteEncoder: encoderOptions(c),
 		ModelHelper: a.helper,
 	}

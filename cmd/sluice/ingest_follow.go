@@ -42,7 +42,7 @@ func (a *app) follow(ctx context.Context, s *sluice.Sluice, c config.Config, r i
 // followed brings the calibration up to date, with few questions or as many as it takes.
 func (a *app) followed(ctx context.Context, s *sluice.Sluice, c config.Config, few bool) error {
 	o := c.Calibrate
-	o.Parallel, o.Few = c.Generate.Parallel, few
+	o.Parallel, o.Few = c.Ask.Parallel, few
 	var finish func()
 	o.Progress, finish = a.calibrationStages()
 	defer finish()

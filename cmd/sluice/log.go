@@ -24,7 +24,7 @@ answers, and 'calibrate --from-log' finds a policy and threshold by that.`}
 			if err != nil {
 				return err
 			}
-			file := l.Config.Log.File
+			file := l.Config.Decisions.File
 			if len(args) == 1 {
 				file = args[0]
 			}

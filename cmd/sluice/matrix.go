@@ -163,9 +163,9 @@ func (j *matrixJob) apart(paths []string) error {
 func (a *app) runMatrix(cmd *cobra.Command, job *matrixJob, c config.Config, out string) (err error) {
 	job.task = a.task("scoring", "pairs")
 	defer job.task.Finish()
-	job.limit = int64(c.MemLimitMiB) << 20
+	job.limit = c.MemLimit
 	job.engine, err = engine.New(engine.Options{Threads: c.Threads, ISA: c.ISA, MemLimit: job.limit / 2,
-		Progress: job.progress, Device: c.Device, DeviceMemory: int64(c.DeviceMemoryMiB) << 20,
+		Progress: job.progress, Device: c.Device, DeviceMemory: c.DeviceMemory,
 		Logger: a.logger(c.LogLevel)})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,7 +67,8 @@ func (a *app) routerFlags(cmd *cobra.Command) {
 
 // routerSettings are those of a router in the configuration; keep is the default of that setting.
 func routerSettings(l *config.Loaded, keep float64) route.Settings {
-	s := l.Config.Route.Settings(keep)
+	s := l.Config.Route.Settings
+	s.Keep = cmp.Or(s.Keep, keep)
 	if s.Kind == learn.MultinomialNB && !l.Given("route.features") {
 		s.Features = route.TFIDF
 	}
@@ -78,12 +80,12 @@ func (a *app) trainStoreRouter(cmd *cobra.Command, f routeFlags) error {
 	if err != nil {
 		return err
 	}
-	c := l.Config.Route
-	if (c.By == domains.ByLabels) != (f.labels != "") {
+	o := l.Config.Route
+	if (o.By == domains.ByLabels) != (f.labels != "") {
 		return usagef("--by labels and --labels FILE.jsonl go together")
 	}
-	o := domains.Options{By: c.By, Clusters: c.Clusters, Sample: c.Sample,
-		Settings: routerSettings(l, domains.Defaults().Keep), Warn: func(text string) { a.warn("%s", text) }}
+	o.Settings = routerSettings(l, domains.Defaults().Keep)
+	o.Warn = func(text string) { a.warn("%s", text) }
 	if err := f.read(&o); err != nil {
 		return err
 	}

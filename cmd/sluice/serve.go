@@ -71,7 +71,7 @@ func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err e
 	o := c.Serve.Config
 	o.Logger, o.Version = log, buildinfo.Version
 	o.Ingest, o.KeepCalibration = c.Ingest.Options, c.Ingest.Calibrate == "false"
-	o.Ask = askOptions(c)
+	o.Ask = c.Ask
 	if o.Retrieve, err = f.options(c); err != nil {
 		return err
 	}

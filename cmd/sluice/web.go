@@ -38,7 +38,7 @@ func (a *app) webSearchCommand() *cobra.Command {
 			}
 			return closing(s, func() error {
 				spinner := a.spin("searching the web")
-				pages, err := s.Web().Search(cmd.Context(), args[0], c.Web.Results)
+				pages, err := s.Web().Search(cmd.Context(), args[0], c.WebResults)
 				spinner.Stop()
 				if err != nil {
 					return err

@@ -64,7 +64,7 @@ type Options struct {
 
 	// Parallel is the number of questions that Each answers concurrently. 0 takes the number that llm.ParallelOf
 	// returns for the model, but at most 2 in a graph that grades its answers.
-	Parallel int `json:"-" bounds:"0,1024"`
+	Parallel int `json:"-" key:".generate.parallel" bounds:"0,1024" doc:"requests that calibrate and 'ask --batch' have under way; 0 takes the slots where results do not depend on what runs beside (2 for 'ask' with a flow that grades answers), else 1, as for a server"`
 
 	// Flow names one of Presets. Graph, if not nil, is a custom graph that is used instead.
 	Flow        string              `json:"flow" key:".flow.preset" flag:"flow" oneof:"ask graph graph-llm paper" doc:"the graph that a question goes through: ask is gate, search and one answer; graph, graph-llm and paper grade passages and answers, and correct themselves ('sluice flow list')"`

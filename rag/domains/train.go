@@ -36,17 +36,25 @@ type Description struct{ Label, Text string }
 
 // Options of Train. The zero value divides by topics.
 type Options struct {
-	By       string
+	By       string `key:"by" doc:"where a store's domains come from: topic, folder, meta.KEY, clusters or labels"` // "": topic
 	Labels   []Description
-	Clusters int // 0: chosen by the mean silhouette
+	Clusters int `key:"clusters" bounds:"0,65535" doc:"clusters that are made, where domains are clusters; 0 takes as many as have the largest mean silhouette"`
 	// Questions about chunks, which the router is measured by. Without any, a sentence of each chunk takes the place
 	// of one, of 2,000 chunks drawn at random where there are more: the chunks' vectors are the store's, but sentences
 	// have to be embedded.
 	Questions []Question
-	Settings  route.Settings // the zero value is Defaults
-	Sample    int            // chunks that are trained on at most; 0 is DefaultSample
-	Progress  func(stage string, done, total int)
-	Warn      func(text string)
+	// The zero value of Settings is Defaults.
+	Settings route.Settings `key:".route"`
+	Sample   int            `key:"sample" bounds:"1,2147483647" doc:"chunks that a store's router is trained on, at most"` // 0 is DefaultSample
+	Progress func(stage string, done, total int)
+	Warn     func(text string)
+}
+
+// DefaultOptions returns the default options; a Keep of 0 is that of Defaults.
+func DefaultOptions() Options {
+	s := route.Defaults()
+	s.Keep = 0
+	return Options{By: ByTopic, Settings: s, Sample: DefaultSample}
 }
 
 // Defaults are route.Defaults for a store: what is out of scope is left to the gate, so that fewer queries are searched

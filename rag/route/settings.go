@@ -18,21 +18,19 @@ const (
 
 // Settings are what, beside the data and the encoder, decides the bits of a router.
 type Settings struct {
-	Kind     learn.Kind `json:"kind"`
-	Features Features   `json:"features"`
-	Ngrams   int        `json:"ngrams"`    // of words: 1 is scikit-learn's default
-	MaxTerms int        `json:"max_terms"` // the most frequent ones; 0: all
-	Scale    float64    `json:"scale"`     // that vectors are multiplied by, beside weights of words
-	C        float64    `json:"c"`         // of lr and svc: how much texts count against small weights
-	// parts of the texts, each scored by a router of the others; 0: by their number
-	Folds int `json:"folds"`
-	// Keep is the share of held-out texts that the router does not abstain from. With texts of no domain (Outside) the
-	// threshold is where it tells the two best.
-	Keep float64 `json:"keep"`
-	// Cover is the share of held-out texts whose label must be among those that a routed search goes by.
-	Cover   float64 `json:"cover"`
+	Kind     learn.Kind `json:"kind" oneof:"mnb gnb lr svc distilbert" doc:"classifier of a router: naive Bayes (mnb, gnb), logistic regression (lr), linear support vectors (svc); distilbert for 'train router' only"`
+	Features Features   `json:"features" oneof:"tfidf embedding both" doc:"what a router reads of a text: the weights of its words, its vector, or both; mnb reads words, unless this is set"`
+	Ngrams   int        `json:"ngrams" bounds:"1,3" doc:"words in a row that count as a term of their own, at most"`
+	MaxTerms int        `json:"max_terms" bounds:"0,16777216" doc:"terms of a router at most, the most frequent ones; 0 is all"`
+	Scale    float64    `json:"scale" bounds:"0.001,1000" doc:"that vectors are multiplied by beside weights of words"`
+	C        float64    `json:"c" bounds:"0.000001,1000000" doc:"of lr and svc: how much the texts count against small weights"`
+	Folds    int        `json:"folds" bounds:"0,100" doc:"parts of the texts that are measured one by one; 0 takes 5, from 5000 texts on one of five"`
+	// Keep is the share of held-out texts. With texts of no domain (Outside) the threshold is where it tells the two
+	// best.
+	Keep    float64 `json:"keep" bounds:"0,1" doc:"share of texts like those of the training that a router does not abstain from; 0 takes .95, for a store's router .98"`
+	Cover   float64 `json:"cover" bounds:"0,1" doc:"share of the held-out questions whose domain must be among those that are searched"`
 	Outside string  `json:"outside,omitempty"` // the label of texts of no domain: no class
-	Seed    uint64  `json:"seed"`
+	Seed    uint64  `json:"seed" bounds:"0,18446744073709551615" doc:"seed of everything random"`
 }
 
 // Defaults are the settings of the default router (docs/adr/0022-routing.md).

@@ -80,7 +80,7 @@ internal/testmodels/doubles: embed engine llm rag/knowledge
 tools: internal tools third_party
 tools/gpubundle: cuda/drivertest
 tools/cudaimage: cuda tools/cudaimage tools/setup
-internal/config: llm/remote rag serve internal/regular internal/settings
+internal/config: . llm/remote rag serve internal/regular internal/settings
 internal/scorecards: llm/remote rag/exam internal/models
 internal/doctor: kernels cuda engine embed llm rag internal
 `
