@@ -33,12 +33,9 @@ func (a *app) doctorCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			o := doctor.Options{Store: c.Store, Encoder: c.Encoder, Model: c.Model, Library: c.ONNXRuntime, ISA: c.ISA,
-				Threads: c.Threads, Device: c.Device, DeviceMemory: c.DeviceMemory,
-				EncoderDevice: c.EncoderDevice, EncoderMemory: c.EncoderMemory,
-				Remote: c.Remote, RemoteEncoder: encoderOptions(c),
-				ModelHelper: a.helper, Classifier: c.Classifier, Reranker: c.Reranker, Entailment: c.Entailment,
-				Logger: a.logger(c.LogLevel), Sizes: s.Models().Sizes,
+			cfg := c.Config
+			cfg.RemoteEncoder, cfg.ModelHelper, cfg.Logger = encoderOptions(c), a.helper, a.logger(c.LogLevel)
+			o := doctor.Options{Config: cfg, Sizes: s.Models().Sizes,
 				Calibration: func(ctx context.Context) (*gate.Calibration, string, error) {
 					return calibration(ctx, c.Store)
 				}}

@@ -8,10 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strings"
 
+	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/buildinfo"
@@ -43,24 +43,11 @@ type Check struct {
 
 // Options says what to check.
 type Options struct {
-	Store          string
-	Encoder, Model string         // names or paths, or URLs of servers
-	Remote         remote.Options // options of Model's server; URL, model and logger are filled in
-	RemoteEncoder  remote.Options // options of Encoder's server
-	Library        string         // path of libonnxruntime.so; "": it is searched for
-	ISA            string
-	Threads        int
-	Device         string // device of the engine
-	DeviceMemory   int64  // bytes
-	EncoderDevice  string // device of encoder, classifier and reranker
-	EncoderMemory  int64  // bytes
-	// Classifier, Reranker and Entailment are names or folders of further models; "": not checked.
-	Classifier, Reranker, Entailment string
-	// ModelHelper opens a model file that is not pinned first, as sluice.Config.ModelHelper does.
-	ModelHelper []string
+	// Config is what is checked. Encoder and Model are given; a Classifier, Reranker or Entailment of "" is not
+	// checked.
+	sluice.Config
 	// Sizes returns how many requests the language model decodes together; nil or false: the model is not a local one.
-	Sizes  func() (llm.Sizes, bool, error)
-	Logger *slog.Logger
+	Sizes func() (llm.Sizes, bool, error)
 
 	// Calibration returns the store's current calibration and a sentence on how far it is behind the store, or ""; the
 	// calibration is nil if there is none yet.
@@ -128,7 +115,7 @@ func runtimes(_ context.Context, o Options) []Check {
 	checks := []Check{linked("tokenizers", embed.Available, embed.NativeDigest()),
 		linked("llama.cpp", llm.Available, nativeLLM())}
 	assembled := stamped(embed.NativeDigest(), "libonnxruntime")
-	version, path, err := embed.LibraryVersion(embed.Options{Library: o.Library})
+	version, path, err := embed.LibraryVersion(embed.Options{Library: o.ONNXRuntime})
 	switch {
 	case errors.Is(err, embed.ErrUnavailable):
 		checks = append(checks,

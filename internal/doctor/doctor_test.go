@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/cuda"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/embed/identity"
@@ -35,7 +36,8 @@ func find(t *testing.T, checks []Check, name string) Check {
 func TestNothingSetUpIsMissingNotFailed(t *testing.T) {
 	t.Setenv("SLUICE_CACHE", t.TempDir())
 	checks, err := collect(t, t.Context(),
-		Options{Store: t.TempDir() + "/none", Encoder: "all-MiniLM-L6-v2", Model: "SmolLM2-135M-Instruct"})
+		Options{Config: sluice.Config{Store: t.TempDir() + "/none", Encoder: "all-MiniLM-L6-v2",
+			Model: "SmolLM2-135M-Instruct"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +52,8 @@ func TestNothingSetUpIsMissingNotFailed(t *testing.T) {
 func TestWhatShouldWorkFails(t *testing.T) {
 	dir := t.TempDir()
 	checks, err := collect(t, t.Context(),
-		Options{Store: dir, ISA: "mmx", Encoder: "no such encoder", Model: "no such model",
-			Classifier: "no such classifier", Reranker: "no such reranker"})
+		Options{Config: sluice.Config{Store: dir, ISA: "mmx", Encoder: "no such encoder", Model: "no such model",
+			Classifier: "no such classifier", Reranker: "no such reranker"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,8 +116,9 @@ func TestModelFileIsTriedFirst(t *testing.T) {
 	if err := os.WriteFile(path, []byte("GGUF"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	checks, err := collect(t, t.Context(), Options{Store: t.TempDir(), Encoder: "no such encoder", Model: path,
-		ModelHelper: []string{"sh", "-c", "cat > /dev/null; echo an assertion >&2; exit 2"}})
+	checks, err := collect(t, t.Context(), Options{Config: sluice.Config{Store: t.TempDir(),
+		Encoder: "no such encoder", Model: path,
+		ModelHelper: []string{"sh", "-c", "cat > /dev/null; echo an assertion >&2; exit 2"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ var probes = [...]string{"sluice", "A sluice is a gate that lets water pass.",
 
 // embedding are what models that read texts are opened with.
 func (o Options) embedding() embed.Options {
-	return embed.Options{Library: o.Library, Device: o.EncoderDevice, DeviceMemory: o.EncoderMemory}
+	return embed.Options{Library: o.ONNXRuntime, Device: o.EncoderDevice, DeviceMemory: o.EncoderMemory}
 }
 
 // encoder compares with the golden vectors, and texts one by one with the same texts together.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
@@ -24,8 +25,8 @@ func TestHeads(t *testing.T) {
 		}
 		return dir
 	}
-	o := Options{Classifier: write("classifier", "a", "b"), Reranker: write("reranker", "x"),
-		Entailment: write("entailment", "contradiction", "ENTAILMENT", "neutral")}
+	o := Options{Config: sluice.Config{Classifier: write("classifier", "a", "b"), Reranker: write("reranker", "x"),
+		Entailment: write("entailment", "contradiction", "ENTAILMENT", "neutral")}}
 	for _, c := range slices.Concat(classifier(t.Context(), o), reranker(t.Context(), o), entailment(t.Context(), o)) {
 		if c.Status != OK || !strings.Contains(c.Detail, "batch = single") {
 			t.Errorf("%+v", c)

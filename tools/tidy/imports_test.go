@@ -82,7 +82,7 @@ tools/gpubundle: cuda/drivertest
 tools/cudaimage: cuda tools/cudaimage tools/setup
 internal/config: . llm/remote rag serve internal/regular internal/settings
 internal/scorecards: llm/remote rag/exam internal/models
-internal/doctor: kernels cuda engine embed llm rag internal
+internal/doctor: . kernels cuda engine embed llm rag internal
 `
 
 // edgeTable parses edges.
