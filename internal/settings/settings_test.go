@@ -14,17 +14,19 @@ type inner struct {
 }
 
 type options struct {
-	Size   int64         `key:"size_mib" unit:"MiB" bounds:"1,65536" doc:"size"`
-	Wait   time.Duration `key:"wait_s" unit:"s" bounds:"0,60" doc:"patience"`
-	Share  float64       `json:"share" bounds:"0,1" doc:"share"`
-	Seed   uint64        `key:".seed" bounds:"0,18446744073709551615" doc:"seed"`
-	Kind   string        `json:"kind,omitempty" oneof:"a b" doc:"kind"`
-	Many   int32         `key:"many" words:"all=99" bounds:"0,99" doc:"how many"`
-	Names  []string      `key:"names" flag:"-" doc:"names"`
-	On     bool          `key:"on" flag:"switched" doc:"on or off"`
-	Token  string        `key:"token" secret:"true" doc:"key"`
-	Hidden int           `json:"hidden"` // no setting
-	Inner  inner         `key:"inner"`
+	Size   int64             `key:"size_mib" unit:"MiB" bounds:"1,65536" doc:"size"`
+	Wait   time.Duration     `key:"wait_s" unit:"s" bounds:"0,60" doc:"patience"`
+	Share  float64           `json:"share" bounds:"0,1" doc:"share"`
+	Seed   uint64            `key:".seed" bounds:"0,18446744073709551615" doc:"seed"`
+	Kind   string            `json:"kind,omitempty" oneof:"a b" doc:"kind"`
+	Many   int32             `key:"many" words:"all=99" bounds:"0,99" doc:"how many"`
+	Names  []string          `key:"names" flag:"-" doc:"names"`
+	On     bool              `key:"on" flag:"switched" doc:"on or off"`
+	Token  string            `key:"token" secret:"true" doc:"key"`
+	Pairs  map[string]string `key:"pairs" pairs:"true" doc:"pairs"`
+	Heat   float64           `json:"-" key:"heat" bounds:"0,2" go:"-1,2" doc:"a program may say less"`
+	Hidden int               `json:"hidden"` // no setting
+	Inner  inner             `key:"inner"`
 	inner
 }
 
@@ -40,7 +42,8 @@ func TestFields(t *testing.T) {
 	want := [][]string{{"size_mib", "size-mib", "2", "1 to 65536"}, {"wait_s", "wait-s", "1.5", "0 to 60"},
 		{"share", "share", "0", "0 to 1"}, {"seed", "seed", "0", "0 to 18446744073709551615"},
 		{"kind", "kind", "a", "one of a, b"}, {"many", "many", "0", "0 to 99"}, {"names", "-", "x,y", ""},
-		{"on", "switched", "false", ""}, {"token", "token", "", ""}, {"inner.depth", "depth", "0", "0 to 9"},
+		{"on", "switched", "false", ""}, {"token", "token", "", ""},
+		{"pairs", "pairs", "", ""}, {"heat", "heat", "0", "0 to 2"}, {"inner.depth", "depth", "0", "0 to 9"},
 		{"depth", "depth", "0", "0 to 9"}}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
@@ -68,6 +71,10 @@ func TestSet(t *testing.T) {
 		{"on", "true", "true", ""},
 		{"on", "maybe", "", `"maybe" is not true or false`},
 		{"token", "a\x00b", "", `"(the value)" holds a NUL byte`},
+		{"pairs", "b=2, a=1", "a=1,b=2", ""},
+		{"pairs", "", "", ""},
+		{"pairs", "a", "", `must be NAME=VALUE,NAME=VALUE, given "a"`},
+		{"heat", "-1", "", "-1 is not between 0 and 2"},
 		{"depth", "9", "9", ""},
 	} {
 		o := defaults()
@@ -98,6 +105,8 @@ func TestCheck(t *testing.T) {
 		"fine": {func(*request) {}, "", ""},
 		"size": {func(r *request) { r.Size = 1 }, "size_mib: 0 is not between 1 and 65536", "same"},
 		"not":  {func(r *request) { r.Share = math.NaN() }, "share: NaN is not between 0 and 1", "same"},
+		"go":   {func(r *request) { r.Heat = -1 }, "", ""},
+		"none": {func(r *request) { r.Heat = -2 }, "heat: -2 is not between -1 and 2", ""},
 		"word": {func(r *request) { r.Kind = "" }, `kind: must be one of a, b, given ""`, "same"},
 		"embedded": {func(r *request) { r.Depth = 10 }, "depth: 10 is not between 0 and 9",
 			"depth: 10 is not between 0 and 3"},
