@@ -15,21 +15,21 @@ import (
 	"github.com/sluice-rag/sluice/cuda/internal/driver"
 )
 
-// Device is a GPU that has been opened. Its methods may be called from any goroutine.
+// Device is an open GPU. Its methods may be called from any goroutine.
 type Device struct {
 	info  Info
 	limit int64
 	tasks chan *task
 	quit  chan struct{} // closed by Close
-	gone  chan struct{} // closed when everything has been given back
+	gone  chan struct{} // closed when everything has been released
 	once  sync.Once
-	tid   atomic.Int64 // of the device's thread; 0 once it has ended
-	err   error        // of the giving back; read after gone
-	s     *Stream      // used on the thread only
+	tid   atomic.Int64 // OS thread that serves the device; 0 once it has ended
+	err   error        // of the release; read after gone is closed
+	s     *Stream      // used on the device's thread only
 	mem   memory
 }
 
-// task is a function for the device's thread.
+// task is a function to run on the device's thread.
 type task struct {
 	f        func(s *Stream) error
 	err      error
@@ -37,8 +37,8 @@ type task struct {
 	done     chan struct{}
 }
 
-// Open takes a GPU: a thread of its own, the primary context, two streams, staging memory. The context is shared with
-// whatever else uses this GPU in the process.
+// Open opens a GPU with a thread of its own, the primary context, two streams and staging memory. The context is shared
+// with whatever else uses this GPU in the process.
 func Open(o Options) (*Device, error) {
 	if o.Staging == 0 {
 		o.Staging = DefaultStaging
@@ -61,8 +61,8 @@ func Open(o Options) (*Device, error) {
 	return d, nil
 }
 
-// thread is the device's goroutine: it opens, serves and closes, on one OS thread, to which the driver binds the
-// context.
+// thread is the device's goroutine: it opens, serves and closes on one OS thread, because the driver binds the context
+// to a thread.
 func (d *Device) thread(o Options, opened chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -74,7 +74,7 @@ func (d *Device) thread(o Options, opened chan<- error) {
 	}
 	d.s = s
 	opened <- nil
-	// The function of a task may end this goroutine (runtime.Goexit): what is held is given back then, too.
+	// The function of a task may end this goroutine (runtime.Goexit); the resources are released in that case as well.
 	defer func() {
 		d.once.Do(func() { close(d.quit) })
 		d.err = errors.Join(s.close(), d.mem.misuse())
@@ -91,7 +91,7 @@ func (d *Device) thread(o Options, opened chan<- error) {
 	}
 }
 
-// serve runs one task and hands a panic to the goroutine that asked.
+// serve runs one task and passes a panic to the goroutine that called Do.
 func (d *Device) serve(t *task) {
 	ended := false
 	defer func() {
@@ -106,9 +106,9 @@ func (d *Device) serve(t *task) {
 	ended = true
 }
 
-// Do runs f on the device's thread; calls queue up in no particular order. What f has asked of its Stream may
-// still be going on when Do returns, unless f has waited or read. An error of it is returned by the call that
-// meets it, at the latest by Wait or Read. f must not wait for another goroutine that needs this device.
+// Do runs f on the device's thread; concurrent calls run in no particular order. Work that f queued on its Stream may
+// still be running when Do returns, unless f waited or read. An asynchronous error is returned by the call that detects
+// it, at the latest by Wait or Read. f must not wait for another goroutine that needs this device.
 func (d *Device) Do(f func(s *Stream) error) error {
 	if d.here() {
 		return fmt.Errorf("%w: Do inside Do", ErrMisuse)
@@ -135,10 +135,10 @@ func (d *Device) submit(f func(s *Stream) error) error {
 	return t.err
 }
 
-// here tells whether the caller is on the device's thread, which it is inside the function of Do only.
+// here reports whether the caller is on the device's thread, that is, inside the function of Do.
 func (d *Device) here() bool { return int64(unix.Gettid()) == d.tid.Load() }
 
-// onThread runs f on the device's thread, also when the caller is there already.
+// onThread runs f on the device's thread, directly if the caller is already there.
 func (d *Device) onThread(f func(s *Stream) error) error {
 	if d.here() {
 		return f(d.s)
@@ -146,8 +146,8 @@ func (d *Device) onThread(f func(s *Stream) error) error {
 	return d.submit(f)
 }
 
-// Close waits for the call of Do that is running and for the device, and gives everything back: memory, modules,
-// streams, the context. Calls that have not begun return ErrClosed. A second Close returns what the first did.
+// Close waits for the running call of Do and for the device, and releases everything: memory, modules, streams, the
+// context. Calls that have not begun return ErrClosed. A second Close returns the same error as the first.
 func (d *Device) Close() error {
 	if d.here() {
 		return fmt.Errorf("%w: Close inside Do", ErrMisuse)
@@ -157,10 +157,10 @@ func (d *Device) Close() error {
 	return d.err
 }
 
-// Info returns what was known when the device was opened.
+// Info returns the properties read when the device was opened.
 func (d *Device) Info() Info { return d.info }
 
-// context takes the device's primary context and makes it the thread's.
+// context retains the device's primary context and makes it current on the thread.
 func (s *Stream) context(ordinal int) error {
 	n, err := cu.NumDevices()
 	if err != nil {
@@ -187,7 +187,7 @@ func (s *Stream) context(ordinal int) error {
 	return check("cuMemGetInfo", err)
 }
 
-// openStream makes all that a device holds. After an error, what it returns is to be closed all the same.
+// openStream creates everything a device holds. The returned Stream must be closed even after an error.
 func openStream(d *Device, o Options) (*Stream, error) {
 	s := &Stream{d: d, modules: map[*Module]struct{}{}, graphs: map[*Graph]struct{}{}}
 	for i := range s.values {
@@ -225,7 +225,7 @@ func openStream(d *Device, o Options) (*Stream, error) {
 	return s, s.staging.open(o.Staging)
 }
 
-// close gives back what there is, last things first, and returns the first error.
+// close releases everything in reverse order of creation, and returns the first error.
 func (s *Stream) close() error {
 	var first error
 	keep := func(err error) {

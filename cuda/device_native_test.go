@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/cuda/drivertest"
 )
 
-// fat is an image whose parts the stand-in does not look at: its kernels are compiled in.
+// fat is an image whose contents the stand-in ignores: its kernels are compiled in.
 func fat(parts ...cuda.ImagePart) []byte {
 	le := binary.LittleEndian
 	var body []byte
@@ -85,7 +85,7 @@ func floats(v []float32) []byte {
 	return b
 }
 
-// add computes a + b on the device and compares.
+// add computes a + b on the device and compares the result.
 func add(d *cuda.Device, k cuda.Kernel, n int, seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	a, b, want := make([]float32, n), make([]float32, n), make([]float32, n)
@@ -126,8 +126,8 @@ func add(d *cuda.Device, k cuda.Kernel, n int, seed uint64) error {
 	return err
 }
 
-// both runs a test with a driver that does everything at once, and with one that does nothing before somebody
-// waits; and with and without memory pools.
+// both runs a test with a driver that executes work at once and with one that defers it until somebody waits, each with
+// and without memory pools.
 func both(t *testing.T, f func(t *testing.T, driver *drivertest.Driver)) {
 	for _, lazy := range []int64{0, 1, 2} {
 		for _, pools := range []int64{1, 0} {
@@ -180,7 +180,7 @@ func TestManyGoroutines(t *testing.T) {
 	})
 }
 
-// A copy of 0 bytes, of one, three and a hundred pieces of the staging memory, to and from odd places.
+// Copies of 0 bytes and of 1, 3 and 100 pieces of the staging memory, to and from unaligned addresses.
 func TestCopies(t *testing.T) {
 	both(t, func(t *testing.T, _ *drivertest.Driver) {
 		const staging = 8 << 10 // pieces of 2 KiB
@@ -198,7 +198,7 @@ func TestCopies(t *testing.T) {
 			err = d.Do(func(s *cuda.Stream) error {
 				sent := bytes.Clone(want)
 				err := s.Write(p+3, sent)
-				clear(sent) // allowed: it has gone through the staging memory
+				clear(sent) // allowed: the data has been copied to the staging memory
 				return errors.Join(err, s.Read(got, p+3))
 			})
 			if err != nil || !bytes.Equal(got, want) {
@@ -209,7 +209,7 @@ func TestCopies(t *testing.T) {
 	})
 }
 
-// What is asked of the device happens in that order, whatever stream it goes over, and across calls of Do.
+// Work queued on the device runs in that order, across both streams and across calls of Do.
 func TestOrder(t *testing.T) {
 	both(t, func(t *testing.T, _ *drivertest.Driver) {
 		d := opened(t, cuda.Options{Staging: 4096})
@@ -240,7 +240,7 @@ func TestOrder(t *testing.T) {
 				if err := s.Launch(copying, one, one, 0, uint64(b), uint64(a), n); err != nil { // b = 11
 					return err
 				}
-				return s.Write(a, bytes.Repeat([]byte{20}, n)) // must not come before the copy
+				return s.Write(a, bytes.Repeat([]byte{20}, n)) // must not run before the copy
 			}))
 			must(d.Do(func(s *cuda.Stream) error { return s.Launch(more, one, one, 0, uint64(a), n) })) // 21
 			must(d.Do(func(s *cuda.Stream) error { return s.Fill(b, 12, n/2) }))
@@ -253,7 +253,7 @@ func TestOrder(t *testing.T) {
 				t.Fatalf("round %d: a is %d, want 21", round, got[0])
 			}
 			must(d.Do(func(s *cuda.Stream) error { return s.Write(a, bytes.Repeat([]byte{30}, n)) }))
-			must(d.Do(func(s *cuda.Stream) error { return s.Copy(b, a, n/2) })) // waits for what was written
+			must(d.Do(func(s *cuda.Stream) error { return s.Copy(b, a, n/2) })) // waits for the write
 			must(d.Do(func(s *cuda.Stream) error { return s.Write(a, bytes.Repeat([]byte{40}, n)) }))
 			must(d.Do(func(s *cuda.Stream) error { return s.Read(got, b) }))
 			if got[0] != 30 || got[n/2] != 11 {

@@ -14,15 +14,15 @@ import (
 	"github.com/sluice-rag/sluice/cuda/internal/driver"
 )
 
-// Available tells whether this build can open a driver.
+// Available reports whether this build can load a driver.
 const Available = true
 
-// check gives an error of the driver its words. It has to be called on the thread that got the error, at once.
+// check adds the driver's description to an error. Call it at once, on the thread that got the error.
 func check(call string, err error) error {
 	if err == nil {
 		return nil
 	}
-	v := reflect.ValueOf(err) // cu's type of errors is not exported; it is the number
+	v := reflect.ValueOf(err) // cu's error type is not exported; it is an integer
 	if v.Kind() != reflect.Int {
 		return fmt.Errorf("%w: %s: %w", ErrDriver, call, err)
 	}
@@ -31,7 +31,7 @@ func check(call string, err error) error {
 	return e
 }
 
-// loadDriver opens the driver, or says why there is none.
+// loadDriver loads the driver, or returns why it cannot.
 func loadDriver(library string) error {
 	if library == "" {
 		library = os.Getenv(EnvLibrary)
@@ -47,7 +47,7 @@ func loadDriver(library string) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, &Error{Call: "cuInit", Code: le.Code, Name: le.Name, Text: le.Text})
 }
 
-// Devices lists the GPUs without opening one. Their free memory is not known.
+// Devices lists the GPUs without opening them; their free memory is unknown.
 func Devices() ([]Info, error) {
 	if err := loadDriver(""); err != nil {
 		return nil, err
@@ -68,11 +68,11 @@ func Devices() ([]Info, error) {
 	return list, nil
 }
 
-// attributes of a device that describe asks for, cu's names where it has one.
+// Device attributes that describe reads; cu's names where it has them.
 const (
 	attributeL2     cu.DeviceAttribute = 38
-	attributeShared cu.DeviceAttribute = 97  // with the function's attribute set
-	attributePools  cu.DeviceAttribute = 115 // whether it has memory pools
+	attributeShared cu.DeviceAttribute = 97  // used with the function's attribute set
+	attributePools  cu.DeviceAttribute = 115 // whether the device has memory pools
 )
 
 func describe(ordinal int) (Info, error) {
@@ -111,8 +111,8 @@ func describe(ordinal int) (Info, error) {
 
 var kernelModule = regexp.MustCompile(`Kernel Module.*?\s(\d+\.\d+(\.\d+)*)\s`)
 
-// ownVersion is the driver's own version, such as 580.65.06, where the kernel module tells it; no call of the
-// driver does.
+// ownVersion returns the driver's own version, such as 580.65.06, from the kernel module; no call of the driver returns
+// it.
 func ownVersion() string {
 	text, err := os.ReadFile("/proc/driver/nvidia/version")
 	if err != nil {

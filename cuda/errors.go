@@ -6,24 +6,23 @@ import (
 )
 
 var (
-	// ErrUnavailable is wrapped, with the reason, where there is no GPU to work with.
+	// ErrUnavailable is wrapped, with the reason, if there is no usable GPU.
 	ErrUnavailable = errors.New("cuda: not available")
-	// ErrMemory is wrapped when the device's memory, or the limit, is used up.
+	// ErrMemory is wrapped if the device's memory or the limit is exhausted.
 	ErrMemory = errors.New("cuda: out of device memory")
 	// ErrDriver is wrapped by every failure that the driver reports (*Error).
 	ErrDriver = errors.New("cuda: driver error")
-	// ErrTooOld is wrapped, beside ErrUnavailable, when an image needs a newer driver (*TooOldError).
+	// ErrTooOld is wrapped, beside ErrUnavailable, if an image needs a newer driver (*TooOldError).
 	ErrTooOld = errors.New("cuda: the driver is too old")
-	// ErrImage is wrapped, beside ErrUnavailable, when an image has nothing for the device, or is no image.
+	// ErrImage is wrapped, beside ErrUnavailable, if an image is invalid or has no code for the device.
 	ErrImage = errors.New("cuda: no image for this device")
 	// ErrLost is wrapped, beside ErrDriver, by every call after a failure that broke the device's context.
 	ErrLost = errors.New("cuda: the device is lost until it is closed and opened again")
-	// ErrRange is wrapped when a copy leaves the memory that Alloc returned.
+	// ErrRange is wrapped if a copy exceeds the memory that Alloc returned.
 	ErrRange = errors.New("cuda: outside of allocated device memory")
 	// ErrClosed is returned by calls after Close.
 	ErrClosed = errors.New("cuda: the device is closed")
-	// ErrMisuse is wrapped when a call is made where it cannot be: Do inside Do, a copy inside Capture, twice
-	// freed memory.
+	// ErrMisuse is wrapped by calls that are not allowed there: Do inside Do, a copy inside Capture, a double free.
 	ErrMisuse = errors.New("cuda: wrong use")
 )
 
@@ -31,7 +30,7 @@ var (
 type Error struct {
 	Call       string // the driver's function, or gorgonia.org/cu's
 	Code       int    // the CUresult
-	Name, Text string // the driver's own words
+	Name, Text string // the driver's description
 }
 
 func (e *Error) Error() string {
@@ -41,17 +40,17 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("cuda: %s: %s (%d): %s", e.Call, e.Name, e.Code, e.Text)
 }
 
-// The codes that mean more than that something failed.
+// Codes that need special handling.
 const (
 	codeMemory     = 2
 	codeStub       = 34
 	codeNoDevice   = 100
 	codeNotFound   = 500
-	codeMismatched = 803 // the driver's library and its kernel module differ
-	codeForward    = 804 // a compatibility library on a device that does not take it
+	codeMismatched = 803 // library and kernel module have different versions
+	codeForward    = 804 // a forward-compatibility library on an unsupported device
 )
 
-// Is makes the error one of the package's sentinels by its code.
+// Is matches the package's sentinels by the error code.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrDriver:
@@ -64,7 +63,7 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// breaks tells whether a code leaves the context unusable: every later call would return it again.
+// breaks reports whether a code leaves the context unusable: every later call would return it again.
 func breaks(code int) bool {
 	switch code {
 	// device unavailable, ECC, NVLink, illegal address, timeout, assertion in a kernel
@@ -74,10 +73,10 @@ func breaks(code int) bool {
 	return code >= 714 && code <= 719 || code == 999 // stack, instruction and address errors, launch failed, unknown
 }
 
-// MemoryError says what was asked for and what there is. All are bytes.
+// MemoryError reports the requested and the available bytes.
 type MemoryError struct {
 	Asked, Used, Limit int64
-	Free               int64 // the device's free memory, -1 if it was not asked because the limit came first
+	Free               int64 // the device's free memory, -1 if the limit was reached before asking the driver
 }
 
 func (e *MemoryError) Error() string {
@@ -89,10 +88,10 @@ func (e *MemoryError) Error() string {
 		e.Free, e.Limit)
 }
 
-// Is makes it ErrMemory.
+// Is matches ErrMemory.
 func (e *MemoryError) Is(target error) bool { return target == ErrMemory }
 
-// TooOldError says which CUDA version a driver supports and which an image needs: 13000 is 13.0.
+// TooOldError reports the CUDA version a driver supports and the one an image needs: 13000 is 13.0.
 type TooOldError struct{ Have, Need int }
 
 func (e *TooOldError) Error() string {
@@ -101,7 +100,7 @@ func (e *TooOldError) Error() string {
 		versionText(e.Have), versionText(e.Need))
 }
 
-// Is makes it ErrTooOld and ErrUnavailable.
+// Is matches ErrTooOld and ErrUnavailable.
 func (e *TooOldError) Is(target error) bool { return target == ErrTooOld || target == ErrUnavailable }
 
 func versionText(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }

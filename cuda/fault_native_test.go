@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/cuda/drivertest"
 )
 
-// everything makes every call of the driver that the package makes, and returns the first error.
+// everything makes every driver call that the package uses, and returns the first error.
 func everything() (err error) {
 	if _, err := cuda.Devices(); err != nil {
 		return err
@@ -37,7 +37,7 @@ func everything() (err error) {
 	if err := add(d, k, 3000, 1); err != nil {
 		return err
 	}
-	p, err := d.Alloc(900 << 10) // what was freed has to go back to the driver
+	p, err := d.Alloc(900 << 10) // freed memory has to go back to the driver
 	if err != nil {
 		return err
 	}
@@ -79,12 +79,11 @@ func everything() (err error) {
 	return err
 }
 
-// Each call of the driver fails in turn, with an error that passes, with one that breaks the context, and for
-// want of memory. The error comes back with its sentinel and the call's name, nothing is left, nothing crashes,
-// and the next Open works.
+// Each driver call fails in turn: with a recoverable error, with one that breaks the context, and for lack of memory.
+// The error is returned with its sentinel and the call's name, nothing leaks or crashes, and the next Open works.
 func TestEveryCallFails(t *testing.T) {
 	both(t, func(t *testing.T, driver *drivertest.Driver) {
-		if err := everything(); err != nil { // the first Open of a process initialises the driver, too
+		if err := everything(); err != nil { // the first Open of a process also initialises the driver
 			t.Fatal(err)
 		}
 		before := driver.Calls()
@@ -102,7 +101,7 @@ func TestEveryCallFails(t *testing.T) {
 				err := everything()
 				name := driver.Failed()
 				names[name] = true
-				// A pool that is full gives back what was freed and asks again: then nothing has gone wrong.
+				// A full pool releases freed pieces and asks again, so no error is returned.
 				again := code == 2 && (name == "cuMemAllocFromPoolAsync" || name == "cuMemAlloc_v2")
 				if err == nil && !again || err != nil && !errors.Is(err, cuda.ErrDriver) &&
 					!errors.Is(err, cuda.ErrMemory) ||
@@ -126,7 +125,8 @@ func TestEveryCallFails(t *testing.T) {
 	})
 }
 
-// After an error that breaks the context every call says so, and why, until the device is closed and opened again.
+// After an error that breaks the context every call reports it and its cause until the device is closed and opened
+// again.
 func TestLost(t *testing.T) {
 	both(t, func(t *testing.T, driver *drivertest.Driver) {
 		d, err := cuda.Open(cuda.Options{Staging: 4096})
@@ -165,7 +165,7 @@ func TestLost(t *testing.T) {
 	})
 }
 
-// A kernel that writes beyond its memory, on either side, is found by the stand-in.
+// The stand-in detects a kernel that writes beyond its memory, on either side.
 func TestStandInFindsWritesBeyond(t *testing.T) {
 	driver := drivertest.OpenSmall(t)
 	for _, at := range []int{512, -1} {
@@ -253,7 +253,7 @@ func TestMemoryLimit(t *testing.T) {
 			t.Errorf("memory of the same class is not taken from the pool: %v", err)
 		}
 		d.Free(a)
-		for i := range 8 { // another class: what was freed goes back to the driver
+		for i := range 8 { // another size class: freed pieces go back to the driver
 			if _, err := d.Alloc(100 << 10); err != nil {
 				t.Fatal(i, err)
 			}
@@ -264,7 +264,7 @@ func TestMemoryLimit(t *testing.T) {
 	})
 }
 
-// Where the device has less than the limit, the driver's refusal is ErrMemory, with the bytes that are free.
+// If the device has less than the limit, the driver's refusal is ErrMemory with the free bytes.
 func TestDeviceMemoryIsUsedUp(t *testing.T) {
 	both(t, func(t *testing.T, driver *drivertest.Driver) {
 		driver.Set("memory", 1<<20)
@@ -276,7 +276,7 @@ func TestDeviceMemoryIsUsedUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.Free(p) // of another class than what follows: it makes room when the driver refuses
+		d.Free(p) // of another size class than the next: it is released when the driver refuses
 		if _, err := d.Alloc(1 << 19); err != nil {
 			t.Errorf("what was freed did not make room: %v", err)
 		}
@@ -438,7 +438,7 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-// A function of Do that panics, or ends its goroutine as t.FailNow does, leaves neither a hanging caller nor memory.
+// A function of Do that panics, or ends its goroutine as t.FailNow does, leaves no blocked caller and no leaked memory.
 func TestDoPanicsAndEnds(t *testing.T) {
 	driver := drivertest.OpenSmall(t)
 	d := opened(t, cuda.Options{Staging: 4096})

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// ImagePart is one of the forms that an image has its kernels in.
+// ImagePart is one entry of an image: its kernels for one target.
 type ImagePart struct {
-	PTX      bool // text that the driver compiles; otherwise machine code
+	PTX      bool // PTX, compiled by the driver; otherwise machine code
 	Arch     int  // 90 is sm_90
 	Specific bool // only for exactly this architecture (sm_90a)
-	Driver   int  // the lowest CUDA version that reads it: 13000 is 13.0
+	Driver   int  // lowest CUDA version that can load it: 13000 is 13.0
 	Bytes    int
 }
 
@@ -26,17 +26,18 @@ func (p ImagePart) String() string {
 	return fmt.Sprintf("%s%d", name, p.Arch)
 }
 
-// The layout of a fat binary, as nvcc 11 to 13 write it: a header of 16 bytes, then parts of a header and a body.
+// The layout of a fat binary, as nvcc 11 to 13 write it: a header of 16 bytes, then parts, each with a header and a
+// body.
 const (
 	fatMagic    = 0xBA55ED50
 	fatHeader   = 16
-	fatPart     = 64 // of a part's header at least
+	fatPart     = 64 // minimum size of a part's header
 	fatPTX      = 1
 	fatCode     = 2
 	fatSpecific = 1 << 20
 )
 
-// ImageParts lists what a fat binary has, in its order.
+// ImageParts lists the parts of a fat binary in order.
 func ImageParts(image []byte) ([]ImagePart, error) {
 	le := binary.LittleEndian
 	if len(image) < fatHeader || le.Uint32(image) != fatMagic {
@@ -70,9 +71,9 @@ func ImageParts(image []byte) ([]ImagePart, error) {
 	return parts, nil
 }
 
-// Fits returns the part of an image that a device runs: machine code for its architecture before code for an
-// earlier one of the same generation before PTX. driver is the CUDA version of the driver. Where only the
-// driver's age is in the way, the error is a *TooOldError.
+// Fits returns the part of an image that a device runs: machine code for its architecture, else for an earlier one of
+// the same generation, else PTX. driver is the driver's CUDA version. If only the driver is too old, the error is a
+// *TooOldError.
 func Fits(parts []ImagePart, capability [2]int, driver int) (ImagePart, error) {
 	have := 10*capability[0] + capability[1]
 	var best ImagePart

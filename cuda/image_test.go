@@ -30,7 +30,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, reading them ends without a panic.
+// Parsing arbitrary bytes never panics.
 func FuzzImageParts(f *testing.F) {
 	f.Add([]byte("\x50\xed\x55\xba\x01\x00\x10\x00\x40\x00\x00\x00\x00\x00\x00\x00" +
 		"\x02\x00\x01\x01\x40\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +

@@ -14,17 +14,16 @@ import (
 	"github.com/sluice-rag/sluice/cuda/internal/driver"
 )
 
-// piece is memory that the driver has given. used and copied are the numbers of the last launch and the last copy
-// that it takes part in; they stay when it is freed and handed out again, so that its next owner's work comes
-// behind.
+// piece is memory allocated by the driver. used and copied are the numbers of the last launch and the last copy that
+// use it; they are kept when it is freed and reused, so that its next owner's work waits for them.
 type piece struct {
 	at           Ptr
-	size         int64 // of its class
+	size         int64 // size of its class
 	asked        int64
 	used, copied uint64
 }
 
-// memory is the pool of a device: pieces in use by address, and freed ones by size.
+// memory is the pool of a device: pieces in use by address, and freed pieces by size.
 type memory struct {
 	mu     sync.Mutex
 	live   []*piece // in order of address
@@ -42,19 +41,19 @@ func (m *memory) open(limit int64) {
 }
 
 const (
-	pieceMin  = 512     // the least that is asked of the driver, and what addresses are multiples of
-	pieceStep = 2 << 20 // what the driver maps at a time
+	pieceMin  = 512     // smallest request to the driver, and alignment of addresses
+	pieceStep = 2 << 20 // granularity of the driver's mappings
 )
 
-// class rounds a size up, so that a freed piece can serve a request of about its size: to a power of two, and
-// from 16 MiB on to an eighth of one, in steps of 2 MiB.
+// class rounds a size up, so that a freed piece can serve a request of about its size: to a power of two, and from 16
+// MiB on to an eighth of one, in steps of 2 MiB.
 func class(bytes int64) int64 {
 	if bytes <= pieceMin {
 		return pieceMin
 	}
 	step := int64(1) << bits.Len64(uint64(bytes-1))
 	if bytes >= 8*pieceStep {
-		step /= 16 // bytes lies in (8, 16] of these
+		step /= 16 // bytes is in (8, 16] steps
 	}
 	return (bytes + step - 1) / step * step
 }
@@ -75,17 +74,17 @@ func (d *Device) Alloc(bytes int64) (Ptr, error) {
 	return p, err
 }
 
-// Free takes memory of Alloc back. What has been asked of the device before still finds it. Address 0 is ignored.
+// Free returns memory of Alloc to the pool. Work queued before may still use it. Address 0 is ignored.
 func (d *Device) Free(p Ptr) { d.mem.give(p) }
 
-// Used returns the bytes in use, rounded up as the pool does it, and their maximum so far.
+// Used returns the bytes in use, rounded up to size classes, and their maximum so far.
 func (d *Device) Used() (bytes, peak int64) {
 	d.mem.mu.Lock()
 	defer d.mem.mu.Unlock()
 	return d.mem.used, d.mem.peak
 }
 
-// Limit returns how many bytes can be in use.
+// Limit returns the maximum of the bytes in use.
 func (d *Device) Limit() int64 { return d.limit }
 
 // Live returns the number of pieces that have not been freed.
@@ -95,7 +94,7 @@ func (d *Device) Live() int {
 	return len(d.mem.live)
 }
 
-// take hands out a freed piece, if there is one. It needs no thread.
+// take returns a freed piece, if there is one. It may be called from any thread.
 func (m *memory) take(bytes int64) (Ptr, bool, error) {
 	size := class(bytes)
 	m.mu.Lock()
@@ -166,7 +165,7 @@ func (m *memory) misuse() error {
 	return m.wrong
 }
 
-// around returns the piece in use that has the address, or nil. m.mu is held.
+// around returns the piece in use that contains the address, or nil. m.mu is held.
 func (m *memory) around(p Ptr) *piece {
 	i, ok := m.search(p)
 	if ok {
@@ -178,7 +177,7 @@ func (m *memory) around(p Ptr) *piece {
 	return m.live[i-1]
 }
 
-// find returns the piece that a range lies in.
+// find returns the piece that contains a range.
 func (m *memory) find(what string, p Ptr, bytes int64) (*piece, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -193,12 +192,12 @@ func (m *memory) find(what string, p Ptr, bytes int64) (*piece, error) {
 	return x, nil
 }
 
-// grow asks the driver for a piece. The limit covers freed pieces, too: they go first.
+// grow allocates a piece from the driver. The limit covers freed pieces, too: they are released first.
 func (s *Stream) grow(bytes int64) (Ptr, error) {
 	if s.lost != nil {
 		return 0, s.lost
 	}
-	if s.recording != nil { // what orders it would become a part of the recording
+	if s.recording != nil { // the calls that order it would be recorded
 		return 0, fmt.Errorf("%w: an allocation inside Capture that the pool cannot serve", ErrMisuse)
 	}
 	m, size := &s.d.mem, class(bytes)
@@ -215,7 +214,7 @@ func (s *Stream) grow(bytes int64) (Ptr, error) {
 		if err := s.trim(m.pooled); err != nil {
 			return 0, err
 		}
-		if err := s.Wait(); err != nil { // what was freed is the system's from here on
+		if err := s.Wait(); err != nil { // freed memory has returned to the system after this
 			return 0, err
 		}
 		p, err = s.allocate(size)
@@ -235,7 +234,7 @@ func (s *Stream) grow(bytes int64) (Ptr, error) {
 	return p.at, nil
 }
 
-// allocate asks the driver for memory: of the pool, in order with the copies, or, where a device has no pools, at once.
+// allocate gets memory from the pool, in order with the copies, or synchronously if the device has no pools.
 func (s *Stream) allocate(size int64) (*piece, error) {
 	if s.pool == (driver.Pool{}) {
 		at, err := cu.MemAlloc(size)
@@ -249,8 +248,7 @@ func (s *Stream) allocate(size int64) (*piece, error) {
 	return &piece{at: Ptr(at), size: size, copied: s.copied}, nil
 }
 
-// trim gives freed pieces back to the driver, the largest first, until it has got so many bytes back. s.d.mem.mu
-// is held.
+// trim releases freed pieces to the driver, the largest first, until that many bytes are released. s.d.mem.mu is held.
 func (s *Stream) trim(bytes int64) error {
 	m := &s.d.mem
 	if bytes <= 0 {
@@ -275,7 +273,7 @@ func (s *Stream) trim(bytes int64) error {
 	return nil
 }
 
-// release gives a piece back to the driver, behind the work that it takes part in.
+// release returns a piece to the driver, after the work that uses it.
 func (s *Stream) release(p *piece) error {
 	if s.pool == (driver.Pool{}) {
 		return s.check("cuMemFree", cu.MemFree(cu.DevicePtr(p.at)))
@@ -286,7 +284,7 @@ func (s *Stream) release(p *piece) error {
 	return s.check("cuMemFreeAsync", driver.FreeAsync(cu.DevicePtr(p.at), s.copies))
 }
 
-// freeAll gives back every piece, in use or not, when the device is closed.
+// freeAll releases every piece, in use or not, when the device is closed.
 func (s *Stream) freeAll() error {
 	m := &s.d.mem
 	m.mu.Lock()
@@ -297,7 +295,7 @@ func (s *Stream) freeAll() error {
 		pieces = append(pieces, list...)
 	}
 	for _, p := range pieces {
-		p.used = 0 // the streams have been waited for
+		p.used = 0 // the streams are idle
 		if err := s.release(p); err != nil && first == nil {
 			first = err
 		}

@@ -4,10 +4,10 @@ package cuda
 
 import "fmt"
 
-// Available tells whether this build can open a driver.
+// Available reports whether this build can load a driver.
 const Available = false
 
-// errBuild is returned by everything in a build that cannot open a driver.
+// errBuild is returned by every call in a build that cannot load a driver.
 var errBuild = fmt.Errorf("%w: this program was built without the native parts (make build), or for another system "+
 	"than "+
 	"Linux on amd64 or arm64", ErrUnavailable)

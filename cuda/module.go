@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/cuda/internal/driver"
 )
 
-// Module is an image on a device. Close of the device unloads it.
+// Module is an image loaded on a device. Closing the device unloads it.
 type Module struct {
 	d      *Device
 	part   ImagePart
@@ -25,17 +25,17 @@ type kernel struct {
 	d        *Device
 	name     string
 	function cu.Function
-	shared   int // bytes of dynamic shared memory that have been allowed; used on the device's thread
+	shared   int // bytes of dynamic shared memory allowed so far; used on the device's thread
 }
 
-// Kernel is a function of an image, for the device that the image was loaded on.
+// Kernel is a function of an image, on the device that loaded the image.
 type Kernel struct{ *kernel }
 
 // Name returns the kernel's name.
 func (k Kernel) Name() string { return k.name }
 
-// Load brings an image (a fat binary) to the device: the driver takes the part that fits. Where none does, the
-// error says what there is; where only the driver is too old, it is a *TooOldError.
+// Load loads an image (a fat binary); the driver selects the part that fits. If there is none, the error lists the
+// parts; if only the driver is too old, it is a *TooOldError.
 func (d *Device) Load(image []byte) (*Module, error) {
 	parts, err := ImageParts(image)
 	if err != nil {
@@ -61,10 +61,10 @@ func (d *Device) Load(image []byte) (*Module, error) {
 	return m, nil
 }
 
-// Part returns which part of the image runs on the device.
+// Part returns the part of the image that runs on the device.
 func (m *Module) Part() ImagePart { return m.part }
 
-// Kernel returns the kernel of that name.
+// Kernel returns the kernel with that name.
 func (m *Module) Kernel(name string) (Kernel, error) {
 	m.mu.Lock()
 	k := m.byName[name]
@@ -89,15 +89,14 @@ func (m *Module) Kernel(name string) (Kernel, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if first := m.byName[name]; first != nil { // another goroutine asked at the same time
+	if first := m.byName[name]; first != nil { // another goroutine added it at the same time
 		return Kernel{first}, nil
 	}
 	m.byName[name] = k
 	return Kernel{k}, nil
 }
 
-// Graph is a recorded sequence of launches and fills. The memory that they use must not be freed before the last
-// Replay.
+// Graph is a recorded sequence of launches and fills. Its memory must not be freed before the last Replay.
 type Graph struct {
 	d    *Device
 	g    driver.Graph
@@ -105,7 +104,7 @@ type Graph struct {
 	gone bool
 }
 
-// Capture records what f launches and fills, instead of doing it: a Replay of many small launches costs one call.
+// Capture records the launches and fills of f instead of running them: a Replay of many small launches costs one call.
 // Copies, Wait and Time cannot be recorded.
 func (s *Stream) Capture(f func() error) (*Graph, error) {
 	if s.recording != nil || s.measuring {
@@ -124,7 +123,7 @@ func (s *Stream) Capture(f func() error) (*Graph, error) {
 		s.recording = nil
 		if !ended {
 			if r, err := driver.EndCapture(s.compute); err == nil {
-				_ = r.Destroy() // the panic is what is told
+				_ = r.Destroy() // the panic is reported instead
 			}
 		}
 	}()
@@ -141,12 +140,12 @@ func (s *Stream) Capture(f func() error) (*Graph, error) {
 		err = s.check("cuGraphInstantiate", err)
 	}
 	if err = errors.Join(err, s.check("cuGraphDestroy", recording.Destroy())); err != nil {
-		return nil, err // a graph that has been made goes with the device
+		return nil, err // closing the device releases a graph that was created
 	}
 	return g, nil
 }
 
-// Replay queues what was recorded.
+// Replay queues the recorded work.
 func (s *Stream) Replay(g *Graph) error {
 	if g.gone || g.d != s.d || s.recording != nil {
 		return fmt.Errorf("%w: Replay of a closed graph, one of another device, or inside Capture", ErrMisuse)
@@ -157,7 +156,7 @@ func (s *Stream) Replay(g *Graph) error {
 	return s.check("cuGraphLaunch", g.g.Launch(s.compute))
 }
 
-// Close gives the recording back; Close of the device does, too.
+// Close releases the recording, as closing the device does.
 func (g *Graph) Close() error {
 	err := g.d.onThread(func(s *Stream) error {
 		if g.gone {

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/cuda/drivertest"
 )
 
-// probe names what TestMain tells about the driver, in a process of its own: a process has one driver.
+// probe names what TestMain reports about the driver, in a process of its own, because a process loads one driver.
 const probe = "SLUICE_CUDA_TEST_PROBE"
 
 func TestMain(m *testing.M) {
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	_, opening := cuda.Open(cuda.Options{})
 	fmt.Printf("%d devices; unavailable: %t %t; %v\n", len(list), errors.Is(err, cuda.ErrUnavailable),
 		errors.Is(opening, cuda.ErrUnavailable), err)
-	if err != nil { // a driver that is repaired while the process runs is found by the next call
+	if err != nil { // a driver repaired while the process runs is found by the next call
 		os.Setenv("SLUICE_STANDIN_INIT", "0")
 		os.Setenv(cuda.EnvLibrary, os.Getenv("SLUICE_CUDA_TEST_SECOND"))
 		list, err = cuda.Devices()
@@ -77,8 +77,8 @@ func TestWithoutDriver(t *testing.T) {
 	}
 }
 
-// This test program has gorgonia.org/cu in it and starts without libcuda: that is not among the libraries that it
-// needs, and no symbol of it is left open.
+// This test program links gorgonia.org/cu and starts without libcuda: libcuda is not among its needed libraries, and no
+// symbol of it is unresolved.
 func TestNoLibcudaIsNeeded(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

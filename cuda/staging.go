@@ -13,34 +13,34 @@ import (
 const (
 	stagingMin      = 4096
 	stagingAlign    = 256
-	stagingSegments = 16 // copies that are on their way at once
-	// stagingParts is how many pieces of a long copy fit: one is filled while another is on its way.
+	stagingSegments = 16 // concurrent copies
+	// stagingParts is how many pieces of a long copy fit: one is filled while another is copied.
 	stagingParts = 4
-	// polls is how often an event is asked whether it is done, some tens of microseconds, before the thread sleeps.
+	// polls is how often an event is polled, some tens of microseconds, before the thread sleeps.
 	polls = 64
 )
 
-// ordering are events that streams wait for.
+// ordering holds events that streams wait for.
 const ordering = cu.DisableTiming | cu.BlockingSyncEvent
 
 func pointer(p *uint64) unsafe.Pointer { return unsafe.Pointer(p) }
 
-// segment is a part of the staging memory that a copy reads or writes until its event.
+// segment is a part of the staging memory that a copy uses until its event completes.
 type segment struct {
 	from, to int
 	event    cu.Event
 }
 
-// staging is a ring of pinned host memory. Segments are given in order of place and come back in order of time,
-// because all copies go over one stream.
+// staging is a ring of pinned host memory. Segments are allocated in order of address and released in order of time,
+// because all copies use one stream.
 type staging struct {
 	memory  unsafe.Pointer
 	bytes   []byte
 	head    int
-	busy    [stagingSegments]segment // a ring of its own
+	busy    [stagingSegments]segment // a ring
 	first   int
 	n       int
-	created int // events
+	created int // number of events
 }
 
 func (g *staging) open(bytes int) error {
@@ -75,10 +75,10 @@ func (g *staging) close() error {
 	return first
 }
 
-// part is how much of a copy goes into one segment.
+// part is the maximum size of a segment.
 func (g *staging) part() int { return max(len(g.bytes)/stagingParts&^(stagingAlign-1), stagingAlign) }
 
-// take returns a segment of n bytes, n at most part(), waiting for the copies that still use its place.
+// take returns a segment of n ≤ part() bytes, after waiting for the copies that still use its memory.
 func (s *Stream) take(n int) (*segment, error) {
 	g := &s.staging
 	n = (n + stagingAlign - 1) &^ (stagingAlign - 1)
@@ -111,7 +111,7 @@ func (g *staging) overlap(from, to int) bool {
 	return false
 }
 
-// retire waits for the oldest copy that is on its way.
+// retire waits for the oldest copy in flight.
 func (s *Stream) retire() error {
 	g := &s.staging
 	err := s.await(g.busy[g.first].event)
@@ -120,10 +120,10 @@ func (s *Stream) retire() error {
 	return err
 }
 
-// notReady is the driver's answer while an event is still to come.
+// notReady is the driver's code for an event that has not completed.
 const notReady = 600
 
-// await waits for an event: first awake, because most copies are short, then asleep.
+// await waits for an event: it polls first, because most copies are short, then sleeps.
 func (s *Stream) await(e cu.Event) error {
 	for range polls {
 		err := e.Query()

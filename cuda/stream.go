@@ -12,23 +12,23 @@ import (
 	"github.com/sluice-rag/sluice/cuda/internal/driver"
 )
 
-// paramsMax is how many parameters a kernel can have.
+// paramsMax is the maximum number of kernel parameters.
 const paramsMax = 64
 
-// Stream is what a function that Do runs works with. It must not be kept.
+// Stream queues work inside the function of Do; it must not be kept.
 type Stream struct {
 	d        *Device
 	device   cu.Device
-	retained bool // the primary context
+	retained bool // whether the primary context is retained
 	compute  cu.Stream
 	copies   cu.Stream
-	events   [4]cu.Event // behind a launch, behind a copy, and two that measure
+	events   [4]cu.Event // after a launch, after a copy, and two for timing
 	pool     driver.Pool
 	staging  staging
 	modules  map[*Module]struct{}
 	graphs   map[*Graph]struct{}
 
-	// Launches and copies are numbered. The copies' stream is behind launch copiesSaw, the launches' behind copy
+	// Launches and copies are numbered. The copy stream has waited for launch copiesSaw, the launch stream for copy
 	// computeSaw.
 	launched, copied      uint64
 	copiesSaw, computeSaw uint64
@@ -41,7 +41,7 @@ type Stream struct {
 	pointers [paramsMax]unsafe.Pointer
 }
 
-// run is what a task does on the thread.
+// run executes a task on the thread.
 func (s *Stream) run(f func(s *Stream) error) error {
 	if s.lost != nil {
 		return s.lost
@@ -49,7 +49,7 @@ func (s *Stream) run(f func(s *Stream) error) error {
 	return f(s)
 }
 
-// check is the package's check, which also notices that the context is broken.
+// check is the package's check that also records a broken context.
 func (s *Stream) check(call string, err error) error {
 	if err == nil {
 		return nil
@@ -83,7 +83,7 @@ func (s *Stream) copyBehind(p *piece) error {
 	return nil
 }
 
-// computeBehind makes the next launch wait for copy n and those before it.
+// computeBehind makes the next launch wait for copy n and earlier ones.
 func (s *Stream) computeBehind(n uint64) error {
 	if n <= s.computeSaw {
 		return nil
@@ -101,7 +101,7 @@ func (s *Stream) computeBehind(n uint64) error {
 	return nil
 }
 
-// uses notes that the next launch has these parameters, and makes it wait for the copies of what they point at.
+// uses records the next launch's parameters, and makes it wait for the copies to the memory they point at.
 func (s *Stream) uses(args []uint64) error {
 	var behind uint64
 	m := &s.d.mem
@@ -117,11 +117,11 @@ func (s *Stream) uses(args []uint64) error {
 	return s.computeBehind(behind)
 }
 
-// sharedDefault is how much dynamic shared memory every kernel may have.
+// sharedDefault is the dynamic shared memory in bytes that every kernel may use.
 const sharedDefault = 48 << 10
 
-// Launch queues a kernel. grid is in blocks, block in threads, shared in bytes of dynamic shared memory. Every
-// parameter of the kernel is eight bytes wide; those that are addresses say what memory it uses.
+// Launch queues a kernel. grid is in blocks, block in threads, shared in bytes of dynamic shared memory. Every kernel
+// parameter is eight bytes wide; parameters that are addresses declare the memory it uses.
 func (s *Stream) Launch(k Kernel, grid, block [3]int, shared int, args ...uint64) error {
 	if k.kernel == nil || k.d != s.d {
 		return fmt.Errorf("%w: launch of a kernel of another device", ErrMisuse)
@@ -145,7 +145,7 @@ func (s *Stream) Launch(k Kernel, grid, block [3]int, shared int, args ...uint64
 	}
 	copy(s.values[:], args)
 	err := k.function.Launch(grid[0], grid[1], grid[2], block[0], block[1], block[2], shared, s.compute,
-		s.pointers[:max(len(args), 1)]) // cu allocates, and nobody should read, nothing
+		s.pointers[:max(len(args), 1)]) // cu allocates for an empty slice, and the driver must not read it
 	if err != nil {
 		return fmt.Errorf("launch of %s, grid %v, block %v, %d bytes shared: %w", k.name, grid, block, shared,
 			s.check("cuLaunchKernel", err))
@@ -156,7 +156,7 @@ func (s *Stream) Launch(k Kernel, grid, block [3]int, shared int, args ...uint64
 	return nil
 }
 
-// Fill sets bytes.
+// Fill sets each of the given number of bytes at p to value.
 func (s *Stream) Fill(p Ptr, value byte, bytes int64) error {
 	if bytes == 0 {
 		return nil
@@ -173,7 +173,7 @@ func (s *Stream) Fill(p Ptr, value byte, bytes int64) error {
 	return s.check("cuMemsetD8Async", cu.MemsetD8Async(cu.DevicePtr(p), value, bytes, s.compute))
 }
 
-// Copy copies from one piece of the device's memory to another.
+// Copy copies within the device's memory.
 func (s *Stream) Copy(to, from Ptr, bytes int64) error {
 	if bytes == 0 {
 		return nil
@@ -193,8 +193,8 @@ func (s *Stream) Copy(to, from Ptr, bytes int64) error {
 	return s.check("cuMemcpyDtoDAsync", cu.MemcpyDtoDAsync(cu.DevicePtr(to), cu.DevicePtr(from), bytes, s.compute))
 }
 
-// Map encodes the map of boxes that kernels copy with a swizzle of 128 bytes; what lies beyond the matrix is 0. The
-// driver refuses it (ErrDriver) before CUDA 12 and where sizes are not those that it documents.
+// Map encodes a tensor map of boxes with a swizzle of 128 bytes; elements beyond the matrix are 0. The driver returns
+// ErrDriver before CUDA 12, and for sizes outside its documented limits.
 func (s *Stream) Map(b Boxes) ([MapBytes]byte, error) {
 	bytes := int64(b.Height-1)*b.Stride + int64(b.Width*b.Element)
 	if _, err := s.d.mem.find("map", b.At, bytes); err != nil {
@@ -207,8 +207,8 @@ func (s *Stream) Map(b Boxes) ([MapBytes]byte, error) {
 	return m, nil
 }
 
-// Call lets another library queue its own kernels, which use the memory named, on the stream of launches (a CUstream).
-// The library must leave the thread's context as it is.
+// Call lets another library queue its own kernels, which use the given memory, on the launch stream (a CUstream). The
+// library must not change the thread's context.
 func (s *Stream) Call(f func(stream unsafe.Pointer) error, uses ...Ptr) error {
 	if s.recording != nil {
 		return fmt.Errorf("%w: Call inside Capture", ErrMisuse)
@@ -223,7 +223,7 @@ func (s *Stream) Call(f func(stream unsafe.Pointer) error, uses ...Ptr) error {
 	return f(driver.Handle(s.compute))
 }
 
-// Write copies to the device. from may be changed when it returns: it has gone through the staging memory.
+// Write copies to the device. The caller may change from when it returns: it has been copied to the staging memory.
 func (s *Stream) Write(to Ptr, from []byte) error {
 	if len(from) == 0 {
 		return nil
@@ -254,7 +254,7 @@ func (s *Stream) Write(to Ptr, from []byte) error {
 	return nil
 }
 
-// begin checks a copy's range and makes it wait for the launches that use it.
+// begin checks a copy's range and makes it wait for the launches that use the memory.
 func (s *Stream) begin(what string, at Ptr, bytes int) (*piece, error) {
 	if s.recording != nil {
 		return nil, fmt.Errorf("%w: a %s inside Capture", ErrMisuse, what)
@@ -266,7 +266,7 @@ func (s *Stream) begin(what string, at Ptr, bytes int) (*piece, error) {
 	return p, s.copyBehind(p)
 }
 
-// Read copies from the device. It waits: to is filled when it returns.
+// Read copies from the device and waits until to is filled.
 func (s *Stream) Read(to []byte, from Ptr) error {
 	if len(to) == 0 {
 		return nil
@@ -274,12 +274,12 @@ func (s *Stream) Read(to []byte, from Ptr) error {
 	if _, err := s.begin("read", from, len(to)); err != nil {
 		return err
 	}
-	asked := to // what has been asked for but not queued
+	asked := to // not yet queued
 	type arrival struct {
 		x *segment
 		n int
 	}
-	var under [stagingSegments]arrival // queued, the oldest first
+	var under [stagingSegments]arrival // queued, oldest first
 	first, queued := 0, 0
 	for len(to) > 0 {
 		for len(asked) > 0 && queued < stagingParts-1 {
@@ -311,7 +311,7 @@ func (s *Stream) Read(to []byte, from Ptr) error {
 	return nil
 }
 
-// Wait waits until everything that was asked of the device has been done.
+// Wait waits for all queued work.
 func (s *Stream) Wait() error {
 	if s.recording != nil {
 		return fmt.Errorf("%w: Wait inside Capture", ErrMisuse)
@@ -330,7 +330,7 @@ func (s *Stream) Wait() error {
 	return nil
 }
 
-// Time measures what f asks of the device, copies included, by the device's own clock. It waits.
+// Time measures the queued work of f, copies included, with the device's clock. It waits for completion.
 func (s *Stream) Time(f func() error) (milliseconds float64, err error) {
 	if s.measuring || s.recording != nil {
 		return 0, fmt.Errorf("%w: Time inside Time or Capture", ErrMisuse)
@@ -340,7 +340,7 @@ func (s *Stream) Time(f func() error) (milliseconds float64, err error) {
 	if err := s.mark(2); err != nil {
 		return 0, err
 	}
-	// Copies must not come before the first event, although they use another stream.
+	// Copies must not run before the first event, although they use another stream.
 	if err := s.check("cuStreamWaitEvent", s.copies.Wait(s.events[2], 0)); err != nil {
 		return 0, err
 	}
@@ -357,7 +357,7 @@ func (s *Stream) Time(f func() error) (milliseconds float64, err error) {
 	return milliseconds, s.check("cuEventElapsedTime", err)
 }
 
-// mark records an event behind all that was asked so far.
+// mark records an event after all work queued so far.
 func (s *Stream) mark(event int) error {
 	if err := s.computeBehind(s.copied); err != nil {
 		return err

@@ -1,7 +1,7 @@
-/* Presents NVIDIA's <cuda.h> of CUDA 13.0 (the set-up puts it beside this file as cuda_driver.h) with the
- * revisions of the entry points that gorgonia.org/cu v0.9.4 was written for. libcuda keeps exporting the old
- * revisions; one that a driver lacks answers CUDA_ERROR_NOT_FOUND (cuda/internal/driver). Sluice itself uses
- * none of those that differ, but for cuEventElapsedTime. */
+/* Presents NVIDIA's <cuda.h> of CUDA 13.0 (the set-up puts it beside this file as cuda_driver.h) with the revisions
+ * of the entry points that gorgonia.org/cu v0.9.4 was written for. libcuda keeps exporting the old revisions; one
+ * that a driver lacks returns CUDA_ERROR_NOT_FOUND (cuda/internal/driver). Of the entry points that differ, Sluice
+ * itself uses cuEventElapsedTime only. */
 #ifndef SLUICE_COMPAT_CUDA_H
 #define SLUICE_COMPAT_CUDA_H
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -14,7 +14,7 @@ extern "C" {
 #endif
 void handleCUDACB(void *v); /* cu's params.go uses it undeclared: a warning with gcc 12, an error with gcc 14 */
 
-/* Of devices that CUDA 12 has dropped. */
+/* Properties of devices that CUDA 12 dropped. */
 #define CU_TARGET_COMPUTE_20 20
 #define CU_TARGET_COMPUTE_21 21
 
@@ -24,7 +24,7 @@ void handleCUDACB(void *v); /* cu's params.go uses it undeclared: a warning with
 CUresult CUDAAPI cuGraphAddKernelNode(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
                                       const CUDA_KERNEL_NODE_PARAMS_v1 *);
 
-/* Calls whose parameters CUDA 13 has changed. */
+/* Calls whose parameters changed in CUDA 13. */
 #undef cuCtxCreate
 #define cuCtxCreate cuCtxCreate_v2
 CUresult CUDAAPI cuCtxCreate_v2(CUcontext *, unsigned int, CUdevice);
@@ -36,7 +36,7 @@ CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr, size_t, CUdevice, CUstream);
 CUresult CUDAAPI cuGraphAddDependencies(CUgraph, const CUgraphNode *, const CUgraphNode *, size_t);
 #undef cuGraphGetEdges
 CUresult CUDAAPI cuGraphGetEdges(CUgraph, CUgraphNode *, CUgraphNode *, size_t *);
-/* The second revision asks for a driver of CUDA 12.8. */
+/* The second revision requires a driver for CUDA 12.8. */
 #undef cuEventElapsedTime
 CUresult CUDAAPI cuEventElapsedTime(float *, CUevent, CUevent);
 #ifdef __cplusplus

@@ -17,22 +17,22 @@ import (
 	"github.com/sluice-rag/sluice/internal/filelock"
 )
 
-// flags of the host's compiler. Contraction is off because canonical scores have one rounding an operation.
+// Flags of the host compiler. Contraction is off because canonical scores round after every operation.
 var flags = []string{"-std=c++17", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-shared", "-fPIC",
 	"-fvisibility=hidden",
 	"-Wl,-soname,libcuda.so.1", "-Wl,--no-undefined"}
 
-// ErrNoCompiler is returned where there is no C++ compiler.
+// ErrNoCompiler is returned if there is no C++ compiler.
 var ErrNoCompiler = errors.New("drivertest: no C++ compiler")
 
-// Build returns the path of a stand-in driver with the kernels of kernels/cuda. It is compiled once for each
-// state of its sources, below build/out/standin. Without a C++ compiler the test is skipped.
+// Build returns the path of a stand-in driver with the kernels of kernels/cuda. It is compiled once per state of its
+// sources, in build/out/standin. Without a C++ compiler the test is skipped.
 func Build(t testing.TB) string {
 	t.Helper()
 	return build(t, filepath.Join("kernels", "cuda", "host", "kernels.cpp"), "kernels/cuda")
 }
 
-// BuildSmall returns a stand-in driver with a few kernels of its own (standin/kernels.cpp), for tests of package cuda.
+// BuildSmall returns a stand-in driver with the kernels of standin/kernels.cpp, for the tests of package cuda.
 func BuildSmall(t testing.TB) string {
 	t.Helper()
 	return build(t, filepath.Join("cuda", "drivertest", "standin", "kernels.cpp"), "")
@@ -54,9 +54,8 @@ func build(t testing.TB, kernels, sources string) string {
 	return path
 }
 
-// Compile makes the stand-in driver from the repository at root: kernels is the file with the entry
-// slc_host_launch, sources the folder that it includes from, or "". Both are relative to root. It returns the
-// library's path.
+// Compile builds the stand-in driver from the repository at root and returns the library's path. kernels is the file
+// that defines slc_host_launch, sources its include folder or ""; both are relative to root.
 func Compile(ctx context.Context, root, kernels, sources string) (string, error) {
 	cxx := os.Getenv("CXX")
 	if cxx == "" {
@@ -111,7 +110,7 @@ func take(ctx context.Context, file string) (*filelock.Lock, error) {
 	}
 }
 
-// digestOf covers the words and the C++ sources of the folders.
+// digestOf hashes the strings and the C++ sources of the folders.
 func digestOf(root string, words []string, driver, sources string, both bool) (string, error) {
 	h := sha256.New()
 	for _, w := range words {
@@ -142,7 +141,7 @@ func digestOf(root string, words []string, driver, sources string, both bool) (s
 	return fmt.Sprintf("%x", h.Sum(nil)[:8]), nil
 }
 
-// repository is the folder of go.mod at or above the working directory.
+// repository returns the folder of go.mod, at or above the working directory.
 func repository() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -18,22 +18,22 @@ import (
 	"unsafe"
 )
 
-// Driver is a stand-in driver that this process has open. Its settings are the process's.
+// Driver is a stand-in driver loaded by this process. Its settings apply to the whole process.
 type Driver struct {
 	Path    string
 	library unsafe.Pointer
 	t       testing.TB
 }
 
-// Open builds the stand-in driver with the kernels of kernels/cuda, names it in SLUICE_LIBCUDA, and puts its
-// settings back to one device of 1 GiB, compute capability 9.0 and CUDA 13.0 that does everything at once. When
-// the test ends, something that was not given back or that a correct program does not do is an error of the test.
+// Open builds the stand-in driver with the kernels of kernels/cuda, puts its path into SLUICE_LIBCUDA, and resets its
+// settings to one device of 1 GiB, compute capability 9.0 and CUDA 13.0 that runs all work at once. When the test ends,
+// leaks and misuse that the driver detected fail the test.
 func Open(t testing.TB) *Driver {
 	t.Helper()
 	return open(t, Build(t))
 }
 
-// OpenSmall is Open with the kernels of BuildSmall. A process has one driver: it cannot be mixed with Open.
+// OpenSmall is Open with the kernels of BuildSmall. A process loads one driver only: do not mix it with Open.
 func OpenSmall(t testing.TB) *Driver {
 	t.Helper()
 	return open(t, BuildSmall(t))
@@ -62,7 +62,7 @@ func open(t testing.TB, path string) *Driver {
 	return d
 }
 
-// Reset puts the settings back.
+// Reset restores the default settings.
 func (d *Driver) Reset() {
 	d.t.Helper()
 	for _, s := range []struct {
@@ -97,15 +97,15 @@ func (d *Driver) Set(name string, value int64) {
 	}
 }
 
-// FailAt makes the n-th call from now on fail with a code of the driver; 0 calls it off. A code of 700 to 719
-// breaks the context, too, until its last user has released it.
+// FailAt makes the n-th call from now on fail with a code of the driver; 0 cancels it. A code of 700 to 719 also breaks
+// the context until its last user has released it.
 func (d *Driver) FailAt(n int64, code int) {
 	d.t.Helper()
 	d.Set("fail_code", int64(code))
 	d.Set("fail_at", n)
 }
 
-// Calls returns the number of the driver's calls so far.
+// Calls returns the number of driver calls so far.
 func (d *Driver) Calls() int64 {
 	d.t.Helper()
 	return int64(C.call_calls(d.entry("standin_calls")))
@@ -123,8 +123,8 @@ func (d *Driver) tell(name string) string {
 // Failed returns the name of the call that FailAt hit, or "".
 func (d *Driver) Failed() string { d.t.Helper(); return d.tell("standin_failed") }
 
-// Left says what was made and not given back; "" is the answer of a correct program.
+// Left lists what was created and not released; "" if there are no leaks.
 func (d *Driver) Left() string { d.t.Helper(); return d.tell("standin_left") }
 
-// Faults returns what was done since the last call that a correct program does not do, a line each.
+// Faults lists the misuse detected since the last call, one per line.
 func (d *Driver) Faults() string { d.t.Helper(); return d.tell("standin_faults") }

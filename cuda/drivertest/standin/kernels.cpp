@@ -1,5 +1,4 @@
-/* Kernels of the tests of package cuda, in the shape of kernels/cuda/host. A long takes eight bytes: so does
- * every parameter. */
+/* Kernels for the tests of package cuda, in the form of kernels/cuda/host. Every parameter takes eight bytes. */
 #include <cstring>
 
 #include <chrono>
@@ -44,7 +43,7 @@ extern "C" __attribute__((visibility("default"))) int slc_host_launch(
     for (long i = 0; i < n; i++) p[i]++;
     return 0;
   }
-  if (!strcmp(kernel, "beyond")) { /* writes where it should not */
+  if (!strcmp(kernel, "beyond")) { /* writes out of bounds */
     at<char *>(params, 0)[at<long>(params, 1)] = 1;
     return 0;
   }

@@ -1,5 +1,5 @@
-/* Maps of matrices for copies of boxes. What a real driver puts into the 128 bytes is not known; here it is what
- * kernels/cuda/host/hopper.h reads. */
+/* Tensor maps for copies of boxes. The 128 bytes that a real driver writes are undocumented; here they hold the
+ * structure that kernels/cuda/host/hopper.h reads. */
 #include "state.h"
 
 #include <cstring>
@@ -15,14 +15,14 @@ static_assert(sizeof(Map) == 128, "a map has 128 bytes");
 
 const uint64_t map_mark = 0x70616d2d636c73;
 
-/* Bytes of the types that are used, by the driver's numbers: 8-bit integers and bfloat16. */
+/* Sizes of the supported types by the driver's numbers: 8-bit integers and bfloat16. */
 uint32_t size_of(int type) { return type == 0 ? 1 : type == 9 ? 2 : 0; }
 
 } /* namespace */
 
 using namespace standin;
 
-/* The limits are those of the driver's documentation. */
+/* The limits come from the driver's documentation. */
 STANDIN_API int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *size,
                                        const uint64_t *strides, const uint32_t *box, const uint32_t *steps,
                                        int interleave, int swizzle, int promotion, int fill) {

@@ -6,8 +6,7 @@
 
 namespace standin {
 
-/* A guard band lies on both sides of a block. New memory holds bytes that are no numbers (NaN as float32 and
- * float64). */
+/* A guard band lies on both sides of a block. New memory is filled with NaN (as float32 and float64). */
 enum { band = 512, guard = 0xA5, fresh = 0xFF };
 
 static bool guard_holds(const char *p) {
@@ -96,7 +95,7 @@ void release_context(Context *c) {
     for (auto i = set.begin(); i != set.end();) {
       auto *x = *i;
       if (x->context == c) {
-        if (was_broken) { /* of a broken context nothing can be given back; its end does that */
+        if (was_broken) { /* memory of a broken context is released when the context ends */
           i = set.erase(i);
           destroy_one(x);
           continue;
@@ -164,7 +163,7 @@ STANDIN_API int cuMemFree_v2(uintptr_t address) {
   Entered e("cuMemFree_v2");
   Context *c;
   if (int code = use(&c)) return code;
-  drain(c); /* as the real one does */
+  drain(c); /* as the real driver does */
   int code = release(address, "cuMemFree");
   return e.code ? e.code : code;
 }

@@ -1,4 +1,4 @@
-/* Settings, counting of calls, faults, and the entries about the driver, devices and contexts. */
+/* Settings, call counts, faults, and the entry points for the driver, devices and contexts. */
 #include "state.h"
 
 #include <cstdio>
@@ -65,7 +65,7 @@ static void set_from_environment(State &s) {
 
 using namespace standin;
 
-/* Settings of tests; the names are those of State. Returns 0 for an unknown one. */
+/* Settings for tests, named like the members of State. Returns 0 for an unknown name. */
 STANDIN_API int standin_set(const char *name, long long value) {
   State &s = state();
   std::lock_guard<std::recursive_mutex> held(s.lock);
@@ -96,13 +96,13 @@ static void tell(char *to, int size, const std::string &text) {
   snprintf(to, (size_t)size, "%s", text.c_str());
 }
 
-/* The name of the call that failed by setting, or "". */
+/* The name of the call that FailAt made fail, or "". */
 STANDIN_API void standin_failed(char *to, int size) {
   std::lock_guard<std::recursive_mutex> held(state().lock);
   tell(to, size, state().failed);
 }
 
-/* Mistakes of the caller since the last time, a line each. */
+/* Misuse by the caller since the last call, one per line. */
 STANDIN_API void standin_faults(char *to, int size) {
   State &s = state();
   std::lock_guard<std::recursive_mutex> held(s.lock);
@@ -112,7 +112,7 @@ STANDIN_API void standin_faults(char *to, int size) {
   tell(to, size, all);
 }
 
-/* What has been made and not given back. */
+/* What has been created and not released. */
 STANDIN_API void standin_left(char *to, int size) {
   State &s = state();
   std::lock_guard<std::recursive_mutex> held(s.lock);
@@ -180,7 +180,7 @@ static const char *word(int code, bool name) {
   return nullptr;
 }
 
-/* These two only tell; they are not counted. */
+/* These two return descriptions only and are not counted. */
 STANDIN_API int cuGetErrorName(int code, const char **name) {
   *name = word(code, true);
   return *name ? ok : invalid_value;

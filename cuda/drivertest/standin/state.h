@@ -1,4 +1,4 @@
-/* What the stand-in driver keeps: contexts, streams, events, memory, images, graphs. One lock guards it all. */
+/* State of the stand-in driver: contexts, streams, events, memory, images, graphs. One lock guards all of it. */
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -40,11 +40,11 @@ struct Stream;
 struct Event {
   Context *context;
   unsigned flags;
-  Stream *stream = nullptr; /* that it was recorded on, with the number of the work before it */
+  Stream *stream = nullptr; /* where it was recorded; position counts the work before it */
   uint64_t position = 0;
-  double milliseconds = 0; /* of the stand-in's clock, when it was reached */
+  double milliseconds = 0; /* the stand-in's clock when the event completed */
   bool reached = true;
-  int asked = 0; /* by queries, since it was recorded */
+  int asked = 0; /* number of queries since it was recorded */
 };
 
 struct Work {
@@ -56,18 +56,18 @@ struct Stream {
   Context *context;
   std::deque<Work> work;
   uint64_t queued = 0, done = 0;
-  bool busy = false; /* its work is being done */
-  bool lazy = false; /* its work waits until something asks for it */
+  bool busy = false; /* its work is running */
+  bool lazy = false; /* its work is deferred until somebody waits */
   struct Graph *capture = nullptr;
 };
 
-/* Memory of a device is the host's, with guard bands on both sides. */
+/* Device memory is host memory with guard bands on both sides. */
 struct Block {
   Context *context;
   char *raw;
   size_t bytes;
   struct Pool *pool = nullptr;
-  bool leaving = false; /* a stream's work ends with its release */
+  bool leaving = false; /* released when the stream's work ends */
 };
 
 struct Pool {
@@ -93,7 +93,7 @@ struct Graph {
 struct Context {
   int device;
   int references = 0;
-  uint64_t generation = 0; /* of the primary context: it is another one after its last release */
+  uint64_t generation = 0; /* of the primary context; changes after its last release */
   int broken = 0;          /* the error that all calls return */
   size_t used = 0;         /* bytes */
   int streams_made = 0;
@@ -107,11 +107,11 @@ struct State {
   size_t memory = size_t(1) << 30;
   long fail_at = 0;
   int fail_code = 0;
-  /* What happens. */
+  /* Observed state. */
   bool initialised = false;
   long calls = 0;
-  std::string failed;              /* the call that failed_at hit */
-  std::vector<std::string> faults; /* what a correct caller never does */
+  std::string failed;              /* the call that failed_at made fail */
+  std::vector<std::string> faults; /* misuse by the caller */
   double clock = 0;                /* milliseconds */
   std::map<int, Context> contexts;
   std::map<uintptr_t, Block> blocks; /* by address */
@@ -125,11 +125,11 @@ struct State {
 
 State &state();
 
-/* fault notes a mistake of the caller. */
+/* fault records misuse by the caller. */
 void fault(const std::string &what);
 
-/* Entered counts a call; code is what it must return before it does anything, 0: nothing. A call that gives
- * something back does so in any case, as a real driver does, and returns the code after it. */
+/* Entered counts a call; code is the error it must return at once, or 0. A call that releases something does so in
+ * any case, as a real driver does, and returns the code afterwards. */
 struct Entered {
   std::unique_lock<std::recursive_mutex> held;
   int code;
@@ -138,14 +138,14 @@ struct Entered {
 
 /* current returns the context of the calling thread, or nullptr. */
 Context *current();
-/* use returns the current context and 0, or the code to return: none, or a broken one. */
+/* use sets the current context and returns 0, or returns the error if there is none or it is broken. */
 int use(Context **context);
 
 /* memory.cpp */
 Block *block_around(uintptr_t address);
 /* inside checks a range of device memory. */
 int inside(const char *what, uintptr_t address, size_t bytes, Context *context);
-/* guards_hold checks the guard bands of all memory; a broken one is noted and answered with illegal_address. */
+/* guards_hold checks all guard bands; a damaged one is recorded and returns illegal_address. */
 int guards_hold(const char *after);
 void release_context(Context *context);
 

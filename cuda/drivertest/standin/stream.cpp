@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstring>
 
-/* The kernels, compiled for the host (kernels/cuda/host, or a small set of the tests). */
+/* The kernels, compiled for the host (kernels/cuda/host, or the small set for tests). */
 extern "C" int slc_host_launch(const char *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                unsigned bz, unsigned shared, void **params);
 extern "C" const char *slc_host_kernels(int i);
@@ -30,10 +30,10 @@ int queue(Stream *s, std::function<int()> run) {
   return s->lazy ? (int)ok : advance(s, s->queued);
 }
 
-/* advance does a stream's work up to a position. An error breaks the context, as it does on a device; here it
- * comes back from the call that met it. */
+/* advance runs a stream's work up to a position. An error breaks the context, as on a device; here the call that
+ * caused it returns it. */
 int advance(Stream *s, uint64_t position) {
-  if (s->busy) return ok; /* two streams that wait for each other only by way of work that is done already */
+  if (s->busy) return ok; /* two streams wait for each other only through completed work */
   s->busy = true;
   while (s->done < position && !s->work.empty()) {
     Work w = s->work.front();
@@ -68,7 +68,7 @@ using namespace standin;
   Context *c;                   \
   if (int code = use(&c)) return code
 
-/* What gives something back does so before it returns an error. */
+/* Calls that release something do so before they return an error. */
 #define LEAVE(name)             \
   Entered e(name);              \
   Context *c;                   \
@@ -145,7 +145,7 @@ STANDIN_API int cuEventRecord(Event *v, Stream *s) {
   });
 }
 
-/* A lazy device is not ready until somebody waits. Who asks again and again is not counted each time. */
+/* A lazy device is not ready until somebody waits. Repeated queries are not all counted. */
 STANDIN_API int cuEventQuery(Event *v) {
   {
     std::lock_guard<std::recursive_mutex> held(state().lock);
@@ -210,8 +210,8 @@ STANDIN_API int cuFuncSetAttribute(Function *f, int attribute, int value) {
   return ok;
 }
 
-/* The parameters' values: gorgonia.org/cu puts them, eight bytes each, into one array that the pointers
- * follow. How many they are is not told; what lies beyond the last is never read by a kernel. */
+/* The parameters' values: gorgonia.org/cu stores them, eight bytes each, in one array that the pointers follow.
+ * Their number is not passed; a kernel never reads beyond the last. */
 static std::vector<uint64_t> values_of(void **params) {
   std::vector<uint64_t> v;
   if (!params) return v;
@@ -281,7 +281,7 @@ STANDIN_API int cuGraphInstantiateWithFlags(Graph **made, Graph *g, unsigned lon
   return ok;
 }
 
-/* A recording is the host's: no context has to be whole for it. */
+/* A recording lives on the host, so it needs no intact context. */
 STANDIN_API int cuGraphDestroy(Graph *g) {
   Entered e("cuGraphDestroy");
   if (!state().graphs.erase(g)) return invalid_handle;

@@ -25,7 +25,7 @@ import (
 // Result is a CUresult that is not zero.
 type Result int
 
-// Error is the number alone: Text has the driver's words.
+// Error returns the number only; Text has the driver's description.
 func (r Result) Error() string { return fmt.Sprintf("CUDA error %d", int(r)) }
 
 func result(code C.CUresult) error {
@@ -35,7 +35,7 @@ func result(code C.CUresult) error {
 	return Result(code)
 }
 
-// LoadError says why there is no driver. Code is 0, and Name empty, where no library could be opened.
+// LoadError reports why no driver is loaded. Code is 0, and Name empty, if no library could be opened.
 type LoadError struct {
 	Code       int
 	Name, Text string
@@ -43,17 +43,17 @@ type LoadError struct {
 
 func (e *LoadError) Error() string { return e.Text }
 
-// loading is the state of the forwarders, which are the process's: one driver, once it has been initialised.
+// loading is the state of the forwarders, which belong to the process: it initialises one driver.
 var loading struct {
 	sync.Mutex
 	done bool
 }
 
-// places are tried in turn: what the dynamic linker finds, and where container images and WSL put it.
+// Library paths, tried in order: the dynamic linker's, then those of container images and WSL.
 var places = []string{"libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"}
 
-// Load opens the driver at path, or where drivers are found if path is "", and initialises it. Once it has
-// succeeded it does nothing; after a failure it tries again.
+// Load opens the driver at path, or at the usual places if path is "", and initialises it. After a success it does
+// nothing; after a failure it tries again.
 func Load(path string) error {
 	loading.Lock()
 	defer loading.Unlock()
@@ -74,7 +74,7 @@ func Load(path string) error {
 		if first == nil || err.Code != 0 {
 			first = err
 		}
-		if err.Code != 0 { // a driver that says no is the answer
+		if err.Code != 0 { // a driver that returns an error ends the search
 			break
 		}
 	}
@@ -127,15 +127,15 @@ func Text(code int) (name, text string) {
 func stream(s cu.Stream) C.CUstream       { return *(*C.CUstream)(unsafe.Pointer(&s)) }
 func function(f cu.Function) C.CUfunction { return *(*C.CUfunction)(unsafe.Pointer(&f)) }
 
-// Handle is the driver's own name of a stream.
+// Handle returns the driver's handle of a stream.
 func Handle(s cu.Stream) unsafe.Pointer { return unsafe.Pointer(stream(s)) }
 
-// SetShared lets a kernel have so many bytes of dynamic shared memory; without it 48 KiB is the maximum.
+// SetShared allows a kernel that many bytes of dynamic shared memory; without it the maximum is 48 KiB.
 func SetShared(f cu.Function, bytes int) error {
 	return result(C.cuFuncSetAttribute(function(f), C.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, C.int(bytes)))
 }
 
-// HostAlloc returns page-locked memory, which copies can read and write while the caller goes on.
+// HostAlloc returns page-locked memory for asynchronous copies.
 func HostAlloc(bytes int) (unsafe.Pointer, error) {
 	var p unsafe.Pointer
 	err := result(C.cuMemHostAlloc(&p, C.size_t(bytes), 0))
@@ -145,7 +145,7 @@ func HostAlloc(bytes int) (unsafe.Pointer, error) {
 // Pool is a pool of device memory whose allocations are ordered with the work of a stream.
 type Pool struct{ p C.CUmemoryPool }
 
-// NewPool makes a pool on a device; what is freed to it goes back to the system at the next synchronisation.
+// NewPool creates a pool on a device; freed memory returns to the system at the next synchronisation.
 func NewPool(device int) (Pool, error) {
 	var props C.CUmemPoolProps
 	props.allocType = C.CU_MEM_ALLOCATION_TYPE_PINNED
@@ -156,44 +156,43 @@ func NewPool(device int) (Pool, error) {
 	return p, err
 }
 
-// Alloc orders an allocation behind what is queued on s.
+// Alloc queues an allocation on s, after the work already queued.
 func (p Pool) Alloc(bytes int64, s cu.Stream) (cu.DevicePtr, error) {
 	var d C.CUdeviceptr
 	err := result(C.cuMemAllocFromPoolAsync(&d, C.size_t(bytes), p.p, stream(s)))
 	return cu.DevicePtr(d), err
 }
 
-// Destroy gives the pool back; what is still allocated from it goes when it is freed.
+// Destroy releases the pool; memory still allocated from it is released when it is freed.
 func (p Pool) Destroy() error { return result(C.cuMemPoolDestroy(p.p)) }
 
-// FreeAsync frees what a pool has given, behind what is queued on s.
+// FreeAsync frees memory of a pool after the work queued on s.
 func FreeAsync(p cu.DevicePtr, s cu.Stream) error {
 	return result(C.cuMemFreeAsync(C.CUdeviceptr(p), stream(s)))
 }
 
-// BeginCapture makes s record what is queued on it instead of doing it.
+// BeginCapture makes s record queued work instead of running it.
 func BeginCapture(s cu.Stream) error {
 	return result(C.cuStreamBeginCapture(stream(s), C.CU_STREAM_CAPTURE_MODE_RELAXED))
 }
 
-// Recording is what a stream was told between BeginCapture and EndCapture.
+// Recording is the work queued on a stream between BeginCapture and EndCapture.
 type Recording struct{ g C.CUgraph }
 
-// EndCapture ends the recording.
 func EndCapture(s cu.Stream) (Recording, error) {
 	var r Recording
 	err := result(C.cuStreamEndCapture(stream(s), &r.g))
 	return r, err
 }
 
-// Graph makes a recording ready to be launched.
+// Graph instantiates a recording for launching.
 func (r Recording) Graph() (Graph, error) {
 	var g Graph
 	err := result(C.cuGraphInstantiateWithFlags(&g.exec, r.g, 0))
 	return g, err
 }
 
-// Destroy gives a recording back; its graphs stay.
+// Destroy releases a recording; its graphs stay valid.
 func (r Recording) Destroy() error { return result(C.cuGraphDestroy(r.g)) }
 
 // EncodeBoxes makes the map by which kernels copy boxes of a matrix of bytes or bfloat16 (element 1 or 2) in device
@@ -219,11 +218,11 @@ func EncodeBoxes(p cu.DevicePtr, element, width, height int, stride int64, boxWi
 	return m, err
 }
 
-// Graph is a recorded sequence, ready to be launched.
+// Graph is a recording instantiated for launching.
 type Graph struct{ exec C.CUgraphExec }
 
-// Launch queues a recorded sequence on s.
+// Launch queues the graph on s.
 func (g Graph) Launch(s cu.Stream) error { return result(C.cuGraphLaunch(g.exec, stream(s))) }
 
-// Destroy gives a recorded sequence back.
+// Destroy releases the graph.
 func (g Graph) Destroy() error { return result(C.cuGraphExecDestroy(g.exec)) }

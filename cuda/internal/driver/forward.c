@@ -1,9 +1,9 @@
 //go:build native && cgo && linux && (amd64 || arm64)
 
-/* Every entry point of the CUDA driver that this program calls, as a forwarder: the program needs no libcuda
- * to be linked or to start. Until slc_cuda_load has succeeded a call answers an error code; from then on it is
- * one indirect jump. The symbols are hidden: a library that brings libcuda itself (a CUDA provider of ONNX
- * Runtime) keeps its own. */
+/* Every entry point of the CUDA driver that this program calls, as a forwarder: the program needs no libcuda to be
+ * linked or to start. Until slc_cuda_load has succeeded a call returns an error code; from then on it is one
+ * indirect jump. The symbols are hidden, so a library that loads libcuda itself (a CUDA provider of ONNX Runtime)
+ * uses its own. */
 #define _GNU_SOURCE
 #include "forward.h"
 
@@ -31,7 +31,7 @@ static const char *const names[] = {
 #undef X
 enum { entries = sizeof names / sizeof *names };
 
-/* The arguments stay where they are, in registers and on the stack, so one form serves all signatures. */
+/* The arguments stay in registers and on the stack, so one form serves all signatures. */
 #if defined(__x86_64__)
 #define X(i, name)                                                                                        \
   __asm__(".text\n.p2align 4\n.globl " #name "\n.hidden " #name "\n.type " #name ",@function\n" #name   \
@@ -45,8 +45,8 @@ enum { entries = sizeof names / sizeof *names };
 #include "symbols.h"
 #undef X
 
-/* gorgonia.org/cu calls this in its package's init() and ends the process on an error; the real one is
- * slc_cuda_load's. */
+/* gorgonia.org/cu calls this in its package's init() and ends the process on an error; slc_cuda_load makes the real
+ * call. */
 HIDDEN int cuInit(unsigned flags) { return real_init ? real_init(flags) : 0; }
 
 int slc_cuda_load(const char *path, int *loaded, char *text, int size) {
@@ -71,7 +71,7 @@ int slc_cuda_load(const char *path, int *loaded, char *text, int size) {
     if (name_of) name_of(code, &name);
     if (text_of) text_of(code, &what);
     snprintf(text, size, "%s\n%s", name ? name : "", what ? what : "");
-    return code; /* the library stays open: a driver is not made to be unloaded */
+    return code; /* the library stays open: drivers do not support unloading */
   }
   for (size_t i = 0; i < entries; i++) {
     void *entry = dlsym(library, names[i]);

@@ -1,5 +1,5 @@
-/* The driver's entry points that gorgonia.org/cu v0.9.4 (with cuda/compat) and this package call, but for
- * cuInit: an index and a name each. A missing one is an error of the linker. */
+/* The driver's entry points that gorgonia.org/cu v0.9.4 (with cuda/compat) and this package call, except cuInit:
+ * index and name. The linker reports a missing one. */
 X(0, cuArray3DCreate_v2)
 X(1, cuArray3DGetDescriptor_v2)
 X(2, cuArrayCreate_v2)
