@@ -1,5 +1,5 @@
-// Package kernels names what every compute layer of Sluice shares: the metrics, the data types and
-// the errors. It holds no arithmetic; kernels/ref is the reference, kernels/cpu the C implementation.
+// Package kernels defines what all compute layers of Sluice share: the metrics, the data types and the errors.
+// kernels/ref is the reference implementation, kernels/cpu the C implementation.
 package kernels
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Metric is how two vectors are compared.
+// Metric selects how two vectors are compared.
 type Metric uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 
 var metricNames = [...]string{Cosine: "cosine", IP: "ip", L2: "l2"}
 
-// String returns the metric's name as flags, files and kernels spell it.
+// String returns the metric's name as used in flags, files and kernels.
 func (m Metric) String() string {
 	if int(m) < len(metricNames) {
 		return metricNames[m]
@@ -31,7 +31,7 @@ func (m Metric) String() string {
 	return fmt.Sprintf("metric(%d)", uint8(m))
 }
 
-// ParseMetric is the inverse of String; an unknown name is ErrMetric.
+// ParseMetric is the inverse of String; an unknown name returns ErrMetric.
 func ParseMetric(name string) (Metric, error) {
 	for m, n := range metricNames {
 		if n == name {
@@ -41,16 +41,16 @@ func ParseMetric(name string) (Metric, error) {
 	return 0, fmt.Errorf("%w: %q (known: cosine, ip, l2)", ErrMetric, name)
 }
 
-// MarshalText makes the metric readable in JSON and YAML.
+// MarshalText encodes the metric as its name in JSON and YAML.
 func (m Metric) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 // UnmarshalText is the inverse of MarshalText.
 func (m *Metric) UnmarshalText(b []byte) (err error) { *m, err = ParseMetric(string(b)); return err }
 
-// Ascending tells whether a smaller score is the closer one (true for L2 only).
+// Ascending reports whether a smaller score is closer (L2 only).
 func (m Metric) Ascending() bool { return m == L2 }
 
-// Better tells whether score a is strictly closer than score b.
+// Better reports whether score a is strictly closer than score b.
 func (m Metric) Better(a, b float64) bool {
 	if m == L2 {
 		return a < b
@@ -58,7 +58,7 @@ func (m Metric) Better(a, b float64) bool {
 	return a > b
 }
 
-// Worst is the score that every real score is better than.
+// Worst is a score that every finite score is better than.
 func (m Metric) Worst() float64 {
 	if m == L2 {
 		return math.Inf(1)
@@ -74,7 +74,7 @@ func (m Metric) Biased(score, b float64) float64 {
 	return score + b
 }
 
-// The errors of the compute layers. They are wrapped with the place and the values that were given.
+// The errors of the compute layers. They are wrapped with the place and the values given.
 var (
 	ErrMetric      = errors.New("unknown metric")
 	ErrArgument    = errors.New("argument out of range")
@@ -87,25 +87,25 @@ var (
 	ErrUnavailable = errors.New("not available in this build or on this machine")
 )
 
-// DType is the number format in which a bounded kernel multiplies. Sums are float32 (int32 for I8, and for every 32
-// products of I16; for every 32 products of FP8, about as many bits as float16 has).
+// DType is the number format in which a bounded kernel multiplies. Sums are float32; int32 for I8, and for every 32
+// products of I16; for every 32 products of FP8 they have about as many bits as float16.
 type DType uint8
 
 const (
-	// F32 multiplies float32; with AMX as three bfloat16 parts each, which hold all its bits, in the six products
-	// that a float32 sum would notice.
+	// F32 multiplies float32. With AMX each value is split into three bfloat16 parts, which hold all its bits, and the
+	// six products that affect a float32 sum are added.
 	F32 DType = iota
-	// BF16x3 splits each value into two bfloat16 and drops the product of the low halves: about as
-	// accurate as F32 (Henry, Tang, Heinecke, "Leveraging the bfloat16 AI datatype", 2019).
+	// BF16x3 splits each value into two bfloat16 and drops the product of the low halves: about as accurate as F32
+	// (Henry, Tang, Heinecke, "Leveraging the bfloat16 AI datatype", 2019).
 	BF16x3
 	// BF16 rounds each value to bfloat16.
 	BF16
-	// I8 rounds each vector to 8-bit integers with a scale of its own.
+	// I8 rounds each vector to 8-bit integers with a scale per vector.
 	I8
-	// I16 rounds each vector to 16-bit integers with a scale of its own: some 20 times coarser than F32.
+	// I16 rounds each vector to 16-bit integers with a scale per vector: about 20 times coarser than F32.
 	I16
-	// FP8 rounds each vector to floats of eight bits with three of fraction (e4m3; Micikevicius et al., "FP8 formats
-	// for deep learning", 2022) with a scale of its own. Only GPUs have it.
+	// FP8 rounds each vector to 8-bit floats with three fraction bits (e4m3; Micikevicius et al., "FP8 formats for deep
+	// learning", 2022) and a scale per vector. Only GPUs support it.
 	FP8
 	// DTypes is the number of formats.
 	DTypes
@@ -113,7 +113,7 @@ const (
 
 var dtypeNames = [...]string{F32: "f32", BF16x3: "bf16x3", BF16: "bf16", I8: "i8", I16: "i16", FP8: "fp8"}
 
-// String returns the type's name as flags and kernels spell it.
+// String returns the type's name as used in flags and kernels.
 func (t DType) String() string {
 	if int(t) < len(dtypeNames) {
 		return dtypeNames[t]
@@ -121,7 +121,7 @@ func (t DType) String() string {
 	return fmt.Sprintf("dtype(%d)", uint8(t))
 }
 
-// ParseDType is the inverse of String; an unknown name is ErrArgument.
+// ParseDType is the inverse of String; an unknown name returns ErrArgument.
 func ParseDType(name string) (DType, error) {
 	for t, n := range dtypeNames {
 		if n == name {

@@ -1,8 +1,8 @@
-// Package ladder keeps the steps from a naive loop to the kernels of kernels/cpu runnable, one idea a step, so that a
-// reader sees what each is worth on the machine at hand:
+// Package ladder keeps the optimisation steps from a naive loop to the kernels of kernels/cpu runnable, one idea per
+// step, so that a reader sees the gain of each on the machine at hand:
 //
-//	go test -run '^$' -bench . ./kernels/ladder
+// \tgo test -run '^$' -bench . ./kernels/ladder
 //
-// prints for each step the percentage of the peak that registers allow, measured in turns with it. Tests make sure that
-// all steps find the same. Nothing else imports this package.
+// prints for each step the percentage of the peak rate of register operands, measured alternately with it. Tests check
+// that all steps give the same result. Nothing else imports this package.
 package ladder

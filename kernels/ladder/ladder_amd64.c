@@ -28,7 +28,7 @@ void ladder_lanes(const ladder_pairs *p) {
 		}
 }
 
-// multiply makes 8 rows of a tile of 32 x 32.
+// multiply computes 8 rows of a tile of 32 x 32.
 static inline void multiply(const float *a, const float *b, int64_t dim, float *tile) {
 	__m512 s[8][2];
 #pragma GCC unroll 8

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
 
-// newPairs makes rows of whole 64ths, whose products float32 holds exactly, so that every order of summing counts
-// alike.
+// newPairs makes rows of multiples of 1/64, whose products float32 holds exactly, so that every order of summation
+// gives the same counts.
 func newPairs(n, m, dim int) (rows, panels Pairs) {
 	rng := rand.New(rand.NewPCG(61, 1))
 	make2 := func(n int) (rows, panels []float32) {
@@ -91,7 +91,7 @@ func need(t testing.TB, isa cpu.ISA) {
 	}
 }
 
-// TestSteps: every step counts what the shipped kernel counts.
+// TestSteps checks that every step gives the same counts as the production kernel.
 func TestSteps(t *testing.T) {
 	need(t, cpu.AVX512VNNI)
 	rows, panels := newPairs(64, 96, 128)
@@ -106,7 +106,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// share reports the best of some runs as a percentage of the peak that is measured in turns with them.
+// share reports the best of some runs as a percentage of the peak rate, measured alternately with them.
 func share(b *testing.B, operations float64, run func(), peak func(int) float64) {
 	best, top := 0.0, 0.0
 	for b.Loop() {
@@ -121,7 +121,7 @@ func share(b *testing.B, operations float64, run func(), peak func(int) float64)
 	b.ReportMetric(100*best/top, "%peak")
 }
 
-// BenchmarkTiles is the ladder of the bounded tiles: 320 x 256 pairs of 384 dimensions, five limits.
+// BenchmarkTiles measures the steps of the bounded tiles: 320 x 256 pairs of 384 dimensions, five limits.
 func BenchmarkTiles(b *testing.B) {
 	need(b, cpu.AVX512VNNI)
 	rows, panels := newPairs(320, 256, 384)
@@ -138,13 +138,14 @@ func BenchmarkTiles(b *testing.B) {
 	})
 }
 
-// BenchmarkScan is the ladder of the index scan: 1,024 rows of 384 dimensions, 32 queries, all planes, nothing left.
+// BenchmarkScan measures the steps of the index scan: 1,024 rows of 384 dimensions, 32 queries, all planes, no row
+// left.
 func BenchmarkScan(b *testing.B) {
 	need(b, cpu.AVX512VNNI)
 	for _, step := range []struct {
 		name string
 		isa  cpu.ISA
-		at   int // queries of a call
+		at   int // queries per call
 	}{
 		{"1 scalar", cpu.Scalar, 1}, {"2 avx2", cpu.AVX2, 1}, {"3 VNNI, a query at a time", cpu.AVX512VNNI, 1},
 		{"4 VNNI, 8 queries share the unpacking", cpu.AVX512VNNI, 8},
@@ -170,7 +171,7 @@ func BenchmarkScan(b *testing.B) {
 	}
 }
 
-// newScan makes a chunk and queries that no row comes near.
+// newScan makes a chunk, and queries that no row is close to.
 func newScan(b *testing.B, n int) (*scan.Chunk, *scan.Queries, []float32) {
 	const dim = 384
 	rng := rand.New(rand.NewPCG(67, 1))

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/encoder"
 )
 
-// BenchmarkProducts are the products of a layer of MiniLM, with what follows their sums, as a percentage of the peak of
-// the multiply-adds. Winograd's products may exceed it.
+// BenchmarkProducts measures the products of a layer of MiniLM, including bias and activation, as a percentage of the
+// peak rate of multiply-adds. Winograd's products may exceed it.
 func BenchmarkProducts(b *testing.B) {
 	need(b, cpu.AVX512)
 	names := []string{"avx2", "avx2" + cpu.Winograd, "avx512", "avx512vnni", "avx512vnni" + cpu.Winograd, "amx"}
@@ -36,7 +36,7 @@ func BenchmarkProducts(b *testing.B) {
 	}
 }
 
-// layer computes the four products of a layer, with codes of 8 bits if coded, and says how many operations they are.
+// layer computes the four products of a layer, with 8-bit codes if coded, and returns the number of operations.
 func layer(b *testing.B, k cpu.Kernels, rows int, coded bool) (run func(), operations float64) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	draw := func(n int) []float32 {

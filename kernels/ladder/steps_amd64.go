@@ -10,7 +10,7 @@ import (
 	"unsafe"
 )
 
-// Pairs are n rows and m columns, n and m multiples of 32, and what to count: for each limit, the products below it.
+// Pairs holds n rows and m columns (multiples of 32) and the limits: for each, the products below it are counted.
 type Pairs struct {
 	Rows, Columns []float32 // rows of Dim, or panels
 	N, M, Dim     int
@@ -53,8 +53,8 @@ func (p Pairs) Count(s Step) (below [C.LADDER_LIMITS]int64) {
 	return counts
 }
 
-// PeakF32 and PeakI8 do n rounds of multiply-adds from registers, and return how many operations those were.
+// PeakF32 and PeakI8 do n rounds of multiply-adds on registers, and return the number of operations.
 func PeakF32(n int) float64 { return float64(C.ladder_peak_f32(C.int64_t(n))) }
 
-// PeakI8 is PeakF32 with four products of 8 bits in a lane.
+// PeakI8 is PeakF32 with four 8-bit products per lane.
 func PeakI8(n int) float64 { return float64(C.ladder_peak_i8(C.int64_t(n))) }

@@ -16,7 +16,7 @@ type Hit struct {
 	Score float64
 }
 
-// Matrix is the naive score matrix of the rows of a and b.
+// Matrix returns the score matrix of the rows of a and b.
 func Matrix(m kernels.Metric, a, b [][]float32) [][]float64 {
 	out := make([][]float64, len(a))
 	for i := range a {
@@ -28,8 +28,8 @@ func Matrix(m kernels.Metric, a, b [][]float32) [][]float64 {
 	return out
 }
 
-// TopK sorts all rows of c by (better score, lower row) and returns the first k; bias[row], absent
-// meaning 0, adds closeness.
+// TopK sorts all rows of c by better score, then lower row, and returns the first k; bias[row], by default 0, is added
+// to the closeness.
 func TopK(m kernels.Metric, q []float32, c [][]float32, bias map[int]float64, k int) []Hit {
 	hits := make([]Hit, len(c))
 	for i := range c {
@@ -44,7 +44,7 @@ func TopK(m kernels.Metric, q []float32, c [][]float32, bias map[int]float64, k 
 	return hits[:min(k, len(hits))]
 }
 
-// Max is the first of TopK; ok is false when c is empty.
+// Max returns the first of TopK; ok is false if c is empty.
 func Max(m kernels.Metric, q []float32, c [][]float32, bias map[int]float64) (best Hit, ok bool) {
 	if len(c) == 0 {
 		return Hit{}, false
@@ -82,8 +82,8 @@ func Pairs(m kernels.Metric, contexts, queries [][]float32, take func(query, con
 	return pairs
 }
 
-// Best is the best of each query's pairs (the lower context on ties); a query without pairs has
-// context −1 and the metric's worst score.
+// Best returns the best of each query's pairs (the lower context on ties); a query without pairs gets context −1 and
+// the metric's worst score.
 func Best(m kernels.Metric, pairs []Pair, queries int) []Pair {
 	best := make([]Pair, queries)
 	for q := range best {
@@ -97,18 +97,18 @@ func Best(m kernels.Metric, pairs []Pair, queries int) []Pair {
 	return best
 }
 
-// Summary describes a list of scored pairs. Of no pairs, all numbers are 0 and the pairs −1.
+// Summary describes a list of scored pairs. For an empty list all numbers are 0 and the pairs are −1.
 type Summary struct {
 	N         int64
-	Min, Max  Pair // numerically; the first in order on ties
+	Min, Max  Pair // by value; the first in order on ties
 	Mean, Std float64
 	Quantiles []float64
 }
 
-// Summarise computes the summary. Mean and Std have a fixed order: with x0 the first score, each
-// query's Σ(x−x0) and Σ(x−x0)² run over its pairs in order, the queries' sums are added in order,
-// Mean = x0 + S1/N and Std = √max(0, S2/N − (S1/N)²), the population standard deviation. The shift
-// keeps distributions far from 0 from cancelling.
+// Summarise computes the summary. Mean and Std have a fixed order of summation: with x0 the first score, each query's
+// Σ(x−x0) and Σ(x−x0)² run over its pairs in order, the queries' sums are added in order, Mean = x0 + S1/N and Std =
+// √max(0, S2/N − (S1/N)²), the population standard deviation. The shift avoids cancellation in distributions far from
+// 0.
 func Summarise(pairs []Pair, quantiles []float64) Summary {
 	s := Summary{N: int64(len(pairs)), Quantiles: make([]float64, len(quantiles))}
 	s.Min, s.Max = Pair{-1, -1, 0}, Pair{-1, -1, 0}
@@ -141,15 +141,15 @@ func Summarise(pairs []Pair, quantiles []float64) Summary {
 	return s
 }
 
-// Moments turns n, the shift x0 and the shifted sums into mean and population standard deviation.
+// Moments returns mean and population standard deviation from n, the shift x0 and the shifted sums.
 func Moments(n int64, x0, s1, s2 float64) (mean, std float64) {
 	shift := s1 / float64(n)
 	variance := s2/float64(n) - float64(shift*shift)
 	return x0 + shift, math.Sqrt(max(variance, 0))
 }
 
-// Separation is the Mann–Whitney probability that a positive is closer than a negative, ties counted
-// half; 0 when either side is empty.
+// Separation is the Mann–Whitney probability that a positive is closer than a negative, with ties counted as half; 0 if
+// either side is empty.
 func Separation(m kernels.Metric, positive, negative []Pair) float64 {
 	if len(positive) == 0 || len(negative) == 0 {
 		return 0
@@ -177,7 +177,7 @@ func Histogram(pairs []Pair, bins int) []int64 {
 	return counts
 }
 
-// Bin is ⌊(x−low)/(high−low)·bins⌋, the last bin closed above; all is bin 0 when low = high.
+// Bin is ⌊(x−low)/(high−low)·bins⌋, with x = high in the last bin; if low = high, all values are in bin 0.
 func Bin(x, low, high float64, bins int) int {
 	if high <= low {
 		return 0
@@ -185,10 +185,9 @@ func Bin(x, low, high float64, bins int) int {
 	return min(int((x-low)/(high-low)*float64(bins)), bins-1)
 }
 
-// Foreign draws perQuery contexts other than the owner for one query, without replacement and in
-// ascending order; all of them when there are no more than perQuery. The draw depends on seed, query,
-// owner and contexts only: Floyd's algorithm (Bentley & Floyd, "A sample of brilliance", CACM 1987)
-// on the query's own PCG stream (seed, query).
+// Foreign draws perQuery contexts other than the owner for one query, without replacement and in ascending order; all
+// of them if there are no more than perQuery. The draw depends only on seed, query, owner and contexts: Floyd's
+// algorithm (Bentley & Floyd, "A sample of brilliance", CACM 1987) on the query's own PCG stream (seed, query).
 func Foreign(into []int32, seed uint64, query, owner, contexts, perQuery int) []int32 {
 	into = into[:0]
 	foreign := contexts - 1
@@ -212,7 +211,7 @@ func Foreign(into []int32, seed uint64, query, owner, contexts, perQuery int) []
 	return into
 }
 
-// uniform is an unbiased integer below n (Lemire, "Fast random integer generation in an interval", 2019).
+// uniform returns an unbiased integer below n (Lemire, "Fast random integer generation in an interval", 2019).
 func uniform(stream *rand.PCG, n uint64) uint64 {
 	for {
 		high, low := bits.Mul64(stream.Uint64(), n)

@@ -65,7 +65,7 @@ func floats64(t *testing.T, hex []string) (v []float64) {
 	return v
 }
 
-// TestScoreEqualsNumPy compares every bit with an implementation of its own.
+// TestScoreEqualsNumPy compares every bit with an independent implementation.
 func TestScoreEqualsNumPy(t *testing.T) {
 	g := readGolden(t)
 	if len(g.Pairs) < 50 {
@@ -81,7 +81,7 @@ func TestScoreEqualsNumPy(t *testing.T) {
 	}
 }
 
-// TestQuantile7EqualsNumPy allows for NumPy's interpolating from the upper end where f ≥ ½.
+// TestQuantile7EqualsNumPy allows for NumPy's interpolation from the upper end where f ≥ ½.
 func TestQuantile7EqualsNumPy(t *testing.T) {
 	for _, q := range readGolden(t).Quantiles {
 		values, want := floats64(t, q.Values), floats64(t, q.Quantiles)
@@ -140,7 +140,7 @@ func TestSummariseEqualsNumPy(t *testing.T) {
 	}
 }
 
-// TestProductsAreExact is the fact on which the equality of fused and unfused kernels stands.
+// TestProductsAreExact checks the property that makes fused and unfused kernels equal.
 func TestProductsAreExact(t *testing.T) {
 	extremes := []float32{0, 1, math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, math.MaxFloat32,
 		-math.MaxFloat32, 1.1754944e-38, 1 + 1.0/(1<<23), 16777215}
@@ -204,8 +204,8 @@ func TestForeign(t *testing.T) {
 	})
 }
 
-// TestForeignIsUniform: 20,000 draws of 3 out of 9 hold each context about 6,667 times; six standard
-// deviations are 400.
+// TestForeignIsUniform: 20,000 draws of 3 out of 9 contain each context about 6,667 times; six standard deviations are
+// 400.
 func TestForeignIsUniform(t *testing.T) {
 	var count [10]int
 	for q := range 20_000 {

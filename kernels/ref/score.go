@@ -1,9 +1,9 @@
-// Package ref is the reference of all kernels: the canonical scores of design section 3 and the naive
-// algorithm of every operation, in plain Go. It trades all speed for being obviously right; the only
-// production code that runs it is the fallback of kernels/cpu where there is no C compiler.
+// Package ref is the reference of all kernels: the canonical scores of design section 3 and a naive algorithm for every
+// operation, in plain Go. It prefers clarity to speed; the only production code that runs it is the fallback of
+// kernels/cpu where there is no C compiler.
 //
-// Every product and difference is converted explicitly (float64(x*y)): Go may otherwise fuse x*y+z
-// on some architectures, and a fused square of differences has other bits.
+// Every product and difference is converted explicitly (float64(x*y)): Go may otherwise fuse x*y+z on some
+// architectures, and a fused square of differences has other bits.
 package ref
 
 import (
@@ -68,9 +68,9 @@ func fold(l *[8]float64) float64 {
 	return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]))
 }
 
-// Quantile7 is the p-quantile, p in [0, 1], of values in ascending order: with h = (n−1)·p and f its
-// fraction, x_⌊h⌋ + f·(x_⌊h⌋+1 − x_⌊h⌋). Type 7 of Hyndman & Fan, "Sample quantiles in statistical
-// packages" (1996), NumPy's default. The quantile of no values is 0.
+// Quantile7 returns the p-quantile, p in [0, 1], of values in ascending order: with h = (n−1)·p and f its fraction,
+// x_⌊h⌋ + f·(x_⌊h⌋+1 − x_⌊h⌋). Type 7 of Hyndman & Fan, "Sample quantiles in statistical packages" (1996), NumPy's
+// default. For no values it is 0.
 func Quantile7(sorted []float64, p float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -92,11 +92,11 @@ func Rank7(n int64, p float64) (rank int64, f float64) {
 	return rank, h - low
 }
 
-// Interpolate7 is low + f·(high − low), each operation rounded.
+// Interpolate7 returns low + f·(high − low), rounded after each operation.
 func Interpolate7(low, high, f float64) float64 { return low + float64(f*(high-low)) }
 
-// KolmogorovSmirnov is the largest difference of the empirical distribution functions of two lists in ascending order,
-// 0 to 1. It is 1 where one list is empty and the other is not.
+// KolmogorovSmirnov returns the largest difference of the empirical distribution functions of two lists in ascending
+// order, 0 to 1. It is 1 if one list is empty and the other is not.
 func KolmogorovSmirnov(a, b []float64) (most float64) {
 	if len(a) == 0 || len(b) == 0 {
 		return float64(min(len(a)+len(b), 1))
