@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-// Checks that a program's steps stay within its sets, then calls the kernel by instruction set.
+// Checks that a program's steps stay within its sets, then calls the kernel for the instruction set.
 #include "bits.h"
 #include "fail.h"
 
@@ -19,7 +19,7 @@ int32_t slc_bits(int32_t isa, uint64_t *words, int64_t sets, const slc_bits_step
 	if (n < 0 || sets < n) FAIL(SLC_ERROR_SHAPE, "bits: %lld steps write %lld sets", (long long)n, (long long)sets);
 	const int64_t first = sets - n;
 	for (int64_t i = 0; i < n; i++) {
-		// as unsigned numbers, those below 0 are too large
+		// as unsigned numbers, negative ones are too large
 		const uint32_t before = (uint32_t)(first + i < INT32_MAX ? first + i : INT32_MAX);
 		if (((uint32_t)steps[i].set >= before) | ((uint32_t)steps[i].both >= before) |
 		    ((uint32_t)steps[i].either >= before))

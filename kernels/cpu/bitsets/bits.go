@@ -8,14 +8,14 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// Set is a set of 2,048 rows, a bit a row, the first one in the lowest bit of the first word.
+// Set is a set of 2,048 rows, one bit per row, starting with the lowest bit of the first word.
 type Set [32]uint64
 
-// Step names three sets: the step's own set has the rows that both Set and Both have, and those of Either.
+// Step computes (Set ∩ Both) ∪ Either from three sets given by their numbers.
 type Step struct{ Set, Both, Either int32 }
 
-// Run writes the last len(steps) of the sets in order, one a step, and counts the rows of the last one (0 without
-// steps). What a step reads lies before the set that it writes; anything else is kernels.ErrShape.
+// Run writes the last len(steps) sets in order, one per step, and counts the rows of the last one (0 without steps). A
+// step may read only sets before the one that it writes; otherwise Run returns kernels.ErrShape.
 func Run(k cpu.Kernels, sets []Set, steps []Step) (count int, err error) {
 	return run(k, sets, steps)
 }

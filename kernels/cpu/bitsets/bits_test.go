@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/cputest"
 )
 
-// TestBits compares programs of random steps with the same steps row by row.
+// TestBits compares programs of random steps with the same steps computed row by row.
 func TestBits(t *testing.T) {
 	cputest.ForEachISA(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(41, 1))
 		for range 200 {
 			given, steps := 1+rng.IntN(5), make([]Step, rng.IntN(40))
-			sets := make([]Set, given+len(steps)+1) // one behind them is not to be touched
+			sets := make([]Set, given+len(steps)+1) // one set behind them must stay unchanged
 			for i := range sets {
 				for w := range sets[i] {
 					sets[i][w] = rng.Uint64() & rng.Uint64()
