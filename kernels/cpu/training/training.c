@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-// Checks the arguments of what training adds to the kernels, then calls them by ISA.
+// Checks the arguments of the training kernels, then calls the functions of the instruction set.
 #include "training.h"
 #include "fail.h"
 

@@ -26,8 +26,8 @@ func goGELUSlope(x, slope []float32) {
 	}
 }
 
-// AdamStep is a step of an Adam optimiser: gradients are multiplied by Scale, the root of the second moment by Root,
-// the weights by Shrink (decoupled weight decay). Bias corrections are the caller's, in Rate and Root.
+// AdamStep holds the factors of an Adam step: Scale for gradients, Root for the root of the second moment, Shrink for
+// the weights (decoupled weight decay). The caller includes the bias corrections in Rate and Root.
 type AdamStep struct{ Scale, Beta1, Beta2, Rate, Root, Epsilon, Shrink float32 }
 
 // Adam updates weights w by gradients g and moments m, v, all of one length:
@@ -50,14 +50,14 @@ func goAdam(w, g, m, v []float32, s AdamStep) {
 	}
 }
 
-// AttendedHead is the attention of one head over one text: Queries rows of q and Length rows of k and v, of Dim values
-// each. Rows of q and the context are QStride apart, those of k and v and of their gradients KVStride.
+// AttendedHead is the attention of one head over one text: Queries rows of q and Length rows of k and v, each of Dim
+// values. Rows of q and of the context are QStride apart; rows of k, v and their gradients KVStride.
 type AttendedHead struct {
 	Queries, Length, Dim, QStride, KVStride int
-	Scale                                   float32 // of the products of q and k
+	Scale                                   float32 // factor of the products of q and k
 }
 
-// attentionPad is what rows of probabilities are padded to a multiple of, with zeros.
+// Rows of probabilities are padded with zeros to a multiple of attentionPad.
 const attentionPad = 16
 
 // PStride is the distance between rows of probabilities.
@@ -82,7 +82,7 @@ func Attend(k cpu.Kernels, a AttendedHead, q, key, value, p, context []float32, 
 	return attend(k, a, q, key, value, p, context, scratch)
 }
 
-// AttendBack writes the gradients dq, dk and dv for that of the context; all of them are overwritten.
+// AttendBack writes the gradients dq, dk and dv from the gradient of the context; all three are overwritten.
 func AttendBack(k cpu.Kernels, a AttendedHead, q, key, value, p, dContext, dq, dk, dv []float32,
 	scratch *[]float32) error {
 	if err := errors.Join(a.check(q, key, p), a.check(dContext, value, p), a.check(dq, dk, p),

@@ -1,8 +1,8 @@
 // Attention of one head and its backward pass, a part of training_body.h.
 //
 // All six products have the form out[r][c] = sum over t of a[r * down + t * right] * b[t * stride + c], where the rows
-// of b are vectors: keys and values are copied, or transposed, into rows that are padded with zeros. One function
-// computes four rows and two vectors of columns at a time; each element is one sum over t in order.
+// of b are vectors: keys and values are copied, or transposed, into rows padded with zeros. One function computes four
+// rows and two vectors of columns at a time; each element is one sum over t in order.
 
 // tile computes ROWS x COLS vectors of a product.
 INLINE void tile(float *out, int64_t out_stride, const float *a, int64_t down, int64_t right, const float *b,
@@ -25,7 +25,7 @@ INLINE void tile(float *out, int64_t out_stride, const float *a, int64_t down, i
 		for (int c = 0; c < cols; c++) *(unaligned *)(out + r * out_stride + c * WIDTH) = s[r][c];
 }
 
-// product is the whole of it; cols is a multiple of WIDTH.
+// product computes all of it; cols is a multiple of WIDTH.
 static void product(float *out, int64_t out_stride, const float *a, int64_t down, int64_t right, const float *b,
                     int64_t stride, int64_t rows, int64_t terms, int64_t cols) {
 	for (int64_t r = 0; r < rows;) {
@@ -53,7 +53,7 @@ static void product(float *out, int64_t out_stride, const float *a, int64_t down
 
 INLINE int64_t padded(int64_t n) { return (n + SLC_ATTENDED_PAD - 1) / SLC_ATTENDED_PAD * SLC_ATTENDED_PAD; }
 
-// copy_rows copies rows of dim values to rows of padded(dim), the rest zero.
+// copy_rows copies rows of dim values to rows of padded(dim), padding with zeros.
 static void copy_rows(float *to, const float *from, int64_t stride, int64_t rows, int64_t dim) {
 	int64_t width = padded(dim);
 	for (int64_t i = 0; i < rows; i++) {
@@ -62,7 +62,7 @@ static void copy_rows(float *to, const float *from, int64_t stride, int64_t rows
 	}
 }
 
-// turn_rows writes the transpose of rows, times scale, as dim rows of padded(rows), the rest zero.
+// turn_rows writes the transpose of rows, times scale, as dim rows of padded(rows), padding with zeros.
 static void turn_rows(float *to, const float *from, int64_t stride, int64_t rows, int64_t dim, float scale) {
 	int64_t width = padded(rows);
 	for (int64_t j = 0; j < dim; j++) {
@@ -71,12 +71,12 @@ static void turn_rows(float *to, const float *from, int64_t stride, int64_t rows
 	}
 }
 
-// put_rows is the way back of copy_rows.
+// put_rows is the inverse of copy_rows.
 static void put_rows(float *to, int64_t stride, const float *from, int64_t rows, int64_t dim) {
 	for (int64_t i = 0; i < rows; i++) memcpy(to + i * stride, from + i * padded(dim), (size_t)dim * sizeof *to);
 }
 
-// softmax makes probabilities of a row of n values; what is behind them up to width becomes 0.
+// softmax converts a row of n values to probabilities; elements from n up to width become 0.
 static void softmax(float *row, int64_t n, int64_t width) {
 	float top = row[0], sum = 0;
 	for (int64_t j = 1; j < n; j++) top = row[j] > top ? row[j] : top;
@@ -116,7 +116,7 @@ void PASTE(slc_attend_back_f32_, ISA)(const slc_attended_head *a, const float *q
 		for (int64_t j = 0; j < width; j += WIDTH)
 			lanes = MADD(lanes, *(unaligned *)(di + j), *(const unaligned *)(pi + j));
 		for (int j = 0; j < WIDTH; j++) along += lanes[j];
-		for (int64_t j = 0; j < width; j += WIDTH) // p is 0 behind the length, so this is
+		for (int64_t j = 0; j < width; j += WIDTH) // p is 0 beyond the length, so this is too
 			*(unaligned *)(di + j) = *(const unaligned *)(pi + j) * (*(unaligned *)(di + j) - along) * a->scale;
 	}
 	copy_rows(rows, k, a->kv_stride, a->length, a->dim);

@@ -1,5 +1,5 @@
-// The body of what training adds to the kernels, compiled once per instruction set by training_<isa>.c (so it has no
-// include guard), which defines ISA, WIDTH (floats per vector register), MADD(s,x,y) = s + x*y and ROOT(x).
+// The body of the training kernels, compiled once per instruction set by training_<isa>.c (so it has no include guard),
+// which defines ISA, WIDTH (floats per vector register), MADD(s,x,y) = s + x*y and ROOT(x).
 #include <stdint.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ INLINE vec exponential(vec x) {
 	static const float c[] = {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
 	                          1.6666665459e-1f, 5.0000001201e-1f};
 	x = most(x, -87);
-	vec shifted = x * 1.44269504088896341f + 12582912.f; // rounds: the sum has no bits behind the point
+	vec shifted = x * 1.44269504088896341f + 12582912.f; // rounds: the sum has no fraction bits
 	ints k = (ints)shifted - 0x4b400000;
 	vec n = shifted - 12582912.f;
 	x = MADD(x, n, all(-0.693359375f));

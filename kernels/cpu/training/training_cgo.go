@@ -46,7 +46,7 @@ func adam(k cpu.Kernels, w, g, m, v []float32, s AdamStep) error {
 	return slc.Error(code, e.text[:])
 }
 
-// native is a for C, and scratch of its size.
+// native converts a for C, and grows scratch to the required size.
 func (a AttendedHead) native(scratch *[]float32) (C.slc_attended_head, []float32) {
 	c := C.slc_attended_head{queries: C.int64_t(a.Queries), length: C.int64_t(a.Length), dim: C.int64_t(a.Dim),
 		q_stride: C.int64_t(a.QStride), kv_stride: C.int64_t(a.KVStride), scale: C.float(a.Scale)}

@@ -13,7 +13,7 @@ import (
 	. "github.com/sluice-rag/sluice/kernels/cpu/training"
 )
 
-// TestGELUSlope compares with float64 on a grid and at the ends, at every alignment and length of a rest.
+// TestGELUSlope compares with float64 on a grid and at the ends, at every alignment and remainder length.
 func TestGELUSlope(t *testing.T) {
 	var grid []float32
 	for x := -12.; x <= 12; x += 1. / 512 {
@@ -102,8 +102,8 @@ func TestAdam(t *testing.T) {
 	}
 }
 
-// TestAttendedHead compares every instruction set with the Go code, on shapes with and without rests, and the context's
-// neighbours with what they were.
+// TestAttendedHead compares every instruction set with the Go code, on shapes with and without remainders, and checks
+// that the memory between rows of the context is unchanged.
 func TestAttendedHead(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	numbers := func(n int) []float32 {
@@ -123,7 +123,7 @@ func TestAttendedHead(t *testing.T) {
 		for _, isa := range slices.Backward(Available()) { // the Go code first
 			kernel := cputest.KernelsOf(isa)
 			p, context := make([]float32, a.Queries*a.PStride()), numbers(0)
-			context = append(context, d...) // what lies between the rows stays
+			context = append(context, d...) // values between the rows must not change
 			dq, dk, dv := slices.Clone(q), slices.Clone(k), slices.Clone(v)
 			var scratch []float32
 			if err := errors.Join(Attend(kernel, a, q, k, v, p, context, &scratch),
