@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// Transpose writes to[j*stride+i] = element j of row i of a, whose norms are not looked at; to and a.Data do not
-// overlap. to has a.Dim rows of a.N values, stride apart.
+// Transpose writes to[j*stride+i] = element j of row i of a, ignoring its norms; to and a.Data must not overlap. to has
+// a.Dim rows of a.N values, stride apart.
 func Transpose(k cpu.Kernels, to []float32, stride int, a cpu.Rows) error {
 	if err := a.Check(false); err != nil {
 		return err

@@ -3,11 +3,11 @@
 
 #include "slc.h"
 
-// slc_transpose writes to[j*to_stride + i] = from[i*from_stride + j] for rows x cols floats. The two do not overlap.
+// slc_transpose writes to[j*to_stride + i] = from[i*from_stride + j] for rows x cols floats. They must not overlap.
 int32_t slc_transpose(float *to, int64_t to_stride, const float *from, int64_t from_stride, int64_t rows, int64_t cols,
                       slc_error *error);
 
-// The function behind it, which trusts its arguments.
+// The function behind it, which does not check its arguments.
 void slc_transpose_f32_scalar(float *to, int64_t to_stride, const float *from, int64_t from_stride, int64_t rows,
 	int64_t cols);
 

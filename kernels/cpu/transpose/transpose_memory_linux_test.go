@@ -9,7 +9,7 @@ import (
 	. "github.com/sluice-rag/sluice/kernels/cpu/transpose"
 )
 
-// TestTransposeStaysInItsMemory: rows and columns right before a page that must not be touched.
+// TestTransposeStaysInItsMemory places rows and columns right before an inaccessible page.
 func TestTransposeStaysInItsMemory(t *testing.T) {
 	cputest.ForEachISA(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(42, 1))

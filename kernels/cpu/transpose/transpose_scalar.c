@@ -1,10 +1,10 @@
 //go:build amd64 || arm64
 
-// Moves matrices; the compiler's baseline is enough, because memory is what it waits for.
+// Transposes matrices; the compiler's baseline suffices, because the operation is bound by memory.
 #include "transpose.h"
 #include "transpose_body.h"
 
-// Squares of BLOCK on both sides fit the first-level cache and few pages.
+// Squares of BLOCK x BLOCK on both sides fit the first-level cache and touch few pages.
 enum { BLOCK = 32 };
 
 void slc_transpose_f32_scalar(float *to, int64_t to_stride, const float *from, int64_t from_stride, int64_t rows,
