@@ -11,11 +11,11 @@ import (
 // ISA names an instruction set that kernels are built for.
 type ISA uint8
 
-// The instruction sets, numbered like slc/slc.h; Go stands for kernels/ref.
+// The instruction sets, numbered as in slc/slc.h; Go stands for kernels/ref.
 const (
 	Scalar     ISA = iota // baseline of the compiler's target: SSE2 or NEON
 	AVX2                  // with FMA
-	AVX512                // F, BW, DQ, VL, as all but the first processors with AVX-512 have
+	AVX512                // F, BW, DQ, VL: all but the first processors with AVX-512
 	AVX512VNNI            // also VNNI: tiles of 8 and 16 bits
 	AMX                   // also AMX-BF16, AMX-INT8: tiles and the encoder's products
 	Go
@@ -26,34 +26,34 @@ var isaNames = [...]string{Scalar: "scalar", AVX2: "avx2", AVX512: "avx512", AVX
 
 func (i ISA) String() string { return isaNames[i] }
 
-// Kernels name the kernels of one instruction set, which the packages below this one take as an argument.
+// Kernels selects the kernels of one instruction set; the packages below this one take it as an argument.
 type Kernels struct {
 	isa      ISA
 	products products
 }
 
-// products is how encoder.Linear multiplies; all else is the instruction set's.
+// products selects how encoder.Linear multiplies; everything else follows the instruction set.
 type products uint8
 
 const (
 	ordinary    products = iota
-	emulatedAMX          // as AMX does, its tile instructions emulated; encoder.Encode as well
+	emulatedAMX          // AMX's algorithm with emulated tile instructions; encoder.Encode as well
 	winograd             // Winograd's inner products
 )
 
 // EmulatedAMX names the best kernels of this machine with the products of encoder.Linear as AMX computes them: its tile
-// instructions are emulated, bit for bit and slowly, on any amd64 machine with AVX2. It is for tests, and for vectors
-// that a machine with AMX has to repeat.
+// instructions are emulated, bit for bit and slowly, on any amd64 machine with AVX2. It is for tests, and for
+// reproducing vectors of a machine with AMX.
 const EmulatedAMX = "amx-emulated"
 
-// Winograd, behind "avx2" or "avx512vnni", names the kernels of that instruction set with products of float32 in
-// encoder.Linear that need fewer multiplications and as many additions. That is faster where a processor adds beside
-// its multiply-adds: Open("") gives them there.
+// Winograd, appended to "avx2" or "avx512vnni", selects the kernels of that instruction set with float32 products in
+// encoder.Linear that need fewer multiplications and as many additions. That is faster on processors that execute
+// additions in parallel with multiply-adds: Open("") selects it there.
 const Winograd = "-winograd"
 
-// Open returns the kernels of the named instruction set ("scalar", "avx2", "avx512", "avx512vnni", "amx", "go"), also
-// with Winograd's products, or the best of this machine for "", or EmulatedAMX. One that the machine or the build lacks
-// is kernels.ErrISA.
+// Open returns the kernels of the named instruction set ("scalar", "avx2", "avx512", "avx512vnni", "amx", "go"),
+// optionally with Winograd's products; the best of this machine for ""; or EmulatedAMX. If the machine or the build
+// lacks it, the error is kernels.ErrISA.
 func Open(name string) (Kernels, error) {
 	available := Available()
 	if name == "" {
@@ -85,18 +85,18 @@ func Open(name string) (Kernels, error) {
 		fmt.Errorf("%w: %q (this build on this machine has: %s)", kernels.ErrISA, name, strings.Join(names, ", "))
 }
 
-// EmulatesAMX tells whether the kernels are those of EmulatedAMX.
+// EmulatesAMX reports whether the kernels were opened as EmulatedAMX.
 func (k Kernels) EmulatesAMX() bool { return k.products == emulatedAMX }
 
-// UsesWinograd tells whether products are Winograd's.
+// UsesWinograd reports whether encoder.Linear uses Winograd's products.
 func (k Kernels) UsesWinograd() bool { return k.products == winograd }
 
 func (k Kernels) hasWinograd() bool { return k.isa == AVX2 || k.isa == AVX512VNNI }
 
-// ISA is the instruction set in use, but for the products of EmulatedAMX.
+// ISA returns the instruction set in use, except for the products of EmulatedAMX.
 func (k Kernels) ISA() ISA { return k.isa }
 
-// String is a name for which Open gives these kernels.
+// String returns the name with which Open returns these kernels.
 func (k Kernels) String() string {
 	switch k.products {
 	case emulatedAMX:

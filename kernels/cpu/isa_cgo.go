@@ -9,8 +9,8 @@ import "C"
 
 import cpuid "golang.org/x/sys/cpu"
 
-// Available lists the instruction sets of this build on this machine, best first: what the CPU has (CPUID) and the
-// operating system saves (XCR0; x/sys/cpu asks both).
+// Available lists the instruction sets of this build on this machine, best first: those that the CPU supports (CPUID)
+// and whose registers the operating system saves (XCR0; x/sys/cpu checks both).
 func Available() []ISA {
 	var found []ISA
 	x := cpuid.X86
@@ -30,8 +30,8 @@ func Available() []ISA {
 	return append(found, Scalar, Go)
 }
 
-// hasAMX tells whether the kernels for AMX are in this build.
+// hasAMX reports whether this build includes the AMX kernels.
 func hasAMX() bool { return C.slc_has_amx() != 0 }
 
-// fasterWithWinograd tells whether this processor adds beside its multiply-adds.
+// fasterWithWinograd reports whether this processor executes additions in parallel with multiply-adds.
 func fasterWithWinograd() bool { return C.slc_is_zen_3_or_4() != 0 }

@@ -19,7 +19,7 @@ int32_t slc_has_amx(void) {
 #endif
 }
 
-// Linux gives the tile registers only to processes that ask for them.
+// Linux grants the tile registers only to processes that request them.
 int32_t slc_permit_amx(void) {
 #if defined(__linux__) && defined(SLC_WITH_AMX)
 	return syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18 /* tile data */) == 0 ? 0 : -1;
@@ -28,8 +28,8 @@ int32_t slc_permit_amx(void) {
 #endif
 }
 
-// AMD's family 25, Zen 3 and 4, has two adders beside two units for multiply-adds. Family 26 (Zen 5) has as well, but
-// fewer loads an operation; it was not measured.
+// AMD's family 25 (Zen 3 and 4) has two adders beside two multiply-add units. Family 26 (Zen 5) does too, but fewer
+// loads per operation; it was not measured.
 int32_t slc_is_zen_3_or_4(void) {
 #if defined(__x86_64__)
 	unsigned a, b, c, d;

@@ -13,15 +13,15 @@ import (
 	"testing"
 )
 
-// family is what go list says of a package that has C files or headers.
+// family has the fields of go list for a package with C files or headers.
 type family struct {
 	ImportPath, Dir                                        string
 	CFiles, HFiles, IgnoredOtherFiles, EmbedFiles, Imports []string
 	CgoCFLAGS                                              []string
 }
 
-// TestEveryHeaderIsSeen: go build hashes the C files and headers of a package's own folder, what a package embeds, and
-// the packages that are imported. So every file in C and every header is one of these for all packages that include it.
+// TestEveryHeaderIsSeen: go build hashes the C files and headers in a package's own folder, its embedded files and its
+// imports. So every C file and header must be among these for all packages that include it.
 func TestEveryHeaderIsSeen(t *testing.T) {
 	out, err := exec.Command("go", "list", "-json", "./...").Output()
 	if err != nil {
@@ -81,16 +81,16 @@ func TestEveryHeaderIsSeen(t *testing.T) {
 				}
 			}
 		}
-		if !slices.Contains(f.CgoCFLAGS, "-std=c11") { // slc.go says why
+		if !slices.Contains(f.CgoCFLAGS, "-std=c11") { // slc.go gives the reason
 			t.Errorf("%s is compiled with %v", f.ImportPath, f.CgoCFLAGS)
 		}
 	}
 }
 
-// TestEditsRebuild: an edit of a C file, of a header beside it, and of a shared header compile a family's C again; an
-// edit of another family does not.
+// TestEditsRebuild: editing a C file, a header beside it, or a shared header recompiles a family's C; editing another
+// family does not.
 func TestEditsRebuild(t *testing.T) {
-	const built = "transpose" // the smallest
+	const built = "transpose" // the smallest package
 	build := func(args ...string) string {
 		t.Helper()
 		out, err := exec.Command("go", slices.Concat([]string{"build", "-x"}, args, []string{"./" + built})...).
@@ -115,7 +115,7 @@ func TestEditsRebuild(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dir := t.TempDir() // named anew, so that no earlier run has compiled the same
+		dir := t.TempDir() // a unique path, so that no earlier run has compiled the same
 		edited, overlay := filepath.Join(dir, filepath.Base(file)), filepath.Join(dir, "overlay.json")
 		replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: edited}})
 		if err != nil {

@@ -7,12 +7,11 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Rows is a view of N vectors of Dim elements, Stride apart, with their norms where a cosine needs
-// them: Dim ≤ Stride, len(Data) ≥ (N−1)·Stride + Dim, len(Norms) ≥ N. Anything else is
-// kernels.ErrShape.
+// Rows is a view of N vectors of Dim elements, Stride apart, with their norms if a cosine needs them: Dim ≤ Stride,
+// len(Data) ≥ (N−1)·Stride + Dim, len(Norms) ≥ N. Anything else is kernels.ErrShape.
 //
-// Resident, if not nil, is a device's own copy of a set of rows, with norms, in which these begin at row First; the
-// kernels of this package read Data.
+// Resident, if not nil, is a device's copy of a set of rows, with norms, in which these start at row First; the kernels
+// of this package read Data.
 type Rows struct {
 	Data           []float32
 	Norms          []float64
@@ -21,10 +20,10 @@ type Rows struct {
 	First          int
 }
 
-// Row is vector i.
+// Row returns vector i.
 func (r Rows) Row(i int) []float32 { return r.Data[i*r.Stride : i*r.Stride+r.Dim] }
 
-// Slice is the view of the rows [from, to).
+// Slice returns a view of the rows [from, to).
 func (r Rows) Slice(from, to int) Rows {
 	s := Rows{N: to - from, Dim: r.Dim, Stride: r.Stride, Resident: r.Resident, First: r.First + from}
 	if to > from {
@@ -36,7 +35,7 @@ func (r Rows) Slice(from, to int) Rows {
 	return s
 }
 
-// Check says what is wrong with r (kernels.ErrShape), or with its norms where they are needed.
+// Check returns kernels.ErrShape if r, or its norms where they are needed, are inconsistent.
 func (r Rows) Check(norms bool) error {
 	short := r.N > 0 && (len(r.Data) < r.Dim || r.N-1 > (len(r.Data)-r.Dim)/max(r.Stride, 1))
 	if r.N < 0 || r.Dim < 0 || r.Stride < r.Dim || short {
@@ -49,7 +48,7 @@ func (r Rows) Check(norms bool) error {
 	return nil
 }
 
-// CheckList refuses a list that names a row which r does not have.
+// CheckList rejects a list with a row number outside r.
 func (r Rows) CheckList(list []int32) error {
 	for i, row := range list {
 		if row < 0 || int(row) >= r.N {
@@ -59,7 +58,7 @@ func (r Rows) CheckList(list []int32) error {
 	return nil
 }
 
-// Aligned is n zeroed bytes that start at a cache line.
+// Aligned returns n zeroed bytes aligned to a cache line.
 func Aligned(n int) []byte {
 	b := make([]byte, n+63)
 	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(b))) & 63

@@ -1,5 +1,5 @@
-// Package cputest is what the tests of the CPU's kernels share: instruction sets, vectors with odd values, and memory
-// whose ends must not be crossed.
+// Package cputest has helpers for the tests of the CPU kernels: instruction sets, vectors with unusual values, and
+// memory with guarded ends.
 package cputest
 
 import (
@@ -14,7 +14,6 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// Metrics are all metrics.
 var Metrics = []kernels.Metric{kernels.Cosine, kernels.IP, kernels.L2}
 
 // ForEachISA runs a test for every instruction set of this machine.
@@ -33,13 +32,13 @@ func ForEachISA(t *testing.T, test func(t *testing.T, k cpu.Kernels)) {
 	}
 }
 
-// PlainGo are the kernels without C.
+// PlainGo returns the kernels without C.
 var PlainGo = KernelsOf(cpu.Go)
 
-// KernelsOf are the kernels of an instruction set that this machine has.
+// KernelsOf returns the kernels of an instruction set that this machine has.
 func KernelsOf(isa cpu.ISA) cpu.Kernels { return Must(cpu.Open(isa.String())) }
 
-// Must is v, where there can be no error.
+// Must returns v; it is for calls that cannot fail.
 func Must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -47,12 +46,12 @@ func Must[T any](v T, err error) T {
 	return v
 }
 
-// Field is a field that the package keeps to itself, of the struct that of points to.
+// Field returns an unexported field of the struct that of points to.
 func Field[T any](of any, name string) *T {
 	return (*T)(reflect.ValueOf(of).Elem().FieldByName(name).Addr().UnsafePointer())
 }
 
-// Canary surrounds the vectors, fills the gaps between them, and must not show in any result.
+// Canary surrounds the vectors and fills the gaps between them; it must not affect any result.
 var Canary = math.Float32frombits(0x7fc0beef)
 
 // Guarded makes rows that begin at an odd offset, between NaN canaries, and end where the slice ends.
@@ -91,7 +90,7 @@ func nasty(rng *rand.Rand, kind int) float32 {
 	return x
 }
 
-// WithNorms is r with its norms.
+// WithNorms returns r with its norms.
 func WithNorms(r cpu.Rows) cpu.Rows {
 	for i := range r.N {
 		r.Norms = append(r.Norms, ref.Norm(r.Row(i)))
@@ -99,7 +98,7 @@ func WithNorms(r cpu.Rows) cpu.Rows {
 	return r
 }
 
-// RandomRows are n rows of dim values without gaps, with norms.
+// RandomRows returns n rows of dim values without gaps, with norms.
 func RandomRows(rng *rand.Rand, n, dim int) cpu.Rows {
 	r := cpu.Rows{Data: make([]float32, n*dim), N: n, Dim: dim, Stride: dim}
 	for i := range r.Data {

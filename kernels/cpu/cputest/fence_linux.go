@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// InFence copies x to the end of memory between two pages that must not be touched, or to its start: who reads or
-// writes beside it ends the test binary. Nothing stays as it is.
+// InFence copies x to the end, or to the start, of memory between two inaccessible pages: an access beyond it ends the
+// test binary. The copy is read by value; x itself is unchanged.
 func InFence[T any](t *testing.T, x []T, atEnd bool) []T {
 	t.Helper()
 	if len(x) == 0 {

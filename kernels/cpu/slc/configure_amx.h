@@ -4,14 +4,14 @@
 
 #include <stdint.h>
 
-// amx_configuration is what ldtilecfg reads: the bytes of a row and the rows of each tile register.
+// amx_configuration is the operand of ldtilecfg: bytes per row and number of rows of each tile register.
 typedef struct {
 	uint8_t palette, start, zero[14];
 	uint16_t columns[16];
 	uint8_t rows[16];
 } amx_configuration;
 
-// amx_whole is all eight tile registers with 16 rows of 64 bytes.
+// amx_whole configures all eight tile registers with 16 rows of 64 bytes.
 static inline __attribute__((always_inline)) amx_configuration amx_whole(void) {
 	amx_configuration c = {.palette = 1};
 	for (int i = 0; i < 8; i++) c.columns[i] = 64, c.rows[i] = 16;

@@ -1,10 +1,10 @@
-// How the functions that check arguments report what is wrong.
+// Error reporting of the functions that check arguments.
 #ifndef SLC_FAIL_H
 #define SLC_FAIL_H
 
 #include <stdio.h>
 
-// FAIL returns the code, and writes the text, as printf formats it, to the parameter `error` unless that is NULL.
+// FAIL returns the code, and writes the printf-formatted text to the parameter `error` unless that is NULL.
 #define FAIL(code, ...) \
 	do { \
 		if (error) snprintf(error->text, sizeof error->text, __VA_ARGS__); \

@@ -1,9 +1,9 @@
-// What every kernel needs that is written as functions for the compiler to take apart.
+// Attributes for kernels that are written as functions and inlined by the compiler.
 #ifndef SLC_INLINE_H
 #define SLC_INLINE_H
 
 #define INLINE static inline __attribute__((always_inline))
-// OUTLINE is for functions that many places call, where a call costs little and each copy would take the compiler time.
+// OUTLINE is for functions with many callers, where a call is cheap and inlined copies would slow compilation.
 #define OUTLINE static __attribute__((noinline, unused))
 #define PASTE2(a, b) a##b
 #define PASTE(a, b) PASTE2(a, b)

@@ -1,7 +1,7 @@
-// Package slc is what the C kernels of all families have in common: headers, and Go's side of a call.
+// Package slc holds what the C kernels of all families have in common: headers, and the Go side of a call.
 //
-// Go compiles a package again when one of its own files is another, and knows nothing of headers elsewhere. The
-// package embeds its headers, so that those that import it, which is all that include them, are compiled again as well.
+// Go recompiles a package when one of its own files changes, and does not track headers elsewhere. This package embeds
+// its headers, so that the packages that include them, all of which import it, are recompiled as well.
 package slc
 
 import (
@@ -18,7 +18,7 @@ import (
 //go:embed *.h
 var Headers embed.FS
 
-// Pointer is where the values of a slice lie, as C takes it.
+// Pointer returns the address of a slice's data for C.
 func Pointer[C, E any](s []E) *C { return (*C)(unsafe.Pointer(unsafe.SliceData(s))) }
 
 // The codes of slc.h.
@@ -30,7 +30,7 @@ const (
 	errorRange
 )
 
-// Error turns a code and its text, which came back from the same call, into an error.
+// Error converts a code and its text from the same call into an error.
 func Error[Code ~int32, Char ~int8 | ~uint8](code Code, text []Char) error {
 	if code == ok {
 		return nil

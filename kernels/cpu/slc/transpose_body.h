@@ -1,11 +1,12 @@
-// Transposition of a block that fits the first-level cache, on vectors of four floats, which every instruction set has.
+// Transposition of a block that fits the first-level cache, with vectors of four floats, which every instruction set
+// has.
 #include <stdint.h>
 #include "inline.h"
 
 typedef float four __attribute__((vector_size(16)));
 typedef float unaligned4 __attribute__((vector_size(16), aligned(4)));
 
-// transpose_four turns a square of 4 x 4 around.
+// transpose_four transposes a 4 x 4 block.
 INLINE void transpose_four(float *to, int64_t to_stride, const float *from, int64_t stride) {
 	four a = *(const unaligned4 *)from, b = *(const unaligned4 *)(from + stride);
 	four c = *(const unaligned4 *)(from + 2 * stride), d = *(const unaligned4 *)(from + 3 * stride);
