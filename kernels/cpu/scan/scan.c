@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-// Checks the arguments of the index scan, then calls it by instruction set.
+// Checks the arguments of the index scan, then calls the function of the instruction set.
 #include "fail.h"
 #include "scan.h"
 
@@ -16,7 +16,7 @@ static slc_scan_fn *const table[SLC_ISAS] = {
 #endif
 };
 
-// in_order tells whether high planes come in order and each low plane behind its high one, none twice.
+// in_order checks that high planes are in ascending order, each low plane follows its high plane, and none repeats.
 static int in_order(const uint8_t *steps, int64_t count, int64_t sections) {
 	uint8_t low[SLC_SCAN_SECTIONS] = {0};
 	int high = 0;

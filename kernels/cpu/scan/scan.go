@@ -12,10 +12,10 @@ import (
 // The sizes of the index scan, as in scan.h.
 const (
 	Lanes       = 16 // rows of a panel
-	MaxPanels   = 64 // panels of a chunk at most
-	Section     = 64 // dimensions of a section
-	MaxSections = 64 // sections at most
-	MaxQueries  = 64 // queries of a scan at most
+	MaxPanels   = 64 // maximum panels per chunk
+	Section     = 64 // dimensions per section
+	MaxSections = 64 // maximum sections
+	MaxQueries  = 64 // maximum queries per scan
 	MaxRows     = MaxPanels * Lanes
 	scanBlock   = 512
 	scanLift    = 2
@@ -23,13 +23,13 @@ const (
 	scanWeights = 4
 )
 
-// Rounding limits, relative to the lengths of the vectors, what the float32 sums of a scan over that
-// many sections are off. A term is off by 4 roundings, each of 4 sums per section adds one, and no
-// partial sum is above 33 times the lengths: 15 nibbles of 16 units of the largest element times at
-// most 8 times the query's length, twice for what is subtracted again, and some.
+// Rounding bounds the error of a scan's float32 sums over the given number of sections, relative to the lengths of the
+// vectors. A term has 4 roundings, each of 4 sums per section adds one, and no partial sum exceeds 33 times the
+// lengths: 15 nibbles of 16 units of the largest element times at most 8 times the query's length, twice for the offset
+// that is subtracted, plus a margin.
 func Rounding(sections int) float64 { return 33 * float64(4*sections+12) / (1 << 24) }
 
-// up is x as a float32 that is not smaller.
+// up rounds x up to float32.
 func up(x float64) float32 {
 	f := float32(x)
 	if float64(f) < x {
@@ -38,53 +38,53 @@ func up(x float64) float32 {
 	return f
 }
 
-// Down is x as a float32 that is not larger.
+// Down rounds x down to float32.
 func Down(x float64) float32 { return -up(-x) }
 
-// Scratch is the memory that scans of one goroutine work in.
+// Scratch is the working memory for the scans of one goroutine.
 type Scratch struct {
 	acc   []float32
 	found []uint32
 	lines []float32              // bounds, parallel to found
-	Alive [2 * MaxSections]int64 // summed up over scans: (query, panel) left after each step
+	Alive [2 * MaxSections]int64 // summed over scans: (query, panel) pairs left after each step
 }
 
-// NewScratch makes room for scans with up to that many queries.
+// NewScratch allocates memory for scans with up to the given number of queries.
 func NewScratch(queries int) *Scratch {
 	n := queries * MaxPanels * Lanes
 	return &Scratch{acc: make([]float32, n), found: make([]uint32, n), lines: make([]float32, n)}
 }
 
-// Bias are the biases of a chunk's rows, for each query of a scan: row i of the chunk and query n have
-// Rows[n*MaxRows+i] ≥ 0. Only the queries whose bit is set in Queries have any.
+// Bias holds the biases of a chunk's rows for each query of a scan: Rows[n*MaxRows+i] ≥ 0 for row i of the chunk and
+// query n. Only queries whose bit is set in Queries have biases.
 type Bias struct {
 	Rows    []float32
 	Queries uint64
 	Lift    [MaxQueries * scanLift]float32
 }
 
-// NewBias makes room for that many queries.
+// NewBias allocates biases for the given number of queries.
 func NewBias(queries int) *Bias {
 	return &Bias{Rows: make([]float32, queries*MaxRows)}
 }
 
-// Of is the place of a query's biases.
+// Of returns the biases of a query.
 func (b *Bias) Of(query int) []float32 { return b.Rows[query*MaxRows : (query+1)*MaxRows] }
 
-// SetLift says what a bias b of the query's rows adds to their bounds: linear·b + square·b², neither
-// negative. The scan's roundings are taken care of.
+// SetLift sets what a bias b of the query's rows adds to their bounds: linear·b + square·b², both factors ≥ 0. It adds
+// a margin for the scan's roundings.
 func (b *Bias) SetLift(query, sections int, linear, square float64) {
 	grow := (1 + Rounding(sections)) * (1 + 0x1p-20)
 	b.Lift[query*scanLift], b.Lift[query*scanLift+1] = up(linear*grow), up(square*grow)
 }
 
-// Has tells whether there are scan kernels: plain Go has none.
+// Has reports whether there are scan kernels; plain Go has none.
 func Has(k cpu.Kernels) bool { return k.ISA() != cpu.Go }
 
-// Shares tells whether n queries of a scan share the unpacking of codes.
+// Shares reports whether n queries of a scan share the unpacking of codes.
 func Shares(isa cpu.ISA, n int) bool { return n >= 4 && (isa == cpu.AMX || isa == cpu.AVX512VNNI) }
 
-// Name is the scan kernel in scan.h.
+// Name returns the name of the scan kernel in scan.h.
 func Name(k cpu.Kernels) string {
 	switch k.ISA() {
 	case cpu.Go:
@@ -95,10 +95,10 @@ func Name(k cpu.Kernels) string {
 	return "slc_scan_i8_" + k.ISA().String()
 }
 
-// Scan returns the rows of c that the bounds leave, as query<<16 | row, in ascending order, and their
-// bounds, both in scratch: those that may reach need[query] after the planes in steps (2·section for the
-// high one, +1 for the low one), the first of which are read in any case. need has q's room: the
-// number of queries rounded up to 16 unless it is 1.
+// Scan returns the rows of c that the bounds do not rule out, as query<<16 | row, in ascending order, and their bounds,
+// both in scratch: the rows that may reach need[query] after the planes in steps (2·section for the high plane, +1 for
+// the low one). The first planes of steps are read unconditionally. need has the room of q: the number of queries
+// rounded up to 16 unless it is 1.
 func Scan(k cpu.Kernels, c *Chunk, q *Queries, steps []uint8, first int, need []float32, b *Bias,
 	w *Scratch) (found []uint32, bounds []float32, err error) {
 	size := q.N * c.Panels * Lanes

@@ -1,6 +1,6 @@
 //go:build amd64 && !noamx
 
-// AMX: 16 queries × 16 rows × 64 dimensions in one instruction. gcc 12 has it in its assembler only.
+// AMX: 16 queries × 16 rows × 64 dimensions per instruction. gcc 12 supports it in its assembler only.
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,avx2,fma")
 #include "configure_amx.h"
 #include "scan_avx512.h"
@@ -10,13 +10,13 @@
 
 #include "scan_filter_avx512.h"
 
-enum { FEW = 4 }; // queries below which vectors are as fast
+enum { FEW = 4 }; // below this number of queries vector instructions are as fast
 
 #define LOAD(tile, p) __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(p), "r"((int64_t)64) : "memory")
 #define STORE(tile, p) __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(p), "r"((int64_t)64) : "memory")
 #define PRODUCT(sum, queries) __asm__ volatile("tdpbsud %%tmm6, %%tmm" #queries ", %%tmm" #sum ::)
 
-// multiply forms the sums of code·q8 of all queries with a panel whose planes are unpacked.
+// multiply computes the sums of code·q8 of all queries with a panel whose planes are unpacked.
 INLINE void multiply(const slc_scan_call *c, const rounded *r, uint8_t (*codes)[1024], int64_t depth,
                      int32_t (*sums)[SLC_SCAN_LANES]) {
 	const int64_t queries = c->queries;
@@ -44,8 +44,8 @@ INLINE void multiply(const slc_scan_call *c, const rounded *r, uint8_t (*codes)[
 	if (queries > 3 * GROUP) STORE(3, sums[3 * GROUP]);
 }
 
-// filter works on three panels at a time: it unpacks one, multiplies the one before and consumes the one
-// before that, so that none waits for the other's results.
+// filter pipelines three panels: it unpacks one, multiplies the previous one and consumes the one before that, so that
+// no stage waits for the results of another.
 static int filter(const slc_scan_call *c, const progress *s, uint64_t *alive) {
 	rounded r __attribute__((aligned(64)));
 	uint8_t codes[2][DEPTH][1024] __attribute__((aligned(64)));

@@ -1,4 +1,4 @@
-// What the VNNI and the AMX variant of the index scan share.
+// Shared by the VNNI and the AMX variant of the index scan.
 #include <immintrin.h>
 #include <string.h>
 #include "inline.h"
@@ -12,7 +12,7 @@ INLINE __m512i four(const int8_t *q) {
 
 INLINE void section_dot(const uint8_t *b, const int8_t *q, int32_t *out) {
 	const __m512i lower = _mm512_set1_epi8(15), upper = _mm512_set1_epi8((char)0xf0);
-	// two chains each, because a product takes longer than a line; high ones are 16 times too large
+	// two chains each, because a product has a higher latency than loading a line; high ones are 16 times too large
 	__m512i low[2], high[2];
 	low[0] = low[1] = high[0] = high[1] = _mm512_setzero_si512();
 #pragma GCC unroll 8

@@ -1,7 +1,7 @@
 //go:build amd64
 
 // AVX-512 VNNI: four products per lane and instruction. Several queries share the unpacking of codes to bytes, after
-// which a product of both planes costs what one of a single plane does.
+// which a product of both planes costs as much as one of a single plane.
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,avx2,fma")
 #include "scan_avx512.h"
 #define NAME slc_scan_i8_avx512vnni
@@ -11,19 +11,19 @@
 #include "scan_filter_avx512.h"
 
 enum {
-	FEW = 4,   // queries below which unpacking does not pay
-	BLOCK = 8, // queries of a register block
-	PAIR = 2   // panels of a register block
+	FEW = 4,   // below this number of queries unpacking does not pay
+	BLOCK = 8, // queries per register block
+	PAIR = 2   // panels per register block
 };
 
-// prefetch_panel fetches the first planes of a panel into the first-level cache.
+// prefetch_panel prefetches the first planes of a panel into the first-level cache.
 INLINE void prefetch_panel(const slc_scan_call *c, int64_t panel) {
 	if (panel >= c->panels) return;
 	for (int64_t k = 0; k < c->first; k++)
 		for (int at = 0; at < SLC_SCAN_BLOCK; at += 64) __builtin_prefetch(block_of(c, c->steps[k], panel) + at, 0, 3);
 }
 
-// multiply forms the sums of code x q8 of BLOCK queries with two panels whose planes are unpacked.
+// multiply computes the sums of code x q8 of BLOCK queries with two panels whose planes are unpacked.
 INLINE void multiply(const slc_scan_call *c, const rounded *r, uint8_t (*codes)[DEPTH][1024], int64_t depth,
                      int64_t query, int32_t (*sums)[SLC_SCAN_QUERIES][SLC_SCAN_LANES]) {
 	__m512i s[BLOCK][PAIR];

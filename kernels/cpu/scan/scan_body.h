@@ -1,13 +1,13 @@
 // The index scan, written once and included by a thin file per instruction set, which defines
 //   NAME                    the function's name
 //   section_dot(b, q, out)  the 16 lanes' sums of nibble·q over a block b of 64 dimensions
-//   lanes_of(out)           a bit per lane whose element of out (int32_t[16]) is −1, not 0
-// Loops over lanes are left to the compiler, which knows the set's vectors. It may also define OWN_FILTER and, behind
-// this file, filter.
+//   lanes_of(out)           a bit per lane: set where out (int32_t[16]) is −1, clear where it is 0
+// Loops over lanes are left to the compiler's vectoriser. The file may also define OWN_FILTER and, after including this
+// file, filter.
 #include <string.h>
 
-enum { STEP, NORM, ERROR, TAIL, WEIGHTS };            // of weights
-enum { SCALE, REST_HIGH, REST_BOTH, LENGTH, BEHIND }; // of meta
+enum { STEP, NORM, ERROR, TAIL, WEIGHTS };            // fields of weights
+enum { SCALE, REST_HIGH, REST_BOTH, LENGTH, BEHIND }; // fields of meta
 
 INLINE const uint8_t *block_of(const slc_scan_call *c, int plane, int64_t panel) {
 	return c->codes + (plane * c->panels + panel) * SLC_SCAN_BLOCK;
@@ -41,10 +41,10 @@ INLINE void add_plane(const slc_scan_call *c, int plane, int64_t panel, int64_t 
 	for (int lane = 0; lane < SLC_SCAN_LANES; lane++) acc[lane] += (float)(2 * sum[lane] - offset) * unit;
 }
 
-// How much of each section has been read.
+// The planes read so far.
 typedef struct {
-	int64_t high;                    // sections with a high plane
-	uint8_t both[SLC_SCAN_SECTIONS]; // and a low one
+	int64_t high;                    // number of sections whose high plane is read
+	uint8_t both[SLC_SCAN_SECTIONS]; // whether the low plane is read as well
 } progress;
 
 INLINE void advance(progress *s, int plane) {
@@ -52,7 +52,7 @@ INLINE void advance(progress *s, int plane) {
 	else s->high++;
 }
 
-// slack fills out[from … to) with what the panels' sums may lack.
+// slack fills out[from … to) with the maximum difference between true products and the panels' sums.
 INLINE void slack(const slc_scan_call *c, const progress *s, int64_t query, int64_t from, int64_t to, float *out) {
 	for (int64_t p = from; p < to; p++) out[p] = 0;
 	for (int64_t section = 0; section < s->high; section++) {
@@ -67,14 +67,14 @@ INLINE void slack(const slc_scan_call *c, const progress *s, int64_t query, int6
 	}
 }
 
-// left is a bit per row that is not ruled out; a bound that is no number rules nothing out.
+// left returns a bit per row that is not ruled out; a NaN bound rules nothing out.
 INLINE uint32_t left(const float *acc, float slack, float need) {
 	int32_t out[SLC_SCAN_LANES] __attribute__((aligned(64)));
 	for (int lane = 0; lane < SLC_SCAN_LANES; lane++) out[lane] = -(acc[lane] + slack < need);
 	return ~lanes_of(out) & 0xffff;
 }
 
-// begin sets acc to the terms of a panel's rows for a query: what the chunk has, and what the query's biases add.
+// begin initialises acc of a panel's rows for a query with the chunk's terms and the contributions of the biases.
 INLINE void begin(const slc_scan_call *c, int64_t query, int64_t panel, float *acc) {
 	if (c->terms) memcpy(acc, c->terms + panel * SLC_SCAN_LANES, SLC_SCAN_LANES * sizeof *acc);
 	if (!(c->biased >> query & 1)) return;
@@ -86,7 +86,7 @@ INLINE void begin(const slc_scan_call *c, int64_t query, int64_t panel, float *a
 	}
 }
 
-// first_pass reads the first planes of the panels in list for one query and returns how many are left.
+// first_pass reads the first planes of the panels in list for one query and returns how many panels are left.
 INLINE int64_t first_pass(const slc_scan_call *c, const progress *s, int64_t query, uint8_t *list, int64_t count,
 		float *lack) {
 	int64_t kept = 0;
@@ -104,7 +104,7 @@ INLINE int64_t first_pass(const slc_scan_call *c, const progress *s, int64_t que
 	return kept;
 }
 
-// refine reads the planes behind the first ones for the panels in list, and returns how many are left.
+// refine reads the planes after the first ones for the panels in list, and returns how many panels are left.
 INLINE int64_t refine(const slc_scan_call *c, progress *s, int64_t query, uint8_t *list, int64_t count, float *lack) {
 	enum { AHEAD = 3 };
 	for (int64_t k = c->first; k < c->step_count && count > 0; k++) {
@@ -127,8 +127,8 @@ INLINE int64_t refine(const slc_scan_call *c, progress *s, int64_t query, uint8_
 	return count;
 }
 
-// filter sets a bit in alive[query] for every panel that it does not rule out for all queries at once,
-// reading no more than the first planes; it returns 0 if it has no way that is faster than without.
+// filter sets a bit in alive[query] for every panel that it does not rule out, for all queries at once, reading no more
+// than the first planes; it returns 0 if it has no faster method than first_pass.
 static int filter(const slc_scan_call *c, const progress *s, uint64_t *alive);
 #ifndef OWN_FILTER
 static int filter(const slc_scan_call *c, const progress *s, uint64_t *alive) {

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// Chunk holds rows as 4-bit planes with what bounds their error (scan.h has the layout).
+// Chunk holds rows as 4-bit planes with bounds of their error (scan.h has the layout).
 type Chunk struct {
 	Panels, Sections int
 	codes            []byte
@@ -25,10 +25,10 @@ const (
 	metaBehind
 )
 
-// Bytes is the size of the codes of a chunk.
+// Bytes returns the size of the codes of a chunk.
 func Bytes(panels, sections int) int { return panels * sections * 2 * scanBlock }
 
-// NewChunk makes a chunk over codes (Bytes long, zeroed), with room for a term per row if terms.
+// NewChunk makes a chunk over codes (Bytes long, zeroed), with memory for a term per row if terms is set.
 func NewChunk(codes []byte, panels, sections int, terms bool) (*Chunk, error) {
 	if panels < 1 || panels > MaxPanels || sections < 1 || sections > MaxSections ||
 		len(codes) != Bytes(panels, sections) {
@@ -44,12 +44,12 @@ func NewChunk(codes []byte, panels, sections int, terms bool) (*Chunk, error) {
 	return c, nil
 }
 
-// Bytes is the memory that the chunk takes.
+// Bytes returns the memory that the chunk takes.
 func (c *Chunk) Bytes() int64 {
 	return int64(len(c.codes) + 4*(len(c.meta)+len(c.terms)))
 }
 
-// Mean adds the mean over the panels of what is known of each section to the profile.
+// Mean adds each section's unknown norms, averaged over the panels, to the profile.
 func (c *Chunk) Mean(into []SectionProfile) {
 	for s := range into {
 		m := c.meta[s*scanMeta*c.Panels:]
@@ -61,19 +61,18 @@ func (c *Chunk) Mean(into []SectionProfile) {
 	}
 }
 
-// SectionProfile is what reading a section's planes is worth: the norms of what is not known of it
-// with its high plane, with both, and of it and all sections behind it without.
+// SectionProfile tells what reading a section's planes gains: the norms of its unknown part after the high plane and
+// after both, and of it and all later sections before reading.
 type SectionProfile struct{ High, Both, Behind float64 }
 
-// SetTerm sets what is added to the bounds of a row. The scan's roundings are taken care of: what is
-// set, and returned, is a little larger.
+// SetTerm sets what is added to the bounds of a row. The value set, and returned, is slightly larger, to cover the
+// scan's roundings.
 func (c *Chunk) SetTerm(row int, term float64) float64 {
 	c.terms[row] = up(term + Rounding(c.Sections)*math.Abs(term))
 	return float64(c.terms[row])
 }
 
-// SetShape says how large the sections are relative to each other, from the rows that the chunk will
-// hold; Pack needs it.
+// SetShape sets the relative sizes of the sections from the rows that the chunk will hold; Pack needs them.
 func (c *Chunk) SetShape(y cpu.Rows) {
 	for s := range c.Sections {
 		sum := 0.0
@@ -88,11 +87,11 @@ func (c *Chunk) SetShape(y cpu.Rows) {
 
 func (c *Chunk) shape() []float32 { return c.meta[c.Sections*scanMeta*c.Panels+c.Panels:] }
 
-// spread is the panel's scale relative to the shape: such that its largest element has the largest code.
+// spread returns the panel's scale relative to the shape: its largest element gets the largest code.
 func (c *Chunk) spread(y cpu.Rows) float32 {
 	spread := 0.0
 	for s, shape := range c.shape() {
-		largest := uint32(0) // without the sign, floats are ordered like their bits
+		largest := uint32(0) // as magnitudes, floats are ordered like their bits
 		for i := range y.N {
 			for _, x := range y.Row(i)[s*Section : min(y.Dim, (s+1)*Section)] {
 				largest = max(largest, math.Float32bits(x)&^(1<<31))
@@ -105,8 +104,9 @@ func (c *Chunk) spread(y cpu.Rows) float32 {
 	return up(spread)
 }
 
-// Pack sets a panel to y, 1 to 16 rows of at most 64·Sections elements; the last row fills the panel up, 0
-// the sections. slop ≥ the norm of what each row itself is off. It returns the largest norm of a row, rounded up.
+// Pack sets a panel to y, 1 to 16 rows of at most 64·Sections elements; missing rows repeat the last one, missing
+// elements are 0. slop ≥ the norm of the error that each row already has. It returns the largest norm of a row, rounded
+// up.
 func (c *Chunk) Pack(panel int, y cpu.Rows, slop float64) (norm float64, err error) {
 	if panel < 0 || panel >= c.Panels || y.N < 1 || y.N > Lanes || ceilDiv(y.Dim, Section) != c.Sections {
 		return 0,
@@ -120,7 +120,7 @@ func (c *Chunk) Pack(panel int, y cpu.Rows, slop float64) (norm float64, err err
 	var behind [Lanes]float64
 	for s := c.Sections - 1; s >= 0; s-- {
 		scale := spread * c.shape()[s]
-		// too small or too large to divide by: all is rest
+		// too small or too large to divide by: all of it counts as error
 		if scale != 0 && !(scale > 1e-30 && scale < math.MaxFloat32) {
 			scale, c.meta[c.Sections*scanMeta*c.Panels+panel] = 0, float32(math.NaN())
 		}
@@ -154,9 +154,9 @@ func widen(square, slop float64) float32 { return up(math.Sqrt(square)*(1+1e-12)
 
 type squares struct{ high, both, length, square float64 }
 
-// packSection writes the codes of one row's section and returns the squared norms of what they leave,
-// of the longer approximation, and of x. The dimensions that a short section lacks get the codes of 0;
-// their approximations are not 0, but queries are.
+// packSection writes the codes of one row's section and returns the squared norms of their errors, of the longer
+// approximation, and of x. The dimensions that a short section lacks get the codes of 0; their approximations are not
+// 0, but queries are.
 func packSection(x []float32, scale float32, lane int, high, low []byte) (e squares) {
 	inverse, unit := float32(0), float64(scale)
 	if scale > 0 {
@@ -179,14 +179,14 @@ func packSection(x []float32, scale float32, lane int, high, low []byte) (e squa
 	return e
 }
 
-// Parts are what a chunk holds, for a file: codes, what bounds their errors, and a term per row or nil. They are
-// not to be written to. The layout is that of scan.h on every instruction set.
+// Parts returns a chunk's contents for a file, read-only: codes, error bounds, and a term per row or nil. The layout of
+// scan.h is the same on every instruction set.
 func (c *Chunk) Parts() (codes []byte, meta, terms []float32) { return c.codes, c.meta, c.terms }
 
-// ChunkMeta is the length of a chunk's meta.
+// ChunkMeta returns the length of a chunk's meta.
 func ChunkMeta(panels, sections int) int { return sections*scanMeta*panels + panels + sections }
 
-// ChunkOf is the inverse of Parts; codes must be where Aligned puts them, or a whole number of chunks behind.
+// ChunkOf is the inverse of Parts; codes must be at an address from Aligned, or a whole number of chunks after one.
 func ChunkOf(panels, sections int, codes []byte, meta, terms []float32) (*Chunk, error) {
 	c, err := NewChunk(codes, panels, sections, false)
 	if err != nil {

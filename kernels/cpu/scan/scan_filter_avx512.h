@@ -1,23 +1,23 @@
-// The filter that many queries pass first, for kernels in which products cost little beside what is done with each sum:
-// its sums run over all sections. For that, a query is rounded anew for each chunk, in proportion to the chunk's shape.
-// What the filter leaves is read as ever. The including file has
+// A first filter for many queries, for kernels whose products are cheap compared with processing each sum: its sums run
+// over all sections. For that, a query is rounded again for each chunk, in proportion to the chunk's shape. Panels that
+// pass the filter are scanned as usual. The including file has
 //   multiply   the sums of code x q8 of all queries with unpacked panels
 //   filter     the loop over a chunk's panels
 #include <math.h>
 
 enum {
-	DEPTH = 16, // sections at most that the filter reads
-	AHEAD = 4,  // panels that are fetched beforehand
+	DEPTH = 16, // maximum number of sections that the filter reads
+	AHEAD = 4,  // prefetch distance in panels
 	GROUP = 16  // queries whose sums are compared together
 };
 
-// The queries as one chunk sees them: z ≈ coarse / shape · q8 per section. A code of which only the high
-// nibble h is read counts as 16h, and stands for 120 less; else for 127.5 less.
+// The queries rounded for one chunk: z ≈ coarse / shape · q8 per section. A code of which only the high nibble h is
+// read counts as 16h, and stands for 120 less; else for 127.5 less.
 typedef struct {
-	int8_t q8[DEPTH * SLC_SCAN_QUERIES * SLC_SCAN_SECTION]; // section by section, c->room queries each
-	float error[DEPTH][SLC_SCAN_QUERIES]; // norm of what the rounding changes
+	int8_t q8[DEPTH * SLC_SCAN_QUERIES * SLC_SCAN_SECTION]; // [section][c->room queries][dimension]
+	float error[DEPTH][SLC_SCAN_QUERIES]; // norm of the rounding error
 	float coarse[SLC_SCAN_QUERIES];
-	float offset[SLC_SCAN_QUERIES]; // what the codes' sums stand for less
+	float offset[SLC_SCAN_QUERIES]; // offset to subtract from the codes' sums
 } rounded;
 
 INLINE int64_t place_of(const slc_scan_call *c, int64_t section, int64_t query) {
@@ -56,7 +56,7 @@ INLINE void round_queries(const slc_scan_call *c, const progress *s, rounded *r,
 	}
 }
 
-// unpack writes a section's codes as bytes, dimension by dimension as the tile wants them.
+// unpack writes a section's codes as bytes in the dimension order of the tile operand.
 INLINE void unpack(const slc_scan_call *c, const progress *s, int64_t section, int64_t panel, uint8_t *tile) {
 	const uint8_t *high = block_of(c, 2 * (int)section, panel), *low = block_of(c, 2 * (int)section + 1, panel);
 	const __m512i upper = _mm512_set1_epi8((char)0xf0), lower = _mm512_set1_epi8(15);
@@ -74,7 +74,7 @@ INLINE void unpack(const slc_scan_call *c, const progress *s, int64_t section, i
 	}
 }
 
-// lacking is slack for a panel and a group of queries, as they are rounded.
+// lacking is slack for a panel and a group of queries with this rounding.
 INLINE __m512 lacking(const slc_scan_call *c, const progress *s, const rounded *r, int64_t depth, int64_t panel,
 		int64_t group) {
 	__m512 sum = _mm512_setzero_ps();
@@ -91,9 +91,9 @@ INLINE __m512 lacking(const slc_scan_call *c, const progress *s, const rounded *
 	return sum;
 }
 
-// consume marks the panel for the queries of a group that need more of it. A row is left where
-// spread·coarse·(sum − offset) + term + slack ≥ need; that is solved for the sum, in units of which 32 and a
-// millionth are more than all roundings.
+// consume marks the panel for the queries of a group that cannot rule it out. A row is left if spread·coarse·(sum −
+// offset) + term + slack ≥ need; that is solved for the sum, where a margin of 32 plus a millionth exceeds all
+// roundings.
 INLINE void consume(const slc_scan_call *c, const progress *s, const rounded *r, int64_t depth, int64_t panel,
 	int64_t group, int32_t (*sums)[SLC_SCAN_LANES], uint64_t *alive) {
 	float lowest[GROUP] __attribute__((aligned(64))), inverse[GROUP] __attribute__((aligned(64)));
@@ -101,14 +101,14 @@ INLINE void consume(const slc_scan_call *c, const progress *s, const rounded *r,
 	__m512 unit = _mm512_mul_ps(_mm512_loadu_ps(r->coarse + group), _mm512_set1_ps(spread_of(c)[panel]));
 	__m512 lack = _mm512_sub_ps(_mm512_loadu_ps(c->need + group), lacking(c, s, r, depth, panel, group));
 	__m512 t = _mm512_add_ps(_mm512_loadu_ps(r->offset + group), _mm512_div_ps(lack, unit));
-	t = _mm512_min_ps(always, t); // the second where one is no number
+	t = _mm512_min_ps(always, t); // returns the second operand if one is NaN
 	const __mmask16 unknown = _mm512_cmp_ps_mask(t, never, _CMP_NGT_UQ);
 	t = _mm512_sub_ps(t, _mm512_fmadd_ps(_mm512_abs_ps(t), _mm512_set1_ps(1e-6f), _mm512_set1_ps(32)));
-	t = _mm512_mask_mov_ps(t, unknown, _mm512_set1_ps(NAN)); // is above nothing
+	t = _mm512_mask_mov_ps(t, unknown, _mm512_set1_ps(NAN)); // so that the comparison is never true
 	_mm512_store_ps(lowest, t);
 	if (c->terms) _mm512_store_ps(inverse, _mm512_div_ps(_mm512_set1_ps(1), unit));
 	const __m512 term = c->terms ? _mm512_loadu_ps(c->terms + panel * SLC_SCAN_LANES) : _mm512_setzero_ps();
-	for (int q = 0; q < GROUP; q += 4) { // most of the time, none of four queries has a row left
+	for (int q = 0; q < GROUP; q += 4) { // usually none of four queries has a row left
 		__mmask16 left[4];
 #pragma GCC unroll 4
 		for (int i = 0; i < 4; i++) {

@@ -10,8 +10,7 @@ import (
 	. "github.com/sluice-rag/sluice/kernels/cpu/scan"
 )
 
-// TestScanStaysInside puts all that a scan reads and writes right before and right behind pages that must
-// not be touched.
+// TestScanStaysInside places all memory of a scan right before and right after inaccessible pages.
 func TestScanStaysInside(t *testing.T) {
 	cputest.ForEachISA(t, func(t *testing.T, k Kernels) {
 		if !Has(k) {

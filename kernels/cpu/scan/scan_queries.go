@@ -2,10 +2,10 @@ package scan
 
 import "math"
 
-// Queries are up to MaxQueries queries in the form that a scan takes.
+// Queries holds up to MaxQueries queries in the form that a scan takes.
 type Queries struct {
 	N, Sections int
-	room        int // places: 1, or a multiple of 16, the queries of a tile
+	room        int // capacity: 1, or a multiple of 16, the queries of a tile
 	q8          []int8
 	sums        []int32
 	weights     []float32
@@ -18,17 +18,17 @@ func roomFor(queries int) int {
 	return ceilDiv(queries, Lanes) * Lanes
 }
 
-// NewQueries makes room for up to MaxQueries queries at a time; Reset says how many.
+// NewQueries allocates memory for up to MaxQueries queries; Reset sets their number.
 func NewQueries(capacity, sections int) *Queries {
 	n := roomFor(capacity) * sections
 	return &Queries{Sections: sections, q8: make([]int8, n*Section), sums: make([]int32, n),
 		weights: make([]float32, n*scanWeights)}
 }
 
-// Reset makes room for n queries, which have to be set again.
+// Reset sets the number of queries to n; all must be set again.
 func (q *Queries) Reset(n int) { q.N, q.room = n, roomFor(n) }
 
-// Set makes z, of 64·Sections elements, query i; slop ≥ the norm of what z itself is off.
+// Set sets query i to z, of 64·Sections elements; slop ≥ the norm of the error that z already has.
 func (q *Queries) Set(i int, z []float64, slop float64) {
 	round, behind := Rounding(q.Sections), 0.0
 	for s := q.Sections - 1; s >= 0; s-- {
@@ -65,7 +65,7 @@ func (q *Queries) Set(i int, z []float64, slop float64) {
 	}
 }
 
-// Norms returns |z| of a section, and of the section and all behind it.
+// Norms returns |z| of a section, and of the section and all later ones.
 func (q *Queries) Norms(i, section int) (own, behind float64) {
 	w := q.weights[section*scanWeights*q.room+i:]
 	return float64(w[q.room]), float64(w[3*q.room])

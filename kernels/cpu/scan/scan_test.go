@@ -25,7 +25,7 @@ type scanCase struct {
 	lift    [][2]float64
 }
 
-// newScanCase makes rows of decaying spread; kind 1 has wild magnitudes, kind 2 equal rows, kind 3 zeros.
+// newScanCase makes rows of decaying spread; kind 1 has extreme magnitudes, kind 2 equal rows, kind 3 zeros.
 func newScanCase(t testing.TB, rng *rand.Rand, n, dim, queries, kind int, terms bool) *scanCase {
 	t.Helper()
 	panels, sections := (n+Lanes-1)/Lanes, (dim+Section-1)/Section
@@ -99,7 +99,7 @@ func (s *scanCase) addBiases(rng *rand.Rand) {
 	}
 }
 
-// score is z·y + term + what the bias adds, and a limit of its rounding.
+// score returns z·y + term + the bias's contribution, and a bound of its rounding error.
 func (s *scanCase) score(q, row int) (score, off float64) {
 	for k, y := range s.y.Row(row) {
 		score += s.z[q][k] * float64(y)
@@ -124,7 +124,7 @@ func (s *scanCase) steps(rng *rand.Rand) []uint8 {
 	return steps
 }
 
-// TestScanBounds: no row that reaches the limit is ever missing, and bounds are above the scores.
+// TestScanBounds checks that no row that reaches the limit is missing, and that bounds are above the scores.
 func TestScanBounds(t *testing.T) {
 	cputest.ForEachISA(t, func(t *testing.T, k Kernels) {
 		if !Has(k) {
@@ -175,7 +175,7 @@ func TestScanBounds(t *testing.T) {
 	})
 }
 
-// TestScanIsTight: with all planes, bounds of likely vectors are within 6 % of the lengths' product.
+// TestScanIsTight checks that with all planes, bounds of typical vectors are within 6 % of the lengths' product.
 func TestScanIsTight(t *testing.T) {
 	cputest.ForEachISA(t, func(t *testing.T, k Kernels) {
 		if !Has(k) {
@@ -259,7 +259,7 @@ func TestScanErrors(t *testing.T) {
 	})
 }
 
-// BenchmarkScan rules all rows of a chunk in cache out after the first planes; the figure is per panel and query.
+// BenchmarkScan rules out all rows of a cached chunk after the first planes; the figure is per panel and query.
 func BenchmarkScan(b *testing.B) {
 	rng := rand.New(rand.NewPCG(47, 1))
 	for _, isa := range Available() {
