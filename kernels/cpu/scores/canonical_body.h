@@ -1,5 +1,5 @@
-// What the bodies of canonical scores share (scores_body.h, pairs_body.h). They are compiled once per
-// instruction set, so this has no include guard either; scores_body.h says what must be defined.
+// Shared by the bodies of canonical scores (scores_body.h, pairs_body.h). They are compiled once per instruction set,
+// so this file has no include guard; scores_body.h lists the required definitions.
 //
 // A pair has eight float64 lanes: lane l adds the terms i = l (mod 8) in order, starting from +0.
 // A tail of fewer than eight elements is read into a zeroed buffer; adding its +0 terms changes no
@@ -12,7 +12,7 @@
 
 typedef double vec __attribute__((vector_size(8 * WIDTH)));
 
-// fold is the fixed tree of a pair's eight lanes: ((l0+l4)+(l2+l6)) + ((l1+l5)+(l3+l7)).
+// fold adds a pair's eight lanes in a fixed order: ((l0+l4)+(l2+l6)) + ((l1+l5)+(l3+l7)).
 INLINE double fold(const vec *lane) {
 #if WIDTH == 8
 	typedef double vec4 __attribute__((vector_size(32)));

@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-// Checks the arguments that would make a kernel read astray, then calls it by instruction set.
+// Checks the arguments that could make a kernel read out of bounds, then calls it by instruction set.
 #include "fail.h"
 #include "pairs.h"
 
@@ -15,7 +15,7 @@ static const struct {
 #endif
 };
 
-// best is the table's last entry for the sets that add nothing to these kernels.
+// best is the table's last entry, for the sets that add nothing to these kernels.
 static int32_t best(int32_t isa) {
 	const int32_t last = (int32_t)(sizeof table / sizeof table[0]) - 1;
 	return isa < last ? isa : last;

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// Pairs writes out[i] = canonical score of a's row rowsA[i] and b's row rowsB[i]; without rowsA, of a's
-// only row. For scattered pairs it takes about three times as long per pair as Block does.
+// Pairs writes out[i] = canonical score of a's row rowsA[i] and b's row rowsB[i]; if rowsA is nil, a has one row, used
+// for all. For scattered pairs it takes about three times as long per pair as Block.
 func Pairs(k cpu.Kernels, m kernels.Metric, out []float64, a cpu.Rows, rowsA []int32, b cpu.Rows, rowsB []int32) error {
 	if m > kernels.L2 {
 		return fmt.Errorf("%w: %s", kernels.ErrMetric, m)
@@ -29,8 +29,8 @@ func Pairs(k cpu.Kernels, m kernels.Metric, out []float64, a cpu.Rows, rowsA []i
 	return pairs(k, m, out, a, rowsA, b, rowsB)
 }
 
-// Estimate writes out[i] = dot product (l2: squared distance) of a's row rowsA[i] and b's row rowsB[i] in
-// float32, in no certain order and without a bound; it may be infinite or NaN. For samples.
+// Estimate writes out[i] = dot product (l2: squared distance) of a's row rowsA[i] and b's row rowsB[i] in float32, with
+// unspecified summation order and no error bound; it may be infinite or NaN. It is meant for samples.
 func Estimate(k cpu.Kernels, m kernels.Metric, out []float32, a cpu.Rows, rowsA []int32, b cpu.Rows,
 	rowsB []int32) error {
 	if a.Dim != b.Dim || len(rowsA) != len(rowsB) || len(out) < len(rowsA) {
@@ -48,8 +48,8 @@ func Estimate(k cpu.Kernels, m kernels.Metric, out []float32, a cpu.Rows, rowsA 
 	return estimate(k, m, out, a, rowsA, b, rowsB)
 }
 
-// Sum adds factor[r]·row r of a to out, for the rows r of the list in order: a weighted sum of vectors in
-// float64. factor has an entry per row of a.
+// Sum adds factor[r]·row r of a to out, for the listed rows r in order: a weighted sum of vectors in float64. factor
+// has an entry per row of a.
 func Sum(k cpu.Kernels, out []float64, a cpu.Rows, factor []float64, rows []int32) error {
 	if len(out) != a.Dim || len(factor) < a.N {
 		return fmt.Errorf("%w: sum of %d×%d rows with %d factors into %d values", kernels.ErrShape, a.N, a.Dim,

@@ -9,12 +9,12 @@
 int32_t slc_pairs(int32_t isa, int32_t metric, slc_rows a, const int32_t *row_a, slc_rows b, const int32_t *row_b,
                   int64_t dim, int64_t n, double *out, slc_error *error);
 
-// slc_estimate writes out[i] = dot product (SLC_L2: squared distance) of the pairs in float32, summed in any
-// order: a quarter of the time, for samples; it may be infinite or NaN where float32 overflows.
+// slc_estimate writes out[i] = dot product (SLC_L2: squared distance) of the pairs in float32, summed in any order, in
+// a quarter of the time; for samples. It may be infinite or NaN where float32 overflows.
 int32_t slc_estimate(int32_t isa, int32_t metric, slc_rows a, const int32_t *row_a, slc_rows b, const int32_t *row_b,
                      int64_t dim, int64_t n, float *out, slc_error *error);
 
-// slc_sum adds factor[r] * (a's row r) to out, dim float64, for the n rows r of the list, in order.
+// slc_sum adds factor[r] * (a's row r) to out, dim float64, for the n listed rows r, in order.
 int32_t slc_sum(int32_t isa, slc_rows a, int64_t dim, const double *factor, const int32_t *rows, int64_t n, double *out,
                 slc_error *error);
 

@@ -1,10 +1,10 @@
-// The body of the pair kernels, compiled once per instruction set by pairs_<isa>.c, which defines what
-// scores_body.h wants (no BLOCK_A/B) and
-//   PAIRS    pairs at a time: as many chains of additions as hide their latency
+// The body of the pair kernels, compiled once per instruction set by pairs_<isa>.c, which defines what scores_body.h
+// requires (except BLOCK_A/B) and
+//   PAIRS    pairs at a time: enough chains of additions to hide their latency
 #include "canonical_body.h"
 #include "pairs.h"
 
-// group computes n pairs at once and fetches the rows of the next group, which are anywhere in memory.
+// group computes n pairs at once and prefetches the rows of the next group, which are scattered in memory.
 INLINE void group(const float *const *a, const float *const *b, const float *const *next, int64_t dim, double *out,
 		const int n, const int squares) {
 	vec sum[PAIRS * PARTS];
@@ -74,7 +74,7 @@ void PASTE(slc_pairs_f32_, ISA)(const slc_pair_list *l, int32_t metric) {
 	}
 }
 
-// Floats, twice as many as doubles.
+// Vectors of floats, with twice as many elements as those of doubles.
 typedef float floats __attribute__((vector_size(8 * WIDTH)));
 
 INLINE float estimate(const float *a, const float *b, int64_t dim, const int squares) {

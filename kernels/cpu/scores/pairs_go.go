@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// The plain Go twins of the pair kernels.
+// The plain Go versions of the pair kernels.
 
 func refPairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int32, b cpu.Rows, rowsB []int32) error {
 	if err := a.CheckList(rowsA); err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// TestPairsEqualReference: every bit, for lists of any length, and nothing behind the list's end.
+// TestPairsEqualReference compares every bit, for lists of any length, and checks that nothing is written beyond the
+// list's end.
 func TestPairsEqualReference(t *testing.T) {
 	cputest.ForEachISA(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(21, 2))
@@ -63,7 +64,7 @@ func TestPairsEqualReference(t *testing.T) {
 	})
 }
 
-// TestEstimates: as close as float32 is, and nothing behind the list's end.
+// TestEstimates checks float32 accuracy, and that nothing is written beyond the list's end.
 func TestEstimates(t *testing.T) {
 	cputest.ForEachISA(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(23, 2))
@@ -154,7 +155,7 @@ func BenchmarkPairs(b *testing.B) {
 	}
 }
 
-// TestPairsOfOneRow: without a list, all pairs are of a's only row.
+// TestPairsOfOneRow: without a list, all pairs use a's only row.
 func TestPairsOfOneRow(t *testing.T) {
 	cputest.ForEachISA(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(43, 1))

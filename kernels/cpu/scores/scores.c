@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-// Checks the arguments that would make a kernel read or write astray, then calls it by ISA and metric.
+// Checks the arguments that could make a kernel access memory out of bounds, then calls it by ISA and metric.
 #include "fail.h"
 #include "scores.h"
 
@@ -26,7 +26,7 @@ static const kernels table[SLC_ISAS] = {
 #define AVX512 \
 	{{slc_scores_cosine_f32_avx512, slc_scores_ip_f32_avx512, slc_scores_l2_f32_avx512}, slc_norms_f32_avx512, \
 	 slc_finite_f32_avx512}
-	[SLC_AVX512] = AVX512, [SLC_AVX512VNNI] = AVX512, [SLC_AMX] = AVX512, // those add to the tile kernels only
+	[SLC_AVX512] = AVX512, [SLC_AVX512VNNI] = AVX512, [SLC_AMX] = AVX512, // VNNI and AMX extend only the tile kernels
 #endif
 };
 

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// Name is the family of the canonical score kernels in scores.h, without the metric: they settle what is
-// exact. VNNI and AMX add tile kernels only.
+// Name returns the family of the canonical score kernels in scores.h, without the metric. VNNI and AMX extend only the
+// tile kernels.
 func Name(k cpu.Kernels) string {
 	if k.ISA() == cpu.Go {
 		return "ref_scores_f32"
@@ -47,7 +47,7 @@ func Norms(k cpu.Kernels, out []float64, a cpu.Rows) error {
 	return norms(k, out, a)
 }
 
-// NonFinite returns the first row that holds a NaN or an infinity, or −1.
+// NonFinite returns the first row that contains a NaN or an infinity, or −1.
 func NonFinite(k cpu.Kernels, a cpu.Rows) (int, error) {
 	if err := a.Check(false); err != nil {
 		return 0, err

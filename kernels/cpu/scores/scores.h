@@ -1,21 +1,21 @@
-// Canonical scores of all pairs of two sets of vectors, their norms, and the search for values that are not finite.
+// Canonical scores of all pairs of two sets of vectors, their norms, and a check for values that are not finite.
 #ifndef SLC_SCORES_H
 #define SLC_SCORES_H
 
 #include "slc.h"
 
-// slc_scores writes out[i*out_stride + j] = canonical score of a's row i and b's row j (kernels/README.md),
-// for all pairs of them. Norms are as slc_norms gives them; only SLC_COSINE reads them.
+// slc_scores writes out[i*out_stride + j] = canonical score of a's row i and b's row j (kernels/README.md) for all
+// pairs. Norms come from slc_norms; only SLC_COSINE reads them.
 int32_t slc_scores(int32_t isa, int32_t metric, slc_rows a, slc_rows b, int64_t dim, double *out, int64_t out_stride,
                    slc_error *error);
 
-// slc_norms writes out[i] = sqrt(a_i . a_i), the dot product being the canonical one.
+// slc_norms writes out[i] = sqrt(a_i . a_i) with the canonical dot product.
 int32_t slc_norms(int32_t isa, slc_rows a, int64_t dim, double *out, slc_error *error);
 
-// slc_finite returns the first row of a that holds a NaN or an infinity in *row, or -1 there.
+// slc_finite sets *row to the first row of a that contains a NaN or an infinity, or to -1.
 int32_t slc_finite(int32_t isa, slc_rows a, int64_t dim, int64_t *row, slc_error *error);
 
-// The per-ISA functions behind the dispatch; they trust their arguments.
+// The functions per instruction set; they do not check their arguments.
 typedef void slc_scores_fn(const float *a, int64_t rows_a, int64_t stride_a, const double *norm_a,
                            const float *b, int64_t rows_b, int64_t stride_b, const double *norm_b,
                            int64_t dim, double *out, int64_t out_stride);

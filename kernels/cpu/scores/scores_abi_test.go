@@ -1,7 +1,7 @@
 //go:build asan && cgo && (amd64 || arm64)
 
-// A test from within has this package compiled once more, C and all, so that all others are from without (package
-// cpu_test); under the sanitizer it is compiled for the tests alone.
+// An internal test compiles this package again, C included, so all other tests are external (package cpu_test); under
+// the sanitizer it is compiled for the tests only.
 
 package scores
 
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/cputest"
 )
 
-// TestABIErrors goes past the Go checks: the C side refuses by itself, with code and text in one call.
+// TestABIErrors bypasses the Go checks: the C side rejects arguments itself, with code and text in one call.
 func TestABIErrors(t *testing.T) {
 	v, out := cpu.Rows{Data: make([]float32, 8), N: 2, Dim: 4, Stride: 4}, make([]float64, 4)
 	k, lacking := cputest.KernelsOf(cpu.Scalar), cpu.Kernels{}

@@ -2,11 +2,11 @@
 // has no include guard; it ends in .h because Go's build cache hashes .h files only), which defines
 //   ISA          suffix of the names
 //   WIDTH        doubles per vector register: 2, 4 or 8
-//   BLOCK_A/B    rows of a and b that one register block holds: BLOCK_A*BLOCK_B*(8/WIDTH)
-//                accumulators plus the operands must fit the register file
+//   BLOCK_A/B    rows of a and b in a register block: BLOCK_A*BLOCK_B*(8/WIDTH) accumulators plus the operands must fit
+//                the register file
 //   WIDEN(p)     WIDTH floats at p, which need no alignment, as doubles
-//   MADD(s,x,y)  s + x*y on vectors. Fused or not is the same: a product of two float32 is exact in
-//                float64. For differences it is not, so squares of differences never use MADD.
+//   MADD(s,x,y)  s + x*y on vectors, fused or not: a product of two float32 is exact in float64, so both give the same
+//                bits. Squares of differences are not exact, so they never use MADD.
 #include "canonical_body.h"
 
 // step adds eight elements of each of the block's pairs to their lanes.
@@ -33,7 +33,7 @@ INLINE void step(vec *sum, const float *const *a, const float *const *b, int na,
 	}
 }
 
-// block computes na x nb pairs; the sizes and the choice of squares are constants at each call.
+// block computes na x nb pairs; the sizes and `squares` are constants at each call.
 INLINE void block(const float *a, int64_t stride_a, const float *b, int64_t stride_b, int64_t dim,
                   double *out, int64_t out_stride, int na, int nb, int squares) {
 	vec sum[BLOCK_A * BLOCK_B * PARTS];
@@ -72,7 +72,7 @@ INLINE void block(const float *a, int64_t stride_a, const float *b, int64_t stri
 		for (int j = 0; j < nb; j++) out[i * out_stride + j] = fold(&sum[(i * nb + j) * PARTS]);
 }
 
-// strip computes na rows of a against all of b.
+// strip computes na rows of a with all rows of b.
 INLINE void strip(const float *a, int64_t stride_a, const float *b, int64_t rows_b, int64_t stride_b,
                   int64_t dim, double *out, int64_t out_stride, int na, int squares) {
 	int64_t j = 0;
@@ -98,7 +98,7 @@ void PASTE(slc_scores_ip_f32_, ISA)(const float *a, int64_t rows_a, int64_t stri
 	sums(a, rows_a, stride_a, b, rows_b, stride_b, dim, out, out_stride, 0);
 }
 
-// cosine = dot / (norm_a * norm_b), clamped to [-1, 1]; 0 where a norm is 0.
+// cosine = dot / (norm_a * norm_b), clamped to [-1, 1]; 0 if a norm is 0.
 void PASTE(slc_scores_cosine_f32_, ISA)(const float *a, int64_t rows_a, int64_t stride_a, const double *norm_a,
                                         const float *b, int64_t rows_b, int64_t stride_b, const double *norm_b,
                                         int64_t dim, double *out, int64_t out_stride) {

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// The plain Go twins of the C functions.
+// The plain Go versions of the C functions.
 
 func refScores(m kernels.Metric, out []float64, stride int, a, b cpu.Rows) {
 	for i := range a.N {

@@ -11,8 +11,8 @@ import (
 	. "github.com/sluice-rag/sluice/kernels/cpu/scores"
 )
 
-// TestReadsNothingBehindTheEnd puts the last element right before a page that must not be touched,
-// and the first right behind one: reading astray ends the test binary.
+// TestReadsNothingBehindTheEnd puts the last element right before an inaccessible page, and the first right after one:
+// an access out of bounds ends the test binary.
 func TestReadsNothingBehindTheEnd(t *testing.T) {
 	cputest.ForEachISA(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(9, 9))
@@ -39,7 +39,7 @@ func TestReadsNothingBehindTheEnd(t *testing.T) {
 	})
 }
 
-// TestPairsStayInTheirMemory: lists, scores and sums right before a page that must not be touched.
+// TestPairsStayInTheirMemory places lists, scores and sums right before an inaccessible page.
 func TestPairsStayInTheirMemory(t *testing.T) {
 	cputest.ForEachISA(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(42, 1))

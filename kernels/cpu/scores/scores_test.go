@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// TestScoresEqualReference: every metric × instruction set × nasty shape, every bit, and not one
-// value beside the output.
+// TestScoresEqualReference compares every bit for every metric × instruction set × unusual shape, and checks that
+// nothing is written outside the output.
 func TestScoresEqualReference(t *testing.T) {
 	dims := []int{1, 2, 7, 8, 9, 15, 16, 31, 32, 33, 65, 384}
 	counts := [][2]int{{0, 0}, {0, 3}, {3, 0}, {1, 1}, {1, 9}, {9, 1}, {4, 4}, {5, 6}, {8, 3}, {11, 13}}
@@ -90,8 +90,7 @@ func TestNormsAndFinite(t *testing.T) {
 	})
 }
 
-// TestContractionIsOff: among these pairs are some whose squares of differences, fused with the sum,
-// give other bits.
+// TestContractionIsOff includes pairs whose squares of differences, fused with the sum, have different bits.
 func TestContractionIsOff(t *testing.T) {
 	const n, dim = 50, 64
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -149,7 +148,7 @@ func TestBadArguments(t *testing.T) {
 	})
 }
 
-// TestKernelsAllocateNothing: the Go side of a call stays off the heap as well.
+// TestKernelsAllocateNothing checks that the Go side of a call does not allocate on the heap.
 func TestKernelsAllocateNothing(t *testing.T) {
 	cputest.ForEachISA(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(7, 8))
