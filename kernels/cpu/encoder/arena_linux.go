@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// largePages asks for pages of 2 MiB where whole ones lie in v. Systems that have none to give go on as before.
+// largePages requests 2 MiB pages for the part of v that whole ones cover. It has no effect if the system has none.
 func largePages(v []float32) {
 	const page = 2 << 20
 	all := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 4*len(v))

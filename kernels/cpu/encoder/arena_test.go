@@ -10,8 +10,8 @@ import (
 	. "github.com/sluice-rag/sluice/kernels/cpu/encoder"
 )
 
-// Weights of one arena do not overlap, and multiply as weights with memory of their own; the next weights to be fetched
-// change nothing.
+// Weights of one arena do not overlap, and give the same products as weights with their own memory; After does not
+// change results.
 func TestArena(t *testing.T) {
 	forEachProduct(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(52, 2))

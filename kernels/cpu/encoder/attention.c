@@ -32,8 +32,8 @@ static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 int64_t slc_attention_scratch_bf16(int32_t isa, int64_t longest, int64_t size) {
 	if (isa < 0 || isa >= SLC_LINEAR_ISAS || !tiles[isa]) return 0;
 	const int64_t keys = up(longest, 32), depth = up(size, 32);
-	// In bfloat16 the keys, the values, and the queries and weights of a part of 16 queries (attention_bf16_body.h);
-	// as floats the scores of two parts, a block of sums, and room to begin on a cache line.
+	// bfloat16: the keys, the values, and the queries and weights of a part of 16 queries (attention_bf16_body.h);
+	// floats: the scores of two parts, a block of sums, and padding for alignment to a cache line.
 	const int64_t rounded = keys * depth + keys * up(size, 16) + 16 * depth + 16 * keys;
 	return rounded / 2 + 2 * 16 * keys + 16 * 32 + 16;
 }
@@ -41,7 +41,7 @@ int64_t slc_attention_scratch_bf16(int32_t isa, int64_t longest, int64_t size) {
 int64_t slc_attention_scratch(int32_t isa, int64_t longest, int64_t size) {
 	if (isa < 0 || isa >= SLC_ISAS || !table[isa].f32) return 0;
 	const int64_t panel = table[isa].panel, keys = up(longest, panel);
-	// Keys and values in panels, the weights of a block of queries, and the block that is being computed.
+	// Keys and values in panels, the weights of a block of queries, and the current block of sums.
 	return keys * size + longest * up(size, panel) + table[isa].block * (keys + panel);
 }
 

@@ -1,15 +1,15 @@
-// Attention of each text of a batch to itself; the texts lie end to end, without padding.
+// Self-attention of each text of a batch; the texts are stored one after the other, without padding.
 #ifndef SLC_ATTENTION_H
 #define SLC_ATTENTION_H
 
 #include "slc.h"
 
-// Row t of qkv holds the queries of all heads, then the keys, then the values: 3 · heads · size values. Text i is the
+// Row t of qkv holds the queries of all heads, then the keys, then the values: 3 · heads · size values. Text i has the
 // rows starts[i] to starts[i+1]. For each text and head, y = softmax(q·kᵀ·scale + bias)·v; a row of y holds all heads.
-// What a text gets does not depend on the others.
+// The result of a text does not depend on the others.
 //
-// bias, if not NULL, has a row for each head, of 2·far + 1 values by the distance key − query, from −far on (MPNet). No
-// text is longer than far + 1 then.
+// bias, if not NULL, has a row for each head, of 2·far + 1 values by the distance key − query, from −far on (MPNet).
+// Then no text may be longer than far + 1.
 //
 // The caller chooses the texts [first, last) and the heads [first_head, last_head). scratch has
 // slc_attention_scratch(isa, longest text, size) values.
@@ -29,8 +29,8 @@ typedef struct {
 int32_t slc_attention_f32(int32_t isa, const slc_attention *a, slc_error *error);
 int64_t slc_attention_scratch(int32_t isa, int64_t longest, int64_t size);
 
-// slc_attention_bf16 is slc_attention_f32 with queries, keys, values and weights rounded to bfloat16. An instruction
-// set of linear.h without it has a scratch of 0.
+// slc_attention_bf16 is slc_attention_f32 with queries, keys, values and weights rounded to bfloat16. For an
+// instruction set of linear.h that does not support it, the scratch size is 0.
 int32_t slc_attention_bf16(int32_t isa, const slc_attention *a, slc_error *error);
 int64_t slc_attention_scratch_bf16(int32_t isa, int64_t longest, int64_t size);
 

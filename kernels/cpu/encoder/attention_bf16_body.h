@@ -1,14 +1,14 @@
 // The body of slc_attention_bf16 on tile registers, compiled for AMX and for its emulation. A file that includes it
 // defines ISA, includes a lanes_<isa>.h and a tile_ops_<isa>.h, and defines BF16 (linear_bf16_body.h).
 //
-// Queries, keys, values and the weights of a softmax are bfloat16; sums and the softmax are float32. Scores are in
-// units of ln 2, so that the softmax needs powers of 2 only: the queries are scaled so before they are rounded.
+// Queries, keys, values and softmax weights are bfloat16; sums and the softmax are float32. Scores are in units of ln
+// 2, so that the softmax needs only powers of 2: the queries are scaled accordingly before rounding.
 //
-// 16 queries of a text and head are a part. While the softmax of a part is computed, the tile registers compute the
-// scores of the next one. In units of TILE_BYTES, memory holds of a text and head
+// A part is 16 queries of a text and head. While the softmax of a part is computed, the tile registers compute the
+// scores of the next one. Memory layout for a text and head, in units of TILE_BYTES:
 //   keys     for each 16 of them and 32 of their values [16 pairs of values][16 keys][2]
 //   values   for each 32 keys and 16 of their values [16 pairs of keys][16 values][2]
-// and of a part
+// and for a part:
 //   queries  for each 32 of their values [16 queries][32]
 //   weights  for each 32 keys [16 queries][32]
 #include <string.h>
@@ -21,12 +21,12 @@ enum { TILE = 16, STEP = 32, TILE_BYTES = 1024, VECTORS = STEP / W };
 
 typedef struct {
 	int64_t text, head, query;
-	int64_t from, n, padded; // the rows of the text: the first, how many, and up to whole steps
+	int64_t from, n, padded; // rows of the text: the first, their number, and that rounded up to whole steps
 } part;
 
 typedef struct {
 	const slc_attention *a;
-	int64_t depth, width; // of a head, in whole steps and in whole tiles
+	int64_t depth, width; // of a head, rounded up to whole steps and to whole tiles
 	uint8_t *keys, *values, *queries, *weights;
 	float *scores[2], *block; // of a part and the next one; 16 × 32 sums
 	float highest[TILE], sums[TILE]; // of a part's queries
@@ -36,7 +36,7 @@ INLINE int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// find goes on to a text that is not empty, and tells whether there is one.
+// find advances to the next text that is not empty, and reports whether there is one.
 INLINE int find(const slc_attention *a, part *p) {
 	for (; p->text < a->last; p->text++) {
 		p->from = a->starts[p->text], p->n = a->starts[p->text + 1] - p->from, p->padded = up(p->n, STEP);
@@ -56,12 +56,12 @@ INLINE int next(const slc_attention *a, part *p) {
 
 INLINE int64_t queries_of(const part *p) { return least(p->n - p->query, TILE); }
 
-// at is the query (kind 0), key (1) or value (2) of a row.
+// at returns the query (kind 0), key (1) or value (2) of a row.
 INLINE const float *at(const slc_attention *a, const part *p, int64_t row, int64_t kind) {
 	return a->qkv + (p->from + row) * a->stride + (kind * a->heads + p->head) * a->size;
 }
 
-// reach is n values from x on, or a copy with zeros behind the first `there`.
+// reach returns a pointer to n values of x, or to a copy padded with zeros if only `there` values exist.
 INLINE const float *reach(float *copy, const float *x, int64_t there, int64_t n) {
 	if (there >= n) return x;
 	memset(copy, 0, n * sizeof *x);
@@ -69,7 +69,7 @@ INLINE const float *reach(float *copy, const float *x, int64_t there, int64_t n)
 	return copy;
 }
 
-// round_step writes the next 32 of `there` values, times a factor.
+// round_step writes the next 32 of `there` values, times a factor, as bfloat16.
 INLINE void round_step(uint8_t *to, const float *x, int64_t there, float factor) {
 	float copy[STEP] __attribute__((aligned(64)));
 	x = reach(copy, x, there, STEP);
@@ -95,11 +95,11 @@ static __attribute__((noinline)) void pack_keys(const memory *m, const part *p) 
 			const float *x = at(a, p, key, 1) + k;
 			for (int64_t i = 0; i < there; i++, x += a->stride) round_step(rows + 64 * i, x, a->size - k, 1);
 			memset(rows + 64 * there, 0, 64 * (TILE - there));
-			transpose_block((float *)to, TILE, (const float *)rows, TILE, TILE, TILE); // pairs count as one value
+			transpose_block((float *)to, TILE, (const float *)rows, TILE, TILE, TILE); // a pair moves as one value
 		}
 }
 
-// pack_pair writes 16 values of two rows in turns.
+// pack_pair interleaves 16 values of two rows.
 INLINE void pack_pair(uint8_t *to, const float *one, const float *two) {
 	typedef uint16_t words __attribute__((vector_size(64)));
 	const words turns = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25, 10, 26, 11, 27,
@@ -132,14 +132,14 @@ static __attribute__((noinline)) void pack_values(const memory *m, const part *p
 	}
 }
 
-// fetch prefetches what the next head will read of a row.
+// fetch prefetches the next head's part of a row.
 INLINE void fetch(const slc_attention *a, const part *p, int64_t row) {
 	if (p->head + 1 < a->last_head)
 		for (int kind = 0; kind < 3; kind++)
 			for (int64_t j = 0; j < a->size; j += 16) __builtin_prefetch(at(a, p, row, kind) + a->size + j, 0, 2);
 }
 
-// score computes the products of a part's queries with the keys from `key` to `end`, and returns up to which it got.
+// score computes the products of a part's queries with the keys from `key` to `end`, and returns the next key.
 INLINE int64_t score(const memory *m, const part *p, float *scores, int64_t key, int64_t end) {
 	for (; key < end; key += TILE) {
 		const uint8_t *q = m->queries, *k = m->keys + key / TILE * (m->depth / STEP) * TILE_BYTES;
@@ -178,8 +178,8 @@ static __attribute__((noinline)) float highest_of(const float *scores, int64_t n
 	return largest(highest[0]);
 }
 
-// power_2 is 2^x for x between -126 and 127, to 7.5e-5 of it: a polynomial of degree 3, fitted for the smallest
-// relative error. bfloat16 rounds to 2e-3.
+// power_2 is 2^x for x between -126 and 127, with relative error 7.5e-5: a polynomial of degree 3, fitted for the
+// smallest relative error. bfloat16 rounds to 2e-3.
 INLINE vec power_2(vec x) {
 	const vec magic = SET1(0x1.8p23f); // x + magic has the nearest integer to x in its lowest bits
 	const vec n = x + magic, r = x - (n - magic);
@@ -189,12 +189,12 @@ INLINE vec power_2(vec x) {
 	return (vec)((uvec)p + ((uvec)n << 23));
 }
 
-// weigh_step writes the weights of the next 32 of n keys, zeros behind the last, and adds them to sums.
+// weigh_step writes the softmax weights of the next 32 of n keys, zeros beyond the last, and adds them to sums.
 INLINE void weigh_step(uint8_t *weights, const float *scores, int64_t n, vec highest, vec *sums) {
 	vec w[VECTORS];
 #pragma GCC unroll 4
 	for (int i = 0; i < VECTORS; i++) {
-		w[i] = power_2(MAX(SET1(-126.f), LOAD(scores + i * W) - highest)); // in this order a NaN stays one
+		w[i] = power_2(MAX(SET1(-126.f), LOAD(scores + i * W) - highest)); // this operand order preserves a NaN
 		if (n < STEP) w[i] = choose(below(n - i * W), w[i], SET1(0.f));
 		sums[i] = sums[i] + w[i];
 	}
@@ -202,7 +202,7 @@ INLINE void weigh_step(uint8_t *weights, const float *scores, int64_t n, vec hig
 	for (int i = 0; i < VECTORS; i += 2) BF16(weights + 2 * i * W, w[i], w[i + 1]);
 }
 
-// weigh writes the weights of a row of n scores, and returns their sum, which is of those that are not rounded.
+// weigh writes the softmax weights of a row of n scores, and returns their sum before rounding.
 static __attribute__((noinline)) float weigh(uint8_t *weights, const float *scores, int64_t n, float highest) {
 	vec sums[VECTORS];
 #pragma GCC unroll 4
@@ -217,13 +217,14 @@ static __attribute__((noinline)) float weigh(uint8_t *weights, const float *scor
 	return total(sums[0]);
 }
 
-// soften writes the weights of a part and their sums, while the tile registers compute the scores of the next one with
-// the keys before `end`.
+// soften computes the softmax weights of a part and their sums, while the tile registers compute the scores of the next
+// part with the keys before `end`.
 INLINE void soften(memory *m, const part *p, int turn, const part *then, int64_t end) {
 	const slc_attention *a = m->a;
 	const int64_t rows = queries_of(p), share = (end + rows - 1) / rows;
 	float *scores = m->scores[turn];
-	// All maxima before all weights: each waits for its own row's, and the processor does not see many rows ahead.
+	// All maxima come before all weights: each weight depends on its row's maximum, and the processor does not look
+	// many rows ahead.
 	for (int64_t i = 0; i < rows; i++) {
 		float *row = scores + i * p->padded;
 		if (a->bias) add_bias(row, a->bias + p->head * (2 * a->far + 1) + a->far - (p->query + i), p->n);
@@ -236,7 +237,7 @@ INLINE void soften(memory *m, const part *p, int turn, const part *then, int64_t
 	}
 }
 
-// finish adds up the values of a part with their weights, and writes its rows of y.
+// finish adds up the values of a part times their weights, and writes its rows of y.
 static __attribute__((noinline)) void finish(const memory *m, const part *p) {
 	const slc_attention *a = m->a;
 	const int64_t rows = queries_of(p);
@@ -267,7 +268,7 @@ static __attribute__((noinline)) void finish(const memory *m, const part *p) {
 	}
 }
 
-// divide finds room in a->scratch (slc_attention_scratch).
+// divide partitions a->scratch (slc_attention_scratch).
 INLINE memory divide(const slc_attention *a) {
 	int64_t longest = 0;
 	for (int64_t i = a->first; i < a->last; i++)

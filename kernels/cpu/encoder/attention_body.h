@@ -1,12 +1,12 @@
 // The body of slc_attention_f32, compiled once per instruction set by attention_<isa>.c, which defines ISA and what
-// block_body.h wants.
+// block_body.h requires.
 #include <string.h>
 
 #include "attention.h"
 #include "block_body.h"
 #include "transpose_body.h"
 
-// pack_keys writes the keys of a head in panels: for each of its values, those of PANEL keys.
+// pack_keys writes the keys of a head in panels: each element of PANEL keys together.
 INLINE void pack_keys(float *to, const float *keys, int64_t stride, int64_t n, int64_t size) {
 	for (int64_t first = 0; first < n; first += PANEL, to += size * PANEL) {
 		const int64_t rest = n - first < PANEL ? n - first : PANEL;
@@ -34,7 +34,7 @@ INLINE vec scale_vector(float *scores, int64_t n, float scale, const float *bias
 	return MAX(highest, x);
 }
 
-// scale_scores multiplies n scores by scale, adds the bias, and returns the largest; behind them is -inf.
+// scale_scores multiplies n scores by scale, adds the bias, and returns the largest; it pads them with -inf.
 INLINE float scale_scores(float *scores, int64_t n, float scale, const float *bias) {
 	vec highest = SET1(-__builtin_inff());
 	int64_t j = 0;
@@ -50,7 +50,7 @@ INLINE vec soften_vector(float *scores, int64_t n, vec top) {
 	return e;
 }
 
-// soften replaces n scores by e^(score − the largest), zeros behind them up to a multiple of W, and returns their sum.
+// soften replaces n scores by e^(score − the largest), pads with zeros to a multiple of W, and returns their sum.
 INLINE float soften(float *scores, int64_t n, float top) {
 	vec sum = SET1(0.f);
 	int64_t j = 0;
@@ -70,7 +70,7 @@ INLINE void attend(const slc_attention *a, int64_t text, int64_t head) {
 	pack_values(values, queries + 2 * width, a->stride, n, a->size);
 	for (int64_t row = 0; row < n; row += BLOCK_R) {
 		const int64_t rows = n - row < BLOCK_R ? n - row : BLOCK_R;
-		float tops[BLOCK_R], over[BLOCK_R]; // the largest scores, and one over the sums of weights
+		float tops[BLOCK_R], over[BLOCK_R]; // the largest scores, and 1 / sums of weights
 		for (int64_t j = 0; j < padded; j += PANEL) {
 			multiply_rows(block, queries + row * a->stride, a->stride, keys + j * a->size, a->size, NULL, rows);
 			for (int64_t i = 0; i < rows; i++)
@@ -88,7 +88,7 @@ INLINE void attend(const slc_attention *a, int64_t text, int64_t head) {
 					const int64_t rest = a->size - j - k;
 					float *y = a->y + (from + row + i) * a->y_stride + head * a->size + j + k;
 					const vec v = LOAD(block + i * PANEL + k) * SET1(over[i]);
-					if (rest >= W) STORE(y, v); // not STOREN, which takes 40 instructions on some AMD
+					if (rest >= W) STORE(y, v); // not STOREN, which takes 40 instructions on some AMD processors
 					else STOREN(y, v, rest);
 				}
 		}

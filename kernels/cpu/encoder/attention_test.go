@@ -12,8 +12,8 @@ import (
 	. "github.com/sluice-rag/sluice/kernels/cpu/encoder"
 )
 
-// Texts of all lengths around the sizes of blocks, panels and tiles, with and without a bias by distance; each also
-// alone. With codes, where there are kernels for them, against the same rounding in float64.
+// Texts of all lengths around the sizes of blocks, panels and tiles, with and without a bias by distance, in a batch
+// and alone. Kernels for codes are compared with the same rounding in float64.
 func TestAttention(t *testing.T) {
 	forEachProduct(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(7, 8))
@@ -23,7 +23,7 @@ func TestAttention(t *testing.T) {
 				a := attentionOf(rng, k, shape[0], shape[1], lengths, i%2 > 0, coded)
 				bound, rounds := 2e-6, coded && strings.HasPrefix(k.String(), AMX.String())
 				if rounds {
-					bound = 6e-3 // a weight whose rounding is on the edge may be rounded otherwise
+					bound = 6e-3 // a weight close to a rounding boundary may round the other way
 				}
 				got, broken := between(len(a.Y))
 				a.Y = got
@@ -94,7 +94,8 @@ func attentionOf(rng *rand.Rand, k Kernels, heads, size int, lengths []int, bias
 	return a
 }
 
-// attentionReference computes all texts and heads in float64; with rounds, what the kernels round to bfloat16 is.
+// attentionReference computes all texts and heads in float64; with rounds, it rounds what the kernels round to
+// bfloat16.
 func attentionReference(a *Attention, rounds bool) []float32 {
 	round := func(x float64) float64 {
 		if rounds {
@@ -139,12 +140,12 @@ func attentionReference(a *Attention, rounds bool) []float32 {
 	return y
 }
 
-// A key that is not a number, as damaged weights make it, shows in every row that it has a part in, and in no other.
+// A NaN key, as from damaged weights, affects every row that attends to it, and no other.
 func TestAttentionShowsNaN(t *testing.T) {
 	forEachProduct(t, func(t *testing.T, k Kernels) {
 		for _, coded := range []bool{false, true} {
 			a := attentionOf(rand.New(rand.NewPCG(2, 3)), k, 2, 32, []int{5, 40, 3}, false, coded)
-			a.QKV[(7*3+1)*64+3] = float32(math.NaN()) // the second text's third key, of the first head
+			a.QKV[(7*3+1)*64+3] = float32(math.NaN()) // the second text's third key of the first head
 			if err := a.Compute(k); err != nil {
 				t.Fatal(err)
 			}

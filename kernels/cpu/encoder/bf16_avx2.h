@@ -1,7 +1,7 @@
-// BF16 of bf16_avx512.h, bit for bit.
+// The same as BF16 of bf16_avx512.h, bit for bit.
 #define BF16(p, a, b) store_bf16(p, a, b)
 
-// bf16_halves is VCVTNEPS2BF16: the nearest bfloat16, to even; what is below 2^-126 is 0; a NaN stays one.
+// bf16_halves is VCVTNEPS2BF16: round to nearest even bfloat16; values below 2^-126 become 0; NaN stays NaN.
 INLINE ivec bf16_halves(vec x) {
 	const ivec bits = (ivec)x, magnitude = bits & 0x7fffffff;
 	const ivec rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16, cut = bits >> 16;

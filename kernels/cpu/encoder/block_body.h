@@ -1,12 +1,13 @@
-// The register block of float products that the encoder's kernels share: rows of a times a panel of PANEL columns.
-// A file that includes it has a lanes_<isa>.h and defines BLOCK_R, the most rows, and BLOCK_V, the vectors of a panel.
+// The register block of float products that the encoder's kernels share: rows of a times a panel of PANEL columns. A
+// file that includes it also includes lanes_<isa>.h and defines BLOCK_R, the maximum number of rows, and BLOCK_V, the
+// vectors of a panel.
 #include "lanes_body.h"
 
 enum { PANEL = BLOCK_V * W };
 
-// multiply writes to the rows of sums, PANEL values each, the products of n steps: a's row i is a_stride behind the
-// one before, b's step k is PANEL values behind the one before. Meanwhile it prefetches as many values as it reads of b
-// from `next` on, unless that is NULL. rows and fetches, which says that it is not, are constants at each call.
+// multiply writes the products of n steps to the rows of sums, PANEL values each: rows of a are a_stride apart, steps
+// of b PANEL values. Meanwhile it prefetches as many values as it reads of b from `next` on, unless that is NULL. rows
+// and fetches (next is not NULL) are constants at each call.
 INLINE void multiply(float *sums, const float *a, int64_t a_stride, const float *b, int64_t n, const float *next,
 		const int fetches, const int rows) {
 	vec s[BLOCK_R][BLOCK_V];

@@ -1,8 +1,7 @@
 // The body of slc_codes_i8, compiled once per instruction set. A file that includes it includes lanes_body.h and
 // defines ISA and
 //   CODE_BYTES     the size of a code
-//   CODES(p, v)    stores the lowest CODE_BYTES bytes of each lane, plus the offset that linear.c has for this
-//                  instruction set
+//   CODES(p, v)    stores the lowest CODE_BYTES bytes of each lane, plus the instruction set's offset in linear.c
 #include <string.h>
 
 #include "linear.h"
@@ -12,8 +11,8 @@ INLINE ivec larger(ivec a, ivec b) {
 	return (a & more) | (b & ~more);
 }
 
-// largest_bits is the largest of the lanes as integers: for magnitudes of floats that is the largest, and a NaN counts
-// as larger than all numbers.
+// largest_bits returns the largest lane compared as integers: for magnitudes of floats that is the largest magnitude,
+// and NaN is larger than all numbers.
 INLINE int32_t largest_bits(ivec v) {
 	if (W > 8) v = larger(v, BEHIND(v, 8));
 	if (W > 4) v = larger(v, BEHIND(v, 4));
@@ -21,8 +20,8 @@ INLINE int32_t largest_bits(ivec v) {
 	return v[0] > v[1] ? v[0] : v[1];
 }
 
-// encode writes the codes of a group of n inputs, and returns their step: an input is its code times the step, to half
-// a step. A group with a value that is not finite has a step that is not.
+// encode writes the codes of a group of n inputs, and returns their step: an input is its code times the step, with an
+// error of up to half a step. If a value is not finite, the step is not finite.
 INLINE float encode(uint8_t *codes, const float *x, int64_t n) {
 	float group[SLC_I8_GROUP] = {0};
 	if (n < SLC_I8_GROUP) memcpy(group, x, n * sizeof *x), x = group;

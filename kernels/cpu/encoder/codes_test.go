@@ -13,8 +13,8 @@ import (
 	. "github.com/sluice-rag/sluice/kernels/cpu/encoder"
 )
 
-// A product whose outputs are codes gives the next one the same bits as one whose outputs are encoded, with shapes
-// beside the kernels' steps and slices.
+// A product that writes its outputs as codes gives the next product the same bits as encoding its outputs, for shapes
+// around the kernels' steps and slices.
 func TestOutputsAsCodes(t *testing.T) {
 	forEachProduct(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(18, 1))
@@ -60,7 +60,7 @@ func TestOutputsAsCodes(t *testing.T) {
 	})
 }
 
-// An input that is no number shows in all outputs of its row behind every activation, and in no other row.
+// A NaN input makes all outputs of its row NaN, for every activation, and affects no other row.
 func TestActivationsShowNaN(t *testing.T) {
 	forEachProduct(t, func(t *testing.T, k Kernels) {
 		const rows, in, out = 3, 40, 33

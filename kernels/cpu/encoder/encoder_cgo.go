@@ -46,7 +46,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/slc"
 )
 
-// linearISA is the instruction set that linear.h's functions are called with.
+// linearISA is the instruction set passed to the functions of linear.h.
 func linearISA(k cpu.Kernels) C.int32_t {
 	switch {
 	case k.EmulatesAMX():
@@ -122,7 +122,7 @@ func linear(k cpu.Kernels, l *Linear) error {
 	return slc.Error(code, e.text[:])
 }
 
-// after is where the panel begins that is computed next: with a helper, both have a half of the panels.
+// after is the first panel of the next product on this thread: with a helper, each thread computes half of the panels.
 func (l *Linear) after(half int) unsafe.Pointer {
 	w := l.After
 	if w == nil || w.Panels() < 2 && half > 0 {
@@ -142,7 +142,7 @@ func codePanel(k cpu.Kernels) int {
 	return int(C.slc_linear_panel_i8(linearISA(k)))
 }
 
-// codeSize is the bytes of an input's code.
+// codeSize is the size in bytes of an input's code.
 func codeSize(k cpu.Kernels) int {
 	if k.ISA() == cpu.Go {
 		return 1

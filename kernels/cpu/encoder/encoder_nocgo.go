@@ -51,7 +51,7 @@ func attention(k cpu.Kernels, a *Attention) error {
 // Helper does nothing in a build without C.
 type Helper struct{}
 
-// NewHelper returns one.
+// NewHelper returns a Helper without a thread.
 func NewHelper() *Helper { return &Helper{} }
 
 // Close does nothing.

@@ -1,8 +1,8 @@
-// GELU without a division, which takes half of its time. A file that includes it includes lanes_body.h and defines
-//   LOOKUP(table, i)  for each lane of i, the element of a table of 16 that its lowest four bits number
+// GELU without a division, which would take half of the time. A file that includes it includes lanes_body.h and defines
+//   LOOKUP(table, i)  for each lane, the element of a table of 16 selected by the lowest four bits of i
 
-// The coefficients, from the constant on, of polynomials for Φ(x) − 1/2 in r, where x = (i + r)·5.4/15.5 and |r| ≤ 1/2:
-// one of degree 4 for each i, from Chebyshev nodes. The largest error is 1.1e-7, at 5.4 Φ is 1 − 3.3e-8.
+// The coefficients, lowest degree first, of polynomials for Φ(x) − 1/2 in r, where x = (i + r)·5.4/15.5 and |r| ≤ 1/2:
+// one of degree 4 for each i, from Chebyshev nodes. The largest error is 1.1e-7; at 5.4 Φ is 1 − 3.3e-8.
 static const float normal_distribution[5][16] __attribute__((aligned(64))) = {
 	{0.f, 0.136225253f, 0.257027924f, 0.352025777f, 0.418273002f, 0.459240139f,
 	 0.481705576f, 0.492630094f, 0.497340858f, 0.49914214f, 0.499752879f, 0.499936521f,
@@ -28,7 +28,7 @@ INLINE vec gelu_by_table(vec x) {
 	vec p = LOOKUP(normal_distribution[4], i);
 #pragma GCC unroll 4
 	for (int k = 3; k >= 0; k--) p = MADD(LOOKUP(normal_distribution[k], i), p, r);
-	const vec above = MAX(SET1(-5.4f), x); // below, the error of Φ would be multiplied by more; a NaN stays
+	const vec above = MAX(SET1(-5.4f), x); // below, a larger x would multiply the error of Φ; NaN is preserved
 	const vec half = (vec)((ivec)p | ((ivec)x & (int32_t)0x80000000));
 	return MADD(SET1(.5f) * above, above, half);
 }

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What a helper does: no run is under way, it waits for a task, one was offered and not begun, it computes one, one is
-// done, or its thread ends.
+// States of a helper: no run in progress, waiting for a task, task offered but not started, computing, task done,
+// thread ending.
 enum { OVER, WAITS, OFFERED, BUSY, DONE, CLOSED };
 
 struct slc_helper {
-	int32_t state; // by atomic operations; to and from OVER under the mutex, which wakes the thread
+	int32_t state; // accessed atomically; set to and from OVER under the mutex, which wakes the thread
 	int32_t isa, code;
 	slc_task_fn *task;
 	union {
@@ -21,7 +21,7 @@ struct slc_helper {
 		slc_attention attention;
 	} arguments;
 	slc_error error;
-	int64_t done; // tasks of this run
+	int64_t done; // tasks computed in this run
 	pthread_t thread;
 	pthread_mutex_t mutex;
 	pthread_cond_t change;
@@ -48,7 +48,7 @@ static int change(slc_helper *h, int32_t from, int32_t to) {
 	return __atomic_compare_exchange_n(&h->state, &from, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-// sleep_until_run returns whether there is a run; otherwise the thread ends.
+// sleep_until_run returns true when a run begins, false when the thread must end.
 static int sleep_until_run(slc_helper *h) {
 	pthread_mutex_lock(&h->mutex);
 	while (now(h) == OVER) pthread_cond_wait(&h->change, &h->mutex);
@@ -81,7 +81,7 @@ slc_helper *slc_helper_open(void) {
 	if (!h) return NULL;
 	pthread_mutex_init(&h->mutex, NULL);
 	pthread_cond_init(&h->change, NULL);
-	// Signals are for Go's threads, but for those that tell of a fault of this one.
+	// Signals are for Go's threads, except those for a fault of this thread.
 	const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
 	sigset_t others, before;
 	sigfillset(&others);
@@ -118,7 +118,7 @@ int32_t slc_share(slc_helper *h, slc_task_fn *task, int32_t isa, const void *who
 	memcpy(&h->arguments, its, size);
 	become(h, OFFERED);
 	int32_t code = task(isa, mine, error), other = SLC_OK;
-	if (change(h, OFFERED, BUSY)) { // it has not begun
+	if (change(h, OFFERED, BUSY)) { // not started
 		if (!code) code = task(isa, its, error);
 	} else {
 		for (int64_t polls = 1; now(h) != DONE; polls++) {

@@ -11,12 +11,12 @@ package encoder
 */
 import "C"
 
-// Helper is a second thread for a run, the calls of another one: it computes the second half of the panels of a product
-// and of the heads of an attention that name it. During a run it polls instead of sleeping: a product of a question
-// takes less time than waking a thread. Rows have the same bits with and without. A Helper is used by one run at a
-// time, and Close ends it.
+// Helper is a second thread for a run, that is, the calls of one thread: it computes the second half of the panels of a
+// product and of the heads of an attention that name it. During a run it polls instead of sleeping, because a product
+// of a question takes less time than waking a thread. Results have the same bits with and without it. A Helper is used
+// by one run at a time; Close ends its thread.
 type Helper struct {
-	thread  *C.slc_helper // nil: none was to be had, and nobody helps
+	thread  *C.slc_helper // nil: no thread could be started, and the caller computes everything
 	scratch []float32
 }
 
@@ -38,14 +38,14 @@ func (h *Helper) Begin() {
 	}
 }
 
-// End ends the help, on the run's thread: what names the helper from here on is computed without.
+// End ends the run, on its thread: later calls that name the helper are computed without it.
 func (h *Helper) End() {
 	if h.thread != nil {
 		C.slc_helper_end(h.thread)
 	}
 }
 
-// Done is how many halves it has computed since Begin.
+// Done returns the number of halves computed since Begin.
 func (h *Helper) Done() int {
 	if h.thread == nil {
 		return 0
@@ -53,7 +53,7 @@ func (h *Helper) Done() int {
 	return int(C.slc_helper_done(h.thread))
 }
 
-// room is scratch of n values for what it computes.
+// room returns scratch of n values for the helper's part.
 func (h *Helper) room(n int) []float32 {
 	if len(h.scratch) < n {
 		h.scratch = make([]float32, n)

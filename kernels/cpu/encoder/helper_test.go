@@ -12,7 +12,7 @@ import (
 	. "github.com/sluice-rag/sluice/kernels/cpu/encoder"
 )
 
-// Products and attentions have the same bits with a helper, before its run and after it, and it takes part in some.
+// Products and attentions have the same bits with a helper, before its run and after it, and it computes some of them.
 func TestHelper(t *testing.T) {
 	forEachProduct(t, func(t *testing.T, k Kernels) {
 		rng, h := rand.New(rand.NewPCG(52, 1)), NewHelper()
@@ -52,7 +52,7 @@ func TestHelper(t *testing.T) {
 					h.End()
 					check("after a run")
 				}
-				if h.Begin(); out == 400 && k.ISA() != Go { // the thread may be late, but not forever
+				if h.Begin(); out == 400 && k.ISA() != Go { // the thread may start late, but must start
 					for h.Done() == 0 {
 						check("in a run")
 					}
@@ -64,7 +64,7 @@ func TestHelper(t *testing.T) {
 	})
 }
 
-// What is refused without a helper is with one, too.
+// Arguments that are rejected without a helper are also rejected with one.
 func TestHelperRefuses(t *testing.T) {
 	h, k := NewHelper(), cputest.Must(Open(""))
 	defer h.Close()

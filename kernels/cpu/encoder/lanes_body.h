@@ -1,9 +1,9 @@
-// What the encoder's kernels compute on vectors of floats, over the operations of lanes_<isa>.h.
+// Functions of the encoder's kernels on vectors of floats, built on the operations of lanes_<isa>.h.
 #include "inline.h"
 
-typedef unsigned int uvec __attribute__((vector_size(4 * W))); // bits whose sums may overflow, as those of a NaN
+typedef unsigned int uvec __attribute__((vector_size(4 * W))); // bits whose sums may overflow, such as NaN bits
 
-// BEHIND has in each lane the one that is n behind it, beginning anew after the last.
+// BEHIND rotates the lanes by n.
 #define FROM(n) ((n) % W)
 #if W == 16
 #define BEHIND(v, n) __builtin_shufflevector(v, v, FROM(n), FROM(n + 1), FROM(n + 2), FROM(n + 3), FROM(n + 4), \
@@ -16,8 +16,8 @@ typedef unsigned int uvec __attribute__((vector_size(4 * W))); // bits whose sum
 #define BEHIND(v, n) __builtin_shufflevector(v, v, FROM(n), FROM(n + 1), FROM(n + 2), FROM(n + 3))
 #endif
 
-// total adds the lanes of a vector: halves first, so that the order is the same for every caller. (In registers: what
-// is copied to memory here would be kept there by gcc while the caller adds to it.)
+// total adds the lanes of a vector, halves first, so that the order is the same for every caller. (In registers: gcc
+// would keep a copy in memory there while the caller adds to it.)
 INLINE float total(vec v) {
 	if (W > 8) v = v + BEHIND(v, 8);
 	if (W > 4) v = v + BEHIND(v, 4);
@@ -25,7 +25,7 @@ INLINE float total(vec v) {
 	return v[0] + v[1];
 }
 
-// below has all bits of the first n lanes.
+// below is a mask of the first n lanes.
 INLINE ivec below(int64_t n) {
 	ivec i;
 	for (int k = 0; k < W; k++) i[k] = k;
@@ -41,11 +41,11 @@ INLINE float largest(vec v) {
 	return v[0] > v[1] ? v[0] : v[1];
 }
 
-// power_e is e^x to about 2 units of the last place for x between -87 and 88; what is beyond counts as these.
-// x = n·ln 2 + r with |r| ≤ ln 2 / 2, and e^r is a polynomial, fitted for the smallest relative error (3e-9).
+// power_e is e^x to about 2 units of the last place for x between -87 and 88; x is clamped to that range. x = n·ln 2 +
+// r with |r| ≤ ln 2 / 2, and e^r is a polynomial, fitted for the smallest relative error (3e-9).
 INLINE vec power_e(vec x) {
 	const vec magic = SET1(0x1.8p23f); // x + magic has the nearest integer to x in its lowest bits
-	x = MAX(SET1(-87.f), MIN(SET1(88.f), x)); // in this order, here and below, a NaN stays one
+	x = MAX(SET1(-87.f), MIN(SET1(88.f), x)); // this operand order, here and below, preserves NaN
 	vec n = MADD(magic, x, SET1(0x1.715476p0f)), whole = n - magic;
 	vec r = MADD(x, whole, SET1(-0x1.62e4p-1f));
 	r = MADD(r, whole, SET1(-0x1.7f7d1cp-20f));
@@ -80,7 +80,7 @@ INLINE vec hyperbolic_tangent(vec x) {
 	x = MAX(SET1(-10.f), MIN(SET1(10.f), x));
 	vec e = power_e(x + x);
 	vec small = x * x, t = (e - SET1(1.f)) / (e + SET1(1.f));
-	// Near 0 the difference above cancels: x − x³/3 + 2x⁵/15 there.
+	// Near 0 the difference above cancels, so x − x³/3 + 2x⁵/15 is used there.
 	vec near = MADD(x, x * small, MADD(SET1(-1.f / 3), small, SET1(2.f / 15)));
 	ivec use = small < SET1(0.0025f);
 	return (vec)(((ivec)near & use) | ((ivec)t & ~use));

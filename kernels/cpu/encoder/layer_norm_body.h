@@ -5,7 +5,7 @@
 #include "layer_norm.h"
 #include "lanes_body.h"
 
-// sum adds (x − from), or its squares, over a row.
+// sum adds up (x − from), or its squares, over a row.
 INLINE float sum(const float *x, int64_t dim, float from, const int squares) {
 	vec s = SET1(0.f);
 	int64_t j = 0;

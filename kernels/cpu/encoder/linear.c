@@ -13,10 +13,10 @@ typedef struct {
 	int64_t panel;
 	int32_t i8_panel;
 	int32_t offset;           // added to the codes of inputs
-	int32_t run;              // codes of an output that lie beside each other, and are multiplied in a lane
-	int32_t digits;           // floats are multiplied as three of them
-	slc_linear_pack_fn *pack; // of digits, and for Winograd's inner products; NULL: others
-	slc_linear_pack_fn *bf16; // where bfloat16, of two bytes, takes the place of 8 bits: packs it
+	int32_t run;              // adjacent codes of an output that are multiplied in one lane
+	int32_t digits;           // floats are multiplied as three digits
+	slc_linear_pack_fn *pack; // packs digits, or weights for Winograd's inner products; NULL: the plain layout
+	slc_linear_pack_fn *bf16; // packs bfloat16 (two bytes) where it replaces 8-bit codes, else NULL
 } kernels;
 
 static const kernels table[SLC_LINEAR_ISAS] = {
@@ -67,7 +67,7 @@ int32_t slc_linear_f32(int32_t isa, const slc_linear *l, slc_error *error) {
 
 int64_t slc_linear_scratch_f32(int32_t isa, int64_t rows, int64_t in) {
 	if (!slc_linear_panel(isa) || rows < 1) return 0;
-	if (table[isa].digits) { // 16: to begin on a cache line
+	if (table[isa].digits) { // 16: for alignment to a cache line
 		const int64_t group = rows < SLC_LINEAR_ROWS ? rows : SLC_LINEAR_ROWS;
 		const int64_t inputs = rows > SLC_LINEAR_FEW && in > SLC_LINEAR_DEPTH ? SLC_LINEAR_DEPTH : in;
 		return (group + 15) / 16 * slc_linear_spans(inputs) * SLC_LINEAR_TILE / 4 + 16;
@@ -123,11 +123,11 @@ int32_t slc_codes_i8(int32_t isa, const float *x, int64_t rows, int64_t stride, 
 int64_t slc_linear_bytes_i8(int32_t isa, int64_t out, int64_t in) {
 	const int64_t panel = slc_linear_panel_i8(isa);
 	if (!panel) return 0;
-	const int64_t bytes = table[isa].bf16 ? 2 * SLC_I8_GROUP : SLC_I8_GROUP + 8; // of an output's group
+	const int64_t bytes = table[isa].bf16 ? 2 * SLC_I8_GROUP : SLC_I8_GROUP + 8; // per output and group
 	return (out + panel - 1) / panel * panel * groups(in) * bytes;
 }
 
-// pack_group writes the group of inputs from first on of the outputs from o on.
+// pack_group writes one group of inputs, starting at `first`, for the outputs from o on.
 static void pack_group(uint8_t *to, const float *weights, int64_t stride, int64_t out, int64_t in, int64_t o,
                        int64_t first, int64_t panel, int64_t run, int32_t offset) {
 	for (int64_t j = 0; j < panel; j++) {
@@ -138,7 +138,7 @@ static void pack_group(uint8_t *to, const float *weights, int64_t stride, int64_
 		int finite = 1;
 		for (int64_t k = 0; k < n; k++) finite &= isfinite(w[k]) != 0;
 		const float scale = finite && top > 1e-30f ? 127 / top : 0;
-		const float step = !finite ? NAN : scale > 0 ? top / 127 : 0; // so that damaged weights show
+		const float step = !finite ? NAN : scale > 0 ? top / 127 : 0; // so that damaged weights are noticed
 		int32_t sum = 0;
 		for (int64_t k = 0; k < SLC_I8_GROUP; k++) {
 			const int8_t code = k < n ? (int8_t)lrintf(w[k] * scale) : 0;

@@ -8,30 +8,30 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// Activation is the function behind a product with weights.
+// Activation is the function applied to the output of a product with weights.
 type Activation uint8
 
-// The activations, numbered like linear.h.
+// The activations, numbered as in linear.h.
 const (
 	NoActivation Activation = iota
 	GELU                    // x·Φ(x), with the error function
-	GELUTanh                // its approximation by a hyperbolic tangent
+	GELUTanh                // approximation of GELU by a hyperbolic tangent
 	ReLU
 	Tanh
 )
 
-// Weights are the weights of a layer, in the order in which the products of one instruction set read them.
+// Weights holds the weights of a layer, in the order in which the products of one instruction set read them.
 type Weights struct {
 	Out, In int
-	panel   int       // outputs of a panel
-	data    []float32 // nil for 8 bits
+	panel   int       // outputs per panel
+	data    []float32 // nil for 8-bit weights
 	codes   []byte
 }
 
-// Panels is how many parts the outputs of the weights can be computed in.
+// Panels returns the number of panels, which can be computed independently.
 func (w *Weights) Panels() int { return (w.Out + w.panel - 1) / w.panel }
 
-// PackWeights copies a matrix of a.N outputs × a.Dim inputs, whose norms are not looked at, to memory of the arena.
+// PackWeights copies a matrix of a.N outputs × a.Dim inputs, ignoring its norms, to memory of the arena.
 func PackWeights(k cpu.Kernels, m *Arena, a cpu.Rows) (*Weights, error) {
 	w, err := newWeights(a, panel(k))
 	if err != nil {
@@ -41,8 +41,9 @@ func PackWeights(k cpu.Kernels, m *Arena, a cpu.Rows) (*Weights, error) {
 	return w, packWeights(k, w.data, a)
 }
 
-// PackCodes is PackWeights with weights of 8 bits: each output has a step for every codeGroup inputs, and a weight is
-// its code times the step, to half a step. With AMX they are bfloat16, whose 8 bits each value has for itself.
+// PackCodes is PackWeights with 8-bit weights: each output has a step for every codeGroup inputs, and a weight is its
+// code times the step, with an error of up to half a step. With AMX they are bfloat16, with 8 significant bits per
+// value.
 func PackCodes(k cpu.Kernels, m *Arena, a cpu.Rows) (*Weights, error) {
 	w, err := newWeights(a, codePanel(k))
 	if err != nil {
@@ -63,24 +64,23 @@ func newWeights(a cpu.Rows, panel int) (*Weights, error) {
 	return &Weights{Out: a.N, In: a.Dim, panel: panel}, nil
 }
 
-// codeGroup is how many values of a row have a step in common, numbered like linear.h.
+// codeGroup is the number of values of a row that share a step, as in linear.h.
 const codeGroup = 32
 
-// Codes are rows of 8 bits a value, for the products of one instruction set; their memory is kept from one use to the
-// next.
+// Codes holds rows of 8-bit values for the products of one instruction set; its memory is reused.
 type Codes struct {
 	n, dim, groups int
-	of             cpu.Kernels // whose products they are for
+	of             cpu.Kernels // kernels whose products read the codes
 	codes          []byte
 	steps          []float32
 }
 
-// codesAreBFloat16 tells whether codes are bfloat16, on tile registers: then attention has kernels for them,
-// too, and a product can write its outputs as codes.
+// codesAreBFloat16 reports whether codes are bfloat16 for tile registers: then attention has kernels for them, too, and
+// a product can write its outputs as codes.
 func codesAreBFloat16(k cpu.Kernels) bool { return k.ISA() == cpu.AMX || k.EmulatesAMX() }
 
-// Encode replaces the codes by those of x: each value is its code times its group's step, to half a step (with AMX the
-// nearest bfloat16), and what a row gives depends on no other.
+// Encode replaces the codes by those of x: each value is its code times its group's step, with an error of up to half a
+// step (with AMX, the nearest bfloat16). The codes of a row do not depend on other rows.
 func Encode(k cpu.Kernels, c *Codes, x cpu.Rows) error {
 	if err := x.Check(false); err != nil {
 		return err
@@ -92,39 +92,39 @@ func Encode(k cpu.Kernels, c *Codes, x cpu.Rows) error {
 	return encode(k, c, x)
 }
 
-// begin makes room for n rows of dim values.
+// begin allocates memory for n rows of dim values.
 func (c *Codes) begin(k cpu.Kernels, n, dim int) {
 	c.of, c.n, c.dim, c.groups = k, n, dim, (dim+codeGroup-1)/codeGroup
-	whole := (c.n + 15) / 16 * 16 // rows: with AMX there are zeros behind the last
+	whole := (c.n + 15) / 16 * 16 // AMX pads the rows with zeros
 	steps, bytes := c.n*c.groups, whole*c.groups*codeGroup*codeSize(k)
 	if len(c.steps) < steps || len(c.codes) < bytes {
 		c.steps, c.codes = make([]float32, steps), make([]byte, bytes)
 	}
 }
 
-// Linear are the arguments of a product y = f(x·Wᵀ + bias) + residual.
+// Linear holds the arguments of a product y = f(x·Wᵀ + bias) + residual.
 type Linear struct {
-	X           cpu.Rows // its norms are not looked at
+	X           cpu.Rows // norms are ignored
 	Codes       *Codes   // instead of X, with weights from PackCodes
 	Weights     *Weights
 	Bias        []float32 // nil: none
 	Activation  Activation
-	Residual    []float32 // rows like those of Y, as far apart; nil: none
+	Residual    []float32 // rows with the stride of Y; nil: none
 	Y           []float32
-	To          *Codes    // what Encode makes of Y, whose values are not known then; with Codes and all panels; nil: Y
+	To          *Codes    // Encode of Y, whose values are then undefined; requires Codes and all panels; nil: write Y
 	Stride      int       // of Y and Residual
 	Scratch     []float32 // LinearScratch(rows, inputs) values; not with Codes
 	First, Last int       // the panels to compute
-	After       *Weights  // what is multiplied with next, and is fetched at the end; nil: not known
-	Helper      *Helper   // computes half of the panels if it can; nil: none
+	After       *Weights  // weights of the next product, to prefetch at the end; nil: unknown
+	Helper      *Helper   // computes half of the panels if it is free; nil: none
 }
 
-// LinearScratch is how many values Linear needs beside its arguments for so many rows and inputs of float32: with AMX,
-// which multiplies parts of them; otherwise none.
+// LinearScratch returns the size of Scratch for the given number of rows and float32 inputs; it is 0 for instruction
+// sets that need none.
 func LinearScratch(k cpu.Kernels, rows, inputs int) int { return linearScratch(k, rows, inputs) }
 
 // Compute computes the panels [First, Last) of a product. A row of Y depends on the same row of X alone, and its bits
-// neither on the other rows nor on First and Last. Y overlaps none of the others.
+// do not depend on other rows, First or Last. Y must not overlap other arguments.
 func (l *Linear) Compute(k cpu.Kernels) error {
 	if err := l.X.Check(false); err != nil {
 		return err
@@ -182,29 +182,29 @@ func LayerNorm(k cpu.Kernels, rows []float32, n, dim, stride int, scale, shift [
 	return layerNorm(k, rows, n, dim, stride, scale, shift, epsilon)
 }
 
-// Attention are the arguments of the attention of texts to themselves; attention.h says what they mean.
+// Attention holds the arguments of the self-attention of texts; attention.h describes them.
 type Attention struct {
 	QKV         []float32 // Starts[last] rows of 3·Heads·Size values: queries, keys, values
 	Heads, Size int
-	Starts      []int64 // where each text begins, and where the last one ends
+	Starts      []int64 // where each text begins, and the end of the last one
 	Scale       float32
 	Bias        []float32 // Heads rows of 2·Far + 1 values, by the distance key − query from −Far on; nil: none
 	Far         int
 	Y           []float32 // rows of Heads·Size values
 	Scratch     []float32 // AttentionScratch(longest text, Size, Coded) values
-	Coded       bool      // queries, keys, values and weights may have 8 bits, where that is faster
-	Helper      *Helper   // computes half of the heads if it can; nil: none
+	Coded       bool      // allow 8-bit queries, keys, values and weights if that is faster
+	Helper      *Helper   // computes half of the heads if it is free; nil: none
 	// The texts and the heads to compute.
 	First, Last, FirstHead, LastHead int
 }
 
-// AttentionScratch is how many values Attention needs for texts of up to longest tokens.
+// AttentionScratch returns the size of Scratch for texts of up to longest tokens.
 func AttentionScratch(k cpu.Kernels, longest, size int, coded bool) int {
 	return attentionScratch(k, longest, size, coded)
 }
 
-// Compute computes softmax(q·kᵀ·scale + bias)·v for the texts [First, Last) and heads [FirstHead, LastHead). What a
-// text gets does not depend on the others.
+// Compute computes softmax(q·kᵀ·scale + bias)·v for the texts [First, Last) and heads [FirstHead, LastHead). The result
+// of a text does not depend on the others.
 func (a *Attention) Compute(k cpu.Kernels) error {
 	bad := a.Heads < 1 || a.Size < 1 || a.First < 0 || a.First > a.Last || a.Last >= len(a.Starts) ||
 		a.FirstHead < 0 || a.FirstHead > a.LastHead || a.LastHead > a.Heads ||

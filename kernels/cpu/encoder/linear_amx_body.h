@@ -4,23 +4,24 @@
 //   LARGER(a, b)     the larger integers
 //   BYTES(p, v, at)  stores a byte of each lane of 64 / W vectors, `at` from the lowest
 //
-// A float is an integer of 24 bits, three digits of eight with signs, times a step that SPAN inputs of a row have in
-// common. Of the nine products of two such numbers' digits, the six largest are added, in three sums by the power of
-// 256 that they stand for, exactly; what is left out is below 2^-23 of the product of the largest values. Weights are
-// digits when packed: three bytes, where few rows would read four of a float. Inputs become digits once a call, a slice
-// of a group of rows at a time, in l->scratch. Of 16 rows or outputs and a span there is
+// A float is a 24-bit integer, three signed 8-bit digits, times a step that SPAN inputs of a row share. Of the nine
+// products of two numbers' digits, the six largest are added exactly, in three sums, one per power of 256; the omitted
+// ones are below 2^-23 of the product of the largest values. Weights are packed as digits: three bytes, instead of four
+// to read with few rows. Inputs are converted to digits once per call, a slice of a group of rows at a time, in
+// l->scratch. The layout of 16 rows or outputs and a span is
 //   rows     [2 halves][3 digits, the highest first][16 rows][64 inputs], [16 steps]
 //   weights  [2 halves][3 digits][16 fours of inputs][16 outputs][4], [16 steps times 65536]
-// and a panel of packed weights has for each span those of its two times 16 outputs.
+// and a panel of packed weights has, for each span, both of its groups of 16 outputs.
 //
-// The tile registers multiply a span while the vector units add up the one before, whose instructions stand between
-// those of the halves: behind the stores of registers, which wait for the products, they would wait themselves.
+// The tile registers multiply a span while the vector units add up the previous one. The vector instructions are placed
+// between the multiplications of the two halves; after the tile stores, which wait for the products, they would wait as
+// well.
 #include <string.h>
 
 #include "linear.h"
 #include "lanes_body.h"
 
-// SLICE is the spans of weights that stay in the first cache while the rows of a block go by.
+// SLICE is the number of spans whose weights stay in the first-level cache during a block of rows.
 enum {
 	PANEL = 32,
 	BLOCK_R = 64,
@@ -30,7 +31,7 @@ enum {
 	STEP = SPAN,
 	DEPTH = SLC_LINEAR_DEPTH,
 	SLICE = 2,
-	PLANE = TILE * 64, // bytes of a digit of half a span: a register
+	PLANE = TILE * 64, // bytes of a digit of half a span: one register
 	STEPS_AT = 6 * PLANE,
 	TILE_BYTES = SLC_LINEAR_TILE,
 	GROUP = SLC_LINEAR_ROWS,
@@ -40,10 +41,10 @@ _Static_assert(SPAN == 128 && TILE_BYTES == STEPS_AT + TILE * 4, "two registers 
 
 #include "linear_waiting_body.h"
 
-// A value of at most this many steps has digits from -128 to 127.
+// The largest magnitude in steps whose digits are in -128 to 127.
 #define MOST 8355000.f
 
-// largest_magnitude takes magnitudes as integers, where a NaN is larger than all numbers.
+// largest_magnitude compares magnitudes as integers, where NaN is larger than all numbers.
 INLINE float largest_magnitude(ivec v) {
 	if (W > 8) v = LARGER(v, BEHIND(v, 8));
 	if (W > 4) v = LARGER(v, BEHIND(v, 4));
@@ -54,8 +55,9 @@ INLINE float largest_magnitude(ivec v) {
 	return top;
 }
 
-// encode writes the digits of up to SPAN values, 64 of each beside each other, `plane` bytes apart, and returns their
-// step: a value is its integer times the step, to half a step. If one is not finite, the step is not.
+// encode writes the digits of up to SPAN values, `plane` bytes apart, 64 of each digit together, and returns their
+// step: a value is its integer times the step, with an error of up to half a step. If a value is not finite, neither is
+// the step.
 INLINE float encode(uint8_t *to, int64_t plane, const float *x, int64_t n) {
 	float padded[SPAN] __attribute__((aligned(64)));
 	if (n < SPAN) {
@@ -71,7 +73,7 @@ INLINE float encode(uint8_t *to, int64_t plane, const float *x, int64_t n) {
 	for (int half = 0; half < SPAN; half += 64, to += 3 * plane) {
 		ivec v[64 / W];
 #pragma GCC unroll 8
-		for (int j = 0; j < 64 / W; j++) // with half of each digit's range added, bytes are the digits plus that
+		for (int j = 0; j < 64 / W; j++) // adding half of each digit's range makes each byte its digit plus that offset
 			v[j] = (NEAREST(LOAD(x + half + j * W) * scale) + 0x808080) ^ 0x808080;
 		BYTES(to, v, 2);
 		BYTES(to + plane, v, 1);
@@ -94,7 +96,7 @@ void PASTE(slc_linear_pack_f32_, ISA)(float *packed, const float *weights, int64
 				}
 }
 
-// room is where the digits of a slice of the rows of a call lie: of few rows all slices stay there.
+// room returns the digits of a slice of a call's rows: with few rows all slices are kept.
 INLINE uint8_t *room(const slc_linear *l, int64_t from) {
 	uint8_t *to = (uint8_t *)(((uintptr_t)l->scratch + 63) & ~(uintptr_t)63);
 	return to + (l->rows <= FEW_ROWS ? (l->rows + TILE - 1) / TILE * (from / SPAN) * TILE_BYTES : 0);
@@ -102,7 +104,7 @@ INLINE uint8_t *room(const slc_linear *l, int64_t from) {
 
 INLINE int64_t spans_of(int64_t inputs) { return (inputs + SPAN - 1) / SPAN; }
 
-// encode_rows writes the digits of a slice of the rows [row, row + rows), and zeros behind the last, to whole tiles.
+// encode_rows writes the digits of a slice of the rows [row, row + rows), padded with zeros to whole tiles.
 static void encode_rows(const slc_linear *l, int64_t from, int64_t inputs, int64_t row, int64_t rows) {
 	for (int64_t i = 0; i < (rows + TILE - 1) / TILE * TILE; i++) {
 		uint8_t *to = room(l, from) + i / TILE * spans_of(inputs) * TILE_BYTES;
@@ -114,8 +116,8 @@ static void encode_rows(const slc_linear *l, int64_t from, int64_t inputs, int64
 	}
 }
 
-// multiply_half adds the products of half a span: those of the highest digits to register 0, those of the next power of
-// 256 to register 1, then 2.
+// multiply_half adds the products of half a span: the highest digits to register 0, the next power of 256 to register
+// 1, then 2.
 INLINE void multiply_half(const uint8_t *x, const uint8_t *w) {
 	TILE_LOAD(3, x, 64);
 	TILE_LOAD(4, w, 64);
@@ -145,7 +147,7 @@ INLINE void multiply_second(int32_t *n, const uint8_t *x, const uint8_t *w) {
 	TILE_STORE(2, n + 2 * TILE * TILE, 64);
 }
 
-// products are those of a row with W outputs, in units of both steps times 65536.
+// products returns a row's products with W outputs, in units of both steps times 65536.
 INLINE vec products(const int32_t *n) {
 	ivec high, middle, low;
 	memcpy(&high, n, sizeof high);
@@ -155,7 +157,7 @@ INLINE vec products(const int32_t *n) {
 	return MADD(rest, __builtin_convertvector(high, vec), SET1(65536.f));
 }
 
-// A part of a block: 16 rows, 16 outputs, a span; in the order in which they are multiplied, spans a slice at a time.
+// A part of a block: 16 rows, 16 outputs, one span; in the order of multiplication, the spans of one slice at a time.
 typedef struct {
 	int64_t tile, half, span, end; // the slice ends before `end`
 } part;
@@ -182,8 +184,8 @@ INLINE void add_span(vec (*s)[VECTORS], const int32_t *n, const float *steps, co
 	}
 }
 
-// multiply_rows writes the sums of rows with a panel over so many spans, prefetches from next to end, and ends the
-// block before.
+// multiply_rows writes the sums of rows with a panel over a number of spans, prefetches from next to end, and finishes
+// the previous block.
 static __attribute__((noinline)) void multiply_rows(float *sums, const uint8_t *rows, int64_t tiles,
 		const uint8_t *weights, int64_t spans, const uint8_t *next, const uint8_t *end, waiting *before) {
 	int32_t n[2][3 * TILE * TILE] __attribute__((aligned(64)));

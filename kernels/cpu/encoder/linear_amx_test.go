@@ -13,7 +13,7 @@ import (
 	. "github.com/sluice-rag/sluice/kernels/cpu/encoder"
 )
 
-// emulatedAMX are the kernels with AMX's products emulated.
+// emulatedAMX returns the kernels with AMX's products emulated.
 func emulatedAMX(t *testing.T) Kernels {
 	t.Helper()
 	k, err := Open(EmulatedAMX)
@@ -26,7 +26,7 @@ func emulatedAMX(t *testing.T) Kernels {
 	return k
 }
 
-// wide draws values of very different sizes: of both signs, zeros, denormals, and many that have no digits beside the
+// wide draws values of very different magnitudes: both signs, zeros, denormals, and many that round to 0 beside the
 // largest of their span.
 func wide(rng *rand.Rand, n, lowest, highest int) []float32 {
 	v := make([]float32, n)
@@ -41,8 +41,8 @@ func wide(rng *rand.Rand, n, lowest, highest int) []float32 {
 
 func exact(x float32) *big.Float { return new(big.Float).SetPrec(1000).SetFloat64(float64(x)) }
 
-// digitsOf are the integers of a span of inputs, each as three digits of 8 bits with signs, the highest first, and what
-// they are multiplied by to give the inputs.
+// digitsOf returns the integers of a span of inputs, each as three signed 8-bit digits, the highest first, and the
+// step.
 func digitsOf(x []float32) (digits [][3]int64, step float32) {
 	const most = 8355000
 	var top float32
@@ -62,7 +62,7 @@ func digitsOf(x []float32) (digits [][3]int64, step float32) {
 	return digits, step
 }
 
-// digitProduct is the sum of six of the nine products of each pair of digits, times both steps, added to sum.
+// digitProduct adds six of the nine products of each pair of digits, times both steps, to sum.
 func digitProduct(sum float32, x, w []float32) float32 {
 	a, step := digitsOf(x)
 	b, scale := digitsOf(w)
@@ -81,8 +81,8 @@ func digitProduct(sum float32, x, w []float32) float32 {
 	return v
 }
 
-// The emulated products against their definition, with exact integers, bit for bit, with inputs around 1 and with such
-// that count as 0. A sum of 0 may have either sign: big.Float has its own rules.
+// Compares the emulated products with their definition in exact integers, bit for bit, for inputs around 1 and for
+// inputs that round to 0. A sum of 0 may have either sign, because big.Float has its own rules.
 func TestEmulatedTilesAreExact(t *testing.T) {
 	k, rng := emulatedAMX(t), rand.New(rand.NewPCG(15, 1))
 	for _, sizes := range [][2]int{{-3, 3}, {-70, -40}, {-140, 20}} {
@@ -110,7 +110,7 @@ func TestEmulatedTilesAreExact(t *testing.T) {
 	}
 }
 
-// bfloat16s are the values with 8 bits, to nearest even.
+// bfloat16s returns the values rounded to bfloat16, to nearest even.
 func bfloat16s(x []float32) []float32 {
 	y := make([]float32, len(x))
 	for i, v := range x {
@@ -127,8 +127,8 @@ func flushed(x float32) float32 {
 	return x
 }
 
-// tileProduct is what TDPBF16PS adds to an element of its sum, sum itself included: the products of up to 32 bfloat16,
-// in chains of the even and of the odd ones. What is below 2⁻¹²⁶ counts as 0.
+// tileProduct returns the result of TDPBF16PS for an element sum: the products of up to 32 bfloat16, in separate chains
+// of the even and the odd elements, are added to it. Values below 2⁻¹²⁶ count as 0.
 func tileProduct(sum float32, a, b []float32) float32 {
 	rounded := func(x *big.Float) float32 {
 		v, _ := x.Float32()
@@ -143,8 +143,8 @@ func tileProduct(sum float32, a, b []float32) float32 {
 	return rounded(both.Add(both, exact(sum)))
 }
 
-// The emulated products of bfloat16 against the definition of the instruction in exact arithmetic, bit for bit, with
-// numbers around 1 and with such that vanish.
+// Compares the emulated bfloat16 products with the instruction's definition in exact arithmetic, bit for bit, for
+// numbers around 1 and for numbers that underflow.
 func TestEmulatedCodesAreExact(t *testing.T) {
 	k, rng := emulatedAMX(t), rand.New(rand.NewPCG(15, 3))
 	for _, sizes := range [][2]int{{-3, 3}, {-70, -40}, {-140, 20}} {
@@ -210,7 +210,7 @@ func TestTilesAreThoseOfTheEmulation(t *testing.T) {
 	}
 }
 
-// compareProducts fails where two sets of kernels give other bits for the same product.
+// compareProducts fails if two sets of kernels give different bits for the same product.
 func compareProducts(t *testing.T, a, b Kernels, coded bool, draw func(*rand.Rand, int, float64) []float32) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(15, 2))

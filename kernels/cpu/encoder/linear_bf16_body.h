@@ -1,20 +1,21 @@
-// The bodies of slc_linear_i8 and slc_codes_i8 where 8 bits stand for bfloat16, on tile registers, compiled for AMX and
-// for its emulation. A file that includes it defines ISA, includes a lanes_<isa>.h and a tile_ops_<isa>.h, and defines
-//   BF16(p, a, b)  stores the values of two vectors as the nearest bfloat16, to even, one behind the other
+// The bodies of slc_linear_i8 and slc_codes_i8 where bfloat16 replaces 8-bit codes, on tile registers, compiled for AMX
+// and for its emulation. A file that includes it defines ISA, includes a lanes_<isa>.h and a tile_ops_<isa>.h, and
+// defines
+//   BF16(p, a, b)  stores the values of two vectors as bfloat16, rounded to nearest even, one after the other
 //
-// Both sides are bfloat16 here, not codes with steps: TDPBF16PS adds up whole rows, where TDPBSSD would have its sums
-// stored, scaled and added for every 32 inputs, which takes three times as long. A bfloat16 has 8 bits of its own for
-// every value, where codes share a step, so outputs are several times nearer to those of float32; weights take two
-// bytes instead of one and a quarter. A row's sum is added in the order of the inputs, 32 at a time, and those of
-// slices one after the other. Packed weights: a panel has for each 32 inputs
+// Both sides are bfloat16 here, not codes with steps: TDPBF16PS adds up whole rows, whereas the sums of TDPBSSD would
+// have to be stored, scaled and added for every 32 inputs, which takes three times as long. Every bfloat16 has its own
+// 8 significant bits, whereas codes share a step, so outputs are several times closer to float32; weights take two
+// bytes instead of one and a quarter. A row's sum is added in the order of the inputs, 32 at a time, and slices are
+// added one after the other. Packed weights: a panel has for each 32 inputs
 //   [2 halves][16 pairs of inputs][16 outputs][2]
 #include <string.h>
 
 #include "linear.h"
 #include "lanes_body.h"
 
-// DEPTH is the inputs of a slice, whose weights of a panel and whose rows of a block are 24 KiB each: both stay in the
-// first cache.
+// DEPTH is the number of inputs per slice; its weights of a panel and its rows of a block are 24 KiB each, so both stay
+// in the first-level cache.
 enum {
 	PANEL = 32,
 	BLOCK_R = 32,
@@ -27,7 +28,7 @@ enum {
 };
 _Static_assert((int)STEP == (int)SLC_I8_GROUP, "rows of codes are padded to whole groups");
 
-// round_step writes the next 32 of n values, zeros behind the last.
+// round_step writes the next 32 of n values, padded with zeros.
 INLINE void round_step(uint8_t *to, const float *x, int64_t n) {
 	float padded[STEP] __attribute__((aligned(64)));
 	if (n < STEP) {
@@ -39,8 +40,8 @@ INLINE void round_step(uint8_t *to, const float *x, int64_t n) {
 	for (int j = 0; j < STEP; j += 2 * W) BF16(to + 2 * j, LOAD(x + j), LOAD(x + j + W));
 }
 
-// Rows lie in tiles, [16 rows][32 inputs] after each other, in the memory of 16 times code_stride bytes; behind the
-// last there are rows of zeros to a whole tile.
+// Rows are stored as consecutive tiles, [16 rows][32 inputs]; 16 rows take 16 times code_stride bytes. Rows of zeros
+// pad the last tile.
 void PASTE(slc_codes_bf16_, ISA)(const float *x, int64_t rows, int64_t stride, int64_t in, uint8_t *codes,
                                int64_t code_stride, float *steps, int64_t step_stride) {
 	(void)steps, (void)step_stride;
@@ -69,8 +70,8 @@ void PASTE(slc_linear_pack_bf16_, ISA)(float *packed, const float *weights, int6
 
 #include "linear_waiting_body.h"
 
-// multiply_tiles writes the sums of up to 16 or 32 rows (halves: 1 or 2), prefetches from next to end, and ends the
-// block before.
+// multiply_tiles writes the sums of up to 16 or 32 rows (halves: 1 or 2), prefetches from next to end, and finishes the
+// previous block.
 INLINE void multiply_tiles(float *sums, const uint8_t *x, int64_t tile, const uint8_t *w, int64_t steps,
 		const uint8_t *next, const uint8_t *end, waiting *before, const int halves) {
 	const int64_t lines = ((end - next) / 64 + steps - 1) / steps, rows = (before->rows + steps - 1) / steps;

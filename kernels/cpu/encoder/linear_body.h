@@ -1,12 +1,12 @@
 // The body of slc_linear_f32, compiled once per instruction set by linear_<isa>.c, which defines ISA and what
-// block_body.h wants.
+// block_body.h requires.
 #include <string.h>
 
 #include "linear.h"
 #include "block_body.h"
 
-// DEPTH is the most inputs of one sum: a panel's slice of 48 KiB, which is read from the second cache while the rows
-// go by. Longer products are sums of such sums, which also keeps their rounding small.
+// DEPTH is the maximum number of inputs of one sum: a panel's slice of 48 KiB, which is read from the second-level
+// cache for each block of rows. Longer products are sums of such sums, which also limits their rounding error.
 enum { DEPTH = 49152 / 4 / PANEL, STEP = 1 };
 
 #define NAME PASTE(slc_linear_f32_, ISA)

@@ -1,24 +1,24 @@
-// What comes after the sums of a product with weights: those of the slices before, bias, activation and residual. A
-// file that includes it defines PANEL, the outputs of a panel, LOOKUP where gelu_table_body.h is to be used, and BF16,
-// TILE and STEP where outputs may be written as the codes of linear_bf16_body.h.
+// What follows the products of a slice: adding the previous slices, bias, activation and residual. A file that includes
+// it defines PANEL, the outputs of a panel; LOOKUP to use gelu_table_body.h; and BF16, TILE and STEP if outputs may be
+// written as the codes of linear_bf16_body.h.
 #ifdef LOOKUP
 #include "gelu_table_body.h"
 #endif
 
 typedef struct {
 	int64_t from, steps; // inputs of this sum
-	int starts, ends;    // the first and the last of a product
+	int starts, ends;    // whether it is the first, the last slice of a product
 } slice;
 
-// activate applies one of the activations, a constant at each call. MAX and MIN give their second operand where one is
-// a NaN, which stays one so.
+// activate applies one of the activations, a constant at each call. MAX and MIN return their second operand if one is
+// NaN, so NaN is preserved.
 INLINE vec activate(vec x, const int activation) {
 	vec half = SET1(.5f) * x;
 	switch (activation) {
 #ifdef LOOKUP
 	case SLC_GELU: return gelu_by_table(x);
 #else
-	case SLC_GELU: // below -4√2 the error function is −1 but for its rounding, which no larger x may multiply
+	case SLC_GELU: // below -4√2 erf is −1 except for rounding, which must not be multiplied by a larger x
 		half = MAX(SET1(-2.8284271f), half);
 		return MADD(half, half, error_function(x * SET1(0.70710678118654752f)));
 #endif
@@ -30,8 +30,8 @@ INLINE vec activate(vec x, const int activation) {
 	}
 }
 
-// output_of adds the sums of n outputs to those of the slices before, which wait in y, and ends the product after the
-// last. n is W but at the end of a row: whole vectors are read faster.
+// output_of adds the sums of n outputs to those of the previous slices, which are in y, and finishes the product after
+// the last slice. n is W except at the end of a row: whole vectors are faster to read.
 INLINE vec output_of(const slc_linear *l, const float *sums, slice k, int64_t row, int64_t at, const int64_t n,
 		const int activation) {
 	const float *y = l->y + row * l->y_stride + at;
@@ -56,7 +56,8 @@ INLINE void finish_lanes(const slc_linear *l, const float *sums, slice k, int64_
 }
 
 #ifdef BF16
-// finish_codes ends a product whose outputs are the codes of the next one's inputs (slc_codes_i8): a panel is a step.
+// finish_codes finishes a product whose outputs are the codes of the next one's inputs (slc_codes_i8): a panel is a
+// step.
 INLINE void finish_codes(const slc_linear *l, const float *sums, slice k, int64_t row, int64_t rows, int64_t column,
 		const int activation) {
 	const int64_t left = l->out - column;
@@ -76,7 +77,7 @@ INLINE void finish_codes(const slc_linear *l, const float *sums, slice k, int64_
 }
 #endif
 
-// finish_whole is finish for whole panels. What l has is in variables, since a store to y might change l.
+// finish_whole is finish for whole panels. Fields of l are copied to variables, since a store to y might alias l.
 INLINE void finish_whole(const slc_linear *l, const float *sums, slice k, int64_t row, int64_t rows, int64_t column,
 		const int activation) {
 	float *y = l->y + row * l->y_stride + column;

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// The encoder's operations in Go, with float64 sums: the reference of the C kernels, and what runs without them.
+// The encoder's operations in Go, with float64 sums: the reference of the C kernels, and the fallback without them.
 
 const goPanel = 1
 
@@ -35,7 +35,7 @@ func goLinear(l *Linear) {
 	}
 }
 
-// In Go, packed codes are rows of codes with the step of each group, a float32, behind its codes.
+// In Go, packed codes are rows of codes; the step of each group, a float32, follows its codes.
 const goGroupBytes = codeGroup + 4
 
 func goCodeBytes(w *Weights) int { return w.Out * ((w.In + codeGroup - 1) / codeGroup) * goGroupBytes }
@@ -67,7 +67,7 @@ func goEncodeGroup(to []byte, x []float32) float32 {
 	clear(to)
 	top := float32(0)
 	for _, v := range x {
-		top = max(top, float32(math.Abs(float64(v)))) // a NaN stays
+		top = max(top, float32(math.Abs(float64(v)))) // NaN is preserved
 	}
 	if top != top || top > math.MaxFloat32 {
 		return top / 127
@@ -102,7 +102,7 @@ func goLinearCodes(l *Linear) {
 	}
 }
 
-// goFinish writes an output of which sum are the products.
+// goFinish writes an output from the sum of its products.
 func goFinish(l *Linear, i, o int, sum float64) {
 	if l.Bias != nil {
 		sum += float64(l.Bias[o])
@@ -161,7 +161,7 @@ func goAttention(a *Attention) {
 	}
 }
 
-// goAttend writes row i of a text of n rows for one head.
+// goAttend computes row i of a text of n rows for one head.
 func goAttend(a *Attention, at func(part, row int) []float32, head, i, n int, y []float32) {
 	scores := make([]float64, n)
 	top := math.Inf(-1)

@@ -7,15 +7,15 @@
 #define RUN 2
 #include "lanes_avx2.h"
 #include "inline.h"
-// vpmaddwd multiplies pairs of 16 bits, and takes one instruction; vpmaddubsw wants one side without signs, and its
-// pairs need a second instruction. Adding is free beside it on some processors.
+// vpmaddwd multiplies pairs of 16 bits in one instruction; vpmaddubsw needs one unsigned operand, and a second
+// instruction for its pairs. Additions are free beside it on some processors.
 #define WORD(x) ((ivec)_mm256_set1_epi32(x))
 #define WORDS(p) ((ivec)_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(p))))
 #define START(p) ((ivec)_mm256_setzero_si256())
 #define DOT(s, x, y) add_products(s, x, y)
 #define CODES(p, v) store_words(p, v)
 
-// gcc would multiply all pairs of a group before it adds them, and run out of registers.
+// Otherwise gcc multiplies all pairs of a group before it adds them, and runs out of registers.
 static inline __attribute__((always_inline)) ivec add_products(ivec s, ivec x, ivec y) {
 	ivec products;
 	__asm__("vpmaddwd %3, %2, %0\n\tvpaddd %0, %1, %1" : "=&x"(products), "+x"(s) : "x"(x), "x"(y));

@@ -6,7 +6,7 @@
 #define BLOCK_V 1
 #define RUN 2
 #include "lanes_avx512.h"
-// As with AVX2. A panel has as many outputs as there, and so slices as many inputs: the same bits.
+// As with AVX2. A panel has the same number of outputs, and a slice the same number of inputs: the same bits.
 #define WORD(x) ((ivec)_mm512_set1_epi32(x))
 #define WORDS(p) ((ivec)_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(p))))
 #define START(p) ((ivec)_mm512_setzero_si512())

@@ -6,7 +6,7 @@
 #define BLOCK_V 2
 #define RUN 4
 #include "lanes_avx512.h"
-// Codes are unsigned for vpdpbusd: 128 more than what they mean.
+// Codes are unsigned for vpdpbusd: the value plus 128.
 #define WORD(x) ((ivec)_mm512_set1_epi32(x))
 #define WORDS(p) ((ivec)_mm512_loadu_si512(p))
 #define START(p) WORDS(p)

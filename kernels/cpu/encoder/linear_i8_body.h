@@ -1,11 +1,11 @@
 // The bodies of slc_linear_i8 and slc_codes_i8, compiled once per instruction set by linear_i8_<isa>.c, which includes
 // lanes_<isa>.h and defines ISA, BLOCK_R and BLOCK_V as for block_body.h, and
-//   RUN            how many inputs are multiplied in a lane: 4, or 2 of 16 bits
-//   WORDS(p)       the next weights of W outputs, RUN inputs of each in a lane; in memory they have 8 bits
+//   RUN            inputs multiplied per lane: 4, or 2 of 16 bits
+//   WORDS(p)       the next weights of W outputs, RUN inputs of each per lane; in memory they have 8 bits
 //   WORD(x)        the next RUN codes of a row, in all lanes
-//   START(p)       the first of the integer sums, where p are those that make up for the codes' offset
+//   START(p)       initial integer sums, from the corrections p of the codes' offset
 //   DOT(s, x, y)   adds to each lane's sum the products of the codes of x with the weights of y
-// and CODES for codes_i8_body.h, which ends it.
+// and CODES for codes_i8_body.h, which is included at the end.
 #include <string.h>
 
 #include "linear.h"
@@ -15,15 +15,15 @@
 
 enum {
 	PANEL = BLOCK_V * W,
-	GROUP_BYTES = SLC_I8_GROUP * PANEL + 2 * PANEL * 4, // weights of a group of inputs, what offsets make up, steps
+	GROUP_BYTES = SLC_I8_GROUP * PANEL + 2 * PANEL * 4, // a group of inputs: weights, offset corrections, steps
 	DEPTH = 30720 / GROUP_BYTES * SLC_I8_GROUP,
 	STEP = SLC_I8_GROUP,
 	RUNS = SLC_I8_GROUP / RUN
 };
 
 // multiply_codes writes the sums of `groups` groups of inputs: the products of a group are added as integers, and their
-// sum times the steps of both sides as floats. Meanwhile it prefetches as much as it reads of the weights from `next`
-// on, where fetches says so.
+// sum times the steps of both sides as floats. If fetches is set, it prefetches as much as it reads of the weights from
+// `next` on.
 INLINE void multiply_codes(float *sums, const uint8_t *codes, int64_t code_stride, const float *steps,
 		int64_t step_stride, const uint8_t *weights, int64_t groups, const uint8_t *next, const int fetches,
 		const int rows) {

@@ -17,7 +17,7 @@ typedef int unaligned_words __attribute__((vector_size(16), aligned(1)));
 		for (int byte = 0; byte < W; byte++) (p)[byte] = (uint8_t)words[byte]; \
 	} while (0)
 
-// The bytes of a word one after the other, with their signs.
+// Sign-extends each byte of a word.
 INLINE ivec add_products(ivec s, ivec x, ivec y) {
 	s += (x << 24 >> 24) * (y << 24 >> 24);
 	s += (x << 16 >> 24) * (y << 16 >> 24);

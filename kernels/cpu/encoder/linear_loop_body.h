@@ -1,9 +1,9 @@
-// The loops over the slices, panels and rows of a product with weights, and what comes after the sums. A file that
-// includes it defines NAME, PANEL, BLOCK_R, DEPTH, the most inputs of a slice, STEP, of which a slice has a multiple,
-// WEIGHTS, where the weights of a panel and slice lie, and SUMS, which computes a block of sums. Where it needs more,
-// it also defines BEGIN_SLICE(l, from, inputs, row, rows), which stands before the products of a slice of a group of
-// rows, GROUP, the most rows of a group, FEW_ROWS, the most rows for which the slices of a panel follow each other,
-// SHARES, in how many parts the weights that come next are fetched, and FETCH_OUTPUTS for fetch_outputs.
+// The loops over the slices, panels and rows of a product with weights. A file that includes it defines NAME, PANEL,
+// BLOCK_R, DEPTH (maximum inputs per slice), STEP (slices are multiples of it), WEIGHTS (the address of a panel's
+// slice) and SUMS (computes a block of sums). Optionally it defines BEGIN_SLICE(l, from, inputs, row, rows), which runs
+// before the products of a slice of a group of rows, GROUP (maximum rows per group), FEW_ROWS (maximum rows for which
+// the slices of a panel follow each other), SHARES (number of parts in which the next weights are prefetched), and
+// FETCH_OUTPUTS for fetch_outputs.
 #ifndef BEGIN_SLICE
 #define BEGIN_SLICE(l, from, inputs, row, rows) (void)0
 #endif
@@ -22,11 +22,11 @@
 
 #include "linear_finish_body.h"
 
-// GROUP is the rows whose inputs of one slice stay in the second cache while the panels go by.
-typedef void context; // rows_of needs none
+// GROUP is the number of rows whose inputs of one slice stay in the second-level cache during all panels.
+typedef void context; // rows_of needs no context
 
-// fetch_outputs prefetches the outputs of a block, and the residuals that are added to them: what is written for the
-// first time since a layer before would otherwise be waited for when the sums are there.
+// fetch_outputs prefetches the outputs of a block and the residuals: outputs last written in a previous layer would
+// otherwise stall the stores.
 INLINE void fetch_outputs(const slc_linear *l, slice k, int64_t row, int64_t rows, int64_t column) {
 	for (int64_t i = row; i < row + rows; i++)
 		for (int64_t j = column; j < column + PANEL; j += 16) {
@@ -36,8 +36,8 @@ INLINE void fetch_outputs(const slc_linear *l, slice k, int64_t row, int64_t row
 }
 
 // rows_of computes a slice of a panel for the rows [row, end), in blocks of about the same size. Meanwhile it
-// prefetches the weights that come next: the processor's own prefetching reached 13 of 34 GB/s here. Of their SHARES
-// parts, a block fetches about as many as each of those behind it.
+// prefetches the next weights: the processor's own prefetching reached 13 of 34 GB/s here. Each block fetches about the
+// same number of their SHARES parts.
 INLINE void rows_of(const slc_linear *l, slice k, int64_t panel, int64_t row, int64_t end, const void *next,
 		context *none, const int activation) {
 	(void)none;

@@ -5,7 +5,7 @@ import "github.com/sluice-rag/sluice/kernels/cpu/cputest"
 import . "github.com/sluice-rag/sluice/kernels/cpu/encoder"
 import "testing"
 
-// Nothing behind the last row of inputs or codes is read, though tiles have 16 rows.
+// Nothing beyond the last row of inputs or codes is read, though tiles have 16 rows.
 func TestLinearReadsNothingBehindTheEnd(t *testing.T) {
 	forEachProduct(t, func(t *testing.T, k Kernels) {
 		for _, rows := range []int{1, 16, 19} {

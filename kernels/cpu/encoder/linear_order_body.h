@@ -1,12 +1,13 @@
-// The order of a product: slices of the inputs, panels of the weights. A file that includes it defines DEPTH, STEP,
+// The loop order of a product: slices of the inputs, panels of the weights. A file that includes it defines DEPTH,
+// STEP,
 // WEIGHTS, FEW_ROWS and BEGIN_SLICE (linear_loop_body.h), the type `context`, and
 //   rows_of(l, k, panel, row, end, next, context, activation)
-// which computes a slice of a panel for the rows [row, end) of a group; `next` are the weights that come next.
+// which computes a slice of a panel for the rows [row, end) of a group; `next` points to the next weights.
 INLINE void multiply_group(const slc_linear *l, int64_t row, int64_t end, context *c, const int activation) {
 	const int64_t slices = (l->in + DEPTH - 1) / DEPTH;
 	const int64_t depth = ((l->in + slices - 1) / slices + STEP - 1) / STEP * STEP;
 	const void *after = l->after ? l->after : WEIGHTS(l, l->last, 0);
-	// Of few rows, reading the weights takes the time: the slices of a panel follow each other as they lie in memory.
+	// With few rows the time is spent on reading weights, so the slices of a panel follow in memory order.
 	const int64_t together = l->rows <= FEW_ROWS ? 1 : l->last - l->first; // panels of a slice at a time
 	for (int64_t first = l->first; first < l->last; first += together)
 		for (int64_t i = 0; i < slices; i++) {

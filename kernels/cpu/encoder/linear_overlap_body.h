@@ -1,9 +1,8 @@
-// The loops of linear_loop_body.h for tile registers, which multiply a block while the one before is still to be ended:
-// otherwise the vector units would wait for the registers' last sums, and these for the vector units. A file that
-// includes it defines NAME, PANEL, BLOCK_R, DEPTH, STEP, TILE, GROUP and FEW_ROWS as there, WEIGHTS, and
+// The loops of linear_loop_body.h for tile registers, which multiply one block while the previous one is finished:
+// otherwise vector units and tile registers would wait for each other. A file that includes it defines NAME, PANEL,
+// BLOCK_R, DEPTH, STEP, TILE, GROUP and FEW_ROWS as there, WEIGHTS, and
 //   multiply_block(sums, l, k, row, rows, weights, next, end, before)
-// which writes sums, meanwhile prefetches from next to end, and may call finish_some(before, …); and BEGIN_SLICE where
-// there is one.
+// which writes sums, prefetches from next to end, and may call finish_some(before, …); and optionally BEGIN_SLICE.
 #ifndef BEGIN_SLICE
 #define BEGIN_SLICE(l, from, inputs, row, rows) (void)0
 #endif
@@ -15,15 +14,15 @@ static void begin_group(void) {
 
 INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// The sums of two blocks in turns, and the block that is still to be ended.
+// The alternating sums of two blocks, and the block that is still to be finished.
 typedef struct {
 	float sums[2][BLOCK_R * PANEL] __attribute__((aligned(64)));
 	int turn;
 	waiting before;
 } context;
 
-// rows_of computes a slice of a panel for the rows [row, end), in blocks of about the same size, of which each fetches
-// its part of the weights that come next. The activation is that of c->before.
+// rows_of computes a slice of a panel for the rows [row, end), in blocks of about the same size, each of which
+// prefetches its part of the next weights. The activation belongs to c->before.
 INLINE void rows_of(const slc_linear *l, slice k, int64_t panel, int64_t row, int64_t end, const void *next,
 		context *c, const int activation) {
 	(void)activation;

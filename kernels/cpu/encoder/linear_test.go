@@ -22,7 +22,7 @@ func normal(rng *rand.Rand, n int, scale float64) []float32 {
 	return v
 }
 
-// between is a slice of n values with canaries on both sides; broken tells whether one was overwritten.
+// between returns a slice of n values with canaries on both sides; broken reports whether one was overwritten.
 func between(n int) (v []float32, broken func() bool) {
 	const fence = 24
 	all := make([]float32, n+2*fence)
@@ -48,7 +48,7 @@ func largestError(got, want []float32) (d float64) {
 	return d
 }
 
-// forEachProduct is cputest.ForEachISA, the products of AMX in emulation, and Winograd's.
+// forEachProduct is cputest.ForEachISA plus AMX's products in emulation and Winograd's.
 func forEachProduct(t *testing.T, test func(t *testing.T, k Kernels)) {
 	cputest.ForEachISA(t, test)
 	for _, name := range []string{EmulatedAMX, AVX2.String() + Winograd, AVX512VNNI.String() + Winograd} {
@@ -62,7 +62,7 @@ func forEachProduct(t *testing.T, test func(t *testing.T, k Kernels)) {
 	}
 }
 
-// multiply is Linear with as much scratch as it wants.
+// multiply is Linear with the scratch that it needs.
 func multiply(k Kernels, l *Linear) error {
 	l.Scratch = nil
 	if l.Codes == nil {
@@ -80,8 +80,8 @@ func weightsOf(t *testing.T, k Kernels, w []float32, out, in int) *Weights {
 	return p
 }
 
-// Every activation, with and without bias and residual, over shapes around the sizes of blocks, panels and slices,
-// against float64.
+// Compares every activation, with and without bias and residual, for shapes around the sizes of blocks, panels and
+// slices, with float64.
 func TestLinear(t *testing.T) {
 	forEachProduct(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(1, 2))
@@ -113,7 +113,7 @@ func TestLinear(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for r := range rows - 1 { // what lies between the rows stays
+			for r := range rows - 1 { // values between the rows must not change
 				for c := out; c < stride; c++ {
 					if math.Float32bits(y[r*stride+c]) != math.Float32bits(cputest.Canary) {
 						t.Fatalf("%v: value %d behind row %d was written", shape, c, r)
@@ -128,7 +128,7 @@ func TestLinear(t *testing.T) {
 	})
 }
 
-// Products of codes against the same products in Go, and both against float64 products of the values themselves.
+// Compares products of codes with the same products in Go, and both with float64 products of the values themselves.
 func TestLinearCodes(t *testing.T) {
 	forEachProduct(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(11, 12))
@@ -182,8 +182,7 @@ func encoded(t *testing.T, k Kernels, x Rows) *Codes {
 	return c
 }
 
-// Codes belong to the products of an instruction set: those of another are refused, and replaced when they are encoded
-// anew.
+// Codes belong to the products of an instruction set: others reject them, and Encode replaces them.
 func TestCodesOfAnother(t *testing.T) {
 	words, err := Open(AVX2.String())
 	if err != nil {
@@ -204,7 +203,7 @@ func TestCodesOfAnother(t *testing.T) {
 	}
 }
 
-// Values that are not finite, zeros and denormals: what is not finite stays that, the rest has finite outputs.
+// Inputs that are not finite, zeros and denormals: rows that are not finite stay so, the others have finite outputs.
 func TestCodesOfOddValues(t *testing.T) {
 	forEachProduct(t, func(t *testing.T, k Kernels) {
 		nan, inf := float32(math.NaN()), float32(math.Inf(1))
@@ -235,7 +234,7 @@ func TestCodesOfOddValues(t *testing.T) {
 	})
 }
 
-// A weight that is no number shows in the output.
+// A NaN weight makes its output NaN.
 func TestCodesOfDamagedWeights(t *testing.T) {
 	forEachProduct(t, func(t *testing.T, k Kernels) {
 		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
@@ -251,7 +250,7 @@ func TestCodesOfDamagedWeights(t *testing.T) {
 	})
 }
 
-// A row's bits do not depend on the rows beside it, nor on how the panels are split.
+// A row's bits do not depend on the other rows, nor on how the panels are split.
 func TestLinearRowsAreIndependent(t *testing.T) {
 	forEachProduct(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(3, 4))
@@ -304,7 +303,7 @@ func TestActivations(t *testing.T) {
 	})
 }
 
-// activated is an activation by its definition.
+// activated returns an activation by its definition.
 func activated(x float64, a Activation) float64 {
 	switch a {
 	case GELU:

@@ -1,7 +1,7 @@
-// A block whose sums are there, and which is ended some rows at a time (linear_overlap_body.h).
+// A block whose sums are complete, and which is finished a few rows at a time (linear_overlap_body.h).
 #include "linear_finish_body.h"
 
-// waiting is what of a block is still to be ended.
+// waiting describes the part of a block that is still to be finished.
 typedef struct waiting waiting;
 typedef void finish_fn(waiting *w, int64_t rows);
 struct waiting {
@@ -27,7 +27,7 @@ static finish_fn *const finishes[SLC_ACTIVATIONS] = {
 	[SLC_NONE] = finish_SLC_NONE, [SLC_GELU] = finish_SLC_GELU, [SLC_GELU_TANH] = finish_SLC_GELU_TANH,
 	[SLC_RELU] = finish_SLC_RELU, [SLC_TANH] = finish_SLC_TANH};
 
-// finish_some ends up to so many rows.
+// finish_some finishes up to the given number of rows.
 INLINE void finish_some(waiting *w, int64_t rows) {
 	if (w->rows > 0) w->some(w, rows < w->rows ? rows : w->rows);
 }

@@ -16,9 +16,9 @@
 #define ADD(x, y) __asm__ volatile("vaddps %1, %0, %0" : "+x"(x) : "x"(y))
 #define MULTIPLY(s, x, y) __asm__ volatile("vfmadd231ps %1, %2, %0" : "+x"(s) : "x"(x), "x"(y))
 
-// The vectors of a panel take turns: Winograd's products add to a sum once a pair, the others twice, one after the
-// other, and with few rows a sum would wait for itself. Inputs are added to in place, so that ten sums, four vectors of
-// weights and two inputs are the 16 registers; gcc keeps them there when they are named.
+// The vectors of a panel alternate: Winograd's products add to a sum once per pair, the others twice in sequence, and
+// with few rows the additions would be bound by latency. Inputs are added to in place, so that ten sums, four
+// vectors of weights and two inputs fill the 16 registers; gcc keeps them there when they are named.
 INLINE void multiply_step(vec s[][BLOCK_V], const int rows, const float *b, const float *x) {
 #pragma GCC unroll 2
 	for (int h = 0; h < 2; h++, b += 2 * BLOCK_V * W, x += 2) {

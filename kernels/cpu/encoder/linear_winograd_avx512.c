@@ -11,8 +11,8 @@
 #include "inline.h"
 #include "linear.h"
 
-// Inputs are operands in memory: loads into all lanes of a register of their own take a place among the arithmetic on
-// AMD. (Written as instructions, since gcc makes such loads of values that are used more than once.)
+// Inputs are memory operands: separate broadcast loads take issue slots of the arithmetic on AMD. (Inline assembly,
+// since gcc hoists such loads of values that are used more than once.)
 #define ADD(t, y, x) __asm__ volatile("vaddps %2%{1to16%}, %1, %0" : "=v"(t) : "v"(y), "m"(x))
 #define MULTIPLY_LANES(s, y, x) __asm__ volatile("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(s) : "v"(y), "m"(x))
 #define MULTIPLY(s, x, y) __asm__ volatile("vfmadd231ps %1, %2, %0" : "+v"(s) : "v"(x), "v"(y))

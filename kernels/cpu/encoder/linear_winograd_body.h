@@ -1,21 +1,23 @@
 // The body of slc_linear_f32 by Winograd's inner products, compiled once per instruction set by
-// linear_winograd_<isa>.c, for processors that add beside their multiply-adds, as AMD's do: two of each in a cycle.
+// linear_winograd_<isa>.c, for processors that execute additions in parallel with multiply-adds, such as AMD's: two of
+// each per cycle.
 //
-// Two products of a sum are one (Winograd, "A new algorithm for inner product", 1968): with
+// Two products of a sum become one (Winograd, "A new algorithm for inner product", 1968): with
 //   (w₀ + x₁)·(w₁ + x₀) = w₀·x₀ + w₁·x₁ + w₀·w₁ + x₀·x₁
-// a sum takes half the multiplications and as many additions as it has inputs; the sums of the last two terms depend on
-// the weights or on the row alone, and are subtracted. With all sums computed so, the adders would be the limit, so
-// some of a panel's vectors have ordinary multiply-adds.
+// a sum takes half the multiplications and as many additions as it has inputs; the sums of the last two terms depend
+// only on the weights or only on the row, and are subtracted. If all sums were computed this way, the adders would be
+// the limit, so some of a panel's vectors use ordinary multiply-adds.
 //
 // The last two terms should be no larger than the others, so a slice of a row, and of the weights of an output, is
 // first multiplied by the power of two that brings the mean of its squares to [1/2, 4), and the sum by its inverse. A
-// row's bits depend on that row alone. Rounding is that of sums about twice as large
+// row's bits depend on that row alone. The rounding error is that of sums about twice as large
 // (docs/adr/0008-encoder-products.md).
 //
-// A file that includes it has a lanes_<isa>.h and defines ISA, BLOCK_R, BLOCK_V, WINOGRAD(j, pair), whether vector j of
-// a panel has that pair of inputs by Winograd's products, which depends on no more than whether the pair is even, and
+// A file that includes it also includes lanes_<isa>.h and defines ISA, BLOCK_R, BLOCK_V, WINOGRAD(j, pair), whether
+// vector j of a panel uses Winograd's products for that pair of inputs, which may depend only on whether the pair is
+// even, and
 //   INPUTS                       the inputs of a step: 2 or 4
-//   SHARES                       in how many parts a step's weights are prefetched
+//   SHARES                       number of parts in which a step's weights are prefetched
 //   MULTIPLY_STEP(s, rows, b, x) adds to the sums of rows the products of the inputs from x on with the weights at b
 #include <string.h>
 
@@ -26,7 +28,7 @@ enum { PANEL = BLOCK_V * W, STEP = SLC_WINOGRAD_STEP, DEPTH = SLC_WINOGRAD_DEPTH
 #define FEW_ROWS SLC_WINOGRAD_FEW
 #define GROUP (SLC_WINOGRAD_GROUP / BLOCK_R * BLOCK_R)
 
-// factor is the power of two that brings squares, the sum of n squares, near n: 2^±64 at most.
+// factor returns the power of two that brings squares, the sum of n squares, close to n: 2^±64 at most.
 INLINE float factor(float squares, int64_t n) {
 	const float mean = squares / (float)n;
 	int32_t bits;
@@ -45,8 +47,8 @@ INLINE float factor(float squares, int64_t n) {
 #define EVEN_PAIRS ((ivec){-1, -1, 0, 0, -1, -1, 0, 0})
 #endif
 
-// room is where a slice of the rows of a call lies, in SLC_WINOGRAD_ROW floats a row: the scaled inputs, zeros behind
-// the last; from DEPTH on, the sums of the products of even and of odd pairs, and what sums are to be multiplied by.
+// room returns a slice of the rows of a call, SLC_WINOGRAD_ROW floats per row: the scaled inputs, padded with zeros;
+// from DEPTH on, the sums of the products of even and of odd pairs, and the inverse scale factors.
 INLINE float *room(const slc_linear *l, int64_t from) {
 	return l->scratch + (l->rows <= FEW_ROWS ? l->rows * (from / slc_winograd_depth(l->in)) * SLC_WINOGRAD_ROW : 0);
 }
@@ -90,7 +92,7 @@ static void scale_rows(const slc_linear *l, int64_t from, int64_t inputs, int64_
 	}
 }
 
-// outputs are the rows of y, and of the residuals or NULL, that a block's sums will go to.
+// The rows of y, and of the residuals or NULL, for a block's sums.
 typedef struct {
 	const float *y, *residual;
 	int64_t y_stride, residual_stride;
@@ -101,7 +103,7 @@ INLINE outputs outputs_of(const slc_linear *l, int ends, int64_t row, int64_t co
 	return (outputs){l->y + row * l->y_stride + column, residual, l->y_stride, l->residual_stride};
 }
 
-// fetch prefetches the next of a block's rows of outputs, and their residuals.
+// fetch prefetches the next of a block's output rows and their residuals.
 INLINE void fetch(outputs *o) {
 #pragma GCC unroll 4
 	for (int j = 0; j < PANEL; j += 16) __builtin_prefetch(o->y + j, 1);
@@ -112,11 +114,10 @@ INLINE void fetch(outputs *o) {
 	o->residual += o->residual_stride;
 }
 
-// multiply writes the sums of rows whose scaled inputs are at a. Behind the weights, b has the sums of the products of
-// their neighbours, and what sums are to be multiplied by. Meanwhile it prefetches a row of the outputs for each of
-// `rows` parts of the inputs, so that its own loads wait for few others, and, unless next is NULL, `share` of SHARES
-// parts of as many weights as it reads from there on, beginning with part `begin`. rows and fetches, which says that
-// next is not NULL, are constants at each call.
+// multiply writes the sums of rows whose scaled inputs are at a. After the weights, b has the sums of the products of
+// adjacent weights, and the inverse scale factors. For each of `rows` parts of the inputs it prefetches an output row,
+// so that its own loads compete with few others. Unless next is NULL, it also prefetches `share` of the SHARES parts of
+// the next weights, from part `begin` on. rows and fetches (next is not NULL) are constants at each call.
 INLINE void multiply(float *sums, const float *a, const float *b, int64_t n, outputs o, const float *next,
 		int64_t begin, int64_t share, const int fetches, const int rows) {
 	vec s[BLOCK_R][BLOCK_V];
@@ -126,7 +127,7 @@ INLINE void multiply(float *sums, const float *a, const float *b, int64_t n, out
 		for (int j = 0; j < BLOCK_V; j++) s[i][j] = SET1(0.f);
 	const int64_t steps = (n + STEP - 1) / STEP, part = (steps + rows - 1) / rows * STEP;
 	const float *x = a, *end = a + steps * STEP;
-	const int64_t lines = share * (INPUTS * PANEL / 16 / SHARES); // to prefetch at each step
+	const int64_t lines = share * (INPUTS * PANEL / 16 / SHARES); // prefetched per step
 	if (fetches) next += begin * steps * (STEP * PANEL / SHARES);
 	while (x < end) {
 		fetch(&o);
@@ -173,10 +174,10 @@ static __attribute__((noinline)) void multiply_rows(float *sums, const float *a,
 	((const float *)(l)->weights + slc_winograd_inputs((l)->in) * PANEL * (panel) + \
 	 ((from) + (from) / slc_winograd_depth((l)->in) * 2) * PANEL)
 #define BEGIN_SLICE scale_rows
-#define FETCH_OUTPUTS(l, k, row, rows, column) (void)0 // multiply does
+#define FETCH_OUTPUTS(l, k, row, rows, column) (void)0 // done by multiply
 #include "linear_loop_body.h"
 
-// The packed weights of a panel: for each slice its inputs, the sums of the products of neighbours, factors.
+// The packed weights of a panel: for each slice its inputs, the sums of the products of adjacent weights, factors.
 void PASTE(slc_linear_pack_f32_winograd_, ISA)(float *to, const float *weights, int64_t stride, int64_t out,
                                                int64_t in) {
 	const int64_t depth = slc_winograd_depth(in);

@@ -1,4 +1,4 @@
-// The instructions on tile registers that the encoder's products use. gcc 12 has them in its assembler only.
+// The instructions on tile registers that the encoder's products use. gcc 12 supports them in its assembler only.
 #include "configure_amx.h"
 #include "inline.h"
 
@@ -9,6 +9,6 @@
 	__asm__ volatile("tileloadd (%0,%1,1), %%tmm" #reg ::"r"(p), "r"((int64_t)(stride)) : "memory")
 #define TILE_STORE(reg, p, stride) \
 	__asm__ volatile("tilestored %%tmm" #reg ", (%0,%1,1)" ::"r"(p), "r"((int64_t)(stride)) : "memory")
-// Register `to` plus the products of registers a and b: pairs of bfloat16, or fours of signed bytes.
+// Adds the products of registers a and b to register `to`: pairs of bfloat16, or groups of four signed bytes.
 #define TILE_BF16(to, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #to ::)
 #define TILE_I8(to, a, b) __asm__ volatile("tdpbssd %%tmm" #b ", %%tmm" #a ", %%tmm" #to ::)

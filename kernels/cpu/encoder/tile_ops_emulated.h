@@ -1,24 +1,23 @@
-// The instructions of tile_ops_amx.h in C, bit for bit, for tests on machines without AMX, and beside AMX where there
-// is one. Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, the operation of TDPBF16PS,
+// The instructions of tile_ops_amx.h in C, bit for bit, for tests on machines without AMX, and in addition on machines
+// with it. Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, the operation of TDPBF16PS,
 // of TDPBSSD, and of the tile loads and stores.
 //
-// TDPBF16PS takes an element of the sum so: in two float32 chains from 0 on, the fused multiply-adds of the even and
-// of the odd elements of the pairs, each rounded to nearest even; then the sum of both chains; then the register's
-// element plus that. Every operand below 2^-126 counts as 0, and every such result becomes 0, whatever MXCSR says.
-// TDPBSSD adds integers.
+// TDPBF16PS computes an element in two float32 chains starting from 0: the fused multiply-adds of the even and of the
+// odd elements of the pairs, each rounded to nearest even; then the sum of both chains; then the register's element
+// plus that. Every operand and result below 2^-126 becomes 0, whatever MXCSR says. TDPBSSD adds integers.
 #include <immintrin.h>
 #include <string.h>
 
 #include "configure_amx.h"
 #include "inline.h"
 
-// What a thread has in its tile registers.
+// A thread's tile registers.
 static _Thread_local struct {
 	amx_configuration shape;
 	uint8_t data[8][16][64];
 } tmm;
 
-// A register that is not configured, and operands that do not fit, end the program, as on a processor.
+// A register that is not configured, and operands that do not fit, abort the program, as on a processor.
 #define TILE_NEEDS(condition) \
 	do { \
 		if (!(condition)) __builtin_trap(); \
@@ -52,8 +51,8 @@ INLINE void tile_fits(int to, int a, int b) {
 	TILE_NEEDS(c->rows[to] == c->rows[a] && c->columns[to] == c->columns[b] && c->columns[a] == 4 * c->rows[b]);
 }
 
-// bf16_products is called while MXCSR takes denormals for 0, and is a function of its own so that no other arithmetic
-// is moved there.
+// bf16_products is called while MXCSR flushes denormals to 0; it is a separate function so that no other arithmetic is
+// moved there.
 static __attribute__((noinline)) void bf16_products(uint8_t (*to)[64], uint8_t (*a)[64], uint8_t (*b)[64], int rows,
 		int pairs) {
 	const __m256i upper = _mm256_set1_epi32((int)0xffff0000);
@@ -80,7 +79,7 @@ static __attribute__((noinline)) void bf16_products(uint8_t (*to)[64], uint8_t (
 INLINE void tile_bf16(int to, int a, int b) {
 	enum { NEAREST_WITHOUT_DENORMALS = 0x9fc0 }; // all exceptions masked, FTZ, DAZ
 	tile_fits(to, a, b);
-	TILE_NEEDS(tmm.shape.columns[to] == 64); // that is all that bf16_products computes
+	TILE_NEEDS(tmm.shape.columns[to] == 64); // the only width that bf16_products supports
 	const unsigned int before = _mm_getcsr();
 	_mm_setcsr(NEAREST_WITHOUT_DENORMALS);
 	bf16_products(tmm.data[to], tmm.data[a], tmm.data[b], tmm.shape.rows[to], tmm.shape.rows[b]);
@@ -91,7 +90,7 @@ INLINE void tile_i8(int to, int a, int b) {
 	tile_fits(to, a, b);
 	TILE_NEEDS(tmm.shape.columns[to] == 64);
 	for (int i = 0; i < tmm.shape.rows[to]; i++)
-		for (int j = 0; j < 64; j += 16) { // four outputs, each in two sums of pairs
+		for (int j = 0; j < 64; j += 16) { // four outputs, each with two sums of pairs
 			__m256i pairs = _mm256_setzero_si256();
 			for (int k = 0; k < tmm.shape.rows[b]; k++) {
 				int32_t four;
