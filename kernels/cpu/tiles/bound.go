@@ -7,22 +7,22 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// Bound is ε ≥ |a tile's value − its canonical counterpart (see Panels)|, in float32 from below the
+// Bound returns ε ≥ |tile value − canonical counterpart (see Panels)|, including the float32 rounding of the
 // comparison: it covers both operands' rounding, the sums and the canonical score's own error.
 func Bound(left, right *Panels) float64 { return bound(left, right) }
 
-// bound adds up, for exact vectors x, y and packed ones x̂, ŷ (Higham, Accuracy and Stability of
-// Numerical Algorithms, 2002, section 3.1, for the sums):
+// bound adds up, for exact vectors x, y and packed ones x̂, ŷ (sums: Higham, Accuracy and Stability of Numerical
+// Algorithms, 2002, section 3.1):
 //
 //	|x̂·ŷ − x·y| ≤ ‖x̂−x‖‖ŷ‖ + ‖x‖‖ŷ−y‖, a chain of n roundings n·2⁻²⁴ of Σ|x̂ᵢŷᵢ| ≤ ‖x̂‖‖ŷ‖,
 //
-// what the type drops, the terms of l2, flushed denormals, and the canonical score's own rounding.
+// the terms that the type drops, the terms of l2, flushed denormals, and the canonical score's own rounding.
 func bound(left, right *Panels) float64 {
 	const u = 0x1p-24
 	d := float64(left.Dim)
 	nx, ny := left.norm+left.residual, right.norm+right.residual // of x and y; of x̂ and ŷ as well
 	e := left.residual*ny + nx*right.residual
-	hx, hy := nx+left.low, ny+right.low // of the first parts of what is split
+	hx, hy := nx+left.low, ny+right.low // norms of the first bfloat16 parts
 	switch left.DType {
 	case kernels.F32:
 		if left.isa == cpu.AMX { // third parts are at most 2⁻⁸ of the second, element by element
@@ -34,7 +34,7 @@ func bound(left, right *Panels) float64 {
 		e += left.low*right.low + (16+2+3*math.Ceil(d/32)+2)*u*(hx*hy+hx*right.low+left.low*hy)
 	case kernels.BF16:
 		e += (16 + 2 + math.Ceil(d/32) + 2) * u * nx * ny
-	case kernels.I16: // exact sums of 32 products become floats, are added, and multiplied with both steps
+	case kernels.I16: // exact sums of 32 products become floats, are added, and multiplied by both steps
 		e += (math.Ceil(d/32) + 5) * u * nx * ny
 	case kernels.I8:
 		e += 3 * u * nx * ny // integers are summed exactly

@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-// Checks what would make a packing kernel read or write astray, then calls it by instruction set and format.
+// Checks what could make a packing kernel access memory out of bounds, then calls it by instruction set and format.
 #include "fail.h"
 #include "pack.h"
 

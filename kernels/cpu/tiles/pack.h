@@ -1,6 +1,6 @@
 // Packing: vectors into panels of 32, in the layout of the tile kernels.
 //
-// Layouts, each panel 32 vectors, elements behind the dimension and vectors behind the last are 0:
+// Layouts of a panel of 32 vectors; elements beyond the dimension and vectors beyond the last are 0:
 //   f32      both sides       [k][32] float; AMX: as bf16x3, three parts a step, which hold all of a float's bits
 //   bf16     left             [k/32][2 halves][16 vectors][32 k]          bfloat16, an AMX A tile each
 //            right            [k/32][2 halves][16 pairs of k][16 vectors][2] bfloat16, an AMX B tile each
@@ -15,12 +15,12 @@
 
 enum { SLC_PANEL = 32 };
 
-// The number formats, numbered like kernels.DType.
+// The number formats, numbered as in kernels.DType.
 enum { SLC_F32 = 0, SLC_BF16X3 = 1, SLC_BF16 = 2, SLC_I8 = 3, SLC_I16 = 4, SLC_DTYPES = 5 };
 
 typedef struct {
 	const float *rows;
-	const double *norms; // cosine: of the rows, else NULL
+	const double *norms; // cosine: norms of the rows, else NULL
 	const int32_t *order;
 	int64_t stride, n, dim, from, to;
 	double scale;
@@ -28,8 +28,8 @@ typedef struct {
 	float *terms, *steps;
 	int32_t *sums;
 	int32_t right;
-	double norm, residual, low; // found
-	int32_t is_short;           // bfloat16: a vector of a norm above 0 and below 2^-45 was among them
+	double norm, residual, low; // results
+	int32_t is_short;           // bfloat16: whether some vector has 0 < norm < 2^-45
 } slc_packing;
 typedef void slc_pack_fn(slc_packing *p);
 
@@ -40,10 +40,10 @@ slc_pack_fn slc_pack_i16_avx2, slc_pack_i16_avx512vnni;
 slc_pack_fn slc_pack_f32_amx, slc_pack_bf16x3_amx, slc_pack_bf16_amx;
 #endif
 
-// slc_panel_bytes is the size of a panel of the format, or -1 if the instruction set has no such tiles.
+// slc_panel_bytes returns the size of a panel of the format, or -1 if the instruction set has no such tiles.
 int64_t slc_panel_bytes(int32_t isa, int32_t dtype, int64_t dim);
 
-// slc_pack fills the panels [p.from, p.to). found: largest norm, residual and norm of low halves, is_short.
+// slc_pack fills the panels [p.from, p.to). Results: largest norm, residual and norm of low halves, is_short.
 int32_t slc_pack(int32_t isa, int32_t dtype, slc_packing p, double *found, slc_error *error);
 
 #endif

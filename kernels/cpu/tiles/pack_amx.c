@@ -1,11 +1,11 @@
 //go:build amd64 && !noamx
 
-// Panels of bfloat16 parts for the AMX tiles, made with AVX-512.
+// Panels of bfloat16 parts for the AMX tiles, packed with AVX-512.
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")
 #include "pack_avx512.h"
 #include "pack_lines_avx512.h"
 
-// bf16 rounds to the nearest, ties to even; the result stays in the upper halves.
+// bf16 rounds to the nearest bfloat16, ties to even; the result stays in the upper halves.
 INLINE __m512 bf16(__m512 x) {
 	__m512i u = _mm512_castps_si512(x);
 	__m512i odd = _mm512_and_epi32(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
@@ -19,7 +19,7 @@ INLINE __m512i halves(__m512 low, __m512 high) {
 	return _mm512_inserti64x4(l, _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(high), 16)), 1);
 }
 
-// pack_bf16 splits x into `parts` bfloat16, each the rounded rest of those before; three hold all of a float.
+// pack_bf16 splits x into `parts` bfloat16, each the rounded remainder of the previous ones; three hold a whole float.
 INLINE void pack_bf16(slc_packing *p, const int parts) {
 	const int64_t steps = (p->dim + 31) / 32, bytes = 2048 * parts;
 	for (int64_t panel = p->from; panel < p->to; panel++) {
@@ -54,7 +54,7 @@ INLINE void pack_bf16(slc_packing *p, const int parts) {
 		finish(p, &s, panel, squares, rest, low);
 		exact_terms(p, &s, panel);
 	}
-	// What float32 lost before the split, and squares too small for float32.
+	// The float32 error before the split, and squares too small for float32.
 	p->residual += (p->norms ? 0x1p-24 * p->norm * (1 + 0x1p-20) : 0) + 0x1p-74 * (double)p->dim;
 	p->low += 0x1p-74 * (double)p->dim;
 }

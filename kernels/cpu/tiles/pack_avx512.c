@@ -25,6 +25,6 @@ void slc_pack_f32_avx512(slc_packing *p) {
 		finish(p, &s, panel, squares, none, none);
 		exact_terms(p, &s, panel);
 	}
-	// A cosine's elements are rounded once; powers of two lose nothing but what falls below the smallest float.
+	// A cosine's elements are rounded once; scaling by a power of two is exact except for underflow.
 	p->residual = (p->norms ? 0x1p-24 * p->norm * (1 + 0x1p-20) : 0) + 0x1p-149 * (double)p->dim;
 }

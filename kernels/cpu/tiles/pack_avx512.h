@@ -1,15 +1,15 @@
-// What the packing kernels of 512-bit sets share.
+// Shared by the packing kernels of 512-bit instruction sets.
 #include <immintrin.h>
 #include <string.h>
 #include "inline.h"
 #include "pack.h"
 
 
-// A panel's source rows, and what each is multiplied with.
+// A panel's source rows and their factors.
 typedef struct {
 	const float *row[SLC_PANEL];
 	double scale[SLC_PANEL];
-	int64_t next; // from a row to the one that the next panel has in its place
+	int64_t next; // distance from a row to the row in the same position of the next panel
 	int n;
 } sources;
 
@@ -24,7 +24,7 @@ static sources sources_of(const slc_packing *p, int64_t panel) {
 	return s;
 }
 
-// sixteen is up to 16 elements of a row from k on, scaled in float64 and rounded once.
+// sixteen returns up to 16 elements of a row from k on, scaled in float64 and rounded once.
 INLINE __m512 sixteen(const sources *s, int i, int64_t k, int64_t dim) {
 	if (i >= s->n || k >= dim) return _mm512_setzero_ps();
 	__mmask16 m = dim - k >= 16 ? 0xffff : (__mmask16)((1u << (dim - k)) - 1);
@@ -36,7 +36,7 @@ INLINE __m512 sixteen(const sources *s, int i, int64_t k, int64_t dim) {
 	return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
 }
 
-// transpose turns 16 lines of 16 words of 4 bytes around.
+// transpose transposes 16 lines of 16 words of 4 bytes.
 INLINE void transpose(__m512 r[16]) {
 	__m512 t[16];
 	for (int i = 0; i < 16; i += 4) { // words between pairs of lines, then pairs of words
@@ -53,13 +53,13 @@ INLINE void transpose(__m512 r[16]) {
 	}
 }
 
-// widen takes a norm into the largest so far; NaN stays.
+// widen updates the largest norm; NaN is preserved.
 INLINE void widen(double *max, double square, double slack) {
 	double norm = __builtin_sqrt(square) * slack;
 	if (!(norm <= *max) && *max == *max) *max = norm;
 }
 
-// finish accounts for a panel: sums of squares are of float32 lanes (hence the slack of 1e-5).
+// finish updates the maxima for a panel: sums of squares use float32 lanes (hence the slack of 1e-5).
 INLINE void finish(slc_packing *p, const sources *s, int64_t panel, const __m512 *squares, const __m512 *rest,
 		const __m512 *low) {
 	for (int i = 0; i < SLC_PANEL; i++) {

@@ -54,11 +54,11 @@ void slc_pack_i8_avx512vnni(slc_packing *p) {
 			if (p->right) p->sums[panel * SLC_PANEL + i] = 128 * sums[i];
 		}
 	}
-	// Float32's share of the differences, on top of what the codes lose.
+	// The float32 error, in addition to that of the codes.
 	p->residual += 0x1p-22 * p->norm + 0x1p-74 * (double)p->dim;
 }
 
-// sixteen_step is the step of vector i.
+// sixteen_step returns the step of vector i.
 INLINE float sixteen_step(const sources *s, int i, int64_t dim) {
 	__m512 highest = _mm512_setzero_ps();
 	double longest = 0;
@@ -112,6 +112,6 @@ void slc_pack_i16_avx512vnni(slc_packing *p) {
 		finish(p, &s, panel, squares, rest, low);
 		exact_terms(p, &s, panel);
 	}
-	// Float32's share of the differences, on top of what the codes lose.
+	// The float32 error, in addition to that of the codes.
 	p->residual += 0x1p-22 * p->norm + 0x1p-74 * (double)p->dim;
 }

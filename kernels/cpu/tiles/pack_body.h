@@ -36,9 +36,9 @@ void PASTE(slc_pack_f32_, ISA)(slc_packing *p) {
 			if (p->terms) p->terms[panel * SLC_PANEL + i] = (float)(-0.5 * squares[i]);
 			double norm = p->norms ? (i < n && scale[i] > 0) * (1 + 0x1p-22) 
 				: __builtin_sqrt(squares[i]) * (1 + 0x1p-40);
-			if (!(norm <= p->norm) && p->norm == p->norm) p->norm = norm; // NaN stays
+			if (!(norm <= p->norm) && p->norm == p->norm) p->norm = norm; // NaN is preserved
 		}
 	}
-	// A cosine's elements are rounded once; powers of two lose nothing but what falls below the smallest float.
+	// A cosine's elements are rounded once; scaling by a power of two is exact except for underflow.
 	p->residual = (p->norms ? 0x1p-24 * p->norm * (1 + 0x1p-20) : 0) + 0x1p-149 * (double)p->dim;
 }

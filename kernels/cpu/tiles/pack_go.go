@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// goPack is the plain Go twin of slc_pack, for F32.
+// goPack is the plain Go version of slc_pack, for F32.
 func goPack(p *Panels, rows cpu.Rows, order []int32, from, to int) (s Stats) {
 	for panel := from; panel < to; panel++ {
 		out := p.float32s(panel)
@@ -38,7 +38,7 @@ func goPack(p *Panels, rows cpu.Rows, order []int32, from, to int) (s Stats) {
 			s.Norm, s.Residual = max(s.Norm, norm), max(s.Residual, residual)
 		}
 	}
-	const up = 1 + 1e-9 // more than the sums above can be off
+	const up = 1 + 1e-9 // more than the error of the sums above
 	s.Norm, s.Residual = up*math.Sqrt(s.Norm), up*math.Sqrt(s.Residual)
 	return s
 }

@@ -13,7 +13,7 @@ typedef struct {
 	double scale;
 } source;
 
-// scaled is up to PIECE elements of a row from k on, scaled in float64 and rounded once; zeros follow the last.
+// scaled returns up to PIECE elements of a row from k on, scaled in float64 and rounded once, padded with zeros.
 INLINE void scaled(float *out, source s, int64_t k, int64_t dim) {
 	float x[PIECE] = {0};
 	if (!s.x) k = dim;
@@ -30,7 +30,7 @@ INLINE double sum_of(const float *x) {
 	return all;
 }
 
-// step_of finds a vector's step, and its squared norm.
+// step_of computes a vector's step and its squared norm.
 INLINE float step_of(source s, int64_t dim, double *norm2) {
 	double longest = 0, all = 0;
 	float high[PIECE] = {0}, highest = 0;
@@ -54,7 +54,7 @@ INLINE float step_of(source s, int64_t dim, double *norm2) {
 	return i16_step(longest, highest);
 }
 
-// widen takes a squared norm into the largest norm so far; NaN stays. Sums of squares are of float32 lanes.
+// widen updates the largest norm from a squared norm; NaN is preserved. Sums of squares use float32 lanes.
 INLINE void widen(double *max, double square) {
 	const double norm = __builtin_sqrt(square) * (1 + 1e-5);
 	if (!(norm <= *max) && *max == *max) *max = norm;
@@ -107,6 +107,6 @@ void slc_pack_i16_avx2(slc_packing *p) {
 			p->terms[panel * SLC_PANEL + i] = (float)(-0.5 * exact);
 		}
 	}
-	// Float32's share of the differences, on top of what the codes lose.
+	// The float32 error, in addition to that of the codes.
 	p->residual += 0x1p-22 * p->norm + 0x1p-74 * (double)p->dim;
 }

@@ -1,6 +1,6 @@
 //go:build amd64 || arm64
 
-// Checks what would make a tile kernel read or write astray, then calls it by instruction set and format.
+// Checks what could make a tile kernel access memory out of bounds, then calls it by instruction set and format.
 #include "fail.h"
 #include <string.h>
 #include "tiles.h"

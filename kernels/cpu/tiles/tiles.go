@@ -7,58 +7,58 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// Entry is a pair that a count kept: its value, and where it is, relative to the ranges of the call:
-// (row − first row)<<16 | (column − first column).
+// Entry is a pair that a count kept: its value, and its position relative to the ranges of the call, (row − first
+// row)<<16 | (column − first column).
 type Entry struct {
 	Value float32
 	At    uint32
 }
 
-// MaxBrackets is how many brackets one count takes.
+// MaxBrackets is the maximum number of brackets per count.
 const MaxBrackets = 12
 
-// MaxSide is how many panels each way one count takes.
+// MaxSide is the maximum number of panels per side of a count.
 const MaxSide = 2048
 
-// Count is what Add looks for and finds in the tiles rows × columns (contexts are rows, on
-// the left; queries are columns, on the right).
+// Count holds the parameters and results of Add for the tiles rows × columns (contexts are rows, on the left; queries
+// are columns, on the right).
 //
-// A pair's class decides what it enters. Own pairs (Own[column] = row) and, with groups, pairs of one
-// group (RowGroup[row] = ColumnGroup[column]) are near. Without groups only own pairs are.
+// A pair's class determines which results include it. Own pairs (Own[column] = row) and, with groups, pairs of one
+// group (RowGroup[row] = ColumnGroup[column]) are near. Without groups only own pairs are near.
 //   - Counted, Below, Sum, Sum2, Kept, Bins: pairs that are not own; with CrossGroup, not near.
 //   - Other, BestOther: pairs that are not near.
 //   - All, BestAll: at least all near pairs (and perhaps others).
 //
-// Brackets, Min, Max and the candidates are about tile values; Sum, Sum2 and Bins too, but for l2 they
-// are about √(−2·value), the scaled distance.
+// Brackets, Min, Max and the candidates refer to tile values; so do Sum, Sum2 and Bins, except that for l2 they use
+// √(−2·value), the scaled distance.
 type Count struct {
-	// What to look for.
+	// Parameters.
 	Low, High             []float32 // disjoint brackets, ascending, at most MaxBrackets: values in [Low, High] are kept
 	Min, Max              float32   // values ≤ Min or ≥ Max are kept; −Inf and +Inf keep none
 	Margin                float32   // candidates are values ≥ best so far − Margin
 	Own                   []int32   // per column of the panels: its own row, or −1
 	RowGroup, ColumnGroup []int32   // per row and column, or both nil
 	CrossGroup            bool
-	NoBest                bool    // Other, All, BestOther and BestAll are not wanted
+	NoBest                bool    // do not compute Other, All, BestOther and BestAll
 	BinLow, BinScale      float32 // bin of v: ⌊(v − BinLow)·BinScale⌋, clamped to Bins
 
-	// What was found; the caller sets Kept, Other and All to length 0 with room, zeroes the counts and
-	// fills BestOther and BestAll (per column of the call) with −Inf, or carries them on.
+	// Results. The caller sets Kept, Other and All to length 0 with sufficient capacity, zeroes the counts and fills
+	// BestOther and BestAll (per column of the call) with −Inf, or passes earlier results to continue from.
 	Counted int64
 	Below   []int64 // per bracket: values < Low
-	// of v and v², rounded once per tile to units of 2⁻³⁰: the same for any cutting at panels
+	// sums of v and v², rounded once per tile to units of 2⁻³⁰: independent of how a count is divided at panels
 	Sum, Sum2        Sum
 	Bins             []int64 // nil = no histogram
 	Kept, Other, All []Entry
-	// there was too little room: Kept is of no use, the counts are good; without any room nothing is wanted
+	// a list was full: Kept is incomplete, the counts are correct; a list without capacity is not requested
 	KeptFull           bool
 	OtherFull, AllFull bool
 	BestOther, BestAll []float32
 }
 
-// Add counts the pairs of the panels [row0, row1) × [column0, column1) (at most MaxSide panels each way). rows is
-// packed Left, columns Right, of one dtype, metric and dimension. A sum that its type does not hold, or that of a tile
-// beyond 2⁶² units, is kernels.ErrRange, and then nothing in c is of use.
+// Add counts the pairs of the panels [row0, row1) × [column0, column1) (at most MaxSide panels per side). rows is
+// packed Left, columns Right, with the same dtype, metric and dimension. If a sum exceeds its type, or that of a tile
+// 2⁶² units, it returns kernels.ErrRange and the results in c are invalid.
 func (c *Count) Add(k cpu.Kernels, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) error {
 	if err := checkTiles(k, rows, row0, row1, columns, column0, column1); err != nil {
 		return err
@@ -72,8 +72,8 @@ func (c *Count) Add(k cpu.Kernels, rows *Panels, row0, row1 int, columns *Panels
 	return count(k, c, rows, row0, row1, columns, column0, column1)
 }
 
-// Check says what is wrong with a count of rowPanels × columnPanels panels out of sets of that many rows and columns:
-// kernels.ErrShape or kernels.ErrArgument.
+// Check validates a count of rowPanels × columnPanels panels out of sets of the given numbers of rows and columns; it
+// returns kernels.ErrShape or kernels.ErrArgument.
 func (c *Count) Check(rows, columns, rowPanels, columnPanels int) error {
 	width := columnPanels * Panel
 	switch {

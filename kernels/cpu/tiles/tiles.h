@@ -1,5 +1,5 @@
 // The bounded tile kernels: tiles of 32 x 32 pairs, computed from packed panels (pack.h) and counted, or written to a
-// matrix, while they lie in the first-level cache. tiles.go says what the values mean.
+// matrix, while they are in the first-level cache. tiles.go defines the values.
 #ifndef SLC_TILES_H
 #define SLC_TILES_H
 
@@ -7,7 +7,7 @@
 
 enum { SLC_BRACKETS = 12, SLC_TILE = SLC_PANEL * SLC_PANEL };
 
-// The most panels of a side in one call: a place in a pair has 16 bits, and counters are int32 lanes.
+// Maximum panels per side of a call: a pair's position has 16 bits per side, and counters are int32 lanes.
 enum { SLC_MAX_PANELS = 2048 };
 
 typedef struct {
@@ -15,7 +15,7 @@ typedef struct {
 	uint32_t at; // (row - first row) << 16 | (column - first column)
 } slc_entry;
 
-// A side of a call: packed vectors. terms (l2) are added to every value, steps belong to i16 and i8, sums to i8.
+// A side of a call: packed vectors. terms (l2) are added to every value; steps are for i16 and i8, sums for i8.
 typedef struct {
 	const void *data;
 	const float *terms, *steps;
@@ -23,14 +23,14 @@ typedef struct {
 	int64_t n, from, to; // vectors; panels of the call
 } slc_side;
 
-// Entries that a count appends. With a capacity of 0 none are wanted.
+// Entries that a count appends. A capacity of 0 requests none.
 typedef struct {
 	slc_entry *entries;
 	int64_t count, capacity;
-	int32_t full; // some were lost
+	int32_t full; // whether entries were lost
 } slc_list;
 
-// What a count is asked for; Count in tiles.go describes the fields. The lists are empty.
+// The parameters of a count; Count in tiles.go describes the fields. The lists are empty.
 typedef struct {
 	const float *low, *high;
 	float min, max, margin;
@@ -42,7 +42,7 @@ typedef struct {
 	float *best_other, *best_all; // per column of the call
 } slc_counting;
 
-// The same as kernels take it, and what they find.
+// The same in the form of the kernels, with their results.
 typedef struct {
 	float low[SLC_BRACKETS], high[SLC_BRACKETS], min, max, margin;
 	int32_t brackets, cross_group, best, l2;
@@ -53,15 +53,15 @@ typedef struct {
 	float *best_other, *best_all;            // per column of the call
 	int64_t counted, above[SLC_BRACKETS];    // above: values >= low
 	__int128 sum, sum2;                      // in units of 2^-30
-	int32_t overflow;                        // a sum went beyond its range
+	int32_t overflow;                        // whether a sum exceeded its range
 } slc_counter;
 
 typedef struct {
 	float *out;
 	int64_t stride;
-	float factor;    // of a value to a score
+	float factor;    // converts a value to a score
 	int32_t l2;      // score = factor * sqrt(-2 value)
-	int32_t stream;  // write around the caches
+	int32_t stream;  // use stores that bypass the caches
 } slc_writer;
 
 typedef struct {
@@ -71,7 +71,7 @@ typedef struct {
 	slc_writer *write;
 } slc_tiles;
 
-// The functions per instruction set; they trust their arguments.
+// The functions per instruction set; they do not check their arguments.
 typedef void slc_tiles_fn(const slc_tiles *t);
 
 slc_tiles_fn slc_tiles_f32_scalar;
@@ -87,14 +87,14 @@ typedef struct {
 	uint64_t lo;
 } slc_sum128;
 
-// sum and sum2 are what the caller has already, and grow; the others are what this call found.
+// sum and sum2 are added to the caller's values; the others are results of this call.
 typedef struct {
 	slc_sum128 sum, sum2;
 	int64_t counted, kept, other, all, full, above[SLC_BRACKETS]; // full: bits 0 kept, 1 other, 2 all
 } slc_found;
 
-// slc_count and slc_matrix set count or write of the tiles that they are given. They take structures themselves instead
-// of pointers to them: those would be to memory of Go that holds pointers.
+// slc_count and slc_matrix set count or write of the given tiles. They take structures by value: pointers to them would
+// refer to Go memory that contains pointers.
 int32_t slc_count(int32_t isa, int32_t dtype, slc_tiles t, slc_counting q, slc_found *found, slc_error *error);
 int32_t slc_matrix(int32_t isa, int32_t dtype, slc_tiles t, slc_writer w, slc_error *error);
 

@@ -1,7 +1,7 @@
 //go:build amd64 && !noamx
 
-// AMX: four tile registers hold 32 x 32 sums, four the operands. While they multiply, the vector units
-// count the tile before. gcc 12 has the instructions in its assembler only.
+// AMX: four tile registers hold 32 x 32 sums, four the operands. While they multiply, the vector units count the
+// previous tile. gcc 12 supports the instructions in its assembler only.
 #pragma GCC target("avx512f,avx512dq,avx512vl,avx2,fma,bmi,popcnt")
 #include "configure_amx.h"
 #include "tiles_positions_avx512.h"
@@ -16,8 +16,8 @@
 INLINE int64_t step_bytes(const int dtype) { return dtype == SLC_F32 ? 6144 : dtype == SLC_BF16X3 ? 4096 : 2048; }
 INLINE int64_t step_count(const int dtype, int64_t dim) { return dtype == SLC_I8 ? (dim + 63) / 64 : (dim + 31) / 32; }
 
-// STEP multiplies 32 (i8: 64) elements of 32 x 32 pairs. Loads stand between multiplications that do
-// not wait for them, and FILL, the vector units' work, between those.
+// STEP multiplies 32 (i8: 64) elements of 32 x 32 pairs. Loads are placed between multiplications that do not depend on
+// them, and FILL, the vector units' work, between those.
 #define STEP_X3(F0, F1) \
 	TILE_LOAD(4, a); \
 	TILE_LOAD(6, b + 2048); \
@@ -46,7 +46,7 @@ INLINE int64_t step_count(const int dtype, int64_t dim) { return dtype == SLC_I8
 	MULTIPLY("tdpbf16ps", 3, 5, 7); \
 	F1;
 
-// Six of nine products of three parts each: high·low, high·high, low·high, middle·high, middle·middle, high·middle.
+// Six of the nine products of three parts each: high·low, high·high, low·high, middle·high, middle·middle, high·middle.
 #define STEP_X6(F0, F1) \
 	TILE_LOAD(4, a); \
 	TILE_LOAD(6, b + 4096); \
@@ -113,7 +113,7 @@ INLINE void store(float *tile) {
 	TILE_STORE(3, tile + 16 * SLC_PANEL + 16);
 }
 
-// tiles goes over all tiles; the one before is counted while the next is multiplied.
+// tiles iterates over all tiles; the previous one is counted while the next is multiplied.
 INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const int dtype, const int write) {
 	float buffer[2][SLC_TILE] __attribute__((aligned(64)));
 	const int64_t steps = step_count(dtype, t->dim), panel = steps * step_bytes(dtype);
@@ -128,16 +128,15 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 				f = exclusion_of(t, column);
 				begin_strip(t, &s, column);
 			}
-			// The next panel of columns comes to the second-level cache meanwhile, some cache lines a step.
+			// Meanwhile the next panel of columns is prefetched to the second-level cache, some cache lines per step.
 			const int64_t lines = (panel / 64 + (r1 - r0) * steps - 1) / ((r1 - r0) * steps);
 			const uint8_t *ahead = (const uint8_t *)t->columns.data + (column + 1) * panel;
-			const float *pending = NULL; // the tile before, of row `row - 1`
+			const float *pending = NULL; // the previous tile, of row `row - 1`
 			int current = 0;
 			for (int64_t row = r0; row <= r1; row++) {
 				int done = 0; // rows of the pending tile
 				if (row < r1) {
-					// Every other tile goes backwards: what was read last of the columns is still in the first-level
-					// cache.
+					// Every other tile runs backwards: the columns read last are still in the first-level cache.
 					const int64_t start = row % 2 ? panel - step_bytes(dtype) : 0, step = row % 2 ? -step_bytes(dtype)
 						: step_bytes(dtype);
 					const uint8_t *a = (const uint8_t *)t->rows.data + row * panel + start;

@@ -22,7 +22,7 @@ typedef __mmask16 mask;
 #include "inline.h"
 #include "tiles.h"
 
-// Entries are pairs of words: value and place.
+// Entries are pairs of words: value and position.
 INLINE void put_entries(slc_entry *to, __m512i value, __m512i at) {
 	const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
 	_mm512_storeu_si512(to, _mm512_permutex2var_epi32(value, low, at));

@@ -9,7 +9,7 @@
 #include "tiles_pending_body.h"
 #include "tiles_i8_avx512.h"
 
-// multiply makes 8 rows of a tile. After every 64 elements it takes `share` vectors of the pending tile.
+// multiply computes 8 rows of a tile. After every 64 elements it counts `share` vectors of the pending tile.
 INLINE void multiply(const uint8_t *a, const uint8_t *b, int64_t steps, int32_t *tile, const slc_tiles *t,
                      const pending *before, progress *at, int share, const int brackets, const int best,
 		const int write) {

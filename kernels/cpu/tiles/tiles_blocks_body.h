@@ -1,9 +1,9 @@
 // The f32 and the i16 tiles: products in register blocks of BLOCK_V vectors of columns x BLOCK_R rows, CHAIN steps at a
 // time. A file that includes it defines those two and, if BLOCK_R does not divide 32, BLOCK_ROWS, the rows in blocks of
-// BLOCK_R, and BLOCK_REST, the size of the others. Between blocks a part of the tile before is counted or written.
+// BLOCK_R, and BLOCK_REST, the size of the others. Between blocks a part of the previous tile is counted or written.
 //
-// A step takes a word of 4 bytes of each vector: a float or, where I16 is defined, two codes, whose products STEP adds
-// as integers without rounding. Only what a chain adds to a tile is a float then; the last one multiplies by the steps.
+// A step takes a 4-byte word of each vector: a float or, if I16 is defined, two codes, whose products STEP adds as
+// integers without rounding. Then only the sum of a chain is a float; the last chain multiplies by the steps.
 #include "tiles_body.h"
 #include "tiles_pending_body.h"
 
@@ -12,7 +12,7 @@
 #define BLOCK_REST BLOCK_R
 #endif
 
-// CHAIN is the steps of one sum, of floats or of integers; Bound counts on it.
+// CHAIN is the number of steps per sum, of floats or of integers; Bound depends on it.
 #ifdef I16
 #include "pack_codes.h"
 enum { CHAIN = I16_CHAIN / 2 };
@@ -59,14 +59,13 @@ INLINE void multiply_steps(sums s[BLOCK_R][BLOCK_V], const float *a, const float
 	}
 }
 
-// scale is what the values of a block are multiplied with in the end: steps of i16 codes, NULL before the last chain.
+// scale holds the final factors of a block's values: steps of i16 codes, NULL before the last chain.
 typedef struct {
 	const float *rows, *columns;
 } scale;
 
-// multiply_rows adds `steps` steps per pair of some rows and BLOCK_V vectors of columns to the tile. Meanwhile it
-// prefetches CHAIN / RARE cache lines that come after these, from `next` on: all that CHAIN steps of a tile read has
-// 4 CHAIN.
+// multiply_rows adds `steps` steps of some rows and BLOCK_V vectors of columns to the tile. Meanwhile it prefetches
+// CHAIN / RARE later cache lines from `next` on: CHAIN steps of a tile read 4 CHAIN lines in all.
 INLINE void multiply_rows(const float *a, const float *b, int64_t steps, float *tile, int first, const float *next,
                           scale by, const int rows) {
 	sums s[BLOCK_R][BLOCK_V];
@@ -108,9 +107,9 @@ INLINE void product(const slc_tiles *t, float *tile, int64_t row, int64_t column
 	const int64_t words = WORDS(t->dim);
 	const float *a = (const float *)t->rows.data + row * SLC_PANEL * words;
 	const float *b = (const float *)t->columns.data + column * SLC_PANEL * words;
-	const int64_t count = (words + CHAIN - 1) / CHAIN * BLOCKS; // turns
+	const int64_t count = (words + CHAIN - 1) / CHAIN * BLOCKS; // iterations
 	progress at = start_pending(before);
-	const int share = write ? 2 * PER_ROW : (int)((SLC_TILE / W + count - 1) / count); // vectors a turn
+	const int share = write ? 2 * PER_ROW : (int)((SLC_TILE / W + count - 1) / count); // vectors per iteration
 	for (int64_t k = 0; k < words; k += CHAIN) {
 		const int last = k + CHAIN >= words;
 		const int64_t steps = last ? words - k : CHAIN, later = (k + CHAIN) * SLC_PANEL;

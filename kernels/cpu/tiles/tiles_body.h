@@ -8,27 +8,27 @@
 //   GE(a,b) LE_AND(m,a,b) OR(m,n) BITS(m)  ordered comparisons: NaN is never true
 //   COUNT(n,m)         n += 1 where m
 //   WHERE(m,a)         a where m, else 0
-// and, where it has something better,
+// and optionally
 //   APPEND(list, p, m, at)   append the values of p where m; it may write up to 16 entries behind the last
-//   POSITIONS                and with it positions, add_positions and take_positions
-//   LEVELS                   and with it what tiles_levels_avx512.h has
+//   POSITIONS                together with positions, add_positions and take_positions
+//   LEVELS                   together with the contents of tiles_levels_avx512.h
 //
-// A tile is a buffer of 32 x 32 floats, tile[row][column]. It is finished in two steps: its products are written there,
-// and count_row or write_row takes it a row at a time, so that both may overlap.
+// A tile is a buffer of 32 x 32 floats, tile[row][column]. It is processed in two steps, which may overlap: its
+// products are written there, and count_row or write_row processes it one row at a time.
 #include <string.h>
 #include "inline.h"
 #include "tiles.h"
 
 #define PER_ROW (SLC_PANEL / W) // vectors in a row of a tile
 
-// A strip is the tiles of one panel of columns with a block of rows. What is counted of it stays with it until it ends.
+// A strip is the tiles of one panel of columns with a block of rows. It holds their counts until it ends.
 typedef struct {
 	ivec above[SLC_BRACKETS];
 	vec sum[16 / W], sum2[16 / W];
 	vec best[PER_ROW], reach[PER_ROW]; // reach = best - margin
 	uint32_t row, column;              // of the tile, relative to the call
-	int keep;                          // there is room for what a tile may append
-	int l2;                            // sums and bins are of distances
+	int keep;                          // whether lists have capacity for a whole tile
+	int l2;                            // whether sums and bins use distances
 #ifdef POSITIONS
 	positions kept; // of this tile
 #endif
@@ -54,8 +54,8 @@ INLINE void append(slc_list *l, const float *v, uint32_t bits, uint32_t at) {
 #define APPEND(l, v, m, at) append(l, v, BITS(m), at)
 #endif
 
-// count_vector counts vector h of row i of a tile. brackets < 0 leaves all but the maximum; with nans, values that are
-// not to be counted are NaN.
+// count_vector counts vector h of row i of a tile. brackets < 0 computes only the maximum; with nans, values that are
+// excluded are NaN.
 INLINE void count_vector(const slc_tiles *t, strip *s, const float *tile, int i, const int h, const int brackets,
                          const int best, const int nans) {
 	slc_counter *c = t->count;
@@ -91,8 +91,8 @@ INLINE void count_vector(const slc_tiles *t, strip *s, const float *tile, int i,
 	}
 }
 
-// ROW defines a function that counts a row. A call costs little beside what it does, and copies of it would take most
-// of the compiler's time.
+// ROW defines a function that counts a row. A call is cheap compared with its work, and inlined copies would take most
+// of the compile time.
 #define ROW(name, brackets, best, nans) \
 	OUTLINE void name(const slc_tiles *t, strip *s, const float *tile, int i) { \
 		_Pragma("GCC unroll 8") for (int h = 0; h < PER_ROW; h++) \
@@ -107,7 +107,7 @@ ROW(excluding_usual, 5, 0, 1)
 ROW(excluding_all, SLC_BRACKETS, 0, 1)
 ROW(excluding_best, -1, 1, 1)
 
-// count_row counts row i of a tile. The constants must be a combination above: those of VARIANTS and of
+// count_row counts row i of a tile. The constants must be a combination defined above: one used by VARIANTS or by
 // count_excluding.
 INLINE void count_row(const slc_tiles *t, strip *s, const float *tile, int i, const int brackets, const int best,
                       const int nans) {
@@ -196,12 +196,12 @@ INLINE void end_strip(const slc_tiles *t, strip *s) {
 		for (int i = 0; i < W; i++) c->above[b] += n[i];
 	}
 	for (int h = 0; h < PER_ROW && c->best; h++) {
-		float *best = c->best_other + s->column + h * W; // another strip of these columns may have ended meanwhile
+		float *best = c->best_other + s->column + h * W; // another strip of these columns may have updated it
 		STORE(best, MAX(s->best[h], LOAD(best)));
 	}
 }
 
-// with_terms adds what is not a product: l2's halves of squared norms.
+// with_terms adds l2's halves of squared norms to the products.
 INLINE void with_terms(const slc_tiles *t, float *tile, int64_t row, int64_t column) {
 	if (!t->rows.terms) return;
 	const float *r = t->rows.terms + row * SLC_PANEL, *l = t->columns.terms + column * SLC_PANEL;
@@ -215,7 +215,7 @@ INLINE void with_terms(const slc_tiles *t, float *tile, int64_t row, int64_t col
 #include "tiles_excluded_body.h"
 #include "tiles_write_body.h"
 
-// VARIANTS calls f with the number of brackets as a constant: 5 are the usual table's (5 %, quartiles, 95 %).
+// VARIANTS calls f with the number of brackets as a constant: 5 is the default (5 %, quartiles, 95 %).
 #define VARIANTS(f, t, ...) \
 	do { \
 		const int n_ = (t)->count->brackets, best_ = (t)->count->best; \

@@ -47,7 +47,7 @@ func count(k cpu.Kernels, c *Count, rows *Panels, row0, row1 int, columns *Panel
 	}
 	c.Counted += int64(found.counted)
 	c.Sum, c.Sum2 = Sum{int64(found.sum.hi), uint64(found.sum.lo)}, Sum{int64(found.sum2.hi), uint64(found.sum2.lo)}
-	for b := range c.Below { // a counted pair is below what it is not above
+	for b := range c.Below { // a counted pair is either above or below
 		c.Below[b] += int64(found.counted - found.above[b])
 	}
 	c.Kept, c.Other, c.All = c.Kept[:found.kept], c.Other[:found.other], c.All[:found.all]
@@ -71,7 +71,7 @@ func matrix(k cpu.Kernels, out []float32, stride int, rows *Panels, row0, row1 i
 	if !exact {
 		factor = 1
 	}
-	// Results that leave the caches anyway are written around them.
+	// Results larger than the caches are written around them.
 	stream := (row1-row0)*Panel*stride*4 > 1<<20
 	code := C.slc_matrix(C.int32_t(k.ISA()), C.int32_t(rows.DType),
 		tilesOf(k, rows, row0, row1, columns, column0, column1), C.slc_writer{
@@ -84,7 +84,7 @@ func matrix(k cpu.Kernels, out []float32, stride int, rows *Panels, row0, row1 i
 	return slc.Error(code, e.text[:])
 }
 
-// unscaleAll multiplies a matrix by a power of two that float32 does not hold.
+// unscaleAll multiplies a matrix by a power of two that float32 cannot represent.
 func unscaleAll(out []float32, stride int, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) {
 	factor := 1 / rows.Scale
 	if rows.Metric == kernels.IP {
@@ -98,7 +98,7 @@ func unscaleAll(out []float32, stride int, rows *Panels, row0, row1 int, columns
 	}
 }
 
-// cachedPanels is how many panels of rows fill half of the second-level cache.
+// cachedPanels returns the number of panels of rows that fill half of the second-level cache.
 func cachedPanels(k cpu.Kernels, rows *Panels) int {
 	half := secondLevel / 2
 	if k.ISA() == cpu.AMX { // every core that has it has 2 MiB
@@ -107,11 +107,11 @@ func cachedPanels(k cpu.Kernels, rows *Panels) int {
 	return max(1, half/max(1, panelBytes(k, rows.DType, rows.Dim)))
 }
 
-// secondLevel is the least that a core of the machines we know has (Zen 2 and older: 512 KiB); a larger
-// one gains nothing measurable (docs/adr/0002-tiles.md).
+// secondLevel is the smallest cache per core of the supported machines (Zen 2 and older: 512 KiB); larger values gave
+// no measurable gain (docs/adr/0002-tiles.md).
 const secondLevel = 1 << 20
 
-// tilesOf are the panels of a call.
+// tilesOf returns the panels of a call.
 func tilesOf(k cpu.Kernels, rows *Panels, row0, row1 int, columns *Panels, column0, column1 int) C.slc_tiles {
 	return C.slc_tiles{rows: rows.side(row0, row1), columns: columns.side(column0, column1), dim: C.int64_t(rows.Dim),
 		block: C.int64_t(cachedPanels(k, rows))}
@@ -122,7 +122,7 @@ func (p *Panels) side(from, to int) C.slc_side {
 		sums: int32s(p.sums), n: C.int64_t(p.N), from: C.int64_t(from), to: C.int64_t(to)}
 }
 
-// list is an empty list with the room of s.
+// list returns an empty list with the capacity of s.
 func list(s []Entry) C.slc_list {
 	return C.slc_list{entries: slc.Pointer[C.slc_entry](s), capacity: C.int64_t(cap(s))}
 }
@@ -139,7 +139,7 @@ func flag(b bool) C.int32_t {
 	return 0
 }
 
-// Has tells whether this instruction set has tile kernels of the type; all have F32.
+// Has reports whether this instruction set has tile kernels of the type; all have F32.
 func Has(k cpu.Kernels, t kernels.DType) bool {
 	if k.ISA() == cpu.Go {
 		return t == kernels.F32

@@ -1,7 +1,7 @@
-// Tiles that hold pairs which do not count: padding behind the last vector, a query's own context, or, by kind of
-// count, pairs of one group ("near" pairs; an own pair is always near). Included by tiles_body.h.
+// Tiles with pairs that are excluded from a count: padding beyond the last vector, a query's own context, or, depending
+// on the count, pairs of one group ("near" pairs; an own pair is always near). Included by tiles_body.h.
 
-// Which pairs are excluded: padding alone, own pairs as well, or all near ones.
+// The excluded pairs: padding only, own pairs as well, or all near ones.
 enum { PADDING, OWN, NEAR };
 
 // mark_excluded copies a tile, with NaN in place of excluded pairs.
@@ -40,7 +40,7 @@ INLINE void count_excluding(const slc_tiles *t, strip *s, const float *tile, int
 	slc_counter *c = t->count;
 	float copy[SLC_TILE] __attribute__((aligned(64)));
 #ifdef LEVELS
-	check_marked(c, &s->levels, s->best, s->reach, s->column); // what follows needs no comparison
+	check_marked(c, &s->levels, s->best, s->reach, s->column); // the rest does not compare levels
 #endif
 	if (c->best) {
 		mark_excluded(t, copy, tile, row, column, PADDING);
@@ -58,8 +58,8 @@ INLINE void count_excluding(const slc_tiles *t, strip *s, const float *tile, int
 	for (int i = 0; i < SLC_PANEL; i++) count_row(t, s, copy, i, -1, 1, 1);
 }
 
-// What tells which tiles of a strip may hold excluded pairs: the smallest and the largest own row and group of its
-// columns, and whether some columns are padding.
+// The range of own rows and groups of a strip's columns, and whether some columns are padding; this determines which
+// tiles may have excluded pairs.
 typedef struct {
 	int32_t own_low, own_high, group_low, group_high;
 	int partial;
@@ -80,7 +80,7 @@ INLINE exclusion exclusion_of(const slc_tiles *t, int64_t column) {
 	return x;
 }
 
-// may_exclude tells whether the tile of these rows may hold excluded pairs.
+// may_exclude reports whether the tile of these rows may have excluded pairs.
 INLINE int may_exclude(const slc_tiles *t, const exclusion *x, int64_t row) {
 	const slc_counter *c = t->count;
 	int64_t from = row * SLC_PANEL, to = from + SLC_PANEL;

@@ -9,16 +9,15 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// The plain Go twins of the tile kernels, for F32. A panel is [dim][Panel] float32 on both sides:
-// element k of its vectors together.
+// The plain Go versions of the tile kernels, for F32. A panel is [dim][Panel] float32 on both sides.
 
-// block is how many terms of a dot product are summed in one chain; the chains' sums are added in order.
+// block is the number of terms of a dot product summed in one chain; the chains' sums are added in order.
 const block = 64
 
 // tile is the values of Panel × Panel pairs, [row][column].
 type tile [Panel][Panel]float32
 
-// float32s is panel i of p.
+// float32s returns panel i of p.
 func (p *Panels) float32s(i int) [][Panel]float32 {
 	if p.Dim == 0 {
 		return nil
@@ -94,8 +93,8 @@ func (s *Sum) add(columns *[Panel / 2]float32) (err error) {
 	return err
 }
 
-// Pair enters one pair of vectors into the count: v is its tile value, x what bins and the caller's sums go by (for l2
-// the scaled distance). It tells whether the pair is counted. row0 and column0 are the call's first row and column.
+// Pair adds one pair of vectors to the count: v is its tile value, x the value for bins and the caller's sums (for l2
+// the scaled distance). It reports whether the pair is counted. row0 and column0 are the call's first row and column.
 func (c *Count) Pair(v, x float32, row, column, row0, column0 int) (counted bool) {
 	own := int(c.Own[column]) == row
 	near := own || c.RowGroup != nil && c.RowGroup[row] == c.ColumnGroup[column]
@@ -132,7 +131,7 @@ func (c *Count) Pair(v, x float32, row, column, row0, column0 int) (counted bool
 	return counted
 }
 
-// add appends e if there is room.
+// add appends e if there is capacity.
 func add(list *[]Entry, e Entry) bool {
 	if len(*list) == cap(*list) {
 		return false
@@ -156,7 +155,7 @@ func goMatrix(out []float32, stride int, rows *Panels, row0, row1 int, columns *
 	}
 }
 
-// unscale turns a tile's value into the metric's own unit.
+// unscale converts a tile's value to the metric's own unit.
 func unscale(v float32, metric kernels.Metric, scaleX, scaleY float64) float32 {
 	switch metric {
 	case kernels.IP:

@@ -51,7 +51,7 @@ func TestGoTilesWithinBound(t *testing.T) {
 	t.Logf("max |err|/bound %.3f", worst)
 }
 
-// values are the values of all pairs as a count sees them, [row][column]: it keeps all of them.
+// values returns the values of all pairs as a count sees them, [row][column], with a count that keeps all of them.
 func values(t *testing.T, rows, columns *Panels) [][]float32 {
 	t.Helper()
 	c := Count{Min: float32(math.Inf(1)), NoBest: true, Own: slices.Repeat([]int32{-1}, columns.N),
@@ -98,7 +98,7 @@ func packedWith(t *testing.T, k Kernels, side Side, m kernels.Metric, r Rows, sc
 	return p
 }
 
-// TestGoCount counts the same tiles by hand.
+// TestGoCount compares with a simple count of the same tiles.
 func TestGoCount(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 2))
 	a, b := cputest.WithNorms(cputest.Guarded(rng, 70, 20, 20)), cputest.WithNorms(cputest.Guarded(rng, 45, 20, 20))
@@ -162,7 +162,7 @@ func TestGoCount(t *testing.T) {
 	}
 }
 
-// TestSumsOfDistances: for l2, sums and bins are of the scaled distance, on every instruction set.
+// TestSumsOfDistances checks that sums and bins of l2 use the scaled distance, on every instruction set.
 func TestSumsOfDistances(t *testing.T) {
 	cputest.ForEachISA(t, func(t *testing.T, k Kernels) {
 		rng := rand.New(rand.NewPCG(13, 2))

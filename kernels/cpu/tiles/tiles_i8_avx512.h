@@ -1,4 +1,4 @@
-// to_floats turns the integer sums of i8 codes into values.
+// to_floats converts the integer sums of i8 codes to values.
 INLINE void to_floats(const slc_tiles *t, float *tile, int64_t row, int64_t column) {
 	const float *r = t->rows.steps + row * SLC_PANEL, *l = t->columns.steps + column * SLC_PANEL;
 	const int32_t *sums = t->columns.sums + column * SLC_PANEL;

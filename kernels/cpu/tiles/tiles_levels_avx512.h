@@ -1,22 +1,22 @@
 // Counting by levels, for AVX-512 kernels that count one tile while they multiply the next.
 //
-// On AMD's cores instructions that write a mask register, and stores of a vector, take the ports of the multiply-adds;
-// additions, minima and shifts do not. So a row of a tile becomes levels first, integers of 15 bits that grow with the
-// values, 32 to a vector; the sign of a level's difference from that of a limit counts it. Values that may have to be
-// kept, and those on the level of a limit, of which levels alone do not tell on which side they are, are marked, a bit
-// each. What is marked is appended, and compared exactly at the end of the strip. Values are never NaN here.
+// On AMD's cores instructions that write a mask register, and vector stores, take the ports of the multiply-adds;
+// additions, minima and shifts do not. So a row of a tile is first converted to levels, 15-bit integers that grow with
+// the values, 32 per vector; the sign of the difference from a limit's level counts a value. Values that may have to be
+// kept, and values on the level of a limit, which levels cannot decide, are marked, one bit each. Marked values are
+// appended, and compared exactly at the end of the strip. Values are never NaN here.
 #include <string.h>
 #include "tiles_avx512.h"
 
 #define LEVELS
 enum { LEVEL_MAX = (1 << 14) - 1, LEVELS_TILES = 512 }; // tiles whose counts fit into 16 bits: 32 rows each
 
-// From values to levels: those within +-top have levels within +-LEVEL_MAX, whose differences have 16 bits.
+// Conversion of values to levels: values within +-top have levels within +-LEVEL_MAX, whose differences have 16 bits.
 typedef struct {
 	vec top, magic;
 } scaling;
 
-// What a strip has in memory. Vectors of limits have the same level in all lanes.
+// A strip's state in memory. Vectors of limits have the same level in all lanes.
 typedef struct {
 	scaling scaling;
 	ivec low[SLC_BRACKETS], max, above_min, width, reach;
@@ -25,12 +25,12 @@ typedef struct {
 	uint32_t marks[SLC_PANEL];       // a bit per value of a row
 	ivec below[SLC_BRACKETS];        // int16 lanes, of less than LEVELS_TILES tiles
 	int64_t total[SLC_BRACKETS];     // below by level
-	int64_t misplaced[SLC_BRACKETS]; // below, but on the limit's level
+	int64_t misplaced[SLC_BRACKETS]; // values below the limit, but on its level
 	int64_t tiles, counted;          // in below, in total
-	int64_t unchecked;               // entries of the kept list from here on are marked, but not compared
+	int64_t unchecked;               // kept entries from here on are marked, but not compared
 } levels;
 
-// What a tile has in registers.
+// A tile's state in registers.
 typedef struct {
 	ivec below[SLC_BRACKETS];
 	vec sum, sum2;
@@ -39,7 +39,7 @@ typedef struct {
 } progress;
 
 // A value plus `magic` has its level, its product with the unit rounded to an integer, in its lowest bits. Limits and
-// values take the same way to a level, so that their order stays; beyond the range it is the last one.
+// values are converted in the same way, so their order is preserved; values out of range get the last level.
 INLINE ivec wide_levels(vec v, const scaling *s) {
 	return (ivec)(_mm512_max_ps(_mm512_min_ps(v, s->top), SET1(0) - s->top) + s->magic);
 }
@@ -53,7 +53,7 @@ INLINE uint32_t column_of_mark(uint32_t bit) { return bit >> 1 | (bit & 1) << 4;
 
 INLINE ivec level_of(float limit, const scaling *s) { return levels_of(SET1(limit), SET1(limit), s); }
 
-// scaling_for has the power of two that gives the limits as many levels as there are.
+// scaling_for returns the power of two that spreads the limits over all levels.
 static scaling scaling_for(const slc_counter *c) {
 	float top = 0;
 	for (int b = -2; b < c->brackets; b++) {
@@ -92,11 +92,11 @@ static void begin_levels(levels *g, const slc_counter *c, const vec *reach) {
 
 // count_levels counts the next row of a tile.
 INLINE void count_levels(levels *g, progress *w, const int l2, const int brackets, const int best) {
-	// The limits are read here: gcc would copy them to the stack before each turn, as if a turn had many rows.
+	// Limits are loaded here: gcc would copy them to the stack before each iteration.
 	__asm__("" : "+r"(g));
 	vec v[2] = {LOAD(w->next), LOAD(w->next + W)};
 	const ivec x = levels_of(v[0], v[1], &g->scaling);
-	// The sign stays where nothing is to be kept: x < max, x >= above_min, x < reach.
+	// The sign stays set if nothing is to be kept: x < max, x >= above_min, x < reach.
 	// a & ~b & c
 	ivec nearest = _mm512_ternarylogic_epi32(_mm512_sub_epi16(x, g->max), _mm512_sub_epi16(x, g->above_min),
 		_mm512_set1_epi16(INT16_MIN), 0x20);
@@ -118,7 +118,7 @@ INLINE void count_levels(levels *g, progress *w, const int l2, const int bracket
 	w->next += SLC_PANEL;
 }
 
-// sum_levels takes counts of 16 bits into the strip's totals.
+// sum_levels adds the 16-bit counts to the strip's totals.
 static void sum_levels(levels *g) {
 	const ivec ones = _mm512_set1_epi16(1);
 	for (int b = 0; b < SLC_BRACKETS; b++) {
@@ -129,14 +129,14 @@ static void sum_levels(levels *g) {
 	g->tiles = 0;
 }
 
-// add_levels takes the counts of a tile into those of the strip.
+// add_levels adds the counts of a tile to those of the strip.
 INLINE void add_levels(levels *g, const progress *w, const int brackets) {
 #pragma GCC unroll 12
 	for (int b = 0; b < brackets; b++) g->below[b] = _mm512_add_epi16(g->below[b], w->below[b]);
 	if (++g->tiles == LEVELS_TILES) sum_levels(g);
 }
 
-// append_marked appends the marked values of a tile. Two rows of three have none, few more than one.
+// append_marked appends the marked values of a tile. Two thirds of the rows have none, few have more than one.
 INLINE void append_marked(slc_list *l, const float *tile, const uint32_t *marks, uint32_t row, uint32_t column) {
 	uint32_t rows[SLC_PANEL + 16], bits[SLC_PANEL + 16];
 	slc_entry *to = l->entries + l->count;
@@ -161,7 +161,7 @@ INLINE void append_marked(slc_list *l, const float *tile, const uint32_t *marks,
 	l->count = to - l->entries;
 }
 
-// consider takes a value into a column's candidates if it may be the maximum. best and reach are the strip's.
+// consider adds a value to a column's candidates if it may be the maximum. best and reach belong to the strip.
 INLINE void consider(slc_counter *c, float *best, float *reach, float value, uint32_t at) {
 	if (__builtin_expect(value < *reach, 1)) return;
 	if (c->other.count < c->other.capacity) c->other.entries[c->other.count++] = (slc_entry){value, at};
@@ -178,8 +178,8 @@ INLINE void count_misplaced(levels *g, float value) {
 	for (; on; on &= on - 1) g->misplaced[__builtin_ctz(on)]++;
 }
 
-// check_marked corrects the counts for the marked entries, takes candidates for the maximum from them, and leaves
-// those that are to be kept.
+// check_marked corrects the counts for the marked entries, takes candidates for the maximum from them, and keeps those
+// that are requested.
 static void check_marked(slc_counter *c, levels *g, vec *best, vec *reach, uint32_t column) {
 	slc_entry *from = c->kept.entries + g->unchecked, *end = c->kept.entries + c->kept.count, *to = from;
 	const ivec values = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);

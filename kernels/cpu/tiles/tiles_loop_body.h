@@ -1,6 +1,6 @@
 // The loops over the tiles of a call for kernels with a function
 //   product(t, tile, row, column, pending, brackets, best, write)
-// that makes a tile, and finishes the pending one meanwhile: all at once it would hold up what the products read.
+// that computes a tile and finishes the pending one meanwhile: finishing it at once would delay loads of the products.
 INLINE void count_tiles(const slc_tiles *t, const int brackets, const int best) {
 	float tiles[2][SLC_TILE] __attribute__((aligned(64)));
 	strip strips[2]; // the last tile of one is finished while the first of the next is multiplied

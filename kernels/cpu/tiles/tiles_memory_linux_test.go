@@ -10,8 +10,8 @@ import (
 	. "github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
 
-// TestTilesStayInTheirMemory: packing, multiplying and counting with every operand and result right before a page
-// that must not be touched. What they do inside is for other tests; a step outside ends the test binary.
+// TestTilesStayInTheirMemory packs, multiplies and counts with every operand and result right before an inaccessible
+// page; an access beyond it ends the test binary. Results are checked elsewhere.
 func TestTilesStayInTheirMemory(t *testing.T) {
 	shapes := [][3]int{{1, 1, 1}, {3, 2, 5}, {31, 33, 9}, {33, 32, 16}, {40, 65, 31}, {64, 97, 66}, {65, 33, 384}}
 	forEachTile(t, func(t *testing.T, k Kernels, dtype kernels.DType) {
@@ -48,7 +48,7 @@ func TestTilesStayInTheirMemory(t *testing.T) {
 	})
 }
 
-// fencedPanels packs r into panels whose last byte lies before such a page.
+// fencedPanels packs r into panels that end right before an inaccessible page.
 func fencedPanels(t *testing.T, k Kernels, side Side, dtype kernels.DType, m kernels.Metric, r Rows,
 	scale float64) *Panels {
 	t.Helper()
@@ -69,5 +69,5 @@ func fencedPanels(t *testing.T, k Kernels, side Side, dtype kernels.DType, m ker
 	return p
 }
 
-// behind moves a slice right before such a page.
+// behind moves a slice right before an inaccessible page.
 func behind[T any](t *testing.T, s []T) []T { return cputest.InFence(t, s, true) }

@@ -1,5 +1,5 @@
-// Finishing one tile while the next is multiplied, for kernels that count by levels (tiles_levels_avx512.h). The type
-// pending and the functions are those of tiles_pending_body.h.
+// Finishing one tile while the next is multiplied, for kernels that count by levels (tiles_levels_avx512.h). It defines
+// the same type and functions as tiles_pending_body.h.
 
 INLINE progress start_pending(const pending *p) {
 	progress w = {.sum = SET1(0), .sum2 = SET1(0), .next = p->tile, .end = p->tile};

@@ -1,26 +1,26 @@
 // Finishing one tile while the next is multiplied: its rows are counted or written between register blocks of products.
-// Included behind tiles_body.h.
+// Included after tiles_body.h.
 
 // A tile whose products are complete.
 typedef struct {
-	const float *tile; // NULL: there is none
+	const float *tile; // NULL: no tile is pending
 	int64_t row, column;
 	strip *s; // to be counted with
-	int last; // of its strip
+	int last; // whether it is its strip's last tile
 } pending;
 
 #ifdef LEVELS
 #include "tiles_pending_avx512.h"
 #else
 
-// How far it is finished.
+// Progress.
 typedef struct {
 	int row;
 } progress;
 
 INLINE progress start_pending(const pending *p) { return (progress){p->tile ? 0 : SLC_PANEL}; }
 
-// advance_pending takes rows of at least so many vectors.
+// advance_pending processes rows until at least the given number of vectors is done.
 INLINE void advance_pending(const slc_tiles *t, const pending *p, progress *w, int vectors, const int brackets,
                             const int best, const int write) {
 	for (; vectors > 0 && w->row < SLC_PANEL; vectors -= PER_ROW, w->row++) {
@@ -29,7 +29,7 @@ INLINE void advance_pending(const slc_tiles *t, const pending *p, progress *w, i
 	}
 }
 
-// finish_pending takes the rest of the tile, and ends the strip if this was its last one.
+// finish_pending processes the rest of the tile, and ends the strip if this was its last one.
 INLINE void finish_pending(const slc_tiles *t, pending *p, progress *w, const int brackets, const int best,
                            const int write) {
 	if (!p->tile) return;

@@ -3,7 +3,7 @@
 
 #define POSITIONS
 
-// Where in a tile values to be kept are: one vector in four may have some, which no branch predictor foresees.
+// Positions in a tile of values to be kept: one vector in four may have some, which is unpredictable for a branch.
 typedef struct {
 	int32_t n, at[SLC_TILE + 16];
 } positions;
@@ -14,7 +14,7 @@ INLINE void add_positions(positions *s, __mmask16 m, int at) {
 	s->n += __builtin_popcount(m);
 }
 
-// take_positions appends the values of a tile that were found; row and column are its first.
+// take_positions appends the values found in a tile; row and column are its first.
 static inline void take_positions(slc_list *l, positions *s, const float *tile, uint32_t row, uint32_t column) {
 	const __m512i inside = _mm512_set1_epi32(SLC_PANEL - 1), first = _mm512_set1_epi32((int)(row << 16 | column));
 	for (int i = 0; i < s->n; i += 16) {

@@ -15,7 +15,7 @@ type Sum struct {
 	Lo uint64
 }
 
-// Plus is s + o; kernels.ErrRange if 128 bits do not hold it.
+// Plus returns s + o, or kernels.ErrRange if 128 bits do not hold it.
 func (s Sum) Plus(o Sum) (Sum, error) {
 	lo, carry := bits.Add64(s.Lo, o.Lo, 0)
 	hi, _ := bits.Add64(uint64(s.Hi), uint64(o.Hi), carry)
@@ -26,7 +26,7 @@ func (s Sum) Plus(o Sum) (Sum, error) {
 	return r, nil
 }
 
-// Float64 is the sum's value, off by at most 2⁻⁵² of it.
+// Float64 returns the sum's value with a relative error of at most 2⁻⁵².
 func (s Sum) Float64() float64 {
 	hi, lo, sign := uint64(s.Hi), s.Lo, 1.
 	if s.Hi < 0 {
@@ -38,5 +38,5 @@ func (s Sum) Float64() float64 {
 	return sign * (math.Ldexp(float64(hi), 64-30) + math.Ldexp(float64(lo), -30))
 }
 
-// sumOf is a number of units.
+// sumOf returns a number of units as a Sum.
 func sumOf(units int64) Sum { return Sum{units >> 63, uint64(units)} }

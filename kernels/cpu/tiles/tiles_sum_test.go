@@ -18,7 +18,7 @@ func bigOf(s Sum) *big.Int {
 	return hi.Add(hi, new(big.Int).SetUint64(s.Lo))
 }
 
-// TestSumPlus: sums are those of big integers, or refused.
+// TestSumPlus compares with big integers.
 func TestSumPlus(t *testing.T) {
 	rng := rand.New(rand.NewPCG(61, 1))
 	edge := []Sum{{}, {0, 1}, {-1, math.MaxUint64}, {0, math.MaxUint64}, {0, math.MaxInt64},
@@ -51,7 +51,7 @@ func TestSumPlus(t *testing.T) {
 	}
 }
 
-// TestSumsDoNotWrap: a count goes on from sums near the end of 63 bits and of 127, on every instruction set.
+// TestSumsDoNotWrap continues a count from sums near the limits of 63 and 127 bits, on every instruction set.
 func TestSumsDoNotWrap(t *testing.T) {
 	forEachTile(t, func(t *testing.T, k Kernels, dtype kernels.DType) {
 		rng := rand.New(rand.NewPCG(62, 1))
@@ -92,7 +92,7 @@ func TestSumsDoNotWrap(t *testing.T) {
 	})
 }
 
-// TestSumOfTileOutOfRange: a tile whose sum is no number of units is refused, not converted to some integer.
+// TestSumOfTileOutOfRange checks that a tile's sum beyond the integer range is rejected, not converted.
 func TestSumOfTileOutOfRange(t *testing.T) {
 	cputest.ForEachISA(t, func(t *testing.T, k Kernels) {
 		a := cputest.WithNorms(Rows{Data: []float32{0x1p60}, N: 1, Dim: 1, Stride: 1})

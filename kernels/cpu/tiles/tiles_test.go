@@ -17,7 +17,7 @@ import (
 
 var dtypes = []kernels.DType{kernels.F32, kernels.BF16x3, kernels.BF16, kernels.I8, kernels.I16}
 
-// packAs packs r on one side, with one power of two for everything but cosine.
+// packAs packs r for one side, with one power of two for all metrics but cosine.
 func packAs(t testing.TB, k Kernels, side Side, dtype kernels.DType, m kernels.Metric, r Rows, order []int32,
 	scale float64) *Panels {
 	t.Helper()
@@ -54,7 +54,7 @@ func scaleOf(m kernels.Metric, sets ...Rows) float64 {
 	return math.Ldexp(1, -e)
 }
 
-// forEachTile runs a test for every instruction set and type that has tiles here.
+// forEachTile runs a test for every instruction set and type that has tiles on this machine.
 func forEachTile(t *testing.T, test func(t *testing.T, k Kernels, dtype kernels.DType)) {
 	cputest.ForEachISA(t, func(t *testing.T, k Kernels) {
 		for _, dtype := range dtypes {
@@ -65,8 +65,8 @@ func forEachTile(t *testing.T, test func(t *testing.T, k Kernels, dtype kernels.
 	})
 }
 
-// TestTilesWithinBound: every tile kernel stays within its bound of the canonical score, on rows that
-// cancel, range widely, repeat and vanish, and writes nothing beside its output.
+// TestTilesWithinBound checks that every tile kernel stays within its bound of the canonical score, on rows that
+// cancel, vary widely, repeat or are zero, and writes nothing outside its output.
 func TestTilesWithinBound(t *testing.T) {
 	forEachTile(t, func(t *testing.T, k Kernels, dtype kernels.DType) {
 		rng := rand.New(rand.NewPCG(21, 4))
@@ -133,8 +133,7 @@ func checkTiles(t *testing.T, k Kernels, dtype kernels.DType, m kernels.Metric, 
 	return worst
 }
 
-// TestCountEqualsGo: what a count finds equals what plain Go finds in the values that Matrix writes,
-// whatever the range of panels.
+// TestCountEqualsGo compares a count with that of plain Go on the values that Matrix writes, for any range of panels.
 func TestCountEqualsGo(t *testing.T) {
 	forEachTile(t, func(t *testing.T, k Kernels, dtype kernels.DType) {
 		rng := rand.New(rand.NewPCG(22, 4))
@@ -174,8 +173,8 @@ func TestCountEqualsGo(t *testing.T) {
 	})
 }
 
-// TestCountAtBoundaries: values that equal an end of a bracket, the minimum, the maximum or 0 are counted as plain Go
-// counts them, with room for what is kept and without.
+// TestCountAtBoundaries checks that values equal to an end of a bracket, the minimum, the maximum or 0 are counted as
+// in plain Go, with and without capacity for kept values.
 func TestCountAtBoundaries(t *testing.T) {
 	forEachTile(t, func(t *testing.T, k Kernels, dtype kernels.DType) {
 		rng := rand.New(rand.NewPCG(26, 4))
@@ -274,8 +273,8 @@ func clone(c Count) Count {
 	return c
 }
 
-// sameCount compares what does not depend on the order in which pairs are seen: candidates are
-// compared after the last filter.
+// sameCount compares the results that do not depend on the order of pairs: candidates are compared after the last
+// filter.
 func sameCount(t *testing.T, name string, got, want Count) {
 	t.Helper()
 	if got.Counted != want.Counted || !slices.Equal(got.Below, want.Below) || !slices.Equal(got.Bins, want.Bins) {
@@ -317,7 +316,7 @@ func sameCount(t *testing.T, name string, got, want Count) {
 	}
 }
 
-// TestCountWithoutRoom: a full list is said to be full, and the counts stay right.
+// TestCountWithoutRoom checks that a full list is reported and the counts stay correct.
 func TestCountWithoutRoom(t *testing.T) {
 	forEachTile(t, func(t *testing.T, k Kernels, dtype kernels.DType) {
 		rng := rand.New(rand.NewPCG(23, 4))
@@ -347,7 +346,7 @@ func TestCountWithoutRoom(t *testing.T) {
 	})
 }
 
-// TestCountsAdd: sums and counts of parts cut at panels add up to the whole's, to the last unit.
+// TestCountsAdd checks that sums and counts of parts divided at panels add up exactly to those of the whole.
 func TestCountsAdd(t *testing.T) {
 	forEachTile(t, func(t *testing.T, k Kernels, dtype kernels.DType) {
 		rng := rand.New(rand.NewPCG(24, 4))
@@ -432,7 +431,7 @@ func BenchmarkTiles(b *testing.B) {
 	}
 }
 
-// TestShort: layouts of bfloat16 parts tell of vectors that are short, but not 0.
+// TestShort: layouts of bfloat16 parts report vectors that are short, but not 0.
 func TestShort(t *testing.T) {
 	forEachTile(t, func(t *testing.T, k Kernels, dtype kernels.DType) {
 		for _, x := range []float64{0, 0x1p-44, 0x1p-46, 0x1p-80, 0x1p-140} {
@@ -447,7 +446,7 @@ func TestShort(t *testing.T) {
 	})
 }
 
-// TestPanelsOfAnotherISA: layouts differ between instruction sets, so that none takes the panels of another.
+// TestPanelsOfAnotherISA: layouts differ between instruction sets, so each rejects the panels of the others.
 func TestPanelsOfAnotherISA(t *testing.T) {
 	if len(Available()) < 2 {
 		t.Skip("one instruction set")

@@ -1,6 +1,6 @@
-// Tiles into a matrix of scores. Included by tiles_body.h.
+// Writes tiles to a matrix of scores. Included by tiles_body.h.
 
-// place_of is where the matrix holds a tile's first value.
+// place_of returns the address of a tile's first value in the matrix.
 INLINE float *place_of(const slc_tiles *t, int64_t row, int64_t column) {
 	return t->write->out + (row - t->rows.from) * SLC_PANEL * t->write->stride + (column - t->columns.from) * SLC_PANEL;
 }
@@ -19,7 +19,7 @@ INLINE void write_row(const slc_tiles *t, const float *tile, int i, int64_t row,
 	}
 }
 
-// write_partial writes what exists of a tile at the edge.
+// write_partial writes the existing part of a tile at the edge.
 static void write_partial(const slc_tiles *t, const float *tile, int64_t row, int64_t column) {
 	const slc_writer *w = t->write;
 	float *to = place_of(t, row, column);
