@@ -1,8 +1,8 @@
-// The emulation of hopper.cuh. Copies of boxes and products of a group of warps are done as late as they may be: a copy
-// when somebody waits for its barrier, and until then its destination is NaN; a product when its group waits for it,
-// from what shared memory holds then. So a wait that is missing gives wrong values. Maps and descriptors say where
-// bytes lie, as for the hardware: a swizzle exchanges 16-byte units by bits 7 to 9 of the address in shared memory, on
-// both sides.
+// The emulation of hopper.cuh. Copies of boxes and products of a group of warps run as late as allowed: a copy when
+// somebody waits for its barrier, and until then its destination is NaN; a product when its group waits for it, from
+// the contents of shared memory at that time. So a missing wait gives wrong values. Maps and descriptors are
+// interpreted as by the hardware: a swizzle exchanges 16-byte units by bits 7 to 9 of the address in shared memory, for
+// copies and for products.
 #ifndef SLC_EMULATE_HOPPER_H
 #define SLC_EMULATE_HOPPER_H
 
@@ -38,7 +38,7 @@ struct BoxCopy {
 	Arrivals *barrier;
 };
 
-// A product that a thread has asked for.
+// A product queued by a thread.
 enum Elements { kElementsBF16, kElementsI8, kElementsE4M3 };
 struct Product {
 	void *c; // floats; ints for I8
@@ -49,7 +49,7 @@ struct Product {
 
 enum { kGroupOfWarps = 128, kMaxGroups = kMaxThreads / kGroupOfWarps, kRegisterFile = 65536 };
 
-// What a block has of all this.
+// A block's state.
 struct Hopper {
 	std::vector<BoxCopy> copies;
 	std::vector<Product> products[kMaxThreads];
@@ -57,7 +57,7 @@ struct Hopper {
 	Barrier group[kMaxGroups], named[16];
 	int registers[kMaxGroups]; // a thread, 0: as at the start
 	void reset(int threads);
-	bool left() const; // tells whether something was asked for and not waited for
+	bool left() const; // whether some work was queued and not waited for
 };
 extern thread_local Hopper hopper;
 

@@ -1,5 +1,5 @@
-// The kernels for the host: fibers that take turns, and a table of kernels by name. A stand-in for the driver launches
-// them by slc_host_launch.
+// The kernels for the host: fibers that take turns, and a table of kernels by name. The stand-in driver launches them
+// with slc_host_launch.
 #include "../kernels.cu"
 
 #include "hopper.cpp"
@@ -20,7 +20,7 @@ thread_local unsigned char *dynamic;
 
 namespace {
 
-// The stacks do not begin at the same place of their pages, so that they lie in different lines of the cache.
+// The stacks start at different offsets within their pages, so that they use different cache lines.
 enum { kStack = (32 << 10) + 832 };
 
 struct Block {
@@ -37,7 +37,7 @@ struct Block {
 
 thread_local Block *block;
 
-// next gives the turn to the fiber behind the one that runs.
+// next switches to the fiber after the running one.
 void next() {
 	int n = (int)block->fibers.size();
 	for (int i = 1; i <= n; i++) {
@@ -53,7 +53,7 @@ void yield() {
 	if (_setjmp(now->at) == 0) next();
 }
 
-// live is a fiber's life: one block after the other. It does not return.
+// live is the function of a fiber: it runs one block after the other and does not return.
 [[noreturn]] void live(Fiber *self) {
 	for (;;) {
 		block->run(block->params);
@@ -103,8 +103,7 @@ void fault(const char *what) {
 	_longjmp(block->caller, 1);
 }
 
-// make brings n fibers to their first turn. makecontext is for that only: swapcontext would change the mask of signals
-// each time.
+// make starts n fibers. makecontext is used only for that: swapcontext would change the signal mask on each switch.
 static void make(Block *b, int n) {
 	b->fibers.assign((size_t)n, Fiber());
 	b->warps.assign((size_t)(n + kWarp - 1) / kWarp, Warp());
@@ -128,7 +127,7 @@ static void make(Block *b, int n) {
 	}
 }
 
-// run_block tells whether all threads came to their end. Fibers are kept for the next block.
+// run_block reports whether all threads finished. Fibers are kept for the next block.
 static bool run_block(Block *b, unsigned x, unsigned y, unsigned z) {
 	block = b;
 	const int n = (int)(x * y * z);
@@ -179,8 +178,7 @@ extern "C" const char *slc_host_kernels(int i) {
 	return i >= 0 && i < n ? slc_emu::entries[i].name : nullptr;
 }
 
-// slc_host_launch runs a grid. It returns 0; 1 where there is no such kernel; 2 where threads waited for each other for
-// ever.
+// slc_host_launch runs a grid. It returns 0; 1 if there is no such kernel; 2 if threads deadlocked.
 extern "C" int slc_host_launch(const char *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
 		unsigned bz, unsigned shared, void **params) {
 	using namespace slc_emu;

@@ -6,6 +6,5 @@ import _ "embed"
 //go:embed sluice.fatbin
 var bytes []byte
 
-// Bytes is the image of all kernels for every architecture that they are compiled for (`make cuda-image`). It must not
-// be changed.
+// Bytes returns the image of all kernels for every target architecture (`make cuda-image`). It must not be modified.
 func Bytes() []byte { return bytes }
