@@ -179,6 +179,7 @@ func BeginCapture(s cu.Stream) error {
 // Recording is the work queued on a stream between BeginCapture and EndCapture.
 type Recording struct{ g C.CUgraph }
 
+// EndCapture returns the recording.
 func EndCapture(s cu.Stream) (Recording, error) {
 	var r Recording
 	err := result(C.cuStreamEndCapture(stream(s), &r.g))

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
+// Metrics lists all metrics.
 var Metrics = []kernels.Metric{kernels.Cosine, kernels.IP, kernels.L2}
 
 // ForEachISA runs a test for every instruction set of this machine.

@@ -1,4 +1,4 @@
-// Attributes for kernels that are written as functions and inlined by the compiler.
+// Macros for kernels composed of inlined functions with pasted names.
 #ifndef SLC_INLINE_H
 #define SLC_INLINE_H
 
