@@ -161,13 +161,14 @@ type prepared struct {
 // prepare opens the store and its gate, and embeds the queries unless they have vectors or nothing needs these.
 func (s *Sluice) prepare(
 	ctx context.Context, queries retrieve.Queries, o LookupOptions, times *LookupTimes,
-) (_ *prepared, err error) {
+) (*prepared, error) {
 	snap, enc, err := s.base.Searchable(ctx)
 	if err != nil {
 		return nil, err
 	}
+	ready := false
 	defer func() {
-		if err != nil {
+		if !ready { // an error, or a panic of the encoder
 			snap.Release()
 		}
 	}()
@@ -187,17 +188,18 @@ func (s *Sluice) prepare(
 			return nil, fmt.Errorf("%w: the vectors have %d dimensions, those of the store have %d", kernels.ErrShape,
 				v.Dim, snap.View.Vectors.Dim)
 		}
-		return q, nil
+	} else if r := o.Retrieve; q.gate != nil || r != nil && (r.Vectors() || r.Sentences) {
+		if err := s.embedQueries(ctx, q, times); err != nil {
+			return nil, err
+		}
 	}
-	if r := o.Retrieve; q.gate == nil && (r == nil || !r.Vectors() && !r.Sentences) {
-		return q, nil
-	}
-	defer timer(&times.Embed)()
-	return q, s.embedQueries(ctx, q)
+	ready = true
+	return q, nil
 }
 
 // embedQueries embeds queries, and says which of their vectors are unusable.
-func (s *Sluice) embedQueries(ctx context.Context, q *prepared) (err error) {
+func (s *Sluice) embedQueries(ctx context.Context, q *prepared, times *LookupTimes) (err error) {
+	defer timer(&times.Embed)()
 	ctx, end := spans.Start(ctx, "embed", attribute.Int("sluice.texts", len(q.Texts)))
 	defer end(&err)
 	e, err := s.base.Embed(ctx, q.Texts, embed.Query)

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -78,6 +79,7 @@ func TestRoutedSearchIsFaster(t *testing.T) {
 	embedding := time.Since(begun).Seconds() * 1000 / float64(len(texts))
 	c := comparison{t: t, base: base, texts: texts, gold: gold, topics: topics, vectors: knowledge.Vectors(embedded)}
 	c.quality()
+	c.joined()
 	c.speed("by vectors, with an index", embedding, retrieve.Dense)
 	c.speed("by vectors and words, the default, with an index", embedding, retrieve.Auto)
 	scanned := knowledge.New(knowledge.Config{Dir: base.Dir(), Engine: e, IndexRows: 1 << 30,
@@ -222,6 +224,53 @@ func (c *comparison) quality() {
 	show("queries that were searched everywhere", everywhere)
 	if l > w+.005 {
 		c.t.Errorf("routing loses %.2f points of recall@10, with %.2f %% of the queries routed wrongly", 100*l, 100*w)
+	}
+}
+
+// joined asks two questions of different topics in one: routing must find as many of their contexts as no routing.
+func (c *comparison) joined() {
+	random := rand.New(rand.NewPCG(44, 12))
+	for _, with := range []string{" ", " And ", "; "} {
+		var texts []string
+		var pairs [][2]string
+		for len(texts) < 300 {
+			i, j := random.IntN(len(c.texts)), random.IntN(len(c.texts))
+			if c.topics[c.gold[i]] == c.topics[c.gold[j]] {
+				continue
+			}
+			first, second := c.texts[i], c.texts[j]
+			if with == " And " {
+				first, second = strings.TrimRight(first, "?. "), strings.ToLower(second[:1])+second[1:]
+			}
+			texts = append(texts, first+strings.ToLower(with)+second)
+			pairs = append(pairs, [2]string{c.gold[i], c.gold[j]})
+		}
+		embedded, err := c.base.Embed(c.t.Context(), texts, embed.Query)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		for _, mode := range []retrieve.Mode{retrieve.Dense, retrieve.Auto} {
+			o, all := routed(mode), full(mode)
+			o.K, all.K = 4, 4
+			narrow := c.search(texts, knowledge.Vectors(embedded), o)
+			wide := c.search(texts, knowledge.Vectors(embedded), all)
+			var found, without, missed, everywhere int
+			for n, pair := range pairs {
+				t := narrow[n].Taken.Route
+				everywhere += int(number(t.All))
+				for _, gold := range pair {
+					found += int(number(has(narrow[n], gold)))
+					without += int(number(has(wide[n], gold)))
+					missed += int(number(!t.All && !slices.Contains(t.Searched, c.topics[gold])))
+				}
+			}
+			c.t.Logf("%d questions of two topics, joined by %q, %s: routed %d of %d contexts among 4, without routing %d; "+
+				"%d topics not searched, %d questions searched everywhere", len(texts), with, mode, found, 2*len(texts),
+				without, missed, everywhere)
+			if found < without {
+				c.t.Errorf("joined by %q, %s: routing finds %d contexts, no routing %d", with, mode, found, without)
+			}
+		}
 	}
 }
 

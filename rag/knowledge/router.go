@@ -168,7 +168,11 @@ func (s *Snapshot) byRouter(
 	traces, groups := make([]*retrieve.Route, len(q.Texts)), map[string][]int{}
 	var order []string
 	for i, d := range decisions {
-		t := traceOf(d, r.Choose(d))
+		c := r.Choose(d)
+		if c.Labels != nil && asksSeveral(q.Texts[i]) {
+			c = route.Choice{Reason: "the query asks several things, which may be of several domains"}
+		}
+		t := traceOf(d, c)
 		t.Milliseconds = ms
 		traces[i] = t
 		names := slices.Clone(t.Searched)
@@ -201,7 +205,7 @@ func (s *Snapshot) byRouter(
 	return lists, nil
 }
 
-// some of the queries.
+// some returns the queries with the numbers.
 func some(q retrieve.Queries, rows []int) retrieve.Queries {
 	if len(rows) == len(q.Texts) {
 		return q

@@ -47,15 +47,20 @@ func golden(a, b float64, f func(float64) float64) float64 {
 
 // fitTemperature finds the temperature, and with several labels the offset, with the smallest log-loss on held-out
 // texts. If every decision is right, the loss decreases monotonically with the temperature. With single labels a
-// penalty term, about the loss of one additional wrong text (meanGap), keeps the temperature above 0.
+// penalty term, about the loss of one additional wrong text (meanGap), keeps the temperature above 0; with several
+// labels Platt's targets do.
 func fitTemperature(all []outcome, multi bool) (temperature, offset float64) {
 	gap := 0.
 	if !multi {
 		gap = meanGap(all)
 	}
+	yes, no := plattTargets(all)
 	loss := func(temperature, offset float64) float64 {
 		for i := range all {
 			all[i].probabilities = probabilities(all[i].scores, multi, temperature, offset)
+		}
+		if multi {
+			return plattLoss(all, yes, no)
 		}
 		l, _ := believed(all, multi)
 		return l + gap/temperature
@@ -71,6 +76,37 @@ func fitTemperature(all []outcome, multi bool) (temperature, offset float64) {
 	}
 	loss(temperature, offset)
 	return temperature, offset
+}
+
+// plattTargets returns the probabilities that decisions of several labels are fitted to: (n₊+1)/(n₊+2) and 1/(n₋+2) for
+// n₊ given and n₋ other labels, instead of 1 and 0 (Platt, Probabilistic Outputs for Support Vector Machines, 1999).
+func plattTargets(all []outcome) (yes, no float64) {
+	var given, other float64
+	for i := range all {
+		if o := &all[i]; !o.outside {
+			given += float64(len(o.want))
+			other += float64(len(o.scores) - len(o.want))
+		}
+	}
+	return (given + 1) / (given + 2), 1 / (other + 2)
+}
+
+// plattLoss returns the cross-entropy of the probabilities and Platt's targets.
+func plattLoss(all []outcome, yes, no float64) (loss float64) {
+	for i := range all {
+		o := &all[i]
+		if o.outside {
+			continue
+		}
+		for k, p := range o.probabilities {
+			target := no
+			if slices.Contains(o.want, int32(k)) {
+				target = yes
+			}
+			loss -= target*math.Log(max(p, 1e-15)) + (1-target)*math.Log(max(1-p, 1e-15))
+		}
+	}
+	return loss
 }
 
 // meanGap is how far the best score is above the second one, on average, for each text: divided by the temperature,
@@ -126,8 +162,8 @@ func abstention(all []outcome, keep float64) float64 {
 	return bestAt
 }
 
-// decisionThreshold is the probability from which on a label is given where a text may have several: that of the best
-// F1 over all decisions.
+// decisionThreshold returns the probability from which on a label is given where a text may have several: halfway, in
+// log-odds, between the decisions that have the best F1 over all and the next ones.
 func decisionThreshold(all []outcome) float64 {
 	type decision struct {
 		p  float64
@@ -165,8 +201,17 @@ func decisionThreshold(all []outcome) float64 {
 			continue
 		}
 		if f1 := 2 * right / (float64(i+1) + wanted); f1 > bestF1 {
-			bestF1, at = f1, d.p
+			bestF1, at = f1, d.p/2
+			if i+1 < len(list) {
+				at = between(list[i+1].p, d.p)
+			}
 		}
 	}
 	return at
+}
+
+// between returns the probability halfway between two, in log-odds.
+func between(p, q float64) float64 {
+	odds := func(p float64) float64 { p = min(max(p, 1e-15), 1-1e-15); return math.Log(p / (1 - p)) }
+	return 1 / (1 + math.Exp(-(odds(p)+odds(q))/2))
 }
