@@ -235,7 +235,7 @@ func (c *comparison) joined() {
 		var pairs [][2]string
 		for len(texts) < 300 {
 			i, j := random.IntN(len(c.texts)), random.IntN(len(c.texts))
-			if c.topics[c.gold[i]] == c.topics[c.gold[j]] {
+			if c.topics[c.gold[i]] == c.topics[c.gold[j]] || !strings.HasSuffix(c.texts[i], "?") {
 				continue
 			}
 			first, second := c.texts[i], c.texts[j]
