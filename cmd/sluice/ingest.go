@@ -24,12 +24,13 @@ func (a *app) ingestCommand() *cobra.Command {
 	var collection string
 	var files func(config.Config) corpus.FileOptions
 	var sync *syncFlags
+	var inputs *inputFlags
 	cmd := &cobra.Command{
 		Use:   "ingest PATH...",
 		Short: "put files, folders and JSON lines into the store",
 		Long: `Reads text, Markdown, HTML, PDF, tables (csv, tsv), Office documents (docx, pptx, xlsx, odt, odp, ods), books (epub),
-messages (eml, mbox) and JSON lines ({"id","text","topic"?,...}), cuts them into chunks, embeds these and commits them.
-What is committed survives a kill; the same command again goes on where it stopped, because chunks that are stored with
+messages (eml, mbox), notebooks, light markup (rst, adoc, org, tex, man pages), data (json, yaml, toml), source code and
+JSON lines ({"id","text","topic"?,...}), cuts them into chunks, embeds these and commits them (docs/documents.md). What is committed survives a kill; the same command again goes on where it stopped, because chunks that are stored with
 the same text are not embedded again.
 
 A file's id is the name of the folder that was given, or that the file is in, with the file's path in that folder, as
@@ -44,9 +45,9 @@ pattern in quotes, such as 'docs/**/*.md'.
 With --json, {"committed":[ids]} is printed after each commit; a summary goes to standard error. With --events,
 {"progress":{...}} comes about once a second, {"skipped":{...}} for what is not read, and {"summary":{...}} at the end.
 
-` + syncHelp + "\n\n" + watchHelp,
+` + inputsHelp + "\n\n" + syncHelp + "\n\n" + watchHelp,
 		Example: "  sluice ingest docs/\n  sluice ingest --sync docs/\n  sluice ingest --sync --dry-run docs/\n" +
-			"  sluice ingest --watch docs/ notes/\n" +
+			"  sluice ingest --watch docs/ notes/\n  man -l page.1 | sluice ingest - --name page.txt\n" +
 			"  sluice ingest 'docs/**/*.md' --exclude drafts\n  sluice ingest --no-chunk --json contexts.jsonl\n  " +
 			"sluice ingest --chunker " +
 			"semantic book.md",
@@ -63,17 +64,22 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 			if err := sync.set(&o); err != nil {
 				return closing(s, err)
 			}
+			in, err := inputs.open(cmd.Context(), a, args, &o, c)
+			if err != nil {
+				return closing(s, err)
+			}
+			defer in.close()
 			after := func(ctx context.Context, r ingest.Result) error { return a.follow(ctx, s, c, r) }
 			if sync.watch {
-				return closing(s, a.watch(cmd, s, a.newIngesting(args, o, events, true), sync.interval, after))
+				return closing(s, a.watch(cmd, s, a.newIngesting(in, o, events, true), sync.interval, after))
 			}
 			if preview {
-				return closing(s, a.preview(cmd, s, args, o))
+				return closing(s, in.shown(a.preview(cmd, s, in, o)))
 			}
-			return closing(s, a.ingest(cmd, s, args, o, events, after))
+			return closing(s, in.shown(a.ingest(cmd, s, in, o, events, after)))
 		},
 	}
-	files, sync = a.fileFlags(cmd), a.syncFlags(cmd)
+	files, inputs, sync = a.fileFlags(cmd), a.inputFlags(cmd), a.syncFlags(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&noChunk, "no-chunk", false,
 		"one chunk for each JSON line or file: its first 64 KiB, of which the encoder reads the beginning")
@@ -100,7 +106,7 @@ func (a *app) ingestSettings(cmd *cobra.Command) {
 // ingesting is an ingest under way, with what it tells; of a watch, a sync.
 type ingesting struct {
 	*app
-	paths   []string
+	in      *inputs
 	o       ingest.Options
 	events  bool
 	tell    *ingestEvents
@@ -109,8 +115,8 @@ type ingesting struct {
 }
 
 // newIngesting sets what the options tell.
-func (a *app) newIngesting(paths []string, o ingest.Options, events, watches bool) *ingesting {
-	i := &ingesting{app: a, paths: paths, o: o, events: events, watches: watches}
+func (a *app) newIngesting(in *inputs, o ingest.Options, events, watches bool) *ingesting {
+	i := &ingesting{app: a, in: in, o: o, events: events, watches: watches}
 	i.o.OnSkip = func(k corpus.Skipped) { i.skipped.add(k); i.tell.skipped(k) }
 	i.o.OnFolder = func(c store.Collection) {
 		a.note("ids of %s begin with %s/", printable.Line(c.Root), printable.Line(c.Name))
@@ -145,15 +151,15 @@ func (i *ingesting) begin() {
 	if i.json || i.events {
 		i.tell.out = newPrinter(i.stdout)
 	}
-	i.skipped = &skips{app: i.app, paths: i.paths}
+	i.skipped = &skips{app: i.app, in: i.in}
 }
 
 func (a *app) ingest(
-	cmd *cobra.Command, s *sluice.Sluice, paths []string, o ingest.Options, events bool,
+	cmd *cobra.Command, s *sluice.Sluice, in *inputs, o ingest.Options, events bool,
 	after func(context.Context, ingest.Result) error,
 ) error {
-	i := a.newIngesting(paths, o, events, false)
-	r, err := s.Ingest(cmd.Context(), paths, i.o)
+	i := a.newIngesting(in, o, events, false)
+	r, err := s.Ingest(cmd.Context(), in.paths, i.o)
 	if err = i.end(r, err); err == nil && !o.DryRun {
 		err = after(cmd.Context(), r)
 	}
@@ -191,7 +197,7 @@ func (i *ingesting) end(r ingest.Result, err error) error {
 	}
 	i.skipped.summary()
 	if err == nil && i.skipped.unread > 0 {
-		a.say("%d of the %d paths could not be read", i.skipped.unread, len(i.paths))
+		a.say("%d of the %d paths could not be read", i.skipped.unread, len(i.in.paths))
 		err = errReported
 	}
 	return errors.Join(err, i.tell.err)

@@ -18,6 +18,8 @@ func (a *app) fileFlags(cmd *cobra.Command) func(config.Config) corpus.FileOptio
 	f.BoolVar(&o.Hidden, "hidden", false, "read files and folders whose names begin with a dot, too")
 	f.BoolVar(&o.NoIgnore, "no-ignore", false, "read what .gitignore, .ignore and .sluiceignore name, and folders of "+
 		"packages and caches, too")
+	f.StringVar(&o.As, "as", "", "read the files given as this format, such as txt, csv or py, whatever their endings "+
+		"are, and those in folders whose endings say nothing")
 	a.flags(cmd, "ingest.encoding", "ingest.max_file_seconds", "ingest.max_archive_gib", "ingest.max_archive_entries",
 		"ingest.max_archive_ratio", "ingest.archive_nesting")
 	return func(c config.Config) corpus.FileOptions {

@@ -24,7 +24,7 @@ func (a *app) watch(
 		return usagef("--watch and --dry-run exclude each other")
 	}
 	rounds := 0
-	err := s.Watch(cmd.Context(), i.paths, i.o, sluice.WatchOptions{
+	err := s.Watch(cmd.Context(), i.in.paths, i.o, sluice.WatchOptions{
 		WatchOptions: ingest.WatchOptions{Every: every, OnBlind: func(err error) {
 			a.warn("changes are not told (%v): folders are looked through every %v", err,
 				min(every, ingest.DefaultBlind))

@@ -30,9 +30,9 @@ type previewLine struct {
 }
 
 // preview shows chunks until there are no more or one cannot be written.
-func (a *app) preview(cmd *cobra.Command, s *sluice.Sluice, paths []string, o ingest.Options) error {
+func (a *app) preview(cmd *cobra.Command, s *sluice.Sluice, in *inputs, o ingest.Options) error {
 	p := &preview{app: a, out: newPrinter(a.stdout)}
-	skipped := &skips{app: a, paths: paths}
+	skipped := &skips{app: a, in: in}
 	o.OnSkip = skipped.add
 	taken := map[corpus.Cleaner]int{}
 	var written error
@@ -46,7 +46,7 @@ func (a *app) preview(cmd *cobra.Command, s *sluice.Sluice, paths []string, o in
 			}
 		}
 	}
-	for c, err := range s.Preview(cmd.Context(), paths, o) {
+	for c, err := range s.Preview(cmd.Context(), in.paths, o) {
 		if err = cmp.Or(err, written); err == nil {
 			err = p.show(c)
 		}
@@ -67,7 +67,7 @@ func (a *app) preview(cmd *cobra.Command, s *sluice.Sluice, paths []string, o in
 			n, p.sources, p.tokens[0], p.tokens[(n-1)/2], p.tokens[n-1])
 	}
 	if skipped.unread > 0 {
-		a.say("%d of the %d paths could not be read", skipped.unread, len(paths))
+		a.say("%d of the %d paths could not be read", skipped.unread, len(in.paths))
 		return errReported
 	}
 	return nil

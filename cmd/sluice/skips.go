@@ -20,7 +20,7 @@ import (
 // the command line that could not be read are always said, and so are documents whose id another source has.
 type skips struct {
 	app    *app
-	paths  []string
+	in     *inputs
 	unread int            // of paths
 	count  map[string]int // by reason
 	kinds  map[string]int // of those of an unknown kind, by endings
@@ -32,8 +32,8 @@ type skips struct {
 
 // add takes in one.
 func (s *skips) add(k corpus.Skipped) {
-	line := fmt.Sprintf("%s: %v", printable.Line(k.Source), k.Err)
-	named := slices.ContainsFunc(s.paths,
+	line := fmt.Sprintf("%s: %v", printable.Line(cmp.Or(s.in.names[k.Source], k.Source)), k.Err)
+	named := slices.ContainsFunc(s.in.paths,
 		func(p string) bool { return filepath.Clean(p) == filepath.Clean(k.Source) })
 	named = named && !isAny(k.Err, corpus.ErrHidden, corpus.ErrIgnored, corpus.ErrTooLarge,
 		corpus.ErrNoWords,

@@ -156,7 +156,8 @@ func (l *loader) emit(d *Document, from place) error {
 
 // file reads a file that the walk has come to.
 func (l *loader) file(at found) error {
-	if kind := archiveKind(at.path); kind != nil {
+	kind := archiveKind(at.path)
+	if kind != nil && (l.o.As == "" || !at.given || at.content != nil) {
 		return l.archive(at, kind)
 	}
 	return l.document(at)
@@ -168,7 +169,7 @@ func (l *loader) document(at found) error {
 		return err
 	}
 	l.at, l.seen = at, map[place]place{}
-	ext := strings.ToLower(filepath.Ext(at.path))
+	ext := l.ending(at)
 	switch ext {
 	case ".jsonl", ".ndjson":
 		return l.jsonLines(at)
@@ -177,7 +178,7 @@ func (l *loader) document(at found) error {
 	}
 	limit := l.limited(at.size)
 	defer limit.end()
-	f, ok := l.formats(limit.pulse)[plainEnding(at, ext)]
+	f, ok := l.formats(limit.pulse)[ext]
 	if l.code == nil {
 		l.code = languages()
 	}
@@ -312,15 +313,26 @@ func (l *loader) formats(p *pulse) map[string]format {
 	return all
 }
 
-// plainEnding is the ending by which a file is read: that of texts where it has none and is one by its name, or was
-// given.
-func plainEnding(at found, ext string) string {
+// ending is the ending by which a file is read: that of texts where it has none and is one by its name, or was given.
+func (l *loader) ending(at found) string {
 	base := filepath.Base(at.path)
-	if ext == ".debian" || (ext == "" || ext == strings.ToLower(base)) && at.given && at.content == nil ||
-		ext == "" && isPlainName(base) {
+	ext := strings.ToLower(filepath.Ext(base))
+	given := at.given && at.content == nil
+	switch {
+	case l.o.As != "" && (given || !isRead(ext) && !isPlainName(base)):
+		return "." + strings.TrimPrefix(strings.ToLower(l.o.As), ".")
+	case ext == ".debian", given && (ext == "" || ext == strings.ToLower(base)), ext == "" && isPlainName(base):
 		return ".txt"
 	}
 	return ext
+}
+
+// isRead tells whether files with an ending are read; the dot before it may be missing.
+func isRead(ending string) bool {
+	ending = "." + strings.TrimPrefix(strings.ToLower(ending), ".")
+	_, format := (&loader{}).formats(nil)[ending]
+	_, code := languages()[ending]
+	return format || code || ending == ".jsonl" || ending == ".ndjson" || ending == ".mbox"
 }
 
 // Converted tells whether a source is of a format whose text is made of it, so that the positions of chunks are bytes

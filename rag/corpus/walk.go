@@ -31,6 +31,9 @@ type FileOptions struct {
 	NoIgnore bool
 	Archives ArchiveLimits `key:".ingest"`
 	Encoding string        `key:"encoding" doc:"encoding of texts (txt, md, html, csv, tsv), such as windows-1252 or shift_jis; empty finds each one's"`
+	// As is the format, by an ending that is read ("txt", "csv", "py"), of files that are given, whatever endings they
+	// have, and of those in folders and archives whose endings say nothing; "": endings tell.
+	As string
 	// MaxSeconds also bounds a line and a message; 0 is 300.
 	MaxSeconds float64 `key:"max_file_seconds" bounds:"1,86400" doc:"a file that takes longer to be parsed is skipped and reported, s; each MiB of it adds 5 s"`
 }
@@ -41,6 +44,9 @@ func (o FileOptions) check() error {
 		if _, ok := newGlob(p, true); !ok {
 			return fmt.Errorf("%w: %q is no pattern of paths", ErrFormat, p)
 		}
+	}
+	if o.As != "" && !isRead(o.As) {
+		return fmt.Errorf("%w: %q is no format; these are: %s", ErrUnknown, o.As, formatNames)
 	}
 	if o.Encoding != "" {
 		if _, err := charsetNamed(o.Encoding); err != nil {

@@ -162,7 +162,8 @@ func howOf(o Options, entities string) string {
 			if o.Duplicates == DropDuplicates {
 				fmt.Fprintf(h, "%s=%s\n", name, o.Duplicates)
 			}
-		case "CommitEvery", "Strict", "Files", "Replace", "Given", "HandedIn", "CacheDir", "Sync", "SyncOptions":
+		case "CommitEvery", "Strict", "Files", "Replace", "Given", "Pages", "HandedIn", "CacheDir", "Sync",
+			"SyncOptions":
 		default:
 			if v.Field(i).Kind() != reflect.Func {
 				fmt.Fprintf(h, "%s=%#v\n", name, v.Field(i).Interface())
@@ -171,6 +172,9 @@ func howOf(o Options, entities string) string {
 	}
 	if o.Files.Encoding != "" {
 		fmt.Fprintf(h, "Encoding=%s\n", o.Files.Encoding)
+	}
+	if o.Files.As != "" {
+		fmt.Fprintf(h, "As=%s\n", o.Files.As)
 	}
 	return fmt.Sprintf("%x", h.Sum(nil)[:16])
 }

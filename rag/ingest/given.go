@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,10 +15,15 @@ import (
 // UploadPrefix is before the names of documents that were handed in (Options.Given).
 const UploadPrefix = "uploads/"
 
-// resolveGiven finds the paths of Options.Given as documents have them.
+// resolveGiven finds the paths of Options.Given and Options.Pages as documents have them, with their sources.
 func (r *run) resolveGiven() error {
-	r.given = make(map[string]string, len(r.o.Given))
+	sources := make(map[string]string, len(r.o.Given)+len(r.o.Pages))
+	maps.Copy(sources, r.o.Pages)
 	for path, name := range r.o.Given {
+		sources[path] = UploadPrefix + name
+	}
+	r.given = make(map[string]string, len(sources))
+	for path, name := range sources {
 		real, err := filepath.Abs(path)
 		if err == nil {
 			real, err = filepath.EvalSymlinks(real)
@@ -30,7 +36,7 @@ func (r *run) resolveGiven() error {
 	return nil
 }
 
-// handedIn makes a document that was read from a file of Options.Given one of no file.
+// handedIn makes a document that was read from a file of Options.Given or Options.Pages one of no file.
 func (r *run) handedIn(d *corpus.Document) {
 	name, ok := r.given[d.Path]
 	if !ok && len(r.given) > 0 { // a file in an archive that was handed in
@@ -48,7 +54,7 @@ func (r *run) handedIn(d *corpus.Document) {
 	case strings.TrimSuffix(file, filepath.Ext(file)):
 		d.Title = filepath.Base(strings.TrimSuffix(name, filepath.Ext(name)))
 	}
-	d.Path, d.Source = "", UploadPrefix+name
+	d.Path, d.Source = "", name
 	if d.Line > 0 {
 		d.Source += ":" + strconv.Itoa(d.Line)
 	} else {

@@ -55,6 +55,9 @@ type Options struct {
 	// Such a document has no file: its id and its source are UploadPrefix and the name, and the same name handed in
 	// again replaces it. A name is text only, and never a path that anything is read from.
 	Given map[string]string
+	// Pages are the addresses of pages of the web that were fetched into files of Paths, by these: as Given, but the
+	// address is the id and the source.
+	Pages map[string]string
 	// HandedIn is when that was, if it is to be kept in order with later changes: a document of Given that was deleted
 	// since, or replaced by what was handed in later, is left out. nil: it is handed in now.
 	HandedIn *store.Moment
@@ -263,7 +266,7 @@ type run struct {
 	entities *entities.Finder // nil without Options.Entities
 	labelled map[string]bool  // documents whose stored chunks have their labels
 
-	given map[string]string // Options.Given, by what Document.Path is
+	given map[string]string // sources of Options.Given and Options.Pages, by what Document.Path is
 
 	dropped map[string]bool // ids of chunks that repeat others
 	clean   []corpus.Cleaner

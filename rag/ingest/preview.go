@@ -42,6 +42,7 @@ func Preview(ctx context.Context, base *knowledge.Base, in Input, counter Counte
 				yield(corpus.Chunk{}, err)
 				return
 			}
+			r.handedIn(doc)
 			r.cleaned(doc)
 			for c, err := range corpus.Chunks(ctx, doc, r.chunk) {
 				if err != nil {
@@ -61,7 +62,7 @@ func (r *run) prepare(ctx context.Context, counter Counter) (limit int, err erro
 	if r.chunk.Size, r.chunk.Overlap, err = chunkSize(r.o.Chunk); err != nil {
 		return 0, err
 	}
-	if err = errors.Join(r.chooseChunker(), r.chooseClean()); err != nil {
+	if err = errors.Join(r.chooseChunker(), r.chooseClean(), r.resolveGiven()); err != nil {
 		return 0, err
 	}
 	if counter != nil && r.chunk.Semantic == nil {

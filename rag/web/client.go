@@ -56,7 +56,7 @@ func Open(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{o: o, refused: refused()}
+	c := newClient(o)
 	if c.provider, err = providerOf(o.Provider); err != nil {
 		return nil, err
 	}
@@ -79,11 +79,25 @@ func Open(o Options) (*Client, error) {
 	c.api = &http.Client{CheckRedirect: c.sameServer, Transport: &http.Transport{
 		Proxy: http.ProxyFromEnvironment, MaxResponseHeaderBytes: maxHeader, IdleConnTimeout: 30 * time.Second,
 		TLSHandshakeTimeout: o.Timeout, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 4}}
+	return c, nil
+}
+
+// OpenPages is Open without a provider: such a client reads pages and does not search.
+func OpenPages(o Options) (*Client, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return newClient(o), nil
+}
+
+func newClient(o Options) *Client {
+	c := &Client{o: o, refused: refused()}
 	dialer := &net.Dialer{Timeout: o.Timeout, Control: c.control}
 	c.pages = &http.Client{CheckRedirect: c.followPage, Transport: &http.Transport{
 		DialContext: dialer.DialContext, MaxResponseHeaderBytes: maxHeader, DisableKeepAlives: true,
 		TLSHandshakeTimeout: o.Timeout, ForceAttemptHTTP2: true}} // no proxy: it would make the check idle
-	return c, nil
+	return c
 }
 
 const (
@@ -93,7 +107,9 @@ const (
 
 // Close closes idle connections to the provider.
 func (c *Client) Close() error {
-	c.api.CloseIdleConnections()
+	if c.api != nil {
+		c.api.CloseIdleConnections()
+	}
 	return nil
 }
 

@@ -20,55 +20,80 @@ import (
 // rag/corpus finds in it. Errors: ErrURL, ErrAddress, ErrRedirect, ErrContent, ErrTimeout, *StatusError, the context's,
 // those of the network.
 func (c *Client) Fetch(parent context.Context, address string) (Page, error) {
+	return within(parent, c, address, c.fetch)
+}
+
+// Source is a page as it was fetched.
+type Source struct {
+	URL  string // behind redirects
+	Kind corpus.Kind
+	Text string // with its markup, as UTF-8
+	Cut  bool   // there is more in the page than was read
+}
+
+// Download is Fetch of a page whose markup is wanted.
+func (c *Client) Download(parent context.Context, address string) (Source, error) {
+	return within(parent, c, address, c.download)
+}
+
+// within reads an address that is checked within Options.Timeout.
+func within[T any](parent context.Context, c *Client, address string,
+	read func(context.Context, string) (T, error)) (got T, err error) {
 	u, err := c.checkURL(address)
 	if err != nil {
-		return Page{}, err
+		return got, err
 	}
 	ctx, stop := context.WithTimeout(parent, c.o.Timeout)
 	defer stop()
-	page, err := c.fetch(ctx, u.String())
-	if err != nil {
-		return Page{}, c.why(parent, u, err)
+	if got, err = read(ctx, u.String()); err != nil {
+		return got, c.why(parent, u, err)
 	}
-	return page, nil
+	return got, nil
 }
 
 func (c *Client) fetch(ctx context.Context, address string) (p Page, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	s, err := c.download(ctx, address)
 	if err != nil {
 		return p, err
 	}
-	req.Header.Set("Accept", "text/html, application/xhtml+xml, text/markdown;q=.9, text/plain;q=.9")
-	req.Header.Set("User-Agent", userAgent)
-	resp, err := c.pages.Do(req)
-	if err != nil {
-		return p, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return p, &StatusError{Server: site(resp.Request.URL), Status: resp.StatusCode}
-	}
-	if e := resp.Header.Get("Content-Encoding"); e != "" { // gzip is taken off by net/http
-		return p, fmt.Errorf("%w: encoded as %q, which was not asked for", ErrContent, clean(e, ""))
-	}
-	body := bufio.NewReaderSize(io.LimitReader(resp.Body, c.o.MaxPageBytes+1), sniffBytes)
-	kind, err := kindOf(resp.Header.Get("Content-Type"), body)
-	if err != nil {
-		return p, err
-	}
-	raw, cut, err := c.read(body, resp.Header.Get("Content-Type"))
-	if err != nil {
-		return p, err
-	}
-	d, err := corpus.Read(ctx, kind, raw, c.o.MaxTextBytes)
+	d, err := corpus.Read(ctx, s.Kind, s.Text, c.o.MaxTextBytes)
 	if errors.Is(err, corpus.ErrNoWords) || errors.Is(err, corpus.ErrFormat) {
 		err = fmt.Errorf("%w: %w", ErrContent, err)
 	}
 	if err != nil {
 		return p, err
 	}
-	return Page{URL: resp.Request.URL.String(), Title: plainText(d.Title), Text: d.Text, Fetched: time.Now().UTC(),
-		Cut: cut || d.Cut, document: d}, nil
+	return Page{URL: s.URL, Title: plainText(d.Title), Text: d.Text, Fetched: time.Now().UTC(), Cut: s.Cut || d.Cut,
+		document: d}, nil
+}
+
+func (c *Client) download(ctx context.Context, address string) (s Source, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return s, err
+	}
+	req.Header.Set("Accept", "text/html, application/xhtml+xml, text/markdown;q=.9, text/plain;q=.9")
+	req.Header.Set("User-Agent", userAgent)
+	resp, err := c.pages.Do(req)
+	if err != nil {
+		return s, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return s, &StatusError{Server: site(resp.Request.URL), Status: resp.StatusCode}
+	}
+	if e := resp.Header.Get("Content-Encoding"); e != "" { // gzip is taken off by net/http
+		return s, fmt.Errorf("%w: encoded as %q, which was not asked for", ErrContent, clean(e, ""))
+	}
+	body := bufio.NewReaderSize(io.LimitReader(resp.Body, c.o.MaxPageBytes+1), sniffBytes)
+	if s.Kind, err = kindOf(resp.Header.Get("Content-Type"), body); err != nil {
+		return s, err
+	}
+	if s.Text, s.Cut, err = c.read(body, resp.Header.Get("Content-Type")); err != nil {
+		return s, err
+	}
+	s.URL = resp.Request.URL.String()
+	return s, nil
 }
 
 const sniffBytes = 1024 // what tells a page's charset; browsers read as much

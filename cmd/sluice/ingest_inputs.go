@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/web"
+)
+
+const inputsHelp = `A path - is standard input, whose document is called uploads/ and the --name that it is given; the ending of that name,
+or --as, says what it is, else its first bytes do. With --allow-net a path may be the address of a page of the web
+(HTML, Markdown or plain text), which is fetched by the rules of docs/web.md; links are not followed.`
+
+// inputFlags are those of inputs that are no files.
+type inputFlags struct {
+	name     string
+	allowNet bool
+}
+
+func (a *app) inputFlags(cmd *cobra.Command) *inputFlags {
+	i := &inputFlags{}
+	f := cmd.Flags()
+	f.StringVar(&i.name, "name", "", "with -: the name of what standard input holds, such as notes.md (default: stdin "+
+		"and the ending of what it is)")
+	f.BoolVar(&i.allowNet, "allow-net", false, "fetch the pages of the web whose addresses are given")
+	return i
+}
+
+// open puts standard input and pages of the web into files, and returns the paths with these instead. Close removes
+// them.
+func (i *inputFlags) open(ctx context.Context, a *app, args []string, o *ingest.Options,
+	c config.Config) (in *inputs, err error) {
+	in = &inputs{paths: slices.Clone(args)}
+	standard := 0
+	pages := slices.ContainsFunc(args, isPage)
+	for _, arg := range args {
+		if arg == "-" {
+			standard++
+		}
+	}
+	switch {
+	case standard > 1:
+		return nil, usagef("- is given %d times: standard input can be read once", standard)
+	case i.name != "" && standard == 0:
+		return nil, usagef("--name goes with -, which reads standard input")
+	case o.Sync && (standard > 0 || pages):
+		return nil, usagef("--sync and --watch follow files: neither - nor pages of the web")
+	case pages && !i.allowNet:
+		return nil, usagef("%s is in the web, and nothing is fetched without --allow-net",
+			printable.Line(args[slices.IndexFunc(args, isPage)]))
+	case standard == 0 && !pages:
+		return in, nil
+	}
+	if in.dir, err = os.MkdirTemp("", "sluice-ingest-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			in.close()
+		}
+	}()
+	if pages {
+		if err = in.fetch(ctx, a, c, o); err != nil {
+			return nil, err
+		}
+	}
+	if at := slices.Index(args, "-"); at >= 0 {
+		path, name, err := in.standard(a.stdin, i.name, o.MaxFileBytes)
+		if err != nil {
+			return nil, err
+		}
+		in.paths[at], o.Given = path, map[string]string{path: name}
+	}
+	in.names = maps.Clone(o.Pages)
+	if in.names == nil {
+		in.names = map[string]string{}
+	}
+	maps.Copy(in.names, o.Given)
+	return in, nil
+}
+
+// inputs are the paths of an ingest.
+type inputs struct {
+	paths []string
+	dir   string            // for the files of what is none; "": everything is one
+	names map[string]string // of these, by their paths
+}
+
+func (in *inputs) close() {
+	if in.dir != "" {
+		_ = os.RemoveAll(in.dir) // it lies among temporary files
+	}
+}
+
+// shown is an error with the names of inputs instead of their files.
+func (in *inputs) shown(err error) error {
+	if err == nil || len(in.names) == 0 {
+		return err
+	}
+	var pairs []string
+	for path, name := range in.names {
+		pairs = append(pairs, path, name)
+	}
+	return &renamedError{strings.NewReplacer(pairs...).Replace(err.Error()), err}
+}
+
+type renamedError struct {
+	text string
+	err  error
+}
+
+func (e *renamedError) Error() string { return e.text }
+func (e *renamedError) Unwrap() error { return e.err }
+
+// isPage tells whether a path is the address of a page of the web.
+func isPage(path string) bool {
+	scheme, _, ok := strings.Cut(path, "://")
+	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
+}
+
+// fetch puts each page into a file.
+func (in *inputs) fetch(ctx context.Context, a *app, c config.Config, o *ingest.Options) error {
+	client, err := web.OpenPages(webOptions(c.Web))
+	if err != nil {
+		return err
+	}
+	o.Pages = map[string]string{}
+	for n, address := range in.paths {
+		if !isPage(address) {
+			continue
+		}
+		source, err := client.Download(ctx, address)
+		if err != nil {
+			return err
+		}
+		if source.Cut {
+			a.warn("%s: only its first %d bytes are read (web.max_page_bytes)", printable.Line(source.URL),
+				len(source.Text))
+		}
+		ending := map[corpus.Kind]string{corpus.HTML: "html", corpus.XHTML: "xhtml", corpus.Markdown: "md"}[source.Kind]
+		path := filepath.Join(in.dir, fmt.Sprintf("page-%d.%s", n+1, cmp.Or(ending, "txt")))
+		if err := os.WriteFile(path, []byte(source.Text), 0o600); err != nil {
+			return err
+		}
+		in.paths[n], o.Pages[path] = path, source.URL
+	}
+	return nil
+}
+
+// standard puts standard input into a file. Where neither its name nor the user says what it is, its first bytes do.
+func (in *inputs) standard(from io.Reader, name string, most int64) (path, shown string, err error) {
+	r := bufio.NewReader(from)
+	head, err := r.Peek(512)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", "", fmt.Errorf("standard input: %w", err)
+	}
+	kind, _, _ := strings.Cut(http.DetectContentType(head), ";")
+	ending := cmp.Or(filepath.Ext(name), map[string]string{"text/html": ".html", "application/pdf": ".pdf",
+		"application/zip": ".zip", "application/x-gzip": ".gz"}[kind], ".txt")
+	path = filepath.Join(in.dir, "stdin"+ending)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", "", err
+	}
+	_, err = io.Copy(f, io.LimitReader(r, most+1)) // what is too large is said by who reads the file
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", "", fmt.Errorf("standard input: %w", err)
+	}
+	return path, cmp.Or(name, "stdin"+ending), nil
+}

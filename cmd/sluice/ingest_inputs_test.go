@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// sourced are the sources of the chunks that a preview shows, with their headings and texts.
+func sourced(t *testing.T, b *bench, args ...string) string {
+	t.Helper()
+	var all []string
+	for _, o := range objects(t, b.ok(append([]string{"ingest", "--preview", "--json"}, args...)...)) {
+		all = append(all, fmt.Sprintf("%s/%v/%s", strings.TrimPrefix(o["source"].(string), b.dir+"/"), o["heading"],
+			o["text"]))
+	}
+	return strings.Join(all, "; ")
+}
+
+// TestIngestAs: --as says what files are that were given; in a folder, what those are whose endings say nothing.
+func TestIngestAs(t *testing.T) {
+	b := newBench(t)
+	table := b.file("in/berths.dat", "Berth;Fee\nA;30\nB;40\n")
+	b.file("in/note.txt", "The lighthouse is white.")
+	const rows = "in/berths.dat/berths/Berth: A | Fee: 30\nBerth: B | Fee: 40"
+	for _, as := range []string{"csv", ".CSV"} {
+		if got := sourced(t, b, "--as", as, table); got != rows {
+			t.Errorf("%s: %q", as, got)
+		}
+	}
+	if got := sourced(t, b, "--as", "csv", filepath.Join(b.dir, "in")); got !=
+		rows+"; in/note.txt/<nil>/The lighthouse is white." {
+		t.Errorf("%q", got)
+	}
+	if got := sourced(t, b, "--as", "html", b.file("in/page.txt", "<h1>Tide</h1><p>High at noon.</p>")); got !=
+		"in/page.txt/Tide/High at noon." {
+		t.Errorf("%q", got)
+	}
+	if got := sourced(t, b, "--as", "txt", b.file("in/all.zip", "No archive at all.")); got !=
+		"in/all.zip/<nil>/No archive at all." {
+		t.Errorf("%q", got)
+	}
+	b.fails(exitFailure, `"exe" is no format`, "ingest", "--as", "exe", table)
+	b.fails(exitFailure, "unknown file kind", "ingest", table)
+}
+
+// TestIngestStandardInput: what it holds is told by --name, --as or its first bytes; it is stored under that name.
+func TestIngestStandardInput(t *testing.T) {
+	b := newBench(t)
+	for _, c := range []struct {
+		in, want string
+		args     []string
+	}{
+		{"The lighthouse is white.", "uploads/stdin.txt/<nil>/The lighthouse is white.", nil},
+		{"<!DOCTYPE html><h1>Tide</h1><p>High at noon.", "uploads/stdin.html/Tide/High at noon.", nil},
+		{"# Tide\n\nHigh at noon.", "uploads/tide.md/Tide/High at noon.", []string{"--name", "tide.md"}},
+		{"Berth,Fee\nA,30\n", "uploads/fees/fees/Berth: A | Fee: 30", []string{"--name", "fees", "--as", "csv"}},
+	} {
+		b.stdin = c.in
+		if got := sourced(t, b, append(c.args, "-")...); got != c.want {
+			t.Errorf("%q %v: %q, want %q", c.in, c.args, got, c.want)
+		}
+	}
+	b.stdin = "The lighthouse is white."
+	b.ok("ingest", "-", "--name", "light.txt")
+	b.stdin = "The lighthouse is red, and as high as a ship is long."
+	b.ok("ingest", "-", "--name", "light.txt")
+	if out := b.ok("docs", "list"); strings.Count(out, "uploads/light.txt") != 1 {
+		t.Errorf("%s", out)
+	}
+	b.fails(exitUsage, "read once", "ingest", "-", "-")
+	b.fails(exitUsage, "--name goes with -", "ingest", "--name", "a.md", b.file("a.md", "a"))
+	b.fails(exitUsage, "--sync and --watch follow files", "ingest", "--sync", "-")
+	b.stdin = "\x00\x01\x02\x00"
+	if o := b.fails(exitFailure, "uploads/stdin.txt", "ingest", "-"); strings.Contains(o.stderr, os.TempDir()) {
+		t.Errorf("it names a file that nobody gave: %s", o.stderr)
+	}
+}
+
+// TestIngestPages: pages are fetched with --allow-net only, by the rules of the web, and stored by their addresses.
+func TestIngestPages(t *testing.T) {
+	asked := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		switch r.URL.Path {
+		case "/tide":
+			w.Header().Set("Content-Type", "text/html; charset=iso-8859-1")
+			fmt.Fprint(w, "<title>Flut</title><h1>H\xf6he</h1><p>Das Wasser steht mittags am h\xf6chsten.")
+		case "/moved":
+			http.Redirect(w, r, "/tide", http.StatusFound)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	b := newBench(t)
+	b.fails(exitUsage, "nothing is fetched without --allow-net", "ingest", s.URL+"/tide")
+	b.fails(exitFailure, "not a public address", "ingest", "--allow-net", s.URL+"/tide")
+	if asked != 0 {
+		t.Fatalf("the server was asked %d times", asked)
+	}
+	b.env = append(b.env, "SLUICE_WEB_ALLOW_PRIVATE=true")
+	want := s.URL + "/tide/Höhe/Das Wasser steht mittags am höchsten."
+	for _, path := range []string{"/tide", "/moved"} {
+		if got := sourced(t, b, "--allow-net", s.URL+path); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	b.fails(exitFailure, "404", "ingest", "--allow-net", s.URL+"/gone")
+	b.ok("ingest", "--allow-net", s.URL+"/tide", s.URL+"/moved")
+	if out := b.ok("docs", "list"); strings.Count(out, s.URL+"/tide") != 1 || strings.Contains(out, "page-1") {
+		t.Errorf("%s", out)
+	}
+}
