@@ -45,8 +45,8 @@ func (a *app) inputFlags(cmd *cobra.Command) *inputFlags {
 // open puts standard input and pages of the web into files, and returns the paths with these instead. Close removes
 // them.
 func (i *inputFlags) open(ctx context.Context, a *app, args []string, o *ingest.Options,
-	c config.Config) (in *inputs, err error) {
-	in = &inputs{paths: slices.Clone(args)}
+	c config.Config) (_ *inputs, err error) {
+	in := &inputs{paths: slices.Clone(args)}
 	standard := 0
 	pages := slices.ContainsFunc(args, isPage)
 	for _, arg := range args {

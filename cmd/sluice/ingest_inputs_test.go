@@ -24,6 +24,7 @@ func sourced(t *testing.T, b *bench, args ...string) string {
 // TestIngestAs: --as says what files are that were given; in a folder, what those are whose endings say nothing.
 func TestIngestAs(t *testing.T) {
 	b := newBench(t)
+	b.env = append(b.env, "SLUICE_INGEST_CHUNK=64/2")
 	table := b.file("in/berths.dat", "Berth;Fee\nA;30\nB;40\n")
 	b.file("in/note.txt", "The lighthouse is white.")
 	const rows = "in/berths.dat/berths/Berth: A | Fee: 30\nBerth: B | Fee: 40"
@@ -51,6 +52,7 @@ func TestIngestAs(t *testing.T) {
 // TestIngestStandardInput: what it holds is told by --name, --as or its first bytes; it is stored under that name.
 func TestIngestStandardInput(t *testing.T) {
 	b := newBench(t)
+	b.env = append(b.env, "SLUICE_INGEST_CHUNK=64/2")
 	for _, c := range []struct {
 		in, want string
 		args     []string
@@ -98,6 +100,7 @@ func TestIngestPages(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	b := newBench(t)
+	b.env = append(b.env, "SLUICE_INGEST_CHUNK=64/2")
 	b.fails(exitUsage, "nothing is fetched without --allow-net", "ingest", s.URL+"/tide")
 	b.fails(exitFailure, "not a public address", "ingest", "--allow-net", s.URL+"/tide")
 	if asked != 0 {

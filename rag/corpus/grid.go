@@ -118,6 +118,9 @@ func (b *builder) endCell(g *grid) {
 	g.wide, g.rows = 0, 0
 }
 
+// endCovered ends the cells that cover rows to come.
+func (b *builder) endCovered() { b.grid().above = nil }
+
 // endCells ends the cells of a row.
 func (b *builder) endCells(source int) {
 	g := b.grid()

@@ -262,7 +262,7 @@ func (r *htmlReader) start(name string, at int, selfClosing bool) {
 		r.property(name)
 		r.boundary(kind, at)
 	default:
-		if name == "tr" {
+		if name == "tr" || isRowGroup(name) {
 			r.b.endCells(at)
 		}
 		r.boundary(kind, at)
@@ -278,6 +278,8 @@ func (r *htmlReader) begun(name string) {
 	case "tr":
 		r.endRow()
 		r.b.row()
+	case "thead", "tbody", "tfoot":
+		r.b.endCovered()
 	case "ol", "ul", "menu", "dir":
 		r.beginList(name)
 	case "li":
@@ -355,6 +357,10 @@ func (r *htmlReader) end(name string, at, next int) {
 	if name == "tr" || name == "table" {
 		r.b.endCells(at)
 	}
+	if isRowGroup(name) {
+		r.b.endCells(at)
+		r.b.endCovered()
+	}
 	r.boundary(kind, at)
 	if name == "tr" || name == "table" {
 		r.endRow()
@@ -380,6 +386,9 @@ func (r *htmlReader) spans() (columns, rows int) {
 	}
 	return columns, min(rows, maxRows)
 }
+
+// isRowGroup tells the parts of a table, over whose ends no cell reaches.
+func isRowGroup(name string) bool { return name == "thead" || name == "tbody" || name == "tfoot" }
 
 // maxRows is the limit of HTML's rowspan.
 const maxRows = 65534
