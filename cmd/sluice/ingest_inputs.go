@@ -173,7 +173,11 @@ func (in *inputs) standard(from io.Reader, name string, most int64) (path, shown
 	kind, _, _ := strings.Cut(http.DetectContentType(head), ";")
 	ending := cmp.Or(filepath.Ext(name), map[string]string{"text/html": ".html", "application/pdf": ".pdf",
 		"application/zip": ".zip", "application/x-gzip": ".gz"}[kind], ".txt")
-	path = filepath.Join(in.dir, "stdin"+ending)
+	base := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name)) // the heading above a table
+	if name == "" || strings.HasPrefix(base, ".") {
+		base = "stdin"
+	}
+	path = filepath.Join(in.dir, base+ending)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return "", "", err

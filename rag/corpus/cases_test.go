@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestReadAsShown: files that other readers of tables, sheets and messages read wrong, and what is right (testdata/cases).
+// TestReadAsShown: files that other readers of tables, sheets and messages read wrong, and what is right
+// (testdata/cases).
 func TestReadAsShown(t *testing.T) {
 	for name, want := range map[string]string{
 		"corner_years.csv": "North | 2019: 5 | 2020: 7\nSouth | 2020: 9",
@@ -47,8 +48,9 @@ func TestReadAsShownElsewhere(t *testing.T) {
 		return `<w:tc><w:tcPr>` + properties + `</w:tcPr><w:p><w:r><w:t>` + text + `</w:t></w:r></w:p></w:tc>`
 	}
 	word := `<w:document><w:body><w:tbl><w:tr>` + cell("", "Ship") + cell(`<w:gridSpan w:val="2"/>`, "Fees") +
-		cell("", "Berth") + `</w:tr><w:tr>` + cell(`<w:vMerge w:val="restart"/>`, "Aurora") + cell("", "3") + cell("", "4") +
-		cell("", "A") + `</w:tr><w:tr>` + cell(`<w:vMerge/>`, "") + cell("", "") + cell("", "5") + cell("", "B") +
+		cell("", "Berth") + `</w:tr><w:tr>` + cell(`<w:vMerge w:val="restart"/>`, "Aurora") + cell("", "3") +
+		cell("", "4") + cell("", "A") + `</w:tr><w:tr>` +
+		cell(`<w:vMerge/>`, "") + cell("", "") + cell("", "5") + cell("", "B") +
 		`</w:tr></w:tbl></w:body></w:document>`
 	for _, c := range []struct{ name, content, want string }{
 		{"a.tsv", "Month\t2\t4\t6\nRain\t1\t\t3\nSnow\t\t\t9\n", "Month: Rain | 2: 1 | 6: 3\nMonth: Snow | 6: 9"},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -369,29 +368,6 @@ func (r *htmlReader) end(name string, at, next int) {
 		r.b.endTable()
 	}
 }
-
-// spans are the numbers of columns and of rows that a cell covers. 0 rows are all that are left of its part of the
-// table.
-func (r *htmlReader) spans() (columns, rows int) {
-	number := func(key string) int {
-		n, err := strconv.Atoi(strings.TrimSpace(r.attrs[key]))
-		if err != nil || n < 0 {
-			return 1
-		}
-		return n
-	}
-	columns, rows = number("colspan"), number("rowspan")
-	if rows == 0 {
-		rows = maxRows
-	}
-	return columns, min(rows, maxRows)
-}
-
-// isRowGroup tells the parts of a table, over whose ends no cell reaches.
-func isRowGroup(name string) bool { return name == "thead" || name == "tbody" || name == "tfoot" }
-
-// maxRows is the limit of HTML's rowspan.
-const maxRows = 65534
 
 // endRow ends a row. It names the columns if all its cells do.
 func (r *htmlReader) endRow() {
