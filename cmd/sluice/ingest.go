@@ -30,8 +30,9 @@ func (a *app) ingestCommand() *cobra.Command {
 		Short: "put files, folders and JSON lines into the store",
 		Long: `Reads text, Markdown, HTML, PDF, tables (csv, tsv), Office documents (docx, pptx, xlsx, odt, odp, ods), books (epub),
 messages (eml, mbox), notebooks, light markup (rst, adoc, org, tex, man pages), data (json, yaml, toml), source code and
-JSON lines ({"id","text","topic"?,...}), cuts them into chunks, embeds these and commits them (docs/documents.md). What is committed survives a kill; the same command again goes on where it stopped, because chunks that are stored with
-the same text are not embedded again.
+JSON lines ({"id","text","topic"?,...}), cuts them into chunks, embeds these and commits them (docs/documents.md). What
+is committed survives a kill; the same command again goes on where it stopped, because chunks that are stored with the
+same text are not embedded again.
 
 A file's id is the name of the folder that was given, or that the file is in, with the file's path in that folder, as
 docs/guide/start.md. It is the same however the file is reached, and stays: 'docs root' says where a folder is now. A
