@@ -136,7 +136,7 @@ func isPage(path string) bool {
 
 // fetch puts each page into a file.
 func (in *inputs) fetch(ctx context.Context, a *app, c config.Config, o *ingest.Options) error {
-	client, err := web.OpenPages(webOptions(c.Web))
+	client, err := web.OpenPages(c.Config.Web)
 	if err != nil {
 		return err
 	}
