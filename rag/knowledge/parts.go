@@ -9,8 +9,8 @@ import (
 // partWords is the least number of words of a part of a question: "salt and pepper" is one thing.
 const partWords = 3
 
-// asksSeveral reports whether a question may ask several things: it has several sentences, a semicolon, or a conjunction
-// with at least partWords words on either side.
+// asksSeveral reports whether a question may ask several things: it has several sentences, a semicolon, or a
+// conjunction with at least partWords words on either side.
 func asksSeveral(question string) bool {
 	question = strings.TrimRight(question, ".?!; \n")
 	if ends := corpus.SentenceEnds(question); len(ends) > 1 || strings.Contains(question, ";") {
