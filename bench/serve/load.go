@@ -28,8 +28,6 @@ type result struct {
 	cpu       time.Duration // of the server's processes
 }
 
-func (r *result) perSecond() float64 { return float64(len(r.latencies)) / r.wall.Seconds() }
-
 func (r *result) percentile(p float64) float64 {
 	if len(r.latencies) == 0 {
 		return 0

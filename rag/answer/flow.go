@@ -26,12 +26,6 @@ const (
 	ByReranker  Decider = "reranker"  // the cross-encoder's probability for each passage
 )
 
-// Routers lists the deciders of the router.
-func Routers() []Decider { return []Decider{ByGate, ByLLM} }
-
-// DocumentGraders lists the deciders of the document grader.
-func DocumentGraders() []Decider { return []Decider{ByEmbedding, ByReranker, ByLLM} }
-
 // The temperatures of Rocha and Pessoa: a hallucination lowers the temperature of answers, and an answer that does not
 // resolve the question raises the temperature of the rewriter.
 const (

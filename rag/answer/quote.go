@@ -22,9 +22,6 @@ const (
 	Quote Style = "quote" // sentences of the passages, verbatim, without a call of the language model
 )
 
-// Styles lists the styles of answers.
-func Styles() []Style { return []Style{Auto, Write, Quote} }
-
 // quotedSentences is how many sentences a quote has at most.
 const quotedSentences = 2
 

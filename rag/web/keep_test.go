@@ -207,21 +207,6 @@ func TestKeepRefusesAnotherEncoder(t *testing.T) {
 	}
 }
 
-func TestMerge(t *testing.T) {
-	of := func(scores ...float64) (list []prompt.Passage) {
-		for _, s := range scores {
-			list = append(list, prompt.Passage{Score: s})
-		}
-		return list
-	}
-	if got := Merge(3, false, of(.9, .2), of(.5, .1)); !cmp.Equal(of(.9, .5, .2), got) {
-		t.Errorf("%+v", got)
-	}
-	if got := Merge(9, true, of(.1, .9), of(.5)); !cmp.Equal(of(.1, .5, .9), got) {
-		t.Errorf("%+v", got)
-	}
-}
-
 // Keeping, searching and removing go on at the same time; what is found is always a page that is kept.
 func TestTogether(t *testing.T) {
 	b := doubles.NewBase(t, nil)

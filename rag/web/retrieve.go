@@ -69,19 +69,3 @@ func passages(
 	}
 	return list, nil
 }
-
-// Merge merges the passages of several searches with the same options into one list of at most k, best first. ascending
-// says that smaller scores are better (retrieve.Taken). Passages with equal scores keep the order of the lists.
-func Merge(k int, ascending bool, lists ...[]prompt.Passage) []prompt.Passage {
-	all := slices.Concat(lists...)
-	slices.SortStableFunc(all, func(a, b prompt.Passage) int {
-		switch {
-		case a.Score == b.Score:
-			return 0
-		case (a.Score > b.Score) != ascending:
-			return -1
-		}
-		return 1
-	})
-	return all[:min(k, len(all))]
-}

@@ -104,15 +104,9 @@ func (r *reader) fail(err error) {
 	}
 }
 
-func (r *reader) u32() uint32 {
-	var b [4]byte
-	_, _ = r.Read(b[:]) // an error stays, and leaves 0
-	return binary.LittleEndian.Uint32(b[:])
-}
-
 func (r *reader) u64() uint64 {
 	var b [8]byte
-	_, _ = r.Read(b[:])
+	_, _ = r.Read(b[:]) // an error stays, and leaves 0
 	return binary.LittleEndian.Uint64(b[:])
 }
 
