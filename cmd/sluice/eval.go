@@ -16,12 +16,15 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/bench/harness"
+	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/eval/dataset"
 	"github.com/sluice-rag/sluice/eval/experiment"
 	"github.com/sluice-rag/sluice/eval/preset"
 	"github.com/sluice-rag/sluice/eval/report"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/progress"
+	"github.com/sluice-rag/sluice/llm/remote"
 )
 
 func (a *app) evalCommand() *cobra.Command {
@@ -31,10 +34,11 @@ func (a *app) evalCommand() *cobra.Command {
 		Long: `Runs every combination of encoders, chunkers, retrievers, generators and gates that an experiment names over a
 dataset, and writes report.html, results.md, results.csv, results.parquet and plots. A dataset is a folder with
 contexts.jsonl ({"id","topic","text"}) and queries.jsonl ({"id","context_id","text","answerable","answers"}).
+--encoder and --model replace the models that the experiment names.
 
 A run that was ended, by Ctrl-C or a kill, goes on where it stopped when the same command is given again.`,
 	}
-	cmd.AddCommand(a.evalRunCommand(), a.evalImportCommand(), a.evalBuildCommand(), a.evalRateCommand())
+	cmd.AddCommand(a.evalRunCommand(), a.evalShowCommand(), a.evalImportCommand(), a.evalBuildCommand(), a.evalRateCommand())
 	for _, name := range preset.Names() {
 		cmd.AddCommand(a.evalPresetCommand(name))
 	}
@@ -121,6 +125,9 @@ func (a *app) evaluate(cmd *cobra.Command, file *experiment.File, f evalFlags) e
 	if err != nil {
 		return err
 	}
+	if err := a.evalModels(cmd, file, l.Config); err != nil {
+		return err
+	}
 	shown := evalProgress{app: a}
 	defer func() { shown.task.Finish() }()
 	result, err := experiment.Run(cmd.Context(), experiment.Options{
@@ -154,6 +161,45 @@ func (a *app) evaluate(cmd *cobra.Command, file *experiment.File, f evalFlags) e
 	_, err = fmt.Fprintf(a.stdout, "%s: %d items, %d of them from the journal; %d values unscored; %.0f s\n%s\n",
 		file.Name, result.Items, result.Resumed, result.Unscored, result.Seconds, filepath.Join(f.out, report.HTML))
 	return err
+}
+
+// evalModels has an experiment use the models that flags name, instead of its own.
+func (a *app) evalModels(cmd *cobra.Command, file *experiment.File, c config.Config) error {
+	named := func(flag, name string) string {
+		if f := cmd.Flag(flag); f != nil && f.Changed {
+			return name
+		}
+		return ""
+	}
+	encoder, model := named("encoder", c.Encoder), named("model", c.Model)
+	if _, _, remotely := remote.SplitName(encoder); encoder != "" && !remotely {
+		name, _ := embed.SplitName(encoder)
+		if _, err := models.Locate(name); err != nil {
+			return err
+		}
+	}
+	if _, _, remotely := remote.SplitName(model); model != "" && !remotely {
+		if _, err := models.LocateGGUF(model); err != nil {
+			return err
+		}
+	}
+	file.Use(encoder, model)
+	return nil
+}
+
+func (a *app) evalShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show PRESET", Short: "print a paper's experiment as the file that 'eval run' takes",
+		Example: "  sluice eval show cag-tables > mine.yaml", Args: takes(1, 1), ValidArgs: preset.Names(),
+		RunE: func(_ *cobra.Command, args []string) error {
+			text, err := preset.Text(args[0])
+			if err != nil {
+				return usageError{err}
+			}
+			_, err = a.stdout.Write(text)
+			return err
+		},
+	}
 }
 
 // evalProgress shows how far an experiment is.

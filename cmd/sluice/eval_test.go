@@ -48,6 +48,13 @@ func TestEval(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 	b.fails(exitUsage, "--out must name", "eval", "run", file)
+	for _, flag := range []string{"--model", "--encoder"} {
+		b.fails(exitUsage, "unknown model", "eval", "run", file, "--out", out, flag, "/no/such")
+	}
+	if text := b.ok("eval", "show", "cag-tables"); !strings.HasPrefix(text, "name: cag-tables\n") {
+		t.Errorf("%.100s", text)
+	}
+	b.fails(exitUsage, "there is no preset", "eval", "show", "none")
 	b.fails(exitUsage, "field nme not found", "eval", "run", b.file("bad.yaml", "nme: x"), "--out", out)
 	b.fails(exitUsage, "--data must name", "eval", preset.Names()[0], "--out", out)
 	b.fails(exitFailure, "contexts.jsonl", "eval", preset.Names()[0], "--out", out, "--data", b.dir)

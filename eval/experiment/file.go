@@ -277,3 +277,23 @@ func (f *File) Scale(n int) {
 		}
 	}
 }
+
+// Use replaces the encoders and the language models of all parts; "" leaves them as they are.
+func (f *File) Use(encoder, model string) {
+	for i := range f.Parts {
+		p := &f.Parts[i]
+		if encoder != "" && p.Best == nil {
+			p.Encoders = []Encoder{{Name: encoder}}
+		}
+		if model == "" {
+			continue
+		}
+		var all []Generator
+		for _, g := range p.Generators {
+			if g.Model = model; !slices.Contains(all, g) {
+				all = append(all, g)
+			}
+		}
+		p.Generators = all
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -308,6 +309,25 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%+v", file)
 		}
 	})
+}
+
+func TestUse(t *testing.T) {
+	file := experiment.File{Parts: []experiment.Part{
+		{Encoders: []experiment.Encoder{{Name: "a"}, {Name: "b"}}, Generators: []experiment.Generator{
+			{Model: "x"}, {Model: "y"},
+			{Model: "y", MaxTokens: 9}}},
+		{Best: &experiment.Best{Of: "first"}}, // takes its encoder from another part
+	}}
+	file.Use("", "")
+	if len(file.Parts[0].Encoders) != 2 || len(file.Parts[0].Generators) != 3 {
+		t.Errorf("%+v", file)
+	}
+	file.Use("e", "m")
+	want := experiment.Part{Encoders: []experiment.Encoder{{Name: "e"}},
+		Generators: []experiment.Generator{{Model: "m"}, {Model: "m", MaxTokens: 9}}}
+	if !reflect.DeepEqual(want, file.Parts[0]) || len(file.Parts[1].Encoders) > 0 {
+		t.Errorf("%+v", file)
+	}
 }
 
 // TestRouting checks that classifiers learn the topics of questions, and that a routed search returns contexts of the

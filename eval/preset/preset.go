@@ -21,13 +21,18 @@ func Names() []string {
 
 // Load returns a preset. An unknown name is experiment.ErrFile.
 func Load(name string) (*experiment.File, error) {
-	if !slices.Contains(Names(), name) {
-		return nil, fmt.Errorf("%w: there is no preset %q (known: %s)", experiment.ErrFile, name,
-			strings.Join(Names(), ", "))
-	}
-	text, err := files.ReadFile(name + ".yaml")
+	text, err := Text(name)
 	if err != nil {
 		return nil, err
 	}
 	return experiment.Parse(text)
+}
+
+// Text returns the YAML of a preset. An unknown name is experiment.ErrFile.
+func Text(name string) ([]byte, error) {
+	if !slices.Contains(Names(), name) {
+		return nil, fmt.Errorf("%w: there is no preset %q (known: %s)", experiment.ErrFile, name,
+			strings.Join(Names(), ", "))
+	}
+	return files.ReadFile(name + ".yaml")
 }

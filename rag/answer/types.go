@@ -59,7 +59,7 @@ type Options struct {
 	RepeatPenalty float64 `json:"-" key:"repeat_penalty" bounds:"1,10" go:"0,100" doc:"divides the scores of recent tokens, against repetition; 1 is off. Unless set, a remote model without extensions gets 1"`
 	TopK          int     `json:"-" key:"top_k" bounds:"0,1000000" go:"0,2147483647" doc:"likeliest tokens to draw from; 0 takes all. Unless set, a remote model without extensions gets 0"`
 	TopP          float64 `json:"-" key:"top_p" bounds:"0,1" doc:"probability mass to draw from"`
-	NoRepeatNGram int     `json:"-"` // no sequence of this many tokens occurs twice in the answer; 0: off
+	NoRepeatNGram int     `json:"-" key:"no_repeat_ngram" bounds:"0,1024" doc:"no sequence of so many tokens comes twice in a written answer; 0 is off"`
 	Seed          int64   `json:"-" key:"seed" bounds:"0,4294967294" go:"-9223372036854775808,9223372036854775807" doc:"seed of the draws"`
 
 	// Parallel is the number of questions that Each answers concurrently. 0 takes the number that llm.ParallelOf
