@@ -192,7 +192,7 @@ func (s *standIn) chat(w http.ResponseWriter, r *http.Request) any {
 	at := strings.Index(s.passage, second)
 	citations := []any{
 		map[string]any{"number": 1, "id": "handbook/fog.md#3", "document": "handbook/fog.md",
-			"source":  "handbook/fog.md",
+			"source": "handbook/fog.md", "anchor": "page=3",
 			"heading": "Fog › Signals", "score": .71, "cited": true, "sentence": map[string]any{
 				"text": "In fog the horn sounds every ninety seconds.", "start": 0, "end": 0}},
 		map[string]any{"number": 2, "id": "handbook/log.md#1", "document": "handbook/log.md",
@@ -345,8 +345,8 @@ func (s *standIn) events(w http.ResponseWriter, _ *http.Request) any {
 func (s *standIn) document(_ http.ResponseWriter, r *http.Request) any {
 	for _, d := range s.documents {
 		if d["id"] == r.PathValue("id") {
-			return map[string]any{"document": d, "chunks": []any{map[string]any{"id": "1", "heading": "Fog › Signals",
-				"text": s.passage}, map[string]any{"id": "2", "text": "Another passage."}}}
+			return map[string]any{"document": d, "chunks": []any{map[string]any{"id": d["id"].(string) + "#3",
+				"heading": "Fog › Signals", "text": s.passage}, map[string]any{"id": "2", "text": "Another passage."}}}
 		}
 	}
 	return map[string]any{"document": map[string]any{"chunks": 0}, "chunks": []any{}}

@@ -4,7 +4,7 @@ import { h, svg, put, say, failure, number, percent } from "./dom.js";
 import * as api from "./api.js";
 import { chart } from "./chart.js";
 import { flow } from "./flow.js";
-import { open as openPassage } from "./passage.js";
+import { open as openPassage, placeOf } from "./passage.js";
 
 const conversations = new Map(); // base → turns; they live as long as the page
 const asked = []; // what the gate has scored, for the calibration's view
@@ -321,7 +321,7 @@ function sources(citations) {
 
 // nearestPassages are what was found for a question without an answer: no sources, and nothing refers to them by number.
 function nearestPassages(list) {
-  return passages("Nearest passages (no answer was made of them)", list, (c) =>
+  return passages("Nearest passages, with the scores of the search (no answer was made of them)", list, (c) =>
     h("span", { class: "faint small" }, number(c.score)),
   );
 }
@@ -347,7 +347,7 @@ function passages(title, citations, mark, used) {
               "span",
               { class: "text" },
               h("b", {}, titleOf(c)),
-              h("span", { class: "faint small" }, c.document),
+              h("span", { class: "faint small" }, placeOf(c)),
               c.sentence && h("q", { class: "small" }, c.sentence.text),
             ),
           ),

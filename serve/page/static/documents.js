@@ -165,7 +165,7 @@ function table(documents, remove) {
             h(
               "th",
               { scope: "row" },
-              h("button", { type: "button", class: "link", onclick: () => show(d) }, d.title || d.id),
+              h("button", { type: "button", class: "link", onclick: () => openDocument(d) }, d.title || d.id),
               h("div", { class: "faint small source" }, d.title ? d.id : d.source),
               d.partial && h("span", { class: "badge closed" }, "incomplete"),
             ),
@@ -196,8 +196,8 @@ function table(documents, remove) {
 const day = (time) =>
   new Date(time).toLocaleDateString(undefined, { year: "numeric", month: "short", day: "numeric" });
 
-// show opens a document with its passages.
-async function show(d) {
+// openDocument shows a document with its passages; at is the id of the passage that it is opened at, if any.
+export async function openDocument(d, at) {
   const body = h("div", { class: "chunks", tabindex: "0" }, "…");
   const box = dialog(d.title || d.id, h("p", { class: "faint small source" }, d.source), body);
   box.classList.add("wide");
@@ -219,9 +219,17 @@ async function show(d) {
       );
     if (offset === 0) put(body);
     body.append(
-      ...answer.chunks.map((c) => h("article", {}, c.heading && h("h3", {}, c.heading), h("p", {}, c.text))),
+      ...answer.chunks.map((c) =>
+        h("article", { class: c.id === at ? "here" : "" }, c.heading && h("h3", {}, c.heading), h("p", {}, c.text)),
+      ),
       button || "",
     );
+    const here = at && body.querySelector("article.here");
+    if (here) here.scrollIntoView({ block: "center" });
+    else if (at && more && offset < 40 * pageSize) {
+      button.remove();
+      await load(offset + answer.chunks.length);
+    }
   };
   await load(0).catch((e) => put(body, failure(e)));
 }
@@ -244,7 +252,11 @@ function drop(changed) {
     { class: "drop" },
     h("label", { for: "files", class: "button" }, "Choose files"),
     file,
-    h("span", { class: "faint" }, "or drop them here: text, Markdown, HTML, tables, Office documents, books, mail"),
+    h(
+      "span",
+      { class: "faint" },
+      "or drop them here: text, Markdown, HTML, PDF, tables, Office documents, books, mail, notebooks, source code, archives",
+    ),
   );
   const over = (on) => (e) => {
     e.preventDefault();

@@ -2,6 +2,7 @@
 
 import { h, dialog, failure, put } from "./dom.js";
 import * as api from "./api.js";
+import { openDocument } from "./documents.js";
 
 // marked splits a text at a sentence's place, which is given in bytes of UTF-8.
 export function marked(text, sentence) {
@@ -16,13 +17,21 @@ export function marked(text, sentence) {
   return [cut(0, sentence.start), h("mark", {}, cut(sentence.start, sentence.end)), cut(sentence.end)];
 }
 
+// placeOf says where in a document a passage stands: the page of a PDF, or the anchor.
+export function placeOf(citation) {
+  const page = /^page=(\d+)$/.exec(citation.anchor ?? "");
+  if (page) return `${citation.document}, page ${page[1]}`;
+  return [citation.document, citation.anchor && `#${citation.anchor}`].filter(Boolean).join("");
+}
+
 export async function open(citation) {
   const body = h("div", { class: "passage", tabindex: "0" }, "…");
-  const place = [citation.document, citation.anchor && `#${citation.anchor}`].filter(Boolean).join("");
+  const there = () => openDocument({ id: citation.document, source: citation.source }, citation.id);
   const box = dialog(
     citation.heading || citation.document || citation.id,
-    h("p", { class: "faint small source" }, place),
+    h("p", { class: "faint small source" }, placeOf(citation)),
     body,
+    !citation.web && h("button", { type: "button", onclick: there }, "Show it in its document"),
   );
   box.classList.add("wide");
   try {
