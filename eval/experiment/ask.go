@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/eval/metric"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/flow"
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
@@ -94,6 +95,7 @@ func (a *asking) answer(ctx context.Context) error {
 	o.Gate, o.Style, o.MaxTokens = answer.GateOpen, answer.Write, cmp.Or(g.MaxTokens, o.MaxTokens)
 	o.Temperature, o.RepeatPenalty, o.NoRepeatNGram = g.Temperature, g.RepeatPenalty, g.NoRepeatNGram
 	o.Transform = cmp.Or(prompt.Transform(a.cell.System.Transform), o.Transform)
+	o.Flow, o.Template = cmp.Or(a.cell.System.Flow, o.Flow), cmp.Or(a.cell.System.Template, o.Template)
 	var err error
 	if o.Retrieve, err = a.cell.Retriever.options(); err != nil {
 		return err
@@ -121,6 +123,11 @@ func (a *asking) answer(ctx context.Context) error {
 	}
 	t := got.Trace
 	a.item.Answer, a.item.Calls = got.Answer, a.item.Calls+t.LLMCalls
+	a.item.Visits, a.item.Retries, a.item.Unknown = map[string]int{}, t.Retries, t.Outcome == flow.Unknown
+	for _, s := range t.Steps {
+		a.item.Visits[s.Node]++
+		a.item.Tokens += s.Tokens
+	}
 	opened := got.Retrieved
 	if a.item.Open == nil {
 		a.item.Open = &opened

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
@@ -125,6 +126,8 @@ type System struct {
 	Threshold float64 `yaml:"threshold" json:"threshold,omitempty"`
 	Supervise int     `yaml:"supervise" json:"supervise,omitempty"`
 	Transform string  `yaml:"transform" json:"transform,omitempty"` // of the question
+	Template  string  `yaml:"template" json:"template,omitempty"`   // of the prompt with passages; "": the default
+	Flow      string  `yaml:"flow" json:"flow,omitempty"`           // graph that the question goes through; "": ask
 	// Classifier and Features name a cell of a part of kind classifiers.
 	Classifier string `yaml:"classifier" json:"classifier,omitempty"`
 	Features   string `yaml:"features" json:"features,omitempty"`
@@ -248,6 +251,10 @@ func (s System) check(p *Part) error {
 		return fmt.Errorf("transform %q (known: %v)", s.Transform, prompt.Transforms())
 	}
 	switch {
+	case s.Flow != "" && !slices.Contains(answer.Presets(), s.Flow):
+		return fmt.Errorf("flow %q (known: %v)", s.Flow, answer.Presets())
+	case (s.Flow != "" || s.Template != "") && len(p.Generators) == 0:
+		return errors.New("it needs a generator")
 	case s.Gate == "calibrated" && p.Base.Pseudo < 1:
 		return errors.New("a calibrated gate needs pseudo-queries: set base.pseudo")
 	case (s.Gate == "model" || s.Gate == "supervisor" || s.Transform != "") && len(p.Generators) == 0:

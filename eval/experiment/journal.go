@@ -18,6 +18,10 @@ type Item struct {
 	MS        map[string]float64      `json:"ms,omitempty"` // milliseconds by stage
 	Calls     int                     `json:"calls"`        // of the generator
 	Open      *bool                   `json:"open,omitempty"`
+	Tokens    int                     `json:"tokens,omitempty"`  // of language models: prompts and completions
+	Visits    map[string]int          `json:"visits,omitempty"`  // of the nodes of the graph
+	Retries   int                     `json:"retries,omitempty"` // retry edges taken
+	Unknown   bool                    `json:"unknown,omitempty"` // the answer is "I don't know"
 	Retrieved []string                `json:"retrieved,omitempty"`
 	Answer    string                  `json:"answer,omitempty"`
 	Model     string                  `json:"model,omitempty"` // digest of the weights that were trained for it

@@ -220,7 +220,12 @@ func (r *run) summarise(c Cell, questions []question, items []Item) {
 		groups["all"] = items
 	}
 	for _, g := range slices.Sorted(maps.Keys(groups)) {
-		values := map[string][]metric.Score{}
+		values, nodes := map[string][]metric.Score{}, map[string]bool{}
+		for _, it := range groups[g] {
+			for node := range it.Visits {
+				nodes[node] = true
+			}
+		}
 		for _, it := range groups[g] {
 			for m, s := range it.Scores {
 				values[m] = append(values[m], s)
@@ -228,8 +233,16 @@ func (r *run) summarise(c Cell, questions []question, items []Item) {
 			for stage, ms := range it.MS {
 				values["ms."+stage] = append(values["ms."+stage], metric.Of(ms))
 			}
-			if c.Answers {
-				values["llm_calls"] = append(values["llm_calls"], metric.Of(float64(it.Calls)))
+			if !c.Answers {
+				continue
+			}
+			put := func(name string, v float64) { values[name] = append(values[name], metric.Of(v)) }
+			put("llm_calls", float64(it.Calls))
+			put("llm_tokens", float64(it.Tokens))
+			put("retries", float64(it.Retries))
+			put("unknown", number(it.Unknown))
+			for node := range nodes {
+				put("visits."+node, float64(it.Visits[node]))
 			}
 		}
 		for _, m := range slices.Sorted(maps.Keys(values)) {
