@@ -18,26 +18,11 @@ const fileMax, testMax, funcMax, widthMax = 520, 820, 80, 120
 // A line may be longer when it holds a string literal or an address that is this long by itself.
 const unbreakable = 80
 
-// notConverted are folders whose lines are still longer, or whose C is.
-var notConverted = []string{}
-
-func converted(file string) bool {
-	if strings.HasPrefix(file, "internal/testmodels/generator/") {
-		return true
-	}
-	for _, dir := range notConverted {
-		if dir == "." && !strings.Contains(file, "/") || strings.HasPrefix(file, dir+"/") {
-			return false
-		}
-	}
-	return true
-}
-
 // TestFilesAndFunctionsAreShort checks Go, C and C++.
 func TestFilesAndFunctionsAreShort(t *testing.T) {
 	goFiles, cFiles := 0, 0
 	walk(t, func(file string) {
-		if !isGo(file) && !(isC(file) && converted(file)) {
+		if !isGo(file) && !isC(file) {
 			return
 		}
 		src, test := read(t, file), strings.HasSuffix(file, "_test.go")
@@ -186,7 +171,7 @@ int two(void) {
 // between back quotes, and a line with a literal or an address that cannot be broken may be wider.
 func TestLinesAreNarrow(t *testing.T) {
 	walk(t, func(file string) {
-		if !isGo(file) && !isC(file) || !converted(file) {
+		if !isGo(file) && !isC(file) {
 			return
 		}
 		for _, n := range wideLines(file, read(t, file)) {

@@ -40,6 +40,21 @@ func TestNothingUnfinishedOrMachineSpecific(t *testing.T) {
 	})
 }
 
+// TestCommentsAreLiteral refuses turns of phrase that make a reader guess what is meant: "x are those of y", "y is none".
+func TestCommentsAreLiteral(t *testing.T) {
+	riddle := regexp.MustCompile(`//.*\b((are|is) (those|that) of|(is|are) none([.,;:)]|$))`)
+	walk(t, func(file string) {
+		if !isGo(file) && !isC(file) {
+			return
+		}
+		for i, line := range strings.Split(read(t, file), "\n") {
+			if m := riddle.FindString(line); m != "" && !strings.Contains(m, `"`) {
+				t.Errorf("%s:%d: say it literally: %q", file, i+1, strings.TrimSpace(m))
+			}
+		}
+	})
+}
+
 // TestLinksInDocumentationResolve checks relative links of Markdown files.
 func TestLinksInDocumentationResolve(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
