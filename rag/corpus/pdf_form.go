@@ -1,0 +1,147 @@
+package corpus
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/klippa-app/go-pdfium"
+	"github.com/klippa-app/go-pdfium/enums"
+	"github.com/klippa-app/go-pdfium/references"
+	"github.com/klippa-app/go-pdfium/requests"
+)
+
+// Bounds of what a page's form may hold: fields, and lines that are compared with each.
+const (
+	pdfFields     = 10_000
+	pdfFieldLines = 200
+)
+
+// pdfForm reads the fields of a document's form. Its zero value has none.
+type pdfForm struct {
+	pdfium.Pdfium
+	handle references.FPDF_FORMHANDLE
+}
+
+// openForm begins the reading of a document's form; end ends it.
+func openForm(in pdfium.Pdfium, doc references.FPDF_DOCUMENT) (f pdfForm, end func()) {
+	end = func() {}
+	kind, err := in.FPDF_GetFormType(&requests.FPDF_GetFormType{Document: doc})
+	if err != nil || kind.FormType == enums.FPDF_FORMTYPE_NONE {
+		return f, end
+	}
+	opened, err := in.FPDFDOC_InitFormFillEnvironment(&requests.FPDFDOC_InitFormFillEnvironment{Document: doc})
+	if err != nil {
+		return f, end
+	}
+	f = pdfForm{in, opened.FormHandle}
+	return f, func() {
+		_, _ = in.FPDFDOC_ExitFormFillEnvironment(&requests.FPDFDOC_ExitFormFillEnvironment{FormHandle: f.handle})
+	}
+}
+
+// values are what was filled into the fields of a page, where they stand.
+func (f pdfForm) values(page requests.Page) (out []pdfWord) {
+	if f.Pdfium == nil {
+		return nil
+	}
+	n, err := f.FPDFPage_GetAnnotCount(&requests.FPDFPage_GetAnnotCount{Page: page})
+	if err != nil {
+		return nil
+	}
+	for i := range min(n.Count, pdfFields) {
+		a, err := f.FPDFPage_GetAnnot(&requests.FPDFPage_GetAnnot{Page: page, Index: i})
+		if err != nil {
+			continue
+		}
+		if w, ok := f.value(a.Annotation); ok {
+			out = append(out, w)
+		}
+		_, _ = f.FPDFPage_CloseAnnot(&requests.FPDFPage_CloseAnnot{Annotation: a.Annotation})
+	}
+	return out
+}
+
+// value is that of a field: a text, a choice, or "[x]" where a box is checked.
+func (f pdfForm) value(a references.FPDF_ANNOTATION) (w pdfWord, ok bool) {
+	kind, err := f.FPDFAnnot_GetFormFieldType(&requests.FPDFAnnot_GetFormFieldType{FormHandle: f.handle, Annotation: a})
+	if err != nil {
+		return w, false
+	}
+	switch kind.FormFieldType {
+	case enums.FPDF_FORMFIELD_TYPE_CHECKBOX, enums.FPDF_FORMFIELD_TYPE_RADIOBUTTON:
+		is, err := f.FPDFAnnot_IsChecked(&requests.FPDFAnnot_IsChecked{FormHandle: f.handle, Annotation: a})
+		if err != nil || !is.IsChecked {
+			return w, false
+		}
+		w.text = "[x]"
+	case enums.FPDF_FORMFIELD_TYPE_TEXTFIELD, enums.FPDF_FORMFIELD_TYPE_COMBOBOX, enums.FPDF_FORMFIELD_TYPE_LISTBOX:
+		said, err := f.FPDFAnnot_GetFormFieldValue(&requests.FPDFAnnot_GetFormFieldValue{FormHandle: f.handle,
+			Annotation: a})
+		if err != nil {
+			return w, false
+		}
+		w.text = strings.Join(strings.Fields(clean(strings.TrimRight(said.FormFieldValue, "\x00"))), " ")
+	}
+	at, err := f.FPDFAnnot_GetRect(&requests.FPDFAnnot_GetRect{Annotation: a})
+	if err != nil || w.text == "" {
+		return w, false
+	}
+	r := at.Rect
+	w.box = box{float64(min(r.Left, r.Right)), float64(max(r.Left, r.Right)), float64(min(r.Bottom, r.Top)),
+		float64(max(r.Bottom, r.Top))}
+	return w, true
+}
+
+// fill puts values of fields into the lines that they stand on: behind what stands before them, which is the label, or
+// in front of what stands behind. What has no line is one of its own.
+func (l *pdfLines) fill(values []pdfWord) {
+	if len(values) == 0 {
+		return
+	}
+	order := make([]int, len(*l)) // of lines, from the top
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare((*l)[b].top, (*l)[a].top) })
+	for _, w := range values {
+		from, _ := slices.BinarySearchFunc(order, w.top+w.height(), func(i int, top float64) int {
+			return cmp.Compare(top, (*l)[i].top)
+		})
+		best, before := -1, false
+		for _, i := range order[from:min(from+pdfFieldLines, len(order))] {
+			x := &(*l)[i]
+			switch {
+			case x.over(w.box) < .5:
+			case x.left <= w.left && (best < 0 || !before || x.left > (*l)[best].left):
+				best, before = i, true
+			case x.left > w.left && !before && (best < 0 || x.left < (*l)[best].left):
+				best = i
+			}
+		}
+		if best < 0 {
+			*l = append(*l, pdfLine{box: w.box, main: w.box, size: w.height(), cells: []pdfCell{{left: w.left,
+				right: w.right, whole: []byte(w.text)}}})
+			continue
+		}
+		(*l)[best].insert(w)
+	}
+}
+
+// insert puts a field's value into a line: behind the last cell that begins before it.
+func (x *pdfLine) insert(w pdfWord) {
+	at := 0
+	for at < len(x.cells) && x.cells[at].left <= w.left {
+		at++
+	}
+	x.box = x.union(w.box)
+	if at == 0 {
+		c := &x.cells[0]
+		c.whole = append([]byte(w.text+" "), c.whole...)
+		c.left = w.left
+		return
+	}
+	c := &x.cells[at-1]
+	c.whole = append(append(c.whole, ' '), w.text...)
+	c.right = max(c.right, w.right)
+}

@@ -1,0 +1,162 @@
+package corpus
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+var digits = regexp.MustCompile(`\d+`)
+
+// running is what is the same in lines of several pages, whatever their numbers.
+func runningText(l pdfLine) string {
+	return digits.ReplaceAllString(strings.Join(strings.Fields(l.text), " "), "0")
+}
+
+// edge is a line that may be a running title or a footer.
+type edge struct {
+	page, line int
+	apart      bool // a gap parts it from the text
+}
+
+// fewRunning pages say that a line is a running one.
+const fewRunning = 3
+
+// withoutRunning leaves out running titles, footers and page numbers: lines at the edges of pages whose text comes on
+// three pages at the same height, or whose number goes up with the pages.
+func withoutRunning(pages [][]pdfLine) [][]pdfLine {
+	texts := map[string][]edge{}
+	type place struct{ y, offset int }
+	numbers := map[place][]edge{}
+	for i, lines := range pages {
+		for _, e := range edges(i, lines) {
+			l := lines[e.line]
+			y := int(math.Round(l.main.bottom / 3))
+			texts[runningText(l)] = append(texts[runningText(l)], e)
+			for _, n := range edgeNumbers(l.text) {
+				for d := -1; d <= 1; d++ {
+					numbers[place{y + d, n - i}] = append(numbers[place{y + d, n - i}], e)
+				}
+			}
+		}
+	}
+	out := map[[2]int]bool{}
+	for _, list := range texts {
+		if differentPages(list) < fewRunning {
+			continue
+		}
+		often := 2*differentPages(list) >= len(pages)
+		at := map[int]int{}
+		for _, e := range list {
+			y := int(math.Round(pages[e.page][e.line].main.bottom / 3))
+			at[y-1]++
+			at[y]++
+			at[y+1]++
+		}
+		for _, e := range list {
+			y := int(math.Round(pages[e.page][e.line].main.bottom / 3))
+			if often || e.apart && at[y] >= fewRunning {
+				out[[2]int{e.page, e.line}] = true
+			}
+		}
+	}
+	for _, list := range numbers {
+		if differentPages(list) >= fewRunning {
+			for _, e := range list {
+				if e.apart {
+					out[[2]int{e.page, e.line}] = true
+				}
+			}
+		}
+	}
+	kept := make([][]pdfLine, len(pages))
+	for i, lines := range pages {
+		for j, l := range lines {
+			if !out[[2]int{i, j}] {
+				kept[i] = append(kept[i], l)
+			}
+		}
+	}
+	return kept
+}
+
+// differentPages counts the pages of edges, which are in order.
+func differentPages(list []edge) (n int) {
+	last := -1
+	for _, e := range list {
+		if e.page != last {
+			n, last = n+1, e.page
+		}
+	}
+	return n
+}
+
+// edgeNumbers are the numbers that a line begins or ends with: that of its page, perhaps.
+func edgeNumbers(text string) (out []int) {
+	words := strings.Fields(text)
+	if len(words) == 0 || len(text) > maxHeading {
+		return nil
+	}
+	for _, word := range []string{words[0], words[len(words)-1]} {
+		if n, err := strconv.Atoi(strings.Trim(word, "[]()|-–—.")); err == nil && n >= 0 && n < 10*pdfPages &&
+			!slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// edges are the first two and the last two lines of a page as they were drawn, and the two at its top and at its bottom.
+func edges(page int, lines []pdfLine) (out []edge) {
+	chosen := make([]int, 0, 8)
+	for _, i := range []int{0, 1, len(lines) - 2, len(lines) - 1} {
+		if i >= 0 && i < len(lines) && !slices.Contains(chosen, i) {
+			chosen = append(chosen, i)
+		}
+	}
+	top, bottom := [3]int{-1, -1, -1}, [3]int{-1, -1, -1} // the three highest and lowest lines
+	for i := range lines {
+		sift(&top, i, func(a, b int) bool { return lines[a].main.bottom > lines[b].main.bottom })
+		sift(&bottom, i, func(a, b int) bool { return lines[a].main.bottom < lines[b].main.bottom })
+	}
+	for _, i := range []int{top[0], top[1], bottom[0], bottom[1]} {
+		if i >= 0 && !slices.Contains(chosen, i) {
+			chosen = append(chosen, i)
+		}
+	}
+	slices.Sort(chosen)
+	for _, i := range chosen {
+		out = append(out, edge{page, i, apart(lines, i, top) || apart(lines, i, bottom)})
+	}
+	return out
+}
+
+// sift puts a line among the first three.
+func sift(first *[3]int, i int, before func(a, b int) bool) {
+	for k := range first {
+		if first[k] < 0 || before(i, first[k]) {
+			copy(first[k+1:], first[k:])
+			first[k] = i
+			return
+		}
+	}
+}
+
+// apart tells whether a line is one of the first two of an order, and the next one below the title or above the footer
+// is further away than the lines of a paragraph are.
+func apart(lines []pdfLine, i int, order [3]int) bool {
+	for k, at := range order[:2] {
+		next := order[k+1]
+		if at < 0 || next < 0 {
+			return at == i // the page has nothing else
+		}
+		gap := math.Abs(lines[at].main.bottom - lines[next].main.bottom)
+		wide := gap > 1.45*max(lines[at].size, 1)
+		if at == i && wide || wide && k == 1 && order[0] == i {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,219 @@
+package corpus
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// pdfWriter makes a document of the lines of its pages.
+type pdfWriter struct {
+	b      *builder
+	words  pdfHyphenation
+	levels map[int]int // of headings, by the sizes of their letters
+	cover  int         // lines of the first page that stand on the cover
+	title  int         // the line of the cover that is its title; -1: there is none
+	author string
+}
+
+// writePDF makes the document of its lines.
+func writePDF(d *Document, pages [][]pdfLine, p *pulse) {
+	b := &builder{pulse: p, w: textWriter{isSource: true}}
+	pages = withoutRegisters(withoutRunning(pages))
+	w := pdfWriter{b: b, words: hyphenation(pages), levels: headingSizes(pages)}
+	w.author, _ = d.Meta[authorKey].(string)
+	w.readCover(pages)
+	for i, lines := range pages {
+		p.check()
+		if len(lines) == 0 {
+			continue
+		}
+		b.page(fmt.Sprintf("page=%d", i+1))
+		if i > 0 {
+			w.cover = 0
+		}
+		w.page(lines, fmt.Sprintf("page=%d", i+1))
+		b.endBlock("\n\n")
+	}
+	b.finish(d, nil)
+}
+
+// page writes the lines of a page.
+func (w *pdfWriter) page(lines []pdfLine, anchor string) {
+	for j := 0; j < len(lines); {
+		if rows, columns := pdfTable(lines[j:]); rows > 0 {
+			w.table(lines[j:j+rows], columns)
+			j += rows
+			continue
+		}
+		level := w.level(lines, j)
+		k := j + 1
+		if level > 0 { // a heading of several lines
+			for k < len(lines) && w.level(lines, k) == level && rounded(lines[k].size) == rounded(lines[j].size) &&
+				follows(lines[k-1], lines[k], 2) {
+				k++
+			}
+			if text := w.words.joined(lines[j:k]); utf8.RuneCountInString(text) <= maxHeading {
+				w.b.heading(level, text, anchor, 0, 0)
+				j = k
+				continue
+			}
+		}
+		for k < len(lines) && w.level(lines, k) == level && follows(lines[k-1], lines[k], 1.5) {
+			if rows, _ := pdfTable(lines[k:min(k+3, len(lines))]); rows > 0 {
+				break
+			}
+			k++
+		}
+		w.b.collapsed(w.words.joined(lines[j:k]), 0)
+		w.b.endBlock("\n\n")
+		j = k
+	}
+}
+
+// level is that of the heading that a line is; 0: it is none.
+func (w *pdfWriter) level(lines []pdfLine, i int) int {
+	if i < w.cover && i != w.title || w.author != "" && len(lines[i].text) < maxHeading &&
+		strings.EqualFold(strings.TrimPrefix(lines[i].text, "by "), w.author) {
+		return 0
+	}
+	return w.levels[rounded(lines[i].size)]
+}
+
+// table writes the rows of a table, a line each, or columns of text one below the other.
+func (w *pdfWriter) table(rows []pdfLine, columns pdfColumns) {
+	if isLayout(rows, columns) {
+		for c := range columns {
+			var lines []pdfLine
+			for _, x := range rows {
+				for _, cell := range x.cells {
+					if columns.of(cell) == c {
+						lines = append(lines, pdfLine{text: cell.text})
+					}
+				}
+			}
+			w.b.collapsed(w.words.joined(lines), 0)
+			w.b.endBlock("\n\n")
+		}
+		return
+	}
+	w.b.beginTable(openTable{})
+	for _, x := range rows {
+		w.b.atom(rowText(x, columns), 0, 0)
+		w.b.endBlock("\n")
+		w.b.endRow(false)
+	}
+	w.b.endTable()
+}
+
+// page begins a section below the headings that are open.
+func (b *builder) page(anchor string) {
+	b.endBlock("\n\n")
+	if len(b.sections) > 0 || b.w.text.Len() > 0 {
+		b.endSection(math.MaxInt)
+	}
+	b.beginSection(anchor, 0)
+	b.headed = false
+}
+
+// follows tells whether a line continues the one before: close below it, in letters of about the same size.
+func follows(last, next pdfLine, spacing float64) bool {
+	return next.below(last, spacing) && math.Abs(last.size-next.size) < .1*max(last.size, next.size)+.01 &&
+		next.left < last.right && next.right > last.left
+}
+
+// plainPDF is a text without the marks of hyphens and without controls.
+func plainPDF(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\u0002' || r == '\ufffe' || r == '\u00ad' {
+			return -1
+		}
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+func rounded(size float64) int { return int(math.Round(2 * size)) }
+
+// headingSizes are the levels of headings by the sizes of their letters: the largest ones, which are above that of most
+// letters.
+func headingSizes(pages [][]pdfLine) map[int]int {
+	letters := map[int]int{}
+	for _, lines := range pages {
+		for _, l := range lines {
+			letters[rounded(l.size)] += utf8.RuneCountInString(l.text)
+		}
+	}
+	body, total := 0, 0
+	for size, n := range letters {
+		if total += n; n > letters[body] || n == letters[body] && size < body {
+			body = size
+		}
+	}
+	var sizes []int
+	for size, n := range letters {
+		if float64(size) > 1.12*float64(body) && 4*n < total {
+			sizes = append(sizes, size)
+		}
+	}
+	slices.SortFunc(sizes, func(a, b int) int { return cmp.Compare(b, a) })
+	levels := map[int]int{}
+	for i, size := range sizes {
+		levels[size] = min(i+1, pdfHeadings)
+	}
+	return levels
+}
+
+// readCover finds the lines above the first text of the first page in sizes that come nowhere else, such as an author's
+// name and a date: the largest one is the title, and the others are no headings, or all headings would stand below them.
+func (w *pdfWriter) readCover(pages [][]pdfLine) {
+	w.title = -1
+	if len(pages) == 0 {
+		return
+	}
+	n, first := 0, pages[0]
+	for n < len(first) && w.levels[rounded(first[n].size)] > 0 {
+		n++
+	}
+	again := map[int]bool{}
+	for i, lines := range pages {
+		if i == 0 {
+			lines = lines[n:]
+		}
+		for _, l := range lines {
+			again[rounded(l.size)] = true
+		}
+	}
+	for n > 0 && again[rounded(first[n-1].size)] { // the first heading of the text
+		n--
+	}
+	largest := 0
+	for i := range n {
+		if size := rounded(first[i].size); size > largest && !again[size] {
+			w.title, largest = i, size
+		}
+	}
+	if w.title < 0 {
+		return
+	}
+	for w.cover = w.title + 1; w.cover < n; w.cover++ {
+		if again[rounded(first[w.cover].size)] {
+			break
+		}
+	}
+	// A title of several lines ends where the size does or a gap is.
+	from := w.title
+	for w.title+1 < w.cover && rounded(first[w.title+1].size) == largest &&
+		follows(first[w.title], first[w.title+1], 1.5) {
+		w.title++
+	}
+	if w.title > from { // all of it is a heading: level asks for one line only
+		w.cover, w.title = 0, -1
+	}
+}
