@@ -256,9 +256,9 @@ func TestAllocationsAreLinear(t *testing.T) {
 			if ending == ".pdf" {
 				var lines pdfLines
 				for i := range len(text) / 4 {
-					lines.add(pdfLine{text: text[4*i : 4*i+4], top: 1})
+					lines.add(pdfWord{text: text[4*i : 4*i+4], box: box{top: 1}})
 				}
-				lines.join()
+				lines.end()
 				if len(lines) != 1 || lines[0].text != text {
 					t.Errorf("%d lines", len(lines))
 				}

@@ -133,6 +133,10 @@ func (r *pdfReader) parse(d *Document, raw string, p *pulse) (empty []int, err e
 		if err != nil {
 			return ""
 		}
+		switch strings.Trim(meta.Value, "()") {
+		case "untitled", "anonymous", "unspecified": // what ReportLab writes where nobody says anything
+			return ""
+		}
 		return meta.Value
 	}
 	d.Title = strings.Join(strings.Fields(clean(said("Title"))), " ")

@@ -9,6 +9,7 @@ import (
 	"github.com/klippa-app/go-pdfium/enums"
 	"github.com/klippa-app/go-pdfium/references"
 	"github.com/klippa-app/go-pdfium/requests"
+	"github.com/klippa-app/go-pdfium/structs"
 )
 
 // Bounds of what a page's form may hold: fields, and lines that are compared with each.
@@ -30,7 +31,17 @@ func openForm(in pdfium.Pdfium, doc references.FPDF_DOCUMENT) (f pdfForm, end fu
 	if err != nil || kind.FormType == enums.FPDF_FORMTYPE_NONE {
 		return f, end
 	}
-	opened, err := in.FPDFDOC_InitFormFillEnvironment(&requests.FPDFDOC_InitFormFillEnvironment{Document: doc})
+	opened, err := in.FPDFDOC_InitFormFillEnvironment(&requests.FPDFDOC_InitFormFillEnvironment{Document: doc,
+		FormFillInfo: structs.FPDF_FORMFILLINFO{ // what a viewer would do: nothing
+			FFI_Invalidate:         func(references.FPDF_PAGE, float64, float64, float64, float64) {},
+			FFI_SetCursor:          func(enums.FXCT) {},
+			FFI_SetTimer:           func(int, func(int)) int { return 0 },
+			FFI_KillTimer:          func(int) {},
+			FFI_GetLocalTime:       func() (t structs.FPDF_SYSTEMTIME) { return t },
+			FFI_GetPage:            func(references.FPDF_DOCUMENT, int) *references.FPDF_PAGE { return nil },
+			FFI_GetRotation:        func(references.FPDF_PAGE) (r enums.FPDF_PAGE_ROTATION) { return r },
+			FFI_ExecuteNamedAction: func(string) {},
+		}})
 	if err != nil {
 		return f, end
 	}

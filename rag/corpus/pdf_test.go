@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/klippa-app/go-pdfium/requests"
 	"golang.org/x/sys/unix"
 )
 
@@ -33,48 +33,179 @@ func TestPDFFigures(t *testing.T) {
 	}
 }
 
-// TestPDFPages: both ways to read a page have the same lines; sizes are those of first letters, which
-// GetPageTextStructured looks for at a corner and may miss.
-func TestPDFPages(t *testing.T) {
-	files := must(filepath.Glob("testdata/*.pdf"))
-	files = append(files, must(filepath.Glob("testdata/odd/*.pdf"))...)
-	if file := os.Getenv("SLUICE_PDF"); file != "" {
-		files = append(files, file)
+// pdfDocument reads a PDF file.
+func pdfDocument(t *testing.T, file string) *Document {
+	t.Helper()
+	docs, skipped := load(t, LoadOptions{CacheDir: compiled}, file)
+	if len(docs) != 1 || len(skipped) > 0 {
+		t.Fatalf("%s: %d documents, %v", file, len(docs), skipped)
 	}
-	r := must(openPDF(t.Context(), compiled))
-	defer r.close() //nolint:errcheck // only memory
-	in := must(r.engine.GetInstanceWithContext(t.Context()))
-	defer in.Close() //nolint:errcheck // only memory
-	pages := 0
+	return docs[0]
+}
+
+// TestPDFText: letters placed one by one, scripts, tables, hyphens, forms, as a reader sees them. The files of each kind
+// are of two shapes.
+func TestPDFText(t *testing.T) {
+	for file, want := range map[string]string{
+		"wkhtmltopdf.pdf": "At December 31, 2021 the harbour held 1,311 berths, of which 1,117 were let; fees came to " +
+			"$1,695 and 11.1 % was unpaid.\n\nYear | 2019 | 2020 | 2021\nFees | 1,351 | 1,171 | 1,695\n" +
+			"Repairs | (211) | (1,113) | (411)",
+		"supersub_rl.pdf": "Water is H2O and the area is 12 km2; carbon dioxide is CO2.7 Next sentence about 10-3 m.",
+		"sub_big.pdf":     "The gas CO2 rises from the sea in the second line of it.",
+		"tablepdf.pdf":    "Port | 2019 | 2020\nArles | 10 | 11\nNice |  | 21\nLyon | 30 | 31",
+		"hyphen.pdf": "The harbour regulation of 1911 is a well-known text about twenty-five ships and the co-operation " +
+			"of towns.",
+		"form.pdf": "Name of ship: Alma Filled",
+	} {
+		if d := pdfDocument(t, "testdata/pdf/"+file); d.Text != want {
+			t.Errorf("%s: %q, not %q", file, d.Text, want)
+		}
+	}
+}
+
+// pdfOf makes a PDF file of pages' content streams; more are objects that begin with number 100.
+func pdfOf(pages []string, more ...string) string {
+	var b, kids strings.Builder
+	b.WriteString("%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R/AcroForm 100 0 R>>endobj\n" +
+		"3 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>endobj\n")
+	for i, page := range pages {
+		fmt.Fprintf(&kids, "%d 0 R ", 1000+2*i)
+		fmt.Fprintf(&b, "%d 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Annots[101 0 R 102 0 R 103 0 R]"+
+			"/Resources<</Font<</F 3 0 R>>>>/Contents %d 0 R>>endobj\n%d 0 obj<</Length %d>>stream\n%s\nendstream "+
+			"endobj\n", 1000+2*i, 1001+2*i, 1001+2*i, len(page), page)
+	}
+	fmt.Fprintf(&b, "2 0 obj<</Type/Pages/Kids[%s]/Count %d>>endobj\n", kids.String(), len(pages))
+	for i, x := range more {
+		fmt.Fprintf(&b, "%d 0 obj%s endobj\n", 100+i, x)
+	}
+	return b.String() + "trailer<</Root 1 0 R>>"
+}
+
+// at draws a text.
+func at(x, y, size float64, text string) string {
+	return fmt.Sprintf("BT /F %g Tf %g %g Td (%s) Tj ET\n", size, x, y, text)
+}
+
+// TestPDFShapes: the same kinds, drawn otherwise.
+func TestPDFShapes(t *testing.T) {
+	var letters strings.Builder // each letter alone, in a scaled matrix
+	x := 50.0
+	for _, r := range "In 1,119 of 2,111.1 cases," {
+		width := map[rune]float64{' ': 278, ',': 278, '.': 278, 'I': 278, 's': 500, 'c': 500, 'f': 278}[r]
+		if width == 0 {
+			width = 556
+		}
+		if r != ' ' {
+			fmt.Fprintf(&letters, "q .5 0 0 .5 0 0 cm BT /F 1 Tf 20 0 0 20 %g 1000 Tm (%c) Tj ET Q\n", 2*x, r)
+		}
+		x += width / 100
+	}
+	chapters, numbered := []string{}, []string{}
+	for i := range 9 {
+		body := ""
+		for k := range 8 {
+			body += at(50, 700-14*float64(k), 10, fmt.Sprintf("Ship %c%c came in and left the port before the tide.", 'a'+i, 'a'+k))
+		}
+		chapters = append(chapters, at(50, 770, 10, fmt.Sprintf("Chapter %d: %s %d", 1+i/3,
+			[]string{"Of tides", "Of ships", "Of winds"}[i/3], 80+i))+body)
+		numbered = append(numbered, body+at(300, 30, 8, fmt.Sprint(i+1)))
+	}
+	contents := at(50, 700, 14, "Contents")
+	for i := range 5 {
+		contents += at(50, 680-14*float64(i), 10, fmt.Sprintf("%d The harbour . . . . . . . . . %d", i+1, 3*i+1))
+	}
+	index := at(50, 700, 14, "Index")
+	for i := range 9 {
+		index += at(50, 680-14*float64(i), 10, fmt.Sprintf("%cnchor, %d, 4-5", 'a'+i, i+1))
+	}
+	field := func(kind, value string, x float64) string {
+		return fmt.Sprintf("<</Type/Annot/Subtype/Widget/FT%s/T(f%g)%s/Rect[%g 695 %g 715]>>", kind, x, value, x, x+80)
+	}
+	for _, c := range []struct {
+		what, file, want string
+	}{
+		{"letters", pdfOf([]string{letters.String()}), "In 1,119 of 2,111.1 cases,"},
+		{"scripts", pdfOf([]string{at(50, 700, 12, "E = mc") + at(90.7, 705, 7, "2") + at(95, 700, 12, "and x") +
+			at(126, 697, 7, "i") + at(128, 700, 12, ".")}), "E = mc2 and xi."},
+		{"table", pdfOf([]string{at(50, 700, 10, "Item") + at(150, 700, 10, "Debit") + at(250, 700, 10, "Credit") +
+			at(50, 686, 10, "Rope") + at(250, 686, 10, "7") + at(50, 672, 10, "Tar") + at(150, 672, 10, "9") +
+			at(50, 640, 10, "All in crowns.")}),
+			"Item | Debit | Credit\nRope |  | 7\nTar | 9\n\nAll in crowns."},
+		{"hyphens", pdfOf([]string{at(50, 700, 10, "The north-west wind and the over-") + at(50, 688, 10, "view of the north-") +
+			at(50, 676, 10, "west, a branch of pre-") + at(50, 664, 10, "diction by branch-") +
+			at(50, 652, 10, "prediction, an overview of prediction.")}),
+			"The north-west wind and the overview of the north-west, a branch of prediction by branch-prediction, an " +
+				"overview of prediction."},
+		{"fields", pdfOf([]string{at(50, 700, 10, "Master:") + at(250, 700, 10, "Cargo:") + at(450, 700, 10, "insured")},
+			"<</Fields[101 0 R 102 0 R 103 0 R]>>", field("/Tx", "/V(A. Brown)", 100),
+			field("/Ch", "/Ff 131072/Opt[(tar)(rope)]/V(rope)", 300), field("/Btn", "/V/Yes/AS/Yes/AP<</N<</Yes 104 0 R>>>>", 420),
+			"<</Length 0/Type/XObject/Subtype/Form/BBox[0 0 1 1]>>stream\n\nendstream"),
+			"Master: A. Brown Cargo: rope [x] insured"},
+	} {
+		d := pdfDocument(t, write(t, t.TempDir(), "a.pdf", c.file))
+		if strings.TrimSpace(d.Text) != c.want {
+			t.Errorf("%s: %q, not %q", c.what, d.Text, c.want)
+		}
+	}
+	for what, file := range map[string]string{"chapters": pdfOf(chapters), "numbered": pdfOf(numbered),
+		"contents": pdfOf(append([]string{contents}, numbered...)), "index": pdfOf(append(slices.Clone(numbered), index))} {
+		d := pdfDocument(t, write(t, t.TempDir(), "a.pdf", file))
+		for _, not := range []string{"Chapter", "Of tides", "The harbour", "nchor", "7", "3"} {
+			if strings.Contains(d.Text, not) {
+				t.Errorf("%s: %q is in %q", what, not, d.Text)
+			}
+		}
+		if n := strings.Count(d.Text, "left the port before the tide."); n != 72 {
+			t.Errorf("%s: %d lines of 72: %q", what, n, d.Text)
+		}
+	}
+}
+
+// TestPDFCover: what stands on the cover, such as the author's name, is above no heading.
+func TestPDFCover(t *testing.T) {
+	body := func(y float64) (out string) {
+		for k := range 6 {
+			out += at(50, y-14*float64(k), 10, "Ships came in and left the port before the tide turned.")
+		}
+		return out
+	}
+	d := pdfDocument(t, write(t, t.TempDir(), "a.pdf", pdfOf([]string{
+		at(50, 760, 28, "Tides") + at(50, 720, 20, "Ada Brown") + at(50, 690, 20, "May 1911") +
+			at(50, 650, 16, "Of neaps") + body(620), at(50, 700, 16, "Of springs") + body(680)})))
+	var heads []string
+	for _, s := range d.Sections {
+		if s.Start < s.End && strings.Contains(d.Text[s.Start:s.End], "Ships") {
+			heads = append(heads, strings.Join(s.Heading, " / "))
+		}
+	}
+	if !slices.Equal(heads, []string{"Tides / Of neaps", "Tides / Of springs"}) ||
+		!strings.Contains(d.Text, "Ada Brown") {
+		t.Errorf("%q in %q", heads, d.Text)
+	}
+}
+
+// TestPDFProducers: what eight programs make of one report of ours: no number and no word of it is missing.
+func TestPDFProducers(t *testing.T) {
+	files := must(filepath.Glob("testdata/pdf/report-*.pdf"))
+	if len(files) < 7 {
+		t.Fatalf("only %d files", len(files))
+	}
+	words := strings.Fields(string(must(os.ReadFile("testdata/pdf/report.txt"))))
 	for _, file := range files {
-		content := must(os.ReadFile(file))
-		doc, err := in.OpenDocument(&requests.OpenDocument{File: &content})
-		if err != nil {
-			continue // encrypted
+		d := pdfDocument(t, file)
+		text := d.Title + "\n" + d.Text
+		for _, s := range d.Sections {
+			text += "\n" + strings.Join(s.Heading, "\n")
 		}
-		n := must(in.FPDF_GetPageCount(&requests.FPDF_GetPageCount{Document: doc.Document})).PageCount
-		for i := range min(n, 40) {
-			page := requests.Page{ByIndex: &requests.PageByIndex{Document: doc.Document, Index: i}}
-			one, err := pdfPage(in, page)
-			other, errOther := pdfCrowdedPage(in, page)
-			same := func(a, b pdfLine) bool {
-				plain := func(x pdfLine) string { return strings.Join(strings.Fields(joined([]pdfLine{x})), " ") }
-				return plain(a) == plain(b) && (a.size == b.size || b.size == 0) && a.top == b.top &&
-					a.bottom == b.bottom && a.left == b.left && a.right == b.right
-			}
-			if (err == nil) != (errOther == nil) || len(one) != len(other) {
-				t.Fatalf("%s, page %d: %v, %v; %d and %d lines", file, i+1, err, errOther, len(one), len(other))
-			}
-			for k := range one {
-				if !same(one[k], other[k]) {
-					t.Errorf("%s, page %d: %+v, not %+v", file, i+1, one[k], other[k])
-				}
-			}
-			pages++
+		have := map[string]bool{}
+		for _, word := range strings.Fields(text) {
+			have[word] = true
 		}
-	}
-	if pages < 10 {
-		t.Errorf("only %d pages were compared", pages)
+		for _, word := range words {
+			if !have[word] {
+				t.Errorf("%s: %q is missing", file, word)
+			}
+		}
 	}
 }
 
