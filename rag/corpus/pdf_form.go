@@ -18,6 +18,9 @@ const (
 	pdfFieldLines = 200
 )
 
+// checked stands where a box is checked.
+const checked = "[x]"
+
 // pdfForm reads the fields of a document's form. Its zero value has none.
 type pdfForm struct {
 	pdfium.Pdfium
@@ -60,6 +63,17 @@ func (f pdfForm) values(page requests.Page) (out []pdfWord) {
 	if err != nil {
 		return nil
 	}
+	if n.Count == 0 {
+		return nil
+	}
+	// Whether a box is checked is known of loaded pages only.
+	_, err = f.FORM_OnAfterLoadPage(&requests.FORM_OnAfterLoadPage{Page: page, FormHandle: f.handle})
+	if err != nil {
+		return nil
+	}
+	defer func() {
+		_, _ = f.FORM_OnBeforeClosePage(&requests.FORM_OnBeforeClosePage{Page: page, FormHandle: f.handle})
+	}()
 	for i := range min(n.Count, pdfFields) {
 		a, err := f.FPDFPage_GetAnnot(&requests.FPDFPage_GetAnnot{Page: page, Index: i})
 		if err != nil {
@@ -85,7 +99,7 @@ func (f pdfForm) value(a references.FPDF_ANNOTATION) (w pdfWord, ok bool) {
 		if err != nil || !is.IsChecked {
 			return w, false
 		}
-		w.text = "[x]"
+		w.text = checked
 	case enums.FPDF_FORMFIELD_TYPE_TEXTFIELD, enums.FPDF_FORMFIELD_TYPE_COMBOBOX, enums.FPDF_FORMFIELD_TYPE_LISTBOX:
 		said, err := f.FPDFAnnot_GetFormFieldValue(&requests.FPDFAnnot_GetFormFieldValue{FormHandle: f.handle,
 			Annotation: a})
@@ -139,15 +153,16 @@ func (l *pdfLines) fill(values []pdfWord) {
 	}
 }
 
-// insert puts a field's value into a line: behind the last cell that begins before it.
+// insert puts a field's value into a line: behind the last cell that begins before it, or the mark of a checked box in
+// front of the next one.
 func (x *pdfLine) insert(w pdfWord) {
 	at := 0
 	for at < len(x.cells) && x.cells[at].left <= w.left {
 		at++
 	}
 	x.box = x.union(w.box)
-	if at == 0 {
-		c := &x.cells[0]
+	if w.text == checked && at < len(x.cells) || at == 0 {
+		c := &x.cells[at]
 		c.whole = append([]byte(w.text+" "), c.whole...)
 		c.left = w.left
 		return

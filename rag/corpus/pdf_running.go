@@ -128,6 +128,9 @@ func edges(page int, lines []pdfLine) (out []edge) {
 	}
 	slices.Sort(chosen)
 	for _, i := range chosen {
+		if i+1 < len(lines) && len(lines[i].cells) > 1 && len(lines[i+1].cells) > 1 && lines[i+1].below(lines[i], 2) {
+			continue // a row of a table
+		}
 		out = append(out, edge{page, i, apart(lines, i, top) || apart(lines, i, bottom)})
 	}
 	return out
