@@ -82,8 +82,8 @@ func firstPart(line string) string {
 
 // compoundHeads begin words with a hyphen; wholeHeads begin words without one, although they are words themselves.
 const (
-	compoundHeads = " well self non ex semi half quasi cross high low long short full part large small twenty thirty " +
-		"forty fifty sixty seventy eighty ninety two three four five six seven eight nine ten "
+	compoundHeads = " well self non ex semi half quasi cross high low long short full part large small first " +
+		"second third twenty thirty forty fifty sixty seventy eighty ninety two three four five six seven eight nine ten "
 	wholeHeads = " under over with some any every out your them how never when where who what there here " +
 		"up down for more back ever fore "
 )

@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"bytes"
 	"math"
 	"strings"
 	"unicode/utf8"
@@ -18,11 +19,13 @@ type pdfLine struct {
 	largest int    // letters of its longest run of one size
 	run     int    // letters of the last run of one size
 	last    float64
+	space   float64 // the widest one within a cell, in sizes of letters
 }
 
 // pdfCell is a part of a line.
 type pdfCell struct {
 	left, right float64
+	gap         float64 // before it, in sizes of letters
 	text        string
 	whole       []byte // text while it grows
 }
@@ -32,7 +35,8 @@ type pdfLines []pdfLine
 
 const (
 	pdfGap    = .15 // of the size of letters: a wider gap parts words where PDFium does not say so
-	pdfColumn = .8  // a wider gap may part columns
+	pdfNarrow = .5  // a wider gap may part columns if it is wider than the line's others
+	pdfColumn = .8  // a wider gap may part columns whatever the others are
 	pdfScript = .86 // letters that are smaller and stand higher or lower are scripts
 )
 
@@ -73,11 +77,12 @@ func (x *pdfLine) append(w pdfWord, letters int) {
 	size := max(min(x.size, w.size), 1)
 	gap := w.left - x.right
 	switch {
-	case gap > pdfColumn*size && gap > 0 && len(x.cells) < maxPDFCells:
-		x.cells = append(x.cells, pdfCell{left: w.left, right: w.right})
+	case gap > pdfNarrow*size && len(x.cells) < maxPDFCells:
+		x.cells = append(x.cells, pdfCell{left: w.left, right: w.right, gap: gap / size})
 		cell = &x.cells[len(x.cells)-1]
 	case w.spaced || w.begins && gap > pdfGap*size:
 		cell.whole = append(cell.whole, ' ')
+		x.space = max(x.space, gap/size)
 	}
 	cell.whole = append(cell.whole, w.text...)
 	cell.left, cell.right = min(cell.left, w.left), max(cell.right, w.right)
@@ -103,6 +108,7 @@ const maxPDFCells = 64
 func (l pdfLines) end() {
 	for i := range l {
 		x := &l[i]
+		x.narrow()
 		parts := make([]string, len(x.cells))
 		for j := range x.cells {
 			c := &x.cells[j]
@@ -111,6 +117,28 @@ func (l pdfLines) end() {
 		}
 		x.text = strings.Join(parts, " ")
 	}
+}
+
+// narrow joins cells that the line's spaces may be between: its other spaces are about as wide, or it has no others and
+// is no row of numbers.
+func (x *pdfLine) narrow() {
+	numbers := 0
+	for _, c := range x.cells {
+		if bytes.ContainsAny(c.whole, "0123456789") {
+			numbers++
+		}
+	}
+	out := x.cells[:1]
+	for _, c := range x.cells[1:] {
+		last := &out[len(out)-1]
+		if c.gap >= pdfColumn || x.space > 0 && c.gap > 1.8*x.space || x.space == 0 && 2*numbers >= len(x.cells) {
+			out = append(out, c)
+			continue
+		}
+		last.whole = append(append(last.whole, ' '), c.whole...)
+		last.left, last.right = min(last.left, c.left), max(last.right, c.right)
+	}
+	x.cells = out
 }
 
 // pdfColumns are the columns of a table, from left to right: what its rows' cells cover.

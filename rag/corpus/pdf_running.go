@@ -128,13 +128,16 @@ func edges(page int, lines []pdfLine) (out []edge) {
 	}
 	slices.Sort(chosen)
 	for _, i := range chosen {
-		if i+1 < len(lines) && len(lines[i].cells) > 1 && len(lines[i+1].cells) > 1 && lines[i+1].below(lines[i], 2) {
-			continue // a row of a table
+		if i > 0 && areRows(lines[i-1], lines[i]) || i+1 < len(lines) && areRows(lines[i], lines[i+1]) {
+			continue // of a table
 		}
 		out = append(out, edge{page, i, apart(lines, i, top) || apart(lines, i, bottom)})
 	}
 	return out
 }
+
+// areRows tells whether two lines look like rows of a table.
+func areRows(a, b pdfLine) bool { return len(a.cells) > 1 && len(b.cells) > 1 && b.below(a, 2) }
 
 // sift puts a line among the first three.
 func sift(first *[3]int, i int, before func(a, b int) bool) {

@@ -55,7 +55,7 @@ def chromium(file):
 
 
 def libreoffice(file):
-    run("soffice", "--headless", "--convert-to", "pdf:writer_web_pdf_Export", "--outdir", "/tmp/report", page())
+    run("soffice", "--headless", "--infilter=HTML (StarWriter)", "--convert-to", "pdf:writer_pdf_Export", "--outdir", "/tmp/report", page())
     os.replace("/tmp/report/report.pdf", file)
 
 
