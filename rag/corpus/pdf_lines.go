@@ -179,7 +179,7 @@ func (c pdfColumns) of(x pdfCell) int {
 func pdfTable(lines []pdfLine) (rows int, columns pdfColumns) {
 	for rows < len(lines) {
 		x := lines[rows]
-		if rows > 0 && !x.below(lines[rows-1], 3) {
+		if rows > 0 && (!x.below(lines[rows-1], 3) || math.Abs(x.size-lines[0].size) > .1*x.size) {
 			break
 		}
 		next, ok := columns.with(x.cells)

@@ -74,7 +74,7 @@ func contentsRun(lines []pdfLine, pages int) (n, entries, leaders int) {
 	for i := 0; i < len(lines); i++ {
 		page, leader := contentsPage(lines[i], pages)
 		if page == 0 && leader == 0 {
-			if i > n+1 || strings.HasSuffix(lines[i].text, ".") {
+			if i == 0 || i > n+1 || strings.HasSuffix(lines[i].text, ".") {
 				break
 			}
 			continue

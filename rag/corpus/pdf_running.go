@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 var digits = regexp.MustCompile(`\d+`)
@@ -25,49 +26,58 @@ type edge struct {
 const fewRunning = 3
 
 // withoutRunning leaves out running titles, footers and page numbers: lines at the edges of pages whose text comes on
-// three pages at the same height, or whose number goes up with the pages.
+// half of them, or on three at the same height, or whose number goes up with the pages. In letters of headings they may
+// be headings, such as "Chapter 7": these must have no other numbers.
 func withoutRunning(pages [][]pdfLine) [][]pdfLine {
-	texts := map[string][]edge{}
 	type place struct{ y, offset int }
-	numbers := map[place][]edge{}
+	var (
+		levels  = headingSizes(pages)
+		texts   = map[string][]edge{}
+		numbers = map[place][]edge{}
+		out     = map[[2]int]bool{}
+	)
+	line := func(e edge) pdfLine { return pages[e.page][e.line] }
+	isHead := func(e edge) bool { return levels[rounded(line(e).size)] > 0 }
 	for i, lines := range pages {
 		for _, e := range edges(i, lines) {
-			l := lines[e.line]
-			y := int(math.Round(l.main.bottom / 3))
-			texts[runningText(l)] = append(texts[runningText(l)], e)
-			for _, n := range edgeNumbers(l.text) {
+			text := runningText(line(e))
+			texts[text] = append(texts[text], e)
+			if isHead(e) && strings.ContainsFunc(text, unicode.IsLetter) {
+				continue
+			}
+			for _, n := range edgeNumbers(line(e).text) {
 				for d := -1; d <= 1; d++ {
-					numbers[place{y + d, n - i}] = append(numbers[place{y + d, n - i}], e)
+					at := place{line(e).level() + d, n - i}
+					numbers[at] = append(numbers[at], e)
 				}
 			}
 		}
 	}
-	out := map[[2]int]bool{}
 	for _, list := range texts {
-		if differentPages(list) < fewRunning {
-			continue
-		}
-		often := 2*differentPages(list) >= len(pages)
-		at := map[int]int{}
+		often := 2*differentPages(list) >= len(pages) && differentPages(list) >= fewRunning
+		at, same := map[int]int{}, map[string]int{}
 		for _, e := range list {
-			y := int(math.Round(pages[e.page][e.line].main.bottom / 3))
-			at[y-1]++
-			at[y]++
-			at[y+1]++
+			for d := -1; d <= 1; d++ {
+				at[line(e).level()+d]++
+			}
+			same[line(e).text]++
 		}
 		for _, e := range list {
-			y := int(math.Round(pages[e.page][e.line].main.bottom / 3))
-			if often || e.apart && at[y] >= fewRunning {
+			if isHead(e) && same[line(e).text] < fewRunning && strings.ContainsFunc(line(e).text, unicode.IsLetter) {
+				continue
+			}
+			if often || e.apart && at[line(e).level()] >= fewRunning {
 				out[[2]int{e.page, e.line}] = true
 			}
 		}
 	}
 	for _, list := range numbers {
-		if differentPages(list) >= fewRunning {
-			for _, e := range list {
-				if e.apart {
-					out[[2]int{e.page, e.line}] = true
-				}
+		if differentPages(list) < fewRunning {
+			continue
+		}
+		for _, e := range list {
+			if e.apart {
+				out[[2]int{e.page, e.line}] = true
 			}
 		}
 	}
@@ -80,6 +90,11 @@ func withoutRunning(pages [][]pdfLine) [][]pdfLine {
 		}
 	}
 	return kept
+}
+
+// level is the height at which a line stands, in steps in which lines of several pages stand at the same one.
+func (x pdfLine) level() int {
+	return int(math.Round(max(min(x.main.bottom, math.MaxInt32), math.MinInt32) / 3))
 }
 
 // differentPages counts the pages of edges, which are in order.
@@ -137,7 +152,7 @@ func edges(page int, lines []pdfLine) (out []edge) {
 }
 
 // areRows tells whether two lines look like rows of a table.
-func areRows(a, b pdfLine) bool { return len(a.cells) > 1 && len(b.cells) > 1 && b.below(a, 2) }
+func areRows(a, b pdfLine) bool { return len(a.cells) > 1 && len(b.cells) > 1 && b.below(a, 3) }
 
 // sift puts a line among the first three.
 func sift(first *[3]int, i int, before func(a, b int) bool) {

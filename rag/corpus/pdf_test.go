@@ -156,6 +156,16 @@ func TestPDFShapes(t *testing.T) {
 	if n := strings.Count(d.Text, "Port | Berths"); n != 4 || !strings.Contains(d.Text, "Nice | 74") {
 		t.Errorf("%d tables have their names: %q", n, d.Text)
 	}
+	heads := []string{} // of chapters at the tops of pages are none either
+	for i := range 9 {
+		heads = append(heads, at(50, 760, 18, fmt.Sprintf("Chapter %d", i+1))+
+			at(50, 730, 10, fmt.Sprintf("Text %c, which is a sentence of its own and long enough.", 'a'+i))+
+			strings.Repeat(at(50, 700, 10, "It goes on, and on, as texts do."), i%3+1))
+	}
+	if d = pdfDocument(t, write(t, t.TempDir(), "a.pdf", pdfOf(append(heads, numbered...)))); len(d.Sections) == 0 ||
+		!slices.ContainsFunc(d.Sections, func(s Section) bool { return slices.Equal(s.Heading, []string{"Chapter 7"}) }) {
+		t.Errorf("%+v", d.Sections)
+	}
 	for what, file := range map[string]string{"chapters": pdfOf(chapters), "numbered": pdfOf(numbered),
 		"contents": pdfOf(append([]string{contents}, numbered...)), "index": pdfOf(append(slices.Clone(numbered), index))} {
 		d := pdfDocument(t, write(t, t.TempDir(), "a.pdf", file))

@@ -45,12 +45,14 @@ func writePDF(d *Document, pages [][]pdfLine, p *pulse) {
 // page writes the lines of a page.
 func (w *pdfWriter) page(lines []pdfLine, anchor string) {
 	for j := 0; j < len(lines); {
-		if rows, columns := pdfTable(lines[j:]); rows > 0 {
-			w.table(lines[j:j+rows], columns)
-			j += rows
-			continue
-		}
 		level := w.level(lines, j)
+		if level == 0 {
+			if rows, columns := pdfTable(lines[j:]); rows > 0 {
+				w.table(lines[j:j+rows], columns)
+				j += rows
+				continue
+			}
+		}
 		k := j + 1
 		if level > 0 { // a heading of several lines
 			for k < len(lines) && w.level(lines, k) == level && rounded(lines[k].size) == rounded(lines[j].size) &&
