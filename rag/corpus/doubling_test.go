@@ -274,6 +274,47 @@ func TestAllocationsAreLinear(t *testing.T) {
 	}
 }
 
+// TestPDFLinesAreLinear: words, rows, hyphens and entries of contents in any number. Steps are allocations.
+func TestPDFLinesAreLinear(t *testing.T) {
+	for what, words := range map[string][]string{
+		"cells":    {"1"},
+		"rows":     {"1", "2", "\n"},
+		"hyphens":  {"well\ufffe", "\n", "known\ufffe", "\n"},
+		"contents": {"Contents", "\n", "a", "...", "3", "\n"},
+		"entries":  {"b", "4", "\n"},
+		"scripts":  {"H", "^2", "O"},
+	} {
+		t.Log(what)
+		doubling.Linear(t, doubling.Repeat("word"), func(text string) int {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			var lines pdfLines
+			x, y, begins := 0.0, 0.0, true
+			for i := range len(text) {
+				word := words[i%len(words)]
+				if word == "\n" {
+					x, y, begins = 0, y-12, true
+					continue
+				}
+				size := 10.0
+				if strings.HasPrefix(word, "^") {
+					size, begins = 6, true
+				}
+				lines.add(pdfWord{box: box{x, x + 5, y, y + size}, text: word, size: size, begins: begins})
+				x, begins = x+20, false
+			}
+			lines.fill([]pdfWord{{box: box{1, 2, 0, 10}, text: checked}})
+			lines.end()
+			writePDF(&Document{}, [][]pdfLine{lines, lines, lines}, nil)
+			runtime.ReadMemStats(&after)
+			if len(lines) == 0 {
+				t.Errorf("%s: no lines", what)
+			}
+			return int(after.Mallocs - before.Mallocs)
+		})
+	}
+}
+
 // TestFrontMatterOfManyKeys: keys that are the same are one mistake, and different ones are not compared pair by pair.
 func TestFrontMatterOfManyKeys(t *testing.T) {
 	for _, in := range []doubling.Input{{Head: "---\n", Unit: "a:\n", Tail: "---\nwords"},

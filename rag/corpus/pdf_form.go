@@ -14,7 +14,7 @@ import (
 
 // Bounds of what a page's form may hold: fields, and lines that are compared with each.
 const (
-	pdfFields     = 10_000
+	pdfFields     = 1000
 	pdfFieldLines = 200
 )
 
