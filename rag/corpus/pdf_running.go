@@ -123,7 +123,8 @@ func edgeNumbers(text string) (out []int) {
 	return out
 }
 
-// edges are the first two and the last two lines of a page as they were drawn, and the two at its top and at its bottom.
+// edges are the first two and the last two lines of a page as they were drawn, and the two at its top and at its
+// bottom.
 func edges(page int, lines []pdfLine) (out []edge) {
 	chosen := make([]int, 0, 8)
 	for _, i := range []int{0, 1, len(lines) - 2, len(lines) - 1} {

@@ -43,8 +43,7 @@ func pdfDocument(t *testing.T, file string) *Document {
 	return docs[0]
 }
 
-// TestPDFText: letters placed one by one, scripts, tables, hyphens, forms, as a reader sees them. The files of each kind
-// are of two shapes.
+// TestPDFText: letters placed one by one, scripts, tables, hyphens, forms, as a reader sees them.
 func TestPDFText(t *testing.T) {
 	for file, want := range map[string]string{
 		"wkhtmltopdf.pdf": "At December 31, 2021 the harbour held 1,311 berths, of which 1,117 were let; fees came to " +
@@ -104,7 +103,8 @@ func TestPDFShapes(t *testing.T) {
 	for i := range 9 {
 		body := ""
 		for k := range 8 {
-			body += at(50, 700-14*float64(k), 10, fmt.Sprintf("Ship %c%c came in and left the port before the tide.", 'a'+i, 'a'+k))
+			body += at(50, 700-14*float64(k), 10, fmt.Sprintf(
+				"Ship %c%c came in and left the port before the tide.", 'a'+i, 'a'+k))
 		}
 		chapters = append(chapters, at(50, 770, 10, fmt.Sprintf("Chapter %d: %s %d", 1+i/3,
 			[]string{"Of tides", "Of ships", "Of winds"}[i/3], 80+i))+body)
@@ -131,14 +131,17 @@ func TestPDFShapes(t *testing.T) {
 			at(50, 686, 10, "Rope") + at(250, 686, 10, "7") + at(50, 672, 10, "Tar") + at(150, 672, 10, "9") +
 			at(50, 640, 10, "All in crowns.")}),
 			"Item | Debit | Credit\nRope |  | 7\nTar | 9\n\nAll in crowns."},
-		{"hyphens", pdfOf([]string{at(50, 700, 10, "The north-west wind and the over-") + at(50, 688, 10, "view of the north-") +
+		{"hyphens", pdfOf([]string{at(50, 700, 10, "The north-west wind and the over-") +
+			at(50, 688, 10, "view of the north-") +
 			at(50, 676, 10, "west, a branch of pre-") + at(50, 664, 10, "diction by branch-") +
 			at(50, 652, 10, "prediction, an overview of prediction.")}),
 			"The north-west wind and the overview of the north-west, a branch of prediction by branch-prediction, an " +
 				"overview of prediction."},
-		{"fields", pdfOf([]string{at(50, 700, 10, "Master:") + at(250, 700, 10, "Cargo:") + at(450, 700, 10, "insured")},
+		{"fields", pdfOf([]string{at(50, 700, 10, "Master:") + at(250, 700, 10, "Cargo:") +
+			at(450, 700, 10, "insured")},
 			"<</Fields[101 0 R 102 0 R 103 0 R]>>", field("/Tx", "/V(A. Brown)", 100),
-			field("/Ch", "/Ff 131072/Opt[(tar)(rope)]/V(rope)", 300), field("/Btn", "/V/Yes/AS/Yes/AP<</N<</Yes 104 0 R>>>>", 420),
+			field("/Ch", "/Ff 131072/Opt[(tar)(rope)]/V(rope)", 300),
+			field("/Btn", "/V/Yes/AS/Yes/AP<</N<</Yes 104 0 R>>>>", 420),
 			"<</Length 0/Type/XObject/Subtype/Form/BBox[0 0 1 1]>>stream\n\nendstream"),
 			"Master: A. Brown Cargo: rope [x] insured"},
 	} {
@@ -163,11 +166,14 @@ func TestPDFShapes(t *testing.T) {
 			strings.Repeat(at(50, 700, 10, "It goes on, and on, as texts do."), i%3+1))
 	}
 	if d = pdfDocument(t, write(t, t.TempDir(), "a.pdf", pdfOf(append(heads, numbered...)))); len(d.Sections) == 0 ||
-		!slices.ContainsFunc(d.Sections, func(s Section) bool { return slices.Equal(s.Heading, []string{"Chapter 7"}) }) {
+		!slices.ContainsFunc(d.Sections, func(s Section) bool {
+			return slices.Equal(s.Heading, []string{"Chapter 7"})
+		}) {
 		t.Errorf("%+v", d.Sections)
 	}
 	for what, file := range map[string]string{"chapters": pdfOf(chapters), "numbered": pdfOf(numbered),
-		"contents": pdfOf(append([]string{contents}, numbered...)), "index": pdfOf(append(slices.Clone(numbered), index))} {
+		"contents": pdfOf(append([]string{contents}, numbered...)),
+		"index": pdfOf(append(slices.Clone(numbered), index))} {
 		d := pdfDocument(t, write(t, t.TempDir(), "a.pdf", file))
 		for _, not := range []string{"Chapter", "Of tides", "The harbour", "nchor", "7", "3"} {
 			if strings.Contains(d.Text, not) {

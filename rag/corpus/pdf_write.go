@@ -173,7 +173,8 @@ func headingSizes(pages [][]pdfLine) map[int]int {
 }
 
 // readCover finds the lines above the first text of the first page in sizes that come nowhere else, such as an author's
-// name and a date: the largest one is the title, and the others are no headings, or all headings would stand below them.
+// name and a date: the largest one is the title, and the others are no headings, or all headings would stand below
+// them.
 func (w *pdfWriter) readCover(pages [][]pdfLine) {
 	w.title = -1
 	if len(pages) == 0 {
