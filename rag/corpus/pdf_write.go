@@ -16,7 +16,8 @@ type pdfWriter struct {
 	words  pdfHyphenation
 	levels map[int]int // of headings, by the sizes of their letters
 	cover  int         // lines of the first page that stand on the cover
-	title  int         // the line of the cover that is its title; -1: there is none
+	title  int         // the first line of the cover that is its title; -1: there is none
+	last   int         // the last one
 	author string
 }
 
@@ -79,7 +80,7 @@ func (w *pdfWriter) page(lines []pdfLine, anchor string) {
 
 // level is that of the heading that a line is; 0: it is none.
 func (w *pdfWriter) level(lines []pdfLine, i int) int {
-	if i < w.cover && i != w.title || w.author != "" && len(lines[i].text) < maxHeading &&
+	if i < w.cover && (i < w.title || i > w.last) || w.author != "" && len(lines[i].text) < maxHeading &&
 		strings.EqualFold(strings.TrimPrefix(lines[i].text, "by "), w.author) {
 		return 0
 	}
@@ -210,13 +211,7 @@ func (w *pdfWriter) readCover(pages [][]pdfLine) {
 			break
 		}
 	}
-	// A title of several lines ends where the size does or a gap is.
-	from := w.title
-	for w.title+1 < w.cover && rounded(first[w.title+1].size) == largest &&
-		follows(first[w.title], first[w.title+1], 1.5) {
-		w.title++
-	}
-	if w.title > from { // all of it is a heading: level asks for one line only
-		w.cover, w.title = 0, -1
+	for w.last = w.title; w.last+1 < w.cover && rounded(first[w.last+1].size) == largest &&
+		follows(first[w.last], first[w.last+1], 1.5); w.last++ { // a title of several lines
 	}
 }
