@@ -195,7 +195,8 @@ func TestPDFCover(t *testing.T) {
 		return out
 	}
 	d := pdfDocument(t, write(t, t.TempDir(), "a.pdf", pdfOf([]string{
-		at(50, 780, 28, "Tides of") + at(50, 748, 28, "the coast") + at(50, 715, 20, "Ada Brown") + at(50, 690, 20, "May 1911") +
+		at(50, 780, 28, "Tides of") + at(50, 748, 28, "the coast") +
+			at(50, 715, 20, "Ada Brown") + at(50, 690, 20, "May 1911") +
 			at(50, 650, 16, "Of neaps") + body(620), at(50, 700, 16, "Of springs") + body(680)})))
 	var heads []string
 	for _, s := range d.Sections {
@@ -203,7 +204,8 @@ func TestPDFCover(t *testing.T) {
 			heads = append(heads, strings.Join(s.Heading, " / "))
 		}
 	}
-	if !slices.Equal(heads, []string{"Tides of the coast / Of neaps", "Tides of the coast / Of springs"}) ||
+	if !slices.Equal(heads, []string{"Tides of the coast / Of neaps",
+		"Tides of the coast / Of springs"}) ||
 		!strings.Contains(d.Text, "Ada Brown") {
 		t.Errorf("%q in %q", heads, d.Text)
 	}
