@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestNothingPublicNamesAnInternalType: whoever imports a public package can make and name every type of its
-// exported functions, methods, fields and values.
+// TestNothingPublicNamesAnInternalType checks that importers of a public package can name every type of its exported
+// functions, methods, fields and values.
 func TestNothingPublicNamesAnInternalType(t *testing.T) {
 	checked := 0
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -54,7 +54,8 @@ func TestNothingPublicNamesAnInternalType(t *testing.T) {
 	}
 }
 
-// TestTheRootIsSmall: the package has few names, each declared here, and importing it brings no plotting library.
+// TestTheRootIsSmall checks that the package has few names, all listed here, and that importing it does not link a
+// plotting library.
 func TestTheRootIsSmall(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -110,7 +111,7 @@ func TestTheRootIsSmall(t *testing.T) {
 	t.Logf("%d exported names", len(names))
 }
 
-// internalImports are the names under which a file knows internal packages of this module.
+// internalImports returns the names under which a file imports internal packages of this module.
 func internalImports(file *ast.File) map[string]bool {
 	names := map[string]bool{}
 	for _, spec := range file.Imports {
@@ -127,7 +128,7 @@ func internalImports(file *ast.File) map[string]bool {
 	return names
 }
 
-// publicNames are the types of internal packages that exported declarations name.
+// publicNames returns the types of internal packages that exported declarations name.
 func publicNames(file *ast.File, internal map[string]bool) (names []string) {
 	find := func(n ast.Node) {
 		if n == nil {
@@ -171,7 +172,7 @@ func publicNames(file *ast.File, internal map[string]bool) (names []string) {
 	return names
 }
 
-// inStruct tells whether a field is a struct's: names of parameters may be lower-case and public.
+// inStruct reports whether a field belongs to a struct: names of parameters may be lower-case and public.
 func inStruct(file *ast.File, field *ast.Field) (found bool) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		if s, ok := n.(*ast.StructType); ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
-// Ask answers a question by the graph that answer.Options.Flow names, as answer.Run says; the shortest is
+// Ask answers a question by the graph that answer.Options.Flow names, as answer.Run describes. The shortest graph is
 // gate → contexts or own knowledge → answer.
 func (s *Sluice) Ask(ctx context.Context, question string, o answer.Options) (*answer.Answer, error) {
 	return during(ctx, s, func(ctx context.Context) (*answer.Answer, error) {
@@ -25,8 +25,8 @@ func (s *Sluice) Ask(ctx context.Context, question string, o answer.Options) (*a
 	})
 }
 
-// AskEach answers questions, several at a time (answer.Options.Parallel), and hands the answers to emit in the order of
-// the questions, as answer.Each says.
+// AskEach answers several questions at a time (answer.Options.Parallel) and passes the answers to emit in the order of
+// the questions, as answer.Each describes.
 func (s *Sluice) AskEach(
 	ctx context.Context, questions <-chan answer.Question, o answer.Options,
 	emit func(answer.Question, *answer.Answer) error,
@@ -43,7 +43,7 @@ func (s *Sluice) AskEach(
 // input returns the input of an answer.
 func (s *Sluice) input(o answer.Options) answer.Input {
 	in := answer.Input{Options: o, Model: s.model.get, Named: s.others.get, Templates: s.cfg.Templates}
-	if s.cfg.Generator == nil { // whoever brings a model has judged it
+	if s.cfg.Generator == nil { // the caller is responsible for the quality of its own model
 		in.Cards = s.card
 	}
 	if s.web != nil {
@@ -52,19 +52,19 @@ func (s *Sluice) input(o answer.Options) answer.Input {
 	return in
 }
 
-// AnswerPart is a part of an answer as AskStream yields it: one of the fields is there.
+// AnswerPart is a part of an answer that AskStream yields. Exactly one field is set.
 type AnswerPart struct {
-	Trace   *answer.Trace     // the first part: what is known before the model's first word
-	Sources []prompt.Citation // the second, if the prompt has passages
-	Text    string            // then pieces, which add up to Answer.Answer
-	Answer  *answer.Answer    // the last part: the whole answer with its trace
+	Trace   *answer.Trace     // first part: what is known before the model's first word
+	Sources []prompt.Citation // second part, if the prompt has passages
+	Text    string            // then pieces that add up to Answer.Answer
+	Answer  *answer.Answer    // last part: the whole answer with its trace
 }
 
-// errEnough ends an answer whose reader has had enough.
+// errEnough stops an answer after its reader has left the loop.
 var errEnough = errors.New("sluice: the loop has ended")
 
-// AskStream is Ask as an iterator, which ends the answer when its loop ends. answer.Options.Start, Sources and Stream
-// are called as well. An error is the last thing that it yields, with what there is of the answer.
+// AskStream is Ask as an iterator; leaving the loop stops the answer. answer.Options.Start, Sources and Stream are
+// called as well. An error comes last, together with the answer as far as it was made.
 func (s *Sluice) AskStream(ctx context.Context, question string, o answer.Options) iter.Seq2[AnswerPart, error] {
 	return func(yield func(AnswerPart, error) bool) {
 		ended := false
@@ -82,7 +82,7 @@ func (s *Sluice) AskStream(ctx context.Context, question string, o answer.Option
 			if start != nil {
 				start(t)
 			}
-			_ = give(AnswerPart{Trace: &t}) // the next piece ends the answer
+			_ = give(AnswerPart{Trace: &t}) // the next piece stops the answer
 		}
 		o.Sources = func(c []prompt.Citation) {
 			if sources != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/gate"
 )
 
-// Calibrate makes the calibration of the store and puts it in force, as calibrate.Run says: pseudo-queries →
-// distributions → policy and cut-off → artifact.
+// Calibrate makes a calibration of the store and puts it in force, as calibrate.Run describes: pseudo-queries →
+// distributions → policy and threshold → artifact.
 func (s *Sluice) Calibrate(ctx context.Context, o calibrate.Options) (*calibrate.Result, error) {
 	return during(ctx, s, func(ctx context.Context) (*calibrate.Result, error) {
 		return calibrate.Run(ctx, s.base, s.calibrated(o))
@@ -26,7 +26,7 @@ func (s *Sluice) Calibrate(ctx context.Context, o calibrate.Options) (*calibrate
 // calibrated returns the input of a calibration.
 func (s *Sluice) calibrated(o calibrate.Options) calibrate.Input {
 	in := calibrate.Input{Options: o, Model: s.model.get, Templates: s.cfg.Templates}
-	if s.cfg.Generator == nil { // whoever brings a model has judged it
+	if s.cfg.Generator == nil { // the caller is responsible for the quality of its own model
 		in.Card = func(ctx context.Context) (*exam.Card, error) { return s.card(ctx, "") }
 	}
 	return in
@@ -38,15 +38,15 @@ type Calibrations struct{ s *Sluice }
 // Calibrations returns the calibrations of the store. Calibrate makes them.
 func (s *Sluice) Calibrations() Calibrations { return Calibrations{s} }
 
-// Get returns the calibration of a name, "" for the one in force, and how stale it is; it needs no model. Without one
-// in force it is ErrNotCalibrated, for a name that does not exist store.ErrNotFound.
+// Get returns the calibration with a name ("": the one in force) and how stale it is, without opening a model. The
+// error is ErrNotCalibrated if none is in force, and store.ErrNotFound if the name does not exist.
 func (c Calibrations) Get(ctx context.Context, name string) (*calibrate.Result, error) {
 	return during(ctx, c.s, func(ctx context.Context) (*calibrate.Result, error) {
 		return calibrate.Show(ctx, c.s.base, name)
 	})
 }
 
-// List returns all calibrations. One that cannot be read is logged.
+// List returns all calibrations. A calibration that cannot be read is logged and left out.
 func (c Calibrations) List(ctx context.Context) ([]*calibrate.Result, error) {
 	return during(ctx, c.s, func(ctx context.Context) ([]*calibrate.Result, error) {
 		return calibrate.List(ctx, c.s.base, func(name string, err error) {
@@ -55,14 +55,14 @@ func (c Calibrations) List(ctx context.Context) ([]*calibrate.Result, error) {
 	})
 }
 
-// Use puts the calibration of a name in force.
+// Use puts the calibration with a name in force.
 func (c Calibrations) Use(ctx context.Context, name string) (*calibrate.Result, error) {
 	return during(ctx, c.s, func(ctx context.Context) (*calibrate.Result, error) {
 		return calibrate.Use(ctx, c.s.base, name)
 	})
 }
 
-// Remove removes the calibration of a name; the one in force is ErrOption.
+// Remove removes the calibration with a name. Removing the one in force is ErrOption.
 func (c Calibrations) Remove(ctx context.Context, name string) error {
 	_, err := during(ctx, c.s, func(ctx context.Context) (none struct{}, _ error) {
 		return none, calibrate.Remove(ctx, c.s.base, name)
@@ -71,15 +71,16 @@ func (c Calibrations) Remove(ctx context.Context, name string) error {
 }
 
 // Repolicy derives another policy and threshold from a calibration without computing the distributions again, as
-// calibrate.Repolicy says: of the options it uses Name, Use, Policy, Threshold and Draw.
+// calibrate.Repolicy describes. It reads only Name, Use, Policy, Threshold and Draw of the options.
 func (c Calibrations) Repolicy(ctx context.Context, o calibrate.Options) (*calibrate.Result, error) {
 	return during(ctx, c.s, func(ctx context.Context) (*calibrate.Result, error) {
 		return calibrate.Repolicy(ctx, c.s.base, o)
 	})
 }
 
-// Follow brings the calibration in force up to date with the store, as calibrate.Follow says; nil when it is. With
-// Options.Few a language model of a server is ErrRemoteModel: nobody has asked for new chunks to be sent there.
+// Follow brings the calibration in force up to date with the store, as calibrate.Follow describes; the result is nil if
+// it is up to date. With Options.Few, a language model on a server is ErrRemoteModel, so that new chunks are not sent
+// there without a request.
 func (c Calibrations) Follow(ctx context.Context, o calibrate.Options) (*calibrate.Result, error) {
 	return during(ctx, c.s, func(ctx context.Context) (*calibrate.Result, error) {
 		cfg := c.s.cfg
@@ -94,28 +95,27 @@ func (c Calibrations) Follow(ctx context.Context, o calibrate.Options) (*calibra
 // FromLogOptions configures FromLog.
 type FromLogOptions struct {
 	File    string  // the log; "" is the log of Config.Decisions
-	Name    string  // of the calibration that is made; "" is the name of the one in force
-	Use     bool    // puts it in force also where another one is
-	Holdout float64 // share of the questions that it is not fitted to; 0 is decisions.DefaultHoldout
+	Name    string  // name of the new calibration; "" is the name of the one in force
+	Use     bool    // put it in force even if another one is
+	Holdout float64 // share of the questions held out from fitting; 0 is decisions.DefaultHoldout
 	Seed    uint64
 }
 
-// FromLogResult is what FromLog has found.
+// FromLogResult is the result of FromLog.
 type FromLogResult struct {
 	*decisions.Fitted
 	File    string `json:"log"`
 	Bad     int    `json:"bad_lines"`
-	Scored  int    `json:"scored"`  // of the questions: scored anew, by their texts
-	Logged  int    `json:"logged"`  // of the questions: with the score that was logged
+	Scored  int    `json:"scored"`  // questions that were scored again, by their texts
+	Logged  int    `json:"logged"`  // questions with the score from the log
 	Dropped int    `json:"dropped"` // questions with feedback whose score is of another kind than the calibration's
 
-	Calibration *calibrate.Result `json:"calibration,omitempty"` // nil when nothing was changed
+	Calibration *calibrate.Result `json:"calibration,omitempty"` // nil if nothing was changed
 }
 
-// FromLog finds the policy and threshold by the questions of a decision log that people have given feedback on, and
-// makes a calibration of them, with the evidence beside it (NAME.log.json), unless nothing is better than what is in
-// force. Questions are scored anew where the log has their texts. decisions.ErrTooFew says how many questions there
-// are.
+// FromLog chooses the policy and threshold by the questions of a decision log that have feedback, and makes a
+// calibration with them and the evidence (NAME.log.json), unless nothing is better than what is in force. Questions are
+// scored again if the log has their texts. decisions.ErrTooFew reports how many questions there are.
 func (c Calibrations) FromLog(ctx context.Context, o FromLogOptions) (*FromLogResult, error) {
 	return during(ctx, c.s, func(ctx context.Context) (*FromLogResult, error) {
 		if o.File == "" {
@@ -156,8 +156,8 @@ func (c Calibrations) FromLog(ctx context.Context, o FromLogOptions) (*FromLogRe
 	})
 }
 
-// labelled returns the questions of this store that have feedback, each once with the latest feedback, scored as the
-// calibration in force does.
+// labelled returns the questions of this store that have feedback, without duplicates, each with its latest feedback
+// and scored by the calibration in force.
 func (s *Sluice) labelled(
 	ctx context.Context, log *decisions.Contents, c *gate.Calibration, r *FromLogResult,
 ) (list []decisions.Labelled, err error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// calls are those of the API that are under way, so that Close can end them.
+// calls tracks the API calls under way, so that Close can end them.
 type calls struct {
 	mu      sync.Mutex
 	closed  bool
@@ -28,8 +28,8 @@ func newCalls() *calls {
 	return c
 }
 
-// enter begins a call: its context ends with Close, too. leave ends it, and makes ErrClosed of an error that Close has
-// caused.
+// enter begins a call whose context also ends with Close. leave ends the call, and replaces an error that Close has
+// caused by ErrClosed.
 func (c *calls) enter(ctx context.Context) (_ context.Context, leave func(err *error), _ error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,7 +40,7 @@ func (c *calls) enter(ctx context.Context) (_ context.Context, leave func(err *e
 	ctx, cancel := context.WithCancelCause(ctx)
 	unlink := context.AfterFunc(c.ctx, func() { cancel(ErrClosed) })
 	return ctx, func(err *error) {
-		if *err != nil && errors.Is(context.Cause(ctx), ErrClosed) { // however deep the end of the context was told
+		if *err != nil && errors.Is(context.Cause(ctx), ErrClosed) { // also if the error does not wrap the context's
 			*err = ErrClosed
 		}
 		unlink()
@@ -49,7 +49,7 @@ func (c *calls) enter(ctx context.Context) (_ context.Context, leave func(err *e
 	}, nil
 }
 
-// during runs f as a call of the API: its context ends with Close, too, and an error that Close has caused is
+// during runs f as a call of the API: its context also ends with Close, and an error that Close has caused becomes
 // ErrClosed.
 func during[T any](ctx context.Context, s *Sluice, f func(context.Context) (T, error)) (v T, err error) {
 	ctx, leave, err := s.calls.enter(ctx)
@@ -60,7 +60,7 @@ func during[T any](ctx context.Context, s *Sluice, f func(context.Context) (T, e
 	return f(ctx)
 }
 
-// reading is during with the store open for reading.
+// reading runs f as during does, with the store open for reading.
 func reading[T any](ctx context.Context, s *Sluice, f func(context.Context, *store.Store) (T, error)) (T, error) {
 	return during(ctx, s, func(ctx context.Context) (v T, err error) {
 		st, err := s.base.Reader(ctx)
@@ -71,7 +71,7 @@ func reading[T any](ctx context.Context, s *Sluice, f func(context.Context, *sto
 	})
 }
 
-// writing is during with the store open for writing. Later calls see what f has changed.
+// writing runs f as during does, with the store open for writing. Later calls see what f has changed.
 func writing[T any](ctx context.Context, s *Sluice, f func(context.Context, *store.Store) (T, error)) (T, error) {
 	return during(ctx, s, func(ctx context.Context) (v T, err error) {
 		st, err := s.base.Writer(ctx, nil)
@@ -83,7 +83,7 @@ func writing[T any](ctx context.Context, s *Sluice, f func(context.Context, *sto
 	})
 }
 
-// looking is during with a snapshot of the store.
+// looking runs f as during does, with a snapshot of the store.
 func looking[T any](
 	ctx context.Context, s *Sluice, f func(context.Context, *knowledge.Snapshot) (T, error),
 ) (T, error) {
@@ -97,8 +97,8 @@ func looking[T any](
 	})
 }
 
-// sequence is during for a sequence of chunks, which of hands to yield until that returns false. An error of of is the
-// last element.
+// sequence returns an iterator that runs of as during does and yields the chunks that of produces. If of fails, its
+// error is the last element.
 func sequence(
 	ctx context.Context, s *Sluice, of func(ctx context.Context, yield func(corpus.Chunk, error) bool) error,
 ) iter.Seq2[corpus.Chunk, error] {
@@ -117,7 +117,7 @@ func sequence(
 	}
 }
 
-// close ends the calls under way, waits for them, and refuses later ones.
+// close ends the calls under way, waits for them, and refuses later calls.
 func (c *calls) close() {
 	c.mu.Lock()
 	c.closed = true
@@ -130,8 +130,8 @@ func (c *calls) close() {
 type lazy[T any] struct {
 	open func(context.Context) (T, func() error, error)
 
-	turn   chan struct{}     // holds a token while somebody opens, reads or closes
-	opened atomic.Pointer[T] // value, once there is one: for peek
+	turn   chan struct{}     // holds a token while a goroutine opens, reads or closes the value
+	opened atomic.Pointer[T] // the opened value, for peek
 	value  T
 	closer func() error
 	loaded bool
@@ -142,7 +142,7 @@ func newLazy[T any](open func(context.Context) (T, func() error, error)) *lazy[T
 	return &lazy[T]{open: open, turn: make(chan struct{}, 1)}
 }
 
-// get waits while another call opens the value, as long as ctx lasts.
+// get returns the value and opens it if necessary. While another call opens it, get waits until ctx ends.
 func (l *lazy[T]) get(ctx context.Context) (v T, err error) {
 	select {
 	case l.turn <- struct{}{}:
@@ -171,7 +171,7 @@ func (l *lazy[T]) peek() (v T, ok bool) {
 	return v, false
 }
 
-// close closes the value, if there is one; get fails with ErrClosed from then on.
+// close closes the value if it is open; later calls of get return ErrClosed.
 func (l *lazy[T]) close() error {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()
@@ -183,7 +183,8 @@ func (l *lazy[T]) close() error {
 	return l.closer()
 }
 
-// decodeContext says for whom the language model decodes: for a batch job unless somebody asks a single question.
+// decodeContext returns the priority under which the language model decodes: that of a batch job, unless an interactive
+// question is under way.
 func (s *Sluice) decodeContext() context.Context {
 	if s.asking.Load() > 0 {
 		return context.Background()

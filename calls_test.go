@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-// watched is an encoder that tells what the contexts of its calls say, and waits while it is held.
+// watched is an encoder that reports the priorities of its calls' contexts and blocks while it is held.
 type watched struct {
 	*doubles.Encoder
 	mu    sync.Mutex
@@ -49,7 +49,7 @@ func (w *watched) hold() {
 	w.held, w.began = make(chan struct{}), make(chan struct{}, 64)
 }
 
-// patient is a language model that answers when its context ends.
+// patient is a language model that blocks until its context ends.
 type patient struct {
 	*doubles.Model
 	began chan struct{}
@@ -61,7 +61,7 @@ func (p *patient) Generate(ctx context.Context, r llm.Request, s func(string) er
 	return llm.Result{Finish: llm.FinishCancelled}, ctx.Err()
 }
 
-// TestInteractiveAndBatch: what a person waits for gets the next free core before ingest, calibration and batches.
+// TestInteractiveAndBatch checks that interactive calls get the next free core before ingest, calibration and batches.
 func TestInteractiveAndBatch(t *testing.T) {
 	enc := &watched{Encoder: doubles.NewEncoder()}
 	w := newWorld(t, func(c *sluice.Config) { c.Embedder = enc })
@@ -106,7 +106,8 @@ func TestInteractiveAndBatch(t *testing.T) {
 	}
 }
 
-// TestCloseBesideCallers: Close ends calls that embed and calls that generate, which say that it did, and later ones.
+// TestCloseBesideCallers checks that Close ends calls that embed and calls that generate with ErrClosed, and that later
+// calls are refused.
 func TestCloseBesideCallers(t *testing.T) {
 	enc := &watched{Encoder: doubles.NewEncoder()}
 	gen := &patient{doubles.NewModel(), make(chan struct{}, 64)}
@@ -123,7 +124,7 @@ func TestCloseBesideCallers(t *testing.T) {
 	o := overlay.On(answer.DefaultOptions(), answer.Options{Gate: answer.GateOpen})
 	start(func() error { return second(w.Ask(ctx, "Which ships?", o)) })
 	start(func() error {
-		return w.AskEach(ctx, make(chan answer.Question), o, // waits for questions that nobody asks
+		return w.AskEach(ctx, make(chan answer.Question), o, // waits for questions that never come
 			func(answer.Question, *answer.Answer) error { return nil })
 	})
 	start(func() error {
@@ -155,7 +156,7 @@ func TestCloseBesideCallers(t *testing.T) {
 	}
 }
 
-// TestCallersOwnContext: a call that its caller ends says so, not that Close did.
+// TestCallersOwnContext checks that a call ended by its caller's context returns that context's error, not ErrClosed.
 func TestCallersOwnContext(t *testing.T) {
 	gen := &patient{doubles.NewModel(), make(chan struct{}, 1)}
 	w := newWorld(t, func(c *sluice.Config) { c.Generator = gen })

@@ -20,8 +20,8 @@ const (
 	replacement = "The herring was replaced while the question was embedded."
 )
 
-// meanwhile changes the document "herring" once the encoder has embedded something, from the same process or
-// as another one does, through a store of its own.
+// meanwhile changes the document "herring" after the encoder has embedded something, from the same process or, through
+// a store of its own, as another process does.
 func meanwhile(t *testing.T, w *world, enc *doubles.Encoder, another, replaces bool) {
 	t.Helper()
 	info := doubles.NewEncoder().Info().Encoder
@@ -61,8 +61,8 @@ func meanwhile(t *testing.T, w *world, enc *doubles.Encoder, another, replaces b
 	}
 }
 
-// TestTextsBelongToTheirScores: what is deleted or replaced between score and text, by this process or another one, is
-// answered from as it was when the call began; the next call sees the change.
+// TestTextsBelongToTheirScores checks that a call returns the texts that were stored when it began, even if this
+// process or another one deletes or replaces them between scoring and reading; the next call sees the change.
 func TestTextsBelongToTheirScores(t *testing.T) {
 	const question = "Which plankton of the northern sea does the herring feed on?"
 	for name, c := range map[string]struct{ another, replaces bool }{

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-// openDecisions opens the log of Config.Decisions, nil without one, and logs that there is one.
+// openDecisions opens the log of Config.Decisions and logs its path; the result is nil if none is configured.
 func openDecisions(cfg Config) (*decisions.Log, error) {
 	l, err := decisions.Open(cfg.Decisions)
 	if l != nil && err == nil {
@@ -22,11 +22,11 @@ func openDecisions(cfg Config) (*decisions.Log, error) {
 // unlogged is the key of WithoutLog.
 type unlogged struct{}
 
-// WithoutLog returns a context whose calls leave no line in the decision log: for health checks, for instance.
+// WithoutLog returns a context whose calls are not written into the decision log, for health checks for example.
 func WithoutLog(ctx context.Context) context.Context { return context.WithValue(ctx, unlogged{}, true) }
 
-// record writes a decision into the log, if there is one, and gives it the id that Feedback takes. A failure is logged,
-// and the question is answered nevertheless.
+// record writes a decision into the log, if there is one, and gives it the id that Feedback takes. A failure is logged
+// and does not fail the question.
 func (s *Sluice) record(ctx context.Context, query string, d *gate.Decision, best []retrieve.Result) {
 	if s.decisions == nil || d == nil || ctx.Value(unlogged{}) != nil {
 		return
@@ -43,29 +43,29 @@ func (s *Sluice) record(ctx context.Context, query string, d *gate.Decision, bes
 	d.LogID = id
 }
 
-// recordAnswer is record for an answer's gate, if it was asked.
+// recordAnswer records the decision of an answer's gate, if it was asked.
 func (s *Sluice) recordAnswer(ctx context.Context, question string, a *answer.Answer) {
 	if a == nil || a.Trace.Gate == nil {
 		return
 	}
-	if len(a.Trace.Queries) > 0 { // what the gate was asked: a follow-up question stands by itself there
+	if len(a.Trace.Queries) > 0 { // the query given to the gate: a follow-up question rewritten to stand alone
 		question = a.Trace.Queries[0]
 	}
 	s.record(ctx, question, a.Trace.Gate, a.Trace.Retrieved)
 }
 
-// Decisions gives access to the decisions of the gate, whoever asks it.
+// Decisions gives access to the gate's decisions.
 type Decisions struct{ s *Sluice }
 
-// Decisions returns the decisions of the gate.
+// Decisions returns the gate's decisions.
 func (s *Sluice) Decisions() Decisions { return Decisions{s} }
 
-// Logged reports whether there is a log of decisions.
+// Logged reports whether decisions are logged.
 func (d Decisions) Logged() bool { return d.s.decisions != nil }
 
-// Feedback writes into the log what somebody says of a decision, by the id that gate.Decision.LogID has: up, that using
-// the store or not was right and the answer good; or down. Without a log it is decisions.ErrOff, for an id that the log
-// does not have for this store decisions.ErrUnknown.
+// Feedback writes a user's judgement of a decision into the log, by gate.Decision.LogID. up means that using the store
+// or not was right and the answer good. Without a log the error is decisions.ErrOff; for an id that the log does not
+// have for this store it is decisions.ErrUnknown.
 func (d Decisions) Feedback(ctx context.Context, id string, up bool) error {
 	_, err := during(ctx, d.s, func(context.Context) (none struct{}, _ error) {
 		return none, d.s.decisions.Thumb(d.s.base.Dir(), id, up)
@@ -73,8 +73,8 @@ func (d Decisions) Feedback(ctx context.Context, id string, up bool) error {
 	return err
 }
 
-// Watch has f called with what the gate of this store decides, whoever asks it, with the gate; nil ends that. f is
-// called from the goroutine of the call, and must not change or keep the decisions.
+// Watch sets a function that is called with the gate and each of its decisions on this store; nil unsets it. f runs in
+// the goroutine of the call, and must not change or keep the decisions.
 func (d Decisions) Watch(f func(*gate.Gate, []gate.Decision)) { d.s.base.WatchDecisions(f) }
 
 // checkShadow returns ErrOption for a shadow policy that does not exist.

@@ -23,8 +23,8 @@ import (
 
 var figures = flag.Bool("figures", false, "print figures of docs/adr; about a minute each")
 
-// TestFeedbackMovesTheCutoff: half of squad16's topics are a store whose threshold is wrong; 100 of its questions and
-// 100 of the other topics get feedback by what is true, and others tell what the calibration by that is worth.
+// TestFeedbackMovesTheCutoff builds a store of half of squad16's topics with a wrong threshold, gives true feedback on
+// 100 of its questions and 100 of the other topics, and evaluates the calibration from the log on further questions.
 func TestFeedbackMovesTheCutoff(t *testing.T) {
 	if !*figures {
 		t.Skip("SKIP: a minute; go test . -run FeedbackMoves -figures -v prints the figures")
@@ -96,7 +96,7 @@ func TestFeedbackMovesTheCutoff(t *testing.T) {
 	}
 }
 
-// feedback asks the gate and says what is true of each question.
+// feedback asks the gate and gives the true feedback on each question.
 func feedback(t *testing.T, s *sluice.Sluice, questions []string, inScope bool) {
 	t.Helper()
 	found, err := s.Gate(t.Context(), questions)

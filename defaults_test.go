@@ -7,7 +7,7 @@ import (
 	thirdparty "github.com/sluice-rag/sluice/third_party"
 )
 
-// TestDefaultsAreTheManifests keeps the names here and in the manifest the same.
+// TestDefaultsAreTheManifests checks that the default names here and in the manifest agree.
 func TestDefaultsAreTheManifests(t *testing.T) {
 	m, err := manifest.Parse(thirdparty.Manifest())
 	if err != nil {

@@ -23,21 +23,21 @@ type Documents struct{ s *Sluice }
 // Documents returns the documents of the store. Ingest adds them.
 func (s *Sluice) Documents() Documents { return Documents{s} }
 
-// List returns what the store knows of all documents.
+// List returns the records of all documents.
 func (d Documents) List(ctx context.Context) ([]store.DocumentInfo, error) {
 	return reading(ctx, d.s, func(ctx context.Context, st *store.Store) ([]store.DocumentInfo, error) {
 		return st.Documents(ctx)
 	})
 }
 
-// Get returns what the store knows of one document; a missing one is store.ErrNotFound.
+// Get returns the record of a document; a missing one is store.ErrNotFound.
 func (d Documents) Get(ctx context.Context, id string) (store.DocumentInfo, error) {
 	return reading(ctx, d.s, func(ctx context.Context, st *store.Store) (store.DocumentInfo, error) {
 		return st.Document(ctx, id)
 	})
 }
 
-// Titles returns the titles of documents by their ids; documents without a title, or gone, are left out.
+// Titles returns the titles of documents by their ids. Missing documents and documents without a title are left out.
 func (d Documents) Titles(ctx context.Context, ids []string) (map[string]string, error) {
 	return looking(ctx, d.s, func(ctx context.Context, snap *knowledge.Snapshot) (map[string]string, error) {
 		return snap.Titles(ctx, ids)
@@ -62,7 +62,7 @@ func (d Documents) AllChunks(ctx context.Context) iter.Seq2[corpus.Chunk, error]
 	})
 }
 
-// ChunksOf yields a document's chunks in the store's order; none if there is no such document.
+// ChunksOf yields a document's chunks in the store's order, and nothing if the document does not exist.
 func (d Documents) ChunksOf(ctx context.Context, id string) iter.Seq2[corpus.Chunk, error] {
 	return sequence(ctx, d.s, func(ctx context.Context, yield func(corpus.Chunk, error) bool) error {
 		st, err := d.s.base.Reader(ctx)
@@ -73,7 +73,7 @@ func (d Documents) ChunksOf(ctx context.Context, id string) iter.Seq2[corpus.Chu
 	})
 }
 
-// Labels returns the labels of chunks by the chunks' ids, if entities were looked for; chunks without a label are left
+// Labels returns the labels of chunks by the chunks' ids, if entities were extracted. Chunks without labels are left
 // out.
 func (d Documents) Labels(ctx context.Context, ids []string) (map[string][]store.Label, error) {
 	return reading(ctx, d.s, func(ctx context.Context, st *store.Store) (map[string][]store.Label, error) {
@@ -81,24 +81,24 @@ func (d Documents) Labels(ctx context.Context, ids []string) (map[string][]store
 	})
 }
 
-// LabelCounts returns the labels of all chunks and how many chunks have each, the most frequent first: labels of one
-// kind unless kind is "", and at most limit of them unless limit is 0.
+// LabelCounts returns the labels with the number of chunks that have each, the most frequent first. A kind other than
+// "" selects labels of that kind, and a limit above 0 bounds their number.
 func (d Documents) LabelCounts(ctx context.Context, kind string, limit int) ([]store.LabelCount, error) {
 	return reading(ctx, d.s, func(ctx context.Context, st *store.Store) ([]store.LabelCount, error) {
 		return st.LabelCounts(ctx, kind, limit)
 	})
 }
 
-// Delete removes documents with their chunks and returns how many chunks went. An id that the store does not hold is
-// store.ErrNotFound, and then nothing is removed.
+// Delete removes documents and returns how many chunks were removed. If the store lacks one of the ids, the error is
+// store.ErrNotFound and nothing is removed.
 func (d Documents) Delete(ctx context.Context, ids []string) (chunks int, err error) {
 	return writing(ctx, d.s, func(ctx context.Context, st *store.Store) (int, error) {
 		return st.DeleteDocuments(ctx, ids)
 	})
 }
 
-// Duplicates finds the chunks that are in the store more than once, identical or nearly so, as groups in the store's
-// order; it needs no model. Bad options are ErrOption.
+// Duplicates finds identical and nearly identical chunks, as groups in the store's order, without opening a model. Bad
+// options are ErrOption.
 func (d Documents) Duplicates(
 	ctx context.Context, o knowledge.DuplicateOptions,
 ) ([]knowledge.DuplicateGroup, error) {
@@ -107,8 +107,8 @@ func (d Documents) Duplicates(
 	})
 }
 
-// Gone returns the documents whose files no longer exist, as far as their files are known. Where the whole folder has
-// gone, which may have moved (MoveCollection), none of its documents is listed.
+// Gone returns the documents whose files no longer exist, as far as their files are known. If a collection's whole
+// folder is missing, it may have been moved (MoveCollection), and none of its documents is listed.
 func (d Documents) Gone(ctx context.Context) ([]store.DocumentInfo, error) {
 	return reading(ctx, d.s, func(ctx context.Context, st *store.Store) (gone []store.DocumentInfo, err error) {
 		collections, err := st.Collections(ctx)
@@ -133,9 +133,9 @@ func (d Documents) Gone(ctx context.Context) ([]store.DocumentInfo, error) {
 	})
 }
 
-// Find returns the ids that patterns select: each pattern is an id, a pattern of ids ("*" and "?" within a part between
-// slashes, "**" across), or the path of a file, which may have gone, with all its lines. A pattern that selects nothing
-// is store.ErrNotFound.
+// Find returns the ids that match patterns: each pattern is an id, a pattern of ids ("*" and "?" within a part between
+// slashes, "**" across), or the path of a file, which need not exist any more, for all its lines. A pattern without a
+// match is store.ErrNotFound.
 func (d Documents) Find(ctx context.Context, patterns []string) ([]string, error) {
 	return reading(ctx, d.s, func(ctx context.Context, st *store.Store) (ids []string, err error) {
 		docs, err := st.Sources(ctx)
@@ -184,15 +184,15 @@ func findDocuments(docs []store.DocumentInfo, pattern string) (ids []string) {
 	return ids
 }
 
-// Collections returns the folders that documents were ingested from, with the names that begin their ids.
+// Collections returns the folders that documents were ingested from, with the prefixes of their ids.
 func (d Documents) Collections(ctx context.Context) ([]store.Collection, error) {
 	return reading(ctx, d.s, func(ctx context.Context, st *store.Store) ([]store.Collection, error) {
 		return st.Collections(ctx)
 	})
 }
 
-// MoveCollection records where the folder of a collection is now; its documents keep their ids. The error is ErrOption
-// if that is not a folder.
+// MoveCollection records the new folder of a collection; its documents keep their ids. The error is ErrOption if the
+// path is not a folder.
 func (d Documents) MoveCollection(ctx context.Context, name, folder string) error {
 	root, err := filepath.Abs(folder)
 	if err == nil {

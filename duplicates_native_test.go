@@ -20,8 +20,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/knowledge"
 )
 
-// TestDuplicatesFigures: of 100,000 chunks of 40 words, one in a hundred repeats another one, and one in a hundred does
-// but for a word. The encoder is a double of 256 dimensions: what is measured is the search for them.
+// TestDuplicatesFigures measures the search for duplicates among 100,000 chunks of 40 words: one in a hundred repeats
+// another one, and one in a hundred does with one word changed. The encoder is a double of 256 dimensions.
 func TestDuplicatesFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("SKIP: minutes; go test . -run DuplicatesFigures -figures -v prints the figures")
@@ -34,7 +34,7 @@ func TestDuplicatesFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(35, 1))
-	letters := func(n int) string { // a word: letters only, which are what the double reads
+	letters := func(n int) string { // a word of letters, because the double reads only these
 		b := []byte("aaaa")
 		for i := range b {
 			b[i] += byte(n % 26)
@@ -46,9 +46,9 @@ func TestDuplicatesFigures(t *testing.T) {
 	var text []string
 	for i := range chunks {
 		switch {
-		case i > 0 && i%100 == 0: // the one before again
+		case i > 0 && i%100 == 0: // a copy of the chunk before
 			copies++
-		case i > 0 && i%100 == 50: // but for a word
+		case i > 0 && i%100 == 50: // a copy with one word changed
 			text[words/2] = letters(r.IntN(vocabulary))
 			copies++
 		default:
@@ -75,7 +75,7 @@ func TestDuplicatesFigures(t *testing.T) {
 		return err
 	})
 	t.Logf("ingest: %v, %v of processor time, peak %s", wall, processor, peakMemory(t))
-	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // the peak from now on, where that can be set
+	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // reset the peak, if the system can
 	var groups []knowledge.DuplicateGroup
 	wall, processor = spent(t, func() error {
 		groups, err = s.Documents().Duplicates(t.Context(), knowledge.DuplicateOptions{})
@@ -92,7 +92,7 @@ func TestDuplicatesFigures(t *testing.T) {
 	}
 }
 
-// peakMemory is the process's largest resident set.
+// peakMemory returns the process's largest resident set.
 func peakMemory(t *testing.T) string {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")

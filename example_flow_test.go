@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/flow"
 )
 
-// This plugs a node into the shortest graph: an answer that is too long is written again, once.
+// This adds a node to the shortest graph: an answer that is too long is written once more.
 func Example_flow() {
 	s, _, done := exampleStore()
 	defer done()

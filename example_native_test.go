@@ -15,8 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 )
 
-// TestTheExampleRunsOutsideTheModule: a stranger who copies the program of the example into a module of their own can
-// build it, and it answers.
+// TestTheExampleRunsOutsideTheModule checks that the example's program builds and answers in a module of its own.
 func TestTheExampleRunsOutsideTheModule(t *testing.T) {
 	if _, err := models.Locate(sluice.DefaultEncoder); err != nil {
 		t.Skipf("SKIP: the default encoder is not there: %v", err)

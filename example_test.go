@@ -13,7 +13,7 @@ import (
 
 const question = "How does Sluice find damaged vectors in a store?"
 
-// Example goes the whole way with the default models, which 'sluice models pull' brings: it reads the folder docs into
+// Example does every step with the default models, which 'sluice models pull' fetches: it reads the folder docs into
 // the store kb, calibrates the gate, and answers a question.
 func Example() {
 	ctx := context.Background()
@@ -29,8 +29,8 @@ func Example() {
 	}
 	fmt.Println(in.Documents, "documents,", in.Chunks, "chunks")
 
-	// The questions are made of the passages' words here. Without this option a language model that can do it writes
-	// them, which takes minutes.
+	// Extractive questions are made of the passages' words. Without this option, a language model that passed its
+	// examination writes them, which takes minutes.
 	c, err := s.Calibrate(ctx, calibrate.Options{Questions: calibrate.Extracted})
 	if err != nil {
 		log.Fatal(err)

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-// These examples use a small store with an encoder and a language model of the tests, which need no files:
-// exampleStore. Example is a program that uses the default models.
+// These examples use a small store (exampleStore) with an encoder and a language model from the tests, which need no
+// files. Example is a program with the default models.
 
 func ExampleSluice_Ingest() {
 	s, dir, done := exampleStore()
@@ -108,7 +108,7 @@ func ExampleSluice_Ask() {
 	s, _, done := exampleStore()
 	defer done()
 	o := answer.DefaultOptions()
-	o.Gate = answer.GateOpen // without asking the gate
+	o.Gate = answer.GateOpen // the gate is not asked
 	o.Start = func(t answer.Trace) { fmt.Println("from:", t.Mode) }
 	o.Stream = func(piece string) error { fmt.Print(piece); return nil }
 	_, err := s.Ask(context.Background(), "What do lighthouses warn ships of?", o)
@@ -150,7 +150,7 @@ func ExampleSluice_Documents() {
 	// Output: 4 documents; 1 chunk removed with defer
 }
 
-// exampleStore returns a Sluice over a small library, its folder, and what closes both.
+// exampleStore returns a Sluice over a small library, its folder, and a function that closes both.
 func exampleStore() (s *sluice.Sluice, dir string, done func()) {
 	dir, err := os.MkdirTemp("", "sluice")
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/web"
 )
 
-// TestFlowSearchesTheWeb: what the store cannot help with is looked for in the web, the page is kept beside the store
-// and cited, and the store itself stays as it was.
+// TestFlowSearchesTheWeb checks that a question outside the store is searched for on the web, that the page is kept
+// beside the store and cited, and that the store itself does not change.
 func TestFlowSearchesTheWeb(t *testing.T) {
 	const page = "The match on Sunday evening was won by the team from Oslo."
 	var asked []string
@@ -81,7 +81,7 @@ func TestFlowSearchesTheWeb(t *testing.T) {
 	}
 }
 
-// TestNodesHaveModelsOfTheirOwn: a node's model is opened when it is asked first, once, and Close closes it.
+// TestNodesHaveModelsOfTheirOwn checks that a node's model is opened once, at its first request, and closed by Close.
 func TestNodesHaveModelsOfTheirOwn(t *testing.T) {
 	s, _, done := exampleStore()
 	defer done()

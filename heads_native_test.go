@@ -73,7 +73,7 @@ func TestClassifySpansRerank(t *testing.T) {
 	}
 }
 
-// TestEntailmentChecksAnswers: a sentence that its words do not decide gets the model's probability.
+// TestEntailmentChecksAnswers checks that a sentence that word overlap does not decide gets the model's probability.
 func TestEntailmentChecksAnswers(t *testing.T) {
 	dir := t.TempDir()
 	if err := checkpoint.Write(dir, checkpoint.Spec{Family: "bert", Kind: "entailment",
@@ -109,7 +109,7 @@ func TestEntailmentChecksAnswers(t *testing.T) {
 	}
 }
 
-// TestRerankedSearch: a search is put in order by the cross-encoder, whose scores are those of Rerank.
+// TestRerankedSearch checks that a search is ordered by the cross-encoder, with the scores that Rerank gives.
 func TestRerankedSearch(t *testing.T) {
 	dir := t.TempDir()
 	if err := checkpoint.Write(dir,

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
-// TestModelHelper: a GGUF file that is given by its path is opened by the helper first, and not here when that ends
-// badly. What went well is not tried again.
+// TestModelHelper checks that a GGUF file given by its path is first opened by the helper, that it is not opened here
+// if the helper fails, and that a success is remembered.
 func TestModelHelper(t *testing.T) {
 	t.Setenv("SLUICE_CACHE", t.TempDir())
 	dir := t.TempDir()

@@ -15,9 +15,9 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// Ingest puts files, folders and JSON lines into the store, as ingest.Run says: documents → chunks → vectors →
-// commits. With ingest.Options.Entities, the model that Config.Classifier names finds the names if it labels parts of
-// texts; rules do otherwise.
+// Ingest puts files, folders and JSON lines into the store, as ingest.Run describes: documents → chunks → vectors →
+// commits. With ingest.Options.Entities, names are found by the model of Config.Classifier if it labels parts of texts,
+// and otherwise by rules.
 func (s *Sluice) Ingest(ctx context.Context, paths []string, o ingest.Options) (ingest.Result, error) {
 	return during(ctx, s, func(ctx context.Context) (r ingest.Result, err error) {
 		in := ingestInput(paths, o)
@@ -45,9 +45,9 @@ func ingestInput(paths []string, o ingest.Options) ingest.Input {
 	return in
 }
 
-// Preview yields the chunks that Ingest would make of files with the same options, and stores nothing. Of an encoder on
-// this machine it loads the tokenizer only, unless the chunks follow the subject (ingest.Options.Chunker). What is not
-// read is given to ingest.Options.OnSkip.
+// Preview yields the chunks that Ingest would make of files with the same options, and stores nothing. Of a local
+// encoder it loads only the tokenizer, unless chunks are split by subject (ingest.Options.Chunker). Files that are not
+// read are reported to ingest.Options.OnSkip.
 func (s *Sluice) Preview(ctx context.Context, paths []string, o ingest.Options) iter.Seq2[corpus.Chunk, error] {
 	return sequence(ctx, s, func(ctx context.Context, yield func(corpus.Chunk, error) bool) error {
 		counter, free := s.counter(ctx)
@@ -89,14 +89,14 @@ func (s *Sluice) counter(ctx context.Context) (ingest.Counter, func()) {
 // WatchOptions configures Watch.
 type WatchOptions struct {
 	ingest.WatchOptions
-	// OnSync is called after each sync, before the next one: with what it did, and the error if it did not do all. May
-	// be nil.
+	// OnSync is called after each sync, before the next one, with the result and the error of an incomplete sync. It
+	// may be nil.
 	OnSync func(context.Context, ingest.Result, error)
 }
 
-// Watch keeps the store as the folders are: it does what Ingest does with ingest.Options.Sync, at once, after each
-// change, and now and then, until ctx ends, which is no error. A sync that fails is told to OnSync and tried again;
-// what fails at once, such as a wrong option, is returned.
+// Watch keeps the store in sync with folders until ctx ends, which is not an error: it runs Ingest with
+// ingest.Options.Sync at the start, after each change, and at intervals. The error of a failed sync goes to OnSync and
+// the sync is repeated; errors that a repetition cannot solve, such as a wrong option, are returned.
 func (s *Sluice) Watch(ctx context.Context, paths []string, o ingest.Options, w WatchOptions) (err error) {
 	o.Sync = true
 	first := true

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestLazyWaitersHonourTheirContext: who waits while another call opens a model leaves when its context ends, and the
-// one that opens is not disturbed.
+// TestLazyWaitersHonourTheirContext checks that a call waiting for another call to open a model returns when its own
+// context ends, and that the opening goes on.
 func TestLazyWaitersHonourTheirContext(t *testing.T) {
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	l := newLazy(func(context.Context) (int, func() error, error) {

@@ -16,26 +16,26 @@ import (
 	"github.com/sluice-rag/sluice/rag/exam"
 )
 
-// Embed returns the vectors of texts, in their order. It needs no store. Cut and repaired texts are counted in the
-// result and logged.
+// Embed returns the vectors of texts, in their order. It needs no store. Truncated and repaired texts are counted in
+// the result and logged.
 func (s *Sluice) Embed(ctx context.Context, texts []string, role embed.Role) (*embed.Embeddings, error) {
 	return during(ctx, s, func(ctx context.Context) (*embed.Embeddings, error) {
 		return s.base.Embed(ctx, texts, role)
 	})
 }
 
-// Models gives access to the models of Config. They need no store and are loaded when a method first needs them.
+// Models gives access to the models of Config, each loaded when a method first needs it. They need no store.
 type Models struct{ s *Sluice }
 
 // Models returns the models of Config.
 func (s *Sluice) Models() Models { return Models{s} }
 
-// ModelNames are the models by the names that Config gives them.
+// ModelNames holds the models' names as given in Config.
 type ModelNames struct {
-	Model, Encoder, Classifier, Reranker string // "": none, or the encoder that the store records
+	Model, Encoder, Classifier, Reranker string // "": no model, or for Encoder the one that the store records
 }
 
-// Names says which models are used, without loading any.
+// Names returns the names of the models, without loading any.
 func (m Models) Names() ModelNames {
 	c := m.s.cfg
 	n := ModelNames{Model: c.Model, Encoder: c.Encoder, Classifier: c.Classifier, Reranker: c.Reranker}
@@ -62,8 +62,8 @@ func (m Models) Encoder(ctx context.Context) (embed.Info, error) {
 	})
 }
 
-// TextOf returns the text of tokens of the encoder's vocabulary. The error is embed.ErrTokens for tokens that are no
-// text, and for an encoder that takes texts only.
+// TextOf returns the text of tokens of the encoder's vocabulary. The error is embed.ErrTokens if the tokens are not
+// text or the encoder takes only texts.
 func (m Models) TextOf(ctx context.Context, tokens []int32) (string, error) {
 	return during(ctx, m.s, func(ctx context.Context) (string, error) {
 		enc, err := m.s.encoder.get(ctx)
@@ -78,7 +78,7 @@ func (m Models) TextOf(ctx context.Context, tokens []int32) (string, error) {
 	})
 }
 
-// CountTokens counts the tokens of a document as the encoder reads it, without cutting it.
+// CountTokens counts the tokens of a document as the encoder reads it, without truncation.
 func (m Models) CountTokens(ctx context.Context, text string) (int, error) {
 	return during(ctx, m.s, func(ctx context.Context) (int, error) {
 		enc, err := m.s.encoder.get(ctx)
@@ -89,8 +89,8 @@ func (m Models) CountTokens(ctx context.Context, text string) (int, error) {
 	})
 }
 
-// Classify returns the probabilities of each text's labels, by the model that Config.Classifier names. Cut and repaired
-// texts are counted in the result. A model that labels parts of texts is ErrOption.
+// Classify returns the probabilities of each text's labels, by the model that Config.Classifier names. Truncated and
+// repaired texts are counted in the result. A model that labels parts of texts is ErrOption.
 func (m Models) Classify(ctx context.Context, texts []string) (*embed.Classes, error) {
 	return during(ctx, m.s, func(ctx context.Context) (*embed.Classes, error) {
 		l, err := m.s.classifier.get(ctx)
@@ -107,8 +107,8 @@ func (m Models) Classify(ctx context.Context, texts []string) (*embed.Classes, e
 	})
 }
 
-// Spans returns the labelled parts of each text, such as names, by the model that Config.Classifier names. Cut and
-// repaired texts are counted in the result. A model that labels whole texts is ErrOption.
+// Spans returns the labelled parts of each text, such as names, by the model that Config.Classifier names. Truncated
+// and repaired texts are counted in the result. A model that labels whole texts is ErrOption.
 func (m Models) Spans(ctx context.Context, texts []string) (*embed.Spans, error) {
 	return during(ctx, m.s, func(ctx context.Context) (*embed.Spans, error) {
 		l, err := m.s.classifier.get(ctx)
@@ -123,7 +123,8 @@ func (m Models) Spans(ctx context.Context, texts []string) (*embed.Spans, error)
 	})
 }
 
-// LabelsParts loads the model that Config.Classifier names, and reports whether it is one for Spans.
+// LabelsParts loads the model that Config.Classifier names and reports whether it labels parts of texts, as Spans
+// needs.
 func (m Models) LabelsParts(ctx context.Context) (bool, error) {
 	return during(ctx, m.s, func(ctx context.Context) (bool, error) {
 		l, err := m.s.classifier.get(ctx)
@@ -131,8 +132,8 @@ func (m Models) LabelsParts(ctx context.Context) (bool, error) {
 	})
 }
 
-// Rerank scores how well documents answer a query, by the cross-encoder that Config.Reranker names; Scores.Ranked puts
-// them in order.
+// Rerank scores how well documents answer a query, by the cross-encoder that Config.Reranker names; Scores.Ranked sorts
+// them.
 func (m Models) Rerank(ctx context.Context, query string, documents []string) (*embed.Scores, error) {
 	return during(ctx, m.s, func(ctx context.Context) (*embed.Scores, error) {
 		r, err := m.s.reranker.get(ctx)
@@ -148,8 +149,8 @@ func (m Models) Language(ctx context.Context) (llm.Generator, error) {
 	return during(ctx, m.s, m.s.model.get)
 }
 
-// Sizes returns how many requests the language model decodes together and what they share, as set or as chosen for this
-// machine; it opens nothing. ok is false for a model of a server or of Config.Generator.
+// Sizes returns how many requests the language model decodes together and the context that they share, as set or as
+// chosen for this machine, without opening the model. ok is false for a model on a server or of Config.Generator.
 func (m Models) Sizes() (sizes llm.Sizes, ok bool, err error) {
 	if _, _, remotely := remote.SplitName(m.s.cfg.Model); remotely || m.s.cfg.Generator != nil || !llm.Available {
 		return sizes, false, nil
@@ -162,15 +163,15 @@ func (m Models) Sizes() (sizes llm.Sizes, ok bool, err error) {
 	return sizes, err == nil, err
 }
 
-// cards keeps the cards that were looked up, by the name of the model: a card changes only by Examine.
+// cards caches the scorecards by the model's name; only Examine changes a card.
 type cards struct {
 	mu    sync.Mutex
 	known map[string]*exam.Card
 }
 
-// Scorecard returns what an examination found that a language model can do: a name of the built-in list, a GGUF file,
-// or the URL of its server; "" is Config.Model. nil: it has not been examined, or is a Config.Generator. A card that
-// was edited, or is of another version of the examination, is exam.ErrCard.
+// Scorecard returns the result of a language model's examination. The model is a name of the built-in list, a GGUF
+// file, or the URL of its server; "" is Config.Model. The result is nil if the model was not examined or is a
+// Config.Generator. A card that was edited, or is of another version of the examination, is exam.ErrCard.
 func (m Models) Scorecard(ctx context.Context, model string) (*exam.Card, error) {
 	if model == "" && m.s.cfg.Generator != nil {
 		return nil, nil
@@ -178,8 +179,8 @@ func (m Models) Scorecard(ctx context.Context, model string) (*exam.Card, error)
 	return scorecards.Find(ctx, cmp.Or(model, m.s.cfg.Model))
 }
 
-// card returns the scorecard of a model for an answer: it is looked up once, and one that cannot be used is logged and
-// counts as missing.
+// card returns the scorecard of a model for an answer, from the cache after the first call. A card that cannot be used
+// is logged and counts as missing.
 func (s *Sluice) card(ctx context.Context, model string) (*exam.Card, error) {
 	s.cards.mu.Lock()
 	defer s.cards.mu.Unlock()
@@ -199,13 +200,13 @@ func (s *Sluice) card(ctx context.Context, model string) (*exam.Card, error) {
 
 // ExamineOptions bounds and watches an examination.
 type ExamineOptions struct {
-	Within   time.Duration // what it may take; 0: any time
+	Within   time.Duration // bound on the duration; 0: no bound
 	Progress func(done, total int)
 }
 
-// Examine finds out what a language model can do and keeps its scorecard in the cache, as exam.Run says; "" is
-// Config.Model. Quotes are made with the store's encoder, or the default one. *exam.LongError is known after the first
-// calls of the model; the card that is kept then has the estimate and no results.
+// Examine tests what a language model can do and keeps its scorecard in the cache, as exam.Run describes; "" is
+// Config.Model. Quotes are made with the store's encoder, or the default one. *exam.LongError is returned after the
+// first calls of the model; the card that is kept then has the estimate and no results.
 func (m Models) Examine(ctx context.Context, model string, o ExamineOptions) (*exam.Card, error) {
 	return during(ctx, m.s, func(ctx context.Context) (*exam.Card, error) { return m.s.examine(ctx, model, o) })
 }

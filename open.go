@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/route"
 )
 
-// openEncoder loads the encoder that the options, the store or the default name, in that order.
+// openEncoder loads the encoder named by the options, the store or the default, in that order.
 func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error, error) {
 	if s.cfg.Embedder != nil {
 		return s.cfg.Embedder, nil, s.keepRuntime(ctx, s.cfg.Embedder)
@@ -56,16 +56,16 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 	return e, e.Close, nil
 }
 
-// keepRuntime records, beside a store that the encoder made, which runtime computes its vectors, and refuses one that
-// gives others.
+// keepRuntime records beside a store made with the encoder which runtime computes its vectors, and refuses a runtime
+// that gives other vectors.
 func (s *Sluice) keepRuntime(ctx context.Context, e embed.Embedder) error {
 	st, err := s.base.Reader(ctx)
 	if err != nil || !st.Encoder().Same(e.Info().Encoder) {
-		return nil // there is no store yet, or it is refused elsewhere
+		return nil // no store yet, or another check refuses it
 	}
 	changed, err := embed.KeepRuntime(ctx, filepath.Join(s.base.Dir(), "runtime.json"), e)
 	switch {
-	case err != nil && !errors.Is(err, embed.ErrRuntime) && ctx.Err() == nil: // the folder is read-only, mostly
+	case err != nil && !errors.Is(err, embed.ErrRuntime) && ctx.Err() == nil: // usually because the folder is read-only
 		s.log.Debug("the runtime of the encoder is not recorded", "error", err)
 		return nil
 	case changed && err == nil:
@@ -88,7 +88,7 @@ func (s *Sluice) openModelNamed(ctx context.Context, model string) (llm.Generato
 	if base, name, ok := remote.SplitName(model); ok {
 		return s.openRemote(ctx, base, name)
 	}
-	s.load.Begin() // so that the first decode, which reads the whole prompt, knows how busy the machine is
+	s.load.Begin() // before the first decode, which reads the whole prompt and needs to know how busy the machine is
 	path, err := models.LocateGGUF(model)
 	if err != nil {
 		return nil, nil, err
@@ -118,7 +118,7 @@ func (s *Sluice) openModelNamed(ctx context.Context, model string) (llm.Generato
 	return m, m.Close, nil
 }
 
-// probe opens a file that no pinned digest vouches for in another process first, once for this file and this llama.cpp.
+// probe has another process open a file without a pinned digest first, once for each file and version of llama.cpp.
 func (s *Sluice) probe(ctx context.Context, model, path string, o llm.Options) error {
 	if len(s.cfg.ModelHelper) == 0 || !llm.Available {
 		return nil
@@ -143,19 +143,19 @@ func (s *Sluice) probe(ctx context.Context, model, path string, o llm.Options) e
 
 func (s *Sluice) sizes(path string) (llm.Sizes, error) {
 	if !llm.Available {
-		return llm.Sizes{}, nil // llm.Open says so
+		return llm.Sizes{}, nil // llm.Open reports the error
 	}
 	file, err := gguf.Inspect(path, llm.ISA())
 	if err != nil {
 		return llm.Sizes{}, err
 	}
-	available, _, _ := cores.AvailableMemory() // 0: not known
+	available, _, _ := cores.AvailableMemory() // 0: unknown
 	return llm.ChooseSizes(file, llm.Options{ContextSize: s.cfg.ContextTokens, Slots: s.cfg.Slots,
 		CacheTokens: s.cfg.CacheTokens, BatchSize: s.cfg.BatchTokens, GPULayers: s.cfg.GPULayers}, s.budget.Size(),
 		available, llm.ISA()), nil
 }
 
-// orDefault are the options of a server; the zero value of Config has none.
+// orDefault returns a server's options, with the defaults for the zero value of Config.
 func orDefault(o remote.Options) remote.Options {
 	if o == (remote.Options{}) {
 		return remote.DefaultOptions()
@@ -163,7 +163,7 @@ func orDefault(o remote.Options) remote.Options {
 	return o
 }
 
-// openRemote says where text is about to go before any goes there.
+// openRemote opens a language model on a server, after a warning that names the server.
 func (s *Sluice) openRemote(ctx context.Context, base, name string) (llm.Generator, func() error, error) {
 	o := orDefault(s.cfg.Remote)
 	o.BaseURL, o.Model, o.ContextSize, o.Logger = base, name, s.cfg.ContextTokens, s.log
@@ -175,8 +175,8 @@ func (s *Sluice) openRemote(ctx context.Context, base, name string) (llm.Generat
 	return g, g.Close, nil
 }
 
-// openRemoteEncoder says where text is about to go before any goes there. A store that names a server is not enough: it
-// may come from anywhere.
+// openRemoteEncoder opens an encoder on a server, after a warning that names the server. A server named only by the
+// store is refused, because a store may come from anywhere.
 func (s *Sluice) openRemoteEncoder(ctx context.Context, base, model string) (embed.Embedder, func() error, error) {
 	if s.cfg.Encoder == "" {
 		return nil, nil, fmt.Errorf("%w: %s#%s; name it as the encoder to send questions and documents there",
@@ -193,13 +193,13 @@ func (s *Sluice) openRemoteEncoder(ctx context.Context, base, model string) (emb
 	return e, e.Close, nil
 }
 
-// acquireThreads says before each decode of the language model how many threads it may use: what the
-// process's budget has free, and no more than other processes leave idle. The threads of a decode wait for
-// each other after every operation, so one thread without a CPU of its own stops them all: on two cores
-// with twenty runnable tasks, an answer took 35 s with two threads and 5 s with one.
+// acquireThreads returns the number of threads for a decode of the language model: what the process's budget has free,
+// at most what other processes leave idle. The threads of a decode wait for each other after every operation, so one
+// thread without a CPU of its own stalls them all: on two cores with twenty runnable tasks, an answer took 35 s with
+// two threads and 5 s with one.
 func (s *Sluice) acquireThreads() (threads int, release func()) {
 	n, release, err := s.budget.Acquire(s.decodeContext(), s.load.Idle(runtime.NumCPU(), s.budget.Size()))
-	if err != nil { // cannot happen: the context does not end
+	if err != nil { // cannot happen: the context never ends
 		return 1, func() {}
 	}
 	return n, release
@@ -212,7 +212,7 @@ type labeller struct {
 	router *route.Router
 }
 
-// Stats are those of the model of texts; a router has none.
+// Stats returns the counts of the model of texts; a router has none.
 func (l labeller) Stats() embed.Stats {
 	if l.texts == nil {
 		return embed.Stats{}
@@ -220,7 +220,7 @@ func (l labeller) Stats() embed.Stats {
 	return l.texts.Stats()
 }
 
-// names is the configured classifier if it labels parts of texts, else nil.
+// names returns the configured classifier if it labels parts of texts, else nil.
 func (s *Sluice) names(ctx context.Context) (embed.Tagger, error) {
 	if s.cfg.Classifier == "" {
 		return nil, nil
@@ -306,7 +306,7 @@ func (s *Sluice) embedOptions() embed.Options {
 		Queue: s.cfg.EncoderQueue, Cores: s.budget, Device: s.cfg.EncoderDevice, DeviceMemory: s.cfg.EncoderMemory}
 }
 
-// others are language models beside Config.Model, each opened when it is first needed.
+// others holds language models beside Config.Model, each opened when it is first needed.
 type others struct {
 	open func(ctx context.Context, name string) (llm.Generator, func() error, error)
 

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// newEmbeddings is a server whose vectors are the counts of the letters of a text.
+// newEmbeddings starts a server whose vectors count the letters of a text.
 func newEmbeddings(t *testing.T) (url string, texts func() int) {
 	var mu sync.Mutex
 	n := 0

@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
-// endpoint is a server double: every chat gets the same answer.
+// endpoint is a server double that answers every chat alike.
 type endpoint struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -62,7 +62,7 @@ func TestARemoteModelIsAskedAndSaid(t *testing.T) {
 	if w.log.Len() > 0 {
 		t.Errorf("said before it is so: %s", w.log)
 	}
-	// HyDE wants a penalty, which this server does not know
+	// HyDE sets a penalty that this server does not support
 	for _, transform := range []prompt.Transform{prompt.None, prompt.HyDE} {
 		a, err := w.Ask(t.Context(), "What does the herring feed on?",
 			overlay.On(answer.DefaultOptions(),

@@ -25,7 +25,7 @@ func (tenths) Score(ctx context.Context, query string, documents []string) (*emb
 	return s, err
 }
 
-// TestSearch: results, their texts, and how they came about, for each query.
+// TestSearch checks the results of each query, their texts, and the parts of their scores.
 func TestSearch(t *testing.T) {
 	enc := doubles.NewEncoder()
 	w := newWorld(t, func(c *sluice.Config) { c.Scorer, c.Embedder = tenths{}, enc })
@@ -56,7 +56,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("the longest text is the best one to the reranker: %+v", f)
 	}
 
-	// words need no vectors
+	// search by words needs no vectors
 	before := enc.Calls.Load()
 	if f := search(overlay.On(retrieve.DefaultOptions(), retrieve.Options{Mode: retrieve.BM25}), "plankton",
 		"nothing")[0]; f.Results[0].ID != "herring" {
@@ -93,7 +93,8 @@ func TestSearchRefuses(t *testing.T) {
 	}
 }
 
-// TestAskTakesTheOptionsOfSearches: mode, filter, reranker and joined passages, and the trace says so.
+// TestAskTakesTheOptionsOfSearches checks that Ask uses mode, filter, reranker and joined passages, and records them in
+// the trace.
 func TestAskTakesTheOptionsOfSearches(t *testing.T) {
 	w := newWorld(t, func(c *sluice.Config) { c.Scorer = tenths{} })
 	w.ingest(t, "a.jsonl", doubles.Contexts)

@@ -12,28 +12,28 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// Router gives access to the router of the store, which tells the domain of a text, and to routers in folders.
+// Router gives access to the store's router, which predicts the domain of a text, and to routers in folders.
 type Router struct{ s *Sluice }
 
 // Router returns the router of the store.
 func (s *Sluice) Router() Router { return Router{s} }
 
-// StoreRouter describes the router of the store and how far it is behind.
+// StoreRouter describes the store's router and how stale it is.
 type StoreRouter struct {
 	Dir string `json:"dir"`
 	route.About
 	Stale knowledge.RouterStaleness `json:"stale"`
 }
 
-// Train makes the router of the store, as domains.Train says: chunks → domains → router. Searches with
-// retrieve.Options.Route "auto" go by it, and documents without a topic get theirs from it when they are ingested.
+// Train makes the store's router, as domains.Train describes: chunks → domains → router. Searches with
+// retrieve.Options.Route "auto" use it, and documents ingested without a topic get one from it.
 func (r Router) Train(ctx context.Context, o domains.Options) (*domains.Result, error) {
 	return during(ctx, r.s, func(ctx context.Context) (*domains.Result, error) {
 		return domains.Train(ctx, r.s.base, r.s.engine, o)
 	})
 }
 
-// Get describes the router of the store; store.ErrNotFound when it has none.
+// Get describes the store's router; the error is store.ErrNotFound if it has none.
 func (r Router) Get(ctx context.Context) (*StoreRouter, error) {
 	return looking(ctx, r.s, func(_ context.Context, snap *knowledge.Snapshot) (*StoreRouter, error) {
 		found, err := r.s.base.Router(snap.Store)
@@ -49,7 +49,7 @@ func (r Router) Get(ctx context.Context) (*StoreRouter, error) {
 	})
 }
 
-// Remove removes the router of the store, if it has one.
+// Remove removes the store's router, if it has one.
 func (r Router) Remove(ctx context.Context) error {
 	_, err := during(ctx, r.s, func(ctx context.Context) (none struct{}, _ error) {
 		return none, domains.Remove(ctx, r.s.base)
@@ -59,13 +59,13 @@ func (r Router) Remove(ctx context.Context) error {
 
 // RouterOptions configures TrainOn.
 type RouterOptions struct {
-	Examples *route.Examples // route.ReadExamples reads them
-	Settings route.Settings  // route.Defaults returns the default ones
+	Examples *route.Examples // see route.ReadExamples
+	Settings route.Settings  // see route.Defaults
 	Progress func(stage string, done, total int)
 	Warn     func(text string)
 }
 
-// TrainOn trains a classifier of texts over weights of words, vectors of the encoder or both, as route.Train says.
+// TrainOn trains a classifier of texts on word weights, vectors of the encoder or both, as route.Train describes.
 // route.Router.Save writes it into a folder, which Config.Classifier may name. It needs no store.
 func (r Router) TrainOn(ctx context.Context, o RouterOptions) (*route.Router, error) {
 	return during(ctx, r.s, func(ctx context.Context) (_ *route.Router, err error) {
@@ -80,8 +80,8 @@ func (r Router) TrainOn(ctx context.Context, o RouterOptions) (*route.Router, er
 	})
 }
 
-// Route returns the domains of texts by a router that TrainOn has made, or by the one that Config.Classifier names if
-// by is nil. It needs no store. A Config.Classifier that is not a router is ErrOption, a router of another encoder
+// Route returns the domains of texts by the given router, or by the one that Config.Classifier names if by is nil. It
+// needs no store. A Config.Classifier that is not a router is ErrOption, a router made with another encoder is
 // route.ErrEncoder.
 func (r Router) Route(ctx context.Context, by *route.Router, texts []string) ([]route.Decision, error) {
 	return during(ctx, r.s, func(ctx context.Context) ([]route.Decision, error) {

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/knowledge"
 )
 
-// With opens another store with the options of s over its models, engine and CPU budget. Only a store of another
-// encoder opens that one for itself, unless Config.Encoder names one. It has to be closed before s.
+// With opens another store with the options of s, sharing its models, engine and CPU budget. Only a store made with
+// another encoder opens its own, unless Config.Encoder names one. Close the result before s.
 func (s *Sluice) With(store string) *Sluice {
 	c := s.cfg
 	c.Store = store

@@ -24,48 +24,49 @@ import (
 	"github.com/sluice-rag/sluice/rag/web"
 )
 
-// The defaults of Config. The models are those that the set-up brings.
+// The defaults of Config. The set-up fetches these models.
 const (
 	DefaultStore   = knowledge.DefaultDir
 	DefaultEncoder = "all-MiniLM-L6-v2"
 	DefaultModel   = "SmolLM2-135M-Instruct"
 )
 
-// The errors of this package. Errors of the packages below (store.ErrNotFound, gate.ErrStale, …) are passed on,
-// wrapped.
+// The errors of this package. Errors of the packages below (store.ErrNotFound, gate.ErrStale, …) are returned wrapped.
 var (
 	ErrNotCalibrated = knowledge.ErrNotCalibrated
 	ErrEmptyStore    = knowledge.ErrEmptyStore
 	ErrClosed        = knowledge.ErrClosed
 	ErrOption        = knowledge.ErrOption
-	ErrLocked        = calibrate.ErrLocked // a calibration of the same name is being made
-	// ErrRemoteEncoder: a store was made with the encoder of a server, which its user has not named.
+	ErrLocked        = calibrate.ErrLocked // a calibration with the same name is being made
+	// ErrRemoteEncoder means that a store was made with an encoder on a server that the configuration does not name.
 	ErrRemoteEncoder = errors.New("sluice: the store's encoder is a server's")
-	// ErrRemoteModel: the language model is a server's, and what would be sent there was not asked for.
+	// ErrRemoteModel means that the language model is on a server, and that nobody asked for the texts to be sent
+	// there.
 	ErrRemoteModel = errors.New("sluice: the language model is a server's")
 )
 
-// Config of Open. The zero value is a store in ./.sluice with the default models and all cores.
+// Config configures Open. The zero value is a store in ./.sluice with the default models and all cores.
 type Config struct {
 	Store     string `key:"store" doc:"folder of the knowledge base"` // "" is DefaultStore
 	Encoder   string `key:"encoder" doc:"encoder: a name of 'models list', a folder, or the URL of an OpenAI-compatible server (https://HOST/v1#MODEL), to which texts are then sent; empty takes the store's own, for a new store the default one"`
 	Precision string `key:"precision" oneof:"auto f32 int8" doc:"what the encoder computes in: f32, or int8, which is faster and another encoder to a store; auto takes the store's own, for a new store f32"` // "": auto
-	// RemoteEncoder is the server that Encoder names, where that is a URL: documents and questions are then sent there,
-	// and a warning is logged. A store that records such a name is ErrRemoteEncoder unless it is given here. URL, model
-	// and logger are filled in; ContextSize is where texts are cut.
+	// RemoteEncoder is the server that Encoder names if that is a URL: documents and questions are then sent there, and
+	// a warning is logged. A store that records such a name is ErrRemoteEncoder unless it is given here. URL, model and
+	// logger are filled in; ContextSize is the length at which texts are truncated.
 	RemoteEncoder remote.Options
 	Model         string `key:"model" doc:"language model: a name of 'models list', a GGUF file, or the URL of an OpenAI-compatible server (https://HOST/v1#MODEL), to which text is then sent; empty takes the default one"`
-	// Remote is the server that Model names, where that is a URL: questions and the passages found for them are then
-	// sent there, and a warning is logged. URL, model, context size and logger are filled in. The zero value is
+	// Remote is the server that Model names if that is a URL: questions and the passages found for them are then sent
+	// there, and a warning is logged. URL, model, context size and logger are filled in. The zero value is
 	// remote.DefaultOptions.
 	Remote     remote.Options `key:"remote"`
 	Classifier string         `key:"classifier" doc:"classifier of texts, or of parts of texts: a name of 'models list' or a folder; 'classify' needs one"`
 	Reranker   string         `key:"reranker" doc:"cross-encoder: a name of 'models list' or a folder; 'rerank' needs one"`
 	Entailment string         `key:"entailment" doc:"cross-encoder that says whether one text follows from another (natural language inference): a name of 'models list' or a folder; it checks written sentences instead of the encoder"`
-	// ModelHelper is the program, with its arguments, that opens a GGUF file before this process does, unless the file
-	// is a built-in model with a pinned digest or was opened before: llama.cpp ends the process for some damaged files,
-	// then that one (llm.Probe). The command line names itself; a library's user may name "sluice probe-model" or a
-	// program that calls llm.ServeProbe. Empty: only the file's header is checked, against what is known to do that.
+	// ModelHelper is a program, with its arguments, that opens a GGUF file before this process does (llm.Probe),
+	// because llama.cpp aborts the process on some damaged files. Built-in models with a pinned digest and files that
+	// were opened before are not probed. The command line names itself; a user of the library may name "sluice
+	// probe-model" or a program that calls llm.ServeProbe. If empty, only the file's header is checked against known
+	// causes.
 	ModelHelper []string
 
 	Threads      int    `key:"threads" bounds:"0,4096" doc:"CPU threads at most; 0 takes what the machine or container grants"`
@@ -77,33 +78,34 @@ type Config struct {
 
 	Workers        int    `key:"embed.workers" bounds:"0,4096" doc:"concurrent runs of the encoder; 0 takes one per thread"`
 	MaxBatchTokens int    `key:"embed.max_batch_tokens" bounds:"0,131072" doc:"tokens of one batch; 0 takes 512, the fastest measured, and 16384 on a GPU. More takes more memory"`
-	EncoderQueue   int    `key:"embed.queue_tokens" bounds:"0,16777216" doc:"tokens of concurrent calls that may wait for the encoder before another call is refused; 0 takes any"`                                                                                                                             // beyond it calls are embed.ErrBusy
+	EncoderQueue   int    `key:"embed.queue_tokens" bounds:"0,16777216" doc:"tokens of concurrent calls that may wait for the encoder before another call is refused; 0 takes any"`                                                                                                                             // beyond it, calls are embed.ErrBusy
 	EncoderDevice  string `key:"embed.device" doc:"what the encoder, classifiers and the reranker compute on: cpu, cuda for the first NVIDIA GPU, cuda:1 for the second, or auto, the first GPU where it can be used. A GPU needs 'make onnxruntime-cuda'; one that is asked for and is not there is an error"` // "": cpu
 	EncoderMemory  int64  `key:"embed.device_memory_mib" unit:"MiB" bounds:"0,16777216" doc:"memory of the GPU that each of these models takes at most, MiB; 0 takes any"`
 
-	Metric kernels.Metric // of a new store; an existing one keeps its own
+	Metric kernels.Metric // of a new store; an existing one keeps its metric
 
 	ContextTokens int    `key:"ask.context_tokens" bounds:"0,1048576" doc:"window of the language model, tokens; 0 takes the model's own, of a local one at most 4096"`
 	Templates     string `key:"ask.templates" doc:"folder whose files replace the built-in prompt templates of the same name"`
-	Slots         int    `key:"generate.slots" bounds:"0,64" doc:"requests that the language model decodes together; 0 takes 4 a thread, 4 to 16, fewer where memory is short, and for one question one"` // Models.Sizes tells what 0 chooses
+	Slots         int    `key:"generate.slots" bounds:"0,64" doc:"requests that the language model decodes together; 0 takes 4 a thread, 4 to 16, fewer where memory is short, and for one question one"` // 0: chosen for this machine, see Models.Sizes
 	CacheTokens   int    `key:"generate.cache_tokens" bounds:"0,1073741823" doc:"cells of the cache that the slots share, tokens; 0 takes 2048 a slot, at least the context"`
 	BatchTokens   int    `key:"generate.batch_tokens" bounds:"0,2048" doc:"tokens of one decode of all slots; 0 takes 8 a slot, at least 64"`
 	GPULayers     int    `key:"generate.gpu_layers" bounds:"0,1000" doc:"layers of the language model that a GPU keeps and computes (llama_cuda); 0 uses none, more than there are takes all; a GPU that is asked for and is not there is an error"`
 	GPULibrary    string `key:"llama_cuda" doc:"path of llama.cpp's back-end for NVIDIA GPUs (make llama-cuda), opened when generate.gpu_layers asks for it; empty searches libggml-cuda.so where the system finds libraries"`
-	Queue         int    // requests that may wait for a slot; 0: 1024, one more is llm.ErrBusy
+	Queue         int    // requests that may wait for a slot; 0: 1024; beyond it, llm.ErrBusy
 
-	// StaleTolerance is the share of live chunks that the calibration may not have seen; above it the gate
-	// refuses with gate.ErrStale. nil never refuses.
+	// StaleTolerance is the largest share of live chunks that the calibration may not have seen; above it the gate
+	// returns gate.ErrStale. nil: no limit.
 	StaleTolerance *float64
 
-	// Web says who is asked where an answer needs the web; the zero value asks nobody. The logger is filled in.
+	// Web configures the provider that is asked if an answer needs the web; the zero value has none. The logger is
+	// filled in.
 	Web         web.Options   `key:"web"`
 	WebLifetime time.Duration `key:"web.lifetime_h" unit:"h" bounds:"1,87600" doc:"hours for which pages of the web are kept and searched"` // 0 is web.DefaultLifetime
 
 	Decisions decisions.Options `key:"log"`
 	Shadow    gate.Shadow       `key:"log"`
 
-	Logger *slog.Logger // warnings, what was cut, what is stale; nil is slog.Default()
+	Logger *slog.Logger // warnings, truncated texts, staleness; nil is slog.Default()
 
 	// Embedder, Generator and Scorer are used instead of Encoder, Model and Reranker when set. The caller closes them.
 	Embedder  embed.Embedder
@@ -120,22 +122,22 @@ type Sluice struct {
 	base    *knowledge.Base
 	calls   *calls
 	asking  *atomic.Int64 // calls of Ask under way
-	shares  bool          // the models are another one's (With)
+	shares  bool          // the models belong to another Sluice (With)
 	encoder *lazy[embed.Embedder]
 	model   *lazy[llm.Generator]
-	others  *others // language models of nodes of a flow that have one of their own
+	others  *others // language models of a flow's nodes that name their own
 	cards   *cards
 
 	classifier *lazy[labeller]
 	reranker   *lazy[embed.Scorer]
 	entailment *lazy[*embed.Entailment]
 	web        *web.Client    // nil without a provider
-	decisions  *decisions.Log // nil without one
+	decisions  *decisions.Log // nil if decisions are not logged
 
 	load cpuload.Meter
 }
 
-// Open checks the options. Store and models are opened when a method first needs them.
+// Open checks the options. The store and the models are opened when a method first needs them.
 func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	if cfg.Store == "" {
 		cfg.Store = DefaultStore
@@ -202,7 +204,7 @@ func (s *Sluice) knowledge() knowledge.Config {
 }
 
 // Close ends the calls under way, which return ErrClosed, waits for them, and frees models and store. Later calls are
-// ErrClosed. It must not be called from a function that a call was given, such as answer.Options.Stream.
+// ErrClosed. It must not be called from a callback of a call, such as answer.Options.Stream.
 func (s *Sluice) Close() error {
 	s.calls.close()
 	if s.shares {
@@ -215,5 +217,5 @@ func (s *Sluice) Close() error {
 		s.reranker.close(), s.entailment.close(), s.decisions.Close(), s.engine.Close())
 }
 
-// Device says which device, instruction set and threads the engine uses, and why.
+// Device returns the device, instruction set and threads that the engine uses, and the reason.
 func (s *Sluice) Device() engine.Choice { return s.engine.Describe() }

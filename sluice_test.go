@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a Sluice over the small library, with what it logged.
+// world is a Sluice over the small library, with its log.
 type world struct {
 	*sluice.Sluice
 	dir string
@@ -83,7 +83,7 @@ func (w *world) calibrate(t *testing.T) *calibrate.Result {
 	return r
 }
 
-// onRuntime is the small encoder on a runtime that moves its vectors.
+// onRuntime is the small encoder on a runtime that changes its vectors.
 type onRuntime struct {
 	embed.Embedder
 	name string
@@ -104,7 +104,8 @@ func (e onRuntime) Embed(ctx context.Context, texts []string, role embed.Role) (
 	return v, err
 }
 
-// A store's vectors are used with the runtime that they were made with, and with others that give the same.
+// TestRuntimeOfTheEncoder checks that a store's vectors are used with the runtime that computed them, and with others
+// that compute the same vectors.
 func TestRuntimeOfTheEncoder(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	on := func(name string, by float32) *world {

@@ -5,14 +5,14 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// Stats is what the models have computed since they were opened. One is nil while the model is not open, and where it
-// does not count: that of a server, for instance.
+// Stats holds what the models have computed since they were opened. A field is nil while its model is not open, and for
+// models that do not count, such as those on a server.
 type Stats struct {
 	Encoder, Reranker, Classifier *embed.Stats
 	Model                         *llm.Stats
 }
 
-// Stats returns the counts of the models. It opens none and never waits.
+// Stats returns the counts of the models. It does not open models and never waits.
 func (s *Sluice) Stats() (all Stats) {
 	all.Encoder, all.Reranker, all.Classifier = counted(s.encoder), counted(s.reranker), counted(s.classifier)
 	if m, ok := s.model.peek(); ok {

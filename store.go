@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// Store gives access to the store as a whole: its files, and copies of it.
+// Store gives access to the store as a whole: its files and exports.
 type Store struct{ s *Sluice }
 
 // Store returns the store as a whole.
@@ -25,8 +25,8 @@ func (s *Sluice) Store() Store { return Store{s} }
 // Dir returns the folder of the store.
 func (t Store) Dir() string { return t.s.base.Dir() }
 
-// Export writes documents (their ids; nil: the whole store, with calibrations and router) as a file that Restore reads.
-// It is one state of the store, whoever writes meanwhile. The format is in docs/store.md.
+// Export writes documents (their ids; nil: the whole store, with calibrations and router) as a file for Restore. It is
+// one state of the store even if others write meanwhile. The format is in docs/store.md.
 func (t Store) Export(ctx context.Context, to io.Writer, ids []string) (store.Exported, error) {
 	return reading(ctx, t.s, func(ctx context.Context, st *store.Store) (done store.Exported, err error) {
 		o := store.ExportOptions{Documents: ids}
@@ -39,8 +39,8 @@ func (t Store) Export(ctx context.Context, to io.Writer, ids []string) (store.Ex
 	})
 }
 
-// keptFiles returns the files of calibrations and the router that cannot be made again without work: no locks, and no
-// counts or vectors that the next calibration makes anew.
+// keptFiles returns the files of calibrations and the router that take work to make again, without locks, counts and
+// vectors, which the next calibration makes anew.
 func keptFiles(st *store.Store) (names []string, err error) {
 	for _, dir := range []string{knowledge.CalibrationDir(st), knowledge.RouterDir(st)} {
 		entries, err := os.ReadDir(dir)
@@ -61,7 +61,7 @@ func keptFiles(st *store.Store) (names []string, err error) {
 }
 
 // Restore reads an export into the store: into a new one with calibrations and router, or document by document into an
-// existing one. See store.Restore for what it checks first, what an interruption leaves, and the errors.
+// existing one. See store.Restore for its checks, the state after an interruption, and the errors.
 func (t Store) Restore(ctx context.Context, from io.ReadSeeker, replace bool) (store.Restored, error) {
 	return during(ctx, t.s, func(ctx context.Context) (store.Restored, error) {
 		done, err := store.Restore(ctx, t.Dir(), from, store.RestoreOptions{Replace: replace})
@@ -69,28 +69,28 @@ func (t Store) Restore(ctx context.Context, from io.ReadSeeker, replace bool) (s
 	})
 }
 
-// Check reads and compares everything that the store holds, and what is made of it: the database, all vectors and texts
-// with their checksums, rows, calibrations, router and indexes. It calls found for each thing that is damaged, with
-// what mends it, and for what is harmless but odd. Others may read and write meanwhile.
+// Check reads and compares everything that the store holds, and what is derived from it: the database, all vectors and
+// texts with their checksums, rows, calibrations, router and indexes. It calls found for each damage, with its remedy,
+// and for harmless irregularities. Others may read and write meanwhile.
 func (t Store) Check(ctx context.Context, found func(store.Finding)) (store.Inspected, error) {
 	return during(ctx, t.s, func(ctx context.Context) (store.Inspected, error) {
 		return t.s.base.Inspect(ctx, found)
 	})
 }
 
-// Repaired is what Repair has done, and what is left to do.
+// Repaired reports what Repair has done, and what is left to do.
 type Repaired struct {
-	Blocks int      `json:"blocks"` // of vectors that were damaged
-	Chunks int      `json:"chunks"` // that were embedded again
-	Lost   []string `json:"lost"`   // ids of chunks whose text was damaged as well: they are gone
-	// Texts are the chunks whose damaged texts are left, and Sources the documents that are incomplete: Ingest reads
-	// these again.
+	Blocks int      `json:"blocks"` // damaged blocks of vectors
+	Chunks int      `json:"chunks"` // chunks that were embedded again
+	Lost   []string `json:"lost"`   // ids of chunks that were removed because their texts were damaged, too
+	// Texts are the remaining chunks with damaged texts, and Sources the incomplete documents, which Ingest reads
+	// again.
 	Texts   []string `json:"texts"`
 	Sources []string `json:"sources"`
 }
 
-// Repair looks for vectors and texts that are not as they were committed, and embeds the chunks of damaged vectors
-// again from their texts. Damaged texts are only found: their sources have to be ingested again.
+// Repair finds vectors and texts that differ from what was committed, and embeds the chunks of damaged vectors again.
+// Damaged texts are only reported: their sources have to be ingested again.
 func (t Store) Repair(ctx context.Context) (Repaired, error) {
 	return writing(ctx, t.s, func(ctx context.Context, st *store.Store) (r Repaired, err error) {
 		enc, err := t.s.base.Encoder(ctx)
@@ -124,19 +124,19 @@ func (t Store) Repair(ctx context.Context) (Repaired, error) {
 	})
 }
 
-// Compact gives back the space of deleted chunks if at least that share of the store (0 … 1) is deleted, and returns
-// how many vectors' space that is. Ingest does so by itself from store.CompactShare on.
+// Compact frees the space of deleted chunks if at least the share minShare (0 … 1) of the store is deleted, and returns
+// how many vectors' space that is. Ingest does this by itself from store.CompactShare on.
 func (t Store) Compact(ctx context.Context, minShare float64) (vectors int64, err error) {
 	return t.s.base.Compact(ctx, minShare)
 }
 
-// Refresh drops what the last call has read of the store. Every call looks whether something has changed, in this or
-// another process, and needs no Refresh, except beside Follow.
+// Refresh drops what earlier calls have read of the store. Only programs that use Follow need it: other calls check by
+// themselves whether this or another process has changed the store.
 func (t Store) Refresh() error { return t.s.base.Refresh() }
 
-// Follow looks in the background whether the store has changed, until ctx ends, for servers: calls then neither look
-// themselves nor wait until caches and indexes are brought up to date. They see what this process writes when Refresh
-// has returned, and what others write within about the time given.
+// Follow checks in the background whether the store has changed, until ctx ends, for servers: calls then neither check
+// nor wait for caches and indexes to be updated. They see this process's changes when Refresh has returned, and others'
+// within about the given time.
 func (t Store) Follow(ctx context.Context, every time.Duration) {
 	_, _ = during(ctx, t.s, func(ctx context.Context) (none struct{}, _ error) {
 		t.s.base.Follow(ctx, every)
@@ -144,12 +144,12 @@ func (t Store) Follow(ctx context.Context, every time.Duration) {
 	})
 }
 
-// Moment returns the present place in the order of the store's changes: for what is handed in now and ingested later
-// (ingest.Options.HandedIn). Moment.Place is left to the caller, who knows what else is handed in.
+// Moment returns the current position in the order of the store's changes, for documents that are handed in now and
+// ingested later (ingest.Options.HandedIn). The caller sets Moment.Place, because it knows what else is handed in.
 func (t Store) Moment(ctx context.Context) (store.Moment, error) {
 	return during(ctx, t.s, func(ctx context.Context) (now store.Moment, err error) {
 		st, err := t.s.base.Reader(ctx)
-		if errors.Is(err, store.ErrNoStore) { // what is ingested makes it
+		if errors.Is(err, store.ErrNoStore) { // the ingest creates the store
 			return now, nil
 		}
 		if err == nil {
@@ -159,8 +159,8 @@ func (t Store) Moment(ctx context.Context) (store.Moment, error) {
 	})
 }
 
-// ForgetOrder drops what the store remembers of the order of changes for documents that were handed in and are not
-// ingested yet, if there are none left.
+// ForgetOrder drops the recorded order of changes for documents that were handed in and not yet ingested, if there are
+// none left.
 func (t Store) ForgetOrder(ctx context.Context) error {
 	_, err := during(ctx, t.s, func(ctx context.Context) (none struct{}, _ error) {
 		st, err := t.s.base.Writer(ctx, nil)

@@ -46,7 +46,7 @@ func ExampleSluice_AskStream() {
 	// cited: true
 }
 
-// library is a calibrated store of the small library with doubles for the models.
+// library returns a calibrated store of the small library with doubles for the models.
 func library(answers ...string) (s *sluice.Sluice, end func()) {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "sluice")
@@ -75,7 +75,7 @@ func library(answers ...string) (s *sluice.Sluice, end func()) {
 	}
 }
 
-// TestAskStreamEnds: a loop that ends, ends the answer; an error comes last.
+// TestAskStreamEnds checks that leaving the loop ends the answer, and that an error comes last.
 func TestAskStreamEnds(t *testing.T) {
 	s, end := library("one two three four")
 	defer end()
@@ -105,7 +105,7 @@ func TestAskStreamEnds(t *testing.T) {
 	}
 }
 
-// TestWith: another store over the same models holds other documents, and closes alone.
+// TestWith checks that another store over the same models holds other documents, and is closed alone.
 func TestWith(t *testing.T) {
 	s, end := library("an answer")
 	defer end()

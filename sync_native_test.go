@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
-// spent is the time that f takes, and the processors' time, of which a busy machine gives as much as it would alone.
+// spent returns the wall time of f and the CPU time, which does not depend on the machine's load.
 func spent(t *testing.T, f func() error) (wall, processor time.Duration) {
 	t.Helper()
 	used := func() time.Duration {
@@ -38,8 +38,9 @@ func spent(t *testing.T, f func() error) (wall, processor time.Duration) {
 	return time.Since(began), used() - before
 }
 
-// TestSyncFigures: 1,000 files of squad16's contexts, of which 10 change, five times: only their chunks are embedded,
-// and the calibration follows. The figures are those of docs/adr/0017-ids-and-sync.md and 0004-distributions.md.
+// TestSyncFigures syncs 1,000 files of squad16's contexts, of which 10 change, five times, and checks that only their
+// chunks are embedded and that the calibration follows. The figures are in docs/adr/0017-ids-and-sync.md and
+// 0004-distributions.md.
 func TestSyncFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("SKIP: a minute; go test . -run SyncFigures -figures -v prints the figures")
@@ -61,7 +62,7 @@ func TestSyncFigures(t *testing.T) {
 		}
 	}
 	var texts []string
-	context := map[string]int{} // id → file, of its first half
+	context := map[string]int{} // id → file, of the file's first half
 	lines := datasets.Lines(t, "squad16/contexts.jsonl")
 	for k, c := range lines {
 		context[c.ID] = len(texts)
@@ -88,7 +89,7 @@ func TestSyncFigures(t *testing.T) {
 		t.Logf("sync: %d files read, %d chunks embedded: %v, %v of processor time", r.Read, r.Embedded, wall, processor)
 		return r, wall, processor
 	}
-	ask := func() { // three questions about each first chunk, by the chunk's id of now
+	ask := func() { // three questions about each first chunk, by the chunk's current id
 		t.Helper()
 		first := map[string]string{}
 		for c, err := range s.Documents().AllChunks(t.Context()) {
@@ -108,7 +109,7 @@ func TestSyncFigures(t *testing.T) {
 			}
 			text := q.Text
 			if id := fmt.Sprintf("docs/%04d.txt", i); strings.HasPrefix(texts[i], "Now ") {
-				text = "And now, " + text // as a language model would ask otherwise about another text
+				text = "And now, " + text // as a language model would ask differently about another text
 			} else if first[id] == "" {
 				t.Fatalf("no chunk of %s", id)
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/web"
 )
 
-// openWeb returns the client of Config.Web, or nil without a provider; nothing is sent.
+// openWeb returns the client of Config.Web, or nil without a provider. It sends nothing.
 func openWeb(cfg Config) (*web.Client, error) {
 	o := cfg.Web
 	o.Logger = cfg.Logger
@@ -23,14 +23,14 @@ func openWeb(cfg Config) (*web.Client, error) {
 	return c, err
 }
 
-// Web gives access to the search of the web and to the pages that are kept beside the store.
+// Web gives access to web search and to the pages that are kept beside the store.
 type Web struct{ s *Sluice }
 
-// Web returns the search of the web, which sends nothing unless Config.Web names a provider.
+// Web returns the web search, which sends nothing unless Config.Web names a provider.
 func (s *Sluice) Web() Web { return Web{s} }
 
-// Search asks the provider of Config.Web for at most n pages and fetches them, as web.Client.Search says;
-// web.ErrNoProvider without a provider. Nothing is kept.
+// Search asks the provider of Config.Web for at most n pages and fetches them, as web.Client.Search describes. Nothing
+// is kept. Without a provider the error is web.ErrNoProvider.
 func (w Web) Search(ctx context.Context, query string, n int) ([]web.Page, error) {
 	return during(ctx, w.s, func(ctx context.Context) ([]web.Page, error) {
 		if w.s.web == nil {
@@ -40,34 +40,34 @@ func (w Web) Search(ctx context.Context, query string, n int) ([]web.Page, error
 	})
 }
 
-// Keep keeps pages beside the store for Config.WebLifetime, as web.Keep says: they are found by Retrieve, and change
-// nothing that is calibrated.
+// Keep keeps pages beside the store for Config.WebLifetime, as web.Keep describes. Retrieve finds them; they do not
+// affect calibrations.
 func (w Web) Keep(ctx context.Context, pages []web.Page) (web.Kept, error) {
 	return during(ctx, w.s, func(ctx context.Context) (web.Kept, error) {
 		return web.Keep(ctx, w.s.base, pages, w.s.cfg.WebLifetime)
 	})
 }
 
-// Retrieve returns the best passages of the pages that are kept, as web.Retrieve says.
+// Retrieve returns the best passages of the kept pages, as web.Retrieve describes.
 func (w Web) Retrieve(ctx context.Context, query string, o retrieve.Options) ([]prompt.Passage, error) {
 	return during(ctx, w.s, func(ctx context.Context) ([]prompt.Passage, error) {
 		return web.Retrieve(ctx, w.s.base, query, o)
 	})
 }
 
-// List returns the pages that are kept, the newest first.
+// List returns the kept pages, the newest first.
 func (w Web) List(ctx context.Context) ([]web.Document, error) {
 	return during(ctx, w.s, func(ctx context.Context) ([]web.Document, error) { return web.List(ctx, w.s.base) })
 }
 
-// Remove removes kept pages by their addresses, or the expired ones if none is given, and returns how many. An address
-// that is not kept is store.ErrNotFound.
+// Remove removes kept pages by their URLs, or the expired ones if no URL is given, and returns how many. A URL that is
+// not kept is store.ErrNotFound.
 func (w Web) Remove(ctx context.Context, urls ...string) (int, error) {
 	return during(ctx, w.s, func(ctx context.Context) (int, error) { return web.Remove(ctx, w.s.base, urls...) })
 }
 
-// passagesOfWeb searches the web, keeps the pages beside the store, and finds the passages for a question in all pages
-// that are kept.
+// passagesOfWeb searches the web, keeps the pages beside the store, and returns the best passages for a question of all
+// kept pages.
 func (s *Sluice) passagesOfWeb(
 	ctx context.Context, question string, n int, o retrieve.Options,
 ) ([]prompt.Passage, int, error) {
