@@ -43,7 +43,7 @@ const exitCodes = `Exit codes:
   3    'gate' with one query: the gate is closed
   130  interrupted (Ctrl-C, SIGTERM); what was kept is said`
 
-// errGateClosed and errReported end a command without a message of their own.
+// errGateClosed and errReported end a command without another message.
 var (
 	errGateClosed = errors.New("gate closed")
 	errReported   = errors.New("reported")
@@ -60,17 +60,17 @@ type app struct {
 	stdout, stderr io.Writer
 	env            []string
 
-	fields         []settings.Field // what can be set
+	fields         []settings.Field // all settings
 	configPath     string
 	json           bool
 	quiet, verbose bool
-	spinner        atomic.Pointer[progress.Spinner]  // shows that something is going on, nil if nothing does
+	spinner        atomic.Pointer[progress.Spinner]  // shown during long work; nil if there is none
 	helper         []string                          // command that runs this program's `probe-model`; nil in tests
 	worker         []string                          // command that runs this program's `bench worker`; nil in tests
-	signals        func() (<-chan os.Signal, func()) // those that chat handles itself; nil in tests
-	running        bool                              // a verb has begun: its errors are failures, no longer usage
+	signals        func() (<-chan os.Signal, func()) // signals that chat handles itself; nil in tests
+	running        bool                              // a verb has begun: its errors are failures, not usage errors
 
-	// Tests put doubles here.
+	// Doubles for tests.
 	embedder  embed.Embedder
 	generator llm.Generator
 	judge     llm.Generator
@@ -83,7 +83,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.InitDefaultCompletionCmd() // takes the streams as they are now
+	root.InitDefaultCompletionCmd() // uses the current output streams
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
 		group(completion)
 	}
@@ -119,19 +119,19 @@ func (a *app) say(format string, args ...any) {
 		"sluice: "+printable.Text(printable.Message(strings.TrimPrefix(fmt.Sprintf(format, args...), "sluice: ")))))
 }
 
-// lines are a text with its end of line, on a terminal broken between words.
+// lines returns a text with a newline at its end, wrapped between words on a terminal.
 func lines(to io.Writer, env []string, text string) string {
 	return terminal.Of(to, env).Wrap(text, "", "")
 }
 
-// warn is say for what is no error.
+// warn writes a warning.
 func (a *app) warn(format string, args ...any) {
 	if !a.quiet {
 		a.say("warning: "+format, args...)
 	}
 }
 
-// note is say for what --quiet silences.
+// note writes a message that --quiet suppresses.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
 		a.say(format, args...)
@@ -169,7 +169,7 @@ func (a *app) root() *cobra.Command {
 		a.doctorCommand(), a.webCommand(), a.logCommand(),
 		a.feedbackCommand(),
 		a.configCommand(), a.versionCommand(), a.probeCommand())
-	// these fail for unknown flags only
+	// these fail only for unknown flags
 	_ = cmd.RegisterFlagCompletionFunc("encoder", modelNames(true, manifest.Encoder))
 	_ = cmd.RegisterFlagCompletionFunc("model", modelNames(true, manifest.Generator))
 	cmd.SetFlagErrorFunc(unknownFlag)
@@ -177,7 +177,7 @@ func (a *app) root() *cobra.Command {
 	return group(cmd)
 }
 
-// setting is a flag that overrides a setting; its text is checked when the settings are loaded.
+// setting is a flag that overrides a setting; its value is checked when the settings are loaded.
 type setting struct {
 	field settings.Field
 	text  string
@@ -193,13 +193,13 @@ func (s *setting) Type() string {
 	case s.field.Type == reflect.TypeFor[time.Duration]():
 		return "float64" // in the unit of the field
 	case kind == reflect.Slice, kind == reflect.Map:
-		return "string" // words with commas between
+		return "string" // words separated by commas
 	default:
 		return kind.String()
 	}
 }
 
-// flags adds the flags of settings, with their help; a key that ends in a dot stands for the whole section.
+// flags adds the flags of settings, with their help; a key that ends in a dot stands for its whole section.
 func (a *app) flags(cmd *cobra.Command, keys ...string) { a.addSettings(cmd, cmd.Flags(), keys) }
 
 func (a *app) addSettings(cmd *cobra.Command, to *pflag.FlagSet, keys []string) {
@@ -212,7 +212,7 @@ func (a *app) addSettings(cmd *cobra.Command, to *pflag.FlagSet, keys []string) 
 				}
 			}
 		}
-		if !found { // a test adds every command, so this cannot ship
+		if !found { // a test adds the flags of every command, so this cannot happen in a release
 			panic("no setting " + key)
 		}
 	}
@@ -226,17 +226,17 @@ func addSetting(cmd *cobra.Command, to *pflag.FlagSet, field settings.Field) {
 	text := field.Text(reflect.ValueOf(config.Defaults()))
 	flag := &pflag.Flag{Name: field.Flag, Usage: usage, Value: &setting{field: field, text: text}, DefValue: text}
 	if field.Switch() {
-		flag.NoOptDefVal = "true" // the next word is not its value
+		flag.NoOptDefVal = "true" // the next word is not the flag's value
 	}
 	to.AddFlag(flag)
 	if len(field.OneOf) > 0 {
-		// fails for unknown flags only
+		// fails only for unknown flags
 		_ = cmd.RegisterFlagCompletionFunc(field.Flag,
 			cobra.FixedCompletions(field.OneOf, cobra.ShellCompDirectiveNoFileComp))
 	}
 }
 
-// settings loads the configuration with the flags that were given.
+// settings loads the configuration with the flags of the command line.
 func (a *app) settings(cmd *cobra.Command) (*config.Loaded, error) {
 	var flags []config.Flag
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -252,8 +252,8 @@ func (a *app) open(cmd *cobra.Command) (*sluice.Sluice, config.Config, error) {
 	return a.openFor(cmd, false)
 }
 
-// openFor is open for one question only, or for more: one takes no memory for others, and shows
-// its sources' sentences.
+// openFor is open for a single question or for several: for a single one it reserves no memory for others, and shows
+// the most relevant sentences of its sources.
 func (a *app) openFor(cmd *cobra.Command, single bool) (*sluice.Sluice, config.Config, error) {
 	l, err := a.settings(cmd)
 	if err != nil {
@@ -264,16 +264,16 @@ func (a *app) openFor(cmd *cobra.Command, single bool) (*sluice.Sluice, config.C
 		c.Slots = 1
 	}
 	if !single && !l.Given("retrieve.sentences") {
-		c.Retrieve.Sentences = false // they are for people
+		c.Retrieve.Sentences = false // sentences are shown only to people
 	}
 	if (a.json || !single) && !l.Given("retrieve.text") {
-		c.Retrieve.Text = "full" // who reads JSON cuts as he likes
+		c.Retrieve.Text = "full" // programs that read JSON truncate texts themselves
 	}
 	s, err := a.openWith(cmd.Context(), c, func(*sluice.Config) {})
 	return s, c, err
 }
 
-// openWith opens Sluice with settings; change is called with what they come to.
+// openWith opens Sluice with settings; change is called with the resulting Config.
 func (a *app) openWith(ctx context.Context, c config.Config, change func(*sluice.Config)) (*sluice.Sluice, error) {
 	metric, err := kernels.ParseMetric(c.Ingest.Metric)
 	if err != nil {
@@ -286,15 +286,15 @@ func (a *app) openWith(ctx context.Context, c config.Config, change func(*sluice
 	return sluice.Open(ctx, cfg)
 }
 
-// screen is where results are shown.
+// screen returns the screen on which results are shown.
 func (a *app) screen() terminal.Screen { return terminal.Of(a.stdout, a.env) }
 
-// hanging is standard output for lines that are broken with an indent where they are too long for a terminal.
+// hanging returns a writer to standard output that wraps lines too long for the terminal with an indent.
 func (a *app) hanging(indent int) *terminal.Hanging {
 	return terminal.NewHanging(a.stdout, a.screen(), indent)
 }
 
-// spin shows on a terminal that work is under way, unless that is not wanted; it needs a Stop.
+// spin shows a spinner on a terminal, unless progress is switched off. The caller must call Stop.
 func (a *app) spin(text string) *progress.Spinner {
 	style := progress.Auto
 	if a.quiet {
@@ -305,7 +305,7 @@ func (a *app) spin(text string) *progress.Spinner {
 	return s
 }
 
-// task shows progress on standard error unless that is not wanted.
+// task shows progress on standard error, unless progress is switched off.
 func (a *app) task(name, unit string) *progress.Task {
 	style := progress.Auto
 	if a.quiet {

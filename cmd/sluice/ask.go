@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
-// askLine is what `ask --json` prints.
+// askLine is the output of `ask --json`.
 type askLine struct {
 	ID string `json:"id,omitempty"`
 	*answer.Answer
@@ -63,7 +63,7 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 		},
 	}
 	q.flags(cmd)
-	cmd.Flags().Lookup("group").Hidden = true // answers come one by one
+	cmd.Flags().Lookup("group").Hidden = true // answers are printed one by one
 	cmd.Flags().Lookup("strict").Usage = "leave out of a written answer what no passage backs (ask.strict); " +
 		"with --batch, the first bad line ends the batch, too"
 	cmd.Flags().BoolVar(&trace, "trace", false, "print how the answer came about (with --json it is always there)")
@@ -73,10 +73,10 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 	return cmd
 }
 
-// askFlags are the settings of an answer.
+// askFlags adds the settings of an answer.
 func (a *app) askFlags(cmd *cobra.Command) {
 	for _, f := range a.fields {
-		if strings.HasPrefix(f.Key, "ask.") && f.Key != "ask.strict" { // the verbs have their own
+		if strings.HasPrefix(f.Key, "ask.") && f.Key != "ask.strict" { // every verb has its own --strict
 			a.flags(cmd, f.Key)
 		}
 	}
@@ -123,7 +123,7 @@ func (a *app) askOne(cmd *cobra.Command, s *sluice.Sluice, text string, o answer
 	return a.printAnswer(cmd, s, answer, o.MaxTokens, trace)
 }
 
-// reading says what the language model does before its first word.
+// reading returns a line about the work that the language model does before its first word.
 func reading(t answer.Trace) string {
 	n := len(t.Retrieved) - t.DroppedPassages
 	if t.Mode != answer.FromContext || n < 1 {
@@ -132,7 +132,7 @@ func reading(t answer.Trace) string {
 	return t.Model + " reads " + count(n, "passage")
 }
 
-// printAnswer prints what follows the text of an answer: that it was cut, its sources, how it came about.
+// printAnswer prints what follows the text of an answer: whether it was truncated, its sources, and its trace.
 func (a *app) printAnswer(
 	cmd *cobra.Command, s *sluice.Sluice, answer *answer.Answer, maxTokens int, trace bool,
 ) error {
@@ -157,7 +157,7 @@ func (a *app) printAnswer(
 		if len(u.Missing) > 0 {
 			missing = ", which do not have " + strings.Join(u.Missing, ", ")
 		}
-		text := answer.Answer[u.Start:min(u.End, len(answer.Answer))] // with its citations
+		text := answer.Answer[u.Start:min(u.End, len(answer.Answer))] // includes its citations
 		note("not backed by the passages%s: %s", missing, short(text, 200))
 	}
 	if err := a.writeSources(cmd, s, &b, answer); err != nil {
@@ -170,7 +170,7 @@ func (a *app) printAnswer(
 	return err
 }
 
-// writeSources writes the passages that the model was shown, and for a question without an answer the nearest ones.
+// writeSources writes the passages that the model was shown, or the nearest passages of a question without an answer.
 func (a *app) writeSources(cmd *cobra.Command, s *sluice.Sluice, b *strings.Builder, answer *answer.Answer) error {
 	if len(answer.Citations) > 0 {
 		return a.writePassages(cmd, s, b, "Sources:", answer.Citations)
@@ -181,7 +181,7 @@ func (a *app) writeSources(cmd *cobra.Command, s *sluice.Sluice, b *strings.Buil
 	return nil
 }
 
-// nearestTitle is above passages that no answer was made of.
+// nearestTitle is the heading of passages that were not used in an answer.
 const nearestTitle = "Nearest passages (no answer was made of them):"
 
 // writePassages writes passages below a title.
@@ -200,7 +200,7 @@ func (a *app) writePassages(
 	b.WriteString("\n" + screen.Bold(title) + "\n")
 	for _, c := range citations {
 		text := ""
-		if chunks, err := s.Documents().Chunks(cmd.Context(), []string{c.ID}); err == nil { // else its bytes are known
+		if chunks, err := s.Documents().Chunks(cmd.Context(), []string{c.ID}); err == nil { // otherwise the place is given in bytes
 			text = chunks[0].Text
 		}
 		name, below := passageLines(titles[c.Document], c.Source, c.Heading,
@@ -210,7 +210,7 @@ func (a *app) writePassages(
 		}
 		number := fmt.Sprintf("  [%d] %.4f  ", c.Number, c.Score)
 		if title == nearestTitle {
-			number = fmt.Sprintf("  %.4f  ", c.Score) // nothing refers to it by a number
+			number = fmt.Sprintf("  %.4f  ", c.Score) // the text does not cite it by a number
 		}
 		if c.Cited {
 			b.WriteString(screen.BoldLines(screen.Wrap(name+"  (cited)", number, "      ")))
@@ -230,8 +230,8 @@ func (a *app) writePassages(
 	return nil
 }
 
-// askBatch has several questions answered at a time; the lines come in the order of the questions, each as soon as it
-// and those before it are there. After an interrupt, those that are there are printed, too.
+// askBatch answers several questions at a time. The lines come in the order of the questions, each as soon as it and
+// those before it are ready. After an interrupt, finished answers are still printed.
 func (a *app) askBatch(cmd *cobra.Command, s *sluice.Sluice, q query, o answer.Options) error {
 	q.group = 1
 	task := a.task("ask", "answers")
@@ -269,12 +269,12 @@ func (a *app) askBatch(cmd *cobra.Command, s *sluice.Sluice, q query, o answer.O
 	if err != nil {
 		task.Finish()
 		a.note("%s printed before the batch ended", count(printed, "answer"))
-		return err // the file may be a pipe that says nothing more: it is not waited for
+		return err // the file may be a pipe without more input, so it is not waited for
 	}
 	return <-read
 }
 
-// writeTrace writes how an answer came about.
+// writeTrace writes the trace of an answer.
 func writeTrace(b *strings.Builder, screen terminal.Screen, t answer.Trace) {
 	b.WriteString("\n" + screen.Bold("Trace:") + "\n")
 	line := func(name, format string, args ...any) {
@@ -295,7 +295,7 @@ func writeTrace(b *strings.Builder, screen terminal.Screen, t answer.Trace) {
 	for _, r := range t.Retrieved {
 		line("retrieved", "%.4f  %s", r.Score, printable.Line(r.ID))
 	}
-	if t.Template != "" { // a quote has no prompt
+	if t.Template != "" { // a quoted answer has no prompt
 		line("prompt", "template %s, %d tokens, %d passages dropped, %d shortened%s", t.Template, t.PromptTokens,
 			t.DroppedPassages, t.TruncatedPassages, promptText(t))
 		line("answer", "%d tokens, %d calls of %s, finish: %s", t.AnswerTokens, t.LLMCalls, t.Model, t.Finish)
@@ -313,7 +313,7 @@ func writeTrace(b *strings.Builder, screen terminal.Screen, t answer.Trace) {
 		m.Load, m.Embed, m.Gate, m.Transform, m.Retrieve, m.Prompt, m.Generate, m.Sentences, m.Total)
 }
 
-// checkedText says whether a sentence of an answer is backed, and by what.
+// checkedText returns whether a sentence of an answer is supported, and by which passages.
 func checkedText(s check.Sentence) string {
 	said := "says nothing to check"
 	switch {
@@ -327,7 +327,7 @@ func checkedText(s check.Sentence) string {
 	return said + ": " + short(s.Text, 100)
 }
 
-// promptText is what else a trace says of the prompt, where it is not the usual.
+// promptText returns the details of a prompt that differ from the default.
 func promptText(t answer.Trace) (text string) {
 	if t.Order != "" && t.Order != prompt.Forward {
 		text += ", order " + string(t.Order)

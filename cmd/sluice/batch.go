@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/jsonl"
 )
 
-// query is where the texts of a verb come from: one argument, or a batch file.
+// query is the source of a verb's texts: one argument, or a batch file.
 type query struct {
 	batch  string
 	strict bool
@@ -60,7 +60,7 @@ func (q *query) run(ctx context.Context, a *app, emptyText bool, do func([]jsonl
 	return runBatch(ctx, a, q, lines, do)
 }
 
-// runBatch reads the batch in groups and gives each to do, in flat memory.
+// runBatch reads the batch in groups and passes each to do. Its memory does not grow with the batch.
 func runBatch[T any](
 	ctx context.Context, a *app, q *query, lines func(io.Reader) iter.Seq2[T, error], do func([]T) error,
 ) error {
@@ -118,7 +118,7 @@ func texts(items []jsonl.Item) []string {
 	return t
 }
 
-// printer writes JSON lines; what was printed is with the reader after flush.
+// printer writes JSON lines; flush writes out what is buffered.
 type printer struct {
 	w *bufio.Writer
 	e *json.Encoder

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// patientModel answers questions, but those with the word "slow" only when ctx ends.
+// patientModel answers questions; for those with the word "slow" it waits until ctx ends.
 type patientModel struct{ *doubles.Model }
 
 func (m patientModel) Generate(ctx context.Context, r llm.Request, stream func(string) error) (llm.Result, error) {
@@ -21,7 +21,7 @@ func (m patientModel) Generate(ctx context.Context, r llm.Request, stream func(s
 	return m.Model.Generate(ctx, r, stream)
 }
 
-// stopAtFirst is standard output that interrupts the program when something is printed.
+// stopAtFirst is a standard output that interrupts the program at the first write.
 type stopAtFirst struct {
 	bytes.Buffer
 	stop func()
@@ -32,8 +32,8 @@ func (w *stopAtFirst) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// TestInterruptedBatch: an answer is printed while the next question is still under way, and an interrupt says how many
-// there are.
+// TestInterruptedBatch checks that an answer is printed while the next question is still under way, and that an
+// interrupt reports how many were answered.
 func TestInterruptedBatch(t *testing.T) {
 	b := filled(t)
 	file := b.file("q.jsonl", `{"id":"a","text":"lamp"}`+"\n"+`{"id":"b","text":"slow lamp"}`+"\n")

@@ -75,13 +75,13 @@ bench-embed' sets them up (about 150 MB). A missing peer is noted and left out.`
 	return cmd
 }
 
-// precisionNames are the modes of an encoder: precisions on the CPU, and float32 on a GPU.
+// precisionNames returns the modes of an encoder: precisions on the CPU, and float32 on a GPU.
 func precisionNames() []string {
 	return []string{string(embed.F32), string(embed.Int8), embed.DeviceCUDA}
 }
 
-// openMode opens an encoder in a mode. With a GPU among the modes all of them need its library, which computes on the
-// CPU, too; where it cannot be had, the GPU's mode says why.
+// openMode opens an encoder in a mode. If a GPU is among the modes, all modes use its library, which also computes on
+// the CPU; if the library is missing, the GPU's mode reports why.
 func openMode(
 	dir string, modes []string,
 ) func(ctx context.Context, precision string, threads int) (encode.Encoder, error) {

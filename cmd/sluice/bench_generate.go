@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 )
 
-// workerVerb is the command that the program starts itself with, as Sluice's competitor.
+// workerVerb is the command that starts this program as Sluice's competitor.
 const workerVerb = "worker"
 
 func (a *app) benchGenerateCommand() *cobra.Command {
@@ -79,7 +79,7 @@ sluice-gpu is Sluice with generate.gpu_layers (all, where none is set) on a GPU 
 	return cmd
 }
 
-// benchWorkerCommand is for the benchmark only: it exchanges lines of JSON.
+// benchWorkerCommand returns the hidden command that exchanges lines of JSON with the benchmark.
 func (a *app) benchWorkerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: workerVerb, Hidden: true, Short: "Sluice's competitor of 'bench generate', as a process",
@@ -88,7 +88,7 @@ func (a *app) benchWorkerCommand() *cobra.Command {
 	}
 }
 
-// wholeNumbers reads a list like 1,2,4.
+// wholeNumbers parses a list such as 1,2,4.
 func wholeNumbers(flag, text string) (out []int, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(part))
@@ -100,7 +100,7 @@ func wholeNumbers(flag, text string) (out []int, err error) {
 	return out, nil
 }
 
-// someOf reads a list of names: all, none or some.
+// someOf parses a list of names, "all" or "none".
 func someOf(flag, text string, all []string) ([]string, error) {
 	switch text {
 	case "all":
@@ -117,7 +117,7 @@ func someOf(flag, text string, all []string) ([]string, error) {
 	return names, nil
 }
 
-// peerTools is the first folder that may contain the peers.
+// peerTools returns the first folder that may contain the peers.
 func peerTools() string {
 	local := filepath.Join("build", "out")
 	program, err := os.Executable()
@@ -127,7 +127,7 @@ func peerTools() string {
 	return filepath.Join(filepath.Dir(program), "..", local)
 }
 
-// allLayers are more than any model has.
+// allLayers is more than any model has.
 const allLayers = 1000
 
 func (a *app) benchGenerate(cmd *cobra.Command, o generate.Options, out string) error {

@@ -6,23 +6,23 @@ import (
 	"io"
 )
 
-// benchmark is what every verb of 'bench' does with its rows and its report.
+// benchmark prints the rows and writes the report of a verb of 'bench'.
 type benchmark struct {
 	a      *app
-	out    string // folder of the report, "" for none
-	failed error  // to print: the benchmark goes on, because its report may be written
+	out    string // folder of the report; "": not written
+	failed error  // the first error of printing: the benchmark goes on, because its report may still be written
 }
 
 func (b *benchmark) say(text string) { b.a.note("%s", text) }
 
-// row prints a row, with --json.
+// row prints a row with --json.
 func (b *benchmark) row(r any) {
 	if b.a.json {
 		b.failed = cmp.Or(b.failed, b.a.printJSON(r))
 	}
 }
 
-// end prints and writes the report of a run that ended with err; an error that is option is one of usage.
+// end prints and writes the report of a run that ended with err. If err wraps option, it is a usage error.
 func (b *benchmark) end(report interface {
 	Markdown(w io.Writer) error
 	Write(dir string) error

@@ -37,7 +37,7 @@ func TestBenchUsage(t *testing.T) {
 	}
 }
 
-// TestBenchCompute runs a tiny benchmark; its peers are missing here.
+// TestBenchCompute runs a tiny benchmark without peers.
 func TestBenchCompute(t *testing.T) {
 	b := newBench(t)
 	t.Setenv("SLUICE_CACHE", t.TempDir())

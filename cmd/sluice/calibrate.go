@@ -37,7 +37,7 @@ another policy and threshold: those of the calibration that is named, or for a n
 questions that it was not fitted to.`
 
 func (a *app) calibrateCommand() *cobra.Command {
-	var given calibrate.Options // by flags that are no settings
+	var given calibrate.Options // from flags that are not settings
 	var queries, from, plot string
 	var show, reuse bool
 	var keep int64
@@ -104,21 +104,21 @@ func (a *app) calibrateCommand() *cobra.Command {
 		"a bad line of --queries, or one of an unknown context, is an error instead of being counted")
 	f.BoolVar(&show, "show", false, "the same as 'calibrate show'")
 	f.BoolVar(&reuse, "reuse", false, "derive --policy and --threshold from distributions that there are")
-	_ = f.MarkHidden("show") // fails for unknown flags only
+	_ = f.MarkHidden("show") // fails only for unknown flags
 	a.flags(cmd, "calibrate.", "device")
 	a.generateFlags(cmd)
 	cmd.AddCommand(a.calibrationVerbs()...)
-	_ = cmd.RegisterFlagCompletionFunc("name", a.completing(calibrationNames, true)) // fails for unknown flags only
+	_ = cmd.RegisterFlagCompletionFunc("name", a.completing(calibrationNames, true)) // fails only for unknown flags
 	return cmd
 }
 
-// generateFlags adds the settings of a language model that works on several requests at once.
+// generateFlags adds the settings of a language model that serves several requests at once.
 func (a *app) generateFlags(cmd *cobra.Command) {
 	a.flags(cmd, "generate.slots", "generate.cache_tokens", "generate.batch_tokens", "generate.parallel")
 }
 
-// drawing returns a function that draws a calibration into a file, nil for "". An error says before the work that the
-// file cannot be written.
+// drawing returns a function that plots a calibration into a file, nil for "". It returns an error before the work if
+// the file cannot be written.
 func drawing(file string) (func(*calibrate.Result, []float64) error, error) {
 	if file == "" {
 		return nil, nil
@@ -158,7 +158,7 @@ func (a *app) calibrate(
 	return r, err
 }
 
-// calibrationStages shows the progress of a calibration, until finish is called.
+// calibrationStages shows the progress of a calibration until finish is called.
 func (a *app) calibrationStages() (set func(stage string, done, total int64), finish func()) {
 	stages := map[string]*progress.Task{}
 	set = func(stage string, done, total int64) {
@@ -243,7 +243,7 @@ func printVerdict(w io.Writer, r *calibrate.Result) error {
 	return err
 }
 
-// groupsOf says what the contexts are grouped by.
+// groupsOf returns the text for what contexts are grouped by.
 func groupsOf(r *calibrate.Result) string {
 	if r.Corpus.Topics {
 		return "topic"

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/terminal"
 )
 
-// calibrationVerbs are the commands over calibrations that there are.
+// calibrationVerbs returns the commands over existing calibrations.
 func (a *app) calibrationVerbs() []*cobra.Command {
 	names := a.completing(calibrationNames, false)
 	return []*cobra.Command{

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// inForce is the name of the calibration that gates.
+// inForce returns the name of the calibration in force.
 func inForce(t *testing.T, b *bench) string {
 	t.Helper()
 	for line := range strings.Lines(b.ok("calibrate", "list")) {
@@ -19,8 +19,8 @@ func inForce(t *testing.T, b *bench) string {
 	return ""
 }
 
-// A second calibration does not go in force by itself, --reuse makes the one that it names, and list, show, use and rm
-// take names.
+// TestCalibrationsByName checks that a second calibration does not go in force by itself, that --reuse makes the named
+// one, and that list, show, use and rm take names.
 func TestCalibrationsByName(t *testing.T) {
 	b := calibrated(t)
 	file := b.file("questions.jsonl", questions)
@@ -39,7 +39,7 @@ func TestCalibrationsByName(t *testing.T) {
 	if text := b.ok("calibrate", "use", "strict"); !strings.HasPrefix(text, "strict is in force: max = ") {
 		t.Error(text)
 	}
-	b.ok("calibrate", "--reuse", "--policy", "min") // of the one in force
+	b.ok("calibrate", "--reuse", "--policy", "min") // based on the one in force
 	if inForce(t, b) != "strict" || !strings.Contains(b.ok("calibrate", "show"), "policy     min") {
 		t.Error("--reuse without a name is not of the one in force")
 	}
@@ -67,7 +67,7 @@ func TestCalibrationsByName(t *testing.T) {
 	b.fails(exitFailure, "unreadable calibration", "calibrate", "use", "broken")
 }
 
-// Options that have no effect are usage errors.
+// TestCalibrateRefusesWhatItWouldIgnore checks that options without an effect are usage errors.
 func TestCalibrateRefusesWhatItWouldIgnore(t *testing.T) {
 	b := calibrated(t)
 	for _, flags := range [][]string{{"--negatives", "all"}, {"--holdout", ".5"}, {"--seed", "2"}, {"--sample", "1"},

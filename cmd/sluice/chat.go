@@ -81,18 +81,18 @@ type chat struct {
 	s        *sluice.Sluice
 	o        answer.Options
 	store    string
-	terminal bool // somebody sits there: there is a prompt
+	terminal bool // input is a terminal: a prompt is shown
 	turns    []chatTurn
 	failed   int
 }
 
-// maxTurns are remembered; prompts have room for fewer.
+// maxTurns bounds the remembered turns; prompts have room for fewer.
 const maxTurns = 100
 
-// run reads lines until the input ends, /quit, or a signal where nothing is under way.
+// run reads lines until the input ends, /quit, or a signal while no question is under way.
 func (c *chat) run(ctx context.Context) error {
 	var signals <-chan os.Signal
-	if c.signals != nil { // of this process: the first one is not to end everything
+	if c.signals != nil { // handled here, so that the first signal does not end the process
 		var stop func()
 		signals, stop = c.app.signals()
 		defer stop()
@@ -137,13 +137,13 @@ func (c *chat) run(ctx context.Context) error {
 	}
 }
 
-// chatLine is a line of the input, or why there is none.
+// chatLine is a line of the input, or the error of reading it.
 type chatLine struct {
 	text string
 	err  error
 }
 
-// lines reads the input in a goroutine, which ends with it or with ctx.
+// lines reads the input in a goroutine, which ends with the input or with ctx.
 func (c *chat) lines(ctx context.Context) <-chan chatLine {
 	lines := make(chan chatLine)
 	in, err := c.input(ctx, "-")
@@ -188,7 +188,7 @@ func (c *chat) lines(ctx context.Context) <-chan chatLine {
 	return lines
 }
 
-// line handles a command or a question; done says to leave.
+// line handles a command or a question; done is true if the chat ends.
 func (c *chat) line(ctx context.Context, text string, signals <-chan os.Signal) (done bool, err error) {
 	switch {
 	case text == "":
@@ -227,7 +227,7 @@ func (c *chat) line(ctx context.Context, text string, signals <-chan os.Signal) 
 		return true, nil
 	case err == nil:
 		return false, nil
-	case stopped && signals == nil: // whoever called has ended it
+	case stopped && signals == nil: // the caller's context has ended
 		return true, err
 	case stopped:
 		return false, nil
@@ -243,7 +243,7 @@ func (c *chat) line(ctx context.Context, text string, signals <-chan os.Signal) 
 	return false, nil
 }
 
-// ask answers a question and remembers both, unless it was stopped.
+// ask answers a question and remembers both, unless it was interrupted.
 func (c *chat) ask(ctx context.Context, text string) error {
 	o := c.o
 	o.History = c.history()
@@ -286,7 +286,7 @@ func (c *chat) ask(ctx context.Context, text string) error {
 	return c.shortSources(answer)
 }
 
-// history are the turns so far as the next question's prompt has them.
+// history returns the earlier turns as messages for the next prompt.
 func (c *chat) history() (list []llm.Message) {
 	for _, t := range c.turns {
 		list = append(list, llm.Message{Role: llm.User, Content: t.Question},
@@ -295,8 +295,8 @@ func (c *chat) history() (list []llm.Message) {
 	return list
 }
 
-// shortSources names what an answer cites, a line each, and for a question without an answer the nearest passages;
-// /sources shows all.
+// shortSources prints a line for each passage that an answer cites, or for the nearest passages of a question without
+// an answer; /sources shows all.
 func (c *chat) shortSources(answer *answer.Answer) error {
 	if answer.Truncated {
 		fmt.Fprintln(c.stdout, "[cut off: --max-tokens allows more]")
@@ -312,12 +312,12 @@ func (c *chat) shortSources(answer *answer.Answer) error {
 	}
 	titles, err := c.s.Documents().Titles(c.cmd.Context(), documents)
 	if err != nil {
-		return nil // the answer is there; /sources says what is wrong
+		return nil // the answer was printed; /sources reports the error
 	}
 	screen := c.screen()
 	for _, x := range shown {
 		mark := fmt.Sprintf("  [%d] ", x.Number)
-		if len(answer.Nearest) > 0 { // nothing refers to it by a number
+		if len(answer.Nearest) > 0 { // the text does not cite it by a number
 			mark = "  - "
 		}
 		name, below := passageLines(titles[x.Document], x.Source, x.Heading, printable.Line(x.Source))

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/answer"
 )
 
-// commandLine is what a command says with --json.
+// commandLine is the output of a command with --json.
 type commandLine struct {
 	Command string `json:"command"`
 	Text    string `json:"text,omitempty"`
@@ -23,7 +23,7 @@ type commandLine struct {
 
 var chatCommands = [...]string{"help", "sources", "trace", "flow", "up", "down", "clear", "save", "quit"}
 
-// command handles a line that begins with a slash. What it cannot do is said, and the conversation goes on.
+// command handles a line that begins with a slash. Its errors are printed, and the conversation goes on.
 func (c *chat) command(line string) (done bool, err error) {
 	name, arg, _ := strings.Cut(strings.TrimPrefix(line, "/"), " ")
 	arg = strings.TrimSpace(arg)
@@ -85,7 +85,7 @@ func (c *chat) last(b *strings.Builder, what string) error {
 	return c.writeSources(c.cmd, c.s, b, last)
 }
 
-// thumb writes into the log of decisions what somebody says of the last answer.
+// thumb writes feedback on the last answer into the decision log.
 func (c *chat) thumb(b *strings.Builder, up bool) error {
 	if len(c.turns) == 0 {
 		return errors.New("there is no answer yet")
@@ -98,7 +98,7 @@ func (c *chat) thumb(b *strings.Builder, up bool) error {
 	return c.s.Decisions().Feedback(c.cmd.Context(), d.LogID, up)
 }
 
-// flow says which flow answers, or takes another one.
+// flow prints the current flow, or switches to another one.
 func (c *chat) flow(b *strings.Builder, name string) error {
 	if name != "" {
 		if _, err := answer.Preset(name); err != nil {
@@ -114,7 +114,7 @@ func (c *chat) flow(b *strings.Builder, name string) error {
 	return nil
 }
 
-// save writes the conversation into a file that does not exist yet.
+// save writes the conversation into a file that must not exist yet.
 func (c *chat) save(b *strings.Builder, path string) (err error) {
 	switch {
 	case path == "":

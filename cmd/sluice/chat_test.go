@@ -50,7 +50,7 @@ func TestChatOverAPipe(t *testing.T) {
 	}
 }
 
-// Earlier turns are part of the next question, and none after /clear.
+// TestChatRemembers checks that the next prompt has the earlier turns, and that /clear removes them.
 func TestChatRemembers(t *testing.T) {
 	b := calibrated(t)
 	b.model = doubles.NewModel("First answer.")
@@ -96,7 +96,7 @@ func TestChatGoesOnAfterAnError(t *testing.T) {
 	}
 }
 
-// slowModel answers until it is stopped.
+// slowModel generates until it is interrupted.
 type slowModel struct {
 	*doubles.Model
 	began chan struct{}
@@ -115,7 +115,8 @@ func (m *slowModel) Generate(ctx context.Context, _ llm.Request, stream func(str
 	return llm.Result{Text: "word "}, ctx.Err()
 }
 
-// Ctrl-C stops an answer; a second one, or one where nothing is under way, leaves.
+// TestChatSignals checks that Ctrl-C stops an answer, and that a second one, or one while no question is under way,
+// ends the chat.
 func TestChatSignals(t *testing.T) {
 	for _, c := range []struct {
 		name  string

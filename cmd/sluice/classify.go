@@ -13,12 +13,12 @@ import (
 	"github.com/sluice-rag/sluice/internal/printable"
 )
 
-// classifyLine is what `classify --json` prints of a text: its labels, or its labelled parts.
+// classifyLine is the output of `classify --json` for a text: its labels, or its labelled parts.
 type classifyLine struct {
 	ID     string          `json:"id,omitempty"`
 	Labels *[]classifyItem `json:"labels,omitempty"`
 	Spans  *[]classifySpan `json:"spans,omitempty"`
-	// of a router: the labels that the text gets, and what it abstains by
+	// of a router: the assigned labels and the reason to abstain
 	Given       *[]string `json:"given,omitempty"`
 	Abstained   *bool     `json:"abstained,omitempty"`
 	Familiarity *float64  `json:"familiarity,omitempty"`
@@ -31,21 +31,21 @@ type classifyItem struct {
 
 type classifySpan struct {
 	Label       string  `json:"label"`
-	Start       int     `json:"start"` // bytes of the text
+	Start       int     `json:"start"` // in bytes of the text
 	End         int     `json:"end"`
 	Text        string  `json:"text"`
 	Probability float32 `json:"probability"`
 }
 
-// classifyFlags are those of `classify`.
+// classifyFlags holds the flags of `classify`.
 type classifyFlags struct {
 	query
 	top       int
 	threshold float64
-	given     bool // the threshold; else it is the model's own
+	given     bool // --threshold was set; otherwise the model's own threshold is used
 }
 
-// shownLabels are how many labels are shown of a text unless --top says otherwise; JSON has all.
+// shownLabels is how many labels are shown for a text by default; JSON has all.
 const shownLabels = 5
 
 func (a *app) classifyCommand() *cobra.Command {
@@ -77,7 +77,7 @@ It needs no store.
 	f.flags(cmd)
 	a.flags(cmd, "classifier")
 	_ = cmd.RegisterFlagCompletionFunc("classifier",
-		modelNames(true, manifest.Classifier, manifest.TokenClassifier)) // fails for unknown flags only
+		modelNames(true, manifest.Classifier, manifest.TokenClassifier)) // fails only for unknown flags
 	cmd.Flags().IntVar(&f.top, "top", 0,
 		"labels or parts at most; 0 is all, and 5 labels where they are shown to a person")
 	cmd.Flags().Float64Var(&f.threshold, "threshold", 0,
@@ -131,7 +131,7 @@ func (a *app) classify(cmd *cobra.Command, f *classifyFlags, args []string) erro
 	}))
 }
 
-// classified labels texts; best are the labels that were left out, for those that got none.
+// classified labels texts; best has the best labels below the threshold, for texts without any other.
 func (a *app) classified(
 	cmd *cobra.Command, s *sluice.Sluice, f *classifyFlags, parts bool, texts []string,
 ) (lines []classifyLine, best []classifyItem, err error) {
@@ -168,7 +168,7 @@ func (a *app) classified(
 	return lines, best, nil
 }
 
-// spans are the parts that are probable enough, in the order of the text.
+// spans returns the parts above the threshold, in the order of the text.
 func (f *classifyFlags) spans(list []embed.Span, text string) *[]classifySpan {
 	out := []classifySpan{}
 	for _, p := range list {
@@ -179,7 +179,7 @@ func (f *classifyFlags) spans(list []embed.Span, text string) *[]classifySpan {
 	return &out
 }
 
-// cutTexts says that texts were not read as they are.
+// cutTexts reports how many texts were truncated or repaired.
 func (a *app) cutTexts(truncated, repaired int) {
 	if truncated > 0 {
 		a.warn("%s cut at the model's limit: what is behind was not read", were(truncated, "text"))

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/route"
 )
 
-// classifyByRouter is `classify` with a router.
+// classifyByRouter runs `classify` with a router.
 func (a *app) classifyByRouter(cmd *cobra.Command, s *sluice.Sluice, f *classifyFlags, text string) error {
 	if f.batch == "" {
 		spinner := a.spin("classifying")
@@ -44,7 +44,7 @@ func (a *app) classifyByRouter(cmd *cobra.Command, s *sluice.Sluice, f *classify
 	})
 }
 
-// routed is a decision as JSON has it, with the labels that --top and --threshold leave.
+// routed converts a decision to its JSON output, with the labels that --top and --threshold leave.
 func (f *classifyFlags) routed(d route.Decision) classifyLine {
 	labels := []classifyItem{}
 	for _, l := range d.Labels {

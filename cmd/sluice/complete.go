@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 )
 
-// completing offers the words that list finds in the store and that begin as the one at hand; files where there are
-// none, since a document may be named by its path.
+// completing completes an argument from the words that list finds in the store. If there are none it completes file
+// names, because a document may be named by its path.
 func (a *app) completing(
 	list func(ctx context.Context, s *sluice.Sluice) ([]string, error), more bool,
 ) cobra.CompletionFunc {
@@ -37,7 +37,7 @@ func (a *app) completing(
 	}
 }
 
-// beginning are the words with a beginning.
+// beginning returns the words with a prefix.
 func beginning(all []string, begun string) (words []string) {
 	for _, w := range all {
 		if strings.HasPrefix(w, begun) {
@@ -63,8 +63,8 @@ func calibrationNames(ctx context.Context, s *sluice.Sluice) (names []string, er
 	return names, err
 }
 
-// modelNames offers the models of the built-in list that are of one of the kinds, all where there is none; files, too,
-// where they may be named.
+// modelNames completes the names of built-in models of the given kinds, or of all kinds if none is given, and with
+// files also file names.
 func modelNames(files bool, kinds ...manifest.Kind) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, begun string) (words []string, _ cobra.ShellCompDirective) {
 		list, err := models.List()

@@ -95,7 +95,7 @@ func (a *app) docsCommand() *cobra.Command {
 	return group(cmd)
 }
 
-// documentsToRemove are those that are named, or those whose files have gone.
+// documentsToRemove returns the ids of the named documents, or of those whose files no longer exist.
 func (a *app) documentsToRemove(cmd *cobra.Command, s *sluice.Sluice, args []string) (ids []string, err error) {
 	if len(args) > 0 {
 		return s.Documents().Find(cmd.Context(), args)
@@ -149,7 +149,7 @@ them up to date.`,
 		})}
 }
 
-// rootLine is what `docs root --json` prints.
+// rootLine is the output of `docs root --json`.
 type rootLine struct {
 	store.Collection
 	Gone bool `json:"gone"`
@@ -222,7 +222,7 @@ type documentLine struct {
 	Partial    bool   `json:"partial,omitempty"`
 	Language   string `json:"language,omitempty"` // ISO 639-1, guessed or given
 
-	Meta corpus.Meta `json:"meta,omitempty"` // what else is known, the language included
+	Meta corpus.Meta `json:"meta,omitempty"` // other metadata, the language included
 }
 
 func (a *app) listDocuments(
@@ -262,13 +262,13 @@ func (a *app) listDocuments(
 	return err
 }
 
-// chunkLine is what 'docs show --json' and 'docs list --chunks --json' print.
+// chunkLine is the output of 'docs show --json' and 'docs list --chunks --json'.
 type chunkLine struct {
 	corpus.Chunk
 	Labels []store.Label `json:"labels,omitempty"`
 }
 
-// listChunks prints all chunks, or what is known of one document and its chunks with their text.
+// listChunks prints all chunks, or a document's record and its chunks with their text.
 func (a *app) listChunks(cmd *cobra.Command, s *sluice.Sluice, document string) error {
 	p := newPrinter(a.stdout)
 	found := 0
@@ -311,7 +311,7 @@ func (a *app) listChunks(cmd *cobra.Command, s *sluice.Sluice, document string) 
 	return p.flush()
 }
 
-// showDocument prints what is known of a document besides its chunks, a line for each.
+// showDocument prints a document's record without its chunks, a line for each field.
 func (a *app) showDocument(cmd *cobra.Command, w io.Writer, s *sluice.Sluice, id string) error {
 	d, err := s.Documents().Get(cmd.Context(), id)
 	if err != nil {
@@ -329,7 +329,7 @@ func (a *app) showDocument(cmd *cobra.Command, w io.Writer, s *sluice.Sluice, id
 	return err
 }
 
-// labelText is a line of a chunk's labels by their kinds.
+// labelText returns a chunk's labels by kind, on one line.
 func labelText(labels []store.Label) string {
 	var parts []string
 	for i, l := range labels {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// checkReport is what 'docs check --json' prints.
+// checkReport is the output of 'docs check --json'.
 type checkReport struct {
 	store.Inspected
 	Damaged  int             `json:"damaged"` // findings that are not harmless

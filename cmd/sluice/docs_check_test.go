@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A store in order is said to be; each damage is named with what mends it, and the exit code is 1.
+// TestDocsCheck checks that an intact store passes, that each damage is named with its remedy, and that the exit code
+// is then 1.
 func TestDocsCheck(t *testing.T) {
 	b := calibrated(t)
 	b.ok("retrieve", "--mode", "bm25", "lamp")

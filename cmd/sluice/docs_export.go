@@ -57,8 +57,8 @@ this one does. It is one state of the store, whoever writes meanwhile.
 	return cmd
 }
 
-// writeWhole writes a file that is there whole or as it was before. What is no regular file, such as a pipe, is written
-// to.
+// writeWhole writes a regular file atomically: on failure the old one stays. Other targets, such as pipes, are written
+// to directly.
 func writeWhole(name string, write func(io.Writer) error) error {
 	if i, err := os.Stat(name); err != nil || i.Mode().IsRegular() {
 		return durable.Replace(name, write)
@@ -109,7 +109,7 @@ Documents that it has with another content are refused, or replaced with --repla
 	return cmd
 }
 
-// seekable opens a file, or a copy of standard input ("-") and of what else cannot be read twice.
+// seekable opens a file, or a temporary copy of standard input ("-") and of other input that cannot be read twice.
 func (a *app) seekable(name string) (f *os.File, err error) {
 	in := io.NopCloser(a.stdin)
 	if name != "-" {

@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A restored store answers as the exported one did: gate, retrieval and citations, without an encoder for the way.
+// TestExportedStoreAnswersAsBefore checks that a restored store gives the same gate decisions, passages and citations
+// as the exported one, and that export and restore need no encoder.
 func TestExportedStoreAnswersAsBefore(t *testing.T) {
 	b := calibrated(t)
 	file := filepath.Join(b.dir, "all.jsonl")
@@ -45,7 +46,7 @@ func TestExportedStoreAnswersAsBefore(t *testing.T) {
 		t.Error(text)
 	}
 
-	// One document, by standard input, and what is no export.
+	// A single document through standard input, and input that is not an export.
 	b.stdin = b.ok("docs", "export", "c2")
 	b.ok("docs", "rm", "c2")
 	if text := b.ok("docs", "restore", "-"); !strings.Contains(text, "restored 1 documents") {
@@ -62,7 +63,7 @@ func TestExportedStoreAnswersAsBefore(t *testing.T) {
 	b.fails(exitUsage, "is a folder", "docs", "restore", b.dir)
 }
 
-// steady leaves out what is of the time of a call.
+// steady removes what depends on the time of a call.
 func steady(text string) string {
 	var out []string
 	for _, line := range strings.SplitAfter(text, ",") {

@@ -49,7 +49,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		}}
 }
 
-// calibration reads a store's calibration in force, and says how far it is behind the store; nil is none.
+// calibration reads a store's calibration in force and its staleness; nil if none is in force.
 func calibration(ctx context.Context, dir string) (*gate.Calibration, string, error) {
 	s, err := sluice.Open(ctx, sluice.Config{Store: dir})
 	if err != nil {

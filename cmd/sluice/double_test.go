@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 )
 
-// bench is a folder with a store in it, and the command to run there.
+// bench is a folder with a store, and the command to run there.
 type bench struct {
 	t        *testing.T
 	dir      string
@@ -51,7 +51,7 @@ func (b *bench) runContext(ctx context.Context, args ...string) outcome {
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
-// ok runs a command line that must succeed and returns its standard output.
+// ok runs a command line that must succeed, and returns its standard output.
 func (b *bench) ok(args ...string) string {
 	b.t.Helper()
 	o := b.run(args...)
@@ -61,7 +61,7 @@ func (b *bench) ok(args ...string) string {
 	return o.stdout
 }
 
-// fails runs a command line that must fail so, and say so.
+// fails runs a command line that must fail with an exit code and a text in its message.
 func (b *bench) fails(code int, says string, args ...string) outcome {
 	b.t.Helper()
 	o := b.run(args...)
@@ -97,14 +97,14 @@ const questions = `{"context_id":"c1","text":"When does a deferred function run,
 {"context_id":"c4","text":"Why do lighthouses warn ships of rocks?"}
 `
 
-// filled returns a bench whose store holds contexts.
+// filled returns a bench whose store has contexts.
 func filled(t *testing.T) *bench {
 	b := newBench(t)
 	b.ok("ingest", "--no-chunk", b.file("contexts.jsonl", contexts))
 	return b
 }
 
-// calibrated returns one that is calibrated, too.
+// calibrated returns a filled bench with a calibration.
 func calibrated(t *testing.T) *bench {
 	b := filled(t)
 	b.ok("calibrate", "--queries", b.file("questions.jsonl", questions))

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Copies of a chunk are one group: the same text in another document, and one with a word changed. Others are none.
+// TestDuplicates checks that copies of a chunk form one group: the same text in another document, and a text with one
+// word changed. Other chunks are in no group.
 func TestDuplicates(t *testing.T) {
 	b := newBench(t)
 	text := strings.Repeat("Ships wait outside of the harbour for the boat of the pilot, who knows the sands. ", 1) +

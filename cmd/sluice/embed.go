@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/npy"
 )
 
-// embedLine is what `embed --json` prints.
+// embedLine is the output of `embed --json`.
 type embedLine struct {
 	ID     string    `json:"id,omitempty"`
 	Vector []float32 `json:"vector"`
@@ -103,7 +103,7 @@ func (a *app) eachVector(
 	})
 }
 
-// embedNPY writes the vectors beside the file and gives it its name when it is complete.
+// embedNPY writes the vectors into a temporary file beside the target, and renames it when it is complete.
 func (a *app) embedNPY(cmd *cobra.Command, s *sluice.Sluice, q query, text string, role embed.Role, path string) error {
 	info, err := s.Models().Encoder(cmd.Context())
 	if err != nil {

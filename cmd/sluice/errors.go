@@ -28,7 +28,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/route"
 )
 
-// isUsage tells whether an error is about a value that was given, and not about the world.
+// isUsage reports whether an error is the fault of a given value, rather than of the environment.
 func isUsage(err error) bool {
 	var usage usageError
 	return errors.As(err, &usage) || isAny(err, config.ErrConfig, sluice.ErrOption, gate.ErrPolicy, figure.ErrFormat,
@@ -47,7 +47,7 @@ func isAny(err error, targets ...error) bool {
 	return false
 }
 
-// remedy is what to do about an error that does not say so itself, "" if nothing is known.
+// remedy returns what to do about an error that does not say so itself; "" if nothing is known.
 func remedy(err error) string {
 	said := err.Error()
 	says := func(texts ...string) bool {
@@ -78,10 +78,11 @@ func remedy(err error) string {
 	return ""
 }
 
-// many is no limit for takes.
+// many is takes without an upper limit.
 const many = math.MaxInt
 
-// takes lets a command have low to high arguments. Its error names them as the help does, with its first example.
+// takes returns a check that a command has low to high arguments. Its error names them as the help does, with the first
+// example.
 func takes(low, high int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if low <= len(args) && len(args) <= high {
@@ -96,8 +97,8 @@ func takes(low, high int) cobra.PositionalArgs {
 	}
 }
 
-// group makes a command of commands: alone it prints its help, and with a word that is none of them it is a usage
-// error.
+// group makes a command that only has subcommands: without arguments it prints its help; an unknown subcommand is a
+// usage error.
 func group(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -118,7 +119,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 	return usageError{err}
 }
 
-// helpCommand is cobra's, but an unknown topic is a usage error.
+// helpCommand returns cobra's help command with usage errors for unknown topics.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [command]", Short: "print the help of a command", Args: cobra.ArbitraryArgs,
@@ -133,7 +134,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// unknownFlag adds to the error of a flag that does not exist the one that is nearest.
+// unknownFlag adds the nearest existing flag to the error of an unknown one.
 func unknownFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {

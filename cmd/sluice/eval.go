@@ -45,7 +45,7 @@ A run that was ended, by Ctrl-C or a kill, goes on where it stopped when the sam
 	return group(cmd)
 }
 
-// evalFlags are those of a run.
+// evalFlags holds the flags of a run.
 type evalFlags struct {
 	data, out, judge string
 	sample           int
@@ -98,7 +98,7 @@ func (a *app) evalPresetCommand(name string) *cobra.Command {
 			return a.evaluate(cmd, file, f)
 		},
 	}
-	if file, err := preset.Load(name); err == nil { // a test loads them all
+	if file, err := preset.Load(name); err == nil { // a test loads every preset
 		cmd.Short, cmd.Long = file.Title, file.Title+"\n\n"+strings.TrimSpace(file.Note)
 	}
 	f.add(cmd)
@@ -207,16 +207,16 @@ type evalProgress struct {
 	*app
 	task        *progress.Task
 	part        string
-	done, total int // items of the part
+	done, total int // items of the current part
 }
 
-// set shows items of a part, and what is under way beside.
+// set shows the progress of a part, with about for what is under way.
 func (p *evalProgress) set(part string, done, total int, about string) {
-	if part != p.part { // each has times of its own
+	if part != p.part { // each part has its own rate
 		p.task.Finish()
 		p.task, p.part = p.app.task(part, "items"), part
 		if about != "" {
-			done, total = 0, 0 // those of the part before
+			done, total = 0, 0 // of the previous part
 		}
 	}
 	p.done, p.total = done, total
@@ -224,7 +224,7 @@ func (p *evalProgress) set(part string, done, total int, about string) {
 	p.task.Set(int64(done), int64(total))
 }
 
-// evalConfig is what all cells share.
+// evalConfig returns the configuration that all cells share.
 func (a *app) evalConfig(c config.Config) sluice.Config {
 	return sluice.Config{
 		Encoder: c.Encoder, Model: c.Model, Threads: c.Threads, ISA: c.ISA, MemLimit: c.MemLimit,

@@ -85,7 +85,7 @@ func (a *app) buildCRSB(cmd *cobra.Command, s *sluice.Sluice, o crsb.Options, qu
 	return err
 }
 
-// rateFlags are those of `eval rate`.
+// rateFlags holds the flags of `eval rate`.
 type rateFlags struct {
 	ratings, rater, write, read string
 	report                      bool
@@ -129,7 +129,7 @@ often each system got which rating.`,
 	return cmd
 }
 
-// readFile reads a file by a function; its errors name the file.
+// readFile parses a file; its errors name the file.
 func readFile[T any](path string, read func(io.Reader) (T, error)) (v T, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -15,7 +15,7 @@ const evalQueries = `{"id":"q1","context_id":"c1","text":"When does a deferred f
 {"id":"q3","context_id":"c4","text":"What do lighthouses warn ships of?","answers":["rocks"]}
 `
 
-// TestEval: the example's experiment leaves its files, goes on from its journal, and says what is missing.
+// TestEval checks that the example's experiment writes its files, resumes from its journal, and reports missing items.
 func TestEval(t *testing.T) {
 	b := newBench(t)
 	b.file("data/contexts.jsonl", contexts)
@@ -33,7 +33,7 @@ func TestEval(t *testing.T) {
 		if err := json.Unmarshal([]byte(b.ok("eval", "run", file, "--out", out, "--json")), &said); err != nil {
 			t.Fatal(err)
 		}
-		if said.Items != 8*3+3 || said.Resumed != resumed || said.Unscored != 3 || // the double is no judge
+		if said.Items != 8*3+3 || said.Resumed != resumed || said.Unscored != 3 || // the double cannot judge
 			said.Report != filepath.Join(out, "report.html") {
 			t.Errorf("%+v", said)
 		}
@@ -72,7 +72,7 @@ func TestEvalImport(t *testing.T) {
 	b.fails(exitUsage, "--out must name", "eval", "import", squad)
 }
 
-// TestEvalRate: a rater at the terminal and one by a file; the report is theirs.
+// TestEvalRate checks the report of two raters, one at the terminal and one by a file.
 func TestEvalRate(t *testing.T) {
 	b := newBench(t)
 	items := b.file("items.jsonl", `{"id":"1","question":"Who?","answers":{"CAR":"Herring.","RAG":"Cod."}}`)

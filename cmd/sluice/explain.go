@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-// takenText says how a list of contexts was made.
+// takenText returns how a list of contexts was made.
 func takenText(t retrieve.Taken) string {
 	text := t.Ranking
 	if string(t.Mode) != t.Ranking {
@@ -51,7 +51,7 @@ func takenText(t retrieve.Taken) string {
 	return text + ": " + strings.Join(more, ", ")
 }
 
-// partsColumns are the columns of the table of --explain; those without a value in any line are left out.
+// partsColumns lists the columns of the table of --explain; columns without a value in any line are left out.
 var partsColumns = [...]struct {
 	name string
 	of   func(*retrieve.Parts) string
@@ -84,7 +84,7 @@ func rank(n int) string {
 	return fmt.Sprint(n)
 }
 
-// partsTable shows what the scores of a list were made of, and below what the words of the query count.
+// partsTable returns a table of the parts of the scores, with the weights of the query's words below.
 func partsTable(found sluice.Found) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -114,7 +114,7 @@ func partsTable(found sluice.Found) string {
 		}
 		fmt.Fprintf(w, "\t%s\n", short(strings.Join(words, " "), 60))
 	}
-	_ = w.Flush() // a builder takes everything
+	_ = w.Flush() // a strings.Builder does not fail
 	if len(found.Taken.Terms) > 0 {
 		fmt.Fprintln(&b)
 		w = tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

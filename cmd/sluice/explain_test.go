@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestExplain: what scores were made of, for a person and as JSON.
+// TestExplain checks the parts of the scores, for people and as JSON.
 func TestExplain(t *testing.T) {
 	b := calibrated(t)
 	text := b.ok("retrieve", "--explain", "--k", "2", "In which order do deferred functions run?")
@@ -37,7 +37,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestWhere: a filter selects before contexts are scored; one that leaves none says so.
+// TestWhere checks that a filter selects contexts before they are scored, and that one without matches says so.
 func TestWhere(t *testing.T) {
 	b := calibrated(t)
 	all := objects(t, b.ok("retrieve", "--json", "--k", "100", "functions"))[0]["results"].([]any)

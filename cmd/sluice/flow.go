@@ -29,7 +29,7 @@ func (a *app) flowCommand() *cobra.Command {
 	return cmd
 }
 
-// listFlows prints the presets with what they do.
+// listFlows prints the presets and their descriptions.
 func (a *app) listFlows() error {
 	type line struct {
 		Name  string   `json:"name"`
@@ -53,7 +53,7 @@ func (a *app) listFlows() error {
 	return w.Flush()
 }
 
-// drawFlow prints a preset as a drawing or a table of its edges.
+// drawFlow prints a preset as a graph or a table of its edges.
 func (a *app) drawFlow(name, form string) error {
 	g, err := answer.Preset(name)
 	if err != nil {
@@ -77,7 +77,7 @@ func (a *app) drawFlow(name, form string) error {
 	return nil
 }
 
-// writeSteps writes the nodes that a question went through.
+// writeSteps writes the nodes that a question passed through.
 func writeSteps(line func(name, format string, args ...any), screen terminal.Screen, t answer.Trace) {
 	outcome := string(t.Outcome)
 	if t.Why != "" {

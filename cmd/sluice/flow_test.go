@@ -23,7 +23,7 @@ func TestFlowVerb(t *testing.T) {
 	b.fails(exitUsage, "must be one of ask, graph", "ask", "--flow", "nothing", "x")
 }
 
-// The nodes of a question's graph are in the trace, in order, also of a batch.
+// TestAskThroughAGraph checks that the trace lists the nodes of a question's graph in order, also in a batch.
 func TestAskThroughAGraph(t *testing.T) {
 	b := calibrated(t)
 	b.model.Answers = []string{"An answer [1].", `{"grounded":"yes"}`, `{"resolves":"no"}`, "What else?"}

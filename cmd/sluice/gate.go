@@ -14,11 +14,11 @@ import (
 	"github.com/sluice-rag/sluice/rag/gate"
 )
 
-// gateLine is what `gate --json` prints.
+// gateLine is the output of `gate --json`.
 type gateLine struct {
 	ID        string         `json:"id,omitempty"`
 	Retrieve  bool           `json:"retrieve"`
-	Reason    string         `json:"reason,omitempty"` // why it is closed whatever the score
+	Reason    string         `json:"reason,omitempty"` // why it is closed regardless of the score
 	Score     float64        `json:"score"`
 	Cutoff    float64        `json:"cutoff"`
 	ContextID string         `json:"context_id"`
@@ -120,7 +120,7 @@ func (a *app) gateBatch(cmd *cobra.Command, s *sluice.Sluice, q query, explain b
 	})
 }
 
-// verdictLine is what `gate --no-score --json` prints.
+// verdictLine is the output of `gate --no-score --json`.
 type verdictLine struct {
 	ID string `json:"id,omitempty"`
 	gate.Verdict

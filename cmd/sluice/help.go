@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// brief has --help show only some flags of a verb with many; --help --all shows the others as well, those of settings
-// by their section.
+// brief limits --help to the shown flags of a verb with many; --help --all shows all, with settings grouped by section.
 func brief(cmd *cobra.Command, shown ...string) {
 	all := cmd.Flags().Bool("all", false, "with --help: show all flags")
 	shown = append(shown, "all", "help")

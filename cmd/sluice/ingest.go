@@ -104,7 +104,7 @@ func (a *app) ingestSettings(cmd *cobra.Command) {
 		"ingest.metric", "classifier")
 }
 
-// ingesting is an ingest under way, with what it tells; of a watch, a sync.
+// ingesting reports on an ingest, or on one sync of a watch.
 type ingesting struct {
 	*app
 	in      *inputs
@@ -115,7 +115,7 @@ type ingesting struct {
 	watches bool
 }
 
-// newIngesting sets what the options tell.
+// newIngesting sets the callbacks of the options.
 func (a *app) newIngesting(in *inputs, o ingest.Options, events, watches bool) *ingesting {
 	i := &ingesting{app: a, in: in, o: o, events: events, watches: watches}
 	i.o.OnSkip = func(k corpus.Skipped) { i.skipped.add(k); i.tell.skipped(k) }
@@ -146,7 +146,7 @@ func (a *app) newIngesting(in *inputs, o ingest.Options, events, watches bool) *
 // begin begins to count.
 func (i *ingesting) begin() {
 	i.tell = &ingestEvents{all: i.events}
-	if !i.watches { // a bar for each file that changes is too much
+	if !i.watches { // a bar for each changed file would be too much
 		i.tell.task = i.task("ingest", "kB")
 	}
 	if i.json || i.events {
@@ -167,16 +167,16 @@ func (a *app) ingest(
 	return err
 }
 
-// end says what was done.
+// end prints the summary of an ingest.
 func (i *ingesting) end(r ingest.Result, err error) error {
 	a := i.app
 	i.tell.end(r)
 	summary := a.note
 	if err != nil && r.Commits > 0 {
-		summary = a.say // what is kept is said even to those who want it quiet
+		summary = a.say // changes to the store are reported even with --quiet
 	}
 	if err != nil && isUsage(err) {
-		return err // nothing was begun
+		return err // the ingest had not begun
 	}
 	a.summarise(summary, r, i.o)
 	for _, x := range []struct {
@@ -204,7 +204,7 @@ func (i *ingesting) end(r ingest.Result, err error) error {
 	return errors.Join(err, i.tell.err)
 }
 
-// summarise says what was done.
+// summarise prints what was done.
 func (a *app) summarise(say func(string, ...any), r ingest.Result, o ingest.Options) {
 	if r.Sync != nil {
 		say("%s", syncSummary(r, o.DryRun))
@@ -228,7 +228,7 @@ func (a *app) summarise(say func(string, ...any), r ingest.Result, o ingest.Opti
 	}
 }
 
-// takenOut says how often each cleaner has found something.
+// takenOut returns how often each cleaner has removed something.
 func takenOut(n map[corpus.Cleaner]int) string {
 	var list []string
 	for _, by := range slices.Sorted(maps.Keys(n)) {

@@ -7,7 +7,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// fileFlags adds the flags that say which files are read and how, and returns what reads them and the settings.
+// fileFlags adds the flags for which files are read and how, and returns a function that combines them with the
+// settings.
 func (a *app) fileFlags(cmd *cobra.Command) func(config.Config) corpus.FileOptions {
 	var o corpus.FileOptions
 	f := cmd.Flags()

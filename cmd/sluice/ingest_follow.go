@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
-// follow brings the calibration up to date after an ingest, as the setting ingest.calibrate says.
+// follow updates the calibration after an ingest, as the setting ingest.calibrate says.
 func (a *app) follow(ctx context.Context, s *sluice.Sluice, c config.Config, r ingest.Result) error {
 	if c.Ingest.Calibrate == "true" {
 		return a.followed(ctx, s, c, false)
@@ -39,7 +39,7 @@ func (a *app) follow(ctx context.Context, s *sluice.Sluice, c config.Config, r i
 	return nil
 }
 
-// followed brings the calibration up to date, with few questions or as many as it takes.
+// followed updates the calibration, with few questions or as many as needed.
 func (a *app) followed(ctx context.Context, s *sluice.Sluice, c config.Config, few bool) error {
 	o := c.Calibrate
 	o.Parallel, o.Few = c.Ask.Parallel, few
@@ -49,7 +49,7 @@ func (a *app) followed(ctx context.Context, s *sluice.Sluice, c config.Config, f
 	cal, err := s.Calibrations().Follow(ctx, o)
 	switch {
 	case errors.Is(err, sluice.ErrEmptyStore):
-		return nil // there is nothing left to be calibrated
+		return nil // no chunks are left to calibrate
 	case err != nil || cal == nil:
 		return err
 	}

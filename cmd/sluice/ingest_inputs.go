@@ -27,7 +27,7 @@ const inputsHelp = `A path - is standard input, whose document is called uploads
 or --as, says what it is, else its first bytes do. With --allow-net a path may be the address of a page of the web
 (HTML, Markdown or plain text), which is fetched by the rules of docs/web.md; links are not followed.`
 
-// inputFlags are those of inputs that are no files.
+// inputFlags holds the flags of inputs that are not files.
 type inputFlags struct {
 	name     string
 	allowNet bool
@@ -42,8 +42,8 @@ func (a *app) inputFlags(cmd *cobra.Command) *inputFlags {
 	return i
 }
 
-// open puts standard input and pages of the web into files, and returns the paths with these instead. Close removes
-// them.
+// open copies standard input and web pages into temporary files, and returns the paths with these in their place. Close
+// removes them.
 func (i *inputFlags) open(ctx context.Context, a *app, args []string, o *ingest.Options,
 	c config.Config) (_ *inputs, err error) {
 	in := &inputs{paths: slices.Clone(args)}
@@ -95,20 +95,20 @@ func (i *inputFlags) open(ctx context.Context, a *app, args []string, o *ingest.
 	return in, nil
 }
 
-// inputs are the paths of an ingest.
+// inputs holds the paths of an ingest.
 type inputs struct {
 	paths []string
-	dir   string            // for the files of what is none; "": everything is one
-	names map[string]string // of these, by their paths
+	dir   string            // of temporary files; "" if all inputs are files
+	names map[string]string // names of the temporary files, by their paths
 }
 
 func (in *inputs) close() {
 	if in.dir != "" {
-		_ = os.RemoveAll(in.dir) // it lies among temporary files
+		_ = os.RemoveAll(in.dir) // it is a temporary folder
 	}
 }
 
-// shown is an error with the names of inputs instead of their files.
+// shown replaces the names of temporary files in an error by those of the inputs.
 func (in *inputs) shown(err error) error {
 	if err == nil || len(in.names) == 0 {
 		return err
@@ -128,13 +128,13 @@ type renamedError struct {
 func (e *renamedError) Error() string { return e.text }
 func (e *renamedError) Unwrap() error { return e.err }
 
-// isPage tells whether a path is the address of a page of the web.
+// isPage reports whether a path is the URL of a web page.
 func isPage(path string) bool {
 	scheme, _, ok := strings.Cut(path, "://")
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// fetch puts each page into a file.
+// fetch downloads each page into a file.
 func (in *inputs) fetch(ctx context.Context, a *app, c config.Config, o *ingest.Options) error {
 	client, err := web.OpenPages(c.Config.Web)
 	if err != nil {
@@ -163,7 +163,8 @@ func (in *inputs) fetch(ctx context.Context, a *app, c config.Config, o *ingest.
 	return nil
 }
 
-// standard puts standard input into a file. Where neither its name nor the user says what it is, its first bytes do.
+// standard copies standard input into a file. Its type is the one that its name or the user gives, or else is detected
+// from its first bytes.
 func (in *inputs) standard(from io.Reader, name string, most int64) (path, shown string, err error) {
 	r := bufio.NewReader(from)
 	head, err := r.Peek(512)
@@ -173,7 +174,7 @@ func (in *inputs) standard(from io.Reader, name string, most int64) (path, shown
 	kind, _, _ := strings.Cut(http.DetectContentType(head), ";")
 	ending := cmp.Or(filepath.Ext(name), map[string]string{"text/html": ".html", "application/pdf": ".pdf",
 		"application/zip": ".zip", "application/x-gzip": ".gz"}[kind], ".txt")
-	base := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name)) // the heading above a table
+	base := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name)) // becomes the heading above a table
 	if name == "" || strings.HasPrefix(base, ".") {
 		base = "stdin"
 	}
@@ -182,7 +183,7 @@ func (in *inputs) standard(from io.Reader, name string, most int64) (path, shown
 	if err != nil {
 		return "", "", err
 	}
-	_, err = io.Copy(f, io.LimitReader(r, most+1)) // what is too large is said by who reads the file
+	_, err = io.Copy(f, io.LimitReader(r, most+1)) // the reader of the file reports one that is too large
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", "", fmt.Errorf("standard input: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// sourced are the sources of the chunks that a preview shows, with their headings and texts.
+// sourced returns the sources of the chunks of a preview, with their headings and texts.
 func sourced(t *testing.T, b *bench, args ...string) string {
 	t.Helper()
 	var all []string
@@ -21,7 +21,8 @@ func sourced(t *testing.T, b *bench, args ...string) string {
 	return strings.Join(all, "; ")
 }
 
-// TestIngestAs: --as says what files are that were given; in a folder, what those are whose endings say nothing.
+// TestIngestAs checks that --as sets the type of the given files, and in a folder the type of files with an unknown
+// ending.
 func TestIngestAs(t *testing.T) {
 	b := newBench(t)
 	b.env = append(b.env, "SLUICE_INGEST_CHUNK=64/2")
@@ -49,7 +50,8 @@ func TestIngestAs(t *testing.T) {
 	b.fails(exitFailure, "unknown file kind", "ingest", table)
 }
 
-// TestIngestStandardInput: what it holds is told by --name, --as or its first bytes; it is stored under that name.
+// TestIngestStandardInput checks that the type of standard input is taken from --name, --as or its first bytes, and
+// that it is stored under that name.
 func TestIngestStandardInput(t *testing.T) {
 	b := newBench(t)
 	b.env = append(b.env, "SLUICE_INGEST_CHUNK=64/2")
@@ -83,7 +85,8 @@ func TestIngestStandardInput(t *testing.T) {
 	}
 }
 
-// TestIngestPages: pages are fetched with --allow-net only, by the rules of the web, and stored by their addresses.
+// TestIngestPages checks that pages are fetched only with --allow-net, by the web settings, and stored under their
+// URLs.
 func TestIngestPages(t *testing.T) {
 	asked := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

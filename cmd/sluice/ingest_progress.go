@@ -13,16 +13,16 @@ import (
 	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
-// ingestEvents tells what an ingest does: a bar or lines on standard error, and with --json or --events lines of JSON
-// on standard output, each an object of one key: "committed" with either, and with --events "progress", "skipped" and,
-// at the end, "summary". Scripts that read what --json prints count on "committed" alone.
+// ingestEvents reports on an ingest: a bar or lines on standard error, and with --json or --events JSON lines on
+// standard output, each an object with one key: "committed" with either flag, and with --events also "progress",
+// "skipped" and, at the end, "summary". Scripts rely on --json printing only "committed".
 type ingestEvents struct {
 	out  *printer // nil without JSON
 	all  bool     // --events
 	task *progress.Task
-	last time.Time        // of a "progress" line
-	rest *ingest.Progress // that came after it
-	err  error            // of the first write that failed
+	last time.Time        // time of the last "progress" line
+	rest *ingest.Progress // progress since that line
+	err  error            // of the first failed write
 }
 
 // eventInterval is the time between two "progress" lines.
@@ -34,10 +34,10 @@ func (e *ingestEvents) print(kind string, v any) {
 	}
 }
 
-// committed tells of ids that are durable now.
+// committed reports ids that are durable now.
 func (e *ingestEvents) committed(ids []string) { e.print("committed", ids) }
 
-// progress tells how far the ingest is.
+// progress reports how far the ingest is.
 func (e *ingestEvents) progress(p ingest.Progress) {
 	e.task.Describe(ingestState(p))
 	e.task.Set(p.Bytes/1000, p.BytesTotal/1000)
@@ -51,14 +51,14 @@ func (e *ingestEvents) progress(p ingest.Progress) {
 	}
 }
 
-// skipped tells of a file or line that is not read.
+// skipped reports a file or line that is not read.
 func (e *ingestEvents) skipped(k corpus.Skipped) {
 	if e.all {
 		e.print("skipped", map[string]string{"source": k.Source, "reason": reason(k.Err), "error": k.Err.Error()})
 	}
 }
 
-// end ends with the counts of all.
+// end reports the final counts.
 func (e *ingestEvents) end(r ingest.Result) {
 	e.task.Finish()
 	if e.rest != nil {
@@ -69,8 +69,7 @@ func (e *ingestEvents) end(r ingest.Result) {
 	}
 }
 
-// ingestState is the part of a line of progress that says more than bytes: "3 of 12 files, 512 chunks, 98,304 tokens
-// (9,120/s)".
+// ingestState returns the part of a progress line beyond bytes: "3 of 12 files, 512 chunks, 98,304 tokens (9,120/s)".
 func ingestState(p ingest.Progress) string {
 	number := message.NewPrinter(language.English)
 	s := number.Sprintf("%d chunks", p.Chunks)

@@ -17,7 +17,7 @@ is left out now (ignored, hidden, --exclude) too, unless --delete-excluded is gi
 --max-delete percent of its 10 or more documents would be removed, none is, unless --delete-all is given: its disk may
 not be there. --dry-run tells what would be done. With --json, {"change":{...}} is printed for each document.`
 
-// syncFlags are those of --sync.
+// syncFlags holds the flags of --sync.
 type syncFlags struct {
 	sync, watch bool
 	interval    time.Duration
@@ -38,11 +38,11 @@ func (a *app) syncFlags(cmd *cobra.Command) *syncFlags {
 	f.BoolVar(&s.watch, "watch", false, "synchronise again after each change, until Ctrl-C")
 	f.DurationVar(&s.interval, "interval", ingest.DefaultEvery, "with --watch: time between two syncs without a change")
 	a.flags(cmd, "ingest.max_delete", "ingest.calibrate")
-	f.Lookup("calibrate").NoOptDefVal = "true" // it may stand alone
+	f.Lookup("calibrate").NoOptDefVal = "true" // it may stand without a value
 	return s
 }
 
-// set adds the flags to the settings of an ingest.
+// set adds the flags to the options of an ingest.
 func (s *syncFlags) set(o *ingest.Options) error {
 	s.sync, s.o.MaxDelete = s.sync || s.watch, o.MaxDelete
 	o.Sync, o.SyncOptions = s.sync, s.o
@@ -55,8 +55,8 @@ func (s *syncFlags) set(o *ingest.Options) error {
 	return nil
 }
 
-// change tells of a change: as JSON, or to people as a line, of a dry run and a watch on standard output, else with
-// --verbose on standard error.
+// change reports a change: as JSON; as a line on standard output for a dry run and a watch; otherwise with --verbose on
+// standard error.
 func (i *ingesting) change(c ingest.Change) {
 	line := fmt.Sprintf("%-8s %s", c.Kind, printable.Line(c.ID))
 	switch {
@@ -70,12 +70,12 @@ func (i *ingesting) change(c ingest.Change) {
 		i.tell.print("change", c)
 	case i.o.DryRun, i.watches:
 		fmt.Fprintln(i.stdout, line)
-	case i.verbose && c.Kind != ingest.Failed: // that is said already
+	case i.verbose && c.Kind != ingest.Failed: // failures were reported before
 		i.say("%s", line)
 	}
 }
 
-// syncSummary is a line of what a sync has done.
+// syncSummary returns a line about what a sync has done.
 func syncSummary(r ingest.Result, dry bool) string {
 	s := r.Sync
 	line := fmt.Sprintf("%d new, %d changed, %d moved, %d removed, %d unchanged documents; %d files read", s.New,

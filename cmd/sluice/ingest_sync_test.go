@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A sync tells what has become of documents, to people and to programs; a dry run tells the same and does nothing.
+// TestIngestSync checks that a sync reports what became of documents, for people and as JSON, and that a dry run
+// reports the same and changes nothing.
 func TestIngestSync(t *testing.T) {
 	b := newBench(t)
 	folder := filepath.Dir(b.file("kb/a.md", "About herrings in the northern sea."))
@@ -62,7 +63,8 @@ func TestIngestSync(t *testing.T) {
 	}
 }
 
-// A watch commits what comes and removes what goes, beside readers, until it is interrupted, which is no failure.
+// TestIngestWatch checks that a watch commits new documents and removes deleted ones while others read, until it is
+// interrupted, which is not a failure.
 func TestIngestWatch(t *testing.T) {
 	b := newBench(t)
 	folder := filepath.Dir(b.file("kb/a.md", "About herrings in the northern sea."))
@@ -101,8 +103,8 @@ func TestIngestWatch(t *testing.T) {
 	}
 }
 
-// With --calibrate the calibration follows; without, too, by a few questions, where there is one. Where that is not
-// wanted or cannot be, it is said that the calibration is stale.
+// TestIngestCalibrates checks that with --calibrate the calibration is updated, that without it an existing one is
+// updated by a few questions, and that otherwise the calibration is reported as stale.
 func TestIngestCalibrates(t *testing.T) {
 	b := newBench(t)
 	b.model.Answers = []string{" live in the northern sea and eat plankton?", " warn ships of rocks?"}

@@ -15,7 +15,7 @@ const watchHelp = `--watch goes on with that: a sync after each change, once not
 --interval, for what file systems of other machines do not tell. Ctrl-C ends it, with exit code 0. A 'sluice serve' of the
 same store answers from what is new at once.`
 
-// watch synchronises until the command's context ends; after is called after each sync that has changed something.
+// watch syncs until the command's context ends; after is called after each sync that has changed something.
 func (a *app) watch(
 	cmd *cobra.Command, s *sluice.Sluice, i *ingesting, every time.Duration,
 	after func(context.Context, ingest.Result) error,
@@ -32,7 +32,7 @@ func (a *app) watch(
 		OnSync: func(ctx context.Context, r ingest.Result, err error) {
 			if rounds++; rounds > 1 && err == nil && r.Read == 0 && r.Sync.Removed == 0 {
 				i.begin()
-				return // nothing was to be done
+				return // nothing has changed
 			}
 			if err = i.end(r, err); err == nil {
 				err = after(ctx, r)

@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// input opens a file that is read once from its beginning to its end, "-" for standard input. Pipes and terminals,
-// which may have nothing to say for long, are read so that ctx ends the waiting for them.
+// input opens a file for reading once from beginning to end, "-" for standard input. Reads of pipes and terminals,
+// which may block for long, end with ctx.
 func (a *app) input(ctx context.Context, path string) (io.ReadCloser, error) {
 	if path == "-" {
 		return &patient{ctx: ctx, open: func() (io.Reader, error) { return a.stdin, nil }}, nil
@@ -16,11 +16,11 @@ func (a *app) input(ctx context.Context, path string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	if st.Mode().IsRegular() || st.IsDir() { // reading a folder says what it is
+	if st.Mode().IsRegular() || st.IsDir() { // reading a folder returns a clear error
 		return os.Open(path)
 	}
 	p := &patient{ctx: ctx}
-	p.open = func() (io.Reader, error) { // opening a named pipe waits for its writer
+	p.open = func() (io.Reader, error) { // opening a named pipe blocks until there is a writer
 		f, err := os.Open(path)
 		if err == nil {
 			p.file <- f
@@ -31,15 +31,15 @@ func (a *app) input(ctx context.Context, path string) (io.ReadCloser, error) {
 	return p, nil
 }
 
-// patient opens and reads in goroutines of their own, and waits for them until ctx ends. What a goroutine waits for
-// then cannot be interrupted: it ends with the process, or with the pipe.
+// patient opens and reads in goroutines, and waits for them until ctx ends. A blocked goroutine cannot be interrupted:
+// it ends with the process or with the pipe.
 type patient struct {
 	ctx  context.Context
 	open func() (io.Reader, error)
 	file chan *os.File // to be closed
 	r    io.Reader
 	buf  []byte // of the read under way
-	rest []byte // read and not yet given
+	rest []byte // read, but not yet returned
 }
 
 type readOutcome struct {
@@ -78,14 +78,14 @@ func (p *patient) Read(to []byte) (int, error) {
 		p.r, p.rest = o.r, p.buf[:o.n]
 		n := copy(to, p.rest)
 		p.rest = p.rest[n:]
-		if len(p.rest) > 0 { // the error comes again, with the next read
+		if len(p.rest) > 0 { // the error is returned by the next read
 			return n, nil
 		}
 		return n, o.err
 	}
 }
 
-// Close closes a file that was opened, unless something waits for it.
+// Close closes an open file, unless a read of it is blocked.
 func (p *patient) Close() error {
 	select {
 	case f := <-p.file:

@@ -41,10 +41,10 @@ func TestInputFromAPipe(t *testing.T) {
 	}
 }
 
-// A standard input that says nothing is not waited for when the context ends.
+// TestInputEndsWithItsContext checks that a read of a silent standard input returns when the context ends.
 func TestInputEndsWithItsContext(t *testing.T) {
 	r, w := io.Pipe()
-	defer w.Close() // ends the read that is under way
+	defer w.Close() // ends the blocked read
 	ctx, cancel := context.WithCancel(t.Context())
 	in, err := (&app{stdin: r}).input(ctx, "-")
 	if err != nil {

@@ -87,10 +87,10 @@ right; down that it was wrong.`,
 		})}
 }
 
-// fromLog makes a calibration by feedback.
+// fromLog makes a calibration from feedback.
 func (a *app) fromLog(cmd *cobra.Command, s *sluice.Sluice, file string, c calibrate.Options) error {
 	o := sluice.FromLogOptions{File: file, Name: c.Name, Use: c.Use, Seed: c.Seed}
-	if cmd.Flags().Changed("holdout") { // the setting's default is for pseudo-queries, of which there are more
+	if cmd.Flags().Changed("holdout") { // the setting's default is for pseudo-queries, which are more numerous
 		o.Holdout = c.Holdout
 	}
 	r, err := s.Calibrations().FromLog(cmd.Context(), o)

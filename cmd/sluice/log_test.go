@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 )
 
-// From decisions to a calibration: questions are logged, people say what they think, and the cut-off follows.
+// TestDecisionLog checks the way from decisions to a calibration: questions are logged, users give feedback, and the
+// threshold follows.
 func TestDecisionLog(t *testing.T) {
 	b := calibrated(t)
 	b.model = doubles.NewModel("It says so [1].")
@@ -33,7 +34,7 @@ func TestDecisionLog(t *testing.T) {
 	}
 	b.stdin = ""
 	b.fails(exitFailure, "too few questions with feedback: 1 questions", "calibrate", "--from-log", file)
-	// Questions that the gate keeps out though the store has an answer, and others that it keeps out rightly.
+	// Questions that the gate wrongly keeps out, and others that it rightly keeps out.
 	in, out := []string{"herring", "plankton", "lighthouses", "rocks", "channel", "panic", "deferred", "function"},
 		[]string{"violin", "tax", "moon", "pizza", "goal", "bread", "piano", "castle"}
 	for i := range 16 {
@@ -68,7 +69,7 @@ func TestDecisionLog(t *testing.T) {
 	}
 }
 
-// thumb asks the gate and says whether the store should be used for the question.
+// thumb asks the gate and gives feedback on whether the store should be used for the question.
 func thumb(t *testing.T, b *bench, question string, inScope bool) {
 	t.Helper()
 	d := objects(t, b.run("gate", "--json", question).stdout)[0]

@@ -14,10 +14,10 @@ import (
 )
 
 func main() {
-	ctx := signals(sameSignal)   // a closed pipe behind standard output ends the program quietly (SIGPIPE)
+	ctx := signals(sameSignal)   // a closed pipe on standard output ends the program quietly (SIGPIPE)
 	_ = embed.DisableTelemetry() // Open reports an error
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Environ()}
-	if os.Getenv("GOTRACEBACK") != "crash" { // who sets that wants a core dump
+	if os.Getenv("GOTRACEBACK") != "crash" { // that value asks for a core dump
 		if err := llm.ExitOnAbort(); err != nil {
 			a.say("%v", err)
 		}
@@ -34,12 +34,12 @@ func main() {
 	os.Exit(a.run(ctx, os.Args[1:]))
 }
 
-// sameSignal is how long a second signal counts as the first one. `timeout`, as supervisors do, sends its signal twice,
-// to the program and to its group of processes, and the first one asks for an end in good order.
+// sameSignal is how long a second signal is taken for the first one: timeout(1) and other supervisors send a signal
+// both to the program and to its process group, while the first signal asks for an orderly shutdown.
 const sameSignal = 250 * time.Millisecond
 
-// signals returns a context that the first signal ends, so that the work ends in good order. After `same` it gives the
-// signals their default effect back: a second one kills.
+// signals returns a context that the first signal cancels, for an orderly shutdown. After `same`, the signals get their
+// default effect back: a second one kills the process.
 func signals(same time.Duration) context.Context {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() {

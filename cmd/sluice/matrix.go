@@ -18,14 +18,14 @@ import (
 
 const exactScores = "exact"
 
-// matrixFlags are the flags of `matrix` as given.
+// matrixFlags holds the flags of `matrix` as given.
 type matrixFlags struct {
 	metric, dtype, out string
 	topK               int
 	tensors            []string
 }
 
-// matrixReport is what `matrix --json` prints.
+// matrixReport is the output of `matrix --json`.
 type matrixReport struct {
 	Rows      int      `json:"rows"`
 	Cols      int      `json:"cols"`
@@ -70,7 +70,7 @@ ids are int64 row numbers of B, the best first, equal ones by number; their scor
 	}
 	flags := cmd.Flags()
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		return pflag.NormalizedName(strings.ToLower(name)) // --topK is how many write it
+		return pflag.NormalizedName(strings.ToLower(name)) // many users write --topK
 	})
 	flags.StringVar(&f.metric, "metric", "cosine",
 		"how rows are compared: cosine, ip (inner product), l2 (Euclidean distance)")
@@ -84,7 +84,7 @@ ids are int64 row numbers of B, the best first, equal ones by number; their scor
 	return cmd
 }
 
-// check turns the flags into a job, apart from its files.
+// check turns the flags into a job without its files.
 func (f *matrixFlags) check(cmd *cobra.Command) (job matrixJob, err error) {
 	if job.metric, err = kernels.ParseMetric(f.metric); err != nil {
 		return job, usageError{fmt.Errorf("--metric: %w", err)}
@@ -143,7 +143,7 @@ func (a *app) matrix(cmd *cobra.Command, args []string, f matrixFlags) (err erro
 	return a.runMatrix(cmd, &job, settings.Config, f.out)
 }
 
-// apart checks that no result has the name of an input, by whatever path.
+// apart returns an error if a result would overwrite an input, by whatever path.
 func (j *matrixJob) apart(paths []string) error {
 	for _, path := range paths {
 		out, err := os.Stat(path)
@@ -159,7 +159,7 @@ func (j *matrixJob) apart(paths []string) error {
 	return nil
 }
 
-// runMatrix does the work and reports it.
+// runMatrix computes the matrix and reports on it.
 func (a *app) runMatrix(cmd *cobra.Command, job *matrixJob, c config.Config, out string) (err error) {
 	job.task = a.task("scoring", "pairs")
 	defer job.task.Finish()
@@ -207,7 +207,7 @@ func (a *app) runMatrix(cmd *cobra.Command, job *matrixJob, c config.Config, out
 		report.Metric,
 		report.Dim, report.DType, report.ISA, within, report.Seconds, report.PairsPerS, strings.Join(report.Out, ", "))
 	if a.json {
-		if err := a.printJSON(report); err != nil { // whoever reads the lines knows of no result
+		if err := a.printJSON(report); err != nil { // without the line, a program does not know of the result
 			return errors.Join(err, sink.Remove())
 		}
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// matrixJob scores two files in blocks that fit the memory limit: half of it is the engine's, a quarter holds the
-// block of results, an eighth each the rows that had to be converted. Rows that need no conversion stay in the
-// mapping, which the system may drop at any time.
+// matrixJob scores two files in blocks that fit the memory limit: half of it is for the engine, a quarter for the block
+// of results, and an eighth each for the converted rows of both files. Rows that need no conversion stay in the
+// mapping, whose pages the system may drop at any time.
 type matrixJob struct {
 	a, b   *matrixfile.Source
 	engine *engine.Engine
@@ -27,7 +27,7 @@ type matrixJob struct {
 
 	task  *progress.Task
 	done  int64   // pairs of finished blocks
-	bound float64 // so far
+	bound float64 // of the blocks so far
 }
 
 // shapes checks that the two files fit each other.
@@ -48,7 +48,7 @@ func (j *matrixJob) shapes() error {
 	return nil
 }
 
-// hits is how many rows --topk keeps.
+// hits returns how many rows --topk keeps.
 func (j *matrixJob) hits() int { return min(j.topK, j.b.Rows) }
 
 func (j *matrixJob) arrays() []matrixfile.Array {
@@ -63,11 +63,11 @@ func (j *matrixJob) arrays() []matrixfile.Array {
 
 // plan returns the rows of A and of B per block.
 func (j *matrixJob) plan() (rows, cols int, err error) {
-	perRow := 4*int64(j.a.Dim) + 256 // a converted or packed row, and what the engine keeps beside it
+	perRow := 4*int64(j.a.Dim) + 256 // a converted or packed row, and the engine's data about it
 	fits := j.limit / 8 / perRow
 	pairs := j.limit / 4 / 4
 	if j.topK > 0 {
-		fits = min(fits, j.limit/8/(64*int64(max(1, j.hits())))) // hits of a block, and those before it
+		fits = min(fits, j.limit/8/(64*int64(max(1, j.hits())))) // hits of a block, and of the blocks before it
 	}
 	if fits < 1 {
 		need := max(perRow, 64*int64(j.hits())) * 8
@@ -79,12 +79,12 @@ func (j *matrixJob) plan() (rows, cols int, err error) {
 	if j.topK > 0 {
 		return int(min(m, fits)), int(min(n, j.columns(fits))), nil
 	}
-	// Whole rows if 1024 of them fit, because they are written in one go.
+	// Whole rows if 1024 of them fit, because they are written with one call.
 	cols64 := min(n, fits, max(1, pairs/min(m, 1024)))
 	return int(min(m, fits, pairs/cols64)), int(cols64), nil
 }
 
-// columns is how many rows of B one search takes: what is mapped costs only 8 bytes of norm each.
+// columns returns how many rows of B one search takes: mapped rows cost only 8 bytes each, for the norm.
 func (j *matrixJob) columns(fits int64) int64 {
 	if j.b.Direct() {
 		return max(1, j.limit/64)
@@ -92,7 +92,7 @@ func (j *matrixJob) columns(fits int64) int64 {
 	return fits
 }
 
-// buffer is room for rows that are to be converted.
+// buffer allocates space for converted rows.
 func buffer(s *matrixfile.Source, rows int) []float32 {
 	if s.Direct() {
 		return nil
@@ -105,7 +105,7 @@ func vectors(s *matrixfile.Source, from, to int, buf []float32) (engine.Vectors,
 	return engine.Vectors{Data: data, Rows: to - from, Dim: s.Dim}, err
 }
 
-// run computes everything and puts it into the sink.
+// run computes all blocks and writes them to the sink.
 func (j *matrixJob) run(ctx context.Context, sink *matrixfile.Sink) error {
 	rows, cols, err := j.plan()
 	if err != nil {
@@ -166,7 +166,7 @@ func (j *matrixJob) score(
 	if err := j.finite(out, b.Rows, i0, j0); err != nil {
 		return err
 	}
-	const atOnce = 2 << 20 // values, so that an interruption does not wait for a slow disk
+	const atOnce = 2 << 20 // values per write, so that an interrupt does not wait for a slow disk
 	for step, i := max(1, atOnce/b.Rows), 0; i < a.Rows; i += step {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -178,13 +178,14 @@ func (j *matrixJob) score(
 	return nil
 }
 
-// finite looks for a score of a block that float32 cannot hold; columns is the block's width, i0 and j0 its first rows.
+// finite returns an error for a score of a block that float32 cannot hold; columns is the block's width, i0 and j0 its
+// first rows.
 func (j *matrixJob) finite(out []float32, columns, i0, j0 int) error {
 	if j.metric == kernels.Cosine { // never above 1
 		return nil
 	}
 	for k, x := range out {
-		if x-x != 0 { // infinite, or no number
+		if x-x != 0 { // infinite, or not a number
 			return fmt.Errorf("%w: the %s of row %d of %s and row %d of %s is more than float32 can hold; scale the "+
 				"rows, or compare them by cosine", kernels.ErrNonFinite, j.metric, i0+k/columns, j.a.Path, j0+k%columns,
 				j.b.Path)
@@ -208,7 +209,7 @@ func (j *matrixJob) search(ctx context.Context, best [][]engine.Hit, a, b engine
 			found[k].Row += j0
 		}
 		merged := append(best[i], found...)
-		slices.SortStableFunc(merged, func(x, y engine.Hit) int { // the rows ascend already
+		slices.SortStableFunc(merged, func(x, y engine.Hit) int { // the rows are already in ascending order
 			switch {
 			case j.metric.Better(x.Score, y.Score):
 				return -1
@@ -234,7 +235,8 @@ func (j *matrixJob) put(sink *matrixfile.Sink, best [][]engine.Hit, i0 int) erro
 	return errors.Join(matrixfile.Put(sink, 0, i0, 0, ids, n), matrixfile.Put(sink, 1, i0, 0, scores, n))
 }
 
-// checkUnpaired looks for numbers that are none in a file whose rows met no partner, because the other file is empty.
+// checkUnpaired looks for values that are not numbers in a file whose rows are not compared because the other file is
+// empty.
 func (j *matrixJob) checkUnpaired() error {
 	if j.a.Rows > 0 && j.b.Rows > 0 {
 		return nil
@@ -242,7 +244,7 @@ func (j *matrixJob) checkUnpaired() error {
 	return j.locate(nil, 0, j.a.Rows, 0, j.b.Rows)
 }
 
-// locate turns the engine's complaint about a row of a block into one about a row of a file.
+// locate converts the engine's error about a row of a block to one about a row of a file.
 func (j *matrixJob) locate(err error, i0, i1, j0, j1 int) error {
 	if err != nil && !errors.Is(err, kernels.ErrNonFinite) {
 		return err
@@ -263,7 +265,7 @@ func (j *matrixJob) locate(err error, i0, i1, j0, j1 int) error {
 	return err
 }
 
-// progress shows the pairs of the running block beside those before it.
+// progress reports the pairs of the running block and those before it.
 func (j *matrixJob) progress(done, _ int64) {
 	j.task.Set(j.done+done, int64(j.a.Rows)*int64(j.b.Rows))
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestMatrixOnAFullDisk: the error says what was needed, and nothing is left.
+// TestMatrixOnAFullDisk checks that the error states the space needed, and that no file is left.
 func TestMatrixOnAFullDisk(t *testing.T) {
 	b := newBench(t)
 	mount := t.TempDir()

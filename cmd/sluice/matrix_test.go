@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// gaussian makes rows of random numbers that float16 holds exactly.
+// gaussian returns rows of random numbers that float16 holds exactly.
 func gaussian(seed uint64, n, dim int) [][]float32 {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	rows := make([][]float32, n)
@@ -64,7 +64,7 @@ func stored[T matrixfile.Number](t *testing.T, path string, offset, n int) []T {
 
 func head(descr string, rows, cols int) int { return len(npy.MatrixHeader(descr, rows, cols)) }
 
-// TestMatrixWritesScores: every metric and type, in one block and in many, both formats.
+// TestMatrixWritesScores checks every metric and type, in one block and in many, in both formats.
 func TestMatrixWritesScores(t *testing.T) {
 	b := newBench(t)
 	const m, n, dim = 90, 700, 48
@@ -106,7 +106,7 @@ func TestMatrixWritesScores(t *testing.T) {
 	}
 }
 
-// TestMatrixReadsFormats: the same scores from every type and order that holds the same values.
+// TestMatrixReadsFormats checks that every type and order of the same values gives the same scores.
 func TestMatrixReadsFormats(t *testing.T) {
 	b := newBench(t)
 	const m, n, dim = 5, 4, 6
@@ -161,14 +161,14 @@ func TestMatrixReadsFormats(t *testing.T) {
 	b.fails(exitFailure, `"embeddings", "none"`, "matrix", a, contexts, "--tensor", "x", "--out", out)
 }
 
-// TestMatrixTopK: the hits of the naive algorithm, however the work is cut.
+// TestMatrixTopK compares the hits with a naive algorithm's, for different block sizes.
 func TestMatrixTopK(t *testing.T) {
 	b := newBench(t)
 	const m, n, dim, k = 70, 900, 200, 7
 	x, y := gaussian(5, m, dim), gaussian(6, n, dim)
 	a, c := b.npyFile("a.npy", x), b.npyFile("c.npy", y)
 	var double bytes.Buffer
-	double.Write(npy.MatrixHeader("<f8", n, dim)) // converted, so that it is cut into blocks
+	double.Write(npy.MatrixHeader("<f8", n, dim)) // needs conversion, and is therefore cut into blocks
 	for _, v := range slices.Concat(y...) {
 		_ = binary.Write(&double, binary.LittleEndian, float64(v))
 	}
@@ -226,7 +226,7 @@ func TestMatrixRefuses(t *testing.T) {
 	x := gaussian(8, 300, 100)
 	good := b.npyFile("good.npy", x)
 	narrow := b.npyFile("narrow.npy", gaussian(8, 3, 7))
-	x[250][3] = float32(math.Inf(-1)) // behind the first block
+	x[250][3] = float32(math.Inf(-1)) // after the first block
 	bad := b.npyFile("bad.npy", x)
 	huge := string(npy.MatrixHeader("<f8", 1, 100)) + strings.Repeat("\xff\xff\xff\xff\xff\xff\xef\x7f", 100)
 	wide := b.npyFile("wide.npy", gaussian(9, 1, 100_000))
@@ -279,7 +279,7 @@ func TestMatrixRefuses(t *testing.T) {
 	}
 }
 
-// TestMatrixInterrupted: a cancelled run leaves nothing; a killed one nothing under the name.
+// TestMatrixInterrupted checks that a cancelled run leaves no files, and a killed one none under the result's name.
 func TestMatrixInterrupted(t *testing.T) {
 	b := newBench(t)
 	big := b.npyFile("big.npy", gaussian(10, 6000, 300))
@@ -314,7 +314,7 @@ func TestMatrixInterrupted(t *testing.T) {
 	}
 }
 
-// TestMatrixPlan: no block is larger than its share of the limit, whatever the shapes.
+// TestMatrixPlan checks that no block exceeds its share of the limit, for all shapes.
 func TestMatrixPlan(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 1))
 	for range 200 {
@@ -340,7 +340,7 @@ func TestMatrixPlan(t *testing.T) {
 	}
 }
 
-// A result never takes the place of its own input, by whatever name.
+// TestMatrixKeepsItsInputs checks that a result never overwrites its own input, by whatever name.
 func TestMatrixKeepsItsInputs(t *testing.T) {
 	b := newBench(t)
 	a, c := b.npyFile("a.npy", gaussian(1, 5, 8)), b.npyFile("b.ids.npy", gaussian(2, 5, 8))
@@ -361,7 +361,8 @@ func TestMatrixKeepsItsInputs(t *testing.T) {
 	}
 }
 
-// A score that float32 cannot hold is an error that names its rows, and leaves nothing behind.
+// TestMatrixRefusesInfiniteScores checks that a score that float32 cannot hold is an error with its rows, and leaves no
+// file.
 func TestMatrixRefusesInfiniteScores(t *testing.T) {
 	b := newBench(t)
 	big := gaussian(1, 40, 16)
@@ -384,7 +385,7 @@ func TestMatrixRefusesInfiniteScores(t *testing.T) {
 	}
 }
 
-// With --json there is no result whose line was not printed.
+// TestMatrixWithoutItsLine checks that with --json no result is kept if its line could not be printed.
 func TestMatrixWithoutItsLine(t *testing.T) {
 	b := newBench(t)
 	a := b.npyFile("a.npy", gaussian(1, 4, 8))

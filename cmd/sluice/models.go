@@ -42,7 +42,7 @@ of the chat template that it is used with. DIGEST is pinned when every file is v
 trusted on first use when a file is verified against what came when it was first pulled. ANSWERS says whether 'ask' has the model
 write answers from passages or quotes the passages, by its scorecard ('models check'); - where it has not been examined.`
 
-// trust says in a word or two what a model's files are verified against.
+// trust returns in a word or two what a model's files are verified against.
 func trust(m models.Info) string {
 	if m.Pinned {
 		return "pinned"
@@ -50,7 +50,7 @@ func trust(m models.Info) string {
 	return "trusted on first use"
 }
 
-// probeVerb is what the program calls itself with for a file that no pinned digest vouches for.
+// probeVerb is the command that this program starts itself with to open a file without a pinned digest.
 const probeVerb = "probe-model"
 
 func (a *app) probeCommand() *cobra.Command {
@@ -59,7 +59,7 @@ func (a *app) probeCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return llm.ServeProbe(cmd.Context(), a.stdin, a.stdout) }}
 }
 
-// chosen are the named models, or those of the list that wanted picks.
+// chosen returns the named models, or the models of the list for which wanted is true.
 func chosen(names []string, wanted func(models.Info) bool) ([]string, error) {
 	if len(names) > 0 {
 		return names, nil
@@ -158,24 +158,24 @@ func (a *app) status(object any, format string, args ...any) error {
 	return err
 }
 
-// listedModel is one line of `models list`. What the header of a GGUF file says is there for generators that are here.
+// listedModel is one line of `models list`. What the header of a GGUF file says is there for downloaded generators.
 type listedModel struct {
 	models.Info
 	Architecture string `json:"architecture,omitempty"`
-	Context      int    `json:"context,omitempty"` // tokens that the model was trained to read
-	// the name that llama.cpp has for it; empty: none, or not known
+	Context      int    `json:"context,omitempty"` // context length of the training, tokens
+	// llama.cpp's name for it; "": none or unknown
 	Template string       `json:"chat_template,omitempty"`
 	Memory   *memoryNeeds `json:"memory,omitempty"`
 	Problem  string       `json:"problem,omitempty"`   // why the file cannot be used
-	Card     string       `json:"scorecard,omitempty"` // what the model may be trusted with
+	Card     string       `json:"scorecard,omitempty"` // how far the model can be trusted
 	answers  string
 }
 
-// memoryNeeds are bytes, at the default context.
+// memoryNeeds is in bytes, at the default context.
 type memoryNeeds struct {
 	Weights int64 `json:"weights"`
 	Cache   int64 `json:"kv_cache"`
-	Compute int64 `json:"compute"` // and recurrent states; an upper estimate
+	Compute int64 `json:"compute"` // with recurrent states; an upper estimate
 	Total   int64 `json:"total"`
 }
 

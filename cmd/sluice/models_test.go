@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
 )
 
-// What a GGUF's header says is in the list: template, memory; a damaged file is said and does not end the list.
+// TestModelsListReadsHeaders checks that the list has the template and memory of a GGUF's header, and that a damaged
+// file is reported without ending the list.
 func TestModelsListReadsHeaders(t *testing.T) {
 	b := newBench(t)
 	t.Setenv("SLUICE_CACHE", b.dir)

@@ -45,8 +45,8 @@ The lighthouse on Skerry Island shows a white flash every seven seconds. In fog 
 Harbour dues are paid per ton of cargo. Fishing boats of the town pay nothing.
 `
 
-// TestNativeEndToEnd goes the whole way with real models: chunks of Markdown, calibration from written
-// questions, decisions, retrieval, vectors and answers, in the shapes that pipelines rely on.
+// TestNativeEndToEnd runs every step with real models: chunks of Markdown, calibration from written questions,
+// decisions, retrieval, vectors and answers, in the formats that pipelines rely on.
 func TestNativeEndToEnd(t *testing.T) {
 	b := nativeBench(t)
 	committed := objects(t, b.ok("ingest", "--json", "--chunk", "64/0", b.file("docs/handbook.md", handbook)))

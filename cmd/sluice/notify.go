@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// systemd returns what tells systemd how a service is (sd_notify(3)), where NOTIFY_SOCKET says that it listens: a unit
-// of Type=notify is up when it has been told "READY=1".
+// systemd returns a function that reports the service's state to systemd (sd_notify(3)) if NOTIFY_SOCKET is set: a unit
+// of Type=notify is up after "READY=1".
 func (a *app) systemd(log *slog.Logger) (tell func(state string)) {
 	name := ""
 	for _, v := range a.env {
@@ -19,10 +19,10 @@ func (a *app) systemd(log *slog.Logger) (tell func(state string)) {
 		return func(string) {}
 	}
 	return func(state string) {
-		c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"}) // "@" is an abstract one
+		c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"}) // "@" stands for an abstract socket
 		if err == nil {
 			_, err = c.Write([]byte(state))
-			_ = c.Close() // a datagram is sent or not
+			_ = c.Close() // the error is of no use after the datagram
 		}
 		if err != nil {
 			log.Warn("systemd was not told", "state", state, "error", err)

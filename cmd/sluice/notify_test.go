@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// systemd is told where its socket is named; without one nothing happens, and a socket that has gone is no error.
+// TestSystemdIsTold checks that systemd is notified at its socket, that nothing is sent without one, and that a missing
+// socket is not an error.
 func TestSystemdIsTold(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
-// position is where a passage stands: its source, with lines if they are known, else with bytes; of a format whose text
-// is made of it, with the anchor ("slide=3").
+// position returns a passage's place: its source, with lines if they are known, else with bytes; for formats whose text
+// is extracted, with the anchor ("slide=3").
 func position(source, anchor string, start, end int, text string) string {
 	shown := printable.Line(source)
 	if corpus.Converted(source) {
@@ -33,14 +33,14 @@ func position(source, anchor string, start, end int, text string) string {
 	return fmt.Sprintf("%s, bytes %d-%d", shown, start, end)
 }
 
-// lineOfJSON tells whether a source is "FILE:LINE", as documents of JSON lines have it.
+// lineOfJSON reports whether a source is "FILE:LINE", as for documents from JSON lines.
 func lineOfJSON(source string) bool {
 	i := strings.LastIndexByte(source, ':')
 	return i >= 0 && i+1 < len(source) && strings.Trim(source[i+1:], "0123456789") == ""
 }
 
-// passageLines are the lines that name a passage: title and heading, then its place; where there is neither title nor
-// heading, the place alone.
+// passageLines returns the lines that name a passage: title and heading, then its place; or only the place if there is
+// neither.
 func passageLines(title, source, heading, place string) (name, below string) {
 	title, heading = printable.Line(title), printable.Line(heading)
 	switch {
@@ -58,7 +58,7 @@ func passageLines(title, source, heading, place string) (name, below string) {
 	return title + " › " + heading, place
 }
 
-// pageLines are the lines that name a passage of the web: its title, then its address and when it was fetched.
+// pageLines returns the lines that name a passage of a web page: its title, then its URL and when it was fetched.
 func pageLines(w prompt.Web) (name, below string) {
 	address := fmt.Sprintf("%s, fetched %s", printable.Line(w.URL), w.Fetched.UTC().Format("2006-01-02 15:04 UTC"))
 	if title := printable.Line(w.Title); title != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
-// preview is what `ingest --preview` shows: the chunks of files, which are not stored.
+// preview is the output of `ingest --preview`: the chunks of files, which are not stored.
 type preview struct {
 	app     *app
 	out     *printer
@@ -22,14 +22,14 @@ type preview struct {
 	tokens  []int
 }
 
-// previewLine is what `ingest --preview --json` prints: a chunk, its number and its lines where these are known.
+// previewLine is the output of `ingest --preview --json`: a chunk with its number, and its lines if these are known.
 type previewLine struct {
 	Number int `json:"number"`
 	corpus.Chunk
-	Place string `json:"place"` // as retrieve and ask show it
+	Place string `json:"place"` // as printed by retrieve and ask
 }
 
-// preview shows chunks until there are no more or one cannot be written.
+// preview shows chunks until there are no more or a write fails.
 func (a *app) preview(cmd *cobra.Command, s *sluice.Sluice, in *inputs, o ingest.Options) error {
 	p := &preview{app: a, out: newPrinter(a.stdout)}
 	skipped := &skips{app: a, in: in}
@@ -73,7 +73,7 @@ func (a *app) preview(cmd *cobra.Command, s *sluice.Sluice, in *inputs, o ingest
 	return nil
 }
 
-// show prints a chunk below a line that says what it is.
+// show prints a chunk below a line that names it.
 func (p *preview) show(c corpus.Chunk) error {
 	p.tokens = append(p.tokens, c.Tokens)
 	if c.Source != p.source {
@@ -95,7 +95,7 @@ func (p *preview) show(c corpus.Chunk) error {
 	return err
 }
 
-// boundary is a line between texts: in colour on a terminal.
+// boundary returns a separator line, in colour on a terminal.
 func (a *app) boundary(line string) string {
 	if a.screen().Colour {
 		return "\x1b[36m" + line + "\x1b[0m"

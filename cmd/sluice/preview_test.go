@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// What `ingest --preview` shows is what ingest then stores; before that there is no store.
+// TestPreviewShowsWhatIngestStores checks that `ingest --preview` creates no store and shows the chunks that ingest
+// then stores.
 func TestPreviewShowsWhatIngestStores(t *testing.T) {
 	b := newBench(t)
 	text := "# Harbour\n\n" + strings.Repeat("Ships wait outside of the harbour for the boat of the pilot. ", 20) +

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/term"
 )
 
-// longestQuestion that is read from standard input, bytes.
+// longestQuestion bounds a question on standard input, bytes.
 const longestQuestion = 1 << 20
 
-// text returns the text of a command line, "" for a batch: its arguments with spaces between them, or for "-", and
-// where there are none and something is piped in, standard input.
+// text returns the text of a command line: its arguments joined by spaces, or standard input for "-" and if there are
+// no arguments and input is piped in; "" for a batch.
 func (q *query) text(ctx context.Context, a *app, args []string) (string, error) {
 	if q.batch == "" && (len(args) == 1 && args[0] == "-" || len(args) == 0 && a.piped()) {
 		text, err := a.readQuestion(ctx)
@@ -30,7 +30,7 @@ func (q *query) text(ctx context.Context, a *app, args []string) (string, error)
 	return q.single(args)
 }
 
-// piped tells whether standard input is no terminal.
+// piped reports whether standard input is not a terminal.
 func (a *app) piped() bool {
 	f, ok := a.stdin.(*os.File)
 	return !ok || !term.IsTerminal(int(f.Fd()))
@@ -43,7 +43,7 @@ func (a *app) readQuestion(ctx context.Context) (string, error) {
 		err  error
 	}
 	read := make(chan outcome, 1)
-	go func() { // a pipe that says nothing more cannot be waited for: the goroutine ends with the process
+	go func() { // a read of a silent pipe cannot be interrupted: the goroutine ends with the process
 		text, err := io.ReadAll(io.LimitReader(a.stdin, longestQuestion+1))
 		read <- outcome{text, err}
 	}()

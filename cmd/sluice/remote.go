@@ -5,16 +5,15 @@ import (
 	"github.com/sluice-rag/sluice/llm/remote"
 )
 
-// encoderOptions are those of a server that the setting encoder names: it has a key of its own, so that no server gets
-// another one's.
+// encoderOptions returns the options of the server that the setting encoder names. It has its own API key, so that no
+// server gets another one's.
 func encoderOptions(c config.Config) remote.Options {
 	o := c.Remote
 	o.APIKey, o.APIKeyEnv, o.ContextSize = c.Embed.APIKey, c.Embed.APIKeyEnv, c.Embed.MaxTokens
 	return o
 }
 
-// withDefaultsOf turns defaults off that are meant for small local models and that a remote server would have to
-// refuse.
+// withDefaultsOf switches off defaults that are meant for small local models and that a remote server would refuse.
 func withDefaultsOf(l *config.Loaded) config.Config {
 	c := l.Config
 	if _, _, ok := remote.SplitName(c.Model); !ok || c.Remote.Extensions != remote.NoExtensions {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A server embeds where the encoder is its URL, with a key of its own; a store that names it is not enough.
+// TestAServerEmbeds checks that a server embeds if the encoder is its URL, with its own key, and that a store naming
+// the server is not enough.
 func TestAServerEmbeds(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var in struct{ Input []string }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// remoteBench is a filled bench without a model of its own, and the URL of a server that has one, under the key k3y.
+// remoteBench returns a filled bench without a local model, and the URL of a server that has one, under the key k3y.
 func remoteBench(t *testing.T) (b *bench, url string, last *map[string]any) {
 	last = &map[string]any{}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -61,7 +61,7 @@ func TestAskOfAServer(t *testing.T) {
 	if line["trace"].(map[string]any)["remote"] != url+"/v1" {
 		t.Errorf("%v", line)
 	}
-	// asked for, so not dropped
+	// set explicitly, so not dropped
 	b.fails(exitUsage, "top-k 5", "ask", "x", "--gate", "closed", "--temperature", "1", "--top-k", "5")
 	b.ok("ask", "x", "--gate", "closed", "--temperature", "1")
 	b.env = append(b.env, "SLUICE_REMOTE_EXTENSIONS=vllm", "SLUICE_ASK_CONTEXT_TOKENS=2048")

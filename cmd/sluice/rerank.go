@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/manifest"
 )
 
-// rerankLine is what `rerank --json` prints.
+// rerankLine is the output of `rerank --json`.
 type rerankLine struct {
 	ID      string         `json:"id,omitempty"`
 	Results []rerankResult `json:"results"`
@@ -28,7 +28,7 @@ type rerankResult struct {
 	Score float32 `json:"score"`
 }
 
-// rerankFlags are those of `rerank`.
+// rerankFlags holds the flags of `rerank`.
 type rerankFlags struct {
 	query
 	documents string
@@ -64,11 +64,11 @@ lines are counted at the end, and the exit code is then 1.`,
 	fl.IntVar(&f.top, "top", 0, "documents at most; 0 is all")
 	fl.BoolVar(&f.raw, "raw-scores", false, "the model's own scores, not their sigmoid")
 	a.flags(cmd, "reranker")
-	_ = cmd.RegisterFlagCompletionFunc("reranker", modelNames(true, manifest.Reranker)) // fails for unknown flags only
+	_ = cmd.RegisterFlagCompletionFunc("reranker", modelNames(true, manifest.Reranker)) // fails only for unknown flags
 	return cmd
 }
 
-// check looks at the arguments before anything is read.
+// check validates the arguments before anything is read.
 func (f *rerankFlags) check(args []string) error {
 	switch {
 	case f.top < 0:
@@ -156,7 +156,7 @@ func (a *app) rerankOne(cmd *cobra.Command, s *sluice.Sluice, f *rerankFlags, ar
 	return nil
 }
 
-// results are the documents best first, as many as are wanted.
+// results returns the best documents, best first, as many as requested.
 func (f *rerankFlags) results(scores *embed.Scores, documents []jsonl.Item) []rerankResult {
 	out := []rerankResult{}
 	for _, i := range scores.Ranked(f.top) {
@@ -172,7 +172,7 @@ func (f *rerankFlags) results(scores *embed.Scores, documents []jsonl.Item) []re
 	return out
 }
 
-// cutPairs says what the model did not read as it is.
+// cutPairs reports how many pairs were truncated or repaired.
 func (a *app) cutPairs(s *embed.Scores, id string) {
 	of := ""
 	if id != "" {
@@ -190,7 +190,7 @@ func (a *app) cutPairs(s *embed.Scores, id string) {
 	}
 }
 
-// readDocuments reads {"id","text"} lines of a .jsonl file, or a document a line of any other.
+// readDocuments reads {"id","text"} lines of a .jsonl file, or one document per line of any other file.
 func (a *app) readDocuments(cmd *cobra.Command, path string) (documents []jsonl.Item, err error) {
 	if path == "" && !a.piped() {
 		return nil, usagef("no documents: they are arguments, or come from --documents FILE")

@@ -20,10 +20,10 @@ import (
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-// snippetRunes is about how long a passage is that is not shown in full.
+// snippetRunes is the approximate length of a passage that is not shown in full.
 const snippetRunes = 400
 
-// retrieveLine is what `retrieve --json` prints.
+// retrieveLine is the output of `retrieve --json`.
 type retrieveLine struct {
 	ID      string                `json:"id,omitempty"`
 	Taken   retrieve.Taken        `json:"taken"`
@@ -74,24 +74,24 @@ hold together; those with = of one field are alternatives.
 	return cmd
 }
 
-// retrieveFlags are those of a search that are no settings.
+// retrieveFlags holds the flags of a search that are not settings.
 type retrieveFlags struct {
 	where   []string
 	explain bool
 }
 
-// add gives a verb the flags of a search.
+// add adds the flags of a search to a verb.
 func (f *retrieveFlags) add(a *app, cmd *cobra.Command) {
 	for _, field := range settings.Fields(reflect.TypeFor[retrieve.Options]()) {
 		a.flags(cmd, "retrieve."+field.Key)
 	}
 	a.flags(cmd, "reranker", "device")
-	_ = cmd.RegisterFlagCompletionFunc("reranker", modelNames(true, manifest.Reranker)) // fails for unknown flags only
+	_ = cmd.RegisterFlagCompletionFunc("reranker", modelNames(true, manifest.Reranker)) // fails only for unknown flags
 	cmd.Flags().StringArrayVar(&f.where, "where", nil,
 		"only contexts whose documents fit, as topic=physics or meta.year>=2020; may be given several times")
 }
 
-// options are those of the settings and the flags.
+// options returns the search options of the settings and the flags.
 func (f *retrieveFlags) options(c config.Config) (o retrieve.Options, err error) {
 	o = c.Retrieve.Options
 	o.Explain = f.explain
@@ -120,7 +120,7 @@ func (a *app) retrieveOne(
 	return err
 }
 
-// retrieveText is what was found for a person.
+// retrieveText formats the results for people.
 func retrieveText(screen terminal.Screen, found sluice.Found, titles map[string]string, how string,
 	explain bool) string {
 	var b strings.Builder
@@ -156,7 +156,7 @@ func retrieveText(screen terminal.Screen, found sluice.Found, titles map[string]
 	return b.String()
 }
 
-// writeParts writes a passage with a bar at its left, and an arrow at the sentence that is nearest to the question.
+// writeParts writes a passage with a bar on its left, and an arrow at the sentence nearest to the question.
 func writeParts(b *strings.Builder, s terminal.Screen, parts []excerpt.Part, indent string) {
 	for _, p := range parts {
 		mark := indent + "| "
@@ -171,7 +171,7 @@ func writeParts(b *strings.Builder, s terminal.Screen, parts []excerpt.Part, ind
 	}
 }
 
-// search searches, and looks the documents' titles up.
+// search searches, and looks up the documents' titles.
 func search(
 	ctx context.Context, s *sluice.Sluice, texts []string, o retrieve.Options,
 ) (found []sluice.Found, titles map[string]string, err error) {
@@ -188,7 +188,7 @@ func search(
 	return found, titles, err
 }
 
-// results are what was found as JSON has it; how is retrieve.text.
+// results converts what was found to JSON output; how is retrieve.text.
 func results(found sluice.Found, titles map[string]string, how string) []sluice.FoundPassage {
 	all := found.Lines(titles)
 	for i, p := range found.Passages {

@@ -31,7 +31,7 @@ it was trained on, which the trace says. Documents without a topic that are inge
 	return group(cmd)
 }
 
-// routeFlags are those of `route train`.
+// routeFlags holds the flags of `route train`.
 type routeFlags struct {
 	labels, queries string
 }
@@ -65,7 +65,7 @@ func (a *app) routerFlags(cmd *cobra.Command) {
 		"route.folds", "route.keep", "route.seed")
 }
 
-// routerSettings are those of a router in the configuration; keep is the default of that setting.
+// routerSettings returns the settings of a router in the configuration; keep is the default of that setting.
 func routerSettings(l *config.Loaded, keep float64) route.Settings {
 	s := l.Config.Route.Settings
 	s.Keep = cmp.Or(s.Keep, keep)
@@ -103,7 +103,7 @@ func (a *app) trainStoreRouter(cmd *cobra.Command, f routeFlags) error {
 	return closing(s, err)
 }
 
-// read fills in the descriptions and questions of the files.
+// read adds the descriptions and questions of the files.
 func (f routeFlags) read(o *domains.Options) error {
 	err := each(f.labels, func(line []byte) error {
 		var v struct{ Label, Description string }
@@ -155,7 +155,7 @@ func (a *app) trainedDomains(r *domains.Result) error {
 	return a.trainedRouter(r.Dir, r.Router)
 }
 
-// each calls fn with the lines of a file that are not blank; "" is no file.
+// each calls fn with the lines of a file that are not blank; path "" is no file.
 func each(path string, fn func(line []byte) error) error {
 	if path == "" {
 		return nil

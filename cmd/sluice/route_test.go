@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// library is a bench whose store has chunks of two topics, and two without one.
+// library returns a bench whose store has chunks of two topics, and two without a topic.
 func library(t *testing.T) *bench {
 	b := newBench(t)
 	var lines strings.Builder
@@ -93,7 +93,8 @@ func TestRouteByClustersAndDescriptions(t *testing.T) {
 	b.fails(exitUsage, "go together", "route", "train", "--by", "labels")
 }
 
-// Each flag of a router has a setting, which the file gives and a flag overrides.
+// TestRouterSettingsOfTheFile checks that each flag of a router has a setting, which the file sets and a flag
+// overrides.
 func TestRouterSettingsOfTheFile(t *testing.T) {
 	b := library(t)
 	file := b.file("sluice.yaml", "route:\n  by: clusters\n  clusters: 3\n  kind: mnb\n  keep: 0.9\n  seed: 7\n")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// tickets are labelled texts as JSON lines.
+// tickets returns labelled texts as JSON lines.
 func tickets() string {
 	var b strings.Builder
 	for i := range 12 {
@@ -44,7 +44,7 @@ func TestTrainRouterAndClassify(t *testing.T) {
 	}
 	b.fails(exitUsage, "is there already", "train", "router", "--data", data, "--out", out)
 	b.ok("train", "router", "--data", data, "--out", out, "--replace", "--kind", "mnb", "--json")
-	b.embedder = nil // mnb reads words only
+	b.embedder = nil // mnb reads only words
 	b.ok("classify", "--classifier", out, "--json", "where is my parcel")
 }
 

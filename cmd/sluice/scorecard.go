@@ -62,7 +62,7 @@ func (a *app) examineModel(cmd *cobra.Command, s *sluice.Sluice, model string) e
 	return err
 }
 
-// cardTable shows a scorecard, a column for each language.
+// cardTable returns a scorecard's table, with a column for each language.
 func cardTable(card *exam.Card) *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{{Title: "", Keep: true}}}
 	var all []exam.Result
@@ -103,11 +103,11 @@ func verdictText(v exam.Verdict) string {
 	return fmt.Sprintf("%s, %d of %d flipped", text, v.Flipped.N, v.Flipped.Of)
 }
 
-// unasked bounds the examination of a model that nobody has asked for.
+// unasked bounds the examination of a model without a request.
 const unasked = time.Minute
 
-// examineUnasked examines the language model of the settings where that matters and takes less than a minute, once;
-// otherwise it says how to. A server is not asked: its requests may cost money.
+// examineUnasked examines the configured language model once, if its card matters and the examination takes less than a
+// minute; otherwise it prints how to do it. Models on servers are not examined, because requests may cost money.
 func (a *app) examineUnasked(ctx context.Context, s *sluice.Sluice, c config.Config) {
 	if a.generator != nil || c.Ask.Style != answer.Auto && c.Ask.Flow == answer.FlowAsk ||
 		c.Ask.Gate == answer.GateClosed {
@@ -115,7 +115,7 @@ func (a *app) examineUnasked(ctx context.Context, s *sluice.Sluice, c config.Con
 	}
 	card, err := s.Models().Scorecard(ctx, "")
 	if err != nil && !errors.Is(err, exam.ErrCard) {
-		return // asking says why
+		return // the question reports the error
 	}
 	if _, _, remotely := remote.SplitName(c.Model); card == nil && !remotely {
 		spinner := a.spin("examining " + c.Model + ", once")

@@ -46,7 +46,7 @@ Ctrl-C it takes no new requests and finishes those under way.`,
 			}
 			c := withDefaultsOf(l)
 			if !l.Given("retrieve.sentences") {
-				c.Retrieve.Sentences = false // a request may ask for them
+				c.Retrieve.Sentences = false // a request may switch them on
 			}
 			if !l.Given("log_level") {
 				c.LogLevel = "info"
@@ -103,7 +103,7 @@ func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err e
 	}
 	o.Bases = bases
 	defer spareProcessors()()
-	if sizes, ok, err := bases[0].Models().Sizes(); err == nil && ok { // Warm says what is wrong with the model
+	if sizes, ok, err := bases[0].Models().Sizes(); err == nil && ok { // Warm reports what is wrong with the model
 		o.Limits.Answers = sizes.Slots + c.Serve.Queue
 	}
 	s, err := serve.New(o)
@@ -122,7 +122,7 @@ func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err e
 			tell("READY=1\nSTATUS=ready at " + address(listener, o.TLS != nil))
 		}
 		if err != nil {
-			stop() // without its models it can do nothing
+			stop() // the server cannot work without its models
 		}
 		warm <- err
 		if err == nil {
@@ -137,17 +137,17 @@ func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err e
 	return err
 }
 
-// spareProcessors has Go run goroutines on more threads than there are cores to compute on, until what it returns is
-// called. Who computes is in C for 10 ms at a time and keeps a processor of Go's, which the runtime notices late: with
-// as many of them as cores, requests, and what is to be done with results, would wait for that. The CPU budget, which
-// is made before, stays what it is.
+// spareProcessors raises GOMAXPROCS above the number of cores for computing, until the returned function is called.
+// Computing goroutines spend 10 ms at a time in C and occupy a processor of Go's scheduler, which notices that late:
+// with only as many processors as cores, requests and the handling of results would wait. The CPU budget was made
+// before and does not change.
 func spareProcessors() (restore func()) {
 	n := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(n + max(2, n/2))
 	return func() { runtime.GOMAXPROCS(n) }
 }
 
-// aliases reads serve.aliases.
+// aliases parses serve.aliases.
 func aliases(pairs []string) (all []serve.Alias, err error) {
 	for _, pair := range pairs {
 		name, model, ok := strings.Cut(pair, "=")
@@ -159,7 +159,7 @@ func aliases(pairs []string) (all []serve.Alias, err error) {
 	return all, nil
 }
 
-// serverLog writes to standard error.
+// serverLog returns a logger to standard error.
 func (a *app) serverLog(c config.Config) *slog.Logger {
 	asJSON := c.Serve.Log == "json"
 	if c.Serve.Log == "auto" {
@@ -179,7 +179,7 @@ func (a *app) serverLog(c config.Config) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(a.stderr, &slog.HandlerOptions{Level: level}))
 }
 
-// readKeys reads the file of keys; "" is none.
+// readKeys reads the file of keys; nil for "".
 func readKeys(path string, log *slog.Logger) (*serve.Keys, error) {
 	if path == "" {
 		return nil, nil
@@ -200,7 +200,7 @@ func readKeys(path string, log *slog.Logger) (*serve.Keys, error) {
 	return k, nil
 }
 
-// readTLS reads certificate and key; none are plain HTTP.
+// readTLS reads certificate and key; without them the server speaks plain HTTP.
 func readTLS(c config.Serve) (*tls.Config, error) {
 	if c.TLSCert == "" && c.TLSKey == "" {
 		return nil, nil
@@ -215,7 +215,7 @@ func readTLS(c config.Serve) (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
-// listen opens the address, if it is one that only this machine reaches, or clients need a key.
+// listen opens the address; one that other machines can reach requires that clients need a key.
 func listen(ctx context.Context, c config.Serve, keys bool) (net.Listener, error) {
 	if path, ok := strings.CutPrefix(c.Listen, "unix:"); ok {
 		return listenUnix(ctx, path)
@@ -230,7 +230,7 @@ func listen(ctx context.Context, c config.Serve, keys bool) (net.Listener, error
 	return (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
 }
 
-// listenUnix listens on a socket, in place of one that nobody listens on any more.
+// listenUnix listens on a socket, and replaces one that nobody listens on any more.
 func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	if i, err := os.Lstat(path); err == nil && i.Mode()&fs.ModeSocket != 0 {
 		dial := net.Dialer{Timeout: time.Second}
@@ -245,7 +245,7 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	return (&net.ListenConfig{}).Listen(ctx, "unix", path)
 }
 
-// address is where a listener is reached.
+// address returns the URL of a listener.
 func address(l net.Listener, secure bool) string {
 	if l.Addr().Network() == "unix" {
 		return "unix:" + l.Addr().String()
@@ -256,7 +256,7 @@ func address(l net.Listener, secure bool) string {
 	return "http://" + l.Addr().String()
 }
 
-// openBases opens the stores that are served, over the same models.
+// openBases opens the served stores over the same models.
 func (a *app) openBases(ctx context.Context, c config.Config, log *slog.Logger) (bases []serve.Base, err error) {
 	stores := c.Serve.Stores
 	if len(stores) == 0 {
@@ -271,7 +271,7 @@ func (a *app) openBases(ctx context.Context, c config.Config, log *slog.Logger) 
 		if i == 0 {
 			c.Store = dir
 			s, err = a.openWith(ctx, c, func(o *sluice.Config) {
-				o.Logger = log // the model's own queue is longer: the server refuses before it has begun to answer
+				o.Logger = log // the model's own queue is longer, so that the server refuses a request before it has begun to answer
 			})
 			if err != nil {
 				return bases, err
@@ -284,7 +284,7 @@ func (a *app) openBases(ctx context.Context, c config.Config, log *slog.Logger) 
 	return bases, nil
 }
 
-// closeBases closes the first one, whose models the others use, last.
+// closeBases closes the bases; the first one, whose models the others use, last.
 func closeBases(bases []serve.Base) (err error) {
 	for i := len(bases) - 1; i >= 0; i-- {
 		err = errors.Join(err, bases[i].Close())

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-rag/sluice/engine/cores"
 )
 
-// TestServeLeavesProcessorsToRequests: beside as many goroutines in C as there are cores, and no more cores to compute
-// on than before.
+// TestServeLeavesProcessorsToRequests checks that there are processors beside as many goroutines in C as there are
+// cores, and that the CPU budget does not grow.
 func TestServeLeavesProcessorsToRequests(t *testing.T) {
 	before, most := runtime.GOMAXPROCS(0), cores.Available()
 	restore := spareProcessors()

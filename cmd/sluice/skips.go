@@ -16,21 +16,21 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// skips collects what an ingest did not read: one line at its end, and with --verbose one for each at once. Paths of
-// the command line that could not be read are always said, and so are documents whose id another source has.
+// skips collects what an ingest did not read: one line at the end, or with --verbose one line for each at once.
+// Unreadable paths of the command line, and documents whose id belongs to another source, are always reported.
 type skips struct {
 	app    *app
 	in     *inputs
-	unread int            // of paths
+	unread int            // paths that could not be read
 	count  map[string]int // by reason
-	kinds  map[string]int // of those of an unknown kind, by endings
-	order  []string       // of reasons
+	kinds  map[string]int // files of an unknown kind, by ending
+	order  []string       // of reasons, as they first occurred
 	first  string
-	said   int // of all, one by one
+	said   int // how many were reported one by one
 	all    int
 }
 
-// add takes in one.
+// add adds one.
 func (s *skips) add(k corpus.Skipped) {
 	line := fmt.Sprintf("%s: %v", printable.Line(cmp.Or(s.in.names[k.Source], k.Source)), k.Err)
 	named := slices.ContainsFunc(s.in.paths,
@@ -68,7 +68,7 @@ func (s *skips) add(k corpus.Skipped) {
 // mostKinds is how many endings the summary names.
 const mostKinds = 8
 
-// endings are those of files of an unknown kind, the most frequent first, with their numbers.
+// endings returns the endings of files of an unknown kind with their counts, the most frequent first.
 func (s *skips) endings() string {
 	names := slices.SortedFunc(maps.Keys(s.kinds), func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.kinds[b], s.kinds[a]), strings.Compare(a, b))
@@ -83,7 +83,7 @@ func (s *skips) endings() string {
 	return strings.Join(parts, ", ")
 }
 
-// reason is why something was skipped, in a few words.
+// reason returns in a few words why something was skipped.
 func reason(err error) string {
 	for _, r := range []struct {
 		err  error
@@ -102,7 +102,7 @@ func reason(err error) string {
 	return "for other reasons"
 }
 
-// summary says in one line what was skipped; nothing when all of it was said already.
+// summary prints one line about what was skipped, unless all of it was reported before.
 func (s *skips) summary() {
 	if s.all == s.said {
 		return

@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-rag/sluice/rag/gate"
 )
 
-// similarity is what the numbers of a calibration are: of each question with a passage.
+// similarity is the quantity of a calibration's distributions: of each question with a passage.
 const similarity = "similarity with the"
 
-// statistics is the table of a calibration's distributions, a line for each; on a terminal that is too narrow for that
-// a column for each.
+// statistics returns the table of a calibration's distributions, with a row for each, or on a narrow terminal a column
+// for each.
 func statistics(r *calibrate.Result, screen terminal.Screen) string {
 	type row struct {
 		name, brief string
@@ -21,7 +21,7 @@ func statistics(r *calibrate.Result, screen terminal.Screen) string {
 	rows := []row{{"own passage", "own", &r.Positive}, {"other passages (" + r.Negatives + ")", "others", &r.Negative},
 		{"best passage", "best", &r.Maximum}, {"best of other " + groupsOf(r) + "s", "other " + groupsOf(r) + "s",
 			r.MaximumOther}}
-	if s := r.Chosen(); s != nil { // what the gate goes by
+	if s := r.Chosen(); s != nil { // the distribution that the gate uses
 		with, and := "with words", "words"
 		if r.Score == string(gate.PseudoQuery) {
 			with, and = "by questions", "questions"
@@ -32,7 +32,7 @@ func statistics(r *calibrate.Result, screen terminal.Screen) string {
 	}
 	titles := []string{"n", "min", "p5", "Q1", "mean", "median", "Q3", "p95", "max"}
 	wide := terminal.Table{Columns: []terminal.Column{{Title: similarity, Right: true}}}
-	narrow := terminal.Table{Columns: []terminal.Column{{}}} // under a line of its own
+	narrow := terminal.Table{Columns: []terminal.Column{{}}} // under a heading line
 	for _, title := range titles {
 		wide.Columns = append(wide.Columns, terminal.Column{Title: title, Right: true, Keep: true})
 	}

@@ -8,12 +8,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// checkSwitches refuses a value as a word of its own behind a switch: a switch takes its value behind "=",
-// and the word would be taken for a text or a file. The command is the one that is called.
+// checkSwitches refuses a value as a separate word after a switch: a switch takes its value after "=", and the word
+// would be read as a text or a file. It returns the command that is called.
 func checkSwitches(root *cobra.Command, args []string) (*cobra.Command, error) {
 	cmd, rest, err := root.Find(args)
 	if err != nil {
-		return root, nil // the execution reports it
+		return root, nil // the execution reports the error
 	}
 	for i := 0; i < len(rest) && rest[i] != "--"; i++ {
 		f := flagOf(cmd, rest[i])
@@ -29,13 +29,13 @@ func checkSwitches(root *cobra.Command, args []string) (*cobra.Command, error) {
 	return cmd, nil
 }
 
-// isValue tells whether a word would be a value of a flag that may stand alone.
+// isValue reports whether a word would be a value of a flag that may stand alone.
 func isValue(f *pflag.Flag, word string) bool {
 	s, ok := f.Value.(*setting)
 	return word == "true" || word == "false" || ok && slices.Contains(s.field.OneOf, word)
 }
 
-// flagOf is the flag that a word of a command line names without giving its value, nil if it does not.
+// flagOf returns the flag that a word names without giving its value, else nil.
 func flagOf(cmd *cobra.Command, word string) *pflag.Flag {
 	name, long := strings.CutPrefix(word, "--")
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// commands are all commands below one, and itself.
+// commands returns a command and all commands below it.
 func commands(cmd *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{cmd}
 	for _, c := range cmd.Commands() {
@@ -18,8 +18,8 @@ func commands(cmd *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// TestSwitchesLeaveTheNextWord: no switch of any verb takes the word behind it for its value, whether it is a setting
-// or not, and each takes one behind "=".
+// TestSwitchesLeaveTheNextWord checks that no switch of any verb takes the word after it as its value, whether it is a
+// setting or not, and that each takes one after "=".
 func TestSwitchesLeaveTheNextWord(t *testing.T) {
 	switches := map[string]int{}
 	for _, cmd := range commands((&app{}).root()) {
@@ -78,14 +78,14 @@ func TestSwitchBeforeAText(t *testing.T) {
 			t.Errorf("%v: %+v", args, o)
 		}
 	}
-	// the value of another flag may be spelt like that of a switch
+	// another flag's value may look like a switch's
 	if o := b.run("docs", "list", "--store", "true"); strings.Contains(o.stderr, "is a switch") {
 		t.Errorf("%+v", o)
 	}
 	b.fails(exitUsage, `unknown command "X"`, "serve", "--read-only", "X")
 }
 
-// TestErrorsRepeatLittle: an error on the terminal repeats no more of the input than a reader needs.
+// TestErrorsRepeatLittle checks that an error on the terminal repeats no more of the input than a reader needs.
 func TestErrorsRepeatLittle(t *testing.T) {
 	b := filled(t)
 	long := strings.Repeat("9", 1_000_000)

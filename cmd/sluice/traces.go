@@ -18,12 +18,13 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 )
 
-// flushWithin is how long the end of a server waits for a collector that does not answer.
+// flushWithin is how long a server waits at its end for a collector that does not answer.
 const flushWithin = 5 * time.Second
 
-// tracing sends spans to a collector, in the background and in batches; nil where none is named. A collector that does
-// not answer loses spans and delays nobody. flush sends what is left. What has no setting here is as OpenTelemetry's
-// variables say, such as OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER and OTEL_RESOURCE_ATTRIBUTES.
+// tracing sends spans to a collector, in the background and in batches; it returns nil if none is configured. If the
+// collector does not answer, spans are lost and nothing is delayed. flush sends the rest. Everything without a setting
+// here is taken from OpenTelemetry's variables, such as OTEL_EXPORTER_OTLP_HEADERS, OTEL_TRACES_SAMPLER and
+// OTEL_RESOURCE_ATTRIBUTES.
 func tracing(ctx context.Context, c config.Serve, log *slog.Logger) (_ trace.TracerProvider, flush func(), err error) {
 	if c.Traces == "" {
 		return nil, func() {}, nil
@@ -33,7 +34,7 @@ func tracing(ctx context.Context, c config.Serve, log *slog.Logger) (_ trace.Tra
 		return nil, nil, usagef("--traces %q is no URL of a collector, such as http://127.0.0.1:4318", c.Traces)
 	}
 	if u.Path == "" || u.Path == "/" {
-		u.Path = "/v1/traces" // of OTLP
+		u.Path = "/v1/traces" // OTLP's path
 	}
 	to, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(u.String()))
 	if err != nil {
@@ -44,7 +45,7 @@ func tracing(ctx context.Context, c config.Serve, log *slog.Logger) (_ trace.Tra
 	if err != nil {
 		return nil, nil, fmt.Errorf("traces: %w", err)
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { // the library has no other place for it
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { // the library only has a global handler
 		log.Warn("traces could not be sent", "error", err.Error())
 	}))
 	p := sdk.NewTracerProvider(sdk.WithBatcher(to), sdk.WithResource(about))

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 )
 
-// TestTracing: spans reach a collector by OTLP over HTTP, with the service's name; one that refuses them is a warning;
-// a server without one sends nothing.
+// TestTracing checks that spans reach a collector by OTLP over HTTP with the service's name, that a collector's refusal
+// is a warning, and that without a collector nothing is sent.
 func TestTracing(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=secret")
 	status := http.StatusOK

@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/route"
 )
 
-// trainFlags are those of the verbs of `train`.
+// trainFlags holds the flags of the verbs of `train`.
 type trainFlags struct {
 	data, out, validation, test, from, name, kind string
 	layers                                        layerCount
@@ -104,7 +104,7 @@ layers, or all; the embeddings are never trained.
 	return cmd
 }
 
-// flags adds those that both verbs have.
+// flags adds the flags that both verbs have.
 func (f *trainFlags) flags(cmd *cobra.Command, data string) {
 	f.layers.n = &f.set.Layers
 	fl := cmd.Flags()
@@ -127,7 +127,7 @@ func (f *trainFlags) flags(cmd *cobra.Command, data string) {
 		"share of the data without --validation")
 }
 
-// need checks the flags that have no default.
+// need checks that the flags without a default are set.
 func (f *trainFlags) need() error {
 	for _, x := range []struct{ name, value string }{{"data", f.data}, {"out", f.out}} {
 		if x.value == "" {
@@ -166,7 +166,7 @@ func (a *app) trainClassifier(cmd *cobra.Command, f *trainFlags) error {
 	return a.trained(f.out, r, err)
 }
 
-// examples reads labelled texts; nil for no file.
+// examples reads labelled texts; nil for path "".
 func (a *app) examples(path string) (*train.Examples, error) {
 	if path == "" {
 		return nil, nil
@@ -226,7 +226,7 @@ func (a *app) trainWith(cmd *cobra.Command, f *trainFlags, from *string, tokeniz
 	return func() { before.Finish(); task.Finish(); t.Close() }, nil
 }
 
-// epochLine is what --json prints for an epoch.
+// epochLine is the output of --json for an epoch.
 type epochLine struct {
 	train.Epoch
 }
@@ -251,7 +251,7 @@ func scoreText(s train.Scores) string {
 	return fmt.Sprintf("accuracy %.4f, F1 %.4f (loss %.4f)", s.Accuracy, s.F1, s.Loss)
 }
 
-// classifierTable is a classifier's report as a router's is printed.
+// classifierTable returns a classifier's report in the format of a router's.
 func classifierTable(r *train.Report) string {
 	var b strings.Builder
 	labels := make([]route.LabelReport, len(r.Labels))
@@ -266,7 +266,7 @@ func classifierTable(r *train.Report) string {
 	return b.String()
 }
 
-// trained reports the result.
+// trained prints the result.
 func (a *app) trained(out string, r *train.Result, err error) error {
 	if errors.Is(err, context.Canceled) {
 		if _, statErr := os.Stat(out); statErr == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/route"
 )
 
-// routerFlags are those of `train router`.
+// routerFlags holds the flags of `train router`.
 type routerFlags struct {
 	data, out, field, outside string
 	replace                   bool
@@ -102,7 +102,7 @@ func (a *app) trainRouter(cmd *cobra.Command, f *routerFlags) error {
 	return closing(s, a.trainedRouter(f.out, r))
 }
 
-// routerExamples reads the data, and says what was left out.
+// routerExamples reads the data, and reports what was left out.
 func (a *app) routerExamples(f *routerFlags) (*route.Examples, error) {
 	in := a.stdin
 	if f.data != "-" {
@@ -121,7 +121,7 @@ func (a *app) routerExamples(f *routerFlags) (*route.Examples, error) {
 	return e, err
 }
 
-// stages shows the progress of stages, one after the other; done ends the last one.
+// stages shows the progress of consecutive stages; done ends the last one.
 func (a *app) stages() (report func(stage string, done, total int), done func()) {
 	var mu sync.Mutex
 	var now *progress.Task
@@ -147,13 +147,13 @@ func (a *app) stages() (report func(stage string, done, total int), done func())
 	}
 }
 
-// routerLine is what `train router --json` prints.
+// routerLine is the output of `train router --json`.
 type routerLine struct {
 	Out string `json:"out"`
 	route.About
 }
 
-// trainedRouter reports a router.
+// trainedRouter prints a router's report.
 func (a *app) trainedRouter(out string, r *route.Router) error {
 	if a.json {
 		return a.printJSON(routerLine{out, r.About})
@@ -182,7 +182,7 @@ type confused struct {
 	texts   int
 }
 
-// labelTable prints the scores of each label, and the most frequent confusions, if they are known.
+// labelTable prints the scores of each label, and the most frequent confusions if they are known.
 func labelTable(b *strings.Builder, labels []route.LabelReport, confusion [][]int) {
 	width, names := 5, make([]string, len(labels))
 	for i, l := range labels {
@@ -198,7 +198,7 @@ func labelTable(b *strings.Builder, labels []route.LabelReport, confusion [][]in
 	}
 }
 
-// confusions are the most frequent ones.
+// confusions returns the most frequent confusions.
 func confusions(labels []string, confusion [][]int, most int) (list []confused) {
 	for range most {
 		top := confused{}

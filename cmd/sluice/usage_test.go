@@ -163,7 +163,8 @@ func TestStoreOfAnotherEncoder(t *testing.T) {
 	b.ok("docs", "list") // needs no encoder
 }
 
-// TestTwoWritersTakeTurns: while one ingest embeds, another one commits, and every chunk is there once.
+// TestTwoWritersTakeTurns checks that a second ingest commits while the first one embeds, and that every chunk is
+// stored once.
 func TestTwoWritersTakeTurns(t *testing.T) {
 	b := newBench(t)
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -285,21 +286,21 @@ func TestUntaggedBuildSaysWhatIsMissing(t *testing.T) {
 	b.fails(exitFailure, "make build", "ask", "x", "--gate", "closed", "--model", b.file("m.gguf", "GGUF"))
 }
 
-// TestMain lets the test binary be the command: signals need a process of their own.
+// TestMain lets the test binary act as the command: signals need a process of their own.
 func TestMain(m *testing.M) {
 	switch os.Getenv("SLUICE_TEST_AS_COMMAND") {
 	case "1":
 		main()
 		return
-	case "deaf": // work that does not look at its context
+	case "deaf": // work that ignores its context
 		signals(0)
 		time.Sleep(time.Minute)
 		return
-	case "ending": // work that ends in good order, for as long as its input is open
+	case "ending": // orderly work that lasts as long as its input is open
 		ctx := signals(time.Hour)
 		fmt.Println("ready")
 		<-ctx.Done()
-		time.Sleep(100 * time.Millisecond) // so that the default effect would be back, if it came at once
+		time.Sleep(100 * time.Millisecond) // by then the default effect would be back if it were not delayed
 		fmt.Println("ending")
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return
@@ -336,8 +337,8 @@ func TestSignalsAndBrokenPipe(t *testing.T) {
 	}
 }
 
-// endsInGoodOrder: timeout(1) signals the program and then its group of processes, of which it is one. Now and then the
-// second signal came after the first one had given the signals their default effect back, and killed.
+// endsInGoodOrder checks signals that arrive twice: timeout(1) signals the program and then its own process group, to
+// which it belongs. The second signal must not kill the program.
 func endsInGoodOrder(t *testing.T) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -354,7 +355,7 @@ func endsInGoodOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := bufio.NewReader(out)
-	for range 2 { // when it is ready, and when it is ending
+	for range 2 { // when it is ready, and while it is ending
 		if line, err := said.ReadString('\n'); err != nil {
 			t.Fatalf("%q, %v", line, err)
 		}

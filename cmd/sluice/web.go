@@ -21,7 +21,7 @@ is named. Pages lie beside the store for web.lifetime_h hours. They change neith
 	return group(cmd)
 }
 
-// webPage is a page as JSON, with why it was not read.
+// webPage is a page as JSON, with the reason if it was not read.
 type webPage struct {
 	web.Page
 	Error string `json:"error,omitempty"`
@@ -62,7 +62,7 @@ func (a *app) webSearchCommand() *cobra.Command {
 	return cmd
 }
 
-// webFlags are the settings that name a provider.
+// webFlags adds the settings that name a provider.
 func (a *app) webFlags(cmd *cobra.Command) {
 	a.flags(cmd, "web.provider")
 	a.flags(cmd, "web.url")

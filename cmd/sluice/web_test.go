@@ -10,7 +10,7 @@ import (
 
 const webKey = "web-key-0123456789"
 
-// searx is a bench with a SearXNG server that finds two pages, one of which is there.
+// searx starts a SearXNG server for a bench that finds two pages, one of which exists.
 func searx(t *testing.T, b *bench) {
 	t.Helper()
 	var s *httptest.Server
