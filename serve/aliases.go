@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
-// Alias is another name of a model, for clients that insist on one.
+// Alias is another name of a model, for clients with a fixed model name.
 type Alias struct {
 	Name  string
 	Model string // "default", or a name that GET /v1/models lists
@@ -38,8 +38,8 @@ func checkAliases(all []Alias) error {
 	return nil
 }
 
-// called is the model that a request's name means. The answer to an alias carries that name, as the settings have it: a
-// client that insists on one looks for it there, too. shown is "" otherwise.
+// called returns the model that a request's name stands for. For an alias, shown is the name as configured: answers
+// carry it, because clients with a fixed name look for it there. Otherwise shown is "".
 func (s *Server) called(asked string) (model, shown string) {
 	for _, a := range s.cfg.Aliases {
 		if strings.EqualFold(a.Name, asked) {
@@ -49,7 +49,7 @@ func (s *Server) called(asked string) (model, shown string) {
 	return asked, ""
 }
 
-// aliasesReady is an error if an alias stands for nothing, once the models are loaded.
+// aliasesReady returns an error if an alias stands for no loaded model.
 func (s *Server) aliasesReady(ctx context.Context) error {
 	if len(s.cfg.Aliases) == 0 {
 		return nil
@@ -67,7 +67,7 @@ func (s *Server) aliasesReady(ctx context.Context) error {
 	return nil
 }
 
-// known are models with all the names that requests may give them.
+// known lists models with all names that requests may use for them.
 type known []knownModel
 
 type knownModel struct {
@@ -75,7 +75,7 @@ type knownModel struct {
 	others []string
 }
 
-// find returns the model of a name.
+// find returns the model with a name.
 func (k known) find(name string) (openai.Model, bool) {
 	for _, m := range k {
 		if name == anyModel {
@@ -96,8 +96,8 @@ func (k known) names() (list []string) {
 	return list
 }
 
-// withAliases are the models and their other names: "default" for the language model, and the aliases of those that are
-// there. An alias stands before a model of the same name.
+// withAliases returns the models and their other names: "default" for the language model, and the aliases of the listed
+// models. An alias hides a model of the same name.
 func (k known) withAliases(all []Alias) (list []openai.Model) {
 	for _, m := range k {
 		if !slices.ContainsFunc(all, func(a Alias) bool { return strings.EqualFold(a.Name, m.ID) }) {

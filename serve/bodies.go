@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// bodies are the bodies of requests that arrive, and those that are held until their requests are answered. Room for a
-// request is taken when its body is there: slow ones keep nobody out. Each client, which is a key or an address, has a
-// share of them.
+// bodies tracks request bodies that are arriving, and those held until their requests are answered. A request takes
+// room only when its body has arrived, so slow bodies do not block others. Each client, which is a key or an address,
+// has a share.
 type bodies struct {
 	most, share   budget
-	patience      time.Duration // that a body may take to arrive before it gives way to another one
+	patience      time.Duration // how long a body may take to arrive before it gives way to another one
 	mu            sync.Mutex
 	arriving      []*body // oldest first
 	held          int64   // bytes
@@ -37,7 +37,7 @@ type body struct {
 	began   time.Time
 	control *http.ResponseController
 	bytes   int64
-	cut     bool // it gives way
+	cut     bool // it gave way to another body
 }
 
 func newBodies(l Limits) *bodies {
@@ -46,11 +46,11 @@ func newBodies(l Limits) *bodies {
 		heldByClients: map[string]int64{}}
 }
 
-// begin takes in a body that arrives. Where there are too many, the one of them that has taken longest gives way.
+// begin registers an arriving body. If there are too many, the oldest of them is cut off.
 func (b *bodies) begin(client string, control *http.ResponseController) (*body, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var mine, all *body // the oldest that still arrives: of the client, and of everybody
+	var mine, all *body // the oldest arriving body of the client, and of all
 	own, total := 0, 0
 	for _, x := range b.arriving {
 		if x.cut {
@@ -74,7 +74,7 @@ func (b *bodies) begin(client string, control *http.ResponseController) (*body, 
 			return nil, tooManyBodies(fmt.Sprintf("%d bodies of requests are arriving", total))
 		}
 		oldest.cut = true
-		_ = oldest.control.SetReadDeadline(time.Now()) // a connection that cannot have one is a test's
+		_ = oldest.control.SetReadDeadline(time.Now()) // fails only for the connections of tests
 	}
 	x := &body{of: b, client: client, began: time.Now(), control: control}
 	b.arriving = append(b.arriving, x)
@@ -101,7 +101,7 @@ func (x *body) take(n int) error {
 	return nil
 }
 
-// arrived says that nothing more is read.
+// arrived marks the end of reading.
 func (x *body) arrived() {
 	b := x.of
 	b.mu.Lock()
@@ -114,7 +114,7 @@ func (x *body) arrived() {
 	}
 }
 
-// end gives back what the body has taken.
+// end releases what the body has taken.
 func (x *body) end() {
 	x.arrived()
 	b := x.of
@@ -127,7 +127,7 @@ func (x *body) end() {
 	x.bytes = 0
 }
 
-// arrivingBody says when a body is there, and counts the bytes of one that is held.
+// arrivingBody detects when a body has arrived, and counts its bytes if it is held.
 type arrivingBody struct {
 	io.ReadCloser
 	body  *body
@@ -147,7 +147,7 @@ func (a *arrivingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// received is a body that is there.
+// received is a body that has arrived.
 type received struct {
 	*bytes.Reader
 	raw []byte
@@ -155,15 +155,15 @@ type received struct {
 
 func (received) Close() error { return nil }
 
-// receive reads the body of a request, before there is room for it. That of an upload is left to its handler, which
-// writes it to the disk as it comes. end gives back what it takes.
+// receive reads the body of a request before the request takes room. An upload's body is left to its handler, which
+// writes it to the disk as it arrives. end releases what receive takes.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request, at endpoint, k key) (end func(), err error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return func() {}, nil
 	}
 	x, err := s.bodies.begin(clientOf(r, k, s.cfg.Keys != nil), http.NewResponseController(w))
 	if err != nil {
-		w.Header().Set("Connection", "close") // what is not read cannot be skipped
+		w.Header().Set("Connection", "close") // the unread rest cannot be skipped
 		return nil, err
 	}
 	defer func() {
@@ -173,12 +173,12 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, at endpoint, k 
 	}()
 	limit, within := s.cfg.Limits.Body, s.cfg.Limits.Read
 	if at.use == upload {
-		limit, within = s.cfg.Limits.Upload+1<<20, 10*within // and what surrounds the file
+		limit, within = s.cfg.Limits.Upload+1<<20, 10*within // plus the parts around the file
 	}
 	if err := bounded(w, r, limit, within); err != nil {
 		return nil, err
 	}
-	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")) // its handler says what is wrong with it
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")) // the handler reports a bad type
 	streams := at.use == upload && kind == "multipart/form-data"
 	r.Body = &arrivingBody{r.Body, x, !streams}
 	if at.use == upload {
@@ -192,7 +192,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, at endpoint, k 
 	return x.end, nil
 }
 
-// clientOf names who sends a request: by the key, else by the address, of which an IPv6 network is one.
+// clientOf identifies the sender of a request: by the key, else by the address, with an IPv6 network as one address.
 func clientOf(r *http.Request, k key, keys bool) string {
 	if keys {
 		return string(k.digest[:])

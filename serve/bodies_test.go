@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// slowBody begins a request from a local address whose body does not come.
+// slowBody begins a request from a local address and never sends its body.
 func slowBody(t *testing.T, address, from, path string) net.Conn {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -25,7 +25,7 @@ func slowBody(t *testing.T, address, from, path string) net.Conn {
 	return conn
 }
 
-// statusOf reads the answer of a connection.
+// statusOf reads the status of a connection's response.
 func statusOf(t *testing.T, conn net.Conn) int {
 	t.Helper()
 	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
@@ -50,8 +50,8 @@ func (b *bodies) waits(patience time.Duration) {
 	b.patience = patience
 }
 
-// TestSlowBodiesKeepNobodyOut: bodies that do not come take no room, and where a client has too many of them the oldest
-// gives way. Before, as many as there was room for kept everybody out for a minute.
+// TestSlowBodiesKeepNobodyOut checks that bodies that do not arrive take no room, and that the oldest is cut off if a
+// client has too many.
 func TestSlowBodiesKeepNobodyOut(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.Requests = 3 })
 	address, _ := listening(t, w)
@@ -84,7 +84,7 @@ func TestSlowBodiesKeepNobodyOut(t *testing.T) {
 			"Content-Length: 15\r\n\r\n"+`{"query":"abcd"}`[:15])
 		return statusOf(t, conn)
 	}
-	if status := ask("127.0.0.1"); status != http.StatusBadRequest { // it is cut, and read to its end
+	if status := ask("127.0.0.1"); status != http.StatusBadRequest { // the body is shortened, and read to its end
 		t.Errorf("another client: %d", status)
 	}
 	w.bodies.waits(time.Hour)
@@ -105,7 +105,7 @@ func TestSlowBodiesKeepNobodyOut(t *testing.T) {
 	waitFor(0)
 }
 
-// TestHeldBodiesAreBounded: the bytes of the bodies of a client's requests are bounded, until these are answered.
+// TestHeldBodiesAreBounded checks that the bytes of a client's bodies are bounded until their requests are answered.
 func TestHeldBodiesAreBounded(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.Body, c.Limits.Upload = 1000, 1000 })
 	large := post("/v1/gate", `{"query":"`+strings.Repeat("a", 900)+`"}`)

@@ -19,13 +19,12 @@ import (
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
-// maxDepth is how deep the values of a JSON body may lie in each other.
+// maxDepth bounds the nesting of a JSON body.
 const maxDepth = 64
 
-// decode reads the JSON body of a request into a value. Beside what encoding/json refuses, it refuses what is not
-// UTF-8, values that lie too deep in each other, objects that have a name twice (in whatever case, as encoding/json
-// reads them), names that are not written as those of the value, null in place of an object, and numbers that are out
-// of their bounds.
+// decode reads the JSON body of a request into a value. In addition to encoding/json's errors, it refuses text that is
+// not UTF-8, too deep nesting, objects with a repeated name (in any case, as encoding/json reads them), names whose
+// case differs from the field's, null in place of an object, and numbers out of their bounds.
 func decode(r *http.Request, into any) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
@@ -43,7 +42,7 @@ func decode(r *http.Request, into any) error {
 	return decodeJSON(body, into)
 }
 
-// decodeJSON is decode of the body itself, or of a part of one.
+// decodeJSON decodes a body, or a part of one, as decode does.
 func decodeJSON(body []byte, into any) error {
 	if err := checkJSON(body, reflect.TypeOf(into).Elem()); err != nil {
 		return err
@@ -58,20 +57,20 @@ func decodeJSON(body []byte, into any) error {
 	if wrong := openai.CheckNumbers(into); wrong != nil {
 		return wrong
 	}
-	if rest := bytes.Trim(body[d.InputOffset():], " \t\r\n"); len(rest) > 0 { // JSON's white space alone
+	if rest := bytes.Trim(body[d.InputOffset():], " \t\r\n"); len(rest) > 0 { // only JSON's white space
 		return bad("", "something follows the JSON value, from byte %d on", d.InputOffset())
 	}
 	return nil
 }
 
-// readBody reads a body that receive has bounded, if that has not done so.
+// readBody reads a body within the bound set by receive, unless receive has already read it.
 func readBody(r *http.Request) ([]byte, error) {
 	if b, ok := r.Body.(received); ok {
 		return b.raw, nil
 	}
 	var b bytes.Buffer
 	if n := r.ContentLength; n > 0 {
-		b.Grow(int(min(n, 1<<20)) + bytes.MinRead) // a length that is only claimed takes no memory beyond that
+		b.Grow(int(min(n, 1<<20)) + bytes.MinRead) // a claimed length alone allocates no more than this
 	}
 	if _, err := b.ReadFrom(r.Body); err != nil {
 		return nil, asBodyError(err)
@@ -79,10 +78,10 @@ func readBody(r *http.Request) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// embedded are the names of embedded structs, which encoding/json puts before those of their fields.
+// embedded matches the names of embedded structs, which encoding/json puts before the names of their fields.
 var embedded = regexp.MustCompile(`^(queries|Options|askSettings|searchSettings|Sampling|RerankV2Request)\.`)
 
-// asBodyError says what is wrong with a body.
+// asBodyError converts an error of reading or decoding a body to one for the client.
 func asBodyError(err error) error {
 	var (
 		size    *http.MaxBytesError
@@ -113,7 +112,7 @@ func asBodyError(err error) error {
 	return &requestError{Status: http.StatusBadRequest, Message: "the body cannot be read: " + err.Error(), cause: err}
 }
 
-// tooLarge is the error of a body above a limit; given is its length, if that is known, else negative.
+// tooLarge returns the error of a body above a limit; given is its length, negative if unknown.
 func tooLarge(limit, given int64) error {
 	e := &requestError{Status: http.StatusRequestEntityTooLarge, Code: "body_too_large",
 		Message: fmt.Sprintf("the body is larger than the limit of %d bytes", limit)}
@@ -130,7 +129,7 @@ func orValue(field string) string {
 	return field
 }
 
-// jsonType is a type of Go in JSON's words.
+// jsonType returns the JSON name of a Go type.
 func jsonType(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -150,15 +149,15 @@ func jsonType(t reflect.Type) string {
 	return "an object"
 }
 
-// container is an object or a list that a text is read within.
+// container is an open object or array of the text.
 type container struct {
-	names map[string]bool // of an object; nil: a list
+	names map[string]bool // names of the object so far; nil: an array
 	key   bool            // the next string is a name
-	of    reflect.Type    // the struct that the object is read into; nil: anything
-	next  reflect.Type    // what the next value is read into; nil: anything
+	of    reflect.Type    // the struct that the object is decoded into; nil: anything
+	next  reflect.Type    // the type that the next value is decoded into; nil: anything
 }
 
-// contain is a container that begins with { or [ and is read into a type; nil: into anything.
+// contain returns the container that begins with { or [ and is decoded into a type; nil: into anything.
 func contain(begin byte, t reflect.Type) (c container) {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -176,7 +175,7 @@ func contain(begin byte, t reflect.Type) (c container) {
 	return c
 }
 
-// name takes in a name of an object.
+// name checks a name of an object.
 func (c *container) name(name string, at int) error {
 	folded := strings.ToLower(name)
 	if c.names[folded] {
@@ -187,16 +186,16 @@ func (c *container) name(name string, at int) error {
 		return nil
 	}
 	f, ok := openai.FieldOf(c.of, name)
-	if !ok { // encoding/json would take "Store" for "store"
+	if !ok { // encoding/json would accept "Store" for "store"
 		return bad(name, "there is no field %q", shortened(name))
 	}
 	c.next = f.Type
 	return nil
 }
 
-// checkJSON looks at a text that may be JSON, and is read into a type, for what encoding/json lets pass. What is not
-// JSON it may let pass itself. From whole numbers that are written with a fraction, such as 4.0, it takes the fraction:
-// encoding/json reads integers in no other form.
+// checkJSON checks a text that is decoded into a type for errors that encoding/json does not report. Syntax errors may
+// pass, because encoding/json reports them. It blanks the zero fraction of whole numbers such as 4.0, because
+// encoding/json does not decode them into integers.
 func checkJSON(b []byte, into reflect.Type) error {
 	switch {
 	case !utf8.Valid(b):
@@ -230,7 +229,7 @@ func checkJSON(b []byte, into reflect.Type) error {
 				open[n-1].key = false
 				var name string
 				if end > len(b) || json.Unmarshal(b[i:end], &name) != nil {
-					return nil // encoding/json says it better
+					return nil // encoding/json has a better message
 				}
 				if err := open[n-1].name(name, i); err != nil {
 					return err
@@ -244,7 +243,7 @@ func checkJSON(b []byte, into reflect.Type) error {
 	return nil
 }
 
-// whole writes spaces over a fraction of zeros of the number that a text begins with, and returns the number's length.
+// whole overwrites a zero fraction of the number at the start of a text with spaces, and returns the number's length.
 func whole(b []byte) int {
 	n := 1
 	for n < len(b) && strings.IndexByte("0123456789+-.eE", b[n]) >= 0 {
@@ -256,8 +255,7 @@ func whole(b []byte) int {
 	return n
 }
 
-// endOfString is where a string ends that begins at a position, behind its quotation mark; beyond the text if it does
-// not end.
+// endOfString returns the position after the closing quote of a string, or one beyond the text if it is not closed.
 func endOfString(b []byte, at int) int {
 	for i := at + 1; i < len(b); i++ {
 		switch b[i] {
@@ -270,10 +268,10 @@ func endOfString(b []byte, at int) int {
 	return len(b) + 1
 }
 
-// bounded lets a request's body be read up to a limit, within a time.
+// bounded limits the size of a request's body and the time to read it.
 func bounded(w http.ResponseWriter, r *http.Request, limit int64, within time.Duration) error {
 	if r.ContentLength > limit {
-		w.Header().Set("Connection", "close") // what is not read cannot be skipped
+		w.Header().Set("Connection", "close") // the unread rest cannot be skipped
 		drain(w, r)
 		return tooLarge(limit, r.ContentLength)
 	}
@@ -281,14 +279,14 @@ func bounded(w http.ResponseWriter, r *http.Request, limit int64, within time.Du
 		return nil
 	}
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(within)) // a connection that cannot have one is a test's
+	_ = control.SetReadDeadline(time.Now().Add(within)) // fails only for the connections of tests
 	r.Body = &timedBody{http.MaxBytesReader(w, r.Body, limit), control}
 	return nil
 }
 
-// drain reads a body that nobody looks at: many clients read no answer before they have sent all, and would see a
-// broken connection instead. One that waits to be told to send (curl), or would send too much for that, is answered at
-// once.
+// drain reads and discards a body, because many clients read no response before they have sent the whole body, and
+// would see a broken connection. A client that waits for permission to send (curl), or would send too much, is answered
+// at once.
 func drain(w http.ResponseWriter, r *http.Request) {
 	const (
 		most   = 64 << 20
@@ -301,8 +299,8 @@ func drain(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, most))
 }
 
-// timedBody takes the deadline off its connection once it has been read: net/http goes on reading there, to notice that
-// the client leaves.
+// timedBody removes the read deadline when the body has been read, because net/http keeps reading from the connection
+// to notice that the client leaves.
 type timedBody struct {
 	io.ReadCloser
 	control *http.ResponseController

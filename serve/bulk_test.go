@@ -15,12 +15,12 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 )
 
-// classes is an encoder that keeps of each call whether it was a batch job.
+// classes is an encoder that records for each call whether it was a batch job.
 type classes struct {
 	*doubles.Encoder
 	mu    sync.Mutex
 	batch []bool
-	hold  chan struct{} // not nil: calls of batch jobs wait for it
+	hold  chan struct{} // if not nil, batch jobs wait for it
 }
 
 func (c *classes) Embed(ctx context.Context, texts []string, role embed.Role) (*embed.Embeddings, error) {
@@ -34,8 +34,8 @@ func (c *classes) Embed(ctx context.Context, texts []string, role embed.Role) (*
 	return c.Encoder.Embed(ctx, texts, role)
 }
 
-// TestLargeRequestsForEmbeddingsAreBatchJobs: by their texts or their bytes; so many at a time, one more is 429, and
-// small ones are answered meanwhile.
+// TestLargeRequestsForEmbeddingsAreBatchJobs checks that requests with many texts or bytes are batch jobs, that one
+// above their limit gets a 429, and that small requests are answered meanwhile.
 func TestLargeRequestsForEmbeddingsAreBatchJobs(t *testing.T) {
 	c := &classes{Encoder: doubles.NewEncoder()}
 	w := newWorldWith(t, func(o *sluice.Config) { o.Embedder = c })

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/knowledge"
 )
 
-// calibrationAnswer is what GET /v1/calibration and POST /v1/calibration/policy answer: enough for a client to tell
-// what any policy and threshold would do, without another request.
+// calibrationAnswer is the response of GET /v1/calibration and POST /v1/calibration/policy. A client can compute from
+// it the effect of any policy and threshold without another request.
 type calibrationAnswer struct {
 	Store       string            `json:"store"`
 	Name        string            `json:"name"`
@@ -21,7 +21,7 @@ type calibrationAnswer struct {
 	Names       []string          `json:"names"` // of all calibrations of the base
 	Stale       float64           `json:"stale"`
 	Gone        float64           `json:"gone"`
-	Staleness   string            `json:"staleness,omitempty"` // a sentence about both
+	Staleness   string            `json:"staleness,omitempty"` // staleness in words
 	Interval    string            `json:"interval,omitempty"`  // of the policy's value, in words
 	Calibration *calibrate.Result `json:"calibration"`
 	Effects     []gate.Effect     `json:"effects"`
@@ -39,12 +39,12 @@ func (b *base) calibrationAnswer(ctx context.Context, c *calibrate.Result) (*cal
 		out.Names = append(out.Names, one.Name)
 	}
 	shown := *c
-	shown.File = "" // where it lies on the server's disk
+	shown.File = "" // the server's path is not shown to clients
 	out.Calibration = &shown
 	return out, nil
 }
 
-// showCalibration answers GET /v1/calibration?name=: the one in force, or that of a name.
+// showCalibration answers GET /v1/calibration?name=, by default with the calibration in force.
 func (s *Server) showCalibration(w http.ResponseWriter, r *http.Request) error {
 	b, err := s.base(r, "")
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Server) showCalibration(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// policyRequest is what POST /v1/calibration/policy takes: what is left out stays as it is.
+// policyRequest is the body of POST /v1/calibration/policy; missing fields keep their values.
 type policyRequest struct {
 	Store     string   `json:"store"`
 	Name      string   `json:"name"` // of a calibration; "" is the one in force
@@ -70,7 +70,7 @@ type policyRequest struct {
 	Threshold *float64 `json:"threshold" bounds:"-1000000,1000000"`
 }
 
-// changePolicy answers POST /v1/calibration/policy: another cut-off from the same distributions.
+// changePolicy answers POST /v1/calibration/policy: another threshold from the same distributions.
 func (s *Server) changePolicy(w http.ResponseWriter, r *http.Request) error {
 	var in policyRequest
 	if err := decode(r, &in); err != nil {
@@ -98,7 +98,7 @@ func (s *Server) changePolicy(w http.ResponseWriter, r *http.Request) error {
 	if err == nil {
 		err = b.Store().Refresh()
 	}
-	if errors.Is(err, gate.ErrPolicy) || errors.Is(err, gate.ErrThreshold) { // it is one, of another calibration
+	if errors.Is(err, gate.ErrPolicy) || errors.Is(err, gate.ErrThreshold) { // a valid one, but not of this calibration
 		return &requestError{Status: http.StatusConflict, Code: "unfit_policy", Message: err.Error(), cause: err}
 	}
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *Server) changePolicy(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// checkRule refuses what is the name, the policy, the score or the choice of negatives of no calibration.
+// checkRule refuses a name, policy, score or choice of negatives that no calibration can have.
 func checkRule(name, policy, score, negatives string) error {
 	if name != "" {
 		if err := knowledge.CheckCalibrationName(name); err != nil {
@@ -132,11 +132,11 @@ func checkRule(name, policy, score, negatives string) error {
 	return wrong
 }
 
-// calibrateRequest is what POST /v1/calibration takes; zero values are the defaults of 'sluice calibrate'.
+// calibrateRequest is the body of POST /v1/calibration; zero values are the defaults of 'sluice calibrate'.
 type calibrateRequest struct {
 	Store      string   `json:"store"`
 	Name       string   `json:"name"`
-	Sample     int      `json:"sample" bounds:"0,2147483647"` // passages asked about; 0: as many as it takes
+	Sample     int      `json:"sample" bounds:"0,2147483647"` // passages asked about; 0: as many as needed
 	PerContext int      `json:"per_context" bounds:"0,1000"`
 	Policy     string   `json:"policy"`
 	Score      string   `json:"score"`
@@ -146,11 +146,11 @@ type calibrateRequest struct {
 	Seed       uint64   `json:"seed" bounds:"0,18446744073709551615"`
 }
 
-// defaultHoldout is that of 'sluice calibrate'.
+// defaultHoldout is the default of 'sluice calibrate'.
 const defaultHoldout = .2
 
-// calibrate answers POST /v1/calibration: the language model writes questions, and the distributions are computed, as a
-// job. The calibration in force goes on deciding until it is done.
+// calibrate answers POST /v1/calibration: a job has the language model write questions and computes the distributions.
+// Until it is done, the old calibration stays in force.
 func (s *Server) calibrate(w http.ResponseWriter, r *http.Request) error {
 	var in calibrateRequest
 	if err := decode(r, &in); err != nil {

@@ -21,9 +21,9 @@ import (
 const (
 	maxMessages = 1024
 	maxTools    = 128
-	maxChoices  = 128 // completions of one request, as OpenAI has it
-	// chatTokens is the limit of a completion that says none: one without a limit would keep room for the whole window
-	// from the requests beside it.
+	maxChoices  = 128 // completions per request, as in OpenAI's API
+	// chatTokens is the default limit of a completion: without a limit, a request would reserve the whole context
+	// window, and leave no room for others.
 	chatTokens = 1024
 )
 
@@ -40,7 +40,7 @@ func asError(e *openai.Error) error {
 	return e
 }
 
-// head is what all pieces of an answer carry.
+// head has the fields that all chunks of an answer share.
 type head struct {
 	id      string
 	created int64
@@ -48,7 +48,7 @@ type head struct {
 	index   int // of the choice
 }
 
-// at is the head of the choice with an index.
+// at returns the head for the choice with an index.
 func (h head) at(index int) head {
 	h.index = index
 	return h
@@ -72,7 +72,7 @@ func (h head) chunk(d openai.Delta, finish string) *openai.ChatChunk {
 		Choices: []openai.ChunkChoice{c}}
 }
 
-// usage is the chunk behind the last one, if it was asked for.
+// usage returns the chunk after the last one, if usage was requested, else nil.
 func (h head) usage(u *openai.Usage) *openai.ChatChunk {
 	return &openai.ChatChunk{ID: h.id, Object: "chat.completion.chunk", Created: h.created, Model: h.model,
 		Choices: []openai.ChunkChoice{}, Usage: u}
@@ -135,7 +135,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// generate asks the language model, as a span of its own.
+// generate runs the language model in a span of its own.
 func generate(ctx context.Context, g llm.Generator, req llm.Request, stream func(string) error) (_ llm.Result,
 	err error) {
 	ctx, end := spans.Start(ctx, "generate")
@@ -146,11 +146,11 @@ func generate(ctx context.Context, g llm.Generator, req llm.Request, stream func
 	return result, err
 }
 
-// tokenBytes are more than a token has, of the text of a prompt: the longest tokens of vocabularies are runs of spaces.
+// tokenBytes is an upper bound on the bytes of a token: the longest tokens of vocabularies are runs of spaces.
 const tokenBytes = 128
 
-// fits refuses a prompt that is too long for the window whatever its tokens are: cutting megabytes into tokens, to
-// count them, takes seconds, in which no other text is cut.
+// fits refuses a prompt that exceeds the context window by its bytes alone: tokenizing megabytes takes seconds, during
+// which no other text is tokenized.
 func fits(g llm.Generator, req llm.Request) error {
 	bytes, limit := len(req.Prompt), tokenBytes*g.ContextSize()
 	for _, m := range req.Messages {
@@ -164,7 +164,7 @@ func fits(g llm.Generator, req llm.Request) error {
 			bytes, g.ContextSize(), limit)}
 }
 
-// said is the message of a result.
+// said returns the message of a result.
 func said(r llm.Result, oneCall bool) openai.Said {
 	out := openai.Said{Role: "assistant"}
 	if len(r.ToolCalls) > 0 {
@@ -177,7 +177,7 @@ func said(r llm.Result, oneCall bool) openai.Said {
 	return out
 }
 
-// calls are the tool calls of a result, only the first if the client wants one at a time.
+// calls returns the tool calls of a result, only the first if the client wants one at a time.
 func calls(r llm.Result, one bool) []llm.ToolCall {
 	if one && len(r.ToolCalls) > 1 {
 		return r.ToolCalls[:1]
@@ -185,8 +185,8 @@ func calls(r llm.Result, one bool) []llm.ToolCall {
 	return r.ToolCalls
 }
 
-// streamChat sends answers piece by piece: of each the role, the texts, the tool calls, then how it ended, with the
-// probabilities if they were asked for.
+// streamChat streams the choices: for each the role, the texts, the tool calls, and the finish reason, with
+// probabilities if requested.
 func (s *Server) streamChat(w http.ResponseWriter, r *http.Request, g llm.Generator, all []llm.Request, h head,
 	oneCall, usage bool) error {
 	out := openai.NewStream(w)
@@ -226,7 +226,7 @@ func (s *Server) streamChat(w http.ResponseWriter, r *http.Request, g llm.Genera
 	return endStream(out, h, openai.UsageOf(len(results), results...), usage)
 }
 
-// sendCall sends a tool call as OpenAI does: first which tool, then the arguments.
+// sendCall sends a tool call as OpenAI does: first the tool, then the arguments.
 func sendCall(out *openai.Stream, h head, c openai.ToolCall) error {
 	arguments := c.Function.Arguments
 	c.Function.Arguments = ""
@@ -248,16 +248,16 @@ func endStream(out *openai.Stream, h head, u *openai.Usage, wanted bool) error {
 	return out.Done()
 }
 
-// breakOff ends a stream with an error: as a response of its own as long as nothing was sent, else as the event that
-// OpenAI's clients make an exception of, without [DONE].
+// breakOff ends a stream with an error: as a response of its own if nothing was sent yet, else as the event that
+// OpenAI's clients raise as an exception, without [DONE].
 func breakOff(out *openai.Stream, err error) error {
-	if out.Begun() && !errors.Is(err, context.Canceled) { // else the client has gone, or run says that the server ends
-		_ = out.Send(errorBody{asRequestError(err).finish()}) // the client has gone
+	if out.Begun() && !errors.Is(err, context.Canceled) { // otherwise the client has left, or run reports the shutdown
+		_ = out.Send(errorBody{asRequestError(err).finish()}) // the client has left
 	}
 	return err
 }
 
-// decodeInto reads a part of a request that has its own form.
+// decodeInto decodes a part of a request that has a format of its own.
 func decodeInto(param string, raw json.RawMessage, into any) error {
 	if !given(raw) {
 		return nil
@@ -265,7 +265,7 @@ func decodeInto(param string, raw json.RawMessage, into any) error {
 	return within(param, decodeJSON(raw, into))
 }
 
-// within is an error about a part of a request, whose own parameters it names.
+// within adds the name of a request's part to an error about the part.
 func within(param string, err error) error {
 	if err == nil {
 		return nil
@@ -275,18 +275,18 @@ func within(param string, err error) error {
 	return &e
 }
 
-// given tells whether a part of a request is there.
+// given reports whether a part of a request is present.
 func given(raw json.RawMessage) bool {
 	text := strings.TrimSpace(string(raw))
 	return text != "" && text != "null"
 }
 
-// counter is a model that tells the tokens of a text, beside their number.
+// counter is a model that returns the tokens of a text, not only their number.
 type counter interface {
 	Tokenize(text string) ([]int32, error)
 }
 
-// tokenize answers POST /tokenize: the tokens of a text as a prompt of the language model.
+// tokenize answers POST /tokenize with the tokens of a text in a prompt of the language model.
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
 	var q openai.TokenizeRequest
 	if err := decode(r, &q); err != nil {

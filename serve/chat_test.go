@@ -21,7 +21,7 @@ import (
 
 const unrelated = "Who won the match on Sunday evening?"
 
-// chunks are the events of a stream, which has to end with [DONE].
+// chunks parses the events of a stream, which must end with [DONE].
 func chunks(t testing.TB, body string) (list []openai.ChatChunk) {
 	t.Helper()
 	events := strings.Split(strings.TrimSuffix(body, "\n\n"), "\n\n")
@@ -41,7 +41,7 @@ func chunks(t testing.TB, body string) (list []openai.ChatChunk) {
 	return nil
 }
 
-// scripted is a double whose results have what doubles.Model does not make.
+// scripted is a language model double for results that doubles.Model cannot make.
 type scripted struct {
 	*doubles.Model
 	generate func(ctx context.Context, r llm.Request, stream func(string) error) (llm.Result, error)
@@ -51,7 +51,7 @@ func (s scripted) Generate(ctx context.Context, r llm.Request, stream func(strin
 	return s.generate(ctx, r, stream)
 }
 
-// worldOf is a world whose language model answers as the function says.
+// worldOf returns a world whose language model answers by the given function.
 func worldOf(
 	t testing.TB, f func(ctx context.Context, r llm.Request, stream func(string) error) (llm.Result, error),
 ) *world {
@@ -115,7 +115,7 @@ func TestChatStream(t *testing.T) {
 	}
 }
 
-// TestChatTools: calls of tools come whole without a stream, and as OpenAI cuts them with one.
+// TestChatTools checks that tool calls come whole without a stream, and split as OpenAI does with one.
 func TestChatTools(t *testing.T) {
 	var asked llm.Request
 	w := worldOf(t, func(_ context.Context, r llm.Request, _ func(string) error) (llm.Result, error) {
@@ -146,8 +146,8 @@ func TestChatTools(t *testing.T) {
 	}
 }
 
-// TestChatFromBase: the last message is the question, those before it the history, and the sources are in the first
-// chunk of a stream.
+// TestChatFromBase checks that the last message is the question and the earlier ones the history, and that a stream's
+// first chunk has the sources.
 func TestChatFromBase(t *testing.T) {
 	w := newWorld(t, nil)
 	request := func(more string) *http.Request {
@@ -199,7 +199,7 @@ func TestChatFromBase(t *testing.T) {
 	}
 }
 
-// TestChatRefusals: status, code and parameter of what the endpoints refuse.
+// TestChatRefusals checks status, code and parameter of refused requests.
 func TestChatRefusals(t *testing.T) {
 	w := newWorld(t, nil)
 	const hi = `"messages":[{"role":"user","content":"Hi"}]`
@@ -260,7 +260,8 @@ func TestChatRefusals(t *testing.T) {
 	}
 }
 
-// TestChatErrors: errors of the language model before anything was sent have a status, later ones are an event.
+// TestChatErrors checks that errors of the language model have a status before anything is sent, and are an event
+// later.
 func TestChatErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		err    error
@@ -304,7 +305,7 @@ func TestChatErrors(t *testing.T) {
 	}
 }
 
-// TestChatEndsWithItsClient: whoever leaves in mid-stream frees the model's work at once.
+// TestChatEndsWithItsClient checks that the model's work ends as soon as the client leaves a stream.
 func TestChatEndsWithItsClient(t *testing.T) {
 	ended := make(chan error, 1)
 	var once sync.Once
@@ -387,12 +388,12 @@ func TestCompletions(t *testing.T) {
 	}
 }
 
-// full is a model whose queue is full.
+// full is a model with a full queue.
 type full struct{ *doubles.Model }
 
 func (full) Ready() error { return &llm.BusyError{Limit: 3, Retry: 4 * time.Second} }
 
-// TestChatFromBaseIsBusy: a stream that could not be answered is refused before its sources are sent.
+// TestChatFromBaseIsBusy checks that a stream that cannot be answered is refused before its sources are sent.
 func TestChatFromBaseIsBusy(t *testing.T) {
 	w := newWorldOf(t, full{doubles.NewModel("x")})
 	for _, stream := range []string{"true", "false"} {
@@ -406,7 +407,7 @@ func TestChatFromBaseIsBusy(t *testing.T) {
 	}
 }
 
-// TestPageMayUseTheClient: OpenAI's JavaScript client works in the pages of an origin that is listed.
+// TestPageMayUseTheClient checks that OpenAI's JavaScript client works in pages of a listed origin.
 func TestPageMayUseTheClient(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Origins = []string{"https://example.org"} })
 	r := httptest.NewRequest(http.MethodOptions, "http://localhost/v1/chat/completions", http.NoBody)
@@ -422,8 +423,8 @@ func TestPageMayUseTheClient(t *testing.T) {
 	}
 }
 
-// TestLongPrompts: what is too long whatever its tokens are is not cut into tokens, and a body above the limit has its
-// answer also for a client that reads none before it has sent all.
+// TestLongPrompts checks that a text too long by its bytes is not tokenized, and that a client that sends its whole
+// body before reading gets a response also above the limit.
 func TestLongPrompts(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.Body = 1 << 20 })
 	long := strings.Repeat("x", tokenBytes*2048+1)
@@ -464,7 +465,7 @@ func TestLongPrompts(t *testing.T) {
 	}
 }
 
-// TestErrorsTellNoFolders: a client learns which file an error is about, not where it lies.
+// TestErrorsTellNoFolders checks that errors name files without their folders.
 func TestErrorsTellNoFolders(t *testing.T) {
 	err := fmt.Errorf("llm: /opt/models/a.gguf: %w: see \"/srv/x/y.yaml\" and/or 1/2", llm.ErrTemplate)
 	const want = `llm: a.gguf: no usable chat template: see "y.yaml" and/or 1/2`

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
-// completions answers POST /v1/completions: prompts as they are.
+// completions answers POST /v1/completions: prompts without a chat template.
 func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	var q openai.CompletionRequest
 	if err := decode(r, &q); err != nil {
@@ -58,12 +58,12 @@ func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// promptOf is the text that a request asks the language model to go on with.
+// promptOf returns the text that the language model is to continue.
 func promptOf(g llm.Generator, p openai.Input, param string) (string, error) {
 	if p.Tokens == nil {
 		return p.Text, nil
 	}
-	if n := len(p.Tokens); n > g.ContextSize() { // before they are put together
+	if n := len(p.Tokens); n > g.ContextSize() { // before they are joined
 		return "", &llm.PromptTooLongError{Tokens: n, Limit: g.ContextSize() - 1}
 	}
 	reader, ok := g.(interface {
@@ -76,7 +76,7 @@ func promptOf(g llm.Generator, p openai.Input, param string) (string, error) {
 	return text, tokenError(err, param)
 }
 
-// inputName is how errors name one of a request's texts.
+// inputName returns the name of one of a request's texts for errors.
 func inputName(param string, i, of int) string {
 	if of == 1 {
 		return param
@@ -84,7 +84,7 @@ func inputName(param string, i, of int) string {
 	return fmt.Sprintf("%s[%d]", param, i)
 }
 
-// tokenError says which parameter an error about tokens is of. It may be nil.
+// tokenError adds the parameter's name to an error about tokens; nil stays nil.
 func tokenError(err error, param string) error {
 	if !errors.Is(err, llm.ErrTokens) && !errors.Is(err, embed.ErrTokens) {
 		return err
@@ -94,12 +94,12 @@ func tokenError(err error, param string) error {
 			"does with check_embedding_ctx_length=False)"}
 }
 
-// texts is an answer with raw completions, or pieces of them.
+// texts returns a response with raw completions, or with pieces of them.
 func (h head) texts(choices ...openai.TextChoice) *openai.Completion {
 	return &openai.Completion{ID: h.id, Object: "text_completion", Created: h.created, Model: h.model, Choices: choices}
 }
 
-// lastText is a completion, or the last piece of it.
+// lastText returns a completion, or its last piece.
 func lastText(i int, r llm.Result, logProbs bool, text string) openai.TextChoice {
 	finish := openai.FinishReason(r.Finish)
 	return openai.TextChoice{Index: i, Text: text, FinishReason: &finish,

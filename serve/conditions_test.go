@@ -7,8 +7,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// TestOpenAPIConditions: openapi.json allows what the server takes, and nothing else: which fields need or exclude each
-// other, what words may be, what null stands for. A conflict with the state of a knowledge base is no bad request.
+// TestOpenAPIConditions checks that openapi.json allows exactly what the server accepts: which fields need or exclude
+// each other, the allowed words, and the meaning of null. A conflict with the state of a knowledge base is not a bad
+// request.
 func TestOpenAPIConditions(t *testing.T) {
 	s, err := loadSpec()
 	if err != nil {

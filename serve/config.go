@@ -16,50 +16,50 @@ import (
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-// ErrConfig is wrapped by what New says of a Config.
+// ErrConfig is wrapped by New's errors about a Config.
 var ErrConfig = errors.New("serve: bad configuration")
 
-// Config configures New: DefaultConfig with bases, at least.
+// Config configures New: DefaultConfig with at least one base.
 type Config struct {
-	Bases []Base // the first is the default one; the caller closes them after Serve has returned
-	Keys  *Keys  // nil: everybody who reaches the server may use it
+	Bases []Base // the first is the default; the caller closes them after Serve has returned
+	Keys  *Keys  // nil: no key is needed
 
-	// Hosts are the names, besides loopback ones and IP addresses, that requests may be addressed to. It keeps web
-	// pages of other sites out that have their name resolve to this machine. Nil allows any if there are Keys.
+	// Hosts are the names, besides loopback names and IP addresses, that requests may be addressed to. This protects
+	// against web pages of other sites whose name resolves to this machine. Nil allows any name if there are Keys.
 	Hosts []string `key:"hosts" doc:"names that requests may be addressed to besides localhost and IP addresses, with commas between them"`
-	// Origins are the web sites ("https://example.org") whose pages may use the server. None: its own page only.
+	// Origins are the web sites ("https://example.org") whose pages may use the server, besides its own page.
 	Origins  []string    `key:"origins" doc:"web sites whose pages may use the server (https://example.org), with commas between them"`
 	TLS      *tls.Config // nil: plain HTTP
 	ReadOnly bool        `key:"read_only" doc:"no request changes a knowledge base"`
-	Aliases  []Alias     // other names that requests may give models
-	// Retrieve and Ask are what requests leave out.
+	Aliases  []Alias     // other names of models
+	// Retrieve and Ask are the defaults for requests.
 	Retrieve retrieve.Options
 	Ask      answer.Options
-	Ingest   ingest.Options // of documents that are uploaded
-	// KeepCalibration leaves the calibration of a base as it is when documents are uploaded; otherwise a job asks a few
+	Ingest   ingest.Options // options for uploaded documents
+	// KeepCalibration leaves a base's calibration unchanged when documents are uploaded; otherwise a job asks a few
 	// questions about the new passages (calibrate.Options.Few).
 	KeepCalibration bool
 	Limits
 	Drift
-	// Traces gets a span for each request and for each of its steps, without texts; nil: nobody.
+	// Traces receives a span for each request and each of its steps, without texts; nil: no traces.
 	Traces  trace.TracerProvider
-	Logger  *slog.Logger // a record for each request, and what goes wrong; nil is slog.Default()
-	Version string       // of the program, for /info
+	Logger  *slog.Logger // a record for each request, and failures; nil is slog.Default()
+	Version string       // the program's version, for /info
 }
 
-// Base is a knowledge base with the name that requests use.
+// Base is a knowledge base with its name in requests.
 type Base struct {
 	Name string // letters, digits, ".", "_" and "-"
 	*sluice.Sluice
 }
 
-// Drift says when the gate's scores have moved away from the calibration's.
+// Drift configures the alarm for gate scores that differ from the calibration's.
 type Drift struct {
 	Scores    int     `key:"drift_scores" bounds:"20,1000000" doc:"how many of the gate's last scores are compared with the calibration's"`
 	Threshold float64 `key:"drift_threshold" bounds:"0,1" doc:"largest difference of the two distributions (Kolmogorov-Smirnov, 0 to 1) that is not an alarm; part of it is the questions that have nothing to do with the base"`
 }
 
-// Limits bounds what clients can take.
+// Limits bounds the resources that clients can use.
 type Limits struct {
 	Body     int64         `key:"max_body_mib" unit:"MiB" bounds:"1,1024" doc:"largest JSON body of a request, MiB"`
 	Upload   int64         `key:"max_file_mib" unit:"MiB" bounds:"1,65536" doc:"largest uploaded file, MiB"`
@@ -68,13 +68,13 @@ type Limits struct {
 	Timeout  time.Duration `key:"timeout_s" unit:"s" bounds:"1,86400" doc:"longest time of a request, seconds"`
 	Drain    time.Duration `key:"drain_s" unit:"s" bounds:"0,3600" doc:"how long requests under way may go on when the server is to end, seconds"`
 
-	Answers int           // requests under way for the language model; one more is answered 429; 0: any number
-	Read    time.Duration // for a body to arrive; uploads have ten times that
-	Write   time.Duration // for a piece of a response to be taken
-	Follow  time.Duration // how often a base is looked at for changes
+	Answers int           // requests to the language model under way; beyond it 429; 0: no limit
+	Read    time.Duration // time for a body to arrive; ten times that for uploads
+	Write   time.Duration // time for a client to receive a piece of a response
+	Follow  time.Duration // interval at which a base is checked for changes
 }
 
-// DefaultConfig returns the default configuration, which needs bases.
+// DefaultConfig returns the default configuration, without bases.
 func DefaultConfig() Config {
 	return Config{Retrieve: retrieve.DefaultOptions(), Ask: answer.DefaultOptions(), Ingest: ingest.DefaultOptions(),
 		Limits: Limits{Body: 8 << 20, Upload: 64 << 20, Batch: 1024, Requests: 256, Timeout: 10 * time.Minute,

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// asDiskError is the error of a disk that takes nothing more, or of a store that the server may not write to; nil for
-// any other. Where something lies on that disk is not the client's to know.
+// asDiskError converts the error of a full disk, or of a store without write permission, to one for the client; nil for
+// other errors. It does not show paths.
 func asDiskError(err error) *requestError {
 	is := func(kind error) bool { return errors.Is(err, kind) }
 	switch {

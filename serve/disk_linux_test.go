@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
-// TestStoreThatCannotBeWritten: on a file system that is full, or read-only, a change is a 507 or 403 that says so and
-// names no folder of the server, and questions are answered. Before, uploads were 400 with the path, or 500.
+// TestStoreThatCannotBeWritten checks that on a full or read-only file system a change is a 507 or 403 without a path
+// of the server, and that questions are answered.
 func TestStoreThatCannotBeWritten(t *testing.T) {
 	w := newWorld(t, nil)
 	mount := t.TempDir()
@@ -52,7 +52,7 @@ func TestStoreThatCannotBeWritten(t *testing.T) {
 		}
 	}
 	filler := filepath.Join(mount, "filler")
-	_ = os.WriteFile(filler, bytes.Repeat([]byte{1}, 9<<20), 0o600) // it stops where nothing is left
+	_ = os.WriteFile(filler, bytes.Repeat([]byte{1}, 9<<20), 0o600) // stops when the disk is full
 	refused("full", http.StatusInsufficientStorage, "disk_full", form("b.md", strings.Repeat("About ropes. ", 1000)),
 		post("/v1/documents", `{"text":"`+strings.Repeat("About ropes. ", 1000)+`"}`))
 	if left, _ := os.ReadDir(filepath.Join(store, "uploads")); len(left) != 0 {

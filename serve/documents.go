@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// document is one of a base as clients see it: where it lies on the server's disk is not theirs to know.
+// document is a base's document as shown to clients, without the server's path.
 type document struct {
 	ID         string `json:"id"`
 	Source     string `json:"source"`
@@ -32,24 +32,24 @@ type document struct {
 
 func documentOf(d store.DocumentInfo) document {
 	source := d.Source
-	if d.Path != "" { // as it was given on a command line: its id says enough
+	if d.Path != "" { // a path of a command line; clients get only the id
 		source = d.ID
 	}
 	return document{d.ID, source, d.Title, d.Topic, d.Chunks, d.Tokens, d.Added, d.Collection, d.Partial}
 }
 
-// partition counts the documents of a topic.
+// partition is a topic with its number of documents.
 type partition struct {
 	Topic     string `json:"topic"`
 	Documents int    `json:"documents"`
 	Chunks    int    `json:"chunks"`
 }
 
-// documentList is what GET /v1/documents answers.
+// documentList is the response of GET /v1/documents.
 type documentList struct {
 	Store     string      `json:"store"`
 	Documents []document  `json:"documents"`
-	Total     int         `json:"total"` // that fit the search
+	Total     int         `json:"total"` // matches of the search
 	Offset    int         `json:"offset"`
 	Topics    []partition `json:"topics"` // of all documents
 	All       int         `json:"documents_total"`
@@ -95,7 +95,7 @@ func (s *Server) listDocuments(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// hasWords tells whether each word is in the id, the title or the topic of a document.
+// hasWords reports whether each word is in the id, the title or the topic of a document.
 func hasWords(d store.DocumentInfo, words []string) bool {
 	if len(words) == 0 {
 		return true
@@ -104,7 +104,7 @@ func hasWords(d store.DocumentInfo, words []string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(in, w) })
 }
 
-// documentAnswer is what GET /v1/documents/ID answers.
+// documentAnswer is the response of GET /v1/documents/ID.
 type documentAnswer struct {
 	Store    string         `json:"store"`
 	Document document       `json:"document"`
@@ -112,11 +112,11 @@ type documentAnswer struct {
 	Chunks   []corpus.Chunk `json:"chunks"`
 }
 
-// deletedAnswer is what DELETE /v1/documents/ID answers.
+// deletedAnswer is the response of DELETE /v1/documents/ID.
 type deletedAnswer struct {
 	Store  string `json:"store"`
 	ID     string `json:"id"`
-	Chunks int    `json:"chunks"` // that went with it
+	Chunks int    `json:"chunks"` // chunks that were removed
 }
 
 // showDocument answers GET /v1/documents/ID?offset=&limit=: the document with its passages.
@@ -161,7 +161,7 @@ func (s *Server) showChunk(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, chunks[0])
 }
 
-// deleteDocument answers DELETE /v1/documents/ID. When it has answered, the document is no longer found.
+// deleteDocument answers DELETE /v1/documents/ID. After the response, the document is not found any more.
 func (s *Server) deleteDocument(w http.ResponseWriter, r *http.Request) error {
 	b, err := s.base(r, "")
 	if err != nil {
@@ -181,7 +181,7 @@ func (s *Server) deleteDocument(w http.ResponseWriter, r *http.Request) error {
 }
 
 // addDocuments answers POST /v1/documents: files as multipart/form-data in the field "file", or JSON as textDocuments.
-// What it has answered with 202 is on the disk and gets ingested, also by the next process.
+// After a 202 the documents are on the disk and will be ingested, if necessary by the next process.
 func (s *Server) addDocuments(w http.ResponseWriter, r *http.Request) (err error) {
 	if err := s.writable(); err != nil {
 		return err
@@ -258,7 +258,7 @@ func (u *handedIn) receive(r *http.Request) error {
 	return nil
 }
 
-// asFormError is what has gone wrong with a form that is received.
+// asFormError converts an error of receiving a form to one for the client.
 func asFormError(err error) error {
 	if strings.HasPrefix(err.Error(), "multipart: ") || strings.Contains(err.Error(), "malformed MIME") {
 		var size *http.MaxBytesError
@@ -269,16 +269,16 @@ func asFormError(err error) error {
 	return asBodyError(err)
 }
 
-// textDocument is a document that comes as text.
+// textDocument is a document sent as text.
 type textDocument struct {
-	ID    string `json:"id,omitempty"` // "": it follows from the text
+	ID    string `json:"id,omitempty"` // "": derived from the text
 	Text  string `json:"text"`
 	Title string `json:"title,omitempty"`
 	Topic string `json:"topic,omitempty"`
 }
 
 // textDocuments reads {"text", "id", "title", "topic"} or {"documents": [{…}, …]} and returns them as JSON lines, with
-// the name of the knowledge base that the body may have.
+// the name of the knowledge base if the body has one.
 func textDocuments(r *http.Request) (lines []byte, store string, err error) {
 	var in struct {
 		textDocument

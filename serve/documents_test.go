@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 )
 
-// working has a world's jobs worked off until the test ends, or stop is called.
+// working runs a world's jobs until the test ends or stop is called.
 func working(t *testing.T, w *world) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -31,7 +31,7 @@ func working(t *testing.T, w *world) (stop func()) {
 	return stop
 }
 
-// form is a request with files as name and content.
+// form returns a request with files, given as name and content.
 func form(files ...string) *http.Request {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -53,7 +53,7 @@ func form(files ...string) *http.Request {
 	return r
 }
 
-// ended waits for the end of a job that a request has begun.
+// ended sends a request that begins a job, and waits for the job's end.
 func ended(t *testing.T, w *world, r *http.Request) jobState {
 	t.Helper()
 	status, body := do(t, w, r)
@@ -153,7 +153,8 @@ func TestTextsAsJSON(t *testing.T) {
 	}
 }
 
-// Names of uploads lead nowhere: whatever they are, the files lie in the upload's folder under names of ours.
+// TestNamesOfUploadsAreNoPaths checks that files are kept in the upload's folder under generated names, whatever names
+// the client gives.
 func TestNamesOfUploadsAreNoPaths(t *testing.T) {
 	w := newWorld(t, nil)
 	before := tree(t, w.dir)
@@ -189,7 +190,7 @@ func TestNamesOfUploadsAreNoPaths(t *testing.T) {
 	}
 }
 
-// tree lists what lies below a folder.
+// tree lists the files below a folder.
 func tree(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -237,7 +238,8 @@ func TestBadUploads(t *testing.T) {
 	}
 }
 
-// What was acknowledged is ingested by the next process, when the first one ends before it has come to it.
+// TestUploadsOutliveTheProcess checks that the next process ingests acknowledged uploads that the first one had not
+// begun.
 func TestUploadsOutliveTheProcess(t *testing.T) {
 	w := newWorld(t, nil)
 	status, body := do(t, w, form("fog.md", "The horn sounds every ninety seconds."))
@@ -245,7 +247,7 @@ func TestUploadsOutliveTheProcess(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	id := as[jobAnswer](t, body).Job.ID
-	half, err := newUpload(w.sluice.Store().Dir()) // a request that was cut off by a kill
+	half, err := newUpload(w.sluice.Store().Dir()) // as left by a kill during a request
 	if err == nil {
 		err = half.add("half.md", strings.NewReader("half"))
 	}
@@ -367,7 +369,7 @@ func TestReadOnlyAndForeignBases(t *testing.T) {
 	}
 }
 
-// A store that does not exist is made by the first upload.
+// TestUploadMakesTheStore checks that the first upload creates a missing store.
 func TestUploadMakesTheStore(t *testing.T) {
 	w := newWorld(t, nil)
 	fresh := w.sluice.With(filepath.Join(t.TempDir(), "new", "store"))

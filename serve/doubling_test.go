@@ -12,8 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/test/doubling"
 )
 
-// grownBodies are the bodies of each route around a text that grows: %s is a string of JSON, a list of strings or a
-// value.
+// grownBodies are bodies for each route around a growing text: %s is a JSON string, a list of strings or a value.
 var grownBodies = map[string][]string{
 	"/v1/gate":               {`{"query":%s}`, `{"query":"a","where":%s}`, `%s`},
 	"/v1/retrieve":           {`{"query":%s}`, `{"queries":%s}`, `{"query":"a","where":%s}`, `%s`},
@@ -30,7 +29,7 @@ var grownBodies = map[string][]string{
 	"/tokenize":       {`{"content":%s}`, `%s`},
 }
 
-// jsonValues make a value of a text that grows.
+// jsonValues returns JSON values of a growing text.
 func jsonValues(text string) []string {
 	one, _ := json.Marshal(text)
 	var list strings.Builder
@@ -42,7 +41,7 @@ func jsonValues(text string) []string {
 	return []string{string(one), list.String() + "]", text}
 }
 
-// grown sends a route what becomes of a text, and reports what is no answer.
+// grown sends bodies around a text to a route, and reports responses that are not valid.
 func grown(t testing.TB, w *world, path, text string) {
 	for _, form := range grownBodies[path] {
 		for _, value := range jsonValues(text) {
@@ -57,7 +56,7 @@ func grown(t testing.TB, w *world, path, text string) {
 	w.model.Reset("An answer [1].")
 }
 
-// TestRoutesAreLinear counts the bytes that the routes allocate for bodies that are doubled.
+// TestRoutesAreLinear counts the bytes that routes allocate for bodies of doubled length.
 func TestRoutesAreLinear(t *testing.T) {
 	w := newWorld(t, nil)
 	for path := range grownBodies {
@@ -76,7 +75,7 @@ func TestRoutesAreLinear(t *testing.T) {
 	}
 }
 
-// TestDoubling draws bodies for each route.
+// TestDoubling tests each route with random growing bodies.
 func TestDoubling(t *testing.T) {
 	w := newWorld(t, nil)
 	syntax := []string{"{", "}", "[", "]", `"`, ":", ",", `"a"`, "1", `\u00e9`, `\`, " ", "null", "true", "-1e9",

@@ -11,26 +11,26 @@ import (
 	"github.com/sluice-rag/sluice/rag/gate"
 )
 
-// drift compares the last scores that a base's gate has given with those of its calibration's own pseudo-queries: when
-// users ask something else than the calibration was made for, its cut-off says little.
+// drift compares the latest gate scores of a base with the scores of its calibration's pseudo-queries: if users'
+// questions differ from these, the calibration's threshold is not reliable.
 type drift struct {
 	store  string
 	log    *slog.Logger
 	limits Drift
 
 	mu        sync.Mutex
-	given     *float64  // where the calibration's scores lie: another calibration begins anew
+	given     *float64  // address of the calibration's scores: another calibration resets the comparison
 	reference []float64 // sorted
-	last      []float64 // a ring
+	last      []float64 // a ring buffer
 	seen      int
 	statistic float64
 	alarm     bool
 }
 
-// leastScores is how many scores say something about a distribution.
+// leastScores is the least number of scores that are compared.
 const leastScores = 20
 
-// add takes scores in; reference are the calibration's.
+// add adds scores; reference has the calibration's scores.
 func (d *drift) add(reference []float64, scores ...float64) {
 	if len(reference) == 0 {
 		return
@@ -54,8 +54,8 @@ func (d *drift) add(reference []float64, scores ...float64) {
 	}
 }
 
-// compare says when an alarm begins or ends; d.mu is held. It ends below nine tenths of the threshold, so that it does
-// not come and go.
+// compare logs the beginning and the end of an alarm; d.mu is held. An alarm ends below nine tenths of the threshold,
+// so that it does not flap.
 func (d *drift) compare() {
 	d.statistic = ref.KolmogorovSmirnov(d.reference, slices.Sorted(slices.Values(d.last)))
 	switch at := d.limits.Threshold; {
@@ -73,14 +73,14 @@ func (d *drift) compare() {
 
 func (d *drift) median() float64 { return slices.Sorted(slices.Values(d.last))[len(d.last)/2] }
 
-// now is the statistic, whether it is an alarm, and of how many scores it is.
+// now returns the statistic, whether there is an alarm, and the number of scores.
 func (d *drift) now() (statistic float64, alarm bool, scores int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.statistic, d.alarm, len(d.last)
 }
 
-// watch has the decisions of a base counted and compared.
+// watch counts and compares the decisions of a base.
 func (m *metrics) watch(b *base) *prometheus.Registry {
 	d := &drift{store: b.Name, log: m.s.log, limits: m.s.cfg.Drift}
 	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_gate_decisions_total",
@@ -90,7 +90,7 @@ func (m *metrics) watch(b *base) *prometheus.Registry {
 	open, closed := decisions.WithLabelValues(b.Name, "open"), decisions.WithLabelValues(b.Name, "closed")
 	stale := share.WithLabelValues(b.Name)
 	b.Decisions().Watch(func(g *gate.Gate, all []gate.Decision) {
-		if m.s.warming.Load() { // that question is nobody's
+		if m.s.warming.Load() { // a question of the warm-up
 			return
 		}
 		scores := make([]float64, len(all))
@@ -110,7 +110,7 @@ func (m *metrics) watch(b *base) *prometheus.Registry {
 	return all
 }
 
-// send says how far the scores have moved.
+// send exports how far the scores have drifted.
 func (d *drift) send(out sink) {
 	statistic, alarm, n := d.now()
 	out.gauge("sluice_gate_drift_statistic",

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestErrorsRepeatLittle: an error repeats no more of a request than a reader needs to find what is meant.
+// TestErrorsRepeatLittle checks that an error quotes no more of a request than a reader needs to find the place.
 func TestErrorsRepeatLittle(t *testing.T) {
 	w := newWorld(t, nil)
 	digits, word := strings.Repeat("9", 1_000_000), strings.Repeat("a", 60_000)

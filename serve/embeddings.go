@@ -83,7 +83,7 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	return writeVectors(w, v, len(texts))
 }
 
-// writeVectors answers with those of so many texts.
+// writeVectors writes the response with the vectors of a number of texts.
 func writeVectors(w http.ResponseWriter, v openai.Vectors, texts int) error {
 	room := 12*len(v.Data) + 64*texts + 512
 	if v.Base64 {
@@ -97,16 +97,16 @@ func writeVectors(w http.ResponseWriter, v openai.Vectors, texts int) error {
 	return err
 }
 
-// A request of more texts, or of more bytes of text, than that is a batch job to the encoder: those of somebody who
-// waits for one answer go first. So many of them are under way at a time.
+// Requests with more texts, or more bytes of text, are batch jobs to the encoder, so that interactive requests go
+// first. A limited number of them runs at a time.
 const (
 	bulkTexts    = 64
 	bulkBytes    = 64 << 10
 	bulkRequests = 16
-	tokenBulk    = 4 // bytes of a text that a token stands for
+	tokenBulk    = 4 // bytes of text counted for a token
 )
 
-// bulk is the context of a request for embeddings, and what to call when they are there.
+// bulk returns the context for a request for embeddings, and a function to call at its end.
 func (s *Server) bulk(ctx context.Context, texts []openai.Input) (context.Context, func(), error) {
 	bytes := 0
 	for _, one := range texts {
@@ -127,7 +127,7 @@ func (s *Server) bulk(ctx context.Context, texts []openai.Input) (context.Contex
 	}
 }
 
-// textsOf are the texts of a request, those of tokens included.
+// textsOf returns the texts of a request, with tokens decoded to texts.
 func (s *Server) textsOf(ctx context.Context, inputs []openai.Input) ([]string, error) {
 	texts := make([]string, len(inputs))
 	for i, one := range inputs {
@@ -142,11 +142,11 @@ func (s *Server) textsOf(ctx context.Context, inputs []openai.Input) ([]string, 
 	return texts, nil
 }
 
-// tooLong names the first text that the encoder does not read to its end.
+// tooLong returns an error for the first text that the encoder would truncate.
 func (s *Server) tooLong(ctx context.Context, texts []string, limit int) error {
 	for i, text := range texts {
 		more := ""
-		if len(text) > bulkBytes { // counting the rest would take long, and say no more
+		if len(text) > bulkBytes { // counting all tokens would take long and add nothing
 			text, more = strings.ToValidUTF8(text[:bulkBytes], ""), "more than "
 		}
 		n, err := s.models().Models().CountTokens(ctx, text)

@@ -28,8 +28,8 @@ import (
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
-// requestError is an error as a client sees it. Type follows from Status when it is empty; OpenAI's clients make their
-// classes of errors by Status, and show Message, Type, Code and Param.
+// requestError is an error as shown to clients. An empty Type is derived from Status; OpenAI's clients choose their
+// error class by Status, and show Message, Type, Code and Param.
 type requestError struct {
 	Status     int           `json:"-"`
 	RetryAfter time.Duration `json:"-"` // with 429 and 503
@@ -38,18 +38,18 @@ type requestError struct {
 	Code       string        `json:"code,omitempty"`
 	Hint       string        `json:"hint,omitempty"` // what to do about it
 	Param      string        `json:"param,omitempty"`
-	cause      error         // what is logged beside it
+	cause      error         // logged only
 }
 
 func (e *requestError) Error() string { return e.Message }
 func (e *requestError) Unwrap() error { return e.cause }
 
-// bad is a 400 about a field of the request, "" if it is about none.
+// bad returns a 400 about a field of the request, "" for none.
 func bad(param, format string, args ...any) *requestError {
 	return &requestError{Status: http.StatusBadRequest, Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
-// typeOf is the type of an error with a status.
+// typeOf returns the error type of a status.
 func typeOf(status int) string {
 	switch status {
 	case http.StatusUnauthorized:
@@ -73,7 +73,7 @@ func typeOf(status int) string {
 	return "invalid_request_error"
 }
 
-// kind is an error of the packages below that is a client's to know.
+// kind maps an error of the packages below to one for clients.
 type kind struct {
 	err    error
 	status int
@@ -123,8 +123,8 @@ func kinds() []kind {
 	}
 }
 
-// asRequestError is an error as the client is to see it. What is not his to know is a 500 that says nothing but the
-// request's id, by which the log has it.
+// asRequestError converts an error to one for the client. Errors that clients should not see become a 500 with only the
+// request's id, under which the log has the details.
 func asRequestError(err error) *requestError {
 	var e *requestError
 	if errors.As(err, &e) {
@@ -162,7 +162,7 @@ func asRequestError(err error) *requestError {
 		Message: "something went wrong here; the server's log says what, by the request's id", cause: err}
 }
 
-// stack is an attribute of a log's record with the stack of the panic that an error comes from, if it comes from one.
+// stack returns a log attribute with the stack of the panic that caused an error, if a panic did.
 func stack(err error) []any {
 	if s := panics.Stack(err); s != "" {
 		return []any{"stack", s}
@@ -172,10 +172,10 @@ func stack(err error) []any {
 
 var folders = regexp.MustCompile(`(^|[\s"'(:=])/(?:[^\s/:"']+/)+`)
 
-// withoutFolders is an error's text without the folders of the files that it names: where they lie is not told.
+// withoutFolders removes the folders of file names from an error's text.
 func withoutFolders(text string) string { return folders.ReplaceAllString(text, "$1") }
 
-// finish fills in what follows from the rest, and cuts what a message repeats of the request.
+// finish fills in derived fields, and shortens what a message quotes of the request.
 func (e *requestError) finish() *requestError {
 	c := *e
 	c.Message, c.Param = printable.Message(c.Message), shortened(c.Param)
@@ -188,12 +188,12 @@ func (e *requestError) finish() *requestError {
 	return &c
 }
 
-// errorBody is what the client gets of an error.
+// errorBody is the response body of an error.
 type errorBody struct {
 	Error *requestError `json:"error"`
 }
 
-// writeError answers with an error.
+// writeError writes an error as the response.
 func writeError(w http.ResponseWriter, err error) {
 	e := asRequestError(err).finish()
 	if e.RetryAfter > 0 {
@@ -202,10 +202,10 @@ func writeError(w http.ResponseWriter, err error) {
 	if e.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
 	}
-	_ = writeJSON(w, e.Status, errorBody{e}) // the client has gone
+	_ = writeJSON(w, e.Status, errorBody{e}) // the client has left
 }
 
-// writeJSON answers with a value.
+// writeJSON writes a value as the response.
 func writeJSON(w http.ResponseWriter, status int, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {

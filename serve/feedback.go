@@ -13,13 +13,13 @@ type feedbackRequest struct {
 	Thumb string `json:"thumb"` // "up" or "down"
 }
 
-// feedbackAnswer is what /v1/feedback says once it is on the disk.
+// feedbackAnswer is the response of /v1/feedback, sent when the feedback is on the disk.
 type feedbackAnswer struct {
 	ID    string `json:"id"`
 	Thumb string `json:"thumb"`
 }
 
-// feedback writes into the log of decisions what somebody says of an answer.
+// feedback writes a user's feedback on an answer into the decision log.
 func (s *Server) feedback(w http.ResponseWriter, r *http.Request) error {
 	var q feedbackRequest
 	if err := decode(r, &q); err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/decisions"
 )
 
-// A decision over HTTP has the id that feedback names; without a log there is neither.
+// TestFeedback checks that a decision over HTTP has the id that feedback needs, and that both are missing without a
+// log.
 func TestFeedback(t *testing.T) {
 	w := newWorld(t, nil)
 	if status, body := do(t, w, post("/v1/feedback", `{"id":"daaaaaaaaaaaaaaaa","thumb":"up"}`)); status != 409 ||

@@ -18,14 +18,15 @@ import (
 	"time"
 )
 
-// fuzzer makes requests by what openapi.json says may be sent, and spoils many of them.
+// fuzzer generates requests from openapi.json, and corrupts many of them.
 type fuzzer struct {
 	*rand.Rand
 	spec       *spec
 	operations []string // "post /v1/gate"
 }
 
-// fuzzRequests names the variable with the number of requests; fuzzServer that of a server that is to have them.
+// fuzzRequests names the variable with the number of requests; fuzzServer names the variable with the URL of a server
+// to test.
 const fuzzRequests, fuzzServer = "SLUICE_FUZZ_REQUESTS", "SLUICE_FUZZ_SERVER"
 
 func newFuzzer(t *testing.T) (f *fuzzer, requests int) {
@@ -61,7 +62,7 @@ func newFuzzer(t *testing.T) (f *fuzzer, requests int) {
 	return f, requests
 }
 
-// pick is one of some values.
+// pick returns one of some values.
 func pick[T any](f *fuzzer, from ...T) T { return from[f.IntN(len(from))] }
 
 // resolve follows a reference within the document.
@@ -75,7 +76,7 @@ func (f *fuzzer) resolve(schema map[string]any) map[string]any {
 	}
 }
 
-// value is one that a schema allows, mostly.
+// value returns a value that usually fits a schema.
 func (f *fuzzer) value(schema map[string]any, depth int) any {
 	schema = f.resolve(schema)
 	if f.IntN(60) == 0 || depth > 12 {
@@ -144,7 +145,7 @@ func (f *fuzzer) object(schema map[string]any, depth int) any {
 	return out
 }
 
-// text is one of those that names, models, messages and settings have, or nonsense.
+// text returns a text as in names, models, messages and settings, or nonsense.
 func (f *fuzzer) text() string {
 	switch f.IntN(12) {
 	case 0:
@@ -161,7 +162,7 @@ func (f *fuzzer) text() string {
 		inScope, unrelated, "user", "f")
 }
 
-// anything is any value at all.
+// anything returns an arbitrary value.
 func (f *fuzzer) anything(depth int) any {
 	switch n := f.IntN(9); {
 	case n == 0 && depth > 0:
@@ -180,7 +181,7 @@ func (f *fuzzer) anything(depth int) any {
 	return f.text()
 }
 
-// spoil damages a body's bytes.
+// spoil corrupts a body's bytes.
 func (f *fuzzer) spoil(b []byte) []byte {
 	for range 1 + f.IntN(3) {
 		if len(b) == 0 {
@@ -198,7 +199,7 @@ func (f *fuzzer) spoil(b []byte) []byte {
 		case 3:
 			j := i + f.IntN(len(b)-i)
 			b = slices.Delete(b, i, j)
-		case 4: // a name twice
+		case 4: // a repeated name
 			b = bytes.Replace(b, []byte("{"), []byte(`{"model":"x",`), 1)
 		case 5:
 			b = append(bytes.Repeat([]byte(pick(f, "[", `{"a":`)), f.IntN(3000)), b...)
@@ -207,7 +208,7 @@ func (f *fuzzer) spoil(b []byte) []byte {
 	return b
 }
 
-// request is the next one.
+// request returns the next request.
 func (f *fuzzer) request() *http.Request {
 	method, path, _ := strings.Cut(pick(f, f.operations...), " ")
 	var body []byte
@@ -245,8 +246,8 @@ func (f *fuzzer) request() *http.Request {
 	return r
 }
 
-// TestFuzzedRequests: whatever is sent, the server does not fail, and what it answers is what openapi.json describes.
-// The language model is a double of a few words.
+// TestFuzzedRequests checks that the server never fails, and that its responses match openapi.json. The language model
+// is a double with a few words.
 func TestFuzzedRequests(t *testing.T) {
 	f, requests := newFuzzer(t)
 	w := newWorld(t, nil)
@@ -310,7 +311,7 @@ func TestFuzzedServer(t *testing.T) {
 	}
 	f, requests := newFuzzer(t)
 	statuses := map[int]int{}
-	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{}} // with connections of its own
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{}} // with its own connections
 	defer client.CloseIdleConnections()
 	for i := range requests {
 		r := f.request()
@@ -323,7 +324,7 @@ func TestFuzzedServer(t *testing.T) {
 		}
 		to, err := http.NewRequestWithContext(t.Context(), r.Method, url+r.URL.EscapedPath(), bytes.NewReader(body))
 		if err != nil {
-			continue // a method that is none
+			continue // an invalid method
 		}
 		to.Header.Set("Content-Type", r.Header.Get("Content-Type"))
 		answer, err := client.Do(to)
@@ -345,7 +346,7 @@ func TestFuzzedServer(t *testing.T) {
 	t.Logf("%d requests: %v", requests, statuses)
 }
 
-// wire is a request as it is sent.
+// wire returns a request in its HTTP form.
 func (f *fuzzer) wire() []byte {
 	r := f.request()
 	body, _ := io.ReadAll(r.Body)
@@ -355,7 +356,7 @@ func (f *fuzzer) wire() []byte {
 	return b.Bytes()
 }
 
-// exchange sends bytes and reads what comes: nothing, or an answer that is no failure of the server's.
+// exchange sends bytes and reads the response, if any, which must not be a server error.
 func exchange(address string, raw []byte) error {
 	c, err := net.Dial("tcp", address) //nolint:noctx // a local server
 	if err != nil {
@@ -373,12 +374,12 @@ func exchange(address string, raw []byte) error {
 	line, _, _ := strings.Cut(string(said), "\r\n")
 	fields := strings.Fields(line)
 	if len(fields) > 1 && strings.HasPrefix(fields[1], "5") && fields[1] != "501" && fields[1] != "505" {
-		return fmt.Errorf("%s", said) // 501 and 505 are net/http's, of transfer codings and versions that there are not
+		return fmt.Errorf("%s", said) // net/http's 501 and 505 for unknown transfer codings and versions
 	}
 	return nil
 }
 
-// FuzzBody: what decode accepts is JSON without names that come twice.
+// FuzzBody checks that what decode accepts is JSON without repeated names.
 func FuzzBody(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":[1,"x"],"c":null}}`))
 	f.Add([]byte(`{"a":1,"A":2}`))

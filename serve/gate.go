@@ -13,16 +13,16 @@ import (
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-// queries is the part of a request that says what is asked.
+// queries is the part of a request with the queries.
 type queries struct {
 	Store   string   `json:"store"`
 	Query   string   `json:"query"`
 	Queries []string `json:"queries"`
-	// Vectors of the queries by the store's encoder; they may stand without texts.
+	// Vectors of the queries by the store's encoder; texts are not required then.
 	Vectors []vector `json:"vectors" bounds:"-3.4028234663852886e38,3.4028234663852886e38"`
 }
 
-// texts are those of the queries.
+// texts returns the texts of the queries.
 func (q *queries) texts(limit int) ([]string, error) {
 	all := q.Queries
 	if q.Query != "" {
@@ -46,7 +46,7 @@ func (q *queries) texts(limit int) ([]string, error) {
 	return all, nil
 }
 
-// matrix puts the vectors of a request one behind the other.
+// matrix concatenates the vectors of a request.
 func (q *queries) matrix() (engine.Vectors, error) {
 	if len(q.Vectors) == 0 {
 		return engine.Vectors{}, nil
@@ -65,7 +65,7 @@ func (q *queries) matrix() (engine.Vectors, error) {
 	return v, nil
 }
 
-// gateAnswer is what /v1/gate says.
+// gateAnswer is the response of /v1/gate.
 type gateAnswer struct {
 	Store        string             `json:"store"`
 	Decisions    []gate.Decision    `json:"decisions"`
@@ -92,7 +92,7 @@ func (s *Server) gate(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// lookup asks the base of a request.
+// lookup runs a request on its base.
 func (s *Server) lookup(
 	r *http.Request, q *queries, o sluice.LookupOptions,
 ) (b *base, all []sluice.Looked, times sluice.LookupTimes, err error) {
@@ -110,11 +110,10 @@ func (s *Server) lookup(
 	return b, all, times, err
 }
 
-// decodeSearch decodes a request with the options of a search in it: what it leaves out, or says null of, is as the
-// server was told.
+// decodeSearch decodes a request with search options; missing and null options have the server's defaults.
 func (s *Server) decodeSearch(o *retrieve.Options, decode func() error) error {
 	*o = s.cfg.Retrieve
-	o.Route, o.Where = nil, nil // decoding would write into the server's own lists
+	o.Route, o.Where = nil, nil // otherwise decoding would write into the server's own lists
 	if err := decode(); err != nil {
 		return err
 	}
@@ -127,17 +126,17 @@ func (s *Server) decodeSearch(o *retrieve.Options, decode func() error) error {
 	return o.Check()
 }
 
-// retrieveRequest is what /v1/retrieve takes.
+// retrieveRequest is the body of /v1/retrieve.
 type retrieveRequest struct {
 	queries
 	retrieve.Options
 	Gate string `json:"gate"` // "open", the default, searches for every query; "auto" asks the gate first
 }
 
-// maxResults bounds the contexts of all queries of a request: with their texts they have some 2 kB each.
+// maxResults bounds the contexts of all queries of a request, which take about 2 kB each with their texts.
 const maxResults = 1 << 17
 
-// retrieveAnswer is what it says: a list for each query.
+// retrieveAnswer is the response of /v1/retrieve, with a list for each query.
 type retrieveAnswer struct {
 	Store        string             `json:"store"`
 	Lists        []retrievedList    `json:"lists"`
@@ -146,7 +145,7 @@ type retrieveAnswer struct {
 
 type retrievedList struct {
 	Decision *gate.Decision        `json:"decision,omitempty"` // with gate "auto"
-	Taken    *retrieve.Taken       `json:"taken,omitempty"`    // how the list came about; nil where the gate is closed
+	Taken    *retrieve.Taken       `json:"taken,omitempty"`    // how the list was made; nil if the gate is closed
 	Results  []sluice.FoundPassage `json:"results"`
 }
 
@@ -187,7 +186,7 @@ func (s *Server) retrieve(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// titles are those of the documents that were found.
+// titles returns the titles of the documents that were found.
 func (b *base) titles(ctx context.Context, all []sluice.Looked) (map[string]string, error) {
 	var ids []string
 	for _, one := range all {

@@ -20,20 +20,20 @@ import (
 // The states of a knowledge base.
 const (
 	stateReady         = "ready"
-	stateAbsent        = "no store" // documents that are uploaded make it
+	stateAbsent        = "no store" // the first upload creates it
 	stateEmpty         = "empty"
 	stateNotCalibrated = "not calibrated"
-	stateStale         = "stale" // the calibration knows too little of the store
+	stateStale         = "stale" // too many chunks are new to the calibration
 	stateFailed        = "failed"
 )
 
-// readiness is what Warm has found.
+// readiness is the result of Warm.
 type readiness struct {
 	err error // why the models cannot be used
 }
 
-// Warm loads the models and what each base goes by, so that requests find them. The server is ready (GET /readyz) when
-// it has succeeded. It returns why not, which is logged, too.
+// Warm loads the models and the data of each base, so that requests need not wait for them. After it has succeeded, the
+// server is ready (GET /readyz). An error is returned and logged.
 func (s *Server) Warm(ctx context.Context) error {
 	began := time.Now()
 	s.warming.Store(true)
@@ -78,7 +78,7 @@ func text(err error) string {
 	return printable.Message(err.Error())
 }
 
-// examine asks the gate of a base, which brings everything along that a question goes by.
+// examine asks the gate of a base, which loads everything that a question needs.
 func (b *base) examine(ctx context.Context) (state string, why error) {
 	err := panics.Call(func() error {
 		_, err := b.Gate(sluice.WithoutLog(ctx), []string{"Is everything there that a question goes by?"})
@@ -90,7 +90,7 @@ func (b *base) examine(ctx context.Context) (state string, why error) {
 	return stateOf(err), err
 }
 
-// stateOf is what an error of the gate says of a base.
+// stateOf returns the state of a base by the error of its gate.
 func stateOf(err error) string {
 	switch {
 	case err == nil:
@@ -107,19 +107,19 @@ func stateOf(err error) string {
 	return stateFailed
 }
 
-// follow keeps a base up to its store.
+// follow keeps a base up to date with its store.
 func (b *base) follow(ctx context.Context, every time.Duration) {
 	if every > 0 {
 		b.Store().Follow(ctx, every)
 	}
 }
 
-// health says that the process answers.
+// health reports that the process responds.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readyz says whether requests should be sent here: not before the models are loaded, and not while it ends.
+// readyz reports whether requests should be sent here: not before the models are loaded, and not during shutdown.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	ready := s.ready.Load()
 	status, because := "ready", error(nil)
@@ -137,7 +137,7 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 		cause: because, RetryAfter: time.Second}
 }
 
-// info is what GET /info says.
+// info is the response of GET /info.
 type info struct {
 	Version string        `json:"version"`
 	Uptime  float64       `json:"uptime_seconds"`
@@ -147,7 +147,7 @@ type info struct {
 	Engine  engine.Choice `json:"engine"`
 	Stores  []storeInfo   `json:"stores"`
 	Limits  limitInfo     `json:"limits"`
-	// The rest carries the names of text-embeddings-inference.
+	// The other fields have the names of text-embeddings-inference.
 	ModelID           string `json:"model_id,omitempty"`
 	MaxInputLength    int    `json:"max_input_length,omitempty"`
 	MaxClientBatch    int    `json:"max_client_batch_size"`
@@ -157,7 +157,7 @@ type info struct {
 	KeysAreNeeded     bool   `json:"keys_are_needed"`
 	FeedbackIsWritten bool   `json:"feedback"`
 
-	Flows []string `json:"flows"` // graphs that a question can go through
+	Flows []string `json:"flows"` // graphs that a request may choose
 }
 
 type encoderInfo struct {
@@ -175,7 +175,7 @@ type modelInfo struct {
 	Parameters     int64  `json:"parameters,omitempty"`
 	ContextSize    int    `json:"context_size"`
 	ContextTrained int    `json:"context_trained,omitempty"`
-	Scorecard      string `json:"scorecard,omitempty"` // what it may be trusted with
+	Scorecard      string `json:"scorecard,omitempty"` // how far it can be trusted
 }
 
 type storeInfo struct {
@@ -202,7 +202,7 @@ type limitInfo struct {
 	Seconds     float64 `json:"seconds"`
 }
 
-// info describes the server to who may use it: only the bases of his key.
+// info describes the server, with only the bases that the key may use.
 func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 	l := s.cfg.Limits
 	out := info{
@@ -251,7 +251,7 @@ func (s *Server) describeModels(ctx context.Context, out *info) error {
 	return nil
 }
 
-// describe says what a base holds.
+// describe returns the description of a base.
 func (b *base) describe(ctx context.Context) (storeInfo, error) {
 	b.mu.Lock()
 	out := storeInfo{Name: b.Name, State: stateOf(b.err)}
@@ -286,7 +286,7 @@ func (b *base) describe(ctx context.Context) (storeInfo, error) {
 	return out, nil
 }
 
-// logs tells whether a base keeps a log of decisions.
+// logs reports whether a base keeps a decision log.
 func (s *Server) logs() bool {
 	return slices.ContainsFunc(s.cfg.Bases, func(b Base) bool { return b.Sluice.Decisions().Logged() })
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
-// TestMain makes the test binary a server that waits to be killed, when it is asked to.
+// TestMain makes the test binary act as a server until it is killed, if serverEnv is set.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(serverEnv); dir != "" {
 		if err := serveForTest(dir); err != nil {
@@ -39,11 +39,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// serverEnv names the store of a server in a process of its own.
+// serverEnv is the variable with the store of a server in its own process.
 const serverEnv = "SLUICE_TEST_SERVER"
 
-// serveForTest serves a store with doubles for the models until SIGTERM. A file that can grow no further is an error of
-// its write, not the end of the process.
+// serveForTest serves a store with doubles for the models until SIGTERM. Writing beyond the file size limit is an error
+// of the write and does not kill the process.
 func serveForTest(dir string) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -73,10 +73,10 @@ type world struct {
 	sluice  *sluice.Sluice
 	encoder *doubles.Encoder
 	model   *doubles.Model
-	other   llm.Generator // is the language model if it is not nil
+	other   llm.Generator // the language model, if it is not nil
 	log     *lockedBuilder
 	dir     string
-	change  func(*sluice.Config) // nil: nothing
+	change  func(*sluice.Config) // nil: no change
 }
 
 // newWorld returns a warm server over a calibrated base named "sea"; change may be nil.
@@ -150,7 +150,7 @@ func (w *world) fill(t testing.TB, s *sluice.Sluice) {
 	}
 }
 
-// do sends a request to a handler and returns status and body. The answer has to be one that openapi.json describes.
+// do sends a request to a handler and returns status and body. It checks the response against openapi.json.
 func do(t testing.TB, h http.Handler, r *http.Request) (int, string) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -163,7 +163,7 @@ func do(t testing.TB, h http.Handler, r *http.Request) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// post is a request with a JSON body.
+// post returns a request with a JSON body.
 func post(path, body string) *http.Request {
 	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "http://localhost"+path,
 		strings.NewReader(body))
@@ -175,7 +175,7 @@ func get(path string) *http.Request {
 	return httptest.NewRequestWithContext(context.Background(), http.MethodGet, "http://localhost"+path, http.NoBody)
 }
 
-// as reads a JSON body.
+// as decodes a JSON body.
 func as[T any](t testing.TB, body string) (v T) {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(body))
@@ -188,7 +188,7 @@ func as[T any](t testing.TB, body string) (v T) {
 	return v
 }
 
-// failure is the error of a body.
+// failure returns the error of a body.
 func failure(t testing.TB, body string) requestError {
 	t.Helper()
 	e := as[errorBody](t, body).Error

@@ -27,19 +27,19 @@ const (
 )
 
 const (
-	jobsWaiting  = 32                     // of one base, beside the one that runs
-	jobsKept     = 200                    // that have ended, for who asks later
-	jobsSkipped  = 100                    // files and lines of a job that are named; more are counted
+	jobsWaiting  = 32                     // of one base, besides the running one
+	jobsKept     = 200                    // ended jobs that clients can still ask about
+	jobsSkipped  = 100                    // skipped files and lines that a job lists; more are only counted
 	jobsInterval = 100 * time.Millisecond // between two events of a job
 )
 
-// jobState is a job as clients see it.
+// jobState is a job as shown to clients.
 type jobState struct {
 	ID        string        `json:"id"`
 	Kind      string        `json:"kind"` // "ingest" or "calibration"
 	Store     string        `json:"store"`
 	State     string        `json:"state"`
-	Automatic bool          `json:"automatic,omitempty"` // nobody has asked for it: uploads that come end it
+	Automatic bool          `json:"automatic,omitempty"` // begun by the server: new uploads end it
 	Names     []string      `json:"names,omitempty"`     // of what is ingested
 	Created   time.Time     `json:"created"`
 	Started   *time.Time    `json:"started,omitempty"`
@@ -62,17 +62,17 @@ type jobSkip struct {
 	Error  string `json:"error"`
 }
 
-// over tells whether a job has ended.
+// over reports whether a job has ended.
 func (s *jobState) over() bool { return s.Ended != nil }
 
-// job is work that goes on when its request has been answered.
+// job is work that continues after its request has been answered.
 type job struct {
 	work func(ctx context.Context, j *job) (result any, err error)
-	kept func() // what is done with its files when it has ended for good; may be nil
+	kept func() // called when the job has ended for good; may be nil
 	// resumed: an earlier process acknowledged the job, so it waits in addition to new ones. Guarded by jobs.mu.
 	resumed bool
 
-	ctx    context.Context // ends when the job is cancelled (errCancelled), or the server ends
+	ctx    context.Context // ends when the job is cancelled (errCancelled), or with the server
 	cancel context.CancelCauseFunc
 
 	mu      sync.Mutex
@@ -80,10 +80,10 @@ type job struct {
 	changed chan struct{} // closed at the next change
 }
 
-// errCancelled is why a job's context has ended that a client cancelled.
+// errCancelled is the cause of a job's context that a client cancelled.
 var errCancelled = errors.New("serve: the job was cancelled")
 
-// look is the job as it is, and a channel that is closed when it changes.
+// look returns the job's state, and a channel that is closed when it changes.
 func (j *job) look() (jobState, <-chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -92,7 +92,7 @@ func (j *job) look() (jobState, <-chan struct{}) {
 	return s, j.changed
 }
 
-// change changes the job and tells those who follow it.
+// change changes the job's state and wakes its followers.
 func (j *job) change(f func(*jobState)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -105,7 +105,7 @@ func (j *job) progress(stage string, done, total int64) {
 	j.change(func(s *jobState) { s.Progress = &jobProgress{stage, done, total} })
 }
 
-// begin is false for a job that has ended before.
+// begin marks the job as running, unless it has ended before.
 func (j *job) begin() (begun bool) {
 	j.change(func(s *jobState) {
 		if begun = !s.over(); begun {
@@ -116,7 +116,7 @@ func (j *job) begin() (begun bool) {
 	return begun
 }
 
-// end is the job's last change, unless it has ended before.
+// end makes the last change of the job, unless it has ended before.
 func (j *job) end(state string, result any, err error) {
 	j.change(func(s *jobState) {
 		if s.over() {
@@ -130,7 +130,7 @@ func (j *job) end(state string, result any, err error) {
 	})
 }
 
-// endQueued ends a job as cancelled that has not begun; it tells whether it did.
+// endQueued cancels a job that has not begun, and reports whether it did.
 func (j *job) endQueued() (ended bool) {
 	j.change(func(s *jobState) {
 		if ended = s.State == jobQueued; ended {
@@ -141,19 +141,19 @@ func (j *job) endQueued() (ended bool) {
 	return ended
 }
 
-// jobs are those of a server: one at a time of each base, the others wait.
+// jobs holds the jobs of a server: one per base runs at a time, the others wait.
 type jobs struct {
 	mu     sync.Mutex
 	byID   map[string]*job
 	order  []*job // oldest first
 	queues map[string]*queue
-	scopes map[string]*llm.Scope // of the requests that the jobs of a base make; nil without Keys
+	scopes map[string]*llm.Scope // prompt scopes for the jobs' requests, per base; nil without Keys
 	ending chan struct{}         // closed when the server ends
 	once   sync.Once
 	log    *slog.Logger
 }
 
-// queue holds the jobs of a base that wait, the next one first; those of the mutex of jobs.
+// queue holds the waiting jobs of a base, the next one first; guarded by jobs.mu.
 type queue struct {
 	waiting []*job
 	more    chan struct{} // holds a token when there may be a job
@@ -171,7 +171,7 @@ func newJobs(bases map[string]*base, keys *Keys, log *slog.Logger) *jobs {
 	return js
 }
 
-// next takes the first job that waits; nil if nothing waits.
+// next removes the first waiting job and returns it; nil if there is none.
 func (js *jobs) next(q *queue) *job {
 	js.mu.Lock()
 	defer js.mu.Unlock()
@@ -183,7 +183,7 @@ func (js *jobs) next(q *queue) *job {
 	return j
 }
 
-// run works off the queues until ctx ends; a job that is under way then ends with it.
+// run runs the queued jobs until ctx ends, which also ends running jobs.
 func (js *jobs) run(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, queue := range js.queues {
@@ -217,12 +217,11 @@ func (js *jobs) say(j *job) {
 	js.log.Info("job", attributes...)
 }
 
-// run does the job's work. One that the server's end has cut off stays queued: what it needs is kept for the next
-// start.
+// run does the job's work. A job that the shutdown interrupts stays queued: its files are kept for the next start.
 func (j *job) run(ctx context.Context) {
 	defer j.cancel(nil)
 	defer context.AfterFunc(ctx, func() { j.cancel(context.Cause(ctx)) })()
-	if !j.begin() { // it was cancelled while it waited
+	if !j.begin() { // cancelled while it waited
 		return
 	}
 	result, err := j.attempt()
@@ -231,10 +230,10 @@ func (j *job) run(ctx context.Context) {
 		j.end(jobDone, result, nil)
 	case context.Cause(j.ctx) == errCancelled: //nolint:errorlint // it is set as it is
 		j.end(jobCancelled, result, nil)
-	case ctx.Err() != nil && !isContent(err): // whatever it was that the end has cut off
+	case ctx.Err() != nil && !isContent(err): // any error caused by the shutdown
 		j.change(func(s *jobState) { s.State, s.Progress = jobQueued, nil })
 		return
-	default: // it is over, and not repeated by the next start: what was handed in later would be replaced
+	default: // over, and not repeated at the next start, where it would replace later versions
 		j.end(jobFailed, result, err)
 	}
 	if j.kept != nil {
@@ -242,13 +241,13 @@ func (j *job) run(ctx context.Context) {
 	}
 }
 
-// attempt is the job's work, whose panic is an error: another try would come to the same.
+// attempt does the job's work and turns a panic into an error, so that the job is not repeated.
 func (j *job) attempt() (result any, err error) {
 	defer panics.Into(&err)
 	return j.work(j.ctx, j)
 }
 
-// add puts a job into its base's queue; a full one is a 429.
+// add puts a job into its base's queue; a full queue is a 429.
 func (js *jobs) add(id string, state jobState, work func(context.Context, *job) (any, error), kept func()) (*job,
 	error) {
 	if err := js.hasRoom(state.Store); err != nil {
@@ -257,7 +256,7 @@ func (js *jobs) add(id string, state jobState, work func(context.Context, *job) 
 	return js.put(id, state, &job{work: work, kept: kept}), nil
 }
 
-// hasRoom is an error while too many jobs of a base wait.
+// hasRoom returns an error if too many jobs of a base wait.
 func (js *jobs) hasRoom(store string) error {
 	js.mu.Lock()
 	defer js.mu.Unlock()
@@ -274,7 +273,7 @@ func (js *jobs) hasRoom(store string) error {
 		Message: fmt.Sprintf("%d jobs of this knowledge base are waiting", jobsWaiting)}
 }
 
-// put is add however many wait: what was acknowledged is never refused.
+// put adds a job without the limit of add: acknowledged work is never refused.
 func (js *jobs) put(id string, state jobState, j *job) *job {
 	j.ctx, j.cancel = context.WithCancelCause(js.scopes[state.Store].In(context.Background()))
 	j.changed, j.state = make(chan struct{}), state
@@ -292,7 +291,7 @@ func (js *jobs) put(id string, state jobState, j *job) *job {
 	return j
 }
 
-// forget drops the oldest jobs that have ended, as far as there are too many.
+// forget drops the oldest ended jobs above the limit.
 func (js *jobs) forget() {
 	ended := 0
 	for _, j := range js.order {
@@ -311,10 +310,10 @@ func (js *jobs) forget() {
 	})
 }
 
-// newJobID is one that nobody guesses.
+// newJobID returns an id that cannot be guessed.
 func newJobID() string { return "job-" + rand.Text() }
 
-// jobOf is the job that a request names, if its key may use the job's base.
+// jobOf returns the job that a request names, if its key may use the job's base.
 func (s *Server) jobOf(r *http.Request) (*job, error) {
 	id := r.PathValue("id")
 	s.jobs.mu.Lock()
@@ -327,7 +326,7 @@ func (s *Server) jobOf(r *http.Request) (*job, error) {
 	return j, nil
 }
 
-// jobAnswer is what POST /v1/documents and /v1/calibration answer with.
+// jobAnswer is the response of POST /v1/documents and /v1/calibration.
 type jobAnswer struct {
 	Job jobState `json:"job"`
 }
@@ -338,7 +337,7 @@ func accepted(w http.ResponseWriter, j *job) error {
 	return writeJSON(w, http.StatusAccepted, jobAnswer{state})
 }
 
-// jobList is what GET /v1/jobs answers.
+// jobList is the response of GET /v1/jobs.
 type jobList struct {
 	Jobs []jobState `json:"jobs"`
 }
@@ -374,7 +373,7 @@ func (s *Server) showJob(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, state)
 }
 
-// cancelJob answers DELETE /v1/jobs/ID: what the job has committed stays.
+// cancelJob answers DELETE /v1/jobs/ID; what the job has committed stays.
 func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
 	j, err := s.jobOf(r)
 	if err != nil {
@@ -391,8 +390,8 @@ func (s *Server) cancelJob(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, state)
 }
 
-// followJob answers GET /v1/jobs/ID/events: an event with the whole job whenever it has changed, until it has ended, or
-// the server does: the last event is an error then.
+// followJob answers GET /v1/jobs/ID/events with an event for each change, with the whole job, until the job ends. At a
+// shutdown the last event is an error.
 func (s *Server) followJob(w http.ResponseWriter, r *http.Request) error {
 	j, err := s.jobOf(r)
 	if err != nil {

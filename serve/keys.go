@@ -14,23 +14,23 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// ErrKeys is wrapped by what ReadKeys says of a file.
+// ErrKeys is wrapped by ReadKeys's errors about a file.
 var ErrKeys = errors.New("serve: bad file of keys")
 
-// minKey is the length below which a key could be guessed.
+// minKey is the least length of a key, against guessing.
 const minKey = 16
 
-// Keys are the API keys of a server. Only their digests are kept.
+// Keys holds the API keys of a server, as digests.
 type Keys struct{ list []key }
 
 type key struct {
 	digest [sha256.Size]byte
-	bases  []string   // that it is for; nil: all
-	scope  *llm.Scope // of its requests: who has another key must not learn what they say; nil without Keys
+	bases  []string   // bases that the key may use; nil: all
+	scope  *llm.Scope // prompt scope of its requests: other keys must not learn what they contain; nil without Keys
 }
 
-// ReadKeys reads a key a line, with the names of the knowledge bases that it is for behind it; without any it is for
-// all. Empty lines and those that begin with # are left out. ErrKeys names the line of a mistake, never a key.
+// ReadKeys reads one key per line, followed by the names of the knowledge bases that it may use; without names it may
+// use all. Empty lines and lines that begin with # are skipped. ErrKeys names the line of a mistake, never the key.
 func ReadKeys(r io.Reader) (*Keys, error) {
 	k := &Keys{}
 	lines := bufio.NewScanner(r)
@@ -58,7 +58,7 @@ func ReadKeys(r io.Reader) (*Keys, error) {
 	return k, nil
 }
 
-// bases are those that keys name.
+// bases returns the bases that keys name.
 func (k *Keys) bases() (names []string) {
 	if k != nil {
 		for _, one := range k.list {
@@ -68,7 +68,7 @@ func (k *Keys) bases() (names []string) {
 	return names
 }
 
-// find returns the key of a text. It takes the same time whatever the text has in common with a key.
+// find returns the key with a text, in constant time.
 func (k *Keys) find(text string) (key, bool) {
 	digest, at := sha256.Sum256([]byte(text)), -1
 	for i := range k.list {
@@ -82,16 +82,16 @@ func (k *Keys) find(text string) (key, bool) {
 	return k.list[at], true
 }
 
-// may tells whether a base may be used with the key.
+// may reports whether the key may use a base.
 func (k key) may(base string) bool { return len(k.bases) == 0 || slices.Contains(k.bases, base) }
 
-// of is the key that a request brings. Without Keys everything is allowed.
+// of returns the key of a request. Without Keys everything is allowed.
 func (k *Keys) of(r *http.Request) (key, error) {
 	if k == nil {
 		return key{}, nil
 	}
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") { // RFC 9110: in any letter case
+	if !strings.EqualFold(scheme, "Bearer") { // RFC 9110: case-insensitive
 		text = r.Header.Get("X-Api-Key")
 	}
 	found, ok := k.find(strings.TrimSpace(text))

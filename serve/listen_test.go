@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
-// listening serves a world until the test ends, or stop is called, which returns what Serve does.
+// listening serves a world until the test ends or stop is called; stop returns the result of Serve.
 func listening(t *testing.T, w *world) (address string, stop func() error) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -50,15 +50,15 @@ func listening(t *testing.T, w *world) (address string, stop func() error) {
 	return l.Addr().String(), stop
 }
 
-// client sends requests over connections that it closes at the end.
+// client returns an HTTP client whose connections are closed at the end of the test.
 func client(t *testing.T) *http.Client {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
 
-// TestDrain: when the server ends, the request under way is finished, no other is taken, and whoever asks whether it is
-// ready is told. Before, nobody listened any more.
+// TestDrain checks that a shutdown lets the request under way finish, refuses new ones, and answers GET /readyz
+// meanwhile.
 func TestDrain(t *testing.T) {
 	w := newWorld(t, nil)
 	address, stop := listening(t, w)
@@ -118,7 +118,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// waitingModel begins an answer and says so, and goes on when its context ends.
+// waitingModel begins an answer, signals that, and goes on when its context ends.
 type waitingModel struct {
 	*doubles.Model
 	begun chan struct{}
@@ -135,8 +135,8 @@ func (m waitingModel) Generate(ctx context.Context, _ llm.Request, stream func(s
 	return llm.Result{Finish: llm.FinishCancelled}, ctx.Err()
 }
 
-// TestDrainEnds: a request that does not end in time is cut off and says so; streams, of answers and of jobs, by an
-// event of their own. Before, they broke off without a word.
+// TestDrainEnds checks that a request that does not end in time gets an error, and that streams of answers and of jobs
+// get an event.
 func TestDrainEnds(t *testing.T) {
 	model := waitingModel{doubles.NewModel(""), make(chan struct{})}
 	w := (&world{model: model.Model, other: model}).open(t, func(c *Config) { c.Limits.Drain = 20 * time.Millisecond })
@@ -179,7 +179,7 @@ func TestDrainEnds(t *testing.T) {
 	for w.underWay.Load() < 3 {
 		time.Sleep(time.Millisecond)
 	}
-	time.Sleep(10 * time.Millisecond) // its first event
+	time.Sleep(10 * time.Millisecond) // the first event
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
@@ -193,8 +193,8 @@ func TestDrainEnds(t *testing.T) {
 	}
 }
 
-// TestChunkedRequestsCloseTheirConnection: a request with both a length and chunks may be two to somebody before this
-// server, so nothing more is read from its connection.
+// TestChunkedRequestsCloseTheirConnection checks that after a request with both a length and chunks nothing more is
+// read from its connection, because a proxy may take it for two requests.
 func TestChunkedRequestsCloseTheirConnection(t *testing.T) {
 	w := newWorld(t, nil)
 	address, _ := listening(t, w)
@@ -215,7 +215,7 @@ func TestChunkedRequestsCloseTheirConnection(t *testing.T) {
 	}
 }
 
-// TestClientLeaves: the work of a client that has left ends.
+// TestClientLeaves checks that the work for a client ends when it leaves.
 func TestClientLeaves(t *testing.T) {
 	w := newWorld(t, nil)
 	address, _ := listening(t, w)
@@ -253,7 +253,7 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// TestSlowBody: a body that does not come takes its connection for a limited time only.
+// TestSlowBody checks that a body that does not arrive holds its connection only for a limited time.
 func TestSlowBody(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.Read = 50 * time.Millisecond })
 	address, _ := listening(t, w)
@@ -276,7 +276,7 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestHeaders: what a client writes into headers stays out of the response, and ids that are none are replaced.
+// TestHeaders checks that a client's headers are not copied into the response, and that invalid ids are replaced.
 func TestHeaders(t *testing.T) {
 	w := newWorld(t, nil)
 	for given, kept := range map[string]bool{"abc-1.2_3": true, "a b": false, strings.Repeat("x", 65): false,
@@ -291,7 +291,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestOtherProcess: what another process writes is found soon, by a server that follows its stores.
+// TestOtherProcess checks that a server that follows its stores soon finds what another process writes.
 func TestOtherProcess(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.Follow = time.Millisecond })
 	address, _ := listening(t, w)

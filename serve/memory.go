@@ -9,11 +9,11 @@ import (
 
 const (
 	memoryInterval = 10 * time.Second
-	memoryGrowth   = 128 << 20 // bytes of heap beyond those of the last time that make it worth a collection
+	memoryGrowth   = 128 << 20 // growth of the heap in bytes since the last collection that triggers another one
 )
 
-// releaseMemory gives the system back what large requests and uploads have left behind, until ctx ends: the runtime
-// would keep it for minutes.
+// releaseMemory returns the memory of large requests and uploads to the system until ctx ends; the runtime would keep
+// it for minutes.
 func releaseMemory(ctx context.Context) {
 	kept := heldMemory()
 	for {
@@ -26,7 +26,8 @@ func releaseMemory(ctx context.Context) {
 	}
 }
 
-// releaseGrown collects if the heap has grown a lot beyond what was kept the last time, and returns what is kept now.
+// releaseGrown collects if the heap has grown a lot beyond kept, the size after the last collection, and returns the
+// new size.
 func releaseGrown(kept uint64) uint64 {
 	now := heldMemory()
 	if now < kept+memoryGrowth {
@@ -36,7 +37,7 @@ func releaseGrown(kept uint64) uint64 {
 	return heldMemory()
 }
 
-// heldMemory are the bytes that the system has given for the heap, used or not.
+// heldMemory returns the bytes that the system has given to the heap, used or not.
 func heldMemory() (bytes uint64) {
 	list := []measured.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"}}

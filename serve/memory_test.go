@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestMemoryFallsAgain: what a large request has left behind goes back to the system.
+// TestMemoryFallsAgain checks that the memory of a large request is returned to the system.
 func TestMemoryFallsAgain(t *testing.T) {
 	kept := releaseGrown(0)
 	large := make([][]byte, 300)

@@ -14,19 +14,19 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 )
 
-// metrics are what GET /metrics says, in registries of the server's own: who has a key for some bases sees what is of
-// every base's users, of these bases, and of the key itself, and nothing of what others do. Labels have few values:
-// routes of the table, status codes, names of the bases, and words of this file.
+// metrics are exported by GET /metrics, from several registries: a key for some bases sees the metrics of these bases
+// for all users, and of the key itself, but nothing about other keys. Labels have few values: routes of the table,
+// status codes, names of the bases, and words of this file.
 type metrics struct {
 	s         *Server
 	common    *prometheus.Registry            // for every key
-	process   *prometheus.Registry            // for keys that are for all bases
-	bases     map[string]*prometheus.Registry // for keys that are for the base
+	process   *prometheus.Registry            // for keys that may use all bases
+	bases     map[string]*prometheus.Registry // for keys that may use the base
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
 }
 
-// newMetrics makes the registries and watches the bases.
+// newMetrics creates the registries and watches the bases.
 func (s *Server) newMetrics() *metrics {
 	m := &metrics{s: s, common: prometheus.NewRegistry(), process: prometheus.NewRegistry(),
 		bases: map[string]*prometheus.Registry{}}
@@ -48,7 +48,7 @@ func (s *Server) newMetrics() *metrics {
 	return m
 }
 
-// of are the metrics that a key may see.
+// of returns the metrics that a key may see.
 func (m *metrics) of(k key) prometheus.Gatherers {
 	all := prometheus.Gatherers{m.common}
 	for _, b := range m.s.allowed(k) {
@@ -68,20 +68,20 @@ func (m *metrics) serve(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// request counts one that was answered; pattern is that of its route.
+// request counts an answered request; pattern is its route's.
 func (m *metrics) request(pattern string, status int, took time.Duration) {
 	route := pattern
 	if _, path, ok := strings.Cut(pattern, " "); ok {
 		route = path
 	}
 	if route == "" {
-		route = "none" // refused before it came to a route
+		route = "none" // refused before routing
 	}
 	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
 	m.durations.WithLabelValues(route).Observe(took.Seconds())
 }
 
-// server says how much room there is.
+// server exports the free room.
 func (m *metrics) server(out sink) {
 	out.gauge("sluice_http_requests_in_flight", "Requests under way, those that wait included.", float64(len(m.s.room)))
 	out.gauge("sluice_http_requests_limit", "Most requests under way; one more is answered 429.",
@@ -91,7 +91,7 @@ func (m *metrics) server(out sink) {
 		number(ready != nil && ready.err == nil && !m.s.draining.Load()))
 }
 
-// models says what the models have computed.
+// models exports what the models have computed.
 func (m *metrics) models(out sink) {
 	stats := m.s.models().Stats()
 	for name, e := range map[string]*embed.Stats{"encoder": stats.Encoder, "reranker": stats.Reranker,
@@ -129,13 +129,13 @@ func number(yes bool) float64 {
 	return 0
 }
 
-// collected are metrics that others count.
+// collected exports values that are counted elsewhere.
 type collected func(sink)
 
-// Describe sends nothing: what Collect finds depends on which models are open.
+// Describe sends nothing, because the metrics depend on which models are open.
 func (collected) Describe(chan<- *prometheus.Desc) {}
 
-// Collect reads what others count.
+// Collect implements prometheus.Collector.
 func (c collected) Collect(to chan<- prometheus.Metric) { c(sink{to}) }
 
 // sink makes metrics of values that are counted elsewhere.
@@ -149,7 +149,7 @@ func (s sink) send(kind prometheus.ValueType, name, help string, v float64, labe
 	s.to <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), kind, v, values...)
 }
 
-// gauge sends a value that goes up and down; labels are names and values in turn.
+// gauge sends a value that rises and falls; labels alternate names and values.
 func (s sink) gauge(name, help string, v float64, labels ...string) {
 	s.send(prometheus.GaugeValue, name, help, v, labels)
 }
@@ -158,7 +158,7 @@ func (s sink) counter(name, help string, v float64, labels ...string) {
 	s.send(prometheus.CounterValue, name, help, v, labels)
 }
 
-// tokens sends those of requests for the language model.
+// tokens sends the token counts of requests to the language model.
 func (s sink) tokens(prompt, reused, completion int64) {
 	for kind, n := range map[string]int64{"prompt": prompt, "completion": completion} {
 		s.counter("sluice_model_tokens_total", "Tokens of the language model's requests.", float64(n), "kind", kind)

@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// counting are models that count.
+// countingEncoder and countingModel are models that count.
 type countingEncoder struct{ embed.Embedder }
 
 func (countingEncoder) Stats() embed.Stats {
@@ -38,7 +38,7 @@ func (countingModel) Stats() llm.Stats {
 		Finished: map[llm.FinishReason]int64{llm.FinishStop: 7, "": 1}}
 }
 
-// metricsOf are the lines of GET /metrics that begin so.
+// metricsOf returns the lines of GET /metrics with a prefix.
 func metricsOf(t *testing.T, s http.Handler, beginning string) (lines []string) {
 	t.Helper()
 	status, body := do(t, s, get("/metrics"))
@@ -132,7 +132,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// GET /metrics needs a key where there are keys, and no room.
+// TestMetricsOfAFullServer checks that GET /metrics needs a key if there are keys, and that it is answered by a full
+// server.
 func TestMetricsOfAFullServer(t *testing.T) {
 	keys, err := ReadKeys(strings.NewReader("0123456789abcdef0123456789abcdef\n"))
 	if err != nil {
@@ -151,7 +152,7 @@ func TestMetricsOfAFullServer(t *testing.T) {
 	}
 }
 
-// busyEncoder is one whose queue is full.
+// busyEncoder is an encoder with a full queue.
 type busyEncoder struct{ embed.Embedder }
 
 func (b busyEncoder) Embed(ctx context.Context, texts []string, role embed.Role) (*embed.Embeddings, error) {
@@ -228,7 +229,8 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// A request for the language model is refused before anything is answered, and others still come in.
+// TestTooManyAnswers checks that requests for the language model above the limit are refused before a response begins,
+// while other requests are accepted.
 func TestTooManyAnswers(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.Answers = 2 })
 	w.answering.Store(2)
@@ -252,7 +254,8 @@ func TestTooManyAnswers(t *testing.T) {
 	}
 }
 
-// What an earlier process has acknowledged is queued, however much it is, in addition to what is new.
+// TestResumedJobsWaitInAddition checks that all uploads acknowledged by an earlier process are queued, in addition to
+// new ones.
 func TestResumedJobsWaitInAddition(t *testing.T) {
 	js := newJobs(map[string]*base{"sea": nil}, nil, slog.New(slog.DiscardHandler))
 	work := func(context.Context, *job) (any, error) { return nil, nil }

@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/spans"
 )
 
-// contextKey is of what a request's context carries.
+// contextKey is the type of the keys of a request's context.
 type contextKey int
 
 const (
@@ -37,7 +37,7 @@ func keyOf(ctx context.Context) key {
 	return k
 }
 
-// requestID is the id of a request, which its response and the log carry.
+// requestID returns the id of a request, which its response and the log carry.
 func requestID(ctx context.Context) string {
 	id, _ := ctx.Value(idKey).(string)
 	return id
@@ -45,14 +45,14 @@ func requestID(ctx context.Context) string {
 
 var idPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// response is a http.ResponseWriter that knows what was written, and gives each piece a time to be taken in.
+// response is a http.ResponseWriter that records what was written, and sets a deadline for each piece.
 type response struct {
 	http.ResponseWriter
 	status  int
 	bytes   int64
 	within  time.Duration
 	control *http.ResponseController
-	err     error // what a handler has ended with
+	err     error // error that the handler returned
 }
 
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
@@ -68,13 +68,13 @@ func (w *response) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	_ = w.control.SetWriteDeadline(time.Now().Add(w.within)) // a connection that cannot have one is a test's
+	_ = w.control.SetWriteDeadline(time.Now().Add(w.within)) // fails only for the connections of tests
 	n, err := w.ResponseWriter.Write(b)
 	w.bytes += int64(n)
 	return n, err
 }
 
-// middleware is what every request goes through.
+// middleware wraps the handling of every request.
 func (s *Server) middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get("X-Request-Id")
@@ -109,8 +109,8 @@ func (s *Server) middleware(next http.Handler) http.Handler {
 	})
 }
 
-// trace begins the span of a request, below the caller's if it names one (W3C Trace Context). Names and attributes are
-// those of OpenTelemetry's conventions for HTTP.
+// trace begins the span of a request, below the caller's if it names one (W3C Trace Context). Names and attributes
+// follow OpenTelemetry's conventions for HTTP.
 func (s *Server) trace(r *http.Request) (context.Context, trace.Span) {
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	return s.cfg.Traces.Tracer(spans.Scope).Start(ctx, r.Method, trace.WithSpanKind(trace.SpanKindServer),
@@ -118,7 +118,7 @@ func (s *Server) trace(r *http.Request) (context.Context, trace.Span) {
 			attribute.String("url.path", r.URL.Path)))
 }
 
-// traced says in the span of a request what came of it.
+// traced records the result of a request in its span.
 func traced(r *http.Request, status int, cause string) {
 	span := trace.SpanFromContext(r.Context())
 	if !span.IsRecording() {
@@ -136,7 +136,7 @@ func traced(r *http.Request, status int, cause string) {
 	}
 }
 
-// panicked answers for a handler that has failed. A response that has begun is broken off.
+// panicked responds for a handler that has panicked. A response that has begun is aborted.
 func (s *Server) panicked(w *response, r *http.Request, why any) {
 	if why == http.ErrAbortHandler { //nolint:errorlint // the value itself is what net/http documents
 		panic(why)
@@ -153,7 +153,7 @@ func (s *Server) panicked(w *response, r *http.Request, why any) {
 func (s *Server) logRequest(w *response, r *http.Request, took time.Duration) {
 	level, status := slog.LevelInfo, w.status
 	if status == 0 {
-		status = 499 // the client left before there was anything to say; nginx's number for that
+		status = 499 // the client left before the response; nginx's number for that
 	}
 	attrs := []slog.Attr{slog.String("request", requestID(r.Context())), slog.String("method", r.Method),
 		slog.String("path", printable.Message(r.URL.Path)), slog.Int("status", status), slog.Int64("bytes", w.bytes),
@@ -182,8 +182,8 @@ func (s *Server) logRequest(w *response, r *http.Request, took time.Duration) {
 	s.metrics.request(r.Pattern, status, took)
 }
 
-// reachable refuses requests that a web page of somebody else makes with the user's browser, and answers those of the
-// pages that may.
+// reachable refuses requests that another site's web page makes with the user's browser, and sets the headers for
+// allowed pages.
 func (s *Server) reachable(w http.ResponseWriter, r *http.Request) error {
 	if !s.knownHost(r.Host) {
 		return &requestError{Status: http.StatusForbidden, Code: "unknown_host",
@@ -208,7 +208,8 @@ func (s *Server) reachable(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// allowedHeaders are those that a page may send: OpenAI's client adds a dozen of its own, which say nothing here.
+// allowedHeaders returns the headers that a page may send: OpenAI's client adds a dozen of its own, which have no
+// effect here.
 func allowedHeaders(asked string) string {
 	const always = "Authorization, Content-Type, Sluice-Store, X-Api-Key, X-Request-Id"
 	allowed := always
@@ -221,11 +222,11 @@ func allowedHeaders(asked string) string {
 	return allowed
 }
 
-// knownHost tells whether a request is addressed to this server: by an IP address, as localhost, or by a name that was
-// given. A page whose name an attacker has resolve to this machine comes with that name.
+// knownHost reports whether a request is addressed to this server: by an IP address, as localhost, or by a configured
+// name. A page whose name an attacker makes resolve to this machine sends that name.
 func (s *Server) knownHost(host string) bool {
 	if s.cfg.Keys != nil && s.cfg.Hosts == nil {
-		return true // a page has no key
+		return true // a page does not have a key
 	}
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

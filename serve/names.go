@@ -11,15 +11,15 @@ import (
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
-// ragModel is the model of requests that are answered from a knowledge base: "sluice" of the first one that the key is
-// for, "sluice/NAME" of another one.
+// ragModel is the model name for answers from a knowledge base: "sluice" for the first base that the key may use,
+// "sluice/NAME" for another one.
 const ragModel = "sluice"
 
-// anyModel stands for the one model of its kind.
+// anyModel stands for the only model of its kind.
 const anyModel = "default"
 
-// modelName is a model's name as requests have it: the name that a model's file gives may have spaces, the name that
-// the settings give may be a path.
+// modelName returns a model's name for requests: the name in a model's file may have spaces, and the configured name
+// may be a path.
 func modelName(name string) string {
 	if strings.HasSuffix(name, ".gguf") {
 		name = strings.TrimSuffix(filepath.Base(name), ".gguf")
@@ -27,7 +27,7 @@ func modelName(name string) string {
 	return strings.ReplaceAll(strings.TrimSpace(name), " ", "-")
 }
 
-// named tells whether a request's model is one of these names.
+// named reports whether a request's model is one of these names.
 func named(asked string, names ...string) bool {
 	if asked == "" || asked == anyModel {
 		return true
@@ -40,7 +40,7 @@ func named(asked string, names ...string) bool {
 	return false
 }
 
-// unknownModel is the error of a name that is not the one.
+// unknownModel returns the error for a name that matches none of names.
 func unknownModel(asked, what string, names ...string) error {
 	var known []string
 	for _, n := range names {
@@ -53,7 +53,7 @@ func unknownModel(asked, what string, names ...string) error {
 		Hint:    fmt.Sprintf("this server has %s; GET /v1/models lists all models", strings.Join(known, ", "))}
 }
 
-// shortened is a text of a client as an error shows it.
+// shortened returns a client's text shortened for an error.
 func shortened(s string) string {
 	const most = 100
 	if len(s) <= most {
@@ -62,7 +62,7 @@ func shortened(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// ragBase is the base that a request's model means, nil if it is a language model's name.
+// ragBase returns the base that a request's model stands for, nil if it is a language model's name.
 func (s *Server) ragBase(r *http.Request, model, store string) (*base, error) {
 	name, isRAG := strings.CutPrefix(model, ragModel+"/")
 	switch {
@@ -77,7 +77,7 @@ func (s *Server) ragBase(r *http.Request, model, store string) (*base, error) {
 	return nil, nil
 }
 
-// generator is the language model, if it has the name that was asked for.
+// generator returns the language model, if it has the requested name.
 func (s *Server) generator(ctx context.Context, asked string) (llm.Generator, string, error) {
 	if err := s.loaded(); err != nil {
 		return nil, "", err
@@ -93,8 +93,7 @@ func (s *Server) generator(ctx context.Context, asked string) (llm.Generator, st
 	return g, servedName(set, info), nil
 }
 
-// servedName is the one of a model's names that the answers carry: the one that the settings have, unless it is a path
-// or a server's.
+// servedName returns the model's name for responses: the configured one, unless it is a path or a server's URL.
 func servedName(set, info string) string {
 	if set != "" && !strings.ContainsAny(set, "/#") {
 		return modelName(set)
@@ -102,7 +101,7 @@ func servedName(set, info string) string {
 	return modelName(info)
 }
 
-// loaded is an error while the models are loaded: who waits for that asks again.
+// loaded returns an error while the models are loading, so that clients retry.
 func (s *Server) loaded() error {
 	if s.ready.Load() == nil && s.warming.Load() {
 		return &requestError{Status: http.StatusServiceUnavailable, Code: "loading",
@@ -111,7 +110,7 @@ func (s *Server) loaded() error {
 	return nil
 }
 
-// modelList lists what requests may name.
+// modelList lists the models that requests may name.
 func (s *Server) modelList(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.listModels(r.Context())
 	if err != nil {
@@ -120,7 +119,7 @@ func (s *Server) modelList(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, openai.Models{Object: "list", Data: all})
 }
 
-// oneModel describes one of them. Names may hold slashes.
+// oneModel describes one model. Names may contain slashes.
 func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.listModels(r.Context())
 	if err != nil {
@@ -148,7 +147,7 @@ func (s *Server) listModels(ctx context.Context) ([]openai.Model, error) {
 	return all.withAliases(s.cfg.Aliases), nil
 }
 
-// What models are for.
+// The purposes of models.
 const (
 	kindRAG       = "rag"
 	kindChat      = "chat"
@@ -157,7 +156,7 @@ const (
 	kindClassify  = "classify"
 )
 
-// knownModels are the models that a context's key may use.
+// knownModels returns the models that a context's key may use.
 func (s *Server) knownModels(ctx context.Context) (all known, err error) {
 	g, err := s.models().Models().Language(ctx)
 	if err != nil {

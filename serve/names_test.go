@@ -15,8 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
-// TestAliases: a client that insists on a name gets the model that it stands for, and reads that name in the answer and
-// in the list.
+// TestAliases checks that an alias selects its model, and that the answer and the list carry the alias.
 func TestAliases(t *testing.T) {
 	keys, err := ReadKeys(strings.NewReader("0123456789abcdef-all\n0123456789abcdef-one moon\n"))
 	if err != nil {
@@ -72,7 +71,7 @@ func TestAliases(t *testing.T) {
 			t.Errorf("%s: %d %s", asked, status, body)
 		}
 	}
-	// an alias gives nobody a base that his key is not for, and does not tell that it is there
+	// an alias gives no access to a base that the key may not use, and does not reveal that it exists
 	if status, body = ask("one", "/v1/models/librarian", ""); status != 404 {
 		t.Errorf("%d %s", status, body)
 	}
@@ -82,7 +81,7 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// TestBadAliases: what an alias cannot be is said when the server starts.
+// TestBadAliases checks that invalid aliases are errors at the server's start.
 func TestBadAliases(t *testing.T) {
 	w := newWorld(t, nil)
 	for want, list := range map[string][]Alias{
@@ -108,7 +107,7 @@ func TestBadAliases(t *testing.T) {
 	}
 }
 
-// letters are a vocabulary of the letters of the alphabet.
+// letters is a vocabulary of the letters of the alphabet.
 func letters(tokens []int32, unknown error) (string, error) {
 	text := ""
 	for _, t := range tokens {
@@ -134,7 +133,7 @@ func (e letterEncoder) Info() embed.Info {
 	return i
 }
 
-// TestTokensAsPrompts: tokens are read as the text that has them; tokens that no text has are an error.
+// TestTokensAsPrompts checks that tokens are decoded to their text, and that tokens without a text are an error.
 func TestTokensAsPrompts(t *testing.T) {
 	w := newWorldOf(t, letterModel{scripted{doubles.NewModel(""), bySeed}})
 	for body, want := range map[string]string{
@@ -169,8 +168,8 @@ func TestTokensAsPrompts(t *testing.T) {
 	}
 }
 
-// TestTokensAndDimensionsOfEmbeddings: tokens have the vector of their text, and vectors are cut to what the encoder
-// was trained for.
+// TestTokensAndDimensionsOfEmbeddings checks that tokens get the vector of their text, and that vectors are cut to
+// dimensions that the encoder supports.
 func TestTokensAndDimensionsOfEmbeddings(t *testing.T) {
 	w := newWorldWith(t, func(c *sluice.Config) { c.Embedder = letterEncoder{doubles.NewEncoder()} })
 	type answer struct {

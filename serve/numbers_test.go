@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
-// requestTypes are what bodies are read into, by the names of their schemas.
+// requestTypes returns the types of bodies, by the names of their schemas.
 func requestTypes() map[string]any {
 	return map[string]any{
 		"ChatRequest": openai.ChatRequest{}, "CompletionRequest": openai.CompletionRequest{},
@@ -31,7 +31,7 @@ func requestTypes() map[string]any {
 	}
 }
 
-// bounds are the tags of the numbers of a type, by the names that lead to them.
+// bounds collects the tags of a type's numbers, by the paths to them.
 func bounds(t reflect.Type, path, tag string, into map[string]string) {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -57,7 +57,7 @@ func bounds(t reflect.Type, path, tag string, into map[string]string) {
 	}
 }
 
-// TestBoundsOfNumbers: each number of a request has bounds, the same in Go and in openapi.json.
+// TestBoundsOfNumbers checks that each number of a request has bounds, the same in Go and in openapi.json.
 func TestBoundsOfNumbers(t *testing.T) {
 	doc, err := numbers.Parse(openAPI)
 	if err != nil {
@@ -73,7 +73,7 @@ func TestBoundsOfNumbers(t *testing.T) {
 				t.Errorf("%s %s has no minimum or no maximum", name, path)
 				continue
 			}
-			if _, ok := want[path]; !ok { // of a part that is read by itself: tokens, and what KnowledgeSettings has
+			if _, ok := want[path]; !ok { // of a part that is decoded separately: tokens, and the fields of KnowledgeSettings
 				continue
 			}
 			got[path] = n.Minimum.Text('g', 20) + "," + n.Maximum.Text('g', 20)
@@ -100,7 +100,7 @@ func plainNumber(text string) string {
 	return f.Text('g', 20)
 }
 
-// sane are bodies to put a number into.
+// sane are valid bodies to put a number into.
 var sane = map[string]string{
 	"/tokenize":              `{"content":"x"}`,
 	"/v1/calibration":        `{"per_context":1}`,
@@ -117,11 +117,11 @@ var sane = map[string]string{
 	"/v2/rerank":             `{"query":"x","documents":["y"]}`,
 }
 
-// outOfBounds is how a number is refused for what it is.
+// outOfBounds matches the error of a number out of its bounds.
 var outOfBounds = regexp.MustCompile(` is not (a whole number )?between |tokens are whole numbers from`)
 
-// TestEveryNumber sends each number of openapi.json at, below and above its bounds: what is out of them is refused with
-// the bounds, what is within is done, or refused for another reason. A panic would end the test.
+// TestEveryNumber sends each number of openapi.json at, below and above its bounds: a value out of bounds must be
+// refused with the bounds, and others accepted, or refused for another reason. A panic would end the test.
 func TestEveryNumber(t *testing.T) {
 	w := newWorld(t, nil)
 	working(t, w)
@@ -158,7 +158,7 @@ func TestEveryNumber(t *testing.T) {
 	}
 }
 
-// TestBoundsOfTheLibrary: a request may say nothing that the library, the settings or memory have no place for.
+// TestBoundsOfTheLibrary checks that a request's bounds are within what the library, the settings and memory can hold.
 func TestBoundsOfTheLibrary(t *testing.T) {
 	calibration := map[string]string{}
 	bounds(reflect.TypeFor[calibrateRequest](), "", "", calibration)
@@ -173,7 +173,7 @@ func TestBoundsOfTheLibrary(t *testing.T) {
 	}
 }
 
-// TestWholeNumbers: JSON knows no difference of 4 and 4.0.
+// TestWholeNumbers checks that 4.0 is read as 4.
 func TestWholeNumbers(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"query":"2.0","k":4.0}`:                   "",
@@ -197,7 +197,7 @@ func TestWholeNumbers(t *testing.T) {
 	}
 }
 
-// TestNames: a name is written as it is, and null is no object.
+// TestNames checks that names are case-sensitive, and that null is not accepted as an object.
 func TestNames(t *testing.T) {
 	w := newWorld(t, nil)
 	for body, want := range map[string]string{

@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// openAPI describes the endpoints in OpenAPI 3.1. A test holds it and the table of routes together, and the answers of
-// all tests of this package against it. The schemas with "x-from" are made of Go types: go test -run OpenAPI -update.
+// openAPI describes the endpoints in OpenAPI 3.1. Tests compare it with the table of routes, and all responses in this
+// package's tests with it. The schemas with "x-from" are generated from Go types: go test -run OpenAPI -update.
 //
 //go:embed openapi.json
 var openAPI []byte

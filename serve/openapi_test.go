@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write the schemas of Go types into openapi.json")
 
-// described are the types whose schemas openapi.json has from Go.
+// described returns the types whose schemas in openapi.json are generated.
 func described() []any {
 	return []any{errorBody{}, openai.ChatCompletion{}, openai.ChatChunk{}, openai.Completion{}, openai.RerankResponse{},
 		openai.RerankV2Response{},
@@ -33,7 +33,7 @@ func described() []any {
 		calibrationAnswer{}}
 }
 
-// spec is openapi.json, and what it says of answers.
+// spec is openapi.json with its schemas of responses.
 type spec struct {
 	paths    map[string]map[string]operation
 	schemas  map[string]any
@@ -87,7 +87,7 @@ var loadSpec = sync.OnceValues(func() (*spec, error) {
 
 var wild = regexp.MustCompile(`\{(\w+)(\.\.\.)?\}`)
 
-// pathOf is a route's pattern as OpenAPI writes it.
+// pathOf converts a route's pattern to OpenAPI's form.
 func pathOf(pattern string) (method, path string) {
 	method, path, _ = strings.Cut(pattern, " ")
 	path = strings.TrimSuffix(path, "{$}")
@@ -97,12 +97,12 @@ func pathOf(pattern string) (method, path string) {
 	return strings.ToLower(method), wild.ReplaceAllString(path, "{$1}")
 }
 
-// check holds an answer against what openapi.json says of it.
+// check compares a response with openapi.json.
 func (s *spec) check(t testing.TB, r *http.Request, status int, kind, body string) {
 	t.Helper()
 	_, pattern := s.mux.Handler(r)
 	if pattern == "" || status >= 300 && status < 400 {
-		return // an unknown route, or net/http's word on a path with dots and slashes
+		return // an unknown route, or net/http's redirect of a path with dots and slashes
 	}
 	method, path := pathOf(pattern)
 	op, ok := s.paths[path][method]
@@ -177,7 +177,7 @@ func (s *spec) compile(at string) (*jsonschema.Schema, error) {
 	return s.compiler.Compile("openapi.json" + at)
 }
 
-// TestOpenAPIRoutes: the document has every route, and no other.
+// TestOpenAPIRoutes checks that the document has exactly the server's routes.
 func TestOpenAPIRoutes(t *testing.T) {
 	s, err := loadSpec()
 	if err != nil {
@@ -212,7 +212,7 @@ func TestOpenAPIRoutes(t *testing.T) {
 	}
 }
 
-// TestOpenAPITypes: the schemas that are made of Go types are those of today's.
+// TestOpenAPITypes checks that the generated schemas match the Go types.
 func TestOpenAPITypes(t *testing.T) {
 	want, err := made(described()...)
 	if err != nil {
@@ -286,8 +286,8 @@ func unescaped(raw []byte) []byte {
 	return raw
 }
 
-// TestOpenAPIRequests: what the tests of this package send successfully is what the document says that may be sent, and
-// its examples of bad values are refused by both.
+// TestOpenAPIRequests checks that requests that succeed in this package's tests are valid by the document, and that its
+// examples of bad values are refused by both.
 func TestOpenAPIRequests(t *testing.T) {
 	s, err := loadSpec()
 	if err != nil {
@@ -347,7 +347,7 @@ func TestOpenAPIRequests(t *testing.T) {
 	}
 }
 
-// TestOpenAPISettings: the settings that a request may have are those of the document, in both directions.
+// TestOpenAPISettings checks that requests and the document have the same settings.
 func TestOpenAPISettings(t *testing.T) {
 	s, err := loadSpec()
 	if err != nil {

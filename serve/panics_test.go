@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
-// broken is a language model with a bug, which its callers meet on goroutines of their own.
+// broken is a language model that panics in goroutines of its callers.
 type broken struct{ *doubles.Model }
 
 func (broken) Generate(context.Context, llm.Request, func(string) error) (llm.Result, error) {
@@ -20,8 +20,8 @@ func (broken) Generate(context.Context, llm.Request, func(string) error) (llm.Re
 	return llm.Result{}, []error{nil}[none[0]]
 }
 
-// TestPanickingJob: a panic in a goroutine of a job ends the job, with its stack in the log and nothing of it for the
-// client; the server goes on.
+// TestPanickingJob checks that a panic in a goroutine of a job ends the job, with its stack in the log but not in the
+// response, and that the server goes on.
 func TestPanickingJob(t *testing.T) {
 	w := newWorldOf(t, broken{doubles.NewModel("")})
 	working(t, w)
@@ -46,7 +46,7 @@ func TestPanickingJob(t *testing.T) {
 	}
 }
 
-// TestPanickingUpload: an upload whose ingest panics fails, and is not taken up again by the next server.
+// TestPanickingUpload checks that an upload whose ingest panics fails, and is not repeated by the next server.
 func TestPanickingUpload(t *testing.T) {
 	w := newWorld(t, nil)
 	stop := working(t, w)

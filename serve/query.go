@@ -15,11 +15,11 @@ import (
 // storeParameter is the name of the parameter that names a knowledge base.
 const storeParameter = "store"
 
-// anyParameter stands, in the list of a route's parameters, for those of other programs' clients: Azure's sends its
-// version of the API, for example. They have no effect.
+// anyParameter, in a route's list of parameters, stands for those that clients of other servers add, such as Azure's
+// API version. They have no effect.
 const anyParameter = "*"
 
-// checkQuery refuses parameters that a route does not have, or that come twice: a misspelt one would have no effect.
+// checkQuery refuses unknown and repeated parameters, because a misspelt one would have no effect.
 func (at endpoint) checkQuery(r *http.Request) error {
 	given, err := url.ParseQuery(r.URL.RawQuery)
 	known := strings.Fields(at.query)
@@ -42,8 +42,8 @@ func (at endpoint) checkQuery(r *http.Request) error {
 	return nil
 }
 
-// storeOf is the name of the knowledge base that a request names: in its address, ?store=, or in its body; "" if it
-// names none. Two names are an error. The header Sluice-Store is what holds where the request itself names none.
+// storeOf returns the name of the knowledge base that a request names in its URL (?store=) or its body; "" if neither
+// names one. Two different names are an error. The header Sluice-Store is the default.
 func storeOf(r *http.Request, inBody string) (string, error) {
 	inAddress := r.URL.Query().Get(storeParameter)
 	switch {
@@ -58,7 +58,7 @@ func storeOf(r *http.Request, inBody string) (string, error) {
 	return r.Header.Get("Sluice-Store"), nil
 }
 
-// paging is which part of a list is wanted.
+// paging selects a part of a list.
 type paging struct {
 	Offset int `json:"offset" bounds:"0,1099511627776"`
 	Limit  int `json:"limit" bounds:"1,500"`

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestStoreOfRequests: each route that has a knowledge base goes by ?store=, and by the body, and refuses two names.
+// TestStoreOfRequests checks that each route with a knowledge base follows ?store= and the body, and refuses two names.
 func TestStoreOfRequests(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
 		b := c.Bases[0].With(t.TempDir())
@@ -72,7 +72,7 @@ func TestStoreOfRequests(t *testing.T) {
 	}
 }
 
-// TestPolicyOfANamedStore: the policy of the base that the address names is changed, and of no other.
+// TestPolicyOfANamedStore checks that only the policy of the base named in the URL is changed.
 func TestPolicyOfANamedStore(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
 		b := c.Bases[0].With(t.TempDir())
@@ -92,7 +92,8 @@ func TestPolicyOfANamedStore(t *testing.T) {
 	}
 }
 
-// TestUnknownParameters: a misspelt parameter is refused; what clients of other servers add has no effect.
+// TestUnknownParameters checks that a misspelt parameter is refused, and that additions of other servers' clients have
+// no effect.
 func TestUnknownParameters(t *testing.T) {
 	w := newWorld(t, nil)
 	for address, want := range map[string]int{
@@ -111,7 +112,7 @@ func TestUnknownParameters(t *testing.T) {
 	}
 }
 
-// TestParametersAreDescribed: openapi.json has the parameters of the table of routes.
+// TestParametersAreDescribed checks that openapi.json has the parameters of the table of routes.
 func TestParametersAreDescribed(t *testing.T) {
 	s, err := loadSpec()
 	if err != nil {

@@ -18,11 +18,11 @@ import (
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
-// ragSettings are the "sluice" object of a request: what it says about an answer from a knowledge base. What it leaves
-// out is as the server was told.
+// ragSettings is the "sluice" object of a request, with settings of answers from a knowledge base. Missing fields have
+// the server's defaults.
 type ragSettings struct {
 	Store string `json:"store"`
-	Steps bool   `json:"steps"` // a stream tells of each node of the flow that has finished
+	Steps bool   `json:"steps"` // a stream reports each finished node of the flow
 	askSettings
 	searchSettings
 }
@@ -43,10 +43,10 @@ func (s *Server) ragSettingsOf(raw json.RawMessage) (x ragSettings, err error) {
 type ragAnswer struct {
 	Store     string            `json:"store"`
 	Retrieved bool              `json:"retrieved"`         // passages were in the prompt
-	Notice    string            `json:"notice,omitempty"`  // what the reader should know of how the answer came about
-	Ignored   []string          `json:"ignored,omitempty"` // messages that play no part in it
+	Notice    string            `json:"notice,omitempty"`  // a remark for the reader on how the answer was made
+	Ignored   []string          `json:"ignored,omitempty"` // messages that were not used
 	Citations []prompt.Citation `json:"citations"`
-	Nearest   []prompt.Citation `json:"nearest,omitempty"` // to a question without an answer
+	Nearest   []prompt.Citation `json:"nearest,omitempty"` // for a question without an answer
 	Trace     *answer.Trace     `json:"trace,omitempty"`
 }
 
@@ -79,8 +79,8 @@ func (s *Server) chatFromBase(w http.ResponseWriter, r *http.Request, b *base, q
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// modelTakes is an error while the language model takes no more requests, or not this one: once the sources of a stream
-// have been sent, it would be too late for a 429.
+// modelTakes returns an error if the language model takes no more requests, or not this one: after the sources of a
+// stream have been sent, it would be too late for a 429.
 func (s *Server) modelTakes(ctx context.Context, req llm.Request) error {
 	if err := s.loaded(); err != nil {
 		return err
@@ -98,8 +98,8 @@ func (s *Server) modelTakes(ctx context.Context, req llm.Request) error {
 	return nil
 }
 
-// conversation is the question, what came before it, and which messages are passed over: system messages are the
-// prompts of the knowledge base itself.
+// conversation returns the question, the history, and the ignored messages: system messages are replaced by the
+// knowledge base's own prompts.
 func conversation(all []llm.Message) (question string, history []llm.Message, ignored []string, err error) {
 	last := len(all) - 1
 	param := fmt.Sprintf("messages[%d]", last)
@@ -121,7 +121,7 @@ func conversation(all []llm.Message) (question string, history []llm.Message, ig
 	return question, history, ignored, nil
 }
 
-// askOptions are those of an answer from a base: the server's, with what the request says.
+// askOptions returns the options of an answer from a base: the server's, overridden by the request.
 func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSettings) (answer.Options, error) {
 	o := x.askSettings
 	if err := refuseForRAG(q, req); err != nil {
@@ -152,7 +152,7 @@ func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSetting
 	return o, nil
 }
 
-// refuseForRAG names what an answer from a knowledge base has no place for.
+// refuseForRAG returns an error for parameters that answers from a knowledge base do not support.
 func refuseForRAG(q *openai.ChatRequest, req llm.Request) error {
 	for _, x := range []struct {
 		param string
@@ -182,14 +182,14 @@ func ragAnswerOf(b *base, a *answer.Answer, ignored []string) *ragAnswer {
 		Citations: a.Citations, Nearest: a.Nearest, Trace: &a.Trace}
 }
 
-// streamFromBase sends an answer piece by piece: in the first chunk the sources, with the decision, then the text; in
-// the last one what the answer cites of the sources, and its whole trace.
+// streamFromBase streams an answer: the first chunk has the sources with the decision, then the text follows, and the
+// last chunk has the cited sources and the whole trace.
 func (s *Server) streamFromBase(w http.ResponseWriter, r *http.Request, b *base, question string, o answer.Options,
 	h head, ignored []string, usage, steps bool) error {
 	out := openai.NewStream(w)
-	var failed error // of a chunk that is sent where no error can be returned
+	var failed error // error of a chunk sent in a callback that returns none
 	send := func(c *openai.ChatChunk) {
-		if d := &c.Choices[0].Delta; !out.Begun() { // OpenAI's clients look for the role in what comes first
+		if d := &c.Choices[0].Delta; !out.Begun() { // OpenAI's clients expect the role in the first chunk
 			d.Role = "assistant"
 			d.Content = cmp.Or(d.Content, new(string))
 		}
@@ -234,7 +234,7 @@ func (s *Server) streamFromBase(w http.ResponseWriter, r *http.Request, b *base,
 	return endStream(out, h, ragUsage(a), usage)
 }
 
-// chatError says which parameter an error of the language model is about.
+// chatError adds the parameter's name to an error of the language model.
 func chatError(err error) error {
 	for _, x := range []struct {
 		kind  error

@@ -43,7 +43,7 @@ func (s *Server) rerank(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// rerankV2 answers POST /v2/rerank, as version 2 of Cohere's API has it.
+// rerankV2 answers POST /v2/rerank (Cohere's API, version 2).
 func (s *Server) rerankV2(w http.ResponseWriter, r *http.Request) error {
 	var q openai.RerankV2Request
 	if err := decode(r, &q); err != nil {
@@ -76,7 +76,7 @@ func (s *Server) rerankV2(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// pairScores scores documents for a query, by the reranker of a name.
+// pairScores scores documents for a query, by the named reranker.
 func (s *Server) pairScores(ctx context.Context, model, query string, documents []string) (name string,
 	_ *embed.Scores, err error) {
 	if name, err = s.head(model, "reranker", s.models().Models().Names().Reranker); err != nil {
@@ -88,7 +88,7 @@ func (s *Server) pairScores(ctx context.Context, model, query string, documents 
 	return name, scores, err
 }
 
-// ranked are the best documents, all of them if top is nil.
+// ranked returns the best documents, or all of them if top is nil.
 func ranked(scores *embed.Scores, top *int) []openai.Ranked {
 	most := 0
 	if top != nil {
@@ -101,7 +101,7 @@ func ranked(scores *embed.Scores, top *int) []openai.Ranked {
 	return list
 }
 
-// head is the name of a model that is loaded only if the settings name one.
+// head returns the name of a model that is loaded only if configured.
 func (s *Server) head(asked, what, set string) (string, error) {
 	asked, shown := s.called(asked)
 	if set == "" {
@@ -124,7 +124,7 @@ func tokensRead(each []int) *openai.Usage {
 	return u
 }
 
-// classify answers POST /v1/classify by the classifier: of texts, of parts of texts, or a router.
+// classify answers POST /v1/classify by the classifier of texts, of parts of texts, or a router.
 func (s *Server) classify(w http.ResponseWriter, r *http.Request) error {
 	var q openai.ClassifyRequest
 	if err := decode(r, &q); err != nil {
@@ -223,7 +223,8 @@ func (s *Server) domains(ctx context.Context, out *openai.ClassifyResponse, text
 	return nil
 }
 
-// domainOf is a router's decision; where it abstains or may give several labels, Label is the first it gives.
+// domainOf converts a router's decision. If the router abstains or may assign several labels, Label is the first
+// assigned one.
 func domainOf(i int, d route.Decision, top int) openai.Classified {
 	one := openai.Classified{Index: i}
 	if len(d.Labels) > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/embed/identity"
 )
 
-// byLength takes the longest documents for the best; a document of more than 9 bytes is cut.
+// byLength scores documents by length; a document of more than 9 bytes is truncated.
 type byLength struct{}
 
 func (byLength) Score(_ context.Context, _ string, documents []string) (*embed.Scores, error) {
@@ -28,8 +28,8 @@ func (byLength) Score(_ context.Context, _ string, documents []string) (*embed.S
 
 func (byLength) Info() embed.Info { return embed.Info{Encoder: identity.Encoder{Name: "ruler"}} }
 
-// TestRerankV2 sends what version 7.3 of Cohere's Python client sends for ClientV2.rerank, and reads all that the
-// documentation of POST /v2/rerank says of the answer (https://docs.cohere.com/reference/rerank).
+// TestRerankV2 sends what version 7.3 of Cohere's Python client sends for ClientV2.rerank, and reads every field that
+// the documentation of POST /v2/rerank has for the response (https://docs.cohere.com/reference/rerank).
 func TestRerankV2(t *testing.T) {
 	w := newWorldWith(t, func(c *sluice.Config) { c.Scorer = byLength{} })
 	for _, c := range []struct{ body, want string }{
@@ -75,7 +75,7 @@ func TestRerankV2(t *testing.T) {
 			t.Errorf("%s: %d %s", c.body, status, body)
 		}
 	}
-	// version 1 has texts and counts beside the scores
+	// version 1 also returns texts and counts
 	status, body := do(t, w, post("/v1/rerank", `{"query":"q","documents":[{"text":"a longer one"},"b"],`+
 		`"return_documents":true}`))
 	var one struct {

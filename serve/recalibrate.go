@@ -9,15 +9,15 @@ import (
 	"github.com/sluice-rag/sluice/rag/calibrate"
 )
 
-// recalibrate queues a job that brings the calibration of a base up to date with what was uploaded, by a few questions,
-// where there is something to do. Until it is done the gate decides by what it has. A job that waits already does that
-// at its own end, or makes another calibration anyway.
+// recalibrate queues a job that updates the calibration of a base with a few questions about uploads, if necessary.
+// Until then the gate uses the old calibration. No job is queued if one waits that does the same at its end or makes
+// another calibration.
 func (s *Server) recalibrate(ctx context.Context, b *base) {
 	if s.cfg.ReadOnly || s.cfg.KeepCalibration || s.jobs.waiting(b.Name) {
 		return
 	}
 	if c, err := b.Calibrations().Get(ctx, ""); err != nil || c.Stale == 0 {
-		return // what is wrong with it is said to who asks
+		return // requests report the error
 	}
 	_, err := s.jobs.add(newJobID(), jobState{Kind: "calibration", Store: b.Name, Automatic: true},
 		func(ctx context.Context, j *job) (any, error) {
@@ -36,21 +36,20 @@ func (s *Server) recalibrate(ctx context.Context, b *base) {
 	}
 }
 
-// calibrated is the result of a job that has made a calibration.
+// calibrated returns the result of a job that has made a calibration.
 func calibrated(c *calibrate.Result) map[string]any {
 	return map[string]any{"name": c.Name, "policy": c.Policy, "cutoff": c.Cutoff, "evidence": c.Evidence,
 		"seconds": c.Seconds}
 }
 
-// waiting tells whether a job of a base waits.
+// waiting reports whether a job of a base waits.
 func (js *jobs) waiting(store string) bool {
 	js.mu.Lock()
 	defer js.mu.Unlock()
 	return len(js.queues[store].waiting) > 0
 }
 
-// yield ends the jobs of a base that nobody has asked for: what they have done is kept, and the next one goes on with
-// it.
+// yield ends the automatic jobs of a base: their work so far is kept, and the next one continues it.
 func (js *jobs) yield(store string) {
 	js.mu.Lock()
 	all := slices.Clone(js.order)

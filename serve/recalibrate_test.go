@@ -23,7 +23,7 @@ import (
 
 var lastPassage = regexp.MustCompile(`Passage: ([^\n]*)\n`)
 
-// asking has the model write a question about each passage, and answer other prompts.
+// asking makes the model write a question about each passage, and answer other prompts.
 func asking(w *world) {
 	w.model.Say = func(r llm.Request) string {
 		if all := lastPassage.FindAllStringSubmatch(r.Prompt, -1); len(all) > 0 {
@@ -34,7 +34,7 @@ func asking(w *world) {
 	}
 }
 
-// buoys makes a file that outweighs a base.
+// buoys returns an upload of a file that is larger than a base.
 func buoys(name string, n int) *http.Request {
 	var text strings.Builder
 	for i := range n {
@@ -44,7 +44,7 @@ func buoys(name string, n int) *http.Request {
 	return form(name+".md", text.String())
 }
 
-// jobsOf waits for the jobs that there are, and lists them, the latest first.
+// jobsOf waits for the existing jobs and lists them, the latest first.
 func jobsOf(t *testing.T, w *world) []jobState {
 	t.Helper()
 	for {
@@ -62,7 +62,7 @@ func jobsOf(t *testing.T, w *world) []jobState {
 	}
 }
 
-// fifty asks as many questions at once, of three routes; none may be refused.
+// fifty asks fifty questions at once on three routes; none may be refused.
 func fifty(t *testing.T, w *world) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -86,7 +86,7 @@ func fifty(t *testing.T, w *world) {
 	all.Wait()
 }
 
-// staleOf is how far the calibration is behind, as a decision says it.
+// staleOf returns the staleness of the calibration from a decision.
 func staleOf(t *testing.T, w *world) float64 {
 	t.Helper()
 	status, body := do(t, w, post("/v1/gate", `{"query":"Which lamp has the buoy?"}`))
@@ -96,8 +96,8 @@ func staleOf(t *testing.T, w *world) float64 {
 	return as[gateAnswer](t, body).Decisions[0].Stale
 }
 
-// Uploads that are larger than the base stand beside fifty questions: none is refused, while the calibration is behind
-// and while it is brought up to date, which nobody has to ask for.
+// TestUploadsRefuseNoQuestion uploads files larger than the base during fifty questions, and checks that none is
+// refused while the calibration is stale or automatically updated.
 func TestUploadsRefuseNoQuestion(t *testing.T) {
 	w := newWorld(t, nil)
 	asking(w)
@@ -130,7 +130,7 @@ func TestUploadsRefuseNoQuestion(t *testing.T) {
 	fifty(t, w)
 }
 
-// A calibration that nobody has asked for does not keep uploads waiting.
+// TestUploadsEndAutomaticCalibrations checks that an automatic calibration does not delay uploads.
 func TestUploadsEndAutomaticCalibrations(t *testing.T) {
 	w := newWorld(t, nil)
 	asking(w)
@@ -170,7 +170,7 @@ func TestUploadsEndAutomaticCalibrations(t *testing.T) {
 	}
 }
 
-// What an earlier process has not come to is done at the start of the next one.
+// TestServerBeginsWithWhatIsNew checks that a server begins with the work that an earlier process has left.
 func TestServerBeginsWithWhatIsNew(t *testing.T) {
 	w := newWorld(t, nil)
 	asking(w)
@@ -205,9 +205,10 @@ func TestServerBeginsWithWhatIsNew(t *testing.T) {
 	}
 }
 
-// A calibration of which the questions are not there stays as it is, which is no failure.
+// TestCalibrationsThatCannotFollowStay checks that a calibration whose questions are missing stays unchanged, without a
+// failure.
 func TestCalibrationsThatCannotFollowStay(t *testing.T) {
-	w := newWorld(t, nil) // calibrated with questions of a file that has gone
+	w := newWorld(t, nil) // calibrated with questions of a missing file
 	working(t, w)
 	ended(t, w, buoys("a", 3))
 	list := jobsOf(t, w)

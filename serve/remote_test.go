@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/llm/remote"
 )
 
-// TestAnotherSluice: our own clients of OpenAI's API, which another server of ours may use, understand the server.
+// TestAnotherSluice checks that this project's clients of OpenAI's API work with the server.
 func TestAnotherSluice(t *testing.T) {
 	w := newWorld(t, nil)
 	server := httptest.NewServer(w)

@@ -23,23 +23,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// event is something that a client has asked for: a version of a document, or that it goes.
+// event is a client's request: a new version of a document, or its deletion.
 type event struct {
-	version int    // 0: it is deleted
-	job     string // of a version, "" when its answer was not seen
+	version int    // 0: deletion
+	job     string // for a version; "" if the response was not seen
 	fate    fate
 }
 
 type fate int
 
 const (
-	pending fate = iota // acknowledged; what has become of it is not known yet
-	certain             // done, or acknowledged for good
-	perhaps             // the answer was not seen, or the disk was full before the end was
+	pending fate = iota // acknowledged; the result is unknown yet
+	certain             // done, or definitely acknowledged
+	perhaps             // the response was not seen, or the disk became full before the end was written
 	failed
 )
 
-// restarts are a server that is killed and started again, on a disk that is full now and then, and what a client knows.
+// restarts is a server that is killed and restarted on a disk that is sometimes full, with what a client knows.
 type restarts struct {
 	t        *testing.T
 	r        *rand.Rand
@@ -47,10 +47,10 @@ type restarts struct {
 	cmd      *exec.Cmd
 	url      string
 	stderr   bytes.Buffer
-	full     bool // the disk is
-	wasFull  bool // it was since this start
+	full     bool // the disk is full
+	wasFull  bool // it was full since this start
 	versions int
-	events   map[string][]*event // by names
+	events   map[string][]*event // by name
 	counts   map[string]int
 }
 
@@ -75,7 +75,7 @@ func (k *restarts) start() {
 	k.url, k.full, k.wasFull = "http://"+strings.TrimSpace(line), false, false
 }
 
-// fill lets files grow to a size at most: what would go further is a short write or an error. Negative: to any size.
+// fill limits the size of files: writes beyond it are short or fail. Negative: no limit.
 func (k *restarts) fill(size int64) {
 	limit := unix.Rlimit{Cur: uint64(size), Max: unix.RLIM_INFINITY}
 	if k.full = size >= 0; k.full {
@@ -88,7 +88,7 @@ func (k *restarts) fill(size int64) {
 	}
 }
 
-// ask sends a request; status is 0 when no whole answer came.
+// ask sends a request; status is 0 if no whole response came.
 func (k *restarts) ask(r *http.Request) (status int, body []byte) {
 	target, err := url.Parse(k.url + r.URL.EscapedPath())
 	if err != nil {
@@ -124,7 +124,7 @@ func (k *restarts) act(name string) {
 		k.t.Errorf("an answer names the server's folder: %s", body)
 	}
 	switch {
-	case status == 0 || status >= 500 && e.version == 0: // a COMMIT that has failed may come to life
+	case status == 0 || status >= 500 && e.version == 0: // a failed COMMIT may still take effect
 		e.fate = perhaps
 	case status == http.StatusAccepted:
 		var a jobAnswer
@@ -134,7 +134,7 @@ func (k *restarts) act(name string) {
 		e.job = a.Job.ID
 	case status == http.StatusOK:
 		e.fate = certain
-	case status == http.StatusNotFound, e.version == 0 && status == http.StatusConflict, // there is no store yet
+	case status == http.StatusNotFound, e.version == 0 && status == http.StatusConflict, // no store yet
 		k.wasFull && status == http.StatusInsufficientStorage:
 		k.counts[fmt.Sprint("answered with ", status)]++
 		return
@@ -144,7 +144,7 @@ func (k *restarts) act(name string) {
 	k.events[name] = append(k.events[name], e)
 }
 
-// learn asks the server what has become of uploads; with wait until all jobs have ended.
+// learn asks the server for the results of uploads; with wait, until all jobs have ended.
 func (k *restarts) learn(wait bool) {
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		status, body := k.ask(get("/v1/jobs"))
@@ -190,7 +190,7 @@ func (k *restarts) pending() (list []*event) {
 	return list
 }
 
-// restart ends the server, by force or not, and starts it again. What is not in its queue then was over before.
+// restart ends the server, by a kill or not, and starts it again. Jobs that are not in its queue then had ended before.
 func (k *restarts) restart(kill bool) {
 	k.t.Helper()
 	sign := syscall.SIGTERM
@@ -225,7 +225,7 @@ func (k *restarts) restart(kill bool) {
 	}
 }
 
-// allowed are the versions that a document may have, 0 for none.
+// allowed returns the versions that a document may have, 0 for none.
 func allowed(all []*event) (versions []int) {
 	for _, e := range slices.Backward(all) {
 		switch e.fate {
@@ -255,7 +255,7 @@ func (k *restarts) check(round int) {
 			if _, err := fmt.Sscanf(d.Chunks[0].Text, "Version %d.", &version); err != nil {
 				k.t.Fatalf("%v: %s", err, body)
 			}
-		case http.StatusNotFound, http.StatusConflict: // there is no store yet
+		case http.StatusNotFound, http.StatusConflict: // no store yet
 		default:
 			k.t.Fatalf("%d %s", status, body)
 		}
@@ -269,8 +269,8 @@ func (k *restarts) check(round int) {
 	}
 }
 
-// TestRestartsOnFullDisks: through kills, restarts and full disks, with versions of documents and deletions one behind
-// the other, each document is the newest one that was acknowledged and did not fail, and what was deleted stays so.
+// TestRestartsOnFullDisks checks, through kills, restarts and full disks, that after successive versions and deletions
+// each document is the newest version that was acknowledged and did not fail, and that deletions last.
 // SLUICE_KILL_ROUNDS sets the number of restarts (6).
 func TestRestartsOnFullDisks(t *testing.T) {
 	rounds := 6

@@ -20,10 +20,11 @@ import (
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
-// secretWords are what a secret may be; they begin with different tokens.
+// secretWords are the possible secrets; they begin with different tokens.
 var secretWords = [4]string{"river", "house", "castle", "night"}
 
-// twoKeys is a server with a small real language model and two keys, the first for its base and the second for another.
+// twoKeys returns a server with a small real language model and two keys, the first for its base and the second for
+// another one.
 func twoKeys(t *testing.T) (w *world, m *llm.Model) {
 	t.Helper()
 	p, _ := generator.Preset("qwen2")
@@ -49,7 +50,7 @@ func twoKeys(t *testing.T) (w *world, m *llm.Model) {
 	return w, m
 }
 
-// asked sends a request with a key and returns its usage and what it cost.
+// asked sends a request with a key, and returns its usage and cost.
 func asked(t *testing.T, w *world, m *llm.Model, key, path string, body any) (u openai.Usage, decoded int64,
 	took time.Duration) {
 	t.Helper()
@@ -66,9 +67,9 @@ func asked(t *testing.T, w *world, m *llm.Model, key, path string, body any) (u 
 	return out.Usage, m.Stats().Tokens - before, took
 }
 
-// TestPromptsOfOtherKeysAreNotFound: who guesses what stands in another key's prompts learns nothing by how much of the
-// guess was found in the cache, nor by how much had to be computed, which is what time would tell. The same key finds
-// its own. It logs what time tells: the share of right guesses that took less time than wrong ones.
+// TestPromptsOfOtherKeysAreNotFound checks that guesses of another key's prompts reveal nothing, neither by the number
+// of cached tokens nor by the number of decoded ones, which the time depends on, while the same key finds its own. It
+// logs what the time reveals: the share of right guesses that took less time than wrong ones.
 func TestPromptsOfOtherKeysAreNotFound(t *testing.T) {
 	w, m := twoKeys(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -96,14 +97,14 @@ func TestPromptsOfOtherKeysAreNotFound(t *testing.T) {
 			t.Fatalf("the key itself finds %d of %d tokens", own.PromptDetails.CachedTokens, own.PromptTokens)
 		}
 		path, body = request(n%2, n, "")
-		asked(t, w, m, secondKey, path, body) // so that all guesses begin with what the key has read itself
+		asked(t, w, m, secondKey, path, body) // so that all guesses begin with what the key has cached itself
 		var guesses []said
 		best, at := []int{}, -1
 		for _, word := range random.Perm(len(secretWords)) {
 			path, body := request(n%2, n, secretWords[word]+strings.Repeat(" and the sentence goes on", 8))
 			u, decoded, took := asked(t, w, m, secondKey, path, body)
 			guesses = append(guesses, said{word == secret, u.PromptDetails.CachedTokens,
-				decoded - int64(u.PromptTokens), took}) // words have more tokens and fewer
+				decoded - int64(u.PromptTokens), took}) // words have different numbers of tokens
 			switch {
 			case u.PromptDetails.CachedTokens > at:
 				best, at = []int{word}, u.PromptDetails.CachedTokens
@@ -141,8 +142,8 @@ func TestPromptsOfOtherKeysAreNotFound(t *testing.T) {
 	}
 }
 
-// TestRightsGoWithAllRequests: an answer's requests, whatever its flow, are of the key's scope, those of a job of the
-// base's, and each key's metrics count its own.
+// TestRightsGoWithAllRequests checks that all requests of an answer, whatever its flow, have the key's prompt scope,
+// that requests of a job have the base's, and that each key's metrics count only its own.
 func TestRightsGoWithAllRequests(t *testing.T) {
 	w, m := twoKeys(t)
 	first, _ := w.cfg.Keys.find(firstKey)

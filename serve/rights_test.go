@@ -18,13 +18,13 @@ const (
 	everyKey  = "key-of-all-the-bases"
 )
 
-// with is a request with a key.
+// with adds a key to a request.
 func with(r *http.Request, key string) *http.Request {
 	r.Header.Set("Authorization", "Bearer "+key)
 	return r
 }
 
-// twoBases is a server over the base "sea" and another one like it, "moon", with a key for each and one for both.
+// twoBases returns a server over the base "sea" and a copy, "moon", with a key for each and one for both.
 func twoBases(t *testing.T, change func(*sluice.Config)) *world {
 	t.Helper()
 	keys, err := ReadKeys(strings.NewReader(firstKey + " sea\n" + secondKey + " moon\n" + everyKey + "\n"))
@@ -46,7 +46,7 @@ func twoBases(t *testing.T, change func(*sluice.Config)) *world {
 	return w
 }
 
-// TestMetricsOfAKey: who has a key for some bases sees nothing of the others, nor what others do.
+// TestMetricsOfAKey checks that a key for some bases sees nothing of other bases or of other keys' requests.
 func TestMetricsOfAKey(t *testing.T) {
 	w := twoBases(t, nil)
 	for key, n := range map[string]int{firstKey: 2, secondKey: 3} {
@@ -92,8 +92,8 @@ func TestMetricsOfAKey(t *testing.T) {
 	}
 }
 
-// TestFeedbackOfAnotherBase: a decision of another base is as unknown as one that there is not, whichever base the
-// request names.
+// TestFeedbackOfAnotherBase checks that a decision of another base is as unknown as one that does not exist, whichever
+// base the request names.
 func TestFeedbackOfAnotherBase(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "decisions.jsonl")
 	w := twoBases(t, func(c *sluice.Config) { c.Decisions.File = file })

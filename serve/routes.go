@@ -10,26 +10,26 @@ import (
 	"github.com/sluice-rag/sluice/serve/page"
 )
 
-// handler answers a request, or says why not: the error is written as kinds says, unless the response has begun.
+// handler answers a request or returns an error, which is written as kinds says unless the response has begun.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
-// use is what a route needs of the middleware.
+// use is what a route requires of the middleware.
 type use int
 
 const (
 	public  use = iota // no key, no limit on requests under way
-	keyed              // a key, if there are Keys
-	scraped            // a key, if there are Keys, and no limit: it is wanted most when the server is full
-	answers            // keyed, and the language model writes
-	upload             // keyed, with a body as large as a file
+	keyed              // needs a key, if there are Keys
+	scraped            // as keyed, but without the limit on requests: monitoring must see a full server
+	answers            // as keyed, for routes on which the language model generates
+	upload             // as keyed, with a body as large as a file
 )
 
-// endpoint is a line of the table.
+// endpoint is a row of the route table.
 type endpoint struct {
-	pattern string // as http.ServeMux has it
+	pattern string // for http.ServeMux
 	use     use
 	handler handler
-	query   string // the names of its parameters in the address; of a public or scraped route nobody looks
+	query   string // names of its parameters in the URL; not checked for public and scraped routes
 }
 
 // table lists the routes.
@@ -71,7 +71,7 @@ func (s *Server) table() []endpoint {
 	}
 }
 
-// mux sends requests to the routes' handlers.
+// mux routes requests to their handlers.
 func (s *Server) mux() http.Handler {
 	m := http.NewServeMux()
 	s.routes = s.table()
@@ -81,7 +81,7 @@ func (s *Server) mux() http.Handler {
 		method, path, _ := strings.Cut(r.pattern, " ")
 		methods[path] = append(methods[path], method)
 	}
-	for path, list := range methods { // another method is a 405 in our words
+	for path, list := range methods { // other methods are a 405 in this package's format
 		allow := strings.Join(list, ", ")
 		m.Handle(path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", allow)
@@ -98,7 +98,7 @@ func (s *Server) mux() http.Handler {
 	return m
 }
 
-// fail answers with an error and keeps it for the log.
+// fail writes an error as the response and keeps it for the log.
 func (s *Server) fail(w http.ResponseWriter, err error) {
 	if out, ok := w.(*response); ok {
 		out.err = err
@@ -106,7 +106,7 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 	writeError(w, err)
 }
 
-// run is a route's handler with what its use asks for.
+// run wraps a route's handler with what its use requires.
 func (s *Server) run(at endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := s.enter(w, r, at); err != nil {
@@ -118,22 +118,22 @@ func (s *Server) run(at endpoint) http.Handler {
 			case context.Cause(r.Context()) == errEnding: //nolint:errorlint // it is set as it is
 				err = errEnding
 			case r.Context().Err() != nil && errors.Is(err, context.Canceled):
-				return // nobody reads an answer
+				return // the client does not read a response
 			}
 			switch {
 			case out == nil || out.status == 0:
 				writeError(w, err)
 			case errors.Is(err, errEnding) && strings.HasPrefix(w.Header().Get("Content-Type"), "text/event-stream"):
-				_ = sendEvent(w, errorBody{errEnding.finish()}) // the client has gone
+				_ = sendEvent(w, errorBody{errEnding.finish()}) // the client has left
 			}
 		}
 	})
 }
 
-// enter lets a request in: key, body, room and time.
+// enter admits a request: key, body, room and deadline.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request, at endpoint) error {
 	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-		// It may have had a Content-Length as well, which net/http drops, and what follows may be somebody else's.
+		// net/http drops a Content-Length beside chunks, and what follows may belong to another request.
 		w.Header().Set("Connection", "close")
 	}
 	if at.use == public {
@@ -163,7 +163,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, at endpoint) erro
 	ctx, cancel := context.WithTimeout(r.Context(), s.cfg.Limits.Timeout)
 	defer cancel()
 	r = r.WithContext(ctx)
-	if at.use == upload { // it is received in its handler, and then waits in a queue
+	if at.use == upload { // its handler receives the body, and the ingest waits in a queue
 		return at.handler(w, r)
 	}
 	select {
@@ -183,8 +183,8 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, at endpoint) erro
 	return at.handler(w, r)
 }
 
-// mayAnswer takes in a request for the language model, if there are not too many. Later it would be too late to refuse
-// one: a stream has its sources before the model is asked, and a flow asks it more than once.
+// mayAnswer admits a request to the language model, unless there are too many. A later refusal would be too late: a
+// stream sends its sources before the model is asked, and a flow asks it more than once.
 func (s *Server) mayAnswer() error {
 	n, limit := s.answering.Add(1), int64(s.cfg.Limits.Answers)
 	if limit == 0 || n <= limit {

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/settings"
 )
 
-// schemas makes JSON Schemas of Go types as encoding/json writes them: what may be left out is not required, what may
-// be nil and is not left out may be null.
+// schemas makes JSON Schemas of Go types as encoding/json writes them: omitempty fields are not required; other fields
+// that may be nil may be null.
 type schemas struct {
 	made  map[string]any
 	names map[reflect.Type]string
@@ -58,7 +58,7 @@ func (s *schemas) of(t reflect.Type) object {
 	return object{"type": "integer"}
 }
 
-// named makes the schema of a struct, once.
+// named makes the schema of a struct, unless it exists.
 func (s *schemas) named(t reflect.Type) string {
 	if name, there := s.names[t]; there {
 		return name
@@ -66,7 +66,7 @@ func (s *schemas) named(t reflect.Type) string {
 	from := strings.TrimPrefix(t.PkgPath(), "github.com/sluice-rag/sluice/") + "." + t.Name()
 	name := strings.ToUpper(t.Name()[:1]) + t.Name()[1:]
 	for n := range s.names {
-		if s.names[n] == name { // another package's of the same name
+		if s.names[n] == name { // another package's type with the same name
 			parts := strings.Split(t.PkgPath(), "/")
 			p := parts[len(parts)-1]
 			name = strings.ToUpper(p[:1]) + p[1:] + name
@@ -108,7 +108,7 @@ func (s *schemas) fields(t reflect.Type, properties object, required *[]any) {
 			name = f.Name
 		}
 		schema := s.of(f.Type)
-		// one of an embedded struct that this one stands before
+		// a field of an embedded struct that this one hides
 		*required = slices.DeleteFunc(*required, func(x any) bool { return x == name })
 		if !strings.Contains(options, "omit") {
 			*required = append(*required, name)
@@ -129,7 +129,7 @@ func nullable(schema object) object {
 	return object{"anyOf": []any{schema, object{"type": "null"}}}
 }
 
-// made are the schemas of types and of those that they consist of, as they are in openapi.json.
+// made returns the schemas of types and their parts, as in openapi.json.
 func made(types ...any) (map[string]any, error) {
 	s := &schemas{made: object{}, names: map[reflect.Type]string{}}
 	for _, x := range types {
@@ -147,7 +147,7 @@ func made(types ...any) (map[string]any, error) {
 	return out, json.Unmarshal(raw, &out)
 }
 
-// fieldsOf are the names that encoding/json reads into a struct.
+// fieldsOf returns the names that encoding/json reads into a struct.
 func fieldsOf(v any) []string {
 	s := &schemas{made: object{}, names: map[reflect.Type]string{}}
 	properties := object{}
@@ -155,8 +155,8 @@ func fieldsOf(v any) []string {
 	return slices.Sorted(maps.Keys(properties))
 }
 
-// settingsOf are the schemas of the settings that encoding/json reads into a struct: what the tags of their fields say.
-// null stands for what is left out.
+// settingsOf returns the schemas of the settings that encoding/json reads into a struct, by their fields' tags. null
+// stands for a missing value.
 func settingsOf(v any) object {
 	made := object{}
 	settingFields(reflect.TypeOf(v), made)

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/serve/page"
 )
 
-// Server answers requests. It is a http.Handler; Serve adds what a listening one needs.
+// Server answers requests. It is a http.Handler; Serve adds listening and shutdown.
 type Server struct {
 	cfg      Config
 	log      *slog.Logger
@@ -31,9 +31,9 @@ type Server struct {
 	bulks    chan struct{} // a token for each large request for embeddings
 	ready    atomic.Pointer[readiness]
 	draining atomic.Bool
-	underWay atomic.Int64 // requests that have come in, not those of who looks after the server
+	underWay atomic.Int64 // admitted requests, except those of monitoring
 
-	answering atomic.Int64 // requests for the language model
+	answering atomic.Int64 // requests to the language model
 	warming   atomic.Bool
 	pages     http.Handler
 	started   time.Time
@@ -41,11 +41,11 @@ type Server struct {
 	jobs      *jobs
 }
 
-// base is a knowledge base with what the server knows of it.
+// base is a knowledge base with its state in the server.
 type base struct {
 	Base
 	mu     sync.Mutex
-	err    error // why it does not answer; nil if it does
+	err    error // why it does not answer, else nil
 	intake intake
 }
 
@@ -83,11 +83,11 @@ func New(c Config) (*Server, error) {
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Serve answers requests that come in by l, which it closes, until ctx ends: it then refuses new ones, lets those under
-// way end for Limits.Drain, and ends them after that. Warm, called beside it, loads the models. It returns
-// nil when ctx has ended.
+// Serve answers requests from l, which it closes, until ctx ends: it then refuses new requests, lets those under way
+// finish within Limits.Drain, and ends the rest. Warm, called concurrently, loads the models. It returns nil after ctx
+// has ended.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	// requests outlive ctx, until they are drained
+	// requests outlive ctx until they are drained
 	requests, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	h := &http.Server{
@@ -106,10 +106,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			background.Go(func() { s.waitForUploads(following, b) })
 		}
 	}
-	for _, b := range s.bases { // an earlier process may have ended before it had come to that
+	for _, b := range s.bases { // an earlier process may have left unfinished work
 		s.recalibrate(following, b)
 	}
-	background.Go(func() { s.jobs.run(following) }) // a job's panic is its error
+	background.Go(func() { s.jobs.run(following) }) // run turns a job's panic into an error
 	background.Go(func() { releaseMemory(following) })
 	failed := make(chan error, 1)
 	go func() {
@@ -143,11 +143,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return err
 }
 
-// lastWords is how long requests that are cut off have to say so.
+// lastWords is the time that ended requests have to send an error.
 const lastWords = 2 * time.Second
 
-// drained waits until no request is under way, and tells whether that was so in time. Until then the server listens, so
-// that whoever asks GET /readyz is told.
+// drained waits until no request is under way, and reports whether that took less than within. Meanwhile the server
+// listens, so that GET /readyz is answered.
 func (s *Server) drained(within time.Duration) bool {
 	for end := time.Now().Add(within); s.underWay.Load() > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -157,12 +157,12 @@ func (s *Server) drained(within time.Duration) bool {
 	return true
 }
 
-// errEnding is what a request gets that comes too late, or is cut off, when the server ends.
+// errEnding is the error of requests that come too late, or are ended, at a shutdown.
 var errEnding = &requestError{Status: http.StatusServiceUnavailable, Code: "shutting_down",
 	Message: "the server is ending", Hint: "try again later, or at another server"}
 
-// base is the knowledge base that a request names, in its body or as storeOf has it, else the first one that its key is
-// for.
+// base returns the knowledge base that a request names, in its body or as storeOf reads it, else the first one that its
+// key may use.
 func (s *Server) base(r *http.Request, inBody string) (*base, error) {
 	k := keyOf(r.Context())
 	name, err := storeOf(r, inBody)
@@ -177,7 +177,7 @@ func (s *Server) base(r *http.Request, inBody string) (*base, error) {
 		}
 	}
 	b, ok := s.bases[name]
-	if !ok || !k.may(name) { // whether it exists is not told to who may not use it
+	if !ok || !k.may(name) { // without access, its existence is not revealed
 		return nil, &requestError{Status: http.StatusNotFound, Code: "unknown_store", Param: "store",
 			Message: fmt.Sprintf("there is no knowledge base %q", shortened(name)),
 			Hint:    "GET /info lists those that there are"}
@@ -185,7 +185,7 @@ func (s *Server) base(r *http.Request, inBody string) (*base, error) {
 	return b, nil
 }
 
-// allowed are the bases that a key is for, in the order of the configuration.
+// allowed returns the bases that a key may use, in the order of the configuration.
 func (s *Server) allowed(k key) (list []*base) {
 	for _, b := range s.cfg.Bases {
 		if k.may(b.Name) {
@@ -195,7 +195,7 @@ func (s *Server) allowed(k key) (list []*base) {
 	return list
 }
 
-// writable is an error if requests may change nothing.
+// writable returns an error if the server is read-only.
 func (s *Server) writable() error {
 	if s.cfg.ReadOnly {
 		return &requestError{Status: http.StatusForbidden, Code: "read_only",
@@ -206,5 +206,5 @@ func (s *Server) writable() error {
 
 var _ http.Handler = (*Server)(nil)
 
-// models is the Sluice whose models all bases share.
+// models returns the Sluice whose models all bases share.
 func (s *Server) models() *sluice.Sluice { return s.first.Sluice }

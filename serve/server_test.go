@@ -39,7 +39,7 @@ func TestGateAndRetrieve(t *testing.T) {
 	}
 }
 
-// TestVectorsStandForTheirTexts: the vectors that the encoder makes of texts lead to what the texts lead to.
+// TestVectorsStandForTheirTexts checks that vectors of texts give the same results as the texts.
 func TestVectorsStandForTheirTexts(t *testing.T) {
 	w := newWorld(t, nil)
 	e, err := w.sluice.Embed(t.Context(), []string{inScope}, embed.Query)
@@ -181,7 +181,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestPagesOfOthers: what a web page of another site can have a browser send is refused.
+// TestPagesOfOthers checks that requests that another site's page can make a browser send are refused.
 func TestPagesOfOthers(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Origins, c.Hosts = []string{"https://friend.example"}, []string{"sea.local"} })
 	for name, c := range map[string]struct {
@@ -211,7 +211,7 @@ func TestPagesOfOthers(t *testing.T) {
 	}
 }
 
-// TestRoom: beyond the limit requests are refused at once, with the time to come again.
+// TestRoom checks that requests above the limit are refused at once, with Retry-After.
 func TestRoom(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.Requests = 1 })
 	inside, leave := make(chan struct{}), make(chan struct{})
@@ -245,7 +245,7 @@ func TestTimeIsUp(t *testing.T) {
 	}
 }
 
-// TestPanic: a handler that fails is answered and logged, and the server goes on.
+// TestPanic checks that a handler's panic is answered and logged, and that the server goes on.
 func TestPanic(t *testing.T) {
 	w := newWorld(t, nil)
 	w.encoder.After = func([]string) { panic("out of luck") }

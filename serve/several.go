@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
-// requestsFor makes the requests for n completions of one prompt.
+// requestsFor returns the requests for n completions of one prompt.
 func requestsFor(r llm.Request, n int) []llm.Request {
 	all := make([]llm.Request, n)
 	for i := range all {
@@ -20,19 +20,19 @@ func requestsFor(r llm.Request, n int) []llm.Request {
 	return all
 }
 
-// watcher sees completions as they are made; its functions are called one at a time.
+// watcher receives completions as they are generated; its functions are called one at a time.
 type watcher struct {
 	piece func(i int, piece string) error
 	end   func(i int, r llm.Result) error
 }
 
-// generateAll asks the language model for completions, several at a time where it decodes several together and has room
-// for the others. The first error ends all of them. Those of a request for several are batch jobs: whoever asks for one
-// goes first. watch may be nil.
+// generateAll generates completions, several at a time if the model decodes several together and there is room. The
+// first error ends all of them. With several completions they are batch jobs, so that single ones go first. watch may
+// be nil.
 func (s *Server) generateAll(ctx context.Context, g llm.Generator, all []llm.Request, watch *watcher) ([]llm.Result,
 	error) {
 	results := make([]llm.Result, len(all))
-	var mu sync.Mutex // of watch
+	var mu sync.Mutex // guards watch
 	one := func(ctx context.Context, i int) (err error) {
 		var stream func(string) error
 		if watch != nil {
@@ -69,8 +69,8 @@ func (s *Server) generateAll(ctx context.Context, g llm.Generator, all []llm.Req
 	return results, group.Wait()
 }
 
-// morePlaces takes places for completions that are made beside the one that the request has a place for, as many as are
-// free of those that are wanted, and returns how many there are then.
+// morePlaces takes up to wanted−1 places in addition to the request's own, as many as are free, and returns the number
+// of all.
 func (s *Server) morePlaces(wanted int) (places int, leave func()) {
 	limit, more := int64(s.cfg.Limits.Answers), int64(0)
 	for ; more < int64(wanted)-1; more++ {

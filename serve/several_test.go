@@ -17,8 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/serve/openai"
 )
 
-// bySeed answers with the prompt and the seed, in two pieces; a prompt has 4 tokens, of which 1 was read before, an
-// answer 2.
+// bySeed answers with the prompt and the seed, in two pieces; a prompt has 4 tokens, of which 1 is cached, an answer 2.
 func bySeed(_ context.Context, r llm.Request, stream func(string) error) (llm.Result, error) {
 	said := r.Prompt
 	if said == "" {
@@ -36,7 +35,8 @@ func bySeed(_ context.Context, r llm.Request, stream func(string) error) (llm.Re
 		Finish: llm.FinishStop}, nil
 }
 
-// TestSeveralAnswers: n answers differ by their seeds, the prompt counts once, and a stream has all of them.
+// TestSeveralAnswers checks that n answers differ by their seeds, that the prompt counts once, and that a stream has
+// all of them.
 func TestSeveralAnswers(t *testing.T) {
 	w := worldOf(t, func(ctx context.Context, r llm.Request, s func(string) error) (llm.Result, error) {
 		if r.Priority != llm.Batch {
@@ -85,7 +85,7 @@ func TestSeveralAnswers(t *testing.T) {
 	}
 }
 
-// TestSeveralPrompts: the completions of the first prompt come first, each prompt counts once.
+// TestSeveralPrompts checks that the completions of the first prompt come first, and that each prompt counts once.
 func TestSeveralPrompts(t *testing.T) {
 	w := worldOf(t, bySeed)
 	const request = `{"prompt":["a","b"],"n":2,"seed":1`
@@ -115,7 +115,7 @@ func TestSeveralPrompts(t *testing.T) {
 	}
 }
 
-// together is a model that decodes several requests together, and tells how many were under way at most.
+// together is a model that decodes several requests together, and records the largest number under way.
 type together struct {
 	*doubles.Model
 	at, most atomic.Int64
@@ -139,7 +139,8 @@ func (m *together) Generate(_ context.Context, r llm.Request, stream func(string
 	return m.answer(r)
 }
 
-// TestSeveralTakeFreePlaces: completions are made together as far as the model does and the limit of answers has room.
+// TestSeveralTakeFreePlaces checks that completions are generated together as far as the model and the limit of answers
+// allow.
 func TestSeveralTakeFreePlaces(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.Answers = 3 })
 	w.answering.Store(1) // the request itself
@@ -162,7 +163,7 @@ func TestSeveralTakeFreePlaces(t *testing.T) {
 	all.Add(4)
 	m.answer = func(llm.Request) (llm.Result, error) {
 		all.Done()
-		all.Wait() // as many as decode together are there
+		all.Wait() // as many as decode together have begun
 		return llm.Result{Text: "x", Finish: llm.FinishStop}, nil
 	}
 	w = newWorldOf(t, m)
@@ -172,8 +173,8 @@ func TestSeveralTakeFreePlaces(t *testing.T) {
 	}
 }
 
-// TestSeveralEndTogether: what goes wrong with one ends the request, in a stream by an event, and a panic is one of
-// those things.
+// TestSeveralEndTogether checks that the failure of one completion, also by a panic, ends the request, in a stream by
+// an event.
 func TestSeveralEndTogether(t *testing.T) {
 	m := &together{Model: doubles.NewModel("")}
 	w := newWorldOf(t, m)

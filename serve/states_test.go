@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
-// TestChatOfUnreadyBases: what is the matter with a knowledge base has a status, a code and a hint; one without a
-// calibration answers, and says so.
+// TestChatOfUnreadyBases checks that each state of a knowledge base has a status, a code and a hint, and that a base
+// without a calibration answers with a notice.
 func TestChatOfUnreadyBases(t *testing.T) {
 	w := newWorld(t, nil)
 	open := func(store, encoder string) *sluice.Sluice {

@@ -14,8 +14,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// TestTraces: each request is a span below the caller's, its steps are spans below it, none has a text, and the log
-// names the trace.
+// TestTraces checks that each request is a span below the caller's with its steps below it, that spans contain no
+// texts, and that the log has the trace id.
 func TestTraces(t *testing.T) {
 	kept := tracetest.NewSpanRecorder()
 	p := sdk.NewTracerProvider(sdk.WithSpanProcessor(kept))

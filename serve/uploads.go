@@ -29,7 +29,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// Uploads are kept in a folder of the store until their ingest has ended, so that what was acknowledged outlives the
+// Uploads are kept in a folder of the store until their ingest has ended, so that acknowledged uploads survive the
 // process:
 //
 //	uploads/ID/upload.json    what was handed in; written last
@@ -40,15 +40,15 @@ const (
 	maxUploads   = 1000 // files of one request
 	maxNameBytes = 200
 
-	uploadsInterval = time.Second // between two tries to take the uploads that another server takes
+	uploadsInterval = time.Second // between two attempts to take over the uploads from another server
 )
 
-// handedIn is what a request has handed in.
+// handedIn is an upload.
 type handedIn struct {
 	Schema int        `json:"schema"`
 	ID     string     `json:"id"`
 	Files  []uploaded `json:"files"`
-	// Moment of the acknowledgement
+	// Moment of the acknowledgement.
 	Moment store.Moment `json:"moment"`
 
 	dir string
@@ -56,15 +56,15 @@ type handedIn struct {
 
 type uploaded struct {
 	File  string `json:"file"` // in the folder
-	Name  string `json:"name"` // as it was given, made harmless
+	Name  string `json:"name"` // the given name, sanitised
 	Bytes int64  `json:"bytes"`
 }
 
-// extensions matches the endings that say what a file is; packed files have several, such as "notes.tar.gz".
+// extensions matches the endings that identify a file's type; packed files have several, such as "notes.tar.gz".
 var extensions = regexp.MustCompile(`(?i)(?:\.[a-z0-9]{1,10}){1,3}$`)
 
-// harmless is a given name as a document may have it: its last part, whichever system it comes from, without control
-// characters and not too long, its extension kept.
+// harmless returns a given name sanitised for a document: its last part on any system, without control characters,
+// shortened if necessary, with its extension.
 func harmless(name string) string {
 	name = strings.ToValidUTF8(name, "")
 	if i := strings.LastIndexAny(name, `/\`); i >= 0 {
@@ -89,7 +89,7 @@ func harmless(name string) string {
 	return name
 }
 
-// newUpload makes a folder for what a request hands in; keep or drop ends it.
+// newUpload makes a folder for an upload; keep or drop ends it.
 func newUpload(storeDir string) (*handedIn, error) {
 	u := &handedIn{Schema: uploadSchema, ID: newJobID()}
 	u.dir = filepath.Join(storeDir, store.UploadsFolder, u.ID)
@@ -127,7 +127,7 @@ func (u *handedIn) add(name string, content io.Reader) (err error) {
 	return os.Rename(f.Name(), filepath.Join(u.dir, file))
 }
 
-// sender keeps the error of what is received, which is the client's, apart from the disk's.
+// sender separates the error of receiving, which is the client's, from the disk's.
 type sender struct {
 	r   io.Reader
 	err error
@@ -141,7 +141,7 @@ func (s *sender) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// keep makes the upload one that outlives the process.
+// keep makes the upload durable.
 func (u *handedIn) keep() error {
 	if err := durable.SyncDir(u.dir); err != nil {
 		return err
@@ -151,13 +151,13 @@ func (u *handedIn) keep() error {
 	})
 }
 
-// drop removes the upload: durably what says that it was acknowledged, so that the next start does not repeat it.
+// drop removes the upload, its acknowledgement durably, so that the next start does not repeat it.
 func (u *handedIn) drop() error {
 	err := os.Remove(filepath.Join(u.dir, uploadFile))
 	if err == nil {
 		err = durable.SyncDir(u.dir)
 	}
-	if errors.Is(err, os.ErrNotExist) { // it never was
+	if errors.Is(err, os.ErrNotExist) { // it was never kept
 		err = nil
 	}
 	return errors.Join(err, os.RemoveAll(u.dir))
@@ -170,7 +170,7 @@ func (u *handedIn) names() (names []string) {
 	return names
 }
 
-// uploadsOf are those that a store's folder keeps, oldest first. What a request has not finished is removed.
+// uploadsOf returns the uploads in a store's folder, oldest first. Unfinished ones are removed.
 func uploadsOf(storeDir string, log *slog.Logger) (list []*handedIn) {
 	root := filepath.Join(storeDir, store.UploadsFolder)
 	entries, err := os.ReadDir(root)
@@ -205,15 +205,15 @@ func uploadsOf(storeDir string, log *slog.Logger) (list []*handedIn) {
 	return list
 }
 
-// intake is who takes the uploads of a base: one server at a time, which has the lock.
+// intake is the state of taking a base's uploads: only one server at a time holds the lock.
 type intake struct {
 	mu    sync.Mutex
 	lock  *filelock.Lock // nil: this server does not take them, or not yet
-	place int64          // of the upload that was handed in last
+	place int64          // of the latest upload
 }
 
-// takeUploads makes this server the one that takes the uploads of a base, and queues what an earlier one has
-// acknowledged and not ingested. The error of a base whose uploads another server takes is a *filelock.HeldError.
+// takeUploads makes this server take the uploads of a base, and queues what an earlier one has acknowledged and not
+// ingested. The error is a *filelock.HeldError if another server takes them.
 func (s *Server) takeUploads(b *base) error {
 	in := &b.intake
 	in.mu.Lock()
@@ -233,7 +233,7 @@ func (s *Server) takeUploads(b *base) error {
 	return nil
 }
 
-// waitForUploads makes this server the one that takes the uploads of a base as soon as no other one does.
+// waitForUploads calls takeUploads as soon as no other server takes the base's uploads.
 func (s *Server) waitForUploads(ctx context.Context, b *base) {
 	said := false
 	for {
@@ -253,7 +253,7 @@ func (s *Server) waitForUploads(ctx context.Context, b *base) {
 	}
 }
 
-// leaveUploads lets other servers take the uploads.
+// leaveUploads releases the locks, so that other servers can take the uploads.
 func (s *Server) leaveUploads() {
 	for _, b := range s.bases {
 		b.intake.mu.Lock()
@@ -265,7 +265,7 @@ func (s *Server) leaveUploads() {
 	}
 }
 
-// mayUpload is an error unless this server takes the uploads of a base.
+// mayUpload returns an error unless this server takes the uploads of a base.
 func (s *Server) mayUpload(b *base) error {
 	if err := durable.MkdirPrivate(b.Store().Dir(), durable.SyncDir); err != nil {
 		return err
@@ -280,7 +280,7 @@ func (s *Server) mayUpload(b *base) error {
 	return err
 }
 
-// accept keeps an upload for good and queues its ingest: it is acknowledged.
+// accept makes an upload durable and queues its ingest, which acknowledges it.
 func (s *Server) accept(ctx context.Context, b *base, u *handedIn) (*job, error) {
 	if err := s.jobs.hasRoom(b.Name); err != nil {
 		return nil, err
@@ -302,7 +302,7 @@ func (s *Server) accept(ctx context.Context, b *base, u *handedIn) (*job, error)
 	return s.ingest(b, u, false), nil
 }
 
-// ingest queues the ingest of an upload that is kept, by this process or an earlier one.
+// ingest queues the ingest of an upload that this process or an earlier one has kept.
 func (s *Server) ingest(b *base, u *handedIn, resumed bool) *job {
 	done := func() {
 		if err := u.drop(); err != nil {
@@ -322,10 +322,10 @@ func (s *Server) ingest(b *base, u *handedIn, resumed bool) *job {
 		&job{work: work, kept: done, resumed: resumed})
 }
 
-// errParser is what clients see of a file whose parser has panicked.
+// errParser is shown to clients for a file whose parser has panicked.
 var errParser = errors.New("it cannot be read: the parser failed on it; the server's log says how")
 
-// ingest puts an upload into its base. Messages name files as they were given.
+// ingest ingests an upload into its base. Messages have the given names of files.
 func (u *handedIn) ingest(ctx context.Context, b *base, j *job, options ingest.Options, log *slog.Logger) (any,
 	error) {
 	o := options
@@ -363,13 +363,13 @@ func (u *handedIn) ingest(ctx context.Context, b *base, j *job, options ingest.O
 	return result, err
 }
 
-// unpackedName is how a file is named that was packed by itself: "notes.md.gz/notes.md".
+// unpackedName returns the name of a file that was packed by itself: "notes.md.gz/notes.md".
 func unpackedName(path string) string {
 	base := filepath.Base(path)
 	return path + "/" + strings.TrimSuffix(base, filepath.Ext(base))
 }
 
-// isContent tells whether an error is of what was handed in: another try would come to the same.
+// isContent reports whether an error is caused by the uploaded content, so that another attempt would also fail.
 func isContent(err error) bool {
 	var e *requestError
 	return errors.As(err, &e) || errors.Is(err, corpus.ErrNoDocument) || errors.Is(err, store.ErrConflict) ||

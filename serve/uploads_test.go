@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// restarted gives the world's base to another server, as after an end or a kill of the first one.
+// restarted moves the world's base to another server, as after a stop or a kill of the first one.
 func (w *world) restarted(t *testing.T) {
 	t.Helper()
 	w.leaveUploads()
@@ -37,7 +37,7 @@ func (w *world) restarted(t *testing.T) {
 	}
 }
 
-// handIn hands a file in that is not ingested yet, and returns the job's id.
+// handIn uploads a file without ingesting it, and returns the job's id.
 func (w *world) handIn(t *testing.T, name, text string) string {
 	t.Helper()
 	status, body := do(t, w, form(name, text))
@@ -47,7 +47,7 @@ func (w *world) handIn(t *testing.T, name, text string) string {
 	return as[jobAnswer](t, body).Job.ID
 }
 
-// workOff does the jobs that wait.
+// workOff runs the waiting jobs.
 func (w *world) workOff(t *testing.T) {
 	t.Helper()
 	for q := w.jobs.queues["sea"]; ; {
@@ -68,7 +68,7 @@ func (w *world) job(t *testing.T, id string) jobState {
 	return as[jobState](t, body)
 }
 
-// text is what a document says, "" without one.
+// text returns a document's text, "" if there is none.
 func (w *world) text(t *testing.T, id string) string {
 	t.Helper()
 	status, body := do(t, w, get("/v1/documents/"+url.PathEscape(id)))
@@ -93,8 +93,8 @@ func (w *world) remove(t *testing.T, id string) {
 
 func (w *world) folder() string { return filepath.Join(w.sluice.Store().Dir(), store.UploadsFolder) }
 
-// TestFailedUploadIsDone: what has failed is not repeated by the next start, where it would replace what was handed in
-// later. Before, version 1 was back.
+// TestFailedUploadIsDone checks that a failed upload is not repeated by the next start, where it would replace later
+// versions.
 func TestFailedUploadIsDone(t *testing.T) {
 	w := newWorld(t, nil)
 	w.encoder.Fail = func(texts []string) error {
@@ -124,8 +124,8 @@ func TestFailedUploadIsDone(t *testing.T) {
 	}
 }
 
-// TestUploadsGiveWayToLaterChanges: an upload that comes to its ingest late, because it waited or because its end was
-// not written down, changes nothing that was changed after it was handed in.
+// TestUploadsGiveWayToLaterChanges checks that an upload that is ingested late, because it waited or because its end
+// was not recorded, does not overwrite later changes.
 func TestUploadsGiveWayToLaterChanges(t *testing.T) {
 	const id = "uploads/a.md"
 	for name, c := range map[string]struct {
@@ -191,7 +191,7 @@ func TestUploadsGiveWayToLaterChanges(t *testing.T) {
 	}
 }
 
-// keepCopy copies what was handed in; putBack puts it back where it was.
+// keepCopy copies the uploads; putBack restores them.
 func keepCopy(t *testing.T, w *world) (putBack func()) {
 	t.Helper()
 	aside := filepath.Join(t.TempDir(), "aside")
@@ -205,8 +205,8 @@ func keepCopy(t *testing.T, w *world) (putBack func()) {
 	}
 }
 
-// TestOneServerTakesUploads: the start of a second server leaves what the first one is receiving and what waits there
-// alone, and takes over when the first one has ended. Before, it deleted the one and repeated the other.
+// TestOneServerTakesUploads checks that a second server leaves the first one's partial and waiting uploads alone, and
+// takes over when the first one has ended.
 func TestOneServerTakesUploads(t *testing.T) {
 	w := newWorld(t, nil)
 	waiting := w.handIn(t, "a.md", "Version 1.")
@@ -252,8 +252,8 @@ func TestOneServerTakesUploads(t *testing.T) {
 	}
 }
 
-// TestTheEndOfTheServerIsNoFailure: whatever error the end of the server makes of a job, the next start goes on with
-// it; a client's cancellation is for good.
+// TestTheEndOfTheServerIsNoFailure checks that the next start continues a job after any error caused by the shutdown,
+// and that a client's cancellation is final.
 func TestTheEndOfTheServerIsNoFailure(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, c := range []struct {
@@ -287,8 +287,8 @@ func TestTheEndOfTheServerIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestUploadsOfPackedFiles: what 'sluice ingest' reads can be uploaded. Before, the second last ending was lost, and
-// with it what the file is.
+// TestUploadsOfPackedFiles checks that packed files that 'sluice ingest' reads can be uploaded: the second last ending
+// tells their type.
 func TestUploadsOfPackedFiles(t *testing.T) {
 	gz := func(text string) string {
 		var b bytes.Buffer
@@ -343,7 +343,8 @@ func TestUploadsOfPackedFiles(t *testing.T) {
 // bzip2Words is "Words about ropes.\n" as Python's bz2 packs it.
 const bzip2Words = "425a683931415926535907fd98d600000253800010400100803600de0020002208f5341bd4840000c51195211ce8d345af8bb9229c284803fecc6b00"
 
-// TestFilesAreTheOwnersAlone: what a server keeps beside a store's own files, too.
+// TestFilesAreTheOwnersAlone checks that only the owner can read the files that a server keeps, like the store's own
+// files.
 func TestFilesAreTheOwnersAlone(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	w := newWorld(t, nil)

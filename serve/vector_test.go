@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestVectorsAreReadAsEncodingJSONDoes: values, bits and errors.
+// TestVectorsAreReadAsEncodingJSONDoes compares values, bits and errors.
 func TestVectorsAreReadAsEncodingJSONDoes(t *testing.T) {
 	texts := []string{`[]`, `[ ]`, `null`, `[1]`, ` [ 1 ,\t-2.5e-3,\n0.1 ] `, `[-0]`, `[1,null,2]`, `[3.4028235e38]`,
 		`[3.5e38]`, `[1e-60]`, `["1"]`, `[[1]]`, `[1,[2]]`, `{"a":1}`, `"[1]"`, `7`, `[true]`,

@@ -15,13 +15,13 @@ type Usage struct {
 	PromptDetails    *PromptDetails `json:"prompt_tokens_details,omitempty"`
 }
 
-// PromptDetails says how many tokens of the prompt were read before, for an earlier request.
+// PromptDetails counts the tokens of the prompt that were cached from an earlier request.
 type PromptDetails struct {
 	CachedTokens int `json:"cached_tokens"`
 }
 
-// UsageOf adds up completions, n for each prompt. A prompt counts once, as at OpenAI, and its cached tokens are what
-// its first completion found.
+// UsageOf adds up completions, n for each prompt. A prompt counts once, as with OpenAI, with the cached tokens of its
+// first completion.
 func UsageOf(n int, results ...llm.Result) *Usage {
 	u := &Usage{PromptDetails: &PromptDetails{}}
 	for i, r := range results {
@@ -35,7 +35,7 @@ func UsageOf(n int, results ...llm.Result) *Usage {
 	return u
 }
 
-// FinishReason is how OpenAI names the end of a completion.
+// FinishReason returns OpenAI's name for the end of a completion.
 func FinishReason(f llm.FinishReason) string {
 	switch f {
 	case llm.FinishLength, llm.FinishContext:
@@ -46,7 +46,7 @@ func FinishReason(f llm.FinishReason) string {
 	return "stop"
 }
 
-// ChatCompletion is the answer of POST /v1/chat/completions.
+// ChatCompletion is the response of POST /v1/chat/completions.
 type ChatCompletion struct {
 	ID          string   `json:"id"`
 	Object      string   `json:"object"` // "chat.completion"
@@ -55,7 +55,7 @@ type ChatCompletion struct {
 	Fingerprint string   `json:"system_fingerprint,omitempty"`
 	Choices     []Choice `json:"choices"`
 	Usage       *Usage   `json:"usage"`
-	Sluice      any      `json:"sluice,omitempty"` // of answers from a knowledge base: sources and how it came about
+	Sluice      any      `json:"sluice,omitempty"` // for answers from a knowledge base: sources and trace
 }
 
 // Choice is an answer.
@@ -69,20 +69,20 @@ type Choice struct {
 // Said is the assistant's message.
 type Said struct {
 	Role      string     `json:"role"`
-	Content   *string    `json:"content"` // null where there are only tool calls
+	Content   *string    `json:"content"` // null if there are only tool calls
 	Refusal   *string    `json:"refusal"` // always null
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 }
 
-// ChatChunk is a piece of a streamed answer.
+// ChatChunk is a chunk of a streamed answer.
 type ChatChunk struct {
 	ID          string        `json:"id"`
 	Object      string        `json:"object"` // "chat.completion.chunk"
 	Created     int64         `json:"created"`
 	Model       string        `json:"model"`
 	Fingerprint string        `json:"system_fingerprint,omitempty"`
-	Choices     []ChunkChoice `json:"choices"`         // none in the one with the usage
-	Usage       *Usage        `json:"usage,omitempty"` // in the last one, if it was asked for
+	Choices     []ChunkChoice `json:"choices"`         // empty in the chunk with the usage
+	Usage       *Usage        `json:"usage,omitempty"` // in the last chunk, if requested
 	Sluice      any           `json:"sluice,omitempty"`
 }
 
@@ -91,7 +91,7 @@ type ChunkChoice struct {
 	Index        int       `json:"index"`
 	Delta        Delta     `json:"delta"`
 	LogProbs     *LogProbs `json:"logprobs"`
-	FinishReason *string   `json:"finish_reason"` // null but in the last one
+	FinishReason *string   `json:"finish_reason"` // null except in the last chunk
 }
 
 // Delta is what a chunk adds to the message.
@@ -101,7 +101,7 @@ type Delta struct {
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 }
 
-// Calls are the tool calls of a result as they are sent; numbered in a stream.
+// Calls returns the tool calls of a result in their JSON form, numbered for a stream.
 func Calls(list []llm.ToolCall, numbered bool) []ToolCall {
 	out := make([]ToolCall, len(list))
 	for i, c := range list {
@@ -115,13 +115,13 @@ func Calls(list []llm.ToolCall, numbered bool) []ToolCall {
 	return out
 }
 
-// LogProbs of a chat's tokens.
+// LogProbs has the log-probabilities of a chat's tokens.
 type LogProbs struct {
 	Content []TokenLogProb `json:"content"`
 	Refusal []TokenLogProb `json:"refusal"` // always null
 }
 
-// TokenLogProb is a token, what it is in bytes (it may be a part of a character), and the logarithm of its probability.
+// TokenLogProb is a token with its bytes (it may be a part of a character) and its log-probability.
 type TokenLogProb struct {
 	Token   string         `json:"token"`
 	LogProb float64        `json:"logprob"`
@@ -129,7 +129,7 @@ type TokenLogProb struct {
 	Top     []TokenLogProb `json:"top_logprobs,omitempty"`
 }
 
-// choiceLogProb is TokenLogProb at the upper level, where the alternatives are an array even if there are none.
+// choiceLogProb returns a TokenLogProb for the upper level, where the alternatives are an array even if empty.
 func choiceLogProb(t llm.TokenLogProb) TokenLogProb {
 	out := alternative(t)
 	out.Top = make([]TokenLogProb, 0, len(t.Top))
@@ -147,7 +147,7 @@ func alternative(t llm.TokenLogProb) TokenLogProb {
 	return out
 }
 
-// LogProbsOf are those of a chat; nil where none were asked for.
+// LogProbsOf returns the log-probabilities of a chat; nil if not requested.
 func LogProbsOf(asked bool, list []llm.TokenLogProb) *LogProbs {
 	if !asked {
 		return nil
@@ -159,7 +159,7 @@ func LogProbsOf(asked bool, list []llm.TokenLogProb) *LogProbs {
 	return out
 }
 
-// impossible is what OpenAI writes for the logarithm of no probability, which JSON has no number for.
+// impossible is OpenAI's value for the logarithm of 0, which JSON cannot represent.
 const impossible = -9999
 
 func finite(v float64) float64 {
@@ -169,7 +169,7 @@ func finite(v float64) float64 {
 	return math.Min(v, 0)
 }
 
-// valid is a token's text as JSON can have it: a part of a character is U+FFFD.
+// valid returns a token's text as valid UTF-8, with U+FFFD for a part of a character.
 func valid(s string) string {
 	if utf8.ValidString(s) {
 		return s

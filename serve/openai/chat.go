@@ -7,13 +7,13 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// Limits of what one request may hold.
+// Limits bounds one request.
 type Limits struct {
 	Messages  int // of a conversation
 	Texts     int // inputs of embeddings and classes, documents to rerank
 	Tools     int
-	MaxTokens int // of a completion that does not say how long it may become
-	Choices   int // completions of one request: n of each prompt
+	MaxTokens int // default limit of a completion
+	Choices   int // completions per prompt (n)
 }
 
 // ChatRequest is the body of POST /v1/chat/completions.
@@ -31,10 +31,10 @@ type ChatRequest struct {
 	ToolChoice        json.RawMessage `json:"tool_choice"`
 	ParallelToolCalls *bool           `json:"parallel_tool_calls"`
 
-	// Sluice are the settings of answers from a knowledge base (model "sluice" or "sluice/NAME").
+	// Sluice holds the settings of answers from a knowledge base (model "sluice" or "sluice/NAME").
 	Sluice json.RawMessage `json:"sluice"`
 
-	// Refused unless they ask for what is done anyway.
+	// Refused unless they have the values of the default behaviour.
 	Modalities       []string        `json:"modalities"`
 	Audio            json.RawMessage `json:"audio"`
 	Prediction       json.RawMessage `json:"prediction"`
@@ -47,7 +47,7 @@ type ChatRequest struct {
 	Verbosity       json.RawMessage `json:"verbosity"`
 }
 
-// Sampling is what chat and raw completions have in common.
+// Sampling has the fields that chat and raw completions share.
 type Sampling struct {
 	MaxTokens        *int            `json:"max_tokens" bounds:"1,2147483647"`
 	Temperature      *float64        `json:"temperature" bounds:"0,2"`
@@ -61,7 +61,7 @@ type Sampling struct {
 	StreamOptions    *StreamOptions  `json:"stream_options"`
 	LogitBias        json.RawMessage `json:"logit_bias"`
 
-	// Beyond OpenAI, as vLLM and llama-server name them.
+	// Not in OpenAI's API; names of vLLM and llama-server.
 	TopK              *int     `json:"top_k" bounds:"-1,2147483647"`
 	MinP              *float64 `json:"min_p" bounds:"0,1"`
 	RepetitionPenalty *float64 `json:"repetition_penalty" bounds:"0,100"`
@@ -80,27 +80,27 @@ type Sampling struct {
 // StreamOptions of a request with "stream": true.
 type StreamOptions struct {
 	IncludeUsage *bool `json:"include_usage"`
-	// Without effect: it pads chunks against those who measure their lengths.
+	// Without effect: it pads chunks against observers of their lengths.
 	IncludeObfuscation *bool `json:"include_obfuscation"`
 }
 
-// Streams tells whether the client asks for server-sent events.
+// Streams reports whether the client asks for server-sent events.
 func (s *Sampling) Streams() bool { return s.Stream != nil && *s.Stream }
 
-// WantsUsage tells whether a stream is to end with the usage.
+// WantsUsage reports whether a stream ends with the usage.
 func (s *Sampling) WantsUsage() bool {
 	return s.StreamOptions != nil && s.StreamOptions.IncludeUsage != nil && *s.StreamOptions.IncludeUsage
 }
 
-// Message is one turn, as it is sent.
+// Message is one turn as sent by clients.
 type Message struct {
 	Role       string          `json:"role"`
 	Content    json.RawMessage `json:"content"` // a string, parts, or null beside tool calls
 	ToolCalls  []ToolCall      `json:"tool_calls"`
 	ToolCallID string          `json:"tool_call_id"`
 
-	Name         json.RawMessage `json:"name"`    // without effect: templates have no place for it
-	Refusal      json.RawMessage `json:"refusal"` // what the clients send back of an answer; null here
+	Name         json.RawMessage `json:"name"`    // without effect: templates do not use it
+	Refusal      json.RawMessage `json:"refusal"` // clients send it back from an answer; null here
 	Audio        json.RawMessage `json:"audio"`
 	Annotations  json.RawMessage `json:"annotations"`
 	FunctionCall json.RawMessage `json:"function_call"`
@@ -113,7 +113,7 @@ type part struct {
 	Refusal *string `json:"refusal"`
 }
 
-// Request is what the language model is asked to do.
+// Request converts the request for the language model.
 func (r *ChatRequest) Request(l Limits) (llm.Request, *Error) {
 	if err := r.refuse(); err != nil {
 		return llm.Request{}, err
@@ -135,7 +135,7 @@ func (r *ChatRequest) Request(l Limits) (llm.Request, *Error) {
 	return out, r.tools(&out, l)
 }
 
-// refuse names what would change the answer and is not done.
+// refuse returns an error for parameters that would change the answer and are not supported.
 func (r *ChatRequest) refuse() *Error {
 	for _, x := range []struct {
 		param string
@@ -160,7 +160,7 @@ func (r *ChatRequest) refuse() *Error {
 	return nil
 }
 
-// length takes the limit by either of its names, the lower one if both are given.
+// length reads the token limit under both of its names, the lower one if both are given.
 func (r *ChatRequest) length(out *llm.Request) {
 	switch {
 	case r.MaxCompletionTokens == nil:
@@ -182,7 +182,7 @@ func (r *ChatRequest) logProbs(out *llm.Request) *Error {
 	return nil
 }
 
-// turns are the messages as the model reads them.
+// turns converts the messages for the model.
 func (r *ChatRequest) turns(l Limits) ([]llm.Message, *Error) {
 	if len(r.Messages) == 0 {
 		return nil, missing("messages")
@@ -246,7 +246,7 @@ func (m *Message) turn(param string, l Limits) (out llm.Message, err *Error) {
 	return out, err
 }
 
-// content is the text of a message: a string, or parts that are joined.
+// content returns the text of a message: a string, or joined parts.
 func content(param string, raw json.RawMessage, l Limits) (string, *Error) {
 	if first(raw) == '"' {
 		return text(param, raw)

@@ -13,7 +13,7 @@ import (
 
 var limits = Limits{Messages: 8, Texts: 4, Tools: 2, MaxTokens: 100, Choices: 5}
 
-// strictly reads a body as the server does.
+// strictly decodes a body as the server does.
 func strictly(body []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
@@ -84,7 +84,7 @@ func TestChatRequest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := c.want // where the case says nothing, the defaults
+			want := c.want // with defaults for what the case does not set
 			switch want.Priority = llm.Interactive; want.Temperature {
 			case 0:
 				want.Temperature = 1
@@ -107,7 +107,7 @@ func TestChatRequest(t *testing.T) {
 	}
 }
 
-// TestChatRefuses: what is wrong is named, and a limit comes with what was given.
+// TestChatRefuses checks that errors name the parameter, and state a limit with the value given.
 func TestChatRefuses(t *testing.T) {
 	message := `{"role":"user","content":"x"}`
 	with := func(rest string) string { return `{"messages":[` + message + `],` + rest + `}` }

@@ -7,23 +7,23 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// CompletionRequest is the body of POST /v1/completions: a prompt as it is, without a chat template.
+// CompletionRequest is the body of POST /v1/completions: a prompt without a chat template.
 type CompletionRequest struct {
 	Model  string          `json:"model"`
 	Prompt json.RawMessage `json:"prompt"` // a string, tokens, or an array of either
 	Sampling
 
-	LogProbs       *int            `json:"logprobs" bounds:"0,5"` // how many alternatives; 0: the tokens alone
+	LogProbs       *int            `json:"logprobs" bounds:"0,5"` // number of alternatives; 0: only the chosen tokens
 	Echo           *bool           `json:"echo"`
 	Suffix         json.RawMessage `json:"suffix"`
 	BestOf         *int            `json:"best_of" bounds:"1,128"`
 	ResponseFormat json.RawMessage `json:"response_format"`
 }
 
-// rawTokens is the usual number of tokens of a raw completion, as OpenAI has it.
+// rawTokens is the default limit of a raw completion in OpenAI's API.
 const rawTokens = 16
 
-// Request is what the language model is asked to do, but for the prompt.
+// Request converts the request for the language model, without the prompt.
 func (r *CompletionRequest) Request(l Limits) (llm.Request, *Error) {
 	l.MaxTokens = rawTokens
 	out, err := r.Sampling.request(l)
@@ -46,7 +46,7 @@ func (r *CompletionRequest) Request(l Limits) (llm.Request, *Error) {
 	return out, err
 }
 
-// Prompts are the prompts of the request, each of which gets as many completions as Choices says.
+// Prompts returns the prompts of the request, each of which gets Choices completions.
 func (r *CompletionRequest) Prompts(l Limits) ([]Input, *Error) {
 	list, err := inputs("prompt", r.Prompt, l.Choices, "prompts")
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *CompletionRequest) Prompts(l Limits) ([]Input, *Error) {
 	return list, nil
 }
 
-// Completion is the answer of POST /v1/completions, and a piece of a streamed one.
+// Completion is the response of POST /v1/completions, and a chunk of a streamed one.
 type Completion struct {
 	ID          string       `json:"id"`
 	Object      string       `json:"object"` // "text_completion"
@@ -74,18 +74,18 @@ type TextChoice struct {
 	Text         string        `json:"text"`
 	Index        int           `json:"index"` // completions of the first prompt come first
 	LogProbs     *TextLogProbs `json:"logprobs"`
-	FinishReason *string       `json:"finish_reason"` // null but in the last piece
+	FinishReason *string       `json:"finish_reason"` // null except in the last piece
 }
 
-// TextLogProbs are those of a raw completion's tokens, each in four lists.
+// TextLogProbs has the log-probabilities of a raw completion's tokens, in four parallel lists.
 type TextLogProbs struct {
 	Tokens        []string             `json:"tokens"`
 	TokenLogProbs []float64            `json:"token_logprobs"`
 	TopLogProbs   []map[string]float64 `json:"top_logprobs"`
-	TextOffset    []int                `json:"text_offset"` // whole characters of the completion before the token
+	TextOffset    []int                `json:"text_offset"` // in characters of the completion
 }
 
-// TextLogProbsOf are those of a raw completion; nil where none were asked for.
+// TextLogProbsOf returns the log-probabilities of a raw completion; nil if not requested.
 func TextLogProbsOf(asked bool, list []llm.TokenLogProb) *TextLogProbs {
 	if !asked {
 		return nil
@@ -98,7 +98,7 @@ func TextLogProbsOf(asked bool, list []llm.TokenLogProb) *TextLogProbs {
 		out.TokenLogProbs = append(out.TokenLogProbs, finite(t.LogProb))
 		top := map[string]float64{}
 		for _, other := range t.Top {
-			if _, there := top[valid(other.Text)]; !there { // two parts of characters look alike: the better one stays
+			if _, there := top[valid(other.Text)]; !there { // two parts of characters may look alike: the more probable one stays
 				top[valid(other.Text)] = finite(other.LogProb)
 			}
 		}

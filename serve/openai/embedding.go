@@ -16,22 +16,22 @@ type EmbeddingRequest struct {
 	Input          json.RawMessage `json:"input"` // a string, tokens, or an array of either
 	EncodingFormat string          `json:"encoding_format"`
 	Dimensions     *int            `json:"dimensions" bounds:"1,65536"`
-	// InputType is "query" or "document" (Cohere's "search_query" and "search_document" as well): some encoders read
-	// them with prefixes of their own. Absent: document.
+	// InputType is "query" or "document" (also Cohere's "search_query" and "search_document"): some encoders add
+	// different prefixes to them. Absent: document.
 	InputType string `json:"input_type"`
-	// Truncate false refuses a text that is longer than the encoder reads; else it is cut, and the answer says how many
-	// were (text-embeddings-inference's name).
+	// Truncate false refuses a text longer than the encoder reads; otherwise it is truncated, and the response has the
+	// number of truncated texts (text-embeddings-inference's name).
 	Truncate *bool `json:"truncate"`
 
 	User json.RawMessage `json:"user"` // without effect
 }
 
-// Inputs are the texts to embed. An empty one is an error, as it is to OpenAI and text-embeddings-inference.
+// Inputs returns the texts to embed. An empty one is an error, as with OpenAI and text-embeddings-inference.
 func (r *EmbeddingRequest) Inputs(l Limits) ([]Input, *Error) {
 	return inputs("input", r.Input, l.Texts, "texts")
 }
 
-// IsQuery tells what the texts are.
+// IsQuery reports whether the texts are queries.
 func (r *EmbeddingRequest) IsQuery() (bool, *Error) {
 	switch r.InputType {
 	case "query", "search_query":
@@ -42,7 +42,7 @@ func (r *EmbeddingRequest) IsQuery() (bool, *Error) {
 	return false, invalid("input_type", "%.40q is neither query nor document", r.InputType)
 }
 
-// Base64 tells how the vectors are to be written.
+// Base64 reports whether the vectors are to be encoded in base64.
 func (r *EmbeddingRequest) Base64() (bool, *Error) {
 	switch r.EncodingFormat {
 	case "base64":
@@ -53,8 +53,8 @@ func (r *EmbeddingRequest) Base64() (bool, *Error) {
 	return false, invalid("encoding_format", "%.40q is neither float nor base64", r.EncodingFormat)
 }
 
-// Dim is how many dimensions the vectors are to have, of an encoder whose own have dim and may be cut to the others, as
-// embed.Info has them.
+// Dim returns the number of dimensions requested, given the encoder's own dim and the others that it may be cut to, as
+// in embed.Info.
 func (r *EmbeddingRequest) Dim(dim int, others string) (int, *Error) {
 	switch {
 	case r.Dimensions == nil:
@@ -69,20 +69,20 @@ func (r *EmbeddingRequest) Dim(dim int, others string) (int, *Error) {
 		*r.Dimensions, dim, strings.ReplaceAll(others, " ", ", "))
 }
 
-// Vectors are what AppendEmbeddings writes.
+// Vectors is the input of AppendEmbeddings.
 type Vectors struct {
 	Model  string
 	Data   []float32 // row-major, rows of Dim
 	Dim    int
 	Tokens int // of all texts
-	Cut    int // texts that were longer than the encoder reads
+	Cut    int // truncated texts
 	Mended int // texts with NULs, which became U+FFFD
 	Base64 bool
 }
 
-// AppendEmbeddings appends the answer of POST /v1/embeddings: {object, data, model, usage, sluice}. Numbers have as
-// many digits as a float32 needs; in base64 they are little-endian. It goes without reflection: the answer to a batch
-// has hundreds of thousands of numbers.
+// AppendEmbeddings appends the response of POST /v1/embeddings: {object, data, model, usage, sluice}. Numbers have as
+// many digits as a float32 needs; in base64 they are little-endian. It avoids reflection, because the response to a
+// batch has hundreds of thousands of numbers.
 func AppendEmbeddings(b []byte, v Vectors) []byte {
 	rows := 0
 	if v.Dim > 0 {
@@ -131,7 +131,7 @@ func AppendEmbeddings(b []byte, v Vectors) []byte {
 
 func appendString(b []byte, s string) []byte {
 	quoted, err := json.Marshal(s)
-	if err != nil { // no string does that
+	if err != nil { // a string cannot fail
 		return append(b, `""`...)
 	}
 	return append(b, quoted...)

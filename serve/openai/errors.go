@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Error is what is wrong with a request, with the name of the parameter as OpenAI's clients show it. It is always the
-// client's to repair: status 400, unless Status says otherwise.
+// Error is an error in a request, with the parameter's name for OpenAI's clients. The client can correct it: status
+// 400, unless Status says otherwise.
 type Error struct {
 	Status  int // 0: 400
 	Code    string

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// refused checks what a client would be told.
+// refused checks the error shown to a client.
 func refused(t *testing.T, body []byte, e *Error) {
 	t.Helper()
 	if e.Code == "" || e.Param == "" || e.Message == "" || !utf8.ValidString(e.Message) ||
@@ -18,7 +18,7 @@ func refused(t *testing.T, body []byte, e *Error) {
 	}
 }
 
-// meaningful checks a request that was let through: the language model refuses nothing of it but grammars and tools.
+// meaningful checks an accepted request: the language model may refuse only its grammars and tools.
 func meaningful(t *testing.T, body []byte, r llm.Request) {
 	t.Helper()
 	switch {

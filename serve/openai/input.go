@@ -11,7 +11,7 @@ import (
 // maxInputTokens bounds the tokens of one Input.
 const maxInputTokens = 1 << 16
 
-// Input is a text that a model is to read: as it is, or as tokens of that model's own vocabulary.
+// Input is a text for a model, or tokens of the model's own vocabulary.
 type Input struct {
 	Text   string
 	Tokens []int32 // nil: Text
@@ -61,10 +61,10 @@ func inputs(param string, raw json.RawMessage, limit int, what string) ([]Input,
 
 func empty(param string) *Error { return invalid(param, "it is empty") }
 
-// inside is what follows the bracket of an array.
+// inside returns what follows the bracket of an array.
 func inside(raw json.RawMessage) json.RawMessage { return bytes.TrimSpace(raw)[1:] }
 
-// tokens reads an array of numbers of tokens.
+// tokens reads an array of token ids.
 func tokens(param string, raw json.RawMessage) ([]int32, *Error) {
 	var list []int32
 	if err := json.Unmarshal(raw, &list); err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/sluice-rag/sluice/internal/settings"
 )
 
-// Each number of a request has its least and its greatest value in the tag of its field: `bounds:"0,1000"`. They are
-// those of openapi.json, with which a test compares them.
+// Each number of a request has its bounds in its field's tag: `bounds:"0,1000"`. A test compares them with
+// openapi.json.
 
-// CheckNumbers is an error about the first value of a request that is out of its limits.
+// CheckNumbers returns an error about the first value of a request that is out of its bounds.
 func CheckNumbers(request any) *Error {
 	if e := settings.CheckRequest(request); e != nil {
 		return invalid(e.Name, "%s", e.Says)
@@ -20,7 +20,7 @@ func CheckNumbers(request any) *Error {
 	return nil
 }
 
-// FieldOf is a field of a request by its name in JSON, written exactly so.
+// FieldOf returns a field of a request by its exact name in JSON.
 func FieldOf(t reflect.Type, name string) (reflect.StructField, bool) {
 	for f := range t.Fields() {
 		own, embedded := settings.NameOf(f)
@@ -35,14 +35,13 @@ func FieldOf(t reflect.Type, name string) (reflect.StructField, bool) {
 	return reflect.StructField{}, false
 }
 
-// OutOfType is an error about a number that the type of its field does not hold, as encoding/json has found; nil if
-// that is not what err says.
+// OutOfType converts encoding/json's error about a number that its field's type cannot hold; nil for other errors.
 func OutOfType(request any, err error) *Error {
 	var mismatch *json.UnmarshalTypeError
 	if !errors.As(err, &mismatch) || !strings.HasPrefix(mismatch.Value, "number ") {
 		return nil
 	}
-	// encoding/json puts the names of embedded structs before those of their fields
+	// encoding/json puts the names of embedded structs before the names of their fields
 	path := strings.Split(mismatch.Field, ".")
 	t, bounds := reflect.TypeOf(request).Elem(), ""
 	for len(path) > 0 {

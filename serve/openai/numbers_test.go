@@ -60,7 +60,7 @@ func (e *Error) orNothing() string {
 	return e.Message
 }
 
-// TestNamesAreExact: encoding/json takes other cases of a letter for it.
+// TestNamesAreExact checks that names differing in case are refused, which encoding/json accepts.
 func TestNamesAreExact(t *testing.T) {
 	_, err := chat(t, `{"messages":[{"role":"user","content":[{"type":"text","Text":"x"}]}]}`)
 	if err == nil || !strings.HasSuffix(err.Param, "Text") {

@@ -5,30 +5,30 @@ import (
 	"fmt"
 )
 
-// RerankV2Request is the body of POST /v2/rerank, as version 2 of Cohere's API has it.
+// RerankV2Request is the body of POST /v2/rerank (Cohere's API, version 2).
 type RerankV2Request struct {
 	Model     string          `json:"model"`
 	Query     *string         `json:"query"`
 	Documents json.RawMessage `json:"documents"` // strings
 	TopN      *int            `json:"top_n" bounds:"1,65536"`
 
-	RelevantSpans json.RawMessage `json:"relevant_spans"` // refused: a cross-encoder tells no parts
+	RelevantSpans json.RawMessage `json:"relevant_spans"` // refused: a cross-encoder scores no parts
 
-	// Without effect: the reranker's own window decides, and what it cuts is counted.
+	// Without effect: the reranker's context window decides, and truncated documents are counted.
 	MaxTokensPerDoc *int `json:"max_tokens_per_doc" bounds:"-2147483648,2147483647"`
 	Priority        *int `json:"priority" bounds:"-2147483648,2147483647"`
 }
 
-// RerankRequest is the body of POST /v1/rerank, as version 1 of Cohere's API has it, with what version 2 added.
+// RerankRequest is the body of POST /v1/rerank (Cohere's API, version 1), with the additions of version 2.
 type RerankRequest struct {
 	RerankV2Request // Documents are strings or {"text": …}
 
 	ReturnDocuments *bool    `json:"return_documents"`
-	RankFields      []string `json:"rank_fields"`                                        // ["text"] or none
+	RankFields      []string `json:"rank_fields"`                                        // ["text"] or empty
 	MaxChunksPerDoc *int     `json:"max_chunks_per_doc" bounds:"-2147483648,2147483647"` // without effect, as above
 }
 
-// check looks at what both versions of the request have.
+// check validates the fields that both versions share.
 func (r *RerankV2Request) check() *Error {
 	switch {
 	case r.Query == nil:
@@ -41,7 +41,7 @@ func (r *RerankV2Request) check() *Error {
 	return nil
 }
 
-// Texts are the documents to rerank.
+// Texts returns the documents to rerank.
 func (r *RerankV2Request) Texts(l Limits) ([]string, *Error) {
 	if err := r.check(); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (r *RerankV2Request) Texts(l Limits) ([]string, *Error) {
 	return list, err
 }
 
-// Texts are the documents to rerank.
+// Texts returns the documents to rerank.
 func (r *RerankRequest) Texts(l Limits) ([]string, *Error) {
 	if err := r.check(); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (r *RerankRequest) Texts(l Limits) ([]string, *Error) {
 			}
 			continue
 		}
-		var d struct { // other fields are the client's own
+		var d struct { // other fields belong to the client
 			Text json.RawMessage `json:"text"`
 		}
 		if first(raw) != '{' || json.Unmarshal(raw, &d) != nil {
@@ -98,34 +98,34 @@ func (r *RerankRequest) Texts(l Limits) ([]string, *Error) {
 	return out, nil
 }
 
-// RerankResponse is the answer of POST /v1/rerank.
+// RerankResponse is the response of POST /v1/rerank.
 type RerankResponse struct {
 	ID      string       `json:"id"`
 	Model   string       `json:"model"`
-	Results []Ranked     `json:"results"` // better first
+	Results []Ranked     `json:"results"` // best first
 	Meta    RerankMeta   `json:"meta"`
 	Usage   *Usage       `json:"usage"`
 	Sluice  RerankCounts `json:"sluice"`
 }
 
-// RerankV2Response is the answer of POST /v2/rerank.
+// RerankV2Response is the response of POST /v2/rerank.
 type RerankV2Response struct {
 	ID      string       `json:"id"`
-	Results []Ranked     `json:"results"` // better first
+	Results []Ranked     `json:"results"` // best first
 	Meta    RerankV2Meta `json:"meta"`
 }
 
-// RerankV2Meta is what Cohere's clients look for.
+// RerankV2Meta has the fields that Cohere's clients read.
 type RerankV2Meta struct {
 	RerankMeta
 
 	Tokens struct {
 		Input int `json:"input_tokens"`
 	} `json:"tokens"`
-	Warnings []string `json:"warnings,omitempty"` // what was not read as it was sent
+	Warnings []string `json:"warnings,omitempty"` // about truncated or repaired texts
 }
 
-// Ranked is a document's place.
+// Ranked is a document with its score.
 type Ranked struct {
 	Index    int             `json:"index"` // in the request
 	Score    float64         `json:"relevance_score"`
@@ -137,7 +137,7 @@ type RankedDocument struct {
 	Text string `json:"text"`
 }
 
-// RerankMeta is what Cohere's clients look for.
+// RerankMeta has the fields that Cohere's clients read.
 type RerankMeta struct {
 	APIVersion struct {
 		Version string `json:"version"`
@@ -147,21 +147,21 @@ type RerankMeta struct {
 	} `json:"billed_units"`
 }
 
-// RerankCounts says what was not read as it was sent.
+// RerankCounts counts truncated and repaired texts.
 type RerankCounts struct {
 	Truncated      int `json:"truncated"`
 	QueryTruncated int `json:"query_truncated"`
 	Repaired       int `json:"repaired"`
 }
 
-// ClassifyRequest is the body of POST /v1/classify, as vLLM has it.
+// ClassifyRequest is the body of POST /v1/classify, as in vLLM.
 type ClassifyRequest struct {
 	Model string          `json:"model"`
 	Input json.RawMessage `json:"input"`                  // a string or an array of strings
-	TopK  *int            `json:"top_k" bounds:"1,65536"` // labels of each text, better first; absent: all
+	TopK  *int            `json:"top_k" bounds:"1,65536"` // labels of each text, best first; absent: all
 }
 
-// Texts are those to classify.
+// Texts returns the texts to classify.
 func (r *ClassifyRequest) Texts(l Limits) ([]string, *Error) {
 	if !given(r.Input) {
 		return nil, missing("input")
@@ -173,7 +173,7 @@ func (r *ClassifyRequest) Texts(l Limits) ([]string, *Error) {
 	return list, err
 }
 
-// ClassifyResponse is the answer of POST /v1/classify.
+// ClassifyResponse is the response of POST /v1/classify.
 type ClassifyResponse struct {
 	ID      string         `json:"id"`
 	Object  string         `json:"object"` // "list"
@@ -185,22 +185,22 @@ type ClassifyResponse struct {
 	Sluice  ClassifyCounts `json:"sluice"`
 }
 
-// ClassifyCounts says what was not read as it was sent.
+// ClassifyCounts counts truncated and repaired texts.
 type ClassifyCounts struct {
 	Truncated int `json:"truncated"`
 	Repaired  int `json:"repaired"`
 }
 
-// Classified is what was found of one text.
+// Classified is the result for one text.
 type Classified struct {
 	Index  int     `json:"index"`
-	Label  string  `json:"label,omitempty"` // the best one; absent where the model abstains
+	Label  string  `json:"label,omitempty"` // the best one; absent if the model abstains
 	Score  float64 `json:"score"`           // its probability
 	Labels []Label `json:"labels,omitempty"`
 	Spans  []Span  `json:"spans,omitempty"`
 }
 
-// Label is one with its probability.
+// Label is a label with its probability.
 type Label struct {
 	Label string  `json:"label"`
 	Score float64 `json:"score"`
@@ -209,27 +209,27 @@ type Label struct {
 // Span is a labelled part of a text.
 type Span struct {
 	Label string  `json:"label"`
-	Start int     `json:"start"` // bytes of the text
+	Start int     `json:"start"` // in bytes of the text
 	End   int     `json:"end"`
 	Text  string  `json:"text"`
 	Score float64 `json:"score"`
 }
 
-// Models is the answer of GET /v1/models.
+// Models is the response of GET /v1/models.
 type Models struct {
 	Object string  `json:"object"` // "list"
 	Data   []Model `json:"data"`
 }
 
-// Model is something that a request may name.
+// Model is a model that requests may name.
 type Model struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"` // "model"
 	Created int64  `json:"created"`
 	OwnedBy string `json:"owned_by"`
-	Root    string `json:"root,omitempty"` // of another name: the model that it stands for (vLLM's name)
-	Kind    string `json:"kind"`           // what it is for: "rag", "chat", "embedding", "rerank", "classify"
-	// MaxModelLen is the maximum of tokens of a request, where it is known (vLLM's name).
+	Root    string `json:"root,omitempty"` // for an alias: the model that it stands for (vLLM's name)
+	Kind    string `json:"kind"`           // purpose: "rag", "chat", "embedding", "rerank", "classify"
+	// MaxModelLen is the maximum number of tokens of a request, if it is known (vLLM's name).
 	MaxModelLen int `json:"max_model_len,omitempty"`
 }
 
@@ -243,7 +243,7 @@ type TokenizeRequest struct {
 	AddSpecialTokens *bool `json:"add_special_tokens"` // the same
 }
 
-// Text is what to cut into tokens.
+// Text returns the text to tokenize.
 func (r *TokenizeRequest) Text() (string, *Error) {
 	switch {
 	case r.AddSpecial != nil && !*r.AddSpecial:
@@ -260,10 +260,10 @@ func (r *TokenizeRequest) Text() (string, *Error) {
 	return "", missing("content")
 }
 
-// Tokenized is the answer of POST /tokenize.
+// Tokenized is the response of POST /tokenize.
 type Tokenized struct {
 	Model       string  `json:"model"`
 	Count       int     `json:"count"`
 	MaxModelLen int     `json:"max_model_len"`
-	Tokens      []int32 `json:"tokens,omitempty"` // absent where the model only counts them
+	Tokens      []int32 `json:"tokens,omitempty"` // absent if the model only counts them
 }

@@ -13,11 +13,11 @@ import (
 const (
 	maxStops     = 16 // OpenAI takes 4
 	maxStopBytes = 1 << 10
-	// seeds are those of llm.Request: all of OpenAI's are folded into them.
+	// seeds bounds llm.Request's seeds; OpenAI's larger ones are folded into this range.
 	seeds = math.MaxUint32
 )
 
-// request fills in what chat and raw completions have in common. What is not given has OpenAI's default.
+// request converts the fields that chat and raw completions share. Missing fields have OpenAI's defaults.
 func (s *Sampling) request(l Limits) (out llm.Request, err *Error) {
 	if err := s.checkN(l); err != nil {
 		return out, err
@@ -51,7 +51,7 @@ func (s *Sampling) request(l Limits) (out llm.Request, err *Error) {
 			*x.into = x.initial
 		}
 	}
-	if s.TopP != nil && *s.TopP == 0 { // the smallest set: the most probable token alone
+	if s.TopP != nil && *s.TopP == 0 { // the smallest set: only the most probable token
 		out.TopP, out.TopK = 1, 1
 	}
 	if s.TopK != nil {
@@ -65,7 +65,7 @@ func (s *Sampling) request(l Limits) (out llm.Request, err *Error) {
 	return out, err
 }
 
-// Choices is how many completions of each prompt are asked for.
+// Choices returns the number of completions per prompt.
 func (s *Sampling) Choices() int {
 	if s.N == nil {
 		return 1
@@ -80,8 +80,8 @@ func (s *Sampling) checkN(l Limits) *Error {
 	return nil
 }
 
-// Each is the request for completion i of n: the first one keeps the seed, so that it gives what a request for one
-// gives, and the others use the seeds that follow.
+// Each returns the request for completion i of n: the first one keeps the seed, so that it equals a single completion,
+// and the others use the following seeds.
 func Each(r llm.Request, i int) llm.Request {
 	if r.Seed >= 0 {
 		r.Seed = (r.Seed + int64(i)) % seeds
@@ -89,7 +89,7 @@ func Each(r llm.Request, i int) llm.Request {
 	return r
 }
 
-// stops are the strings that end a completion: a string, a list, or nothing.
+// stops reads the strings that end a completion: a string, a list, or nothing.
 func stops(raw json.RawMessage) ([]string, *Error) {
 	if !given(raw) {
 		return nil, nil
@@ -116,7 +116,7 @@ func stops(raw json.RawMessage) ([]string, *Error) {
 	return list, nil
 }
 
-// format is the schema of response_format; nil for any text.
+// format returns the schema of response_format; nil for any text.
 func format(raw json.RawMessage) (json.RawMessage, *Error) {
 	if !given(raw) {
 		return nil, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// said are inputs in short: texts as they are, tokens as [1 2].
+// said formats inputs: texts unchanged, tokens as [1 2].
 func said(list []Input) string {
 	var all []string
 	for _, one := range list {
@@ -81,7 +81,8 @@ func TestCompletionRequest(t *testing.T) {
 	}
 }
 
-// TestEach: the first completion of several keeps the request's seed, the others have seeds of their own.
+// TestEach checks that the first of several completions keeps the request's seed, and that the others have different
+// seeds.
 func TestEach(t *testing.T) {
 	for seed, want := range map[int64][3]int64{-1: {-1, -1, -1}, 7: {7, 8, 9}, seeds - 2: {seeds - 2, seeds - 1, 0}} {
 		for i := range 3 {
@@ -178,7 +179,7 @@ func TestRerankRequest(t *testing.T) {
 	}
 }
 
-// TestAppendEmbeddings compares the answer that is written by hand with what encoding/json reads and writes.
+// TestAppendEmbeddings compares AppendEmbeddings with encoding/json.
 func TestAppendEmbeddings(t *testing.T) {
 	v := Vectors{Model: "a \"b\"\u2028", Dim: 3, Tokens: 9, Cut: 1, Mended: 2,
 		Data: []float32{1, -.1, 3e-9, math.MaxFloat32, math.SmallestNonzeroFloat32, 0}}

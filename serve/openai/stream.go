@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// Stream writes server-sent events, each of which is sent at once. Nothing is written before the first one: until then
-// the request can still fail with a status of its own.
+// Stream writes server-sent events and flushes each. Nothing is written before the first one, so that the request can
+// still fail with its own status.
 type Stream struct {
 	w      http.ResponseWriter
 	flush  func() error
@@ -16,7 +16,7 @@ type Stream struct {
 	encode *json.Encoder
 }
 
-// NewStream returns one that writes to a client.
+// NewStream returns a Stream to a client.
 func NewStream(w http.ResponseWriter) *Stream {
 	s := &Stream{w: w, flush: http.NewResponseController(w).Flush}
 	s.encode = json.NewEncoder(&s.buffer)
@@ -24,7 +24,7 @@ func NewStream(w http.ResponseWriter) *Stream {
 	return s
 }
 
-// Begun tells whether the status has been sent.
+// Begun reports whether the status has been sent.
 func (s *Stream) Begun() bool { return s.begun }
 
 // Send writes an event with a value as JSON.
@@ -38,7 +38,7 @@ func (s *Stream) Send(v any) error {
 	return s.write()
 }
 
-// Done writes the event that ends a stream of OpenAI's. A stream that ends without it broke off.
+// Done writes the event that ends a stream in OpenAI's API. A stream without it was aborted.
 func (s *Stream) Done() error {
 	s.buffer.Reset()
 	s.buffer.WriteString("data: [DONE]\n\n")
@@ -51,7 +51,7 @@ func (s *Stream) write() error {
 		h := s.w.Header()
 		h.Set("Content-Type", "text/event-stream; charset=utf-8")
 		h.Set("Cache-Control", "no-store")
-		h.Set("X-Accel-Buffering", "no") // nginx would hold events back
+		h.Set("X-Accel-Buffering", "no") // nginx would buffer events
 		s.w.WriteHeader(http.StatusOK)
 	}
 	if _, err := s.w.Write(s.buffer.Bytes()); err != nil {

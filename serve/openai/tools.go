@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// Tool is a function that the model may ask to be called.
+// Tool is a function that the model may call.
 type Tool struct {
 	Type     string `json:"type"`
 	Function struct {
@@ -19,7 +19,7 @@ type Tool struct {
 	} `json:"function"`
 }
 
-// ToolCall is a call that the model asks for, as it is sent and as it is sent back.
+// ToolCall is a tool call by the model, in responses and in later requests.
 type ToolCall struct {
 	Index    *int   `json:"index,omitempty" bounds:"-2147483648,2147483647"` // in chunks of a stream
 	ID       string `json:"id,omitempty"`
@@ -55,7 +55,7 @@ func badName(param, name string) *Error {
 	return invalid(param, "%.80q is not 1 to 64 letters, digits, '_' and '-'", name)
 }
 
-// tools are those that the request offers, and which of them the model has to call.
+// tools converts the request's tools, and which of them the model must call.
 func (r *ChatRequest) tools(out *llm.Request, l Limits) *Error {
 	if len(r.Tools) > l.Tools {
 		return tooMany("tools", len(r.Tools), l.Tools, "tools")
@@ -92,7 +92,7 @@ func (r *ChatRequest) tools(out *llm.Request, l Limits) *Error {
 	return nil
 }
 
-// choice is which tool is to be called: "", "auto", "none", "required" or a name.
+// choice returns which tool is to be called: "", "auto", "none", "required" or a name.
 func choice(raw json.RawMessage, known map[string]bool) (string, *Error) {
 	const param = "tool_choice"
 	if !given(raw) {

@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// Several of OpenAI's parameters take values of more than one type. They stay as they were sent until their turn comes,
-// so that an error can say where in the request it is.
+// Several of OpenAI's parameters take values of more than one type. They are decoded late, so that an error can name
+// their place in the request.
 
-// given tells whether a parameter is there and not null.
+// given reports whether a parameter is present and not null.
 func given(raw json.RawMessage) bool {
 	raw = bytes.TrimSpace(raw)
 	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
 }
 
-// first is the byte that tells the type of a value, 0 of none.
+// first returns the byte that identifies the type of a value, 0 if there is none.
 func first(raw json.RawMessage) byte {
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
 		return 0
@@ -28,7 +28,7 @@ func first(raw json.RawMessage) byte {
 	return raw[0]
 }
 
-// kind is the type of a value in words.
+// kind returns the type of a value in words.
 func kind(raw json.RawMessage) string {
 	switch c := first(raw); {
 	case c == 0:
@@ -47,7 +47,7 @@ func kind(raw json.RawMessage) string {
 	return "a number"
 }
 
-// object reads an object; fields that it does not know are an error.
+// object decodes an object; unknown fields are an error.
 func object(param string, raw json.RawMessage, into any) *Error {
 	if first(raw) != '{' {
 		return wrongType(param, "an object", raw)
@@ -69,8 +69,8 @@ func object(param string, raw json.RawMessage, into any) *Error {
 	return invalid(param, "%s", strings.TrimPrefix(err.Error(), "json: "))
 }
 
-// unknownName returns a name of an object that is no field of the struct that into points to, "" if all are fields.
-// encoding/json would take a name in another letter case for the field.
+// unknownName returns a name of an object that is not a field of the struct that into points to, "" if all are fields.
+// encoding/json would accept a name in another letter case.
 func unknownName(raw json.RawMessage, into any) string {
 	var names map[string]json.RawMessage
 	if json.Unmarshal(raw, &names) != nil {
@@ -84,7 +84,7 @@ func unknownName(raw json.RawMessage, into any) string {
 	return ""
 }
 
-// plain is a Go type as a client knows it.
+// plain returns a client's word for a Go type.
 func plain(goType string) string {
 	switch {
 	case strings.Contains(goType, "int"), strings.Contains(goType, "float"):
@@ -108,7 +108,7 @@ func text(param string, raw json.RawMessage) (string, *Error) {
 	return s, nil
 }
 
-// array reads an array of at most limit values, whatever they are.
+// array reads an array of at most limit values of any type.
 func array(param string, raw json.RawMessage, limit int, what string) ([]json.RawMessage, *Error) {
 	var list []json.RawMessage
 	if first(raw) != '[' || json.Unmarshal(raw, &list) != nil {

@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// patience is how long a condition of the page may take to come true.
+// patience bounds the wait for a condition of the page.
 const patience = 20 * time.Second
 
-// findChromium is the browser of the tests: SLUICE_CHROMIUM, that of the set-up, or one of the PATH.
+// findChromium returns the browser for the tests: SLUICE_CHROMIUM, the set-up's, or one in the PATH.
 func findChromium(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv("SLUICE_CHROMIUM"); path != "" {
@@ -33,7 +33,7 @@ func findChromium(t testing.TB) string {
 	return ""
 }
 
-// browser is a headless Chromium that is spoken to over a pipe, by the DevTools protocol.
+// browser is a headless Chromium, controlled over a pipe by the DevTools protocol.
 type browser struct {
 	t  testing.TB
 	to io.Writer
@@ -89,7 +89,7 @@ func startBrowser(t testing.TB) *browser {
 	return b
 }
 
-// listen hands answers to those that wait for them, and events to their tabs.
+// listen passes answers to their callers, and events to their tabs.
 func (b *browser) listen(from io.Reader) {
 	r := bufio.NewReaderSize(from, 1<<20)
 	for {
@@ -129,7 +129,7 @@ func (b *browser) listen(from io.Reader) {
 	}
 }
 
-// send asks the browser for something and waits for the answer.
+// send sends a command to the browser and waits for the answer.
 func (b *browser) send(session, method string, params any) (json.RawMessage, error) {
 	c := make(chan answer, 1)
 	b.mu.Lock()
@@ -168,7 +168,7 @@ func (b *browser) send(session, method string, params any) (json.RawMessage, err
 	}
 }
 
-// tab is a page that is open, with what it has asked for and complained about.
+// tab is an open page, with its requests and console errors.
 type tab struct {
 	*browser
 	session string
@@ -178,13 +178,13 @@ type tab struct {
 	wrong    []string
 }
 
-// size of a window, and which colours it asks for.
+// look is a window's size and colour scheme.
 type look struct {
 	width, height int
 	dark          bool
 }
 
-// open shows an address.
+// open opens an address.
 func (b *browser) open(t testing.TB, address string, l look) *tab {
 	t.Helper()
 	var target struct{ TargetID string }
@@ -231,7 +231,7 @@ func (p *tab) do(method string, params any) {
 	p.must(p.session, method, params, nil)
 }
 
-// event keeps what the page asks for and complains about.
+// event records the page's requests and console errors.
 func (p *tab) event(method string, params json.RawMessage) {
 	var e struct {
 		Request          struct{ URL string }
@@ -264,7 +264,7 @@ func (p *tab) event(method string, params json.RawMessage) {
 	}
 }
 
-// complaints are the errors of the console so far, but for those that contain one of expected.
+// complaints returns the console's errors so far, except those that contain one of expected.
 func (p *tab) complaints(expected ...string) (list []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -286,7 +286,7 @@ func (p *tab) asked() []string {
 	return append([]string(nil), p.requests...)
 }
 
-// eval evaluates an expression of the page, which may be a promise, and reads its value.
+// eval evaluates an expression of the page, which may be a promise, and decodes its value.
 func (p *tab) eval(expression string, into any) error {
 	var r struct {
 		Result           struct{ Value json.RawMessage }
@@ -311,7 +311,7 @@ func (p *tab) eval(expression string, into any) error {
 	return json.Unmarshal(r.Result.Value, into)
 }
 
-// get is the value of an expression.
+// get returns the value of an expression.
 func get[T any](p *tab, expression string) T {
 	p.t.Helper()
 	var v T
@@ -337,7 +337,7 @@ func (p *tab) wait(expression string) {
 	}
 }
 
-// click clicks the first element of a selector as a mouse does.
+// click clicks the first element of a selector with the mouse.
 func (p *tab) click(selector string) {
 	p.t.Helper()
 	p.wait(fmt.Sprintf("document.querySelector(%q)", selector))
@@ -350,7 +350,7 @@ func (p *tab) click(selector string) {
 	}
 }
 
-// write types a text into what has the focus.
+// write types a text into the focused element.
 func (p *tab) write(text string) {
 	p.t.Helper()
 	p.do("Input.insertText", map[string]any{"text": text})
@@ -377,7 +377,7 @@ func (p *tab) press(key string, modifiers int) {
 		"windowsVirtualKeyCode": codes[key], "modifiers": modifiers})
 }
 
-// choose gives files to an input, as its dialog does.
+// choose sets the files of a file input.
 func (p *tab) choose(selector string, files ...string) {
 	p.t.Helper()
 	var object struct{ Result struct{ ObjectID string } }
@@ -386,7 +386,7 @@ func (p *tab) choose(selector string, files ...string) {
 	p.do("DOM.setFileInputFiles", map[string]any{"files": files, "objectId": object.Result.ObjectID})
 }
 
-// screenshot writes what is seen to a file.
+// screenshot writes the visible page to a file.
 func (p *tab) screenshot(path string) {
 	p.t.Helper()
 	var shot struct{ Data string }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Has tells whether Handler has something at a path.
+// Has reports whether Handler has something at a path.
 func Has(path string) bool {
 	name, ok := strings.CutPrefix(path, "/page/")
 	if !ok || name == "index.html" || !fs.ValidPath(name) || strings.Contains(name, "/") {

@@ -1,5 +1,5 @@
-// Package page is the web page of the server: files that are embedded as they are, without a build step. They ask for
-// nothing from other servers, and the headers keep a browser from doing so.
+// Package page is the web page of the server: embedded files without a build step. They request nothing from other
+// servers, and the headers make browsers enforce that.
 package page
 
 import (
@@ -17,19 +17,19 @@ import (
 //go:embed static
 var static embed.FS
 
-// policy of the page: its own scripts, styles and requests, nothing inline, no frame around it.
+// policy restricts the page to its own scripts, styles and requests, with nothing inline and no frame around it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// file is one of the page's files, as it is sent.
+// file is one of the page's files.
 type file struct {
 	body []byte
 	kind string
 	etag string
 }
 
-// Handler serves the page at "/" and its files at "/page/NAME"; other paths are not found. It needs no key: what it
-// holds is the same for everybody.
+// Handler serves the page at "/" and its files at "/page/NAME"; other paths are not found. It needs no key, because its
+// content is the same for everybody.
 func Handler() http.Handler {
 	files := map[string]file{}
 	list, err := fs.ReadDir(static, "static")
@@ -45,7 +45,7 @@ func Handler() http.Handler {
 		panic(fmt.Sprintf("page: embedded files: %v", err)) // the build embeds them
 	}
 	files["/"] = files["/page/index.html"]
-	delete(files, "/page/index.html") // its addresses are relative to "/"
+	delete(files, "/page/index.html") // its relative links need "/"
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f, ok := files[r.URL.Path]
 		switch {
@@ -70,7 +70,7 @@ func (f file) send(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cache-Control", "no-cache") // asked about each time, answered with 304
+	h.Set("Cache-Control", "no-cache") // revalidated each time, answered with 304
 	h.Set("ETag", f.etag)
 	if strings.Contains(r.Header.Get("If-None-Match"), f.etag) {
 		w.WriteHeader(http.StatusNotModified)
@@ -78,11 +78,11 @@ func (f file) send(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Content-Length", strconv.Itoa(len(f.body)))
 	if r.Method == http.MethodGet {
-		_, _ = w.Write(f.body) // a client that has left
+		_, _ = w.Write(f.body) // fails if the client has left
 	}
 }
 
-// kindOf is the media type of a file: those of the system may say otherwise.
+// kindOf returns the media type of a file. The system's table may differ.
 func kindOf(name string) string {
 	return map[string]string{
 		".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",

@@ -21,7 +21,8 @@ var (
 		"that TestScreenshots asks")
 )
 
-// All files are there with their types and headers; nothing else is, and nothing but GET and HEAD is taken.
+// TestHandler checks that all files are served with their types and headers, and that other paths and methods other
+// than GET and HEAD are refused.
 func TestHandler(t *testing.T) {
 	h := page.Handler()
 	get := func(method, path, match string) *http.Response {
@@ -60,7 +61,8 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// The page has no inline scripts and styles, which its policy forbids, and no other server's address.
+// TestFilesAreSelfContained checks that the page has no inline scripts and styles, which its policy forbids, and no
+// other server's address.
 func TestFilesAreSelfContained(t *testing.T) {
 	files, err := filepath.Glob("static/*")
 	if err != nil || len(files) < 5 {
@@ -81,7 +83,8 @@ func TestFilesAreSelfContained(t *testing.T) {
 	}
 }
 
-// clean is what holds at the end of every test: nothing was asked of other servers, and the console is empty.
+// clean checks at the end of every test that nothing was requested from other servers, and that the console has no
+// errors.
 func clean(t *testing.T, p *tab, s *standIn, expected ...string) {
 	t.Helper()
 	for _, address := range p.asked() {
@@ -105,7 +108,7 @@ func ask(p *tab, question string) {
 
 const finished = `!document.querySelector(".answer[aria-busy]") && document.querySelector(".answer")`
 
-// TestUnanswered: a question without an answer shows the nearest passages, and does not call them sources.
+// TestUnanswered checks that a question without an answer shows the nearest passages, not labelled as sources.
 func TestUnanswered(t *testing.T) {
 	b, s := startBrowser(t), newStandIn(t)
 	s.unanswered = true
@@ -175,7 +178,7 @@ func TestAsk(t *testing.T) {
 	clean(t, p, s)
 }
 
-// While a flow has not come to its answer, the page says where it is.
+// TestFlowIsFollowed checks that the page shows a flow's current step until the answer begins.
 func TestFlowIsFollowed(t *testing.T) {
 	b, s := startBrowser(t), newStandIn(t)
 	s.hold, s.holdFirst = make(chan struct{}), true
@@ -215,7 +218,7 @@ func TestStopLeavesTheServer(t *testing.T) {
 	clean(t, p, s)
 }
 
-// TestSourceOpensItsDocument: a source of a PDF says its page, and opens its document at the passage.
+// TestSourceOpensItsDocument checks that a source of a PDF shows its page, and opens its document at the passage.
 func TestSourceOpensItsDocument(t *testing.T) {
 	b, s := startBrowser(t), newStandIn(t)
 	s.documents[0]["id"] = "handbook/fog.md"
@@ -233,7 +236,7 @@ func TestSourceOpensItsDocument(t *testing.T) {
 	clean(t, p, s)
 }
 
-// Whatever is in passages, answers, names and questions is shown as it is.
+// TestTextStaysText checks that passages, answers, names and questions are not interpreted as HTML.
 func TestTextStaysText(t *testing.T) {
 	b, s := startBrowser(t), newStandIn(t)
 	const attack = `<img src=x onerror="window.hit=1"><script>window.hit=1</script><b>bold</b> [1]`
@@ -262,7 +265,7 @@ func TestTextStaysText(t *testing.T) {
 	clean(t, p, s)
 }
 
-// The slider's numbers are those of the calibration that its policy and threshold give.
+// TestSlider compares the slider's numbers with the calibration's for the same policy and threshold.
 func TestSlider(t *testing.T) {
 	b, s := startBrowser(t), newStandIn(t)
 	p := b.open(t, s.url+"#/calibration", desktop())
@@ -350,7 +353,7 @@ func TestIndex(t *testing.T) {
 	clean(t, p, s)
 }
 
-// Everything can be reached and used without a mouse.
+// TestKeyboard checks that everything can be reached and used without a mouse.
 func TestKeyboard(t *testing.T) {
 	b, s := startBrowser(t), newStandIn(t)
 	p := b.open(t, s.url, desktop())
@@ -388,7 +391,7 @@ func TestKeyboard(t *testing.T) {
 	clean(t, p, s)
 }
 
-// A server that wants a key gets it, and the browser keeps it for the tab only.
+// TestKey checks that a key is sent to a server that needs it, and kept only for the tab.
 func TestKey(t *testing.T) {
 	b, s := startBrowser(t), newStandIn(t)
 	s.key, s.stores = "a-key-of-the-test", []string{"handbook", "second"}
@@ -411,8 +414,8 @@ func TestKey(t *testing.T) {
 	clean(t, p, s, "401")
 }
 
-// On a phone nothing is wider than the screen, in light and dark, and texts stand out from their ground. Every control
-// has a name for a screen reader.
+// TestNarrowAndDark checks that on a phone nothing is wider than the screen, in light and dark, that texts have enough
+// contrast, and that every control has a name for a screen reader.
 func TestNarrowAndDark(t *testing.T) {
 	b, s := startBrowser(t), newStandIn(t)
 	for _, dark := range []bool{false, true} {
@@ -426,7 +429,7 @@ func TestNarrowAndDark(t *testing.T) {
 			}
 			p.wait(fmt.Sprintf(`document.querySelector(".view.%s > :nth-child(2)")`, view))
 			p.wait(`![...document.querySelectorAll("main p")].some((e) => e.innerText === "…")`)
-			time.Sleep(100 * time.Millisecond) // drawings take their width
+			time.Sleep(100 * time.Millisecond) // until drawings have their width
 			if width := get[int](p, `document.documentElement.scrollWidth`); width > 400 {
 				t.Errorf("%s is %d pixels wide", view, width)
 			}
@@ -446,7 +449,7 @@ const nameless = `[...document.querySelectorAll("button, input, select, textarea
 	.filter((e) => !e.hidden && !(e.innerText || e.ariaLabel || e.labels?.length || e.getAttribute("aria-labelledby")))
 	.map((e) => e.outerHTML.slice(0, 120))`
 
-// pale lists the texts whose contrast with their ground is below 4.5, the least of WCAG 2.2 AA.
+// pale lists the texts with a contrast below 4.5, the minimum of WCAG 2.2 AA.
 const pale = `(() => {
 	const parse = (c) => c.match(/[\d.]+/g).map(Number);
 	const light = (c) => { const [r, g, b] = c.slice(0, 3).map((v) => { v /= 255;
@@ -464,7 +467,7 @@ const pale = `(() => {
 	return list;
 })()`
 
-// TestScreenshots writes what is to be looked at, if -screenshots names a folder.
+// TestScreenshots writes screenshots for a reviewer if -screenshots names a folder.
 func TestScreenshots(t *testing.T) {
 	if *screenshots == "" {
 		t.Skip("-screenshots names no folder")

@@ -66,8 +66,8 @@ func realServer(t *testing.T) (address string) {
 	return "http://" + l.Addr().String() + "/"
 }
 
-// The page and the server understand each other: an answer with its passage, a policy, a document handed in and
-// deleted.
+// TestPageOfTheServer checks the page with the real server: an answer with its passage, a policy, a document uploaded
+// and deleted.
 func TestPageOfTheServer(t *testing.T) {
 	b := startBrowser(t)
 	s := &standIn{t: t, url: realServer(t)}
@@ -95,7 +95,7 @@ func TestPageOfTheServer(t *testing.T) {
 	p.click(".row.end .primary")
 	p.click("dialog .primary")
 	p.wait(`!document.querySelector("dialog")`)
-	// before it is applied, the tile says "in force: 0.6080" of another one
+	// before it is applied, the tile shows "in force: 0.6080", another value
 	p.wait(`/in force\s*$/.test(document.querySelector("[data-name=cutoff]")?.innerText)`)
 	if now := get[string](p, `document.querySelector("[data-name=cutoff] .big").innerText`); now != shown ||
 		get[string](p, `document.querySelector("#policy").value`) != "median" {

@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/serve/page"
 )
 
-// standIn answers the page's requests as the server does, with a calibration that is a real one of made-up vectors.
+// standIn answers the page's requests as the server does, with a real calibration of made-up vectors.
 type standIn struct {
 	t   testing.TB
 	url string
@@ -31,11 +31,11 @@ type standIn struct {
 	calibration *gate.Calibration
 	documents   []map[string]any
 	uploads     map[string]string // name → content
-	key         string            // that requests need; "" is none
-	hold        chan struct{}     // an answer waits for it before its last piece; nil: it does not
+	key         string            // key that requests need; "": none
+	hold        chan struct{}     // an answer waits for it before its last piece; nil: no wait
 	unanswered  bool              // it answers "I don't know", with the nearest passages
-	holdFirst   bool              // it waits before the first word, not in the middle
-	left        chan struct{}     // is told when a client has left in mid-answer
+	holdFirst   bool              // it waits before the first word instead
+	left        chan struct{}     // receives when a client leaves in mid-answer
 	bodies      []map[string]any  // of chat completions
 	passage     string
 	answer      string
