@@ -1,4 +1,4 @@
-// Package buildinfo says which program this is, for artifacts, traces and `sluice version`.
+// Package buildinfo identifies the program, for artifacts, traces and `sluice version`.
 package buildinfo
 
 import (

@@ -39,7 +39,7 @@ type Config struct {
 	Serve Serve `key:"serve"`
 }
 
-// Defaults are the settings where nothing else is said.
+// Defaults returns the default settings.
 func Defaults() Config {
 	c := Config{
 		Config: sluice.Config{Store: sluice.DefaultStore, Precision: "auto", MemLimit: 1 << 30, Device: "auto",
@@ -55,7 +55,7 @@ func Defaults() Config {
 		Ask:       answer.DefaultOptions(),
 		Serve:     Serve{Config: serve.DefaultConfig(), Listen: "127.0.0.1:7420", Log: "auto", Queue: 64},
 	}
-	c.Retrieve.Sentences = true // for people, who read what was found; verbs for programs change it
+	c.Retrieve.Sentences = true // for people; verbs with output for programs switch it off
 	// for small local models
 	c.Ask.Seed, c.Ask.TopK, c.Ask.TopP, c.Ask.RepeatPenalty = 1, 40, .95, 1.05
 	return c

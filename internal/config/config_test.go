@@ -175,7 +175,7 @@ func TestExplicitFileMustExist(t *testing.T) {
 	}
 }
 
-// allFields compares unexported fields, too.
+// allFields also compares unexported fields.
 var allFields = cmp.Exporter(func(reflect.Type) bool { return true })
 
 // TestWrittenFileIsTheDefaults takes the comment signs away from the annotated file and loads it.
@@ -234,7 +234,7 @@ func TestEditDistance(t *testing.T) {
 	}
 }
 
-// TestPairsMayBeMappings: a setting of NAME=VALUE is written in a file as YAML has pairs, too.
+// TestPairsMayBeMappings checks that a file may write a setting of NAME=VALUE pairs as a YAML mapping, too.
 func TestPairsMayBeMappings(t *testing.T) {
 	l := load(t, Source{Path: write(t, "serve:\n  aliases: {gpt-4o: default, text-embedding-3-small: default}\n"+
 		"  stores:\n    a: ./a\n    b: ./b=c\nflow:\n  models: answer=x,grade=y\n")})

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/settings"
 )
 
-// Fields lists every setting in the order of Config, those of a section together.
+// Fields returns every setting in the order of Config, grouped by section.
 func Fields() []settings.Field {
 	list, first := settings.Fields(reflect.TypeFor[Config]()), map[string]int{}
 	section := func(f settings.Field) string {

@@ -31,14 +31,14 @@ type Flag struct {
 	Name, Value string
 }
 
-// Source is what Load reads.
+// Source has the inputs of Load.
 type Source struct {
 	Path  string   // explicit file, which must exist; "" takes $SLUICE_CONFIG, then Find()
 	Env   []string // as os.Environ
 	Flags []Flag
 }
 
-// Origin says where a value comes from: "default", "sluice.yaml:12", "SLUICE_MODEL", "--model".
+// Origin is where a value comes from: "default", "sluice.yaml:12", "SLUICE_MODEL", "--model".
 type Origin string
 
 // Value is a setting in force.
@@ -52,14 +52,14 @@ type Value struct {
 type Loaded struct {
 	Config Config
 	Path   string   // the file that was read, "" if none
-	Unused []string // SLUICE_* variables that are no settings, sorted
+	Unused []string // SLUICE_* variables that are not settings, sorted
 	values []Value
 }
 
 // Values lists every setting in the order of the table, secrets redacted.
 func (l *Loaded) Values() []Value { return slices.Clone(l.values) }
 
-// Given tells whether a key was set anywhere (its value is not the default's).
+// Given reports whether a key was set anywhere (its value is not the default's).
 func (l *Loaded) Given(key string) bool {
 	return slices.ContainsFunc(l.values, func(v Value) bool { return v.Key == key && v.Origin != "default" })
 }
@@ -247,8 +247,8 @@ func keysAndSections(fields []settings.Field) (names []string) {
 	return names
 }
 
-// mergeEnv reads SLUICE_* variables. One that is almost a setting is a typing error and refused; others
-// (SLUICE_CACHE, those of scripts) are only listed. An empty variable counts as not set.
+// mergeEnv reads SLUICE_* variables. One that resembles a setting's is a typing error and refused; others
+// (SLUICE_CACHE, and variables of scripts) are only listed. An empty variable counts as not set.
 func mergeEnv(env []string, fields []settings.Field, merge merger) (unused []string, err error) {
 	names := make([]string, len(fields))
 	for i, f := range fields {
@@ -277,8 +277,8 @@ func mergeEnv(env []string, fields []settings.Field, merge merger) (unused []str
 	return unused, nil
 }
 
-// own tells whether a variable is read elsewhere in this program or its tests: where the cache and the driver of GPUs
-// are, which Python brings models, and what benchmarks, tests and llama.cpp's own kernels go by.
+// own reports whether a variable is read elsewhere in this program or its tests: for the cache, the GPU driver, the
+// Python that fetches models, and by benchmarks, tests and llama.cpp's own kernels.
 func own(name string) bool {
 	switch name = strings.TrimPrefix(name, envPrefix); name {
 	case "CACHE", "CONFIG", "PYTHON", "BIN", "MATMUL", "ATTENTION", "LIBCUDA":

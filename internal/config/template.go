@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Write writes an annotated file in which every setting stands as a comment with its default.
+// Write writes an annotated file with every setting's default in a comment.
 func Write(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("# Settings of sluice. Take away the '#' before a key to set it. The order is: defaults, this " +

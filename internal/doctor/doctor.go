@@ -29,7 +29,7 @@ type Status string
 // Possible states.
 const (
 	OK      Status = "ok"
-	Missing Status = "missing" // not set up: Hint says how to do so
+	Missing Status = "missing" // not set up: Hint has the remedy
 	Failed  Status = "failed"
 )
 
@@ -41,9 +41,9 @@ type Check struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
-// Options says what to check.
+// Options selects what is checked.
 type Options struct {
-	// Config is what is checked. Encoder and Model are given; a Classifier, Reranker or Entailment of "" is not
+	// Config names the models to check. Encoder and Model are given; a Classifier, Reranker or Entailment of "" is not
 	// checked.
 	sluice.Config
 	// Sizes returns how many requests the language model decodes together; nil or false: the model is not a local one.

@@ -107,7 +107,8 @@ func TestStamped(t *testing.T) {
 	}
 }
 
-// A model file that nobody vouches for is opened by the helper before this process opens it.
+// TestModelFileIsTriedFirst checks that a model file without a digest is opened by the helper before this process opens
+// it.
 func TestModelFileIsTriedFirst(t *testing.T) {
 	if !llm.Available {
 		t.Skip("SKIP: built without llama.cpp")

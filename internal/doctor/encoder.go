@@ -19,7 +19,7 @@ const batchTolerance = 1e-6
 var probes = [...]string{"sluice", "A sluice is a gate that lets water pass.",
 	"Deferred functions run in last-in, first-out order, after the surrounding function has set its results."}
 
-// embedding are what models that read texts are opened with.
+// embedding returns the options for models that read texts.
 func (o Options) embedding() embed.Options {
 	return embed.Options{Library: o.ONNXRuntime, Device: o.EncoderDevice, DeviceMemory: o.EncoderMemory}
 }
@@ -58,7 +58,7 @@ func encoder(ctx context.Context, o Options) []Check {
 			info.MaxTokens, info.Runtime.Provider, detail)})
 }
 
-// remoteEncoder has a server embed a word, and says that using it sends text there.
+// remoteEncoder has a server embed a word, and reports that using it sends text there.
 func remoteEncoder(ctx context.Context, o Options, base, model string) []Check {
 	const name = "encoder"
 	r := o.RemoteEncoder

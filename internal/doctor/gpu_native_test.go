@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/cuda/drivertest"
 )
 
-// Without a driver there is a line that says why. With one (a stand-in) each GPU has a line, and a driver that
-// does not answer is a failure.
+// TestGPUsOfADriver checks that without a driver there is a line with the reason, that with one (a stand-in) each GPU
+// has a line, and that a driver that does not answer is a failure.
 func TestGPUsOfADriver(t *testing.T) {
 	noGPU(t)
 	driver := drivertest.OpenSmall(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cuda/image"
 )
 
-// noGPU wants a line that says why there is no GPU, and that this is nothing bad. A process that has opened a
+// noGPU requires a line with the reason why there is no GPU, not marked as a failure. A process that has opened a
 // driver keeps it, so this comes first.
 func noGPU(t *testing.T) {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/route"
 )
 
-// classifier loads the model that the settings name, if they name one, and labels a text alone and beside others.
+// classifier loads the configured model, if any, and labels a text alone and in a batch.
 func classifier(ctx context.Context, o Options) []Check {
 	const name = "classifier"
 	if o.Classifier == "" {
@@ -88,7 +88,7 @@ func tokens(ctx context.Context, dir string, o Options) (info embed.Info, apart 
 	return c.Info(), apart, nil
 }
 
-// reranker loads the cross-encoder that the settings name, if they name one, and scores a text alone and beside others.
+// reranker loads the configured cross-encoder, if any, and scores a text alone and in a batch.
 func reranker(ctx context.Context, o Options) []Check {
 	const name = "reranker"
 	if o.Reranker == "" {
@@ -115,7 +115,7 @@ func reranker(ctx context.Context, o Options) []Check {
 	return headCheck(name, r.Info(), "score", apart, err)
 }
 
-// entailment loads the model that the settings name, if they name one, and reads a pair alone and beside others.
+// entailment loads the configured model, if any, and reads a pair alone and in a batch.
 func entailment(ctx context.Context, o Options) []Check {
 	const name = "entailment"
 	if o.Entailment == "" {
@@ -144,7 +144,7 @@ func entailment(ctx context.Context, o Options) []Check {
 
 const headHint = "sluice models list; a name or a folder is taken; sluice models verify"
 
-// head finds a model's folder; bad is what is wrong with it.
+// head finds a model's folder; bad has its failures.
 func head(name, model string) (dir string, bad []Check) {
 	dir, err := models.Locate(model)
 	if err == nil && !embed.Available {

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Replace writes a file by write: under a name of its own first, which is synced, then renamed, and the folder is
-// synced. So name is there whole, or as it was before. It may be read by who may read its folder.
+// Replace writes a file atomically and durably: to a temporary file, which is synced and renamed, and the folder is
+// synced. Its mode is FileMode's.
 func Replace(name string, write func(io.Writer) error) error {
 	if err := Put(name, write); err != nil {
 		return err
@@ -52,7 +52,7 @@ func SyncDir(name string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// MkdirAll makes a folder and those that it lies in, and makes the names of the new ones durable.
+// MkdirAll makes a folder and its parents, and makes the names of the new ones durable.
 func MkdirAll(dir string) error { return MkdirAllWith(dir, SyncDir) }
 
 // MkdirAllWith is MkdirAll with another SyncDir.
@@ -72,7 +72,7 @@ func MkdirAllWith(dir string, sync func(folder string) error) error {
 	return sync(parent)
 }
 
-// MkdirPrivate makes a folder that only its owner may use, and those that it lies in. One that is there stays as it is.
+// MkdirPrivate makes a folder that only its owner may use, and its parents. An existing folder is not changed.
 func MkdirPrivate(dir string, sync func(folder string) error) error {
 	parent := filepath.Dir(dir)
 	if err := MkdirAllWith(parent, sync); err != nil {
@@ -80,15 +80,15 @@ func MkdirPrivate(dir string, sync func(folder string) error) error {
 	}
 	switch err := os.Mkdir(dir, 0o700); {
 	case errors.Is(err, os.ErrExist):
-		return MkdirAllWith(dir, sync) // it says what is wrong with a file of that name
+		return MkdirAllWith(dir, sync) // which reports a file with that name
 	case err != nil:
 		return err
 	}
 	return sync(parent)
 }
 
-// FileMode is the mode of a new file in a folder: others may read it who may read the folder. So what lies in a folder
-// for its owner alone is for him alone, whatever the umask is.
+// FileMode returns the mode of a new file in a folder: users who may read the folder may read the file. In a folder of
+// its owner only, files are readable only by the owner, regardless of the umask.
 func FileMode(dir string) os.FileMode { return 0o600 | permissions(dir)&0o044 }
 
 // folderMode is the mode of a new folder in another one, by the same rule.
@@ -97,7 +97,7 @@ func folderMode(parent string) os.FileMode { return 0o700 | permissions(parent)&
 func permissions(dir string) os.FileMode {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return 0o755 // the next call on it says what is the matter
+		return 0o755 // the next call on it reports the error
 	}
 	return info.Mode().Perm()
 }

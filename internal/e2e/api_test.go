@@ -27,8 +27,8 @@ func commandsOf(md string) (list []string) {
 	return list
 }
 
-// TestAPIDocument runs the commands of docs/api.md against a server, and looks whether they ask every endpoint of
-// openapi.json but those that other documents describe.
+// TestAPIDocument runs the commands of docs/api.md against a server, and checks that they use every endpoint of
+// openapi.json except those that other documents describe.
 func TestAPIDocument(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip(err)

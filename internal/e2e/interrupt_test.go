@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/npy"
 )
 
-// writeLine writes a file that is one line of about so many megabytes of words.
+// writeLine writes a file of one line with about a number of megabytes of words.
 func writeLine(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: line FILE MEGABYTES")
@@ -29,7 +29,7 @@ func writeLine(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), bytes.Repeat([]byte(words), n*1_000_000/len(words)), 0o644))
 }
 
-// makeFIFO makes a named pipe, which nobody writes to.
+// makeFIFO makes a named pipe without a writer.
 func makeFIFO(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: fifo FILE")
@@ -43,7 +43,7 @@ type limits struct {
 	memory            int64 // bytes; 0 is any
 }
 
-// interrupted runs the program under limits, with a standard input that says nothing.
+// interrupted runs the program under limits, with a silent standard input.
 func interrupted(ts *testscript.TestScript, bin string, neg bool, args []string) {
 	if neg || len(args) < 4 {
 		ts.Fatalf("usage: interrupt AFTER WITHIN MEGABYTES ARG... (durations; 0 for no interrupt, 0 for any memory)")

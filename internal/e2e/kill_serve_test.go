@@ -119,7 +119,7 @@ func (s *server) streamUntil(gone <-chan struct{}) {
 	}
 }
 
-// missingDocuments are those that the store does not have.
+// missingDocuments returns the promised documents that the store does not have.
 func missingDocuments(t *testing.T, bin, store string, promised map[string]bool) (missing []string) {
 	t.Helper()
 	held := map[string]bool{}

@@ -124,7 +124,7 @@ func askDamaged(t *testing.T, bin, dir, path string) (how, says string) {
 	return strconv.Itoa(state.ExitCode()), stderr.String()
 }
 
-// isSentence tells what the program says from what a crash leaves behind.
+// isSentence distinguishes the program's messages from a crash's output.
 func isSentence(says string) bool {
 	return strings.Contains(says, "sluice: ") && !strings.Contains(says, "goroutine ") &&
 		!strings.Contains(says, "SIGABRT") && !strings.Contains(says, "ptrace") && len(says) < 4000
@@ -136,7 +136,7 @@ type field struct {
 	what     string
 }
 
-// gguf says where things stand in a file.
+// gguf has the positions of a file's parts.
 type gguf struct {
 	data    int // where the tensors' data begin
 	size    int

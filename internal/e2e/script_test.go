@@ -183,7 +183,7 @@ func writeGenerator(ts *testscript.TestScript, neg bool, args []string) {
 // scriptedKey is where a script keeps its language model.
 type scriptedKey struct{}
 
-// scripted is a language model behind HTTP that says what a script wants.
+// scripted is a language model behind HTTP with a script's answers.
 type scripted struct {
 	mu      sync.Mutex
 	answers []string

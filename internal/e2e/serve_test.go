@@ -33,8 +33,8 @@ import (
 type server struct {
 	cmd    *exec.Cmd
 	url    string
-	stderr *bytes.Buffer // to be read once it has ended
-	rest   *bufio.Reader // standard output behind the first line
+	stderr *bytes.Buffer // to be read after it has ended
+	rest   *bufio.Reader // standard output after the first line
 }
 
 // startServer starts `sluice serve` at a free port with further arguments, and returns when it is ready. It is killed

@@ -166,7 +166,7 @@ func (k *soak) clients(all *sync.WaitGroup) {
 			r := rand.New(rand.NewPCG(18, uint64(i)))
 			for k.stop.Err() == nil {
 				if k.request(r) {
-					time.Sleep(time.Duration(5+r.IntN(20)) * time.Millisecond) // not as long as it is told
+					time.Sleep(time.Duration(5+r.IntN(20)) * time.Millisecond) // shorter than Retry-After
 				}
 			}
 		})
@@ -201,7 +201,7 @@ func (k *soak) loris(all *sync.WaitGroup, n int) {
 	}
 }
 
-// resources are what a server holds.
+// resources are a server's resources in use.
 type resources struct{ rss, goroutines, fds float64 }
 
 // resourcesNow reads them from /metrics, which a full server answers, too.
@@ -283,7 +283,7 @@ func TestSoakServe(t *testing.T) {
 	}
 }
 
-// verdict says what was wrong.
+// verdict returns what was wrong.
 func (k *soak) verdict(length time.Duration, idle resources, first, last []resources) {
 	k.t.Helper()
 	for _, p := range k.problems {
@@ -336,7 +336,7 @@ func (k *soak) verdict(length time.Duration, idle resources, first, last []resou
 		medianOf(last, goroutines), idle.fds, now.fds)
 }
 
-// followed has another process ingest and calibrate, and waits until the server goes by both.
+// followed has another process ingest and calibrate, and waits until the server uses both.
 func (k *soak) followed(bin, store string) {
 	k.t.Helper()
 	const more = `{"id":"puffin","topic":"sea","text":"Puffins dig their burrows on grassy cliffs above the sea."}`
@@ -361,7 +361,8 @@ func (k *soak) followed(bin, store string) {
 	until("calibrated by another process", "/v1/gate", fmt.Sprintf(`{"query":%q}`, question), `"threshold":0.0625`)
 }
 
-// TestServeDrainsUnderLoad: SIGTERM while answers are streamed: those end as they should, and nobody else gets in.
+// TestServeDrainsUnderLoad checks that after SIGTERM, streamed answers under way are completed and new requests are
+// refused.
 func TestServeDrainsUnderLoad(t *testing.T) {
 	s, _ := soakServer(t, binary(t))
 	const streams = 4

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
-// TestKilledTrainingGoesOn kills `train classifier` with SIGKILL after its first epochs: the same command goes on and
-// writes the bits of a training that nobody killed.
+// TestKilledTrainingGoesOn kills `train classifier` with SIGKILL after its first epochs, and checks that the same
+// command resumes and writes the same bits as an uninterrupted training.
 func TestKilledTrainingGoesOn(t *testing.T) {
 	bin := binary(t)
 	dir := t.TempDir()

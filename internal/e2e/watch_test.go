@@ -50,9 +50,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The ways of watching. Where the kernel lets nobody be asked (another filter with a listener is in force, or the
-// kernel is older than 5.9), a process that opens an Internet socket is killed, a server only for one of datagrams, and
-// files are not seen.
+// The ways of watching. If the kernel does not support user notification (another filter with a listener is in force,
+// or the kernel is older than 5.9), a process that opens an Internet socket is killed, a server only for a datagram
+// socket, and files are not seen.
 const (
 	modeAsk        = "ask"
 	modeKill       = "kill"

@@ -35,7 +35,7 @@ func TestDamagedBlobIsDeletedAndBroughtAgain(t *testing.T) {
 	}
 }
 
-// Eight users of one cache bring a file once.
+// TestConcurrentUsers checks that eight users of one cache download a file once.
 func TestConcurrentUsers(t *testing.T) {
 	s := &server{body: body(300_000)}
 	c, w, _ := setup(t, s)

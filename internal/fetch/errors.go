@@ -6,7 +6,7 @@ import (
 )
 
 var (
-	// ErrMismatch is wrapped when a file is not what its pin says. The file has been deleted.
+	// ErrMismatch is wrapped if a file does not match its pin. The file has been deleted.
 	ErrMismatch = errors.New("fetch: content does not match its pin")
 	// ErrHTTP is wrapped when a server answers with a status that no retry will mend.
 	ErrHTTP = errors.New("fetch: server refused")
@@ -14,13 +14,13 @@ var (
 	ErrIncomplete = errors.New("fetch: download did not finish")
 	// ErrPip is wrapped when pip or the Python below it fails.
 	ErrPip = errors.New("fetch: pip failed")
-	// ErrNoPip is wrapped, beside ErrPip, when there is no Python here, or one without pip.
+	// ErrNoPip is wrapped, with ErrPip, if there is no Python, or one without pip.
 	ErrNoPip = errors.New("there is no pip here")
 	// ErrWrite is wrapped when the cache cannot be written, for example because the disk is full.
 	ErrWrite = errors.New("fetch: cannot write to the cache")
 )
 
-// MismatchError says how a file differs from its pin.
+// MismatchError describes how a file differs from its pin.
 type MismatchError struct {
 	Name, What, Want, Got string
 }

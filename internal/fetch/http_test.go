@@ -168,7 +168,8 @@ func TestServerThatIgnoresRange(t *testing.T) {
 	mustHave(t, path, s.body)
 }
 
-// A partial file that is no beginning of what the server has ends in a mismatch, is deleted, and the next try works.
+// TestForeignPartialFile checks that a partial file with other content than the server's ends in a mismatch, is
+// deleted, and that the next try works.
 func TestForeignPartialFile(t *testing.T) {
 	s := &server{body: body(100_000)}
 	c, w, _ := setup(t, s)

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// partial is a download under way: the bytes that came, and in a file beside them which version of the file the server
-// said they are of. Only with the same version are further bytes appended.
+// partial is a download under way: the bytes received, and a file with the server's version of them. Further bytes are
+// appended only to the same version.
 type partial struct{ path string }
 
 func (p partial) size() int64 {
@@ -30,8 +30,8 @@ func (p partial) version() string {
 	return string(text)
 }
 
-// begin forgets what was there and notes the version that is to come. The bytes go first: those of one version must not
-// meet the note of another, whenever the process dies.
+// begin deletes the bytes received and records the version to come. The bytes go first, so that bytes of one version
+// are never found with the record of another, whenever the process dies.
 func (p partial) begin(version string) error {
 	p.drop()
 	if version == "" {
@@ -68,7 +68,7 @@ func (p partial) answer(resp *http.Response, url string, have int64, version str
 		rangeNumber(resp, "bytes */%d") == have && same():
 		return have, true, nil // it was complete, only not given its name yet
 	case resp.StatusCode == http.StatusPartialContent, resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
-		// What lies here is not a beginning of what lies there: start afresh.
+		// The local part is not a beginning of the server's file: start again.
 		p.drop()
 		return 0, false, fmt.Errorf("%w: %s for %q", ErrIncomplete, resp.Status, asked)
 	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests ||

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/manifest"
 )
 
-// Pip brings files from the package registry that the user's pip is configured for.
+// Pip fetches files from the package registry that the user's pip is configured for.
 type Pip struct {
 	Python string // the interpreter whose pip is used
 	Cache  *Cache
@@ -29,7 +29,7 @@ func (p Pip) Wheel(ctx context.Context, pkg manifest.Package, b manifest.Blob, p
 	}
 	args := []string{"--only-binary", ":all:", "--ignore-requires-python"}
 	if !w.Pure() {
-		// Said explicitly, so that the same file comes whatever the Python and the machine at hand.
+		// Explicit, so that the file does not depend on the Python and the machine.
 		args = append(args, "--implementation", "cp", "--python-version", fmt.Sprintf("3.%d", w.Minor()), "--abi",
 			w.ABI)
 		for _, tag := range w.Platforms {
@@ -123,7 +123,7 @@ func (p Pip) run(ctx context.Context, b manifest.Blob, dir string, args []string
 	}
 }
 
-// pipError keeps what matters of pip's output, and tells a wrong hash from everything else.
+// pipError keeps the relevant part of pip's output, and distinguishes a wrong hash from other errors.
 func pipError(b manifest.Blob, err error, out string) error {
 	if strings.Contains(out, "DO NOT MATCH THE HASHES") {
 		return fmt.Errorf("%w: %s: %s", ErrMismatch, b.File, tail(out, 4))

@@ -25,7 +25,7 @@ type hub struct {
 	modified time.Time
 	limit    int           // bytes after which the next answers stop; 0: never
 	limits   int           // how many answers do
-	block    chan struct{} // they wait for this (or the client) before they break off; nil: at once
+	block    chan struct{} // responses wait for this (or the client) before they break off; nil: at once
 	blind    bool          // If-Range is not looked at
 	head     http.Header   // further headers
 	seen     []http.Header
@@ -124,7 +124,7 @@ func TestResumeOfAnUnpinnedFile(t *testing.T) {
 		before, after string // entity tags
 		body          []byte
 		blind         bool
-		least, most   int64 // bytes that the second process brings
+		least, most   int64 // bytes that the second process downloads
 	}{
 		"same version":           {`"a"`, `"a"`, first, false, 1, 399_999},
 		"another version":        {`"a"`, `"b"`, second, false, 400_000, 400_000},
@@ -360,7 +360,7 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// FuzzAnswer: whatever a server answers, bytes are appended only where they belong.
+// FuzzAnswer checks that bytes are appended only where they belong, for any response of a server.
 func FuzzAnswer(f *testing.F) {
 	f.Add(206, "bytes 10-19/20", `"a"`, int64(10), `"a"`)
 	f.Add(416, "bytes */10", `"a"`, int64(10), `"a"`)

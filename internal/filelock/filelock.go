@@ -15,7 +15,7 @@ import (
 // ErrHeld is wrapped by the error for a lock that is held by another user.
 var ErrHeld = errors.New("in use")
 
-// HeldError says which file is in use, and by whom. It unwraps to ErrHeld.
+// HeldError names a file in use and the process that holds it. It unwraps to ErrHeld.
 type HeldError struct {
 	File string // what the lock protects
 	PID  int    // of the process that holds it; 0: unknown

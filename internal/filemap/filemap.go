@@ -11,8 +11,8 @@ import (
 
 const populate = 0x8000 // MAP_POPULATE of Linux, which other systems do not have
 
-// Map maps the first size bytes of a file, which may be closed then; nil of 0 bytes. With all, the pages are read at
-// once where the system can do that.
+// Map maps the first size bytes of a file, which may be closed afterwards; nil for 0 bytes. With all, the pages are
+// read at once if the system can do that.
 func Map(f *os.File, size int64, all bool) ([]byte, error) {
 	if size == 0 {
 		return nil, nil // which cannot be mapped

@@ -41,9 +41,9 @@ type Item struct {
 	Line int    `json:"-"`
 }
 
-// Items reads {"id","text"} lines; further fields are ignored, blank lines are skipped. A bad line
-// (not an object, id or text missing or of another type, not UTF-8, too long) yields a *LineError and
-// the sequence goes on; a read error of r ends it. The text of a line may be empty only with emptyText.
+// Items reads {"id","text"} lines; further fields are ignored, blank lines are skipped. A bad line (not an object, id
+// or text missing or of another type, not UTF-8, too long) yields a *LineError and the sequence goes on; a read error
+// of r ends it. The text of a line may be empty only with emptyText.
 func Items(r io.Reader, source string, emptyText bool) iter.Seq2[Item, error] {
 	return records(r, source, func(line []byte) (Item, error) { return decode(line, emptyText) },
 		func(it *Item, line int) { it.Line = line })
@@ -69,7 +69,7 @@ func decode(line []byte, emptyText bool) (Item, error) {
 	return Item{ID: *v.ID, Text: *v.Text}, nil
 }
 
-// Line is a line of a file as it stands there.
+// Line is an unparsed line of a file.
 type Line struct {
 	Number int    // from 1
 	Offset int64  // of its first byte
@@ -89,8 +89,8 @@ var ErrLong = errors.New("line too long")
 // ErrLong and without its bytes, which are not held in memory either; a read error of r ends the sequence.
 func Lines(r io.Reader, limit int64) iter.Seq2[Line, error] { return Shortened(r, limit, 0) }
 
-// Shortened is Lines with the JSON strings of a line cut at most bytes (a character that begins within them is kept
-// whole), before they are held in memory: the line stays valid JSON if it was. 0 is no limit.
+// Shortened returns Lines with each JSON string of a line cut to most bytes (a character that begins within them is kept
+// whole) before it is held in memory: valid JSON stays valid. 0 means no limit.
 func Shortened(r io.Reader, limit int64, most int) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		br := bufio.NewReaderSize(r, 64<<10)
@@ -122,7 +122,7 @@ func Shortened(r io.Reader, limit int64, most int) iter.Seq2[Line, error] {
 }
 
 // longLine is the size from which on a line is collected in blocks of that size and joined at its end: a buffer that
-// grows by copying would leave several times the line behind.
+// grows by copying would leave garbage of several times the line's size.
 const longLine = 1 << 20
 
 // readLine reads a line, into buf if it is not a long one, and returns its length. Of a line that is much longer than

@@ -85,8 +85,8 @@ func TestLongLineIsSkippedAndSaid(t *testing.T) {
 	}
 }
 
-// TestLinesSayWhereTheyAre: offsets and lengths add up, whatever ends a line; what is too long is not held, not
-// even when it is nothing but carriage returns.
+// TestLinesSayWhereTheyAre checks that offsets and lengths add up for all line endings, and that a line that is too
+// long is not held in memory, even one of carriage returns only.
 func TestLinesSayWhereTheyAre(t *testing.T) {
 	text := "\xef\xbb\xbf{}\r\n\n  x \n" + strings.Repeat("\r", 300_000) + "\n" + "last"
 	type line struct {

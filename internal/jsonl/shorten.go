@@ -30,7 +30,7 @@ func (s *shortener) append(dst, part []byte) []byte {
 	return dst
 }
 
-// keeps takes the next byte and tells whether it stays.
+// keeps takes the next byte and reports whether it is kept.
 func (s *shortener) keeps(c byte) bool {
 	switch {
 	case !s.inside:
@@ -54,7 +54,7 @@ func (s *shortener) keeps(c byte) bool {
 	return !s.drop
 }
 
-// escaped takes a byte of an escape sequence behind its backslash.
+// escaped takes a byte of an escape sequence after its backslash.
 func (s *shortener) escaped(c byte) {
 	s.escape--
 	switch {

@@ -111,8 +111,8 @@ func (d *Detector) OfQuestion(text string) string {
 	return best
 }
 
-// functionWords names the languages in which a word is a question word, an article, or another frequent one. A word
-// that is frequent in a language with another sense is of that one, too.
+// functionWords returns the languages in which a word is a question word, an article, or another frequent word. A word
+// that is frequent in a language with another meaning counts for that language, too.
 func functionWords(word string) string {
 	switch word {
 	case "what", "who", "when", "where", "why", "how", "which", "whose", "the", "does", "did", "is", "are", "of", "and":
@@ -161,7 +161,7 @@ func words(text string) (n int) {
 	return n
 }
 
-// spaceless tells whether a text begins in a script that does not part words.
+// spaceless reports whether a text begins in a script without spaces between words.
 func spaceless(text string) bool {
 	for _, r := range text {
 		if unicode.IsLetter(r) {
@@ -171,8 +171,8 @@ func spaceless(text string) bool {
 	return false
 }
 
-// isEnglish tells by function words, which is enough for most questions and a thousandth of the work: two different
-// ones, and one word in fourteen, as no text of another language that quotes English has them.
+// isEnglish decides by function words, which suffice for most questions and cost a thousandth of the work: two
+// different ones, and one word in fourteen, which no text of another language that quotes English has.
 func isEnglish(text string) bool {
 	first, different, hits, words := "", false, 0, 0
 	for word := range strings.FieldsSeq(text) {

@@ -99,7 +99,7 @@ type File struct {
 	Size   int64  `yaml:"size,omitempty"`   // 0: unknown
 }
 
-// Kind says what a model does.
+// Kind is the purpose of a model.
 type Kind string
 
 // Kinds of models.
@@ -112,7 +112,7 @@ const (
 	Entailment      Kind = "entailment"
 )
 
-// EncoderSpec says how an encoder's tokens become one vector.
+// EncoderSpec describes how an encoder's tokens become one vector.
 type EncoderSpec struct {
 	Pooling        string `yaml:"pooling"` // mean or cls
 	Normalise      bool   `yaml:"normalise"`

@@ -55,7 +55,7 @@ func TestOurManifest(t *testing.T) {
 	}
 }
 
-// The modules that recipes build are those that the binary is compiled against.
+// TestModulesAgreeWithGoMod checks that recipes build the module versions that the binary is compiled against.
 func TestModulesAgreeWithGoMod(t *testing.T) {
 	mod, err := os.ReadFile("../../go.mod")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Wheel is what a wheel's file name says (PEP 427): name-version-python-abi-platform.whl.
+// Wheel has the parts of a wheel's file name (PEP 427): name-version-python-abi-platform.whl.
 type Wheel struct {
 	Python, ABI string   // "cp311", "py3"; "cp311", "abi3", "none"
 	Platforms   []string // "manylinux_2_28_x86_64", "any"

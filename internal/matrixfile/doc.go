@@ -25,7 +25,7 @@ func CheckName(path string) error {
 	return nil
 }
 
-// littleEndian tells whether memory has the byte order of the files.
+// littleEndian reports whether memory has the byte order of the files.
 var littleEndian = func() bool {
 	x := uint16(1)
 	return *(*byte)(unsafe.Pointer(&x)) == 1

@@ -42,9 +42,9 @@ type place struct {
 	Array
 }
 
-// Create begins a result. path ends in .safetensors for one file with a tensor per array (and metadata), or in .npy:
-// a single array is that file, several are path with ".NAME" before its ending each. The disk space of all of it is
-// reserved where the file system can do that; an error leaves nothing behind.
+// Create begins a result. path ends in .safetensors for one file with a tensor per array (and metadata), or in .npy: a
+// single array is that file; for several, ".NAME" is inserted before the ending. The disk space of all files is
+// reserved if the file system can do that; after an error no file is left.
 func Create(path string, metadata map[string]string, arrays ...Array) (*Sink, error) {
 	s := &Sink{}
 	err := CheckName(path)
@@ -117,7 +117,7 @@ func bytesOf(dtype string) int {
 	return 8
 }
 
-// begin makes the file of size bytes beside its name.
+// begin creates the temporary file of size bytes.
 func (s *Sink) begin(name string, head []byte, size int64) (*partial, error) {
 	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s exists and is not a regular file", name)

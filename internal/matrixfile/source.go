@@ -133,16 +133,16 @@ func (s *Source) Close() error {
 	return errors.Join(filemap.Unmap(whole), s.file.Close())
 }
 
-// Direct tells whether blocks are the mapping itself; else they are converted into a buffer.
+// Direct reports whether blocks are the mapping itself; otherwise they are converted into a buffer.
 func (s *Source) Direct() bool {
 	return littleEndian && s.DType == "F32" && !s.fortran && uintptr(unsafe.Pointer(unsafe.SliceData(s.data)))%4 == 0
 }
 
-// Rounds tells whether values lose digits when they become float32.
+// Rounds reports whether values lose digits in float32.
 func (s *Source) Rounds() bool { return s.DType == "F64" }
 
-// Block returns the rows [from, to), one behind the other. Unless the source is direct they are converted into buf,
-// which has room for them. A file that has become shorter is ErrChanged: reading on would end the process.
+// Block returns the rows [from, to), contiguous. Unless the source is direct they are converted into buf, which has
+// room for them. A file that has become shorter is ErrChanged: reading beyond its end would kill the process.
 func (s *Source) Block(from, to int, buf []float32) ([]float32, error) {
 	st, err := s.file.Stat()
 	if err != nil {

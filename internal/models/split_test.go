@@ -63,7 +63,8 @@ func newSplit(t *testing.T) *splitFixture {
 	return fx
 }
 
-// A pull that breaks in the second of two files goes on there, and brings the first only once.
+// TestSplitModelResumesAndVerifies checks that a pull that breaks in the second of two files resumes there, and does
+// not fetch the first one again.
 func TestSplitModelResumesAndVerifies(t *testing.T) {
 	fx := newSplit(t)
 	fx.cut.Store(1)

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/manifest"
 )
 
-// Pinned tells whether a name is a model of the manifest each of whose files has a digest there, which Locate has
-// checked. Paths are not.
+// Pinned reports whether a name is a model of the manifest with a digest for each file, which Locate has checked. Paths
+// are not.
 func (r *Registry) Pinned(name string) bool {
 	m, ok := r.manifest.Model(name)
 	for _, f := range m.Files {
@@ -20,8 +20,8 @@ func (r *Registry) Pinned(name string) bool {
 	return ok
 }
 
-// WasTried tells whether RememberTried was called for the file as it is now. with is whatever else the outcome depends
-// on.
+// WasTried reports whether RememberTried was called for the file in its present state. with is everything else that the
+// outcome depends on.
 func (r *Registry) WasTried(path, with string) bool {
 	mark, err := r.mark("tried", path, with)
 	if err == nil {
@@ -46,7 +46,7 @@ func (r *Registry) RememberTried(path, with string) error {
 	return os.WriteFile(mark, nil, 0o644)
 }
 
-// mark is a file in a folder of the cache whose name stands for a file in its present state.
+// mark returns the path of a file in a folder of the cache whose name stands for a file in its present state.
 func (r *Registry) mark(folder, path, with string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What was tried is the file as it was, with what it was tried with: any change of either counts.
+// TestRememberTried checks that a success counts only for the file's present state and the same other inputs.
 func TestRememberTried(t *testing.T) {
 	f := newFixture(t)
 	path := filepath.Join(t.TempDir(), "m.gguf")

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Matrix is a two-dimensional array that lies in memory.
+// Matrix is a two-dimensional array in memory.
 type Matrix struct {
 	Rows, Cols int
 	DType      string // "<f2", "<f4", "<f8"

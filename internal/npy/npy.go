@@ -83,8 +83,8 @@ func ReadFloat32(r io.Reader) (data []float32, rows, cols int, err error) {
 	return data, rows, cols, nil
 }
 
-// MatrixHeader is the start of a file that holds a two-dimensional array of a type such as "<f4" in C order. The
-// data follow it at once, at a multiple of 64 bytes.
+// MatrixHeader returns the start of a file with a two-dimensional array of a type such as "<f4" in C order. The data
+// follow directly, at a multiple of 64 bytes.
 func MatrixHeader(descr string, rows, cols int) []byte {
 	var b bytes.Buffer
 	_ = writeHeader(&b, descr, fmt.Sprintf("(%d, %d)", rows, cols)) // a buffer takes everything

@@ -30,7 +30,7 @@ func Call(fn func() error) (err error) {
 	return fn()
 }
 
-// Log, deferred by a function that nobody waits for, logs its panic.
+// Log, deferred by a goroutine that nothing waits for, logs its panic.
 func Log(log *slog.Logger, what string) {
 	if v := recover(); v != nil {
 		log.Error(what+" panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))

@@ -6,15 +6,16 @@ import (
 	"unicode"
 )
 
-// What of a message is kept: a path of some folders stays whole, and so does what is beside a value that was given.
+// The parts of a message that are kept: long enough for a path of several folders, and for the text around a given
+// value.
 const (
 	longestWord    = 400
 	longestMessage = 4000
 )
 
-// Message is the text of an error or a notice without most of what it repeats of somebody's input, where that is long:
-// a number of a million digits, an address of sixty thousand characters. Of a long word, and of a long message,
-// beginning and end are kept, with the number of bytes between them.
+// Message shortens what an error or a notice quotes of long input: a number of a million digits, an address of sixty
+// thousand characters. It keeps the beginning and the end of a long word, and of a long message, with the number of
+// bytes between them.
 func Message(s string) string {
 	if len(s) <= longestWord {
 		return s
@@ -36,7 +37,7 @@ func Message(s string) string {
 	return middleOut(b.String(), longestMessage)
 }
 
-// middleOut is s without its middle where it is longer than so many bytes.
+// middleOut cuts the middle of s if it is longer than most bytes.
 func middleOut(s string, most int) string {
 	if len(s) <= most {
 		return s

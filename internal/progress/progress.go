@@ -1,5 +1,5 @@
-// Package progress tells a person how far a long task is and when it will be done: a bar on a
-// terminal, plain lines at intervals anywhere else. It writes to standard error, never to results.
+// Package progress shows how far a long task is and the remaining time: a bar on a terminal, plain lines at intervals
+// anywhere else. It writes to standard error, never to results.
 package progress
 
 import (
@@ -94,7 +94,7 @@ func (t *Task) Set(done, total int64) {
 	}
 }
 
-// Describe says more about the task with what the next Set reports: "3 of 12 files, 9,120 tokens/s".
+// Describe adds details to the task with the next Set: "3 of 12 files, 9,120 tokens/s".
 func (t *Task) Describe(about string) {
 	if t == nil {
 		return
@@ -107,7 +107,7 @@ func (t *Task) Describe(about string) {
 	}
 }
 
-// Finish ends the task. A bar is wiped; the caller says what came of the work.
+// Finish ends the task. A bar is erased; the caller reports the result.
 func (t *Task) Finish() {
 	if t == nil {
 		return
@@ -120,7 +120,7 @@ func (t *Task) Finish() {
 	}
 }
 
-// line is what a plain report says: "embedding: 512/1906 texts (26 %), 1m3s left".
+// line returns a plain report: "embedding: 512/1906 texts (26 %), 1m3s left".
 func (t *Task) line(now time.Time) string {
 	about := ""
 	if t.about != "" {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// clocked returns a plain task whose time only moves when the test says so.
+// clocked returns a plain task whose clock the test advances.
 func clocked(w *bytes.Buffer) (*Task, func(time.Duration)) {
 	now := time.Unix(0, 0)
 	t := Start(w, Lines, "embedding", "texts")

@@ -13,8 +13,8 @@ import (
 // turnEvery is the time between two steps of a spinner.
 const turnEvery = 100 * time.Millisecond
 
-// Spinner shows on a terminal that something is going on of which nobody knows how long it takes. Its methods may be
-// called from any goroutine; a nil *Spinner shows nothing.
+// Spinner shows on a terminal that work of unknown duration is under way. Its methods may be called from any goroutine;
+// a nil *Spinner shows nothing.
 type Spinner struct {
 	mu      sync.Mutex
 	w       io.Writer
@@ -25,7 +25,7 @@ type Spinner struct {
 	done    sync.WaitGroup
 }
 
-// Spin starts a spinner with a text such as "loading the models". It returns nil where w is no terminal, and for Quiet
+// Spin starts a spinner with a text such as "loading the models". It returns nil if w is not a terminal, and for Quiet
 // and Lines.
 func Spin(w io.Writer, style Style, text string) *Spinner {
 	if style == Auto {

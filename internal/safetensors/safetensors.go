@@ -1,5 +1,5 @@
-// Package safetensors reads and writes the headers of .safetensors files: named arrays behind a JSON table
-// of type, shape and place. The data are the caller's to read and write.
+// Package safetensors reads and writes the headers of .safetensors files: a JSON table of named arrays with type, shape
+// and place, before their data, which the caller reads and writes.
 //
 // The format: https://github.com/huggingface/safetensors#format
 package safetensors

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// frame puts a header's length before it and the data behind.
+// frame puts a header's length before it and the data after it.
 func frame(header, data []byte) []byte {
 	out := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(out, header...), data...)

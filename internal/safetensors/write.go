@@ -14,8 +14,8 @@ type Entry struct {
 	Tensor
 }
 
-// Header returns the start of a file that holds the entries, one behind the other, and places them. The first
-// begins at a multiple of 64 bytes, so that mapped data are aligned if every length is a multiple of its type.
+// Header returns the start of a file with contiguous entries, and sets their places. The first begins at a multiple of
+// 64 bytes, so that mapped data are aligned if every length is a multiple of its type.
 func Header(entries []Entry, metadata map[string]string) ([]byte, error) {
 	var b bytes.Buffer
 	b.Write(make([]byte, 8))

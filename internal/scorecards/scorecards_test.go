@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/exam"
 )
 
-// cache has the test use a cache of its own, and returns a model file.
+// cache gives the test its own cache, and returns a model file.
 func cache(t *testing.T) (dir, model string) {
 	t.Helper()
 	dir = t.TempDir()

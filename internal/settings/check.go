@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Error says which field is out of its limits, with the limit and what was given.
+// Error names a field out of its limits, with the limit and the value given.
 type Error struct {
 	Name string // in JSON, of nested fields with dots between
 	Says string
@@ -76,7 +76,7 @@ func check(v reflect.Value, name string, tag reflect.StructTag, request bool) *E
 	return nil
 }
 
-// RequestBounds are those of a number in a request.
+// RequestBounds returns the bounds of a number in a request.
 func RequestBounds(tag reflect.StructTag) string {
 	bounds := tag.Get("bounds")
 	if greatest := tag.Get("request"); greatest != "" {
@@ -86,7 +86,7 @@ func RequestBounds(tag reflect.StructTag) string {
 	return bounds
 }
 
-// word is an error about a text that is none of its words.
+// word returns an error about a text that is not one of the allowed words.
 func word(tag reflect.StructTag, text string) error {
 	words, ok := tag.Lookup("oneof")
 	if list := strings.Fields(words); ok && !slices.Contains(list, text) {
@@ -103,7 +103,7 @@ func numeric(v reflect.Value, bounds, given string) error {
 	return nil
 }
 
-// within tells whether a number is one of those from low to high, in its own type.
+// within reports whether a number is between low and high, in its own type.
 func within(v reflect.Value, low, high string) bool {
 	switch {
 	case v.CanInt():
@@ -134,8 +134,7 @@ func shown(f reflect.StructField) string {
 	return name
 }
 
-// NameOf is the name that a field has in JSON; embedded tells that it has none, since its own fields stand in its
-// place.
+// NameOf returns a field's name in JSON; embedded reports that it has none because its own fields take its place.
 func NameOf(f reflect.StructField) (name string, embedded bool) {
 	name, _, _ = strings.Cut(f.Tag.Get("json"), ",")
 	if name == "" && f.Anonymous {

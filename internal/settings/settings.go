@@ -1,15 +1,15 @@
 // Package settings derives everything that names an option from the one tagged field that has it: the key of the
-// settings file, the variable, the flag with its help, the field of a request and what it may hold. The tags are:
+// settings file, the variable, the flag with its help, the field of a request and its allowed values. The tags are:
 //
-//	doc      what it is, for people; a field without it is no setting
+//	doc      description for people; a field without it is not a setting
 //	json     its name, also in requests
-//	key      its name where requests may not give it; with a dot before it from the root of the settings
+//	key      its name if requests may not set it; with a leading dot it is relative to the root of the settings
 //	bounds   "LEAST,GREATEST" of a number, in its unit
-//	request  the greatest that a request may give, if it is less
-//	go       bounds of a program that calls Go, if they are wider
-//	oneof    the words that are allowed, with spaces between; none allows any
-//	words    words that stand for numbers, as WORD=NUMBER with spaces between
-//	unit     MiB, GiB, s or h: what a number is in for people; the field has bytes or a time.Duration
+//	request  the greatest value in a request, if it is less
+//	go       bounds for callers in Go, if they are wider
+//	oneof    the allowed words, separated by spaces; without it all are allowed
+//	words    words that stand for numbers, as WORD=NUMBER separated by spaces
+//	unit     MiB, GiB, s or h: the unit for people; the field has bytes or a time.Duration
 //	flag     its name on the command line, if it is not the last part of the key; "-" if it has none
 //	pairs    "true": a list of NAME=VALUE, which a file may write as a mapping
 //	secret   "true": it is never shown
@@ -37,7 +37,7 @@ type Field struct {
 	index []int
 }
 
-// Fields lists the settings of a struct and of those in it that have a name, in their order.
+// Fields lists the settings of a struct and of its named structs, in their order.
 func Fields(t reflect.Type) []Field { return fields(t, "", nil) }
 
 func fields(t reflect.Type, prefix string, index []int) (list []Field) {
@@ -73,12 +73,12 @@ func keyOf(f reflect.StructField) string {
 	return strings.TrimPrefix(name, "-")
 }
 
-// Bounds are the least and the greatest value; ok is false where there are none.
+// Bounds returns the least and the greatest value; ok is false if there are no bounds.
 func (f Field) Bounds() (least, greatest string, ok bool) {
 	return strings.Cut(f.tag.Get("bounds"), ",")
 }
 
-// Limits says what is allowed, as "one of a, b" or "0 to 2"; "" when anything is.
+// Limits describes what is allowed, as "one of a, b" or "0 to 2"; "" if anything is.
 func (f Field) Limits() string {
 	if len(f.OneOf) > 0 {
 		return "one of " + strings.Join(f.OneOf, ", ")
@@ -89,13 +89,14 @@ func (f Field) Limits() string {
 	return ""
 }
 
-// Pairs tells whether it is NAME=VALUE with commas between them, which a file may write as a mapping.
+// Pairs reports whether it is a comma-separated list of NAME=VALUE, which a file may write as a mapping.
 func (f Field) Pairs() bool { return f.tag.Get("pairs") != "" }
 
-// Switch tells whether it is true or false.
+// Switch reports whether it is true or false.
 func (f Field) Switch() bool { return f.Type.Kind() == reflect.Bool }
 
-// Value is what a struct has, as people write it: a number in its unit, a list as words with commas between.
+// Value returns the field's value in a struct as people write it: a number in its unit, a list as words separated by
+// commas.
 func (f Field) Value(of reflect.Value) any {
 	v := of.FieldByIndex(f.index)
 	switch v.Kind() {
@@ -143,7 +144,7 @@ func unitOf(tag reflect.StructTag) int64 {
 	return 1
 }
 
-// Set puts the value of a text into a struct. The error says the limit and the text.
+// Set parses a text into the field's value in a struct. The error has the limit and the text.
 func (f Field) Set(of reflect.Value, text string) error {
 	v, given := of.FieldByIndex(f.index), text
 	if text = strings.TrimSpace(text); v.Kind() == reflect.String {
@@ -228,7 +229,7 @@ func (f Field) setNumber(v reflect.Value, text, given string) error {
 	return nil
 }
 
-// number is what a word stands for; another text stays.
+// number returns the number that a word stands for; other texts are unchanged.
 func (f Field) number(text string) string {
 	for _, w := range strings.Fields(f.tag.Get("words")) {
 		if word, number, _ := strings.Cut(w, "="); word == text {

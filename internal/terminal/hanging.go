@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Hanging breaks lines that are too long for a screen, with an indent before what is broken off; it is for lists of
-// names and what is said of them. What comes after the last line break waits for Flush.
+// Hanging wraps lines that are too long for a screen, with an indent for their continuation, for lists of names with
+// descriptions. Text after the last newline waits for Flush.
 type Hanging struct {
 	w      io.Writer
 	s      Screen
@@ -15,7 +15,7 @@ type Hanging struct {
 	rest   []byte
 }
 
-// NewHanging returns a writer that indents by so many cells.
+// NewHanging returns a writer that indents by a number of cells.
 func NewHanging(w io.Writer, s Screen, indent int) *Hanging {
 	return &Hanging{w: w, s: s, indent: strings.Repeat(" ", indent)}
 }

@@ -12,7 +12,7 @@ type Column struct {
 	Right bool // aligned to the right and never shortened, as numbers are
 	Path  bool // shortened at its beginning
 	Keep  bool // never shortened
-	Spare bool // left out, the last one first, where there is no room for all
+	Spare bool // left out, the last one first, if there is no room for all
 }
 
 // Table is rows of cells under titles. Cells hold no marks and no line breaks.
@@ -33,8 +33,8 @@ func (t *Table) Add(cells ...string) {
 
 const gap = 2
 
-// Text is the table for a screen: on a terminal its widest columns are shortened until the lines fit, and spare ones
-// left out where that is not enough, which the last line says. Without titles there is no line of them.
+// Text formats the table for a screen: on a terminal its widest columns are shortened until the lines fit, and spare
+// ones left out if that is not enough, which the last line reports. The line of titles is omitted if there are none.
 func (t *Table) Text(s Screen) string {
 	t.omit = map[int]bool{}
 	widths := t.widths()

@@ -19,9 +19,9 @@ const defaultColumns = 80
 // least is the narrowest terminal that texts are wrapped for; below it a terminal wraps as it likes.
 const least = 20
 
-// Screen is where results are shown. The zero value is no terminal.
+// Screen is the output for results. The zero value is not a terminal.
 type Screen struct {
-	Columns int  // width in cells; 0 is no terminal: lines of any length
+	Columns int  // width in cells; 0 is not a terminal: lines of any length
 	Colour  bool // colours and weights are wanted
 }
 
@@ -46,7 +46,7 @@ func Of(w io.Writer, env []string) Screen {
 	return s
 }
 
-// Terminal tells whether a person looks at it.
+// Terminal reports whether it is a terminal.
 func (s Screen) Terminal() bool { return s.Columns > 0 }
 
 // The marks keep the terminal's own colours: weights, and two of the sixteen, which every theme shows on its
@@ -117,8 +117,8 @@ func (s Screen) lines(line string, first, rest int) (parts []string) {
 	return append(parts, at.String())
 }
 
-// Cut shortens a text to so many cells, with an ellipsis where something is missing; at its beginning when tail is
-// wanted, as of a path.
+// Cut shortens a text to a number of cells, with an ellipsis for what is missing; with tail it cuts the beginning, as
+// for a path.
 func Cut(text string, cells int, tail bool) string {
 	if Width(text) <= cells {
 		return text

@@ -41,8 +41,8 @@ const (
 // linearGrowth is by how much the work may grow when the input doubles: n log n grows by 2.2 at most from 8 KiB on.
 const linearGrowth = 2.2
 
-// Linear fails where the steps of an input grow faster than n log n from 8 to 64 KiB: in two doublings, one behind the
-// other. Steps up to a few for each byte are no concern of it.
+// Linear fails if the steps of an input grow faster than n log n from 8 to 64 KiB: in two successive doublings. A few
+// steps per byte are always accepted.
 func Linear(t testing.TB, in Input, steps func(text string) int) {
 	t.Helper()
 	var counts []int
@@ -61,20 +61,20 @@ func Linear(t testing.TB, in Input, steps func(text string) int) {
 	}
 }
 
-// Variable is the environment variable that says how long Search looks at each parser, such as "30s".
+// Variable is the environment variable with the time that Search spends on each parser, such as "30s".
 const Variable = "SLUICE_DOUBLING"
 
-// The time of an input is suspicious where it grows by more than suspicious in two doublings, one behind the other, and
-// the longest takes more than floor.
+// The time of an input is suspicious if it grows by more than suspicious in two successive doublings, and the longest
+// takes more than floor.
 const (
 	suspicious = 2.6
 	floor      = 12 * time.Millisecond
 	ceiling    = 5 * time.Second // a shorter input that takes longer is a finding by itself
 )
 
-// Search draws inputs from the syntax of a format, for as long as the variable says, and fails for those whose
+// Search generates inputs from the syntax of a format, for as long as the variable says, and fails for those whose
 // processor time is suspicious. Without the variable it skips. Other goroutines of the process count, so that nothing
-// may run beside it.
+// may run concurrently.
 func Search(t *testing.T, syntax []string, parse func(text string)) {
 	t.Helper()
 	limit, err := time.ParseDuration(os.Getenv(Variable))
@@ -153,7 +153,7 @@ func Time(in Input, n int, parse func(text string)) time.Duration {
 	return processorTime() - began
 }
 
-// grows tells whether times are suspicious.
+// grows reports whether times are suspicious.
 func grows(took []time.Duration) bool {
 	last := took[len(took)-1]
 	if last < floor {

@@ -56,8 +56,8 @@ var (
 		"\x1b[", "m", "\u202e", "**", "word ", "Berlin ", "U.S. ", "I."}
 )
 
-// TestDoubling draws inputs for the parsers that are no file formats: those of rag/corpus, of the tokenizers and of the
-// server are with these packages.
+// TestDoubling generates inputs for parsers that do not read files; those of rag/corpus, of the tokenizers and of the
+// server are tested in their packages.
 func TestDoubling(t *testing.T) {
 	dir := t.TempDir()
 	finder, detector := entities.New(nil), language.New()

@@ -60,7 +60,7 @@ func (s *Spec) defaults() {
 	text(&s.Pooling, "mean")
 }
 
-// Shifted says whether the family's positions start behind pad_token_id.
+// Shifted reports whether the family's positions start after pad_token_id.
 func (s Spec) Shifted() bool {
 	return slices.Contains([]string{"roberta", "xlm-roberta", "camembert", "mpnet"}, s.Family)
 }
@@ -110,7 +110,7 @@ func (s Spec) writeSettings(dir string, vocabulary []string) error {
 	return os.WriteFile(filepath.Join(dir, "model.yaml"), []byte(settings), 0o644)
 }
 
-// architectures is what config.json says the checkpoint was made for.
+// architectures returns the value for config.json.
 func (s Spec) architectures() []string {
 	name := map[string]string{"bert": "Bert", "distilbert": "DistilBert", "roberta": "Roberta", "mpnet": "MPNet",
 		"xlm-roberta": "XLMRoberta", "camembert": "Camembert", "deberta-v2": "DebertaV2"}[s.Family]
@@ -379,7 +379,7 @@ func Safetensors(tensors []Tensor, dtype string) ([]byte, error) {
 	return Frame(raw, data.Bytes()), nil
 }
 
-// Frame puts a safetensors header's length before it and the data behind.
+// Frame puts a safetensors header's length before it and the data after it.
 func Frame(header, data []byte) []byte {
 	out := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(out, header...), data...)

@@ -1,5 +1,5 @@
-// Package datasets reads the data sets that tests compare figures on. They lie beside the repository, in
-// ../shared/data; a test whose data set is not there is skipped.
+// Package datasets reads the data sets that tests compare figures on. They are in ../shared/data, outside the
+// repository; a test without its data set is skipped.
 package datasets
 
 import (

@@ -66,7 +66,7 @@ func NewBase(t testing.TB, change func(*knowledge.Config)) *Base {
 	return b
 }
 
-// Generator is what pipelines call for the language model.
+// Generator returns the language model, as pipelines call it.
 func (b *Base) Generator(context.Context) (llm.Generator, error) { return b.Model, nil }
 
 // File writes a file into the folder and returns its path.

@@ -138,7 +138,7 @@ func (m *Model) Generate(ctx context.Context, r llm.Request, stream func(string)
 	return llm.Result{Text: text, CompletionTokens: len(strings.Fields(text)), Finish: llm.FinishStop}, nil
 }
 
-// Requests are those that were made, in their order.
+// Requests returns the requests made so far, in order.
 func (m *Model) Requests() []llm.Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 // ErrModel: a Model that cannot be written.
 var ErrModel = errors.New("generator: not a model")
 
-// Model says what to write.
+// Model describes a model to write.
 type Model struct {
 	Name     string
 	Arch     string // llama, qwen2, gemma2, gemma3, phi3, mamba or lfm2
@@ -31,11 +31,11 @@ type Model struct {
 	Layers, Embedding int
 	Heads, HeadsKV    int // of attention
 	HeadDim           int // even; 0: Embedding / Heads
-	FF                int // width of the feed-forward layers, of each expert where there are some
+	FF                int // width of the feed-forward layers, of each expert if there are experts
 	Context           int // tokens
 	Window            int // tokens that a layer with sliding-window attention sees
 	Experts, Used     int // of each layer, llama only; Used of them per token
-	AttentionEvery    int // lfm2: every so many layers one has attention, the others a short convolution
+	AttentionEvery    int // lfm2: every n-th layer has attention, the others a short convolution
 
 	Type string // of matrices: F32 (also if empty), F16, Q4_0, Q4_1, Q8_0, Q4_K, Q5_K, Q6_K or IQ4_XS
 	Seed uint64
@@ -212,7 +212,7 @@ func (m Model) header(f *file) {
 	}
 }
 
-// hasAttention tells the layers of a hybrid model apart.
+// hasAttention reports whether a layer of a hybrid model has attention.
 func (m Model) hasAttention(layer int) bool {
 	return m.Arch != "mamba" && (m.Arch != "lfm2" || (layer+1)%m.AttentionEvery == 0)
 }

@@ -44,7 +44,7 @@ func (t tensor) bytes() int {
 	return t.elements() / t.kind.values * t.kind.bytes
 }
 
-// file is a header that grows pair by pair, and the tensors behind it.
+// file is a header that grows pair by pair, and the tensors after it.
 type file struct {
 	pairs   bytes.Buffer
 	count   uint64

@@ -32,7 +32,7 @@ func (m Model) plan() []tensor {
 		p.rows("token_embd.weight", .7/math.Sqrt(float64(e)))
 		p.constant(norm, spread/.7, e)
 	case "lfm2":
-		norm = "token_embd_norm.weight" // by mistake, so says llama.cpp, but so it is
+		norm = "token_embd_norm.weight" // a mistake according to llama.cpp, which keeps it
 		fallthrough
 	default:
 		p.matrix("token_embd.weight", 1, e, n)
@@ -155,7 +155,7 @@ func (p *plan) phi3(i int) {
 	p.linear(block(i, "ffn_down.weight"), gain, p.FF, e)
 }
 
-// mamba adds a selective state space: the state decays at a rate of its own per channel and number.
+// mamba adds a selective state space: the state decays at its own rate per channel and number.
 func (p *plan) mamba(i int) {
 	e, inner, rank := p.Embedding, 2*p.Embedding, p.Embedding/16
 	p.constant(block(i, "attn_norm.weight"), 1, e)
@@ -170,7 +170,7 @@ func (p *plan) mamba(i int) {
 	p.linear(block(i, "ssm_out.weight"), 2*gain, inner, e)
 }
 
-// timeSteps are log-uniform between .001 and .1 behind a softplus, as the architecture's authors begin with.
+// timeSteps are log-uniform between .001 and .1 after a softplus, the initial values of the architecture's authors.
 func (p *plan) timeSteps(name string, n int) {
 	t := tensor{name: name, dims: []int{n}, kind: float32s()}
 	t.values = func(yield func(float32)) {

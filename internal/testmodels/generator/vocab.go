@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is what a token is for, as GGUF numbers it.
+// Kind is the kind of a token, as GGUF numbers it.
 type Kind int32
 
 const (
@@ -33,7 +33,7 @@ type Vocab struct {
 	Merges             []string // BPE: pairs, the first is merged first
 	BOS, EOS, UNK, PAD string   // texts of tokens; empty: none
 	AddBOS             bool     // put BOS before every prompt
-	SpacePrefix        bool     // SPM: put a space before text at the beginning and behind special tokens
+	SpacePrefix        bool     // SPM: put a space before text at the beginning and after special tokens
 }
 
 const (
@@ -49,8 +49,8 @@ const (
 	numbers = "10 100 19 20 202 2024"
 )
 
-// pieces returns the beginnings, of at least two runes, of all words, the shorter ones first, each once. In that order
-// every piece is one that came before it, or a rune, and another rune.
+// pieces returns the prefixes, of at least two runes, of all words, the shorter ones first, without repetitions. In
+// that order every piece is an earlier piece, or a rune, and another rune.
 func pieces(words []string) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -131,8 +131,8 @@ func BPE(pre string, control ...string) Vocab {
 	return v
 }
 
-// byteRune is the printable rune that stands for a byte in a byte-level vocabulary: itself where Latin-1 prints it,
-// else the next one from U+0100 on.
+// byteRune returns the printable rune that stands for a byte in a byte-level vocabulary: the byte itself if Latin-1
+// prints it, else the next one from U+0100 on.
 func byteRune(b byte) rune {
 	printable := func(c int) bool { return c >= '!' && c <= '~' || c >= 0xa1 && c <= 0xac || c >= 0xae && c <= 0xff }
 	if printable(int(b)) {
@@ -147,7 +147,7 @@ func byteRune(b byte) rune {
 	return r
 }
 
-// ID returns a token's number, -1 when there is no such token.
+// ID returns a token's number, -1 if there is no such token.
 func (v Vocab) ID(text string) int32 {
 	for i, t := range v.Tokens {
 		if t.Text == text {
@@ -192,7 +192,7 @@ func (v Vocab) decoder() func(Token) string {
 	}
 }
 
-// quiet tells which tokens are not to come up: control tokens, and bytes that are not runes.
+// quiet returns the tokens that must not be generated: control tokens, and bytes that are not runes.
 func (v Vocab) quiet() []bool {
 	decode, quiet := v.decoder(), make([]bool, len(v.Tokens))
 	for id, t := range v.Tokens {

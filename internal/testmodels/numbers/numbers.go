@@ -74,7 +74,7 @@ type Number struct {
 	Whole            bool
 }
 
-// Numbers lists those of a schema with the names that lead to them.
+// Numbers returns the numbers of a schema with the names that lead to them.
 func (d *Document) Numbers(schema map[string]any) (list []Number) {
 	d.walk(schema, nil, &list)
 	return list
@@ -96,7 +96,7 @@ func (d *Document) walk(schema map[string]any, path []string, list *[]Number) {
 		d.walk(items, append(path, "[]"), list)
 	}
 	if len(properties) > 0 {
-		return // what is beside them are conditions on the same fields
+		return // the rest are conditions on the same fields
 	}
 	for _, key := range []string{"anyOf", "oneOf"} {
 		some, _ := schema[key].([]any)
