@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// listed is what `go list` tells of a package.
+// listed has the fields of `go list` for a package.
 type listed struct {
 	ImportPath   string
 	Dir          string
@@ -48,10 +48,10 @@ func (r *runner) list(ctx context.Context, goflags string) (map[string]listed, e
 	}
 }
 
-// affected returns which packages have other files in b than in a, their own or those of their tests, and how many have
-// tests that were compiled from the same files. The latter say the same in both: what differs below them is tested in
-// the packages that it belongs to, and all of it together by internal/e2e. For the same reason, of a package that has
-// only got more files of tests, grown has those files: the other tests have run.
+// affected returns which packages have other files in b than in a, their own or their tests', and how many have tests
+// that were compiled from the same files. The latter give the same result in both: what differs below them is tested in
+// its own packages, and all of it together by internal/e2e. For the same reason, grown has only the new test files of a
+// package that has no other changes: the other tests have run.
 func affected(a, b map[string]listed) (others []string, grown map[string][]string, same int) {
 	grown = map[string][]string{}
 	for path, p := range b {
@@ -76,7 +76,7 @@ func affected(a, b map[string]listed) (others []string, grown map[string][]strin
 	return others, grown, same
 }
 
-// sources returns the files of a package, tests those of its tests.
+// sources returns the files of a package, tests the files of its tests.
 func sources(p listed) []string {
 	return slices.Concat(p.GoFiles, p.CgoFiles, p.CFiles, p.CXXFiles, p.HFiles, p.SFiles, p.EmbedFiles)
 }

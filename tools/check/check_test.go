@@ -110,7 +110,7 @@ func TestSummaryFailsOnFailures(t *testing.T) {
 	}
 }
 
-// Steps beside each other say what they say one after the other, and their failures count.
+// TestBeside checks that the output of concurrent steps appears in their order, and that their failures count.
 func TestBeside(t *testing.T) {
 	var out bytes.Buffer
 	r := &runner{out: &out, env: []string{"A=1"}}
@@ -126,8 +126,8 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// A package is tested again when its own files are others, or one of its tests' files is missing; with more files of
-// tests, those are run.
+// TestAffected checks that a package is tested again if its own files differ, or if one of its tests' files is missing,
+// and that only additional test files are run.
 func TestAffected(t *testing.T) {
 	module := func(tag bool) map[string]listed {
 		native := map[bool]string{false: "none.go", true: "native.go"}[tag]
@@ -194,8 +194,8 @@ func TestOnceOnly(t *testing.T) {
 	}
 }
 
-// What is compiled ahead is what `go test` compiles: the flags and packages are the same, what chooses tests is not
-// among them.
+// TestCompiling checks that packages are compiled ahead as `go test` does: with the same flags and packages, without
+// those that select tests.
 func TestCompiling(t *testing.T) {
 	got := compiling([]string{"-race", "-skip", "^TestA$", "-run", "TestB", "./cuda", "./engine/..."})
 	if diff := cmp.Diff([]string{"list", "-export", "-test", "-toolexec", "env GOGC=800", "-race", "./cuda",
@@ -204,7 +204,7 @@ func TestCompiling(t *testing.T) {
 	}
 }
 
-// TestCompileAhead: what a later step would run is compiled, in its environment, and nothing of it is said.
+// TestCompileAhead checks that what a later step would run is compiled in its environment, without output.
 func TestCompileAhead(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

@@ -91,7 +91,8 @@ func (r *runner) checks(ctx context.Context) {
 	r.silent(ctx, "go build, no set-up", plain, "go", "build", "./...")
 	r.test(ctx, "no set-up", plain, "-p", oneMore(), "./...")
 	skipped := r.skipped
-	// What all of these print stands in their order; beside each other, so that no processor waits for the last of one.
+	// The output of these steps keeps their order; they run concurrently, so that no processor waits for the last of
+	// one.
 	r.beside(
 		func(r *runner) {
 			r.env = []string{"CGO_ENABLED=0"}
@@ -155,9 +156,9 @@ func (r *runner) native(ctx context.Context, flags string, a, b map[string]liste
 // native parts and the rest come together.
 var whole = []string{"github.com/sluice-rag/sluice", "github.com/sluice-rag/sluice/cmd/sluice"}
 
-// computing are other programs with the set-up only because they can open a GPU's driver then. ofGPUs are their tests
-// of that: they, and what these packages may depend on, run with the set-up, the minute of others does not once more,
-// nor do those of a stand-in for a GPU, but the one that is left for this pass (TestOnGPU).
+// computing lists packages for which the set-up only adds a GPU's driver. ofGPUs are their tests of that and of their
+// dependencies, which run with the set-up; the others, which take a minute, do not run again, nor do those with a
+// stand-in for a GPU, except TestOnGPU.
 var computing = []string{
 	"github.com/sluice-rag/sluice/engine",
 	"github.com/sluice-rag/sluice/engine/internal/statistics",
@@ -165,7 +166,7 @@ var computing = []string{
 
 const ofGPUs = "CUDA|OnGPU|NoGPU|Resident|Dependencies"
 
-// withTag returns GOFLAGS with a build tag added to those that it has.
+// withTag returns GOFLAGS with a build tag added.
 func withTag(flags, tag string) string {
 	fields := strings.Fields(withoutTag(flags, tag))
 	for i, f := range fields {

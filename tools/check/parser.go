@@ -56,8 +56,8 @@ type parser struct {
 	packages map[string]*counts
 }
 
-// maxOutput bounds what is kept of one test's output: so many lines of its beginning, and as many of its end, where it
-// says what failed.
+// maxOutput bounds the output that is kept of one test: so many lines of its beginning, and as many of its end, which
+// has the failure.
 const maxOutput = 200
 
 func (p *parser) line(text []byte) {
@@ -148,7 +148,7 @@ func (p *parser) ended(e event, key string) {
 	fmt.Fprintf(p.out, "%s  %-36s %s, %s\n", word, short(e.Package), took, text)
 }
 
-// unfinished prints what tests had said that were running when their package died.
+// unfinished prints the output of tests that were running when their package died.
 func (p *parser) unfinished(pkg string) {
 	for key, lines := range p.output {
 		if test, ok := strings.CutPrefix(key, pkg+"\x00"); ok && test != "" {
@@ -163,7 +163,7 @@ var (
 	reFrame = regexp.MustCompile(`^\s*(===|---) `)
 )
 
-// reason returns what a skipped test said.
+// reason returns a skipped test's message.
 func reason(output []string) string {
 	var words []string
 	for _, l := range output {

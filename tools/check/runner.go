@@ -20,7 +20,7 @@ type runner struct {
 	started time.Time
 	total   counts
 	failed  []string            // names, for the summary
-	env     []string            // for the commands, beside the process's own
+	env     []string            // for the commands, in addition to the process's own
 	skipped map[string][]string // tests that the last test left out, by package
 	ahead   bool                // test only compiles what it would run
 }
@@ -68,7 +68,7 @@ func (r *runner) test(ctx context.Context, what, goflags string, args ...string)
 		return
 	}
 	if r.ahead {
-		// What fails here fails once more where it is run, and is told there.
+		// A failure here is repeated and reported where it is run.
 		_ = r.command(ctx, goflags, "nice", append([]string{"-n", "19", "go"}, compiling(args)...)...).Run()
 		return
 	}
@@ -123,8 +123,8 @@ func (r *runner) compileAhead(step func(*runner)) (wait func()) {
 	return all.Wait
 }
 
-// beside runs steps at the same time, each on a runner of its own, and prints and adds up what they say in their order.
-// It is for steps with one package each, beside which a processor would wait.
+// beside runs steps concurrently, each on a runner of its own, and prints and adds up their results in order. It is for
+// steps with one package each, during which a processor would be idle.
 func (r *runner) beside(steps ...func(*runner)) {
 	runners := make([]runner, len(steps))
 	texts := make([]bytes.Buffer, len(steps))
@@ -141,7 +141,7 @@ func (r *runner) beside(steps ...func(*runner)) {
 	}
 }
 
-// alone runs steps one after the other, each with an environment of its own.
+// alone runs steps one after the other, each with its own environment.
 func (r *runner) alone(steps []func(*runner)) {
 	for _, step := range steps {
 		r.beside(step)

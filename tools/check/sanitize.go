@@ -14,11 +14,11 @@ import (
 // instrumented are the packages whose C code is ours.
 const instrumented = "./kernels/cpu/..."
 
-// sanitizing are steps that run the tests of the C kernels, and those of the language model's binding that need no
+// sanitizing returns steps that run the tests of the C kernels, and those of the language model's binding that need no
 // large model, under AddressSanitizer, which also watches Go's heap (go help build, -asan), and
-// UndefinedBehaviorSanitizer.
-// What a kernel reads or writes beside its buffers, and what C does not define, ends the test. A sanitized call from Go
-// allocates, so the tests that count allocations are left out; what go build compiles is tested without.
+// UndefinedBehaviorSanitizer. An access outside a kernel's buffers, or undefined behaviour in C, ends the test. A
+// sanitized call from Go allocates, so the tests that count allocations are left out; what go build compiles is tested
+// without.
 func (r *runner) sanitizing(ctx context.Context) []func(*runner) {
 	const what, undefined = "asan, ubsan", "-fsanitize=undefined"
 	compiler := cmp.Or(os.Getenv("CC"), "gcc")
@@ -72,10 +72,9 @@ func (r *runner) sanitizeBinding(ctx context.Context, what, undefined string) {
 	)
 }
 
-// lightly returns a compiler that takes C as the given one does, with a level of optimization behind all that packages
-// ask for: the kernels ask for -O3, with which they compile for more than a minute, and the last -O counts; those that
-// choose another one in the file go without (SLC_LIGHTLY). It has a place of its own, because go keeps what it compiled
-// by the compiler's path.
+// lightly returns a compiler that calls the given one with a low level of optimization after all flags of packages: the
+// last -O counts, and with the kernels' -O3 they compile for more than a minute; files that set a level themselves do
+// not under SLC_LIGHTLY. It has its own path, because go caches by the compiler's path.
 func lightly(compiler, level string) (path string, err error) {
 	path, err = filepath.Abs("build/out/lightly" + level + "-" + filepath.Base(compiler))
 	if err == nil {

@@ -32,12 +32,12 @@ var (
 	ErrReport = errors.New("cudaimage: report")
 )
 
-// architectures are those that machine code is made for; ptx is for those that come later.
+// architectures lists the architectures for machine code; ptx is for later ones.
 var architectures = []string{"75", "80", "86", "89", "90a"}
 
 const ptx = "90"
 
-// sizeMax is what the repository takes.
+// sizeMax is the largest size in the repository.
 const sizeMax = 1 << 20
 
 // Flags returns nvcc's.
@@ -58,14 +58,14 @@ type Image struct {
 	Kernels  []Kernel
 }
 
-// Kernel is what the assembler says of one kernel for one architecture.
+// Kernel has the assembler's report on one kernel for one architecture.
 type Kernel struct {
 	Name, Arch               string // "sm_90a"
 	Registers, Stack, Shared int    // the last two in bytes
 	SpillStores, SpillLoads  int    // bytes
 }
 
-// Folder is where the sources lie below the repository's root; Unit is what is compiled there.
+// Folder is the folder of the sources below the repository's root; Unit is the file that is compiled.
 const (
 	Folder = "kernels/cuda"
 	Unit   = "kernels.cu"
@@ -135,7 +135,7 @@ var (
 	shared    = regexp.MustCompile(`(\d+) bytes smem`)
 )
 
-// parse reads what ptxas -v prints.
+// parse reads the output of ptxas -v.
 func parse(said string) ([]Kernel, error) {
 	var list []Kernel
 	number := func(s string) int {
@@ -212,7 +212,7 @@ func wanted() []string {
 	return list
 }
 
-// Report is the text that lies beside the image.
+// Report returns the text of report.txt.
 func (i *Image) Report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Written by make cuda-image; a test compares the digest with the sources.\n\n")
@@ -228,8 +228,8 @@ func (i *Image) Report() string {
 	return b.String()
 }
 
-// threads is how many threads of a multiprocessor's 65,536 registers there can be at once; 1,024 to 2,048 is the
-// maximum of the architectures.
+// threads returns how many threads share a multiprocessor's 65,536 registers; the architectures' maximum is 1,024 to
+// 2,048.
 func threads(registers int) int {
 	each := (max(registers, 1) + 7) / 8 * 8
 	return min(2048, 65536/each/32*32)

@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/tools/setup"
 )
 
-// sumsName is the list of digests, in the archive's folder and beside the archive: sha256sum -c reads it.
+// sumsName is the list of digests, in the archive's folder and beside the archive, in the format of sha256sum -c.
 const sumsName = "SHA256SUMS"
 
 // files returns the regular files below dir, by their slash paths in order. Anything else but folders is an error.
@@ -58,8 +58,8 @@ func writeSums(ctx context.Context, dir string) error {
 	return os.WriteFile(filepath.Join(dir, sumsName), []byte(b.String()), 0o644)
 }
 
-// pack writes dir as one folder of that name to a .tar.gz. Its bytes depend on names, contents, the permission to
-// execute, and the time that is given, and on nothing else.
+// pack writes dir as one folder of that name to a .tar.gz. Its bytes depend only on names, contents, the permission to
+// execute, and the given time.
 func pack(to, dir string, modified time.Time) (err error) {
 	f, err := os.Create(to)
 	if err != nil {
@@ -88,7 +88,7 @@ func pack(to, dir string, modified time.Time) (err error) {
 	return errors.Join(t.Close(), z.Close())
 }
 
-// packFolders adds a folder and those above it once.
+// packFolders adds a folder and its parents unless they were added before.
 func packFolders(t *tar.Writer, name string, modified time.Time, made map[string]bool) error {
 	if name == "." || made[name] {
 		return nil

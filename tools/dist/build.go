@@ -31,7 +31,7 @@ type builder struct {
 	fallback []string // files of lib/fallback with their digests, as embed.fallbackDigests wants them
 }
 
-// Build makes the archive of the checkout at repo in its folder dist and returns its path. What is done is said on log.
+// Build makes the archive of the checkout at repo in its folder dist and returns its path. Progress is written to log.
 func Build(ctx context.Context, repo string, log io.Writer) (archive string, err error) {
 	env, err := setup.New(repo, log)
 	if err != nil {
@@ -116,9 +116,9 @@ func (b *builder) compile(ctx context.Context) error {
 	return needs.checkProgram()
 }
 
-// libraries copies ONNX Runtime, which the program opens when a model is asked for: by path, beside itself. It needs a
-// libstdc++ of GCC 6 or newer, which is the system's; for systems without one the compiler's lies in a folder of its
-// own, from which the program opens it. That one may need a newer glibc than the rest.
+// libraries copies ONNX Runtime, which the program opens, by its path beside the program, when a model is needed. It
+// needs a libstdc++ of GCC 6 or newer, which is the system's; for systems without one the compiler's is in a separate
+// folder, from which the program opens it. That one may need a newer glibc than the rest.
 func (b *builder) libraries(ctx context.Context) error {
 	from := filepath.Join(b.repo, "third_party", "onnxruntime", "lib", "libonnxruntime.so")
 	if err := copyFile(from, b.path("lib", "libonnxruntime.so")); err != nil {
@@ -149,7 +149,7 @@ var fallbackLibraries = []string{"libgcc_s.so.1", "libstdc++.so.6"}
 
 const fallbackFolder = "fallback"
 
-// gccSource says where the shared runtime comes from, as its licence asks.
+// gccSource writes where the shared runtime comes from, as its licence requires.
 func (b *builder) gccSource(ctx context.Context, dst string) error {
 	version, err := output(ctx, b.repo, or(os.Getenv("CXX"), "g++"), "--version")
 	if err != nil {

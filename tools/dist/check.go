@@ -20,7 +20,7 @@ import (
 // ErrCheck is wrapped if the archive does not work as expected on the other system.
 var ErrCheck = errors.New("dist: check")
 
-// CheckOptions says where the archive is tested.
+// CheckOptions configures where the archive is tested.
 type CheckOptions struct {
 	Archive   string
 	Root      string // of the other system; created by debootstrap if it does not exist

@@ -28,7 +28,7 @@ type service struct {
 	log     *bytes.Buffer // its standard error
 }
 
-// start starts a server as a user, "UID:GID", and waits until it says where it listens.
+// start starts a server as a user, "UID:GID", and waits until it prints its address.
 func (c *checker) start(ctx context.Context, user, workdir string, env []string, args ...string) (*service, error) {
 	all := []string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc=" + c.outside("/proc"), "chroot",
 		"--userspec=" + user, c.Root, "/usr/bin/env", "-i", "-C", workdir, "PATH=/usr/local/bin:/usr/bin:/bin"}

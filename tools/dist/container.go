@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// image is what a Containerfile makes, as far as ours goes: the instructions that change files, in their order, and how
-// the program is started.
+// image is the result of a Containerfile, as far as this project's uses it: the instructions that change files, in
+// order, and the program's start command.
 type image struct {
 	steps   []instruction // COPY and RUN
 	env     []string
@@ -20,8 +20,8 @@ type image struct {
 
 type instruction struct{ name, args string }
 
-// readContainerfile reads one of those instructions that image has a place for; another one is an error, so that what
-// is checked is what the file says.
+// readContainerfile parses a Containerfile. An instruction that image cannot represent is an error, so that the check
+// covers the whole file.
 func readContainerfile(path string) (*image, error) {
 	f, err := os.Open(path)
 	if err != nil {

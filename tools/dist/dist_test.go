@@ -83,8 +83,8 @@ char *_Zlike(char *p) { return old(p, 0); }
 	}
 }
 
-// The functions of compat.c stand in for those of newer C libraries: exceptions are caught, random numbers differ, and
-// the program asks for no newer glibc than 2.34.
+// TestCompatReplacesNewerFunctions checks that compat.c replaces functions of newer C libraries: exceptions are caught,
+// random numbers differ, and the program needs no newer glibc than 2.34.
 func TestCompatReplacesNewerFunctions(t *testing.T) {
 	dir := t.TempDir()
 	source, object, program := filepath.Join(dir, "a.cpp"), filepath.Join(dir, "c.o"), filepath.Join(dir, "a")
@@ -233,7 +233,7 @@ func TestCompletionsAreThoseOfTheProgram(t *testing.T) {
 	}
 }
 
-// Without all instruction sets, or without the tag, there is no archive.
+// TestBuildWantsTheWholeSetUp checks that no archive is built without all instruction sets, or without the tag.
 func TestBuildWantsTheWholeSetUp(t *testing.T) {
 	t.Setenv("GOFLAGS", "-tags=native")
 	if _, err := Build(t.Context(), t.TempDir(), io.Discard); !errors.Is(err, ErrSetup) {

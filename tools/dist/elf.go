@@ -11,7 +11,7 @@ import (
 // ErrNeeds is wrapped when a binary asks for something that the archive does not promise.
 var ErrNeeds = errors.New("dist: needs of a binary")
 
-// Needs is what the dynamic loader must find to start a program or open a library.
+// Needs lists what the dynamic loader must find to start a program or open a library.
 type Needs struct {
 	Libraries []string           // names, in the order of the file
 	Versions  map[string]Version // the highest by family: GLIBC, GLIBCXX, CXXABI, GCC
@@ -104,8 +104,8 @@ func ReadNeeds(path string) (Needs, error) {
 var ofGlibc = map[string]bool{"libc.so.6": true, "libm.so.6": true, "libdl.so.2": true, "librt.so.1": true,
 	"libpthread.so.0": true, "libresolv.so.2": true, "ld-linux-x86-64.so.2": true}
 
-// checkProgram tells whether the program runs wherever its glibc does: it asks for no other library, and exports no
-// symbol of the C++ library that is linked into it, which ONNX Runtime would then take instead of its own.
+// checkProgram checks that the program runs wherever its glibc does: it needs no other library, and exports no symbol
+// of the C++ library that is linked into it, which ONNX Runtime would then use instead of its own.
 func (n Needs) checkProgram() error {
 	for _, l := range n.Libraries {
 		if !ofGlibc[l] {

@@ -27,8 +27,8 @@ var licenceName = regexp.MustCompile(`(?i)^(((un)?licen[cs]e|copying|copyright|n
 
 var licenceFolder = regexp.MustCompile(`(?i)^licen[cs]es?$`)
 
-// collect copies the licence files that lie directly in the folders, and those of their folders named licences, to
-// dst. root is what the copies' paths are relative to.
+// collect copies the licence files that are directly in the folders, and in their folders named licences, to dst. The
+// copies' paths are relative to root.
 func collect(dst, root string, folders ...string) error {
 	copied := 0
 	for _, dir := range folders {
@@ -82,7 +82,7 @@ func copyBelow(dst, root, from string) error {
 	return setup.WriteFile(filepath.Join(dst, rel), f, 0o644)
 }
 
-// goPackage is what `go list -json` says of a package.
+// goPackage has the fields of `go list -json` for a package.
 type goPackage struct {
 	ImportPath, Dir string
 	Module          *struct {
@@ -91,13 +91,13 @@ type goPackage struct {
 	}
 }
 
-// goLicences collects those of every module that has a package in the program, and Go's own.
+// goLicences collects the licences of every module with a package in the program, and Go's own.
 func goLicences(ctx context.Context, repo, dst string) error {
 	out, err := output(ctx, repo, "go", "list", "-deps", "-json=ImportPath,Dir,Module", "./cmd/sluice")
 	if err != nil {
 		return err
 	}
-	folders := map[string][]string{} // of a module: those of its packages and all between
+	folders := map[string][]string{} // per module: those of its packages and all between
 	roots := map[string]string{}
 	for dec := json.NewDecoder(strings.NewReader(out)); ; {
 		var p goPackage
@@ -139,7 +139,7 @@ func goLicences(ctx context.Context, repo, dst string) error {
 	return nil
 }
 
-// crate is what `cargo metadata` says of a package.
+// crate has the fields of `cargo metadata` for a package.
 type crate struct {
 	Name, Version, License string
 	ID                     string
@@ -148,8 +148,9 @@ type crate struct {
 	Source                 *string // nil: our own
 }
 
-// crateLicences collects those of every crate that is linked into the tokenizers library or runs while it is compiled,
-// and of Rust's own libraries. The crate's folder has its Cargo.toml and Cargo.lock, and the crates are downloaded.
+// crateLicences collects the licences of every crate that is linked into the tokenizers library or runs while it is
+// compiled, and of Rust's own libraries. The crate's folder has its Cargo.toml and Cargo.lock, and the crates are
+// downloaded.
 func crateLicences(ctx context.Context, folder, triple, dst string) error {
 	out, err := output(ctx, folder, "cargo", "metadata", "--locked", "--offline", "--format-version", "1",
 		"--filter-platform", triple)
@@ -179,7 +180,7 @@ func crateLicence(c crate, dst string) error {
 	folders := []string{root}
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && p != root {
-			folders = append(folders, p) // C sources that a crate brings have licences of their own
+			folders = append(folders, p) // C sources in a crate have licences of their own
 		}
 		return err
 	})
@@ -193,7 +194,7 @@ func crateLicence(c crate, dst string) error {
 	return err
 }
 
-// rustLicences collects those of Rust's standard library, from where rustup or a distribution puts them.
+// rustLicences collects the licences of Rust's standard library from the folders of rustup or a distribution.
 func rustLicences(ctx context.Context, folder, dst string) error {
 	sysroot, err := output(ctx, folder, "rustc", "--print", "sysroot")
 	if err != nil {
@@ -220,8 +221,8 @@ func rustLicences(ctx context.Context, folder, dst string) error {
 	return fmt.Errorf("Rust's own libraries: %w: none of %s", ErrNoLicence, strings.Join(places, ", "))
 }
 
-// llamaLicences collects those of llama.cpp from its source archive, and the notices at the top of its files that are
-// others' work.
+// llamaLicences collects the licences of llama.cpp from its source archive, and the notices at the top of its files by
+// other authors.
 func llamaLicences(archive, tree, dst string) error {
 	f, err := os.Open(archive)
 	if err != nil {
@@ -283,7 +284,8 @@ func firstComment(text []byte) []byte {
 	return []byte(b.String())
 }
 
-// gccLicences collects those of libstdc++ and libgcc, parts of which are linked: the GPL with GCC's runtime exception.
+// gccLicences collects the licences of libstdc++ and libgcc, parts of which are linked: the GPL with GCC's runtime
+// exception.
 func gccLicences(dst string) error {
 	for _, pattern := range []string{"/usr/share/doc/gcc-*-base/copyright", "/usr/share/licenses/libstdc++/COPYING*",
 		"/usr/share/licenses/gcc-libs/*"} {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// bundle is a folder with run-gpu and programs that write down how they are called. doctor says what the file gpu has.
+// bundle returns a folder with run-gpu and programs that record their calls. doctor prints the content of the file gpu.
 func bundle(t *testing.T) string {
 	t.Helper()
 	if _, err := os.Stat("/bin/sh"); err != nil {
@@ -53,7 +53,7 @@ func runGPU(t *testing.T, dir string, args ...string) (summary, calls string, co
 var stages = []string{"device", "engine", "cases", "bench", "fused", "large", "pairs", "ladder", "encoder", "generator",
 	"sanitizer"}
 
-// Without a GPU every stage says that it was not run, and why.
+// TestRunWithoutGPU checks that without a GPU every stage reports that it was not run, and why.
 func TestRunWithoutGPU(t *testing.T) {
 	dir := bundle(t)
 	line := `{"name":"GPU","status":"missing","detail":"none: no CUDA driver: it is not there","hint":"nothing to do"}`

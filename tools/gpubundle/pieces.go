@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// things are what the second bundle takes from this machine where it is there: what it needs, by its place in the
-// bundle, and how it is made.
+// things returns the files that the second bundle takes from this machine if they exist, by their place in the bundle,
+// and how they are made.
 func things(cache, data string) []thing {
 	return []thing{
 		{"models", filepath.Join(cache, "models"), "make setup"},
@@ -77,7 +77,7 @@ func packModels(parent, cache, data string) error {
 	return nil
 }
 
-// split writes files of so many bytes, but the last one, and returns how many.
+// split writes files of size bytes, the last one shorter, and returns how many.
 func split(r io.Reader, prefix string, size int64) (pieces int, err error) {
 	for ; ; pieces++ {
 		path := fmt.Sprintf("%s%02d", prefix, pieces)

@@ -51,7 +51,7 @@ func clientNode(e *Env) recipe {
 	}
 }
 
-// clientRecipes leaves the JavaScript client out where there is no npm; its test is then skipped.
+// clientRecipes leaves the JavaScript client out without npm; its test is then skipped.
 func clientRecipes(e *Env) []recipe {
 	if _, err := exec.LookPath("npm"); err != nil {
 		return []recipe{clientPython(e)}

@@ -23,7 +23,7 @@ func (e *Env) cudaHeaders(ctx context.Context) (string, error) {
 	return e.Cache.Path("include", "cuda-"+sum[:12]), nil
 }
 
-// cudaKey says what is there, so that headers that are not are assembled.
+// cudaKey describes the installed headers; if there are none, they are assembled.
 func cudaKey(ctx context.Context, e *Env) (string, error) {
 	dir, err := e.cudaHeaders(ctx)
 	if err != nil {

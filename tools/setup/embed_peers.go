@@ -13,7 +13,7 @@ func embedPython() recipe {
 	return pythonPeers("python-embed-peers", "embed-requirements.txt", "150 MB, 500 MB unpacked")
 }
 
-// hugot is the program of bench/peers/hugot, a module of its own.
+// hugot builds the program of bench/peers/hugot, a separate module.
 func hugot(tokenizersKey, tokenizersOut string) recipe {
 	return recipe{
 		name: "hugot", version: 1,

@@ -26,7 +26,7 @@ var (
 	ErrPart = errors.New("set-up failed")
 )
 
-// Env is what recipes work with.
+// Env is the environment of recipes.
 type Env struct {
 	Repo     string // the repository's root
 	Cache    *fetch.Cache
@@ -41,7 +41,7 @@ type Env struct {
 	versions map[string]string // of tools, by command
 }
 
-// New returns the environment of the repository at repo that tells what it does on out.
+// New returns the environment of the repository at repo, which reports its work on out.
 func New(repo string, out io.Writer) (*Env, error) {
 	repo, err := filepath.Abs(repo)
 	if err != nil {

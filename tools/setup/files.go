@@ -83,7 +83,7 @@ func copyFile(from, to string) error {
 	return os.Rename(tmp, to)
 }
 
-// glob returns the files that match at least once, or an error that says what is missing.
+// glob returns the files that match, at least one, or an error that names the missing pattern.
 func glob(dir string, patterns ...string) (files []string, err error) {
 	for _, p := range patterns {
 		m, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(p)))

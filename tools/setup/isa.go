@@ -45,12 +45,12 @@ func bestISA() isa {
 	return best
 }
 
-// cpuSymbols are what others call of ggml's CPU code; everything else goes through its registry.
+// cpuSymbols are the symbols of ggml's CPU code that other code calls; everything else goes through its registry.
 var cpuSymbols = []string{"ggml_backend_cpu_reg", "ggml_threadpool_new", "ggml_threadpool_free",
 	"ggml_threadpool_pause"}
 
-// sets are the instruction sets to build: the one that this machine takes, or all of them for tests and for archives
-// that go to other machines. Who asks for all once in a clone keeps them, so that nothing is linked in turns.
+// sets returns the instruction sets to build: this machine's, or all of them for tests and for archives for other
+// machines. A request for all is remembered in the clone, so that libraries are not linked alternately.
 func (e *Env) sets() []isa {
 	if exists(e.allSetsPath()) {
 		return isas()
@@ -60,7 +60,7 @@ func (e *Env) sets() []isa {
 
 func (e *Env) allSetsPath() string { return filepath.Join(e.Repo, "build", "out", "setup", "all-sets") }
 
-// HasAllSets tells whether set-ups of the clone build for every instruction set.
+// HasAllSets reports whether set-ups of the clone build for every instruction set.
 func (e *Env) HasAllSets() bool { return exists(e.allSetsPath()) }
 
 // AllSets has this and all later set-ups of the clone build for every instruction set.

@@ -16,9 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/fetch"
 )
 
-// cmakeFlags are the flags of every llama.cpp build, to which those of an instruction set are added (isa.go).
-// GGML_NATIVE is off because it would tie the library to this machine, OpenMP because its barriers become very slow
-// beside other work.
+// cmakeFlags are the flags of every llama.cpp build, to which an instruction set's are added (isa.go). GGML_NATIVE is
+// off because it would tie the library to this machine, OpenMP because its barriers become very slow on a busy machine.
 var cmakeFlags = []string{
 	"-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DCMAKE_POSITION_INDEPENDENT_CODE=ON",
 	"-DGGML_NATIVE=OFF", "-DGGML_OPENMP=OFF", "-DGGML_CCACHE=OFF", "-DGGML_CUDA=OFF",
@@ -218,8 +217,8 @@ func (e *Env) LlamaSource(ctx context.Context) (string, error) {
 }
 
 // binding compiles llm/binding over libllama, libcpus and libjinja and merges everything into the one archive that
-// upstream's Go package asks for. Apart from those, so that an edit takes seconds. Sanitized, our own code looks after
-// what it reads and writes; llama.cpp's is as always.
+// upstream's Go package asks for. It is separate from those, so that an edit takes seconds. With sanitized, only our
+// own code is instrumented, not llama.cpp's.
 func binding(sets []isa, libs, jinja string, cpus []string, sanitized bool) recipe {
 	name, flags := "libbinding", []string{"-O2"}
 	if sanitized {
@@ -312,7 +311,7 @@ func (e *Env) compile(ctx context.Context, j job, cxx string, flags []string, un
 	return objects, g.Wait()
 }
 
-// merge writes lib/libbinding.a. Archives are copied beside the objects first, because ar's script language has no
+// merge writes lib/libbinding.a. Archives are first copied beside the objects, because ar's script language has no
 // quoting.
 func (e *Env) merge(ctx context.Context, j job, objects []string, outputs ...string) error {
 	var archives []string

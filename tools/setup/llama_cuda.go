@@ -29,8 +29,8 @@ func llamaToolkit() recipe {
 		"llama-cuda: making an environment of NVIDIA's compiler and cuBLAS (about 530 MB, 900 MB unpacked)")
 }
 
-// llamaCUDA builds ggml's CUDA back-end as a library that is opened at run time, with a copy of ggml's base of its own,
-// for one architecture.
+// llamaCUDA builds ggml's CUDA back-end as a library that is opened at run time, with its own copy of ggml's base, for
+// one architecture.
 func llamaCUDA(arch string) recipe {
 	return recipe{
 		name: "llama-cuda-" + arch, version: 1,

@@ -12,7 +12,7 @@ import (
 // onnxCUDARequirements pins ONNX Runtime's build for NVIDIA GPUs, and what it opens.
 var onnxCUDARequirements = filepath.Join("third_party", "cuda", "onnxruntime-requirements.txt")
 
-// onnxCUDA are the libraries of those wheels in one folder, where package embed searches them.
+// onnxCUDA puts the libraries of those wheels into one folder, which package embed searches.
 func onnxCUDA() recipe {
 	return recipe{
 		name: "libonnxruntime-cuda", version: 1,

@@ -29,12 +29,12 @@ type part struct {
 	files []install
 	// after runs when the files are in place; what it writes belongs to others' folders (stamps).
 	after func(context.Context, *Env) error
-	// key says, without building, what should be in place.
+	// key describes the result without building it.
 	key func(context.Context, *Env) (string, error)
 	// assemble replaces recipes and files for what does not live in the repository (models, modules).
 	assemble func(context.Context, *Env) error
-	// lane names the parts that come one after the other, beside those of other lanes: what waits for the network ("")
-	// does not hold up what keeps cores busy, and where one compiler has work for one core, another takes the rest.
+	// lane groups parts that run one after the other, concurrently with other lanes: network transfers ("") do not
+	// delay work that keeps cores busy, and if one compiler uses one core, another lane uses the rest.
 	lane string
 }
 
@@ -68,7 +68,7 @@ func (e *Env) ensure(ctx context.Context, p part) (bool, error) {
 	var files []string
 	if p.assemble != nil {
 		if err = p.assemble(ctx, e); err == nil {
-			key, err = p.key(ctx, e) // it says what is there, and that has changed
+			key, err = p.key(ctx, e) // the key describes the installed files, and these have changed
 		}
 	} else {
 		files, err = e.install(ctx, p)
@@ -88,7 +88,7 @@ func (e *Env) ensure(ctx context.Context, p part) (bool, error) {
 	return true, nil
 }
 
-// checkTools runs the preflight once.
+// checkTools runs the preflight at most once.
 func (e *Env) checkTools(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -204,7 +204,7 @@ func Parts() []string {
 	return lines
 }
 
-// Run puts the named parts in place (none: everything the product needs) and says what it did.
+// Run installs the named parts (none: everything the product needs) and reports what it did.
 func (e *Env) Run(ctx context.Context, names ...string) error {
 	all := parts()
 	var chosen []part

@@ -15,8 +15,7 @@ import (
 // names the patch, the hunk, the file and the line.
 var ErrPatch = errors.New("the patch does not apply")
 
-// patch is a unified diff of files that exist before and after it. What stands before the first file says why it is
-// there.
+// patch is a unified diff of files that exist before and after it. The text before the first file gives its reason.
 type patch struct {
 	name  string // for errors
 	files []patchedFile

@@ -23,7 +23,7 @@ func pythonPeers(name, requirements, sizes string) recipe {
 		"peers: making a Python environment of pinned wheels (about "+sizes+")")
 }
 
-// pinnedPython is an environment of wheels: pip checks every one against its digest in a file of the repository.
+// pinnedPython installs an environment of wheels: pip checks every one against its digest in a file of the repository.
 func pinnedPython(name, requirements, says string) recipe {
 	return recipe{
 		name: name, version: 1,
@@ -60,7 +60,7 @@ func peersPython() recipe {
 	return pythonPeers("python-peers", "requirements.txt", "600 MB, 1.6 GB unpacked")
 }
 
-// peersGo is the program of bench/peers/go, a module of its own.
+// peersGo builds the program of bench/peers/go, a separate module.
 func peersGo() recipe {
 	return recipe{
 		name: "go-peers", version: 1,

@@ -53,8 +53,8 @@ func (e *Env) tools() []tool {
 	}
 }
 
-// Preflight names every missing prerequisite with the command that installs it. With verbose it lists the present ones,
-// too.
+// Preflight returns an error with every missing prerequisite and the command that installs it. With verbose it also
+// lists the present ones.
 func (e *Env) Preflight(ctx context.Context, verbose bool) error {
 	var missing []string
 	if platform := runtime.GOOS + "/" + runtime.GOARCH; platform != "linux/amd64" {
@@ -92,7 +92,7 @@ func (t tool) hint() string {
 
 var reID = regexp.MustCompile(`(?m)^ID(?:_LIKE)?="?([^"\n]*)`)
 
-// distribution reports whether /etc/os-release names the distribution or says that it is like it.
+// distribution reports whether /etc/os-release names the distribution or one like it.
 func distribution(id string) bool {
 	text, err := os.ReadFile("/etc/os-release")
 	if err != nil {

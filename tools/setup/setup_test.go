@@ -180,8 +180,8 @@ func TestPartIsSkippedWhenRightAndRepairedWhenNot(t *testing.T) {
 	check("input changed", true)
 }
 
-// TestLanes: the parts of a lane come one after the other, beside those of other lanes; the failure of one leaves the
-// others.
+// TestLanes checks that the parts of a lane run one after the other, concurrently with other lanes, and that the
+// failure of one does not affect the others.
 func TestLanes(t *testing.T) {
 	e, out := newEnv(t)
 	downloading, crated, compiled := make(chan struct{}), make(chan struct{}), make(chan struct{})

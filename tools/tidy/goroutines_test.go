@@ -74,7 +74,7 @@ func TestPanicsOfGoroutines(t *testing.T) {
 	}
 }
 
-// guarded tells whether code names the package panics.
+// guarded reports whether code names the package panics.
 func guarded(n ast.Node) (yes bool) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok {

@@ -99,7 +99,7 @@ func edgeTable(t *testing.T) map[string][]string {
 	return table
 }
 
-// inside tells whether a package is dir or lies below it.
+// inside reports whether a package is dir or below it.
 func inside(pkg, dir string) bool {
 	return pkg == dir || dir != "." && strings.HasPrefix(pkg, dir+"/")
 }
@@ -116,7 +116,7 @@ func line(table map[string][]string, pkg string) (string, bool) {
 	}
 }
 
-// imports returns which packages of this module a file that is no test imports.
+// imports returns the packages of this module that a file imports.
 func imports(t *testing.T, file string) []string {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), file), nil, parser.ImportsOnly)
@@ -180,8 +180,8 @@ func TestImportsGoOneWay(t *testing.T) {
 	}
 }
 
-// ofTests tells whether a folder holds what tests use: its name, or that of one that it lies in, begins or ends with
-// "test" (testmodels, drivertest).
+// ofTests reports whether a folder is for tests: its name, or a parent's, begins or ends with "test" (testmodels,
+// drivertest).
 func ofTests(dir string) bool {
 	return slices.ContainsFunc(strings.Split(dir, "/"), func(name string) bool {
 		return strings.HasPrefix(name, "test") || strings.HasSuffix(name, "test")

@@ -81,8 +81,8 @@ var (
 	cName  = regexp.MustCompile(`[\w:~]+ ?\(`)
 )
 
-// cFunctions finds functions by their indentation: those of a file begin at its first column and end with a brace
-// there, those of a type have four blanks before both.
+// cFunctions finds functions by their indentation: a file's begin in its first column and end with a brace there, a
+// type's have four blanks before both.
 func cFunctions(t *testing.T, src string) (list []function) {
 	t.Helper()
 	var name string

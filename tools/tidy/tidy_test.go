@@ -23,7 +23,8 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// skippedDir tells whether a folder holds nothing of ours: what set-up assembles, builds and stores.
+// skippedDir reports whether a folder has none of this project's files, but those that set-up assembles, builds and
+// stores.
 func skippedDir(p, name string) bool {
 	if name == ".git" || name == "bin" || name == ".sluice" || name == "testdata" && strings.Contains(p, "fuzz") {
 		return true
@@ -70,7 +71,7 @@ func read(t *testing.T, file string) string {
 	return string(src)
 }
 
-// isGo and isC tell files of source code by their names. Go code in testdata is somebody else's input.
+// isGo and isC recognise source files by their names. Go code in testdata is input of tests.
 func isGo(file string) bool { return path.Ext(file) == ".go" && !strings.Contains(file, "testdata/") }
 
 func isC(file string) bool {

@@ -1,4 +1,4 @@
-// Command cmd compiles kernels/cuda: go run ./tools/cudaimage/cmd [-check]. make cuda-image brings the compiler first.
+// Command cmd compiles kernels/cuda: go run ./tools/cudaimage/cmd [-check]. make cuda-image fetches the compiler first.
 package main
 
 import (
