@@ -40,7 +40,7 @@ type Query struct {
 	Answers    []string `json:"answers,omitempty"`
 }
 
-// CanAnswer tells whether the query's context answers it.
+// CanAnswer reports whether the query's context answers it.
 func (q Query) CanAnswer() bool { return q.ContextID != "" && (q.Answerable == nil || *q.Answerable) }
 
 // Faults counts what was left out, with the first of each kind.
@@ -84,7 +84,7 @@ func (f Faults) String() string {
 	return strings.Join(parts, ", ") + ": " + strings.Join(f.Examples, "; ")
 }
 
-// Set is what a folder holds.
+// Set is the content of a folder.
 type Set struct {
 	Contexts []Context
 	Queries  []Query

@@ -236,7 +236,7 @@ func number(b bool) float64 {
 	return 0
 }
 
-// ranking are the contexts that were found, each once.
+// ranking returns the contexts that were found, without repetitions.
 func (a *asking) ranking() metric.Ranking {
 	r := metric.Ranking{Grade: map[string]int{}}
 	for _, c := range a.passages {

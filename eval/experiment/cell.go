@@ -63,7 +63,7 @@ type Row struct {
 	metric.Summary
 }
 
-// Dimensions are what tables may be laid out by.
+// Dimensions returns the dimensions by which tables may be laid out.
 func Dimensions() []string {
 	return []string{"part", "encoder", "precision", "chunker", "mode", "metric", "weight", "k", "routed", "generator",
 		"system", "group", "measure"}

@@ -77,7 +77,7 @@ func (r *run) distilBERT(ctx context.Context, c Cell, l *labelled) (seconds floa
 	if text, err := os.ReadFile(filepath.Join(dir, finishedTraining)); err == nil {
 		return seconds, json.Unmarshal(text, &seconds)
 	}
-	// killed just before it was said how long it took
+	// killed just before the time was recorded
 	if _, err := os.Stat(filepath.Join(dir, "model.yaml")); err == nil {
 		if err := os.RemoveAll(dir); err != nil {
 			return 0, fmt.Errorf("experiment: %w", err)
@@ -114,7 +114,7 @@ func (r *run) distilBERT(ctx context.Context, c Cell, l *labelled) (seconds floa
 	})
 }
 
-// trainingTexts are the examples of a router as those of a trained classifier.
+// trainingTexts converts the examples of a router to examples for a trained classifier.
 func trainingTexts(list []route.Example) *train.Examples {
 	e := &train.Examples{Source: "training texts"}
 	for _, x := range list {

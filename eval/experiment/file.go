@@ -53,7 +53,7 @@ type Part struct {
 	Measures   []string    `yaml:"measures"`
 }
 
-// Kind is what a part does.
+// Kind is the kind of a part.
 type Kind string
 
 // The kinds.
@@ -63,7 +63,7 @@ const (
 	Classifiers  Kind = "classifiers"  // trains and tests classifiers of questions
 )
 
-// Base is what is searched.
+// Base is the text collection that is searched.
 type Base struct {
 	Set    string `yaml:"set"`    // folder within the data folder, unless that contains contexts.jsonl itself
 	Topics int    `yaml:"topics"` // number of topics, first by name; questions about others are out of scope. 0: all
@@ -73,11 +73,11 @@ type Base struct {
 	// calibration and are not asked.
 	Pseudo     int      `yaml:"pseudo"`
 	OutOfScope []string `yaml:"out_of_scope"` // files of questions in the data folder, JSON lines with "text"
-	// Draws is how often training texts of classifiers are drawn; values are the means over all draws. 0: once.
+	// Draws is how often training texts of classifiers are drawn; values are the means over all draws. 0 means 1.
 	Draws int `yaml:"draws" json:",omitempty"`
 }
 
-// GroupBy says how questions are grouped in tables.
+// GroupBy is how questions are grouped in tables.
 type GroupBy string
 
 // Groups: answerable, unanswerable and out of scope; or reason and factual by dense and sparse (questionType).
@@ -99,14 +99,13 @@ type Encoder struct {
 	Precision string `yaml:"precision" json:"precision,omitempty"`
 }
 
-// Retriever is how contexts are found: the options of a search by their names, those that are not named as
-// retrieve.DefaultOptions has them.
+// Retriever has search options by name; the others are retrieve.DefaultOptions.
 type Retriever struct {
 	Given  map[string]any `yaml:",inline" json:"given,omitempty"` // the options that the file names
 	Routed bool           `yaml:"routed" json:"routed,omitempty"` // only in the partitions that the router chooses
 }
 
-// Generator says which model answers, and how.
+// Generator is the model that answers, and its options.
 type Generator struct {
 	Model         string  `yaml:"model" json:"model,omitempty"`
 	MaxTokens     int     `yaml:"max_tokens" json:"max_tokens,omitempty"`
@@ -133,7 +132,7 @@ type System struct {
 	Features   string `yaml:"features" json:"features,omitempty"`
 }
 
-// Table is a layout: values of a part with dimensions in rows and columns, and published values beside them.
+// Table is a layout: values of a part with dimensions in rows and columns, beside published values.
 type Table struct {
 	Title     string     `yaml:"title"`
 	Note      string     `yaml:"note"`

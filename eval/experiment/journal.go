@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/filelock"
 )
 
-// Item is what came of a question in a cell.
+// Item is the result of a question in a cell.
 type Item struct {
 	Scores    map[string]metric.Score `json:"scores"`
 	MS        map[string]float64      `json:"ms,omitempty"` // milliseconds by stage

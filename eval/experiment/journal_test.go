@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzJournal: any file is refused with ErrJournal, or keeps what it has beside what is added.
+// FuzzJournal checks that any file is refused with ErrJournal, or keeps its items when others are added.
 func FuzzJournal(f *testing.F) {
 	f.Add([]byte("{\"sluice_experiment\":1}\n{\"cell\":\"a\",\"id\":\"b\",\"item\":{\"scores\":{}}}\n{\"cell\":\"torn"))
 	f.Add([]byte("{\"sluice_experiment\":1}\n{}\n"))

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/eval/metric"
 )
 
-// measure says what a measure needs.
+// measure lists what a measure needs.
 type measure struct {
 	cut    bool // "@k" follows the name
 	answer bool // of a generator
@@ -20,7 +20,7 @@ type measure struct {
 func measures() map[string]measure {
 	return map[string]measure{
 		"ndcg": {cut: true}, "recall": {cut: true}, "precision": {cut: true}, "mrr": {}, "map": {},
-		"answer": {cut: true}, // a true answer stands in one of the k best passages
+		"answer": {cut: true}, // a true answer is in one of the k best passages
 		"open":   {}, "gate_right": {},
 		"em": {answer: true}, "f1": {answer: true}, "bleu": {answer: true}, "rouge1": {answer: true},
 		"rouge2": {answer: true}, "rougeL": {answer: true}, "rougeLsum": {answer: true},
@@ -101,7 +101,7 @@ func texts(name, answer string, truths []string) map[string]metric.Score {
 	return prf(r.LSum)
 }
 
-// contains tells whether a text contains a true answer, whatever case and punctuation.
+// contains reports whether a text contains a true answer, ignoring case and punctuation.
 func contains(text string, truths []string) bool {
 	plain := func(s string) string {
 		return " " + strings.Join(strings.FieldsFunc(strings.ToLower(s), notWord), " ") + " "

@@ -129,8 +129,8 @@ parts:
 	}
 }
 
-// TestInterruptedTrainingGoesOn: a run that is interrupted in each draw's training, and once when it is over, goes on
-// from there, and comes to the bits of one that nobody interrupted.
+// TestInterruptedTrainingGoesOn checks that a run that is interrupted in each draw's training, and once at its end,
+// resumes there, with results bit-identical to an uninterrupted run.
 func TestInterruptedTrainingGoesOn(t *testing.T) {
 	data, encoder := topics(t), t.TempDir()
 	if err := checkpoint.Write(encoder, checkpoint.Spec{Family: "distilbert"}); err != nil {

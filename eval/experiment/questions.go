@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/jsonl"
 )
 
-// question is one that is asked, with its group.
+// question is a question with its group.
 type question struct {
 	dataset.Query
 	group string
@@ -32,7 +32,7 @@ const (
 	OutOfScope   = "out of scope"
 )
 
-// data is what a part searches and asks.
+// data is the collection and the questions of a part.
 type data struct {
 	base      []dataset.Context
 	pseudo    []dataset.Query
@@ -42,7 +42,7 @@ type data struct {
 	notes     []string // what is wrong with it, or was not there
 }
 
-// folder is where a set lies: in the data folder or in one below it.
+// folder returns the folder of a set: the data folder or one below it.
 func folder(root, set string) string {
 	if _, err := os.Stat(filepath.Join(root, dataset.ContextsFile)); err == nil || set == "" {
 		return root
@@ -152,9 +152,9 @@ var reason = regexp.MustCompile(`(?i)\b(why|how come|explain|what (caused|causes
 	`effect|consequence)s?|how (?:do|does|did|is|are|was|were|can|could|has|have|had|would|will)|warum|wieso|weshalb|` +
 	`wodurch)\b`)
 
-// types sorts the answerable questions into four groups. The rule: a question is of reason if it asks why, how it comes
-// or goes about, for a cause, purpose or effect; else it is factual. It is dense if a true answer of it stands in two
-// contexts of the base or more, else sparse.
+// types sorts the answerable questions into four groups. A question is of reason if it asks why, how it comes or goes
+// about, for a cause, purpose or effect; else it is factual. It is dense if a true answer of it is in two contexts of
+// the base or more, else sparse.
 func (d *data) types() {
 	plain := make([]string, len(d.base))
 	for i, c := range d.base {
@@ -185,7 +185,7 @@ func (d *data) types() {
 
 func notWord(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) }
 
-// draw takes so many questions of each group, at random under a seed, in the order of the file.
+// draw takes a number of questions of each group, at random under a seed, in the order of the file.
 func draw(all []question, sample map[string]int, seed uint64) (kept []question) {
 	if len(sample) == 0 {
 		return all

@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/route/learn"
 )
 
-// labelled are texts for a classifier: those that it learns from, and those that it is tested on.
+// labelled has the training and test texts of a classifier.
 type labelled struct{ train, test []route.Example }
 
 // outsideDomain is the label of clinc150's texts of no domain.
@@ -112,7 +112,7 @@ func (r *run) classifier(ctx context.Context, c Cell, draws []*labelled) error {
 	return nil
 }
 
-// router are the settings of a classifier: those of scikit-learn, or the default router's, which a DistilBERT does not
+// router returns the settings of a classifier: scikit-learn's, or the default router's, which a DistilBERT does not
 // read.
 func (s System) router() (route.Settings, error) {
 	kinds := []learn.Kind{learn.MultinomialNB, learn.GaussianNB, learn.LogisticRegression, learn.LinearSVC}
@@ -228,7 +228,7 @@ func (a *asking) partitions(ctx context.Context) (f retrieve.Filter, err error) 
 	if !a.cell.Retriever.Routed {
 		return nil, nil
 	}
-	if a.s.router == nil { // its training is no part of a question's time
+	if a.s.router == nil { // the training does not count for a question's time
 		if a.s.router, err = a.train(ctx); err != nil {
 			return nil, err
 		}

@@ -21,11 +21,11 @@ type Options struct {
 	File     *File
 	Data     string        // folder; "" is File.Data
 	Out      string        // folder of the journal and the stores
-	Config   sluice.Config // for every cell; what a cell says replaces it
+	Config   sluice.Config // for every cell; a cell's own values override it
 	Judge    llm.Generator // grades instead of File.Judge; the caller closes it
 	Progress func(part string, done, total int)
 	Training func(part string, done, total int) // steps of the training that an item needs
-	Note     func(text string)                  // what a reader of the results should know; each text once
+	Note     func(text string)                  // called with remarks for readers of the results, without repetitions
 }
 
 // Result of Run.
@@ -121,7 +121,7 @@ func (r *run) load(p Part) (d *data, err error) {
 	return d, nil
 }
 
-// note keeps a text once.
+// note records a text unless it was recorded before.
 func (r *run) note(text string) {
 	if slices.Contains(r.result.Notes, text) {
 		return

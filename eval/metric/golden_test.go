@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// golden is what testdata/golden.py wrote.
+// golden is the output of testdata/golden.py.
 type golden struct {
 	Ranking []struct {
 		Found  []string

@@ -177,7 +177,7 @@ func (j *Judge) Correct(ctx context.Context, question, answer string, truths []s
 		"Question: "+question+"\nTrue answer: "+truth+"\nAnswer: "+said)
 }
 
-// CorrectBy is Correct where there is no true answer: the judge goes by the contexts.
+// CorrectBy is Correct without a true answer: the judge compares with the contexts.
 func (j *Judge) CorrectBy(ctx context.Context, question, answer string, contexts []string) (Score, error) {
 	if len(contexts) == 0 {
 		return Score{Unscored: "there is no context"}, nil

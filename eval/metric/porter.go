@@ -45,7 +45,7 @@ func (w porter) ends(suffix string) (stem porter, ok bool) {
 	return porter(s), ok
 }
 
-// consonant tells whether the letter at i is one; a y is one at the beginning and after a vowel.
+// consonant reports whether the letter at i is a consonant; y is one at the beginning and after a vowel.
 func (w porter) consonant(i int) bool {
 	switch w[i] {
 	case 'a', 'e', 'i', 'o', 'u':
@@ -75,7 +75,8 @@ func (w porter) hasVowel() bool {
 	return false
 }
 
-// short tells whether a word ends with consonant, vowel, consonant, the last one not w, x or y; or is vowel, consonant.
+// short reports whether a word ends with consonant, vowel, consonant, the last one not w, x or y; or consists of vowel,
+// consonant.
 func (w porter) short() bool {
 	n := len(w)
 	if n == 2 {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Ranking is what one query found, better first, and the relevance of the ids.
+// Ranking is the result of one query, best first, and the relevance of the ids.
 type Ranking struct {
 	Found []string       // ids, better first, without duplicates
 	Grade map[string]int // relevance by id; ids that are missing or not above 0 are irrelevant

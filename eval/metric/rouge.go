@@ -7,11 +7,11 @@ type Rouge struct {
 	One  PRF `json:"rouge1"`
 	Two  PRF `json:"rouge2"`
 	L    PRF `json:"rougeL"`    // longest common subsequence of the texts
-	LSum PRF `json:"rougeLsum"` // union of those of their lines
+	LSum PRF `json:"rougeLsum"` // union over their lines
 }
 
-// ROUGE compares a text with a reference: runs of ASCII letters and digits in lower case, with stem those of more than
-// three characters by their Porter stems.
+// ROUGE compares a text with a reference by their runs of ASCII letters and digits in lower case; with stem, runs of
+// more than three characters are replaced by their Porter stems.
 func ROUGE(text, reference string, stem bool) Rouge {
 	got, want := rougeTokens(text, stem), rougeTokens(reference, stem)
 	lcs := 0

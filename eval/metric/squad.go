@@ -18,8 +18,7 @@ func answerTokens(s string) []string {
 	return strings.Fields(s)
 }
 
-// replaceArticles puts a space for each article that stands as a word of its own, as the expression \b(a|an|the)\b
-// does.
+// replaceArticles replaces each article that is a whole word by a space, as the expression \b(a|an|the)\b does.
 func replaceArticles(s string) string {
 	var b strings.Builder
 	var word []rune
@@ -56,7 +55,7 @@ func ExactMatch(answer string, truths []string) float64 {
 	return 0
 }
 
-// TokenF1 is the best F1 of an answer's tokens with those of a true answer, after SQuAD's normalisation. Truths is as
+// TokenF1 returns the best F1 of an answer's tokens against a true answer's, after SQuAD's normalisation. Truths is as
 // in ExactMatch.
 func TokenF1(answer string, truths []string) (best float64) {
 	got := answerTokens(answer)

@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/jsonl"
 )
 
-// ErrRating: a line is no item or rating, or does not fit the others.
+// ErrRating means that a line is not an item or rating, or does not match the others.
 var ErrRating = errors.New("rating: not usable")
 
 // Max is the best rating; 1 is the worst.
@@ -42,7 +42,7 @@ type Pair struct {
 	Rating   int    `json:"rating"`
 }
 
-// Rating is what a rater gave.
+// Rating is one rater's judgement.
 type Rating struct {
 	Rater  string `json:"rater"`
 	Key    string `json:"key"`
@@ -75,7 +75,7 @@ func ReadRatings(r io.Reader) ([]Rating, error) {
 	})
 }
 
-// ReadPairs reads pairs that a rater has filled in, as ratings; those that still are 0 are left out and counted.
+// ReadPairs reads pairs that a rater has filled in, as ratings; unrated ones (0) are left out and counted.
 func ReadPairs(r io.Reader, rater string) (ratings []Rating, open int, err error) {
 	pairs, err := lines(r, func(p Pair) error {
 		if p.Key == "" || p.Rating < 0 || p.Rating > Max {
@@ -175,7 +175,7 @@ func Ask(in *LineReader, out io.Writer, pairs []Pair, rater string, done []Ratin
 	return nil
 }
 
-// Report is what two raters have said.
+// Report compares two raters.
 type Report struct {
 	Raters    []string                    `json:"raters"`
 	Both      int                         `json:"rated_by_both"`

@@ -11,7 +11,7 @@ import (
 //go:embed report.html.tmpl
 var page string
 
-// beforeSVG is what a file of its own has before its drawing.
+// beforeSVG matches what precedes the drawing in a separate SVG file.
 var beforeSVG = regexp.MustCompile(`(?s)^.*?<svg `)
 
 // html writes the report as one page without any other resource.

@@ -24,7 +24,7 @@ func palette() []color.Color {
 		color.NRGBA{0xd5, 0x5e, 0x00, 0xff}}
 }
 
-// svg draws the first measure of a table as horizontal bars with their intervals, a colour for each column; nil where
+// svg draws the first measure of a table as horizontal bars with their intervals, a colour for each column; nil if
 // there is nothing to draw.
 func svg(g grid) ([]byte, error) {
 	p := plot.New()

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/eval/experiment"
 )
 
-// grid is a table as it is shown, and the rows that its values are of, for plots.
+// grid is a table as shown, and the rows of its values, for plots.
 type grid struct {
 	experiment.Table
 	Head  []string
@@ -76,8 +76,8 @@ func (x *index) of(r *experiment.Row, dimensions []string) int {
 	return i
 }
 
-// sort puts the columns of measures, which are the last dimension, in the order that a table gives, within what stands
-// before.
+// sort puts the columns of measures, which are the last dimension, in the order that a table gives, within the
+// dimensions before.
 func (x *index) sort(measures []string) {
 	first := map[string]int{}
 	for i, n := range x.names {
@@ -99,7 +99,7 @@ func nonEmpty(list []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == "" })
 }
 
-// show is a value with its interval, where there is one, and with the items that have none.
+// show formats a value with its interval, if there is one, and the number of items without a value.
 func show(r *experiment.Row) string {
 	if r == nil {
 		return "–"
