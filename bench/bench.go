@@ -23,7 +23,8 @@ var (
 	ErrOption   = errors.New("bench: bad option")
 )
 
-// Workloads are what Options.Workload may be, besides "all", which is all but memory and incremental: they take long.
+// Workloads returns the values of Options.Workload other than "all", which excludes memory and incremental because they
+// take long.
 func Workloads() []string {
 	return []string{"w1", "w2", "w3", "w4", "cover", "matrix", memory, incremental}
 }
@@ -34,7 +35,7 @@ const memory = "memory"
 type Options struct {
 	Workload string   // one of Workloads, or "all"
 	Threads  int      // of every competitor; 0 = all cores
-	ISA      string   // instruction set of Sluice's competitors; "" = all that are worth a row
+	ISA      string   // instruction set of Sluice's competitors; "" = all that are of interest
 	Rounds   int      // runs of every competitor; 0 = each benchmark's own number
 	Short    bool     // tiny shapes: to see that it works, not to measure
 	Peers    []string // of Peers(); nil = none
@@ -62,7 +63,7 @@ type session struct {
 	limits    limits.Limits
 	report    *Report
 	blas      map[string][]string // environment that chooses OpenBLAS's kernels, by library
-	scripts   string              // folder of the unpacked Python files, once there is one
+	scripts   string              // folder of the unpacked Python files, if they are unpacked
 }
 
 // Compute runs the chosen workloads. The report holds what was measured until an error ended it.
@@ -199,7 +200,8 @@ func (s *session) variants(types ...kernels.DType) (out []variant, err error) {
 	return out, nil
 }
 
-// engine of an instruction set. The best one is left to the engine's own choice, so that it says why.
+// engine returns an engine with an instruction set. The engine chooses the best one itself, so that Describe has its
+// reason.
 func (s *session) engine(isa string, memLimit int64) (*engine.Engine, error) {
 	o := engine.Options{Threads: s.o.Threads, ISA: isa, MemLimit: memLimit, Device: engine.DeviceCPU}
 	if s.o.ISA == "" && os.Getenv("SLUICE_ISA") == "" && isa == cpu.Available()[0].String() {
@@ -208,8 +210,8 @@ func (s *session) engine(isa string, memLimit int64) (*engine.Engine, error) {
 	return engine.New(o)
 }
 
-// alsoMeasured says whether a set is measured beside the best one that has a type: if it is what other machines
-// have, and its kernels differ.
+// alsoMeasured reports whether an instruction set is measured in addition to the best one for a type: if other machines
+// have only that set, and its kernels differ.
 func alsoMeasured(t kernels.DType, best, isa cpu.ISA) bool {
 	switch isa {
 	case cpu.AVX512VNNI:
@@ -238,7 +240,7 @@ func (v variant) own(mode string) Row {
 	return Row{Impl: Own, ISA: v.isa, DType: v.dtype.String(), Mode: mode}
 }
 
-// describe joins what the engine says of itself and of one operation.
+// describe joins the engine's descriptions of itself and of one operation.
 func (v variant) describe(operation ...string) string {
 	d := v.engine.Describe()
 	text := []string{d.Device + " " + d.Kernel}

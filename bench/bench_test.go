@@ -221,8 +221,8 @@ func TestComputeIsCancelled(t *testing.T) {
 	}
 }
 
-// TestRun has a competitor that fails at once, one that fails later and one whose result is not a number:
-// each is noted and left out, and the others go on.
+// TestRun checks with a competitor that fails at once, one that fails later and one whose result is not a number that
+// each is noted and left out, and that the others go on.
 func TestRun(t *testing.T) {
 	s := quiet(t)
 	s.limits = limits.Limits{Read: 1e9, FMABase: 1e9}
@@ -282,7 +282,7 @@ func TestSlowCompetitorStops(t *testing.T) {
 	}
 }
 
-// TestVariants: each type once, and float32 on AVX2, too.
+// TestVariants checks that each type occurs once, and float32 also on AVX2.
 func TestVariants(t *testing.T) {
 	s := quiet(t)
 	all, err := s.variants(kernels.F32, kernels.BF16x3, kernels.BF16, kernels.I8)

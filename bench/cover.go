@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/postings"
 )
 
-// coverWeight is what the cover term counts beside the cosine.
+// coverWeight is the weight of the cover term relative to the cosine.
 const coverWeight = .5
 
 // covered is a base with its inverted index and the texts of its queries.
@@ -155,7 +155,7 @@ func (c *covered) all() (all []engine.Biases) {
 	return all
 }
 
-// list is what biases say of each row, for searches that do without the blocks of a set.
+// list returns the bias of each row, for searches that do not use the blocks of a set.
 func list(b *postings.Biases, rows int) (l engine.BiasList) {
 	for row := range rows {
 		if v := b.At(row); v > 0 {

@@ -170,7 +170,7 @@ func writeRows(ctx context.Context, path string, rows, dim, threads int,
 	})
 }
 
-// cached reads a JSON file, or makes and writes it. The file's name says all that its contents depend on.
+// cached reads a JSON file, or makes and writes it. The file's name has everything that its contents depend on.
 func cached[T any](path string, make func() (T, error)) (v T, err error) {
 	text, err := os.ReadFile(path)
 	if err == nil && json.Unmarshal(text, &v) == nil {
@@ -295,7 +295,7 @@ func mapped(path string, rows, dim int) (set, error) {
 	return set{path, engine.Vectors{Data: data, Rows: rows, Dim: dim}, source.Close}, nil
 }
 
-// sentences splits a text after . ! or ? and white space, and keeps those longer than 30 bytes.
+// sentences splits a text after . ! or ? and white space, and returns the parts longer than 30 bytes.
 func sentences(text string) (out []string) {
 	add := func(s string) {
 		if s = strings.TrimSpace(s); len(s) > 30 {

@@ -119,7 +119,7 @@ func (v variant) distribution(p *pairs, want table, interval bool) *competitor {
 	}
 }
 
-// describeWay tells how a distribution was computed.
+// describeWay describes how a distribution was computed.
 func describeWay(d *engine.Distribution) string {
 	w := d.Way
 	text := fmt.Sprintf("%s, regions %d, passes %d, pairs kept %d, rechecked %d", d.DType, w.Regions, w.Passes, d.Kept,
@@ -167,8 +167,8 @@ func (p *pairs) params() map[string]any {
 
 func noQueries(int) [][]int { return [][]int{{}} }
 
-// counts is what W2's peers return: how many of the negatives are below each of some ascending thresholds, and
-// the quantiles of the positives.
+// counts is the result of W2's peers: the number of negatives below each of some ascending thresholds, and the
+// quantiles of the positives.
 type counts struct {
 	Positive   []float64 `json:"positive"`
 	Thresholds []float64 `json:"thresholds"`

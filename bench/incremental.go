@@ -271,7 +271,7 @@ func (e shiftedEngine) KeepDistribution(ctx context.Context, in engine.Distribut
 	return d, b, p, err
 }
 
-// incrementalTable shows what a change costs beside a full run.
+// incrementalTable shows the cost of a change and of a full run.
 func incrementalTable(w io.Writer, rows []Row) {
 	fmt.Fprintf(w,
 		"## %s\n\nA calibration of %s pairs on %s after changes, beside one that counts all pairs; embedding left "+

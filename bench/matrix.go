@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// sameScores is the error of inner products in float32, in whatever order they are summed.
+// sameScores is the tolerance of inner products in float32, for any order of summation.
 const sameScores = 2e-6
 
 // matrix stores all inner products of 4,096 contexts and 12,288 queries of length 1.

@@ -16,9 +16,9 @@ import (
 // coreType is the environment variable that chooses OpenBLAS's kernels.
 const coreType = "OPENBLAS_CORETYPE"
 
-// openBLAS is the environment of a library's side-car that chooses the kernels of its OpenBLAS, found out once.
-// An OpenBLAS that is older than the processor may choose old kernels: 0.3.15, which FAISS's wheel contains, takes
-// those of AMD Barcelona on Zen 5. So the AVX-512 kernels are tried where the processor has AVX-512.
+// openBLAS returns the environment of a library's side-car that selects the kernels of its OpenBLAS; the result is
+// cached. An OpenBLAS older than the processor may select old kernels: 0.3.15, which FAISS's wheel contains, selects
+// AMD Barcelona's on Zen 5. So the AVX-512 kernels are tried if the processor has AVX-512.
 func (s *session) openBLAS(ctx context.Context, library string) (env []string, err error) {
 	if library == "sklearn" {
 		library = "numpy" // it multiplies with NumPy

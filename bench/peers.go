@@ -46,7 +46,7 @@ func Peers() (names []string) {
 	return names
 }
 
-// ErrPeer: a peer is missing or does not answer; the text says which and why.
+// ErrPeer means that a peer is missing or does not answer; the text names it and the reason.
 var ErrPeer = peers.ErrPeer
 
 // The programs that the set-up's part "peers" makes, below the cache.

@@ -94,7 +94,7 @@ func plotRows(path, title string, rows []Row) error {
 	return harness.Atomically(path, func(f *os.File) error { _, err := canvas.WriteTo(f); return err })
 }
 
-// detail is what a row's shape says beyond its benchmark.
+// detail returns the part of a row's shape that its benchmark's title does not have.
 func detail(title string, x Row) string {
 	return strings.TrimSpace(strings.TrimPrefix(x.Workload+" "+x.Shape, title))
 }

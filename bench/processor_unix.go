@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// processorTime is what the process has used of all cores: on a machine that others use as well it says more than
-// seconds.
+// processorTime returns the process's CPU time on all cores: on a machine with other work it is more accurate than wall
+// time.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -129,7 +129,7 @@ type squadQuestion struct {
 	Text      string `json:"text"`
 }
 
-// seedTexts are what seedVectors are the embeddings of; question i belongs to row own[i] of the base.
+// seedTexts are the texts of seedVectors; question i belongs to row own[i] of the base.
 type seedTexts struct {
 	base, questions, foreign []string
 	own                      []int

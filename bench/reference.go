@@ -182,7 +182,7 @@ func (r reference) table(ctx context.Context, p *pairs) (table, error) {
 	}
 	values := slices.Concat(kept...)
 	slices.Sort(values)
-	at := func(rank int64) float64 { // values hold whole bins: skip those before that were not kept
+	at := func(rank int64) float64 { // values hold whole bins: skip the earlier ones that were not kept
 		b, _ := slices.BinarySearch(below, rank+1)
 		first, _ := slices.BinarySearchFunc(values, b-1, func(v float64, b int) int { return bin(v) - b })
 		return values[first+int(rank-below[b-1])]
@@ -207,7 +207,7 @@ const topK = 10
 
 func (r reference) best(ctx context.Context, d *searchData) (best, error) {
 	b := best{make([][]int, d.queries.Rows), make([][]float64, d.queries.Rows)}
-	// A query's blocks come in order on one worker: a later row with an equal score goes behind.
+	// A query's blocks come in order on one worker: a later row with an equal score goes after the earlier one.
 	err := r.each(ctx, d.queries, d.base, func(_, q0, q1, c0, c1 int, scores []float64) {
 		for q := q0; q < q1; q++ {
 			ids, top := b.IDs[q], b.Scores[q]

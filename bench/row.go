@@ -25,7 +25,7 @@ type Row struct {
 	MinMS     float64 `json:"min_ms"`
 	PairsPerS float64 `json:"pairs_per_s"`         // by the median
 	LimitPct  float64 `json:"limit_pct"`           // what the machine needs at least, in percent of the median
-	MaxError  float64 `json:"max_error"`           // against canonical scores; the workload says in which unit
+	MaxError  float64 `json:"max_error"`           // against canonical scores; in the workload's unit
 	MemLimit  int64   `json:"mem_limit,omitempty"` // bytes of working memory, in the workload "memory"
 	Choice    string  `json:"choice,omitempty"`    // device, kernels and way that Sluice's engine chose, and why
 }
@@ -45,7 +45,7 @@ type Ratio struct {
 	RatioOfMin   float64 `json:"ratio_of_min"` // of the best times, which a busy machine disturbs less
 }
 
-// label tells rows of one implementation apart.
+// label distinguishes rows of one implementation.
 func (r Row) label() string {
 	return strings.Join(strings.Fields(strings.Join([]string{r.Impl, r.ISA, r.DType, r.Mode}, " ")), " ")
 }
@@ -53,13 +53,13 @@ func (r Row) label() string {
 // Own is the name of Sluice's rows.
 const Own = harness.Own
 
-// accuracyFactor is how many times larger an error may be and still count as equal: errors of the same
-// number format differ by a small factor, those of a coarser one by far more.
+// accuracyFactor is the largest ratio of errors that count as equal: errors of the same number format differ by a small
+// factor, errors of a coarser one by far more.
 const accuracyFactor = 4
 
-// ratios compares every row of Sluice with the fastest peer of its benchmark that is at least as accurate:
-// its error is within tolerance (what the workload asks of everybody) or not much above the row's. A row
-// that is less accurate than all peers is not compared.
+// ratios compares every row of Sluice with the fastest peer of its benchmark that is at least as accurate: its error is
+// within tolerance (the workload's requirement) or not much above the row's. A row that is less accurate than all peers
+// is not compared.
 func ratios(rows []Row, tolerance float64) (out []Ratio) {
 	asAccurate := func(x, other float64) bool { return x <= max(tolerance, accuracyFactor*other) }
 	for _, r := range rows {

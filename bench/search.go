@@ -262,8 +262,7 @@ func searchCompetitor[T any](x *indexedBase, shape string, list []int, size int,
 	}
 }
 
-// decisions adds AnyAbove at both cut-offs, in scope and out of scope, and the maximum, which is what
-// peers compute.
+// decisions adds AnyAbove at both thresholds, in scope and out of scope, and the maximum, which peers compute.
 func (s *session) decisions(x *indexedBase, b *benchmark, size int) {
 	cutoffs := map[string]float64{"tau=0.55": tau, "tau=cut-off": x.cutoff}
 	for _, name := range []string{"tau=0.55", "tau=cut-off"} {

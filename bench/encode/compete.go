@@ -21,7 +21,7 @@ type competitor struct {
 	result func(ctx context.Context) (map[int][]float32, error)
 
 	rounds [][]time.Duration
-	ndcg   *float64 // once computed
+	ndcg   *float64 // nil until computed
 }
 
 func (c *competitor) label() string { return fmt.Sprintf("%s %s", c.Impl, c.DType) }
@@ -72,7 +72,7 @@ func (s *session) load(ctx context.Context, l load) error {
 	return s.publish(ctx, l, running)
 }
 
-// try runs a competitor once. One that fails is noted, and has no run any more; the only error is the context's.
+// try runs a competitor once. One that fails is noted and not run again; the only error is the context's.
 func (s *session) try(ctx context.Context, c *competitor, l load, batches [][]int) error {
 	if c.run == nil {
 		return nil
@@ -90,7 +90,7 @@ func (s *session) try(ctx context.Context, c *competitor, l load, batches [][]in
 	return nil
 }
 
-// batches of a round: all texts at once, or some of the single ones, others in each round.
+// batches returns the batches of a round: all texts in one, or some of the single texts, different ones in each round.
 func (l load) batches(round int) [][]int {
 	if !l.single {
 		return [][]int{l.places}
@@ -162,7 +162,8 @@ func (s *session) publish(ctx context.Context, l load, ran []*competitor) error 
 	return nil
 }
 
-// against tells whether one of Sluice's rows is compared with another: with peers, and a GPU with the same on the CPU.
+// against reports whether one of Sluice's rows is compared with another: with peers, and for a GPU with the same on the
+// CPU.
 func against(c, p *competitor) bool {
 	return p.own == nil || c.DType == onGPU && p.DType == string(embed.F32)
 }

@@ -29,10 +29,10 @@ const (
 	Mixed    = "mixed"    // 2,000 questions and sentences, as they come
 	Contexts = "contexts" // squad16's contexts
 	Question = "question" // one question of 12 tokens at a time
-	Quality  = "quality"  // what each mode's vectors are worth
+	Quality  = "quality"  // quality of each mode's vectors
 )
 
-// Workloads are what Options.Workloads may hold.
+// Workloads returns the values of Options.Workloads.
 func Workloads() []string { return []string{Mixed, Contexts, Question, Quality} }
 
 // Encoder is one of Sluice's modes.
@@ -44,14 +44,14 @@ type Encoder interface {
 // Options of Run.
 type Options struct {
 	Workloads  []string // of Workloads(); nil: all
-	Precisions []string // Sluice's modes, what Open takes; the first one is what the others are compared with
+	Precisions []string // Sluice's modes, as Open takes them; the others are compared with the first one
 	Peers      []string // of Peers(); nil: none
 	Threads    int      // of every competitor; 0: all cores
 	Rounds     int      // of every competitor; 0: each workload's own number
 	Short      bool     // few texts: to see that it works, not to measure
 	Data       string   // folder with squad16, and for the workload quality with xquad-de and clinc150
 
-	// Open opens Sluice's encoder in a mode, with so many threads.
+	// Open opens Sluice's encoder in a mode, with a number of threads.
 	Open func(ctx context.Context, precision string, threads int) (Encoder, error)
 
 	Cache     string // where graphs and reference vectors are kept; "" = bench/encode below fetch.Root()

@@ -102,7 +102,7 @@ func (s *session) ofOwn(o *own, mode, isa string) *competitor {
 	}
 }
 
-// dtypeOf is what a precision multiplies on an instruction set, as the other benchmarks name it.
+// dtypeOf returns the data type that a precision multiplies on an instruction set, as the other benchmarks name it.
 func dtypeOf(precision, isa string) string {
 	switch precision {
 	case "int8":
@@ -125,7 +125,7 @@ func (m *model) read() error {
 	}
 	var c struct {
 		Layers  int `json:"num_hidden_layers"`
-		Layers2 int `json:"n_layers"` // DistilBERT has names of its own
+		Layers2 int `json:"n_layers"` // DistilBERT uses other names
 		Hidden  int `json:"hidden_size"`
 		Hidden2 int `json:"dim"`
 		Inner   int `json:"intermediate_size"`

@@ -129,7 +129,7 @@ func (s *session) ofOffer(name string, from *peers.Process, o peers.Offer) *comp
 	}
 }
 
-// params are what the peers get: the texts, and the graphs, which are written once and kept.
+// params returns the peers' input: the texts, and the graphs, which are written once and kept.
 func (s *session) params(ctx context.Context) (params map[string]any, scripts string, err error) {
 	p, err := s.model.pooling()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// QualityRow says what the vectors of a competitor are worth. Errors and cosines are against the float64 reference, on
+// QualityRow has the quality of a competitor's vectors. Errors and cosines are against the float64 reference, on
 // squad16's contexts; null without one. NDCG@10 is of questions against the contexts by cosine. AUROC is of the gate's
 // score, the largest cosine with a context: squad16's questions, in scope, against clinc150's utterances out of scope.
 type QualityRow struct {
@@ -121,7 +121,7 @@ func cosines(rows [][]float32, places []int, references map[int][]float64) (mean
 }
 
 // ranked compares queries with contexts: the gain of each, 1/log2(1 + rank) of its own context among the first ten and
-// 0 behind them (one context is relevant, so that this is NDCG@10), and the largest cosine.
+// 0 after them (one context is relevant, so that this is NDCG@10), and the largest cosine.
 func (s *session) ranked(queries, contexts [][]float32, own []int) (gains, best []float64) {
 	gains, best = make([]float64, len(queries)), make([]float64, len(queries))
 	norms := make([]float64, len(contexts))

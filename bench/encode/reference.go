@@ -42,8 +42,8 @@ func (m *model) pooling() (p pooling, err error) {
 	return p, nil
 }
 
-// reference are float64 vectors of texts, by their places, from the cache or computed by reference.py. Where they
-// cannot be computed they are nil, which is noted once.
+// reference returns float64 vectors of texts by their places, from the cache or computed by reference.py. If they
+// cannot be computed, it returns nil and adds a note.
 func (s *session) reference(ctx context.Context, places []int) (map[int][]float64, error) {
 	p, err := s.model.pooling()
 	if err == nil {

@@ -28,7 +28,7 @@ type Report struct {
 	Notes    []string          `json:"notes"`
 }
 
-// about says what a workload is, and what its percentage is of.
+// about describes a workload and the base of its percentage.
 func about(workload string) string {
 	switch workload {
 	case Mixed:

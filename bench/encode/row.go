@@ -25,7 +25,7 @@ type Row struct {
 	P99MS      float64  `json:"p99_ms,omitempty"` // of single texts
 	TextsPerS  float64  `json:"texts_per_s"`      // from the median
 	TokensPerS float64  `json:"tokens_per_s"`
-	LimitPct   float64  `json:"limit_pct"` // of the arithmetic's peak; of reading the weights once, of single texts
+	LimitPct   float64  `json:"limit_pct"` // of the arithmetic's peak; for single texts, of reading the weights once
 	MaxError   *float64 `json:"max_error"` // of a vector's component, to float64; null: there was no reference
 	NDCG       *float64 `json:"ndcg10"`    // on squad16; null: not computed
 	Samples    int      `json:"samples"`
@@ -70,7 +70,7 @@ func (z size) weights() float64 {
 	return float64(z.layers) * float64(4*z.hidden*z.hidden+2*z.hidden*z.inner)
 }
 
-// shortest returns the least time that the machine needs: for many texts that of the arithmetic (for float32 in fused
+// shortest returns the least time that the machine needs: for many texts the arithmetic's (for float32 in fused
 // multiply-adds, whatever units a competitor uses), for a single text that of reading the weights once from memory.
 func shortest(l limits.Limits, z size, tokens []int, single bool, dtype string) time.Duration {
 	kind, bytes := kernels.F32, 4.

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// texts are the texts of all workloads in one list, which a competitor gets once; workloads are places in it.
+// texts has the texts of all workloads in one list, which is sent to a competitor once; workloads are places in it.
 type texts struct {
 	all    []string
 	places map[string]int // of a text in all
@@ -215,7 +215,7 @@ func sentences(contexts, questions []line, n int) []string {
 	return out
 }
 
-// ofTokens are up to n different questions of so many tokens.
+// ofTokens returns up to n different questions with a number of tokens.
 func ofTokens(questions []line, tokens, n int, count func(string) (int, error)) (out []string, err error) {
 	for _, q := range questions {
 		if len(out) == n {

@@ -146,7 +146,7 @@ func (o *client) run(ctx context.Context, b batch) (batchResult, error) {
 	return *a.Result, nil
 }
 
-// fit cuts texts to so many tokens of the model.
+// fit cuts texts to a number of the model's tokens.
 func (o *client) fit(ctx context.Context, tokens int, texts ...string) ([]string, error) {
 	a, err := o.call(ctx, request{Op: "fit", Tokens: tokens, Texts: texts})
 	if err == nil && len(a.Texts) != len(texts) {
@@ -164,7 +164,7 @@ func (o *client) close() error {
 	o.stop()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) || errors.Is(err, context.Canceled) {
-		return nil // an earlier error said so if it mattered
+		return nil // an earlier error was reported if it mattered
 	}
 	return err
 }

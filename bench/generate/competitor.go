@@ -11,7 +11,7 @@ type batch struct {
 	MaxTokens int      `json:"max_tokens"` // per prompt
 }
 
-// batchResult is what a competitor measured for a batch.
+// batchResult is a competitor's measurement of a batch.
 type batchResult struct {
 	Wall        time.Duration `json:"wall"`        // from the first request to the last end
 	Completions []completion  `json:"completions"` // in the order of the prompts

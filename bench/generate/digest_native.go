@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// linkedVersion says which llama.cpp this program was linked with, "" when that is not known.
+// linkedVersion returns the version of llama.cpp that this program was linked with, "" if unknown.
 func linkedVersion() string {
 	if _, about, ok := strings.Cut(llm.NativeDigest(), "llama.cpp "); ok {
 		return strings.TrimSpace(about)

@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// When this is set, the test program stands in for a competitor: worker, llama-server or llama-bench, and a mode.
+// If this is set, the test program acts as a competitor: worker, llama-server or llama-bench, and a mode.
 const envFake = "SLUICE_GENERATE_FAKE"
 
 func TestMain(m *testing.M) {

@@ -16,7 +16,7 @@ import (
 var (
 	// ErrOption means that an option is out of range.
 	ErrOption = errors.New("bench: bad option")
-	// ErrPeer means that a peer is missing or does not respond as expected; the text says which and why.
+	// ErrPeer means that a peer is missing or does not respond as expected; the text names it and the reason.
 	ErrPeer = errors.New("bench: peer not available")
 )
 

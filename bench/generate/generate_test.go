@@ -140,7 +140,7 @@ func TestOtherTextsAreCounted(t *testing.T) {
 	}
 }
 
-// A peer that is missing or fails is said; Sluice's rows are there.
+// TestPeersThatFail checks that a missing or failing peer is reported, and that Sluice's rows exist.
 func TestPeersThatFail(t *testing.T) {
 	for name, c := range map[string]struct {
 		modes map[string]string
@@ -219,7 +219,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// In a goroutine, the worker is the same. Without llama.cpp it says so.
+// TestWorkerInProcess checks that a worker in a goroutine gives the same, and that it reports a missing llama.cpp.
 func TestWorkerInProcess(t *testing.T) {
 	s := newSession(t, map[string]string{})
 	s.o.Worker = nil

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/bench/harness"
 )
 
-// measured is what we read of one test in llama-bench's JSON.
+// measured has the fields of llama-bench's JSON for one test that are used here.
 type measured struct {
 	Commit     string    `json:"build_commit"`
 	Batch      int       `json:"n_batch"`
@@ -41,7 +41,7 @@ func parseLlamaBench(text []byte) ([]measured, error) {
 	return tests, nil
 }
 
-// test is a prompt to read, or a text to make, of so many tokens; the other is 0.
+// test is a prompt to read, or a text to generate, of a number of tokens; the other is 0.
 type test struct{ prompt, generate int }
 
 func (t test) String() string {

@@ -91,7 +91,7 @@ func (s *session) many(ctx context.Context, c capacity, steps []step) (err error
 		case err != nil:
 			s.skip(LlamaServer, err)
 		default:
-			defer v.close() // ends it, whatever it says to that
+			defer v.close() // ends it even if that request failed
 			s.report.Versions[LlamaServer] = s.serverVersion(ctx)
 			competitors = append(competitors, v)
 		}
@@ -118,8 +118,7 @@ func (s *session) many(ctx context.Context, c capacity, steps []step) (err error
 	return nil
 }
 
-// round runs one batch on each competitor and returns those that did not fail. Only Sluice's failure is an
-// error.
+// round runs one batch on each competitor and returns those that succeeded. Only Sluice's failure is an error.
 func (s *session) round(ctx context.Context, o *client, competitors []competitor, p step, round int,
 	b *measurements) (running []competitor, err error) {
 	ask, err := p.batch(ctx, o, round)

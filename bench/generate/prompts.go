@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// prose writes plain sentences of at least so many words, the same for the same numbers. The first words
-// tell texts of different numbers apart, so that no cache of prompts knows them.
+// prose returns plain sentences with at least a number of words, determined by numbers. Texts with different numbers
+// differ from their first words on, so that they are in no prompt cache.
 func prose(words int, numbers ...uint64) string {
 	var a, b uint64 = 1, 1
 	for _, n := range numbers {
@@ -37,8 +37,8 @@ func prose(words int, numbers ...uint64) string {
 	return text.String()
 }
 
-// fit cuts a text between words so that it has so many tokens; when no cut does, short words fill it up
-// as far as they can.
+// fit cuts a text between words to a number of tokens; if no cut has that many, short words fill it up as far as
+// possible.
 func fit(count func(string) (int, error), text string, tokens int) (string, error) {
 	words := strings.Fields(text)
 	var failed error

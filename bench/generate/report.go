@@ -23,7 +23,7 @@ type Report struct {
 	Notes    []string          `json:"notes"`
 }
 
-// Settings are what every competitor had.
+// Settings are the same for all competitors.
 type Settings struct {
 	Threads      int   `json:"threads"`
 	Batch        int   `json:"batch"`

@@ -39,7 +39,7 @@ type modelInfo struct {
 	ISA         string `json:"isa"` // that llama.cpp runs on in the worker
 }
 
-// generator is what a worker needs of a model.
+// generator has the methods of a model that a worker needs.
 type generator interface {
 	llm.Generator
 	Close() error

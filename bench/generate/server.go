@@ -55,7 +55,7 @@ func (s *session) startServer(ctx context.Context, c capacity) (*server, error) 
 	}
 	v.pid = cmd.Process.Pid
 	v.wait = sync.OnceValue(func() error { defer close(v.ended); return cmd.Wait() })
-	go v.wait() // close waits for it, too
+	go v.wait() // close also waits for it
 	if err := v.ready(ctx); err != nil {
 		if cerr := v.close(); ctx.Err() == nil {
 			err = errors.Join(err, cerr)
@@ -65,8 +65,8 @@ func (s *session) startServer(ctx context.Context, c capacity) (*server, error) 
 	return v, nil
 }
 
-// serverArguments are the same cache, batches and threads as Sluice's. A cache of its own for every slot is
-// faster than a common one where nothing is shared between slots, and the server shares nothing.
+// serverArguments returns the arguments for the same cache, batches and threads as Sluice's. A separate cache for every
+// slot is faster than a common one if slots share nothing, and the server shares nothing.
 func serverArguments(c capacity, address string) []string {
 	host, port, _ := net.SplitHostPort(address)
 	n := strconv.Itoa
@@ -211,7 +211,7 @@ func (v *server) close() error {
 	err := v.wait()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) || errors.Is(err, context.Canceled) {
-		return nil // we ended it, or an earlier error said so
+		return nil // we ended it, or an earlier error was reported
 	}
 	return err
 }

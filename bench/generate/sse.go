@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// event is what we read of a server-sent event of llama-server's /completion. The last one has Stop.
+// event has the fields used here of a server-sent event of llama-server's /completion. The last event has Stop.
 type event struct {
 	Content   string `json:"content"`
 	Stop      bool   `json:"stop"`
@@ -29,8 +29,8 @@ type event struct {
 // maxEvent is the longest line of a stream, in bytes: the last event repeats prompt and settings.
 const maxEvent = 16 << 20
 
-// readEvents calls each with every event of a stream up to the one with Stop. A stream that ends before,
-// an event that is no JSON, and an error that the server sends are ErrPeer.
+// readEvents calls each with every event of a stream up to the one with Stop. A stream that ends earlier, an event that
+// is not JSON, and an error from the server are ErrPeer.
 func readEvents(r io.Reader, each func(event)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 1<<16), maxEvent)

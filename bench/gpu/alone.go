@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// owned prepares contexts on the GPU, and deals so many queries out to them in turn.
+// owned prepares contexts on the GPU, and assigns queries to them in turn.
 func (r *Report) owned(ctx context.Context, contexts engine.Vectors, queries int) ([]int32, *engine.Set, error) {
 	owner := make([]int32, queries)
 	for i := range owner {

@@ -110,7 +110,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 )
 
-// gemmWorkspace is what cuBLASLt may use besides, in bytes: NVIDIA's advice for sm_90.
+// gemmWorkspace is the size of cuBLASLt's workspace in bytes: NVIDIA's advice for sm_90.
 const gemmWorkspace = 32 << 20
 
 // gemm is an open library.
@@ -119,7 +119,7 @@ type gemm struct {
 	version string
 }
 
-// openGEMM opens libcublasLt; the error says where it was searched.
+// openGEMM opens libcublasLt; the error has the paths that were searched.
 func openGEMM(path string) (*gemm, error) {
 	paths := []string{path}
 	if path == "" {

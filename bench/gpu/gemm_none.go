@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 )
 
-// gemm needs the native build: without it there is no GPU to run on.
+// gemm needs the native build.
 type gemm struct{ version string }
 
 type prepared struct{}

@@ -21,8 +21,8 @@ func small() gpu.Options {
 		Threads: 1, Device: "cuda"}
 }
 
-// TestOnStandIn: every workload runs on the GPU's kernels with the CPU's results, and the report says that no figure
-// counts.
+// TestOnStandIn checks that every workload runs on the GPU's kernels with the CPU's results, and that the report says
+// that no figure counts.
 func TestOnStandIn(t *testing.T) {
 	t.Setenv("SLUICE_CACHE", t.TempDir())
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -70,7 +70,7 @@ func TestOnStandIn(t *testing.T) {
 	}
 }
 
-// TestPeers: cuBLASLt and PyTorch, by stand-ins, do the same work, and what is not installed is noted.
+// TestPeers checks with stand-ins that cuBLASLt and PyTorch do the same work, and that missing ones are noted.
 func TestPeers(t *testing.T) {
 	t.Setenv("SLUICE_CACHE", t.TempDir())
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())

@@ -22,7 +22,7 @@ import (
 // the packages. All of them search exactly, on the first GPU.
 func Peers() []string { return []string{"torch", "faissgpu", "cuvs"} }
 
-// peer is a library in a process of its own.
+// peer is a library in its own process.
 type peer struct {
 	name string
 	*peers.Process
@@ -160,8 +160,8 @@ func (p *peer) search(ctx context.Context, n int) (f found, err error) {
 	return f, json.Unmarshal(reply.Result, &f.ids)
 }
 
-// sameHits tells whether two searches found the same: in every bit, or for a peer, whose scores are rounded otherwise,
-// in 999 of 1,000 rows.
+// sameHits reports whether two searches have the same result: in every bit, or for a peer, which rounds scores
+// differently, in 999 of 1,000 rows.
 func sameHits(cpu, other any) bool {
 	hits := cpu.([][]engine.Hit)
 	f, ok := other.(found)

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/bench/harness"
 )
 
-// describe names the GPU; a driver that is not NVIDIA's says so in its name.
+// describe names the GPU; a driver that is not NVIDIA's has that in its name.
 func (r *Report) describe() {
 	r.GPU = r.Costs.About
 	r.StandIn = strings.Contains(strings.ToLower(r.Costs.About), "stand-in")

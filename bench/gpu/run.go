@@ -27,7 +27,7 @@ const (
 	Search       = "search"       // the ten nearest contexts for 1, 8, 64 and 512 queries
 	Interval     = "interval"     // distribution without canonical scores, quantiles as [low, high], on the GPU only
 	Pairs        = "pairs"        // distribution, exact, on the GPU only
-	Fused        = "fused"        // distribution in bfloat16, bounded, beside cuBLASLt's product, which is stored
+	Fused        = "fused"        // distribution in bfloat16, bounded; cuBLASLt's peer product is stored
 	Decision     = "decision"     // whether any context is above a cut-off that none reaches, for 1 and 8 queries
 )
 
@@ -115,7 +115,7 @@ type BreakEven struct {
 	Contexts int    `json:"contexts"`
 	Dim      int    `json:"dim"`
 	State    string `json:"state"`
-	Queries  int    `json:"queries"` // 0: none of those measured
+	Queries  int    `json:"queries"` // 0: not measured
 }
 
 // Run runs the workloads. If there is no GPU, it returns engine.ErrDevice with the reason.

@@ -51,7 +51,7 @@ func Digits(x float64) float64 {
 	return y
 }
 
-// Atomically writes a file beside path and gives it its name when it is complete.
+// Atomically writes a temporary file beside path and renames it when it is complete.
 func Atomically(path string, write func(*os.File) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Last is ": " and the last line that says something, or "".
+// Last returns ": " and the last line that is not empty, or "".
 func (t *Tail) Last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

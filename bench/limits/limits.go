@@ -25,7 +25,7 @@ type Limits struct {
 	AMXI8     float64 `json:"amx_i8_per_s"`
 }
 
-// Best takes the higher of each limit: whatever disturbs a measurement makes it smaller.
+// Best returns the higher of each limit, because any disturbance makes a measurement smaller.
 func (l Limits) Best(o Limits) Limits {
 	return Limits{
 		Threads: o.Threads, Read: max(l.Read, o.Read), FMABase: max(l.FMABase, o.FMABase),
@@ -38,9 +38,9 @@ func (l Limits) Best(o Limits) Limits {
 // FMA is the fp32 peak of the best unit.
 func (l Limits) FMA() float64 { return max(l.FMABase, l.FMAAVX2, l.FMAAVX512) }
 
-// Peak is the operations a second at most in a data type, with no instructions beyond those of isa
-// ("" or a name that is not known: all that the machine has). Three bfloat16 products make one of
-// bf16x3, six one of f32; without a unit for a type, the fp32 one computes it.
+// Peak returns the peak operations per second in a data type, with instructions up to those of isa ("" or an unknown
+// name: all that the machine has). Three bfloat16 products make one of bf16x3, six one of f32; a type without a unit is
+// computed by the fp32 unit.
 func (l Limits) Peak(dtype kernels.DType, isa string) float64 {
 	switch isa {
 	case "scalar", "go":
@@ -74,8 +74,8 @@ func (l Limits) Time(operations, bytes float64, dtype kernels.DType, isa string)
 	return time.Duration(max(operations/l.Peak(dtype, isa), bytes/l.Read) * float64(time.Second))
 }
 
-// Measure takes about two seconds. memory is the number of bytes to read, which must be well above
-// the last cache; it is given back at once.
+// Measure takes about two seconds. memory is the number of bytes to read, which must be well above the last cache's
+// size; it is freed at the end.
 func Measure(ctx context.Context, threads int, memory int64) (Limits, error) {
 	if threads < 1 || memory < 1<<20 {
 		return Limits{}, fmt.Errorf("limits: %w: %d threads, %d bytes", kernels.ErrArgument, threads, memory)

@@ -47,7 +47,7 @@ func (s *session) together(i int) talk {
 	return talk{b.String() + "Question: " + s.question(i) + " Answer at length."}
 }
 
-// generate measures tokens a second of several connections, beside llama-server.
+// generate measures tokens per second over several connections, of Sluice and llama-server.
 func (s *session) generate(ctx context.Context) (err error) {
 	dir, err := s.squad(ctx)
 	if err != nil {

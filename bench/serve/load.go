@@ -18,10 +18,10 @@ type asking struct {
 	url   string
 	body  []byte
 	read  func(io.Reader) error
-	fresh bool // by a connection of its own: llama-server closes one that it has answered by, now and then
+	fresh bool // on a connection of its own, because llama-server sometimes closes one after its answer
 }
 
-// result is what a load has measured.
+// result is the measurement of a load.
 type result struct {
 	latencies []time.Duration // of the answered requests, sorted
 	wall      time.Duration
@@ -39,8 +39,8 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 var errStatus = errors.New("bench: the server did not answer as it should")
 
-// drive sends requests over so many connections until the time is over, or n are answered (n > 0). ask gives the i-th
-// request.
+// drive sends requests over a number of connections until the time is over, or n are answered (n > 0). ask returns the
+// i-th request.
 func drive(ctx context.Context, connections, n int, within time.Duration, ask func(i int) asking) (*result, error) {
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections}}
 	defer client.CloseIdleConnections()

@@ -28,7 +28,7 @@ func reading(into any) func(io.Reader) error {
 	return func(r io.Reader) error { return json.NewDecoder(r).Decode(into) }
 }
 
-// decided is what both servers say of a question, as far as they say the same.
+// decided has the fields of a decision that both servers return.
 type decided struct {
 	Lists []struct {
 		Decision struct {
@@ -150,7 +150,7 @@ func (s *session) turns(ctx context.Context, workload, unit string, connections 
 	return nil
 }
 
-// timesOf keeps what a server says of a query's steps.
+// timesOf records the server's times of a query's steps.
 func timesOf(mu *sync.Mutex, to map[string][]float64) func(io.Reader) error {
 	return func(r io.Reader) error {
 		var d decided
@@ -163,7 +163,7 @@ func timesOf(mu *sync.Mutex, to map[string][]float64) func(io.Reader) error {
 		if t, ok := d.Milliseconds["gate"]; ok {
 			to["decision"] = append(to["decision"], t)
 		} else {
-			to["decision"] = append(to["decision"], d.Milliseconds["retrieve"]) // the peer does both at once
+			to["decision"] = append(to["decision"], d.Milliseconds["retrieve"]) // the peer does both in one step
 		}
 		return nil
 	}
@@ -178,7 +178,7 @@ func sidesOf(own, other *side) []*side {
 
 func (s *session) question(i int) string { return s.questions[i%len(s.questions)] }
 
-// gate is what the gate adds to a query: one connection.
+// gate measures what the gate adds to a query, on one connection.
 func (s *session) gate(ctx context.Context) error { return s.squadLookup(ctx, gateLoad, []int{1}) }
 
 func (s *session) lookup(ctx context.Context) error {
@@ -243,7 +243,7 @@ func (s *session) vectors(ctx context.Context) (err error) {
 	return nil
 }
 
-// embeddings are texts over HTTP at 32 connections, one and 16 in a request, beside one call in-process.
+// embeddings measures texts over HTTP at 32 connections, one and 16 in a request, and one call in-process.
 func (s *session) embeddings(ctx context.Context) (err error) {
 	dir, err := s.squad(ctx)
 	if err != nil {

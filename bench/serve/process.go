@@ -57,7 +57,7 @@ func launch(ctx context.Context, name string, env []string, command ...string) (
 	return p, out, nil
 }
 
-// launchSluice starts `sluice serve` and waits for the line that says where it listens.
+// launchSluice starts `sluice serve` and waits for the line with its address.
 func launchSluice(ctx context.Context, program string, arguments ...string) (*process, error) {
 	command := append([]string{program, "serve", "--listen", "127.0.0.1:0", "--log-level", "error"}, arguments...)
 	p, out, err := launch(ctx, Own, os.Environ(), command...)
@@ -71,7 +71,7 @@ func launchSluice(ctx context.Context, program string, arguments ...string) (*pr
 	if err == nil {
 		err = json.Unmarshal(line, &said)
 	}
-	go p.wait() // close waits for it, too
+	go p.wait() // close also waits for it
 	if err != nil || said.Listening == "" {
 		_ = p.close()
 		return nil, fmt.Errorf("bench: `sluice serve` does not listen: %w%s", err, p.stderr.Last())
@@ -80,7 +80,7 @@ func launchSluice(ctx context.Context, program string, arguments ...string) (*pr
 	return p, nil
 }
 
-// launchOther starts a server of somebody else on a free port, and waits until a path answers.
+// launchOther starts another server on a free port, and waits until a path answers.
 func launchOther(ctx context.Context, name, health string, env []string, command func(port int) []string) (*process,
 	error) {
 	port, err := freePort(ctx)
@@ -91,7 +91,7 @@ func launchOther(ctx context.Context, name, health string, env []string, command
 	if err != nil {
 		return nil, err
 	}
-	go p.wait() // close waits for it, too
+	go p.wait() // close also waits for it
 	p.url = "http://127.0.0.1:" + strconv.Itoa(port)
 	late := time.After(startup)
 	for {
@@ -133,13 +133,13 @@ func (p *process) close() error {
 	err := p.wait()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) || errors.Is(err, context.Canceled) {
-		return nil // we ended it, or an earlier error said so
+		return nil // we ended it, or an earlier error was reported
 	}
 	return err
 }
 
-// used is the CPU time, and the memory in bytes, of the process and those that it has started. Both are 0 where the
-// system does not say.
+// used returns the CPU time, and the memory in bytes, of the process and its children. Both are 0 if the system does
+// not report them.
 func (p *process) used() (cpu time.Duration, rss int64) { return usedBy(p.cmd.Process.Pid) }
 
 func usedBy(pid int) (cpu time.Duration, rss int64) {
@@ -153,7 +153,7 @@ func usedBy(pid int) (cpu time.Duration, rss int64) {
 		user, _ := strconv.ParseInt(fields[11], 10, 64)
 		system, _ := strconv.ParseInt(fields[12], 10, 64)
 		pages, _ := strconv.ParseInt(fields[21], 10, 64)
-		const tick = time.Second / 100 // of Linux's interface, whatever the kernel's is
+		const tick = time.Second / 100 // of Linux's interface, independent of the kernel's
 		cpu, rss = time.Duration(user+system)*tick, pages*int64(os.Getpagesize())
 	}
 	tasks, _ := filepath.Glob(filepath.Join(dir, "task", "*", "children"))

@@ -12,7 +12,7 @@ type Row struct {
 	Workload    string  `json:"workload"`
 	Impl        string  `json:"impl"`
 	Connections int     `json:"connections"`
-	Rate        float64 `json:"rate"`   // median of the rounds; of what Unit says
+	Rate        float64 `json:"rate"`   // median of the rounds, in Unit
 	Unit        string  `json:"unit"`   // "queries/s", "texts/s" or "tokens/s"
 	P50MS       float64 `json:"p50_ms"` // of all rounds; of a request, for generate of its first token
 	P99MS       float64 `json:"p99_ms"`
@@ -20,7 +20,7 @@ type Row struct {
 	RSSMiB      float64 `json:"rss_mib"` // of the server, at the end
 	Rounds      int     `json:"rounds"`
 	Samples     int     `json:"samples"`
-	// What the server says of a query's steps, medians.
+	// The server's times of a query's steps, medians.
 	EmbedMS    float64 `json:"embed_ms,omitempty"`
 	DecisionMS float64 `json:"decision_ms,omitempty"`
 }
@@ -38,7 +38,7 @@ type Ratio struct {
 	CPU         float64   `json:"cpu"` // the peer's CPU time ÷ Sluice's
 }
 
-// measured is what a competitor has done in a workload.
+// measured is a competitor's measurement in a workload.
 type measured struct {
 	name, unit  string
 	connections int
@@ -47,7 +47,7 @@ type measured struct {
 	cpu         time.Duration
 	units       float64 // queries, texts or tokens of all rounds
 	rss         int64
-	times       map[string][]float64 // of steps, as the server says
+	times       map[string][]float64 // of steps, as the server reports them
 }
 
 // add takes a round in: r, of which units were computed (0: one for each request).

@@ -15,7 +15,7 @@ import (
 var (
 	// ErrOption: an option is out of range.
 	ErrOption = errors.New("bench: bad option")
-	// ErrPeer: a peer is missing or does not answer as it should; the text says which and why.
+	// ErrPeer means that a peer is missing or does not answer as expected; the text names it and the reason.
 	ErrPeer = errors.New("bench: peer not available")
 	// ErrData: a data set is missing, or is not what it should be.
 	ErrData = errors.New("bench: data not usable")
@@ -41,7 +41,7 @@ const (
 	generateLoad   = "generate"
 )
 
-// Workloads are what Options.Workloads may hold.
+// Workloads returns the values of Options.Workloads.
 func Workloads() []string {
 	return []string{gateLoad, lookupLoad, vectorsLoad, embeddingsLoad, generateLoad}
 }

@@ -77,7 +77,7 @@ func (s *session) verb(ctx context.Context, arguments ...string) error {
 	return nil
 }
 
-// once makes a folder in the cache unless it is there.
+// once makes a folder in the cache unless it exists.
 func (s *session) once(name string, do func(dir string) error) (string, error) {
 	dir := filepath.Join(s.o.Cache, name)
 	if _, err := os.Stat(dir); err == nil {
@@ -100,7 +100,7 @@ func (s *session) digest() string {
 	return strings.TrimPrefix(s.encoder.Info().Digest, "sha256:")[:12]
 }
 
-// calibrate has a gate that goes by the similarity alone, as the peer's.
+// calibrate makes a gate that uses the similarity alone, as the peer's does.
 func (s *session) calibrate(ctx context.Context, dir string) error {
 	return s.verb(ctx, "calibrate", "--store", dir, "--queries", queriesFile(s.o.Data), "--score", "cosine", "--policy",
 		"maximum:p5", "--resamples", "-1", "--holdout", "0", "--keep-mb", "0")
@@ -117,8 +117,8 @@ func (s *session) squad(ctx context.Context) (string, error) {
 	})
 }
 
-// many is a calibrated and indexed store of so many contexts, with vectors.npy beside its own files: squad16's
-// contexts, and then copies of them with a third of the difference of two others, which keeps the spectrum of real
+// many returns a calibrated and indexed store of rows contexts, with vectors.npy beside its own files: squad16's
+// contexts, and then copies of them plus a third of the difference of two others, which keeps the spectrum of real
 // text.
 func (s *session) many(ctx context.Context, rows int) (string, error) {
 	return s.once(fmt.Sprintf("rows-%d-%s", rows, s.digest()), func(dir string) error {

@@ -237,7 +237,7 @@ func (p *peer) run(c *competitor, batches [][]int) (seconds []float64, err error
 	return seconds, nil
 }
 
-// embed gives the library the texts longest first, batchSize at a time, each worker with a batch of its own.
+// embed embeds the texts longest first, batchSize at a time, each worker its own batch.
 func (p *peer) embed(places []int, workers int) ([][]float32, error) {
 	order := make([]int, len(places))
 	for i := range order {
