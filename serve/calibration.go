@@ -21,7 +21,7 @@ type calibrationAnswer struct {
 	Names       []string          `json:"names"` // of all calibrations of the base
 	Stale       float64           `json:"stale"`
 	Gone        float64           `json:"gone"`
-	Staleness   string            `json:"staleness,omitempty"` // staleness in words
+	Staleness   string            `json:"staleness,omitempty"` // Stale and Gone in words
 	Interval    string            `json:"interval,omitempty"`  // of the policy's value, in words
 	Calibration *calibrate.Result `json:"calibration"`
 	Effects     []gate.Effect     `json:"effects"`

@@ -73,7 +73,7 @@ func TestBoundsOfNumbers(t *testing.T) {
 				t.Errorf("%s %s has no minimum or no maximum", name, path)
 				continue
 			}
-			if _, ok := want[path]; !ok { // of a part that is decoded separately: tokens, and the fields of KnowledgeSettings
+			if _, ok := want[path]; !ok { // decoded separately: tokens, and KnowledgeSettings
 				continue
 			}
 			got[path] = n.Minimum.Text('g', 20) + "," + n.Maximum.Text('g', 20)

@@ -200,7 +200,7 @@ func (a *app) writePassages(
 	b.WriteString("\n" + screen.Bold(title) + "\n")
 	for _, c := range citations {
 		text := ""
-		if chunks, err := s.Documents().Chunks(cmd.Context(), []string{c.ID}); err == nil { // otherwise the place is given in bytes
+		if chunks, err := s.Documents().Chunks(cmd.Context(), []string{c.ID}); err == nil { // for lines instead of bytes
 			text = chunks[0].Text
 		}
 		name, below := passageLines(titles[c.Document], c.Source, c.Heading,

@@ -19,7 +19,7 @@ func (a *app) systemd(log *slog.Logger) (tell func(state string)) {
 		return func(string) {}
 	}
 	return func(state string) {
-		c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"}) // "@" stands for an abstract socket
+		c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"}) // "@": abstract
 		if err == nil {
 			_, err = c.Write([]byte(state))
 			_ = c.Close() // the error is of no use after the datagram

@@ -98,7 +98,7 @@ func TextLogProbsOf(asked bool, list []llm.TokenLogProb) *TextLogProbs {
 		out.TokenLogProbs = append(out.TokenLogProbs, finite(t.LogProb))
 		top := map[string]float64{}
 		for _, other := range t.Top {
-			if _, there := top[valid(other.Text)]; !there { // two parts of characters may look alike: the more probable one stays
+			if _, there := top[valid(other.Text)]; !there { // partial characters: the more probable one stays
 				top[valid(other.Text)] = finite(other.LogProb)
 			}
 		}
