@@ -27,7 +27,7 @@ func Fields() []settings.Field {
 	return list
 }
 
-// Env is the variable of a key.
+// Env returns the variable of a key.
 func Env(key string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }

@@ -62,7 +62,8 @@ func TestBegin(t *testing.T) {
 	}
 }
 
-// Load that comes and goes counts for two seconds: threads of a decode that wait for a CPU cost more than they bring.
+// TestLoadIsRemembered checks that intermittent load counts for two seconds: threads of a decode that wait for a CPU
+// cost more than they gain.
 func TestLoadIsRemembered(t *testing.T) {
 	var l Meter
 	at, all := time.Now(), 100*time.Second

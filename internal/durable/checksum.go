@@ -5,7 +5,7 @@ import (
 	"hash/crc32"
 )
 
-// Checksum is the CRC-32C of what a file of ours holds.
+// Checksum returns the CRC-32C of what a file of ours holds.
 func Checksum(b []byte) uint32 { return MoreChecksum(0, b) }
 
 // MoreChecksum returns the checksum of data with the checksum sum followed by b.

@@ -91,7 +91,7 @@ func MkdirPrivate(dir string, sync func(folder string) error) error {
 // its owner only, files are readable only by the owner, regardless of the umask.
 func FileMode(dir string) os.FileMode { return 0o600 | permissions(dir)&0o044 }
 
-// folderMode is the mode of a new folder in another one, by the same rule.
+// folderMode returns the mode of a new folder in another one, by the same rule.
 func folderMode(parent string) os.FileMode { return 0o700 | permissions(parent)&0o055 }
 
 func permissions(dir string) os.FileMode {

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
-// commandsOf are the commands of a document's sh blocks.
+// commandsOf returns the commands of a document's sh blocks.
 func commandsOf(md string) (list []string) {
 	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(md, -1) {
 		for _, c := range regexp.MustCompile(`(?m)^curl `).Split(block[1], -1) {

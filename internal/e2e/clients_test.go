@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 )
 
-// served is a `sluice serve` over the small library, calibrated, with the default models; it gets SIGTERM at the test's
-// end, and has to end with exit code 0.
+// served returns a `sluice serve` over the small library, calibrated, with the default models; it gets SIGTERM at the
+// test's end, and has to end with exit code 0.
 func served(t *testing.T, more ...string) (url string) {
 	t.Helper()
 	bin, dir := binary(t), t.TempDir()

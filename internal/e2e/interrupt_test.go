@@ -98,7 +98,7 @@ func interrupted(ts *testscript.TestScript, bin string, neg bool, args []string)
 	fmt.Fprintf(ts.Stderr(), "peak of memory: %d kB\n", usage.Maxrss)
 }
 
-// environment is the script's, for programs that are not started by testscript.
+// environment returns the script's environment, for programs that are not started by testscript.
 func environment(ts *testscript.TestScript) (env []string) {
 	for _, key := range []string{"HOME", "SLUICE_CACHE", "PATH", "MODEL", "DOCS", "NO_COLOR", "TERM", "SLUICE_MODEL",
 		"TMPDIR"} {

@@ -167,7 +167,7 @@ func (k *killedFolder) round(verb string) (killed bool) {
 	return err != nil
 }
 
-// document is the id of a file's document.
+// document returns the id of a file's document.
 func (k *killedFolder) document(name string) string { return filepath.Base(k.folder) + "/" + name }
 
 // promise remembers ids; whose they are is known when the chunks are listed.

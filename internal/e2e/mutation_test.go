@@ -168,7 +168,7 @@ func (c *cursor) text(what string) string {
 	return s
 }
 
-// width is the size of a value of a type that has one.
+// width returns the size of a value of a type that has one.
 func width(kind uint64) int {
 	switch kind {
 	case 0, 1, 7:

@@ -40,7 +40,7 @@ func (s *server) ask(t *testing.T, method, path, body string) (int, string) {
 	return w.StatusCode, string(text)
 }
 
-// memory is a number of kB of /proc/PID/status.
+// memory returns a number of kB of /proc/PID/status.
 func (s *server) memory(t *testing.T, name string) (kB int) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))

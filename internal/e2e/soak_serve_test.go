@@ -245,7 +245,7 @@ func medianOf(all []resources, of func(resources) float64) float64 {
 	return v[len(v)/2]
 }
 
-// soakServer is a server with little room over a calibrated store.
+// soakServer returns a server with little room over a calibrated store.
 func soakServer(t *testing.T, bin string, more ...string) (s *server, store string) {
 	t.Helper()
 	store = filepath.Join(t.TempDir(), "store")

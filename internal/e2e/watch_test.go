@@ -88,9 +88,9 @@ func becomeWatched(mode string, command []string) error {
 	return unix.Exec(command[0], command, os.Environ())
 }
 
-// filterOf is the BPF program: sockets of AF_INET and AF_INET6 get the action. With user notification so do the calls
-// that name an address, those that make or rename files, and opens for writing. Calls of the 32-bit interfaces and
-// io_uring, by which the others could be made unseen, are refused. With streams, sockets of SOCK_STREAM are let
+// filterOf returns the BPF program: sockets of AF_INET and AF_INET6 get the action. With user notification so do the
+// calls that name an address, those that make or rename files, and opens for writing. Calls of the 32-bit interfaces
+// and io_uring, by which the others could be made unseen, are refused. With streams, sockets of SOCK_STREAM are let
 // through.
 func filterOf(action uint32, streams bool) []unix.SockFilter {
 	const (
@@ -336,7 +336,7 @@ func memory(pid uint32, at uint64, n int) ([]byte, error) {
 	return b[:got], err
 }
 
-// pathAt is the absolute path that a string in a process's memory names, relative to a descriptor.
+// pathAt returns the absolute path that a string in a process's memory names, relative to a descriptor.
 func pathAt(pid uint32, dir int32, at uint64) (string, error) {
 	// a page's rest first: the next one may not be there
 	b, err := memory(pid, at, int(4096-at%4096))
@@ -358,7 +358,7 @@ func pathAt(pid uint32, dir int32, at uint64) (string, error) {
 	return filepath.Join(base, text), err
 }
 
-// addressAt is a socket address in a process's memory.
+// addressAt returns a socket address in a process's memory.
 func addressAt(pid uint32, at, n uint64) (string, error) {
 	b, err := memory(pid, at, int(min(n, 128)))
 	if err != nil || len(b) < 2 {

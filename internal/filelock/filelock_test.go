@@ -47,7 +47,8 @@ func TestOneCallAtATime(t *testing.T) {
 	}
 }
 
-// A lock names the process that has it, and is free when that process has been killed.
+// TestLockDiesWithItsProcess checks that a lock names the process that holds it, and is free after that process was
+// killed.
 func TestLockDiesWithItsProcess(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "default.state")
 	exe, err := os.Executable()

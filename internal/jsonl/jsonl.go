@@ -79,7 +79,7 @@ type Line struct {
 	Cut    int64  // bytes that Shortened left out of its strings
 }
 
-// Text is the line without a byte order mark and without white space around it.
+// Text returns the line without a byte order mark and without white space around it.
 func (l Line) Text() []byte { return bytes.TrimSpace(bytes.TrimPrefix(l.Raw, []byte("\ufeff"))) }
 
 // ErrLong is the error of a line that is longer than the limit.
@@ -89,8 +89,8 @@ var ErrLong = errors.New("line too long")
 // ErrLong and without its bytes, which are not held in memory either; a read error of r ends the sequence.
 func Lines(r io.Reader, limit int64) iter.Seq2[Line, error] { return Shortened(r, limit, 0) }
 
-// Shortened returns Lines with each JSON string of a line cut to most bytes (a character that begins within them is kept
-// whole) before it is held in memory: valid JSON stays valid. 0 means no limit.
+// Shortened returns Lines with each JSON string of a line cut to most bytes (a character that begins within them is
+// kept whole) before it is held in memory: valid JSON stays valid. 0 means no limit.
 func Shortened(r io.Reader, limit int64, most int) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		br := bufio.NewReaderSize(r, 64<<10)

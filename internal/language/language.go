@@ -189,7 +189,7 @@ func isEnglish(text string) bool {
 	return different && 14*hits >= words
 }
 
-// Name is the English name of a language by its ISO 639-1 code; of an unknown one, the code.
+// Name returns the English name of a language by its ISO 639-1 code; of an unknown one, the code.
 func (d *Detector) Name(code string) string {
 	if name, ok := d.names[code]; ok {
 		return name

@@ -34,7 +34,8 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// On real texts a guess is right, and short texts are left alone rather than guessed wrong.
+// TestOnRealTexts checks that guesses on real texts are right, and that short texts get no guess rather than a wrong
+// one.
 func TestOnRealTexts(t *testing.T) {
 	d := New()
 	for _, c := range []struct {

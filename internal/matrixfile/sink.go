@@ -61,7 +61,7 @@ func Create(path string, metadata map[string]string, arrays ...Array) (*Sink, er
 	return s, nil
 }
 
-// Paths are the files of the result.
+// Paths returns the files of the result.
 func (s *Sink) Paths() (paths []string) {
 	for _, p := range s.files {
 		paths = append(paths, p.name)

@@ -121,7 +121,7 @@ func list(tensors map[string]safetensors.Tensor) string {
 	return strings.Join(names, ", ")
 }
 
-// width is the size of a readable type's values in bytes, 0 for others.
+// width returns the size of a readable type's values in bytes, 0 for others.
 func width(dtype string) int {
 	return map[string]int{"F16": 2, "BF16": 2, "F32": 4, "F64": 8}[dtype]
 }
@@ -192,8 +192,8 @@ func convert(dst []float32, step int, src []byte, dtype string, n int) {
 	}
 }
 
-// half is the value of an IEEE 754 binary16: its exponent and mantissa, moved to their places in a float32, are the
-// value times 2⁻¹¹², subnormal ones included.
+// half returns the value of an IEEE 754 binary16: its exponent and mantissa, moved to their places in a float32, are
+// the value times 2⁻¹¹², subnormal ones included.
 func half(h uint16) float32 {
 	sign, rest := uint32(h&0x8000)<<16, uint32(h&0x7fff)<<13
 	if h&0x7c00 == 0x7c00 { // infinite, or no number

@@ -179,7 +179,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// Locate is quick, so a change that keeps size, time and inode passes it; Verify reads everything.
+// TestVerifyReadsEverything checks that a change that keeps size, time and inode passes Locate, which is quick, and not
+// Verify, which reads everything.
 func TestVerifyReadsEverything(t *testing.T) {
 	fx := newFixture(t)
 	if _, err := fx.Pull(t.Context(), "wheel-model", nil); err != nil {

@@ -179,7 +179,7 @@ func onHub(files []manifest.File) bool {
 	return !slices.ContainsFunc(files, func(f manifest.File) bool { return f.URL == "" })
 }
 
-// mirrored is a file's URL on the mirror that the user has named.
+// mirrored returns a file's URL on the mirror that the user has named.
 func (r *Registry) mirrored(url string) string {
 	if rest, ok := strings.CutPrefix(url, hubHost+"/"); ok && r.hub != "" {
 		return r.hub + "/" + rest

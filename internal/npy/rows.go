@@ -31,7 +31,7 @@ func NewRows(f io.WriteSeeker, cols int) (*Rows, error) {
 	return r, err
 }
 
-// N is the number of rows so far.
+// N returns the number of rows so far.
 func (r *Rows) N() int { return r.n }
 
 // Append writes one row.

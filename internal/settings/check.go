@@ -17,8 +17,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Name + ": " + e.Says }
 
-// Check is an *Error about the first field of a struct that is out of its limits, also within structs, pointers and
-// lists; nil where all are within.
+// Check returns an *Error about the first field of a struct that is out of its limits, also within structs, pointers
+// and lists; nil where all are within.
 func Check(options any) error {
 	if e := check(reflect.ValueOf(options), "", "", false); e != nil {
 		return e
@@ -95,7 +95,7 @@ func word(tag reflect.StructTag, text string) error {
 	return nil
 }
 
-// numeric is an error about a number that is out of its bounds; given is how it was written.
+// numeric returns an error about a number that is out of its bounds; given is how it was written.
 func numeric(v reflect.Value, bounds, given string) error {
 	if low, high, ok := strings.Cut(bounds, ","); ok && !within(v, low, high) {
 		return fmt.Errorf("%s is not between %s and %s", given, low, high)
@@ -122,7 +122,7 @@ func within(v reflect.Value, low, high string) bool {
 	return false
 }
 
-// shown is the name of a field in errors; "" for an embedded one, whose fields stand in its place.
+// shown returns the name of a field in errors; "" for an embedded one, whose fields stand in its place.
 func shown(f reflect.StructField) string {
 	name, embedded := NameOf(f)
 	if key := f.Tag.Get("key"); key != "" && (name == "-" || f.Tag.Get("json") == "") {

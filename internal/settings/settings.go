@@ -118,7 +118,7 @@ func (f Field) Value(of reflect.Value) any {
 // Text is Value as a file or a flag would give it.
 func (f Field) Text(of reflect.Value) string { return fmt.Sprint(f.Value(of)) }
 
-// inUnit is a number in the unit of its tag.
+// inUnit returns a number in the unit of its tag.
 func inUnit(v reflect.Value, tag reflect.StructTag) reflect.Value {
 	unit := unitOf(tag)
 	switch {
@@ -239,7 +239,7 @@ func (f Field) number(text string) string {
 	return text
 }
 
-// list are the words between the commas.
+// list returns the words between the commas.
 func list(text string) (words []string) {
 	for word := range strings.SplitSeq(text, ",") {
 		if word = strings.TrimSpace(word); word != "" {

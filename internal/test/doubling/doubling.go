@@ -19,13 +19,13 @@ import (
 // often, and a tail. Without a second unit the first one is repeated over all of it.
 type Input struct{ Head, Unit, Middle, Second, Tail string }
 
-// Text is the input with about n bytes.
+// Text returns the input with about n bytes.
 func (i Input) Text(n int) string {
 	times := max(n/max(len(i.Unit)+len(i.Second), 1), 1)
 	return i.Head + strings.Repeat(i.Unit, times) + i.Middle + strings.Repeat(i.Second, times) + i.Tail
 }
 
-// Repeat is an input of one unit.
+// Repeat returns an input of one unit.
 func Repeat(unit string) Input { return Input{Unit: unit} }
 
 func (i Input) String() string {
@@ -107,7 +107,7 @@ func Search(t *testing.T, syntax []string, parse func(text string)) {
 	t.Logf("%d inputs", drawn)
 }
 
-// random is an input of a few pieces of the syntax.
+// random returns an input of a few pieces of the syntax.
 func random(draw *rand.Rand, syntax []string) Input {
 	pieces := func(least, most int) string {
 		var b strings.Builder
@@ -132,7 +132,8 @@ func random(draw *rand.Rand, syntax []string) Input {
 	return in
 }
 
-// Times are the processor times of an input of 8, 16, 32 and 64 KiB; fewer, where one takes longer than anything may.
+// Times returns the processor times of an input of 8, 16, 32 and 64 KiB; fewer, where one takes longer than anything
+// may.
 func Times(in Input, parse func(text string)) []time.Duration {
 	var took []time.Duration
 	for i := range times {
@@ -144,7 +145,7 @@ func Times(in Input, parse func(text string)) []time.Duration {
 	return took
 }
 
-// Time is the processor time of an input of about n bytes.
+// Time returns the processor time of an input of about n bytes.
 func Time(in Input, n int, parse func(text string)) time.Duration {
 	text := in.Text(n)
 	runtime.GC()

@@ -4,5 +4,5 @@ package doubling
 
 import "time"
 
-// processorTime is the time of day, where nothing better is known.
+// processorTime returns the time of day, where nothing better is known.
 func processorTime() time.Duration { return time.Duration(time.Now().UnixNano()) }

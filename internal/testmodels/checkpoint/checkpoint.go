@@ -385,7 +385,7 @@ func Frame(header, data []byte) []byte {
 	return append(append(out, header...), data...)
 }
 
-// half is the float16 of a normal value by truncation; what is too small becomes zero.
+// half returns the float16 of a normal value by truncation; what is too small becomes zero.
 func half(v float32) uint16 {
 	b := math.Float32bits(v)
 	exponent := int(b>>23&255) - 127 + 15

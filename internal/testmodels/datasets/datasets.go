@@ -57,7 +57,7 @@ func Open(t testing.TB, name string) io.Reader {
 	return f
 }
 
-// Texts are the texts of a file of a data set.
+// Texts returns the texts of a file of a data set.
 func Texts(t testing.TB, name string) (texts []string) {
 	t.Helper()
 	for _, l := range Lines(t, name) {
@@ -66,7 +66,7 @@ func Texts(t testing.TB, name string) (texts []string) {
 	return texts
 }
 
-// root is the repository's folder: the nearest one from the working folder up with a go.mod.
+// root returns the repository's folder: the nearest one from the working folder up with a go.mod.
 func root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -155,7 +155,7 @@ func (m *Model) Reset(answers ...string) {
 // CountTokens counts words.
 func (m *Model) CountTokens(text string) (int, error) { return len(strings.Fields(text)), nil }
 
-// ContextSize is the window.
+// ContextSize returns the window.
 func (m *Model) ContextSize() int { return m.Window }
 
 // Info names the model.

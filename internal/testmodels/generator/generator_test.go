@@ -195,7 +195,8 @@ func TestByteRunes(t *testing.T) {
 	}
 }
 
-// Every merge and every piece can come about: its parts are tokens, and come first.
+// TestVocabulariesAreReachable checks that every merge and every piece can occur: its parts are tokens with lower
+// numbers.
 func TestVocabulariesAreReachable(t *testing.T) {
 	for _, m := range Presets() {
 		v := m.Vocab

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// adapted are the matrices that an adapter of WriteLoRA changes.
+// adapted returns the matrices that an adapter of WriteLoRA changes.
 func adapted(name string) bool {
 	for _, end := range []string{"attn_q.weight", "attn_v.weight", "attn_qkv.weight", "ffn_down.weight",
 		"ssm_in.weight", "ssm_out.weight"} {

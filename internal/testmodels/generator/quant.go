@@ -42,7 +42,7 @@ func absMax(v []float32) (largest float64) {
 	return largest
 }
 
-// level is the nearest of the levels lo…hi for x in units of d.
+// level returns the nearest of the levels lo…hi for x in units of d.
 func level(x float32, d float64, lo, hi int) int {
 	if d == 0 {
 		return 0

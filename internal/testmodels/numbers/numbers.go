@@ -184,7 +184,7 @@ func (d *Document) Cases(bodies map[string]string) (cases []Case, err error) {
 	return cases, nil
 }
 
-// with is a body with a value at a path.
+// with returns a body with a value at a path.
 func with(body string, path []string, value string) (string, error) {
 	var v any
 	d := json.NewDecoder(strings.NewReader(body))
