@@ -80,7 +80,7 @@ func TestParser(t *testing.T) {
 	}
 }
 
-// Of a long output the beginning and the end are printed.
+// TestParserLongOutput checks that the beginning and the end of a long output are printed.
 func TestParserLongOutput(t *testing.T) {
 	var out bytes.Buffer
 	p := &parser{label: "native", out: &out}

@@ -7,8 +7,8 @@ import (
 	"os/exec"
 )
 
-// raced are the packages with goroutines or C threads of their own. A test that the race detector has nothing to find
-// in leaves itself out (internal/test/race).
+// raced returns the packages with goroutines or C threads of their own. A test that the race detector has nothing to
+// find in leaves itself out (internal/test/race).
 func raced() []string {
 	return []string{"./cuda", "./engine/...", "./embed/...", "./rag/store/...", "./rag/knowledge", "./llm",
 		"./llm/remote", "./llm/tests"}

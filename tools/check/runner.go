@@ -102,7 +102,7 @@ func (r *runner) test(ctx context.Context, what, goflags string, args ...string)
 	}
 }
 
-// compiling are the arguments with which go compiles, and keeps, all that a `go test` needs, but does not link it.
+// compiling returns the arguments with which go compiles, and keeps, all that a `go test` needs, but does not link it.
 func compiling(test []string) []string {
 	args := slices.Concat([]string{"list", "-export", "-test"}, hasty())
 	for i := 0; i < len(test); i++ {

@@ -11,8 +11,9 @@ import (
 
 const root = "../.."
 
-// The image that is checked in was made of the sources that are: make cuda-image writes their digest. make
-// cuda-image-check compiles again and compares the bytes; this needs no compiler.
+// TestImageIsOfTheseSources checks that the image in the repository was compiled from the present sources, by the
+// digest that make cuda-image writes. make cuda-image-check compiles again and compares the bytes; this needs no
+// compiler.
 func TestImageIsOfTheseSources(t *testing.T) {
 	image, report := Paths(root)
 	text, err := os.ReadFile(report)

@@ -177,7 +177,7 @@ func openFile(name string) (*os.File, fs.FileInfo, error) {
 	return f, st, nil
 }
 
-// modeOf is 0755 for programs and 0644 for other files.
+// modeOf returns 0755 for programs and 0644 for other files.
 func modeOf(st fs.FileInfo) fs.FileMode {
 	if st.Mode()&0o100 != 0 {
 		return 0o755

@@ -69,7 +69,7 @@ func Build(ctx context.Context, repo string, log io.Writer) (archive string, err
 	return b.pack(ctx, glibc)
 }
 
-// path is a file of the archive.
+// path returns the path of a file in the archive.
 func (b *builder) path(names ...string) string {
 	return filepath.Join(append([]string{b.stage}, names...)...)
 }
@@ -285,7 +285,8 @@ func (b *builder) pack(ctx context.Context, glibc Version) (string, error) {
 	return to, os.WriteFile(filepath.Join(filepath.Dir(to), sumsName), []byte(line), 0o644)
 }
 
-// modified is the time of every file in the archive: SOURCE_DATE_EPOCH, else the commit's, else the beginning of time.
+// modified returns the time of every file in the archive: SOURCE_DATE_EPOCH, else the commit's, else the beginning of
+// time.
 func (b *builder) modified(ctx context.Context) (time.Time, error) {
 	seconds := os.Getenv("SOURCE_DATE_EPOCH")
 	if seconds == "" {

@@ -22,7 +22,7 @@ type Needs struct {
 // Version is a dotted number such as 2.34.
 type Version []int
 
-// String is the dotted form.
+// String returns the dotted form.
 func (v Version) String() string {
 	var parts []string
 	for _, n := range v {

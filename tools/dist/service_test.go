@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The unit is one that systemd takes, and shuts the service in.
+// TestUnit checks that systemd accepts the unit, and that it restricts the service.
 func TestUnit(t *testing.T) {
 	unit, err := os.ReadFile("share/sluice.service")
 	if err != nil {
@@ -39,7 +39,8 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// The Containerfile is one whose steps the check can follow, and does not run the server as root.
+// TestContainerfile checks that the check can follow the Containerfile's steps, and that the server does not run as
+// root.
 func TestContainerfile(t *testing.T) {
 	img, err := readContainerfile("share/Containerfile")
 	if err != nil {

@@ -71,7 +71,8 @@ func TestRunWithoutGPU(t *testing.T) {
 	}
 }
 
-// On the stand-in everything runs but what needs NVIDIA's own libraries, and failures are counted.
+// TestRunOnStandIn checks that on the stand-in everything runs except what needs NVIDIA's own libraries, and that
+// failures are counted.
 func TestRunOnStandIn(t *testing.T) {
 	dir := bundle(t)
 	if err := os.WriteFile(filepath.Join(dir, "gpu"), []byte(`{"name":"GPU","status":"ok","detail":"0: it"}`),
@@ -100,7 +101,8 @@ func TestRunOnStandIn(t *testing.T) {
 	}
 }
 
-// With a GPU, encoder and generator take what the pieces of the second bundle hold, or say what is missing.
+// TestRunUnpacksPieces checks that with a GPU, encoder and generator use the pieces of the second bundle, or report
+// what is missing.
 func TestRunUnpacksPieces(t *testing.T) {
 	dir := bundle(t)
 	if err := os.WriteFile(filepath.Join(dir, "gpu"), nil, 0o644); err != nil {

@@ -23,7 +23,7 @@ func clientPython(e *Env) recipe {
 		"clients: OpenAI's Python client (about 6 MB)")
 }
 
-// clientNode is the folder node_modules of OpenAI's JavaScript client.
+// clientNode returns the folder node_modules of OpenAI's JavaScript client.
 func clientNode(e *Env) recipe {
 	pins := []string{"package.json", "package-lock.json"}
 	return recipe{

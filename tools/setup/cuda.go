@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 )
 
-// cudaHeaders is the folder of cuda.h, which takes NVIDIA's header (a wheel of some 2 MB) through cuda/compat.
+// cudaHeaders returns the folder of cuda.h, which takes NVIDIA's header (a wheel of some 2 MB) through cuda/compat.
 // Only compilers read it: the driver itself is opened at run time. The folder lies in the cache and has the
 // digest of cuda/compat in its name, as the Makefile has it: Go does not see edits of headers outside a package,
 // but it does see another path, and clones with the same header share what is compiled.
@@ -73,7 +73,7 @@ func cudaPart() part {
 	}
 }
 
-// nvcc is an environment with NVIDIA's compiler. The product never uses it: the compiled kernels are checked in.
+// nvcc installs an environment with NVIDIA's compiler. The product never uses it: the compiled kernels are checked in.
 func nvcc() recipe {
 	return pinnedPython("python-nvcc", filepath.Join("third_party", "cuda", "requirements.txt"),
 		"nvcc: making an environment of NVIDIA's compiler (about 105 MB, 280 MB unpacked)")

@@ -34,7 +34,7 @@ func isas() []isa {
 	}
 }
 
-// bestISA is the one that the binding chooses on this machine.
+// bestISA returns the instruction set that the binding chooses on this machine.
 func bestISA() isa {
 	best := isas()[0]
 	for _, v := range isas() {

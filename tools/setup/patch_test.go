@@ -56,7 +56,8 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// A patch that does not fit exactly fails, names itself, the hunk and the file, and changes nothing.
+// TestPatchThatDoesNotFit checks that a patch that does not fit exactly is an error with its name, the hunk and the
+// file, and changes nothing.
 func TestPatchThatDoesNotFit(t *testing.T) {
 	for name, c := range map[string]struct{ lines, want string }{
 		"the context moved": {"zero\n" + eightLines,
@@ -109,8 +110,8 @@ func TestMalformedPatch(t *testing.T) {
 	}
 }
 
-// Our own patches are well formed, say why they are there, and are all part of what decides whether a part is built
-// again; what they say in words is not.
+// TestOurPatches checks that this project's patches are well formed and give their reasons, and that a part is built
+// again if one changes in more than its text.
 func TestOurPatches(t *testing.T) {
 	e, _ := newEnv(t)
 	e.Repo = filepath.Join("..", "..")

@@ -17,7 +17,7 @@ func (e *Env) peersDir(elem ...string) string {
 	return filepath.Join(append([]string{e.Repo, "bench", "peers"}, elem...)...)
 }
 
-// pythonPeers is an environment of wheels: pip checks every one against its digest in a file of bench/peers.
+// pythonPeers installs an environment of wheels: pip checks every one against its digest in a file of bench/peers.
 func pythonPeers(name, requirements, sizes string) recipe {
 	return pinnedPython(name, filepath.Join("bench", "peers", requirements),
 		"peers: making a Python environment of pinned wheels (about "+sizes+")")

@@ -86,10 +86,10 @@ func venv(name string, packages []string) recipe {
 	}
 }
 
-// testPython is the reference environment of tests and benches.
+// testPython installs the reference environment of tests and benches.
 func testPython(e *Env) recipe { return venv("tests", e.Manifest.Python.Packages) }
 
-// launcher is the program that tests call; it runs the environment in the cache.
+// launcher returns the program that tests call; it runs the environment in the cache.
 func (e *Env) launcher() string {
 	return filepath.Join(e.Repo, "third_party", "python", "bin", "python3")
 }
