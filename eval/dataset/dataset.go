@@ -65,7 +65,7 @@ func (f *Faults) add(kind *int, format string, args ...any) {
 	}
 }
 
-// String is a sentence, "" if nothing is wrong.
+// String returns a sentence, "" if nothing is wrong.
 func (f Faults) String() string {
 	var parts []string
 	for _, x := range []struct {

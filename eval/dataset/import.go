@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Formats are the names that Import knows.
+// Formats returns the names that Import knows.
 func Formats() []string { return []string{"squad", "crsb", "scibench"} }
 
 // Import reads a file of another format:

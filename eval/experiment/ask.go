@@ -279,8 +279,8 @@ func (a *asking) ranked(name string, k int, r metric.Ranking) metric.Score {
 	return metric.Of(r.AveragePrecision())
 }
 
-// contextTexts are the passages that the answer came from. Where the gate stayed closed, the model invents one for the
-// scores of context, as in the paper, outside of the system's calls and times.
+// contextTexts returns the passages that the answer came from. Where the gate stayed closed, the model invents one for
+// the scores of context, as in the paper, outside of the system's calls and times.
 func (a *asking) contextTexts(ctx context.Context) ([]string, error) {
 	if len(a.passages) == 0 && !a.invented {
 		gen, err := a.s.Models().Language(ctx)
@@ -336,7 +336,7 @@ func (a *asking) graded(ctx context.Context, name string) (metric.Score, error) 
 	return j.CorrectBy(ctx, a.q.Text, a.item.Answer, contexts)
 }
 
-// csga is the best cosine of the answer with a true one.
+// csga returns the best cosine of the answer with a true one.
 func (a *asking) csga(ctx context.Context) (metric.Score, error) {
 	if len(a.q.Answers) == 0 {
 		return metric.Score{Unscored: "there is no true answer"}, nil

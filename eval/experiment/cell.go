@@ -69,7 +69,7 @@ func Dimensions() []string {
 		"system", "group", "measure"}
 }
 
-// Dimension is the text of a row's dimension.
+// Dimension returns the text of a row's dimension.
 func (r Row) Dimension(name string) string {
 	switch name {
 	case "part":

@@ -64,7 +64,7 @@ func (r Retriever) options() (retrieve.Options, error) {
 	return o, nil
 }
 
-// over are options with what the file names.
+// over returns options with what the file names.
 func (r Retriever) over(o retrieve.Options) (retrieve.Options, error) {
 	if len(r.Given) == 0 {
 		return o, nil
@@ -79,7 +79,7 @@ func (r Retriever) over(o retrieve.Options) (retrieve.Options, error) {
 	return o, err
 }
 
-// named are the options that the file names; the others are zero.
+// named returns the options that the file names; the others are zero.
 func (r Retriever) named() retrieve.Options {
 	o, err := r.over(retrieve.Options{})
 	if err != nil { // it was checked with the file

@@ -60,7 +60,7 @@ func before(text string) string {
 	return name
 }
 
-// texts are the measures that compare an answer with the true ones.
+// texts returns the measures that compare an answer with the true ones.
 func texts(name, answer string, truths []string) map[string]metric.Score {
 	one := func(v float64) map[string]metric.Score { return map[string]metric.Score{name: metric.Of(v)} }
 	prf := func(x metric.PRF) map[string]metric.Score {

@@ -77,7 +77,7 @@ parts:
 	}
 }
 
-// topics is the folder of a dataset with 15 questions of each of two topics.
+// topics returns the folder of a dataset with 15 questions of each of two topics.
 func topics(t *testing.T) string {
 	t.Helper()
 	data := t.TempDir()
@@ -182,7 +182,7 @@ parts:
 	}
 }
 
-// trainedModels are the digests and scores, but for the seconds, of the models in a journal.
+// trainedModels returns the digests and scores, but for the seconds, of the models in a journal.
 func trainedModels(t *testing.T, out string) (list []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(out, "journal.jsonl"))

@@ -126,7 +126,7 @@ func (s System) router() (route.Settings, error) {
 		s.Classifier)
 }
 
-// classifyDraws are the means over the draws, each of which is kept in the journal.
+// classifyDraws returns the means over the draws, each of which is kept in the journal.
 func (r *run) classifyDraws(ctx context.Context, c Cell, draws []*labelled) (Item, error) {
 	sums := map[string]float64{}
 	for _, l := range draws {

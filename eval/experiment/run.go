@@ -270,7 +270,7 @@ func (r *run) better(c Cell, measure string, s metric.Summary) {
 	}
 }
 
-// judge is the model that grades, with the session's encoder.
+// judge returns the model that grades, with the session's encoder.
 func (r *run) judge(ctx context.Context, s *session) (*metric.Judge, error) {
 	j := &metric.Judge{Model: r.Judge, Embed: s.vectors}
 	if j.Model != nil {

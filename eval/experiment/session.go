@@ -155,7 +155,7 @@ func (r *run) calibrate(ctx context.Context, s *session, c Cell, d *data) (*cali
 	return cal, nil
 }
 
-// model is the name or path of a generator. NAME:TYPE is NAME with its weights requantised, in a file of the run's
+// model returns the name or path of a generator. NAME:TYPE is NAME with its weights requantised, in a file of the run's
 // folder; with Config.Generator, nothing is done.
 func (r *run) model(name string) (string, error) {
 	i := strings.LastIndexByte(name, ':')

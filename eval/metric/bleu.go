@@ -48,11 +48,11 @@ func (b *BLEU) Add(text string, references []string) error {
 	return nil
 }
 
-// Corpus is BLEU of all that was added, 0 … 100: the geometric mean of the four precisions, where the i-th one without
-// a match counts as 2^−i of one match (sacrebleu's smoothing "exp"), times the brevity penalty.
+// Corpus returns BLEU of all that was added, 0 … 100: the geometric mean of the four precisions, where the i-th one
+// without a match counts as 2^−i of one match (sacrebleu's smoothing "exp"), times the brevity penalty.
 func (b *BLEU) Corpus() float64 { return b.score(false) }
 
-// SentenceBLEU is BLEU of one text, 0 … 100, over the orders of n-grams that it is long enough for (sacrebleu's
+// SentenceBLEU returns BLEU of one text, 0 … 100, over the orders of n-grams that it is long enough for (sacrebleu's
 // sentence_bleu, with effective_order).
 func SentenceBLEU(text string, references []string) (float64, error) {
 	var b BLEU

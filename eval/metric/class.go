@@ -87,8 +87,8 @@ func (x PRF) plus(y PRF, w float64) PRF {
 	return PRF{x.Precision + w*y.Precision, x.Recall + w*y.Recall, x.F1 + w*y.F1}
 }
 
-// AUROC is the probability that a positive scores above a negative, ties counting half; higher scores are positive. It
-// is ErrPairs where one of both is missing.
+// AUROC returns the probability that a positive scores above a negative, ties counting half; higher scores are
+// positive. It is ErrPairs where one of both is missing.
 func AUROC(positive, negative []float64) (float64, error) {
 	if len(positive) == 0 || len(negative) == 0 {
 		return 0, fmt.Errorf("%w: %d positives, %d negatives", ErrPairs, len(positive), len(negative))

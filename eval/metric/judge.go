@@ -77,7 +77,7 @@ func (j *Judge) flags(ctx context.Context, n int, system, user string) (yes int,
 	return yes, "", nil
 }
 
-// Faithfulness is the share of an answer's statements that the contexts support (RAGAS, Es et al. 2023): the judge
+// Faithfulness returns the share of an answer's statements that the contexts support (RAGAS, Es et al. 2023): the judge
 // breaks the answer into statements, at most six, then gives a verdict on each. An answer without a statement is
 // unscored.
 func (j *Judge) Faithfulness(ctx context.Context, question, answer string, contexts []string) (Score, error) {
@@ -104,7 +104,8 @@ func (j *Judge) Faithfulness(ctx context.Context, question, answer string, conte
 	return Score{Value: ratio(yes, n), Unscored: reason}, err
 }
 
-// ContextRelevancy is the share of the contexts' sentences that help to answer the question (RAGAS, Es et al. 2023).
+// ContextRelevancy returns the share of the contexts' sentences that help to answer the question (RAGAS, Es et al.
+// 2023).
 func (j *Judge) ContextRelevancy(ctx context.Context, question string, contexts []string) (Score, error) {
 	var sentences []string
 	for _, c := range contexts {
@@ -127,7 +128,7 @@ func (j *Judge) ContextRelevancy(ctx context.Context, question string, contexts 
 	return Score{Value: ratio(yes, n), Unscored: reason}, err
 }
 
-// AnswerRelevancy is the mean cosine of the question with three that the judge writes from the answer alone, and 0
+// AnswerRelevancy returns the mean cosine of the question with three that the judge writes from the answer alone, and 0
 // where it finds the answer evasive (RAGAS, Es et al. 2023). It may be negative.
 func (j *Judge) AnswerRelevancy(ctx context.Context, question, answer string) (Score, error) {
 	if reason := missing(answer, []string{""}); reason != "" {
@@ -165,8 +166,8 @@ func (j *Judge) AnswerRelevancy(ctx context.Context, question, answer string) (S
 	return Of(sum / relevancyAsks), nil
 }
 
-// Correct is 1 if the judge finds that an answer agrees with one of the true ones, else 0. Without a true answer the
-// right one is to say that the question cannot be answered.
+// Correct returns 1 if the judge finds that an answer agrees with one of the true ones, else 0. Without a true answer
+// the right one is to say that the question cannot be answered.
 func (j *Judge) Correct(ctx context.Context, question, answer string, truths []string) (Score, error) {
 	truth := "the question cannot be answered from the text"
 	if len(truths) > 0 {
@@ -213,8 +214,8 @@ func (j *Judge) Supervise(ctx context.Context, question, passage string) (Score,
 	return Score{Value: float64(yes), Unscored: reason}, err
 }
 
-// fenced are texts that others have written, between marks and in an order that they cannot know, and what the judge is
-// told of the marks.
+// fenced returns texts that others have written, between marks and in an order that they cannot know, and what the
+// judge is told of the marks.
 func fenced(kind string, texts ...string) (material, rule string) {
 	f := prompt.NewFence(0, texts...)
 	shown := make([]string, len(texts))

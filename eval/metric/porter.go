@@ -2,8 +2,8 @@ package metric
 
 import "strings"
 
-// Porter is the stem of an English word in lower case, by Porter's algorithm (1980) with the extensions that NLTK's
-// PorterStemmer has by default, which rouge-score uses. Snowball's "porter" differs from it.
+// Porter returns the stem of an English word in lower case, by Porter's algorithm (1980) with the extensions that
+// NLTK's PorterStemmer has by default, which rouge-score uses. Snowball's "porter" differs from it.
 func Porter(word string) string {
 	if s := irregular(word); s != "" {
 		return s

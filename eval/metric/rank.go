@@ -97,7 +97,7 @@ func (r Ranking) AveragePrecision() float64 {
 	return 0
 }
 
-// ratio is a / b, and 0 for b = 0.
+// ratio returns a / b, and 0 for b = 0.
 func ratio(a, b int) float64 {
 	if b == 0 {
 		return 0

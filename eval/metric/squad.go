@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// answerTokens is an answer as SQuAD's evaluation reads it: lower case, without ASCII punctuation and the articles a,
-// an, the, split at white space.
+// answerTokens returns an answer as SQuAD's evaluation reads it: lower case, without ASCII punctuation and the articles
+// a, an, the, split at white space.
 func answerTokens(s string) []string {
 	s = strings.Map(func(r rune) rune {
 		if r < unicode.MaxASCII && (unicode.IsPunct(r) || unicode.IsSymbol(r)) {
@@ -43,8 +43,8 @@ func replaceArticles(s string) string {
 	return b.String()
 }
 
-// ExactMatch is 1 if an answer equals one of the true ones after SQuAD's normalisation, else 0. An empty list of true
-// answers means that the question has none: then the empty answer is right.
+// ExactMatch returns 1 if an answer equals one of the true ones after SQuAD's normalisation, else 0. An empty list of
+// true answers means that the question has none: then the empty answer is right.
 func ExactMatch(answer string, truths []string) float64 {
 	got := strings.Join(answerTokens(answer), " ")
 	for _, t := range orEmpty(truths) {

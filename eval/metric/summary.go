@@ -15,7 +15,7 @@ type Score struct {
 	Unscored string  `json:"unscored,omitempty"`
 }
 
-// Of is a value; NaN and the infinities are unscored.
+// Of returns a value; NaN and the infinities are unscored.
 func Of(v float64) Score {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return Score{Unscored: fmt.Sprintf("the value is %v", v)}
@@ -37,7 +37,7 @@ type Summary struct {
 // resamples of the bootstrap.
 const resamples = 1000
 
-// Summarise is the summary of scores; the interval comes from a seeded bootstrap, so equal scores have equal ones.
+// Summarise returns the summary of scores; the interval comes from a seeded bootstrap, so equal scores have equal ones.
 func Summarise(scores []Score) (s Summary) {
 	var values []float64
 	for _, x := range scores {
@@ -63,8 +63,8 @@ func Summarise(scores []Score) (s Summary) {
 	return s
 }
 
-// Bootstrap is the 95 % percentile interval of a statistic of n items: it is computed of 1000 samples of n rows, drawn
-// with replacement under a fixed seed.
+// Bootstrap returns the 95 % percentile interval of a statistic of n items: it is computed of 1000 samples of n rows,
+// drawn with replacement under a fixed seed.
 func Bootstrap(n int, statistic func(rows []int) float64) (low, high float64) {
 	random := rand.New(rand.NewPCG(uint64(n), 1))
 	rows, all := make([]int, n), make([]float64, resamples)

@@ -13,7 +13,7 @@ type LineReader struct{ r *bufio.Reader }
 // NewLineReader reads from r.
 func NewLineReader(r io.Reader) *LineReader { return &LineReader{bufio.NewReader(r)} }
 
-// Line is the next line without white space around it; io.EOF after the last one.
+// Line returns the next line without white space around it; io.EOF after the last one.
 func (l *LineReader) Line() (string, error) {
 	text, err := l.r.ReadString('\n')
 	if errors.Is(err, io.EOF) && text != "" {

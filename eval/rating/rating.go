@@ -119,7 +119,7 @@ func key(item, system string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Pairs are all answers in a rater's order.
+// Pairs returns all answers in a rater's order.
 func Pairs(items []Item, rater string, seed uint64) (pairs []Pair) {
 	for _, it := range items {
 		for _, system := range slices.Sorted(maps.Keys(it.Answers)) {
@@ -242,7 +242,7 @@ func Summarise(items []Item, ratings []Rating) (*Report, error) {
 	return r, nil
 }
 
-// Text is the report for a person, with a bar for each rating.
+// Text returns the report for a person, with a bar for each rating.
 func (r *Report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "raters %s: %d answers rated by both, agreement %.3f, Cohen's kappa %.3f\n",

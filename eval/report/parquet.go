@@ -32,7 +32,7 @@ func (c column) kind() int64 {
 	return typeInt64
 }
 
-// plain are the values in the encoding PLAIN.
+// plain returns the values in the encoding PLAIN.
 func (c column) plain() (b []byte) {
 	for _, s := range c.texts {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(s)))
@@ -110,7 +110,7 @@ func thriftType(v any) byte {
 	return thriftStruct
 }
 
-// thrift is a value in the compact protocol.
+// thrift returns a value in the compact protocol.
 func thrift(v any) (b []byte) {
 	switch v := v.(type) {
 	case int32:

@@ -126,7 +126,7 @@ func number(v float64) string {
 	return fmt.Sprintf("%.3f", v)
 }
 
-// markdown is a table in Markdown.
+// markdown returns a table in Markdown.
 func markdown(head []string, body [][]string) string {
 	var b strings.Builder
 	line := func(cells []string) {
