@@ -176,7 +176,7 @@ type variant struct {
 	free   bool // the engine chooses the format
 }
 
-// variants are the instruction sets to measure: for each type the best set that has it, and what machines
+// variants returns the instruction sets to measure: for each type the best set that has it, and what machines
 // without AMX run: AVX-512 and AVX2 for float32, VNNI for 8 bits. If Options.ISA is set, it is the only one.
 func (s *session) variants(types ...kernels.DType) (out []variant, err error) {
 	for _, t := range types {
@@ -224,7 +224,7 @@ func alsoMeasured(t kernels.DType, best, isa cpu.ISA) bool {
 	return false
 }
 
-// isas are the instruction sets of this machine, best first.
+// isas returns the instruction sets of this machine, best first.
 func (s *session) isas() (names []string) {
 	if s.o.ISA != "" {
 		return []string{s.o.ISA}
@@ -235,7 +235,7 @@ func (s *session) isas() (names []string) {
 	return names
 }
 
-// own is the row of a competitor of Sluice.
+// own returns the row of a competitor of Sluice.
 func (v variant) own(mode string) Row {
 	return Row{Impl: Own, ISA: v.isa, DType: v.dtype.String(), Mode: mode}
 }

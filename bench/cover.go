@@ -133,7 +133,7 @@ func (s *session) cover(ctx context.Context, x *indexedBase) (*covered, error) {
 	return c, nil
 }
 
-// score is the canonical score with the cover.
+// score returns the canonical score with the cover.
 func (c *covered) score(query, row int) float64 {
 	return kernels.Cosine.Biased(c.indexedBase.score(query, row), float64(c.bias(query).At(row)))
 }
@@ -147,7 +147,7 @@ func (c *covered) bias(query int) *postings.Biases {
 	return q.Biases(coverWeight)
 }
 
-// all are the biases of all queries.
+// all returns the biases of all queries.
 func (c *covered) all() (all []engine.Biases) {
 	for query := range c.texts {
 		all = append(all, c.bias(query))

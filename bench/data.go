@@ -66,7 +66,7 @@ func (d *searchData) close() error { return errors.Join(d.base.release(), d.quer
 // and stay the same.
 const blockRows = 2048
 
-// stream is the random source of one block of one part of a data set.
+// stream returns the random source of one block of one part of a data set.
 func stream(seed uint64, part string, block int) *rand.Rand {
 	h := seed ^ 0x9e3779b97f4a7c15
 	for _, c := range []byte(part) {
@@ -101,7 +101,7 @@ func unitNoise(rng *rand.Rand, v []float32) {
 	normalise(v)
 }
 
-// centres are 64 topics of a mixture.
+// centres returns 64 topics of a mixture.
 func centres(seed uint64, part string, dim int) []float32 {
 	c := make([]float32, 64*dim)
 	rng := stream(seed, part, 0)
@@ -185,7 +185,7 @@ func cached[T any](path string, make func() (T, error)) (v T, err error) {
 	return v, harness.Atomically(path, func(f *os.File) error { _, err := f.Write(text); return err })
 }
 
-// mixturePairs are n contexts of a mixture with k pseudo-queries each.
+// mixturePairs returns n contexts of a mixture with k pseudo-queries each.
 func (s *session) mixturePairs(ctx context.Context, seed uint64, n, k, dim int) (*pairs, error) {
 	p := &pairs{name: fmt.Sprintf("mixture-v%d-s%d-%dx%dx%d", dataVersion, seed, n, k, dim), k: k}
 	topics := centres(seed, "topics", dim)
@@ -216,7 +216,7 @@ func (s *session) mixturePairs(ctx context.Context, seed uint64, n, k, dim int) 
 	return p, nil
 }
 
-// mixtureSearch is a base of n vectors of a mixture; queries out of scope come from other topics.
+// mixtureSearch returns a base of n vectors of a mixture; queries out of scope come from other topics.
 func (s *session) mixtureSearch(ctx context.Context, seed uint64, n, queries, dim int) (*searchData, error) {
 	d := &searchData{name: fmt.Sprintf("mixture-v%d-s%d-%dx%d", dataVersion, seed, n, dim)}
 	topics, foreign := centres(seed, "topics", dim), centres(seed, "foreign topics", dim)

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// quiet is a session over an empty cache.
+// quiet returns a session over an empty cache.
 func quiet(t *testing.T, change ...func(*Options)) *session {
 	t.Helper()
 	o := Options{Workload: "all", Threads: 1, Short: true, Cache: t.TempDir(), Python: "no-python-here",

@@ -133,7 +133,7 @@ func describeWay(d *engine.Distribution) string {
 	return text
 }
 
-// intervalError is the largest distance of an interval's ends from the exact quantile, infinite if the
+// intervalError returns the largest distance of an interval's ends from the exact quantile, infinite if the
 // interval does not contain it.
 func intervalError(want table, d *engine.Distribution) (worst float64) {
 	low, high := d.NegativeSummary.Low, d.NegativeSummary.High

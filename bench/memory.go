@@ -50,7 +50,7 @@ func (s *session) memoryShape(ctx context.Context, n, rounds int, megabytes []in
 			return err
 		}
 		c := variant{engine: e, isa: isa, free: true}.distribution(p, want, false)
-		c.MemLimit, c.DType = mb<<20, "" // the way has them
+		c.MemLimit, c.DType = mb<<20, "" // stated in the way
 		b.competitors = append(b.competitors, c)
 	}
 	return s.run(ctx, b)

@@ -38,7 +38,7 @@ func libraries() []library {
 	}
 }
 
-// Peers are the names that Options.Peers may hold.
+// Peers returns the names that Options.Peers may hold.
 func Peers() (names []string) {
 	for _, l := range libraries() {
 		names = append(names, l.name)
@@ -77,7 +77,7 @@ func (s *session) command(l library) ([]string, error) {
 	return []string{path, filepath.Join(s.scripts, "sidecar.py"), l.name}, nil
 }
 
-// librariesFor are the chosen libraries that have a workload.
+// librariesFor returns the chosen libraries that have a workload.
 func (s *session) librariesFor(workload string) (out []library) {
 	for _, l := range libraries() {
 		if slices.Contains(strings.Fields(l.workloads), workload) && slices.Contains(s.o.Peers, l.name) {

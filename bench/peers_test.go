@@ -93,7 +93,7 @@ print("ok")
 	}
 }
 
-// realPython is the peers' interpreter.
+// realPython returns the peers' interpreter.
 func realPython(t *testing.T) string {
 	t.Helper()
 	root, err := fetch.Root()

@@ -102,12 +102,12 @@ func replicate(seed uint64, from *seedVectors, block, first int, out []float32) 
 	}
 }
 
-// parents are the rows that a replica is made from: near the first one.
+// parents returns the rows that a replica is made from: near the first one.
 func parents(rng *rand.Rand, rows int) (a, b, c int) {
 	return rng.IntN(rows), rng.IntN(rows), rng.IntN(rows)
 }
 
-// origins are the rows of the seed that the first n rows of the base are near to.
+// origins returns the rows of the seed that the first n rows of the base are near to.
 func origins(seed uint64, rows, n int) []int32 {
 	out := make([]int32, n)
 	for first := 0; first < n; first += blockRows {

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// probabilities are the quantiles of a table, positive and negative alike.
+// probabilities returns the quantiles of a table, positive and negative alike.
 func probabilities() []float64 { return []float64{0, .05, .25, .5, .75, .95, 1} }
 
 // table is the result of W1 and W2: quantiles of the similarities of pseudo-queries with their own
@@ -27,7 +27,7 @@ type table struct {
 	Negative []float64 `json:"negative"`
 }
 
-// distance is the largest difference of two tables, infinite if they differ in length. inner leaves out
+// distance returns the largest difference of two tables, infinite if they differ in length. inner leaves out
 // the extremes, which a histogram does not have.
 func (t table) distance(o table, inner bool) (d float64) {
 	if len(t.Positive) != len(o.Positive) || len(t.Negative) != len(o.Negative) {
@@ -45,7 +45,7 @@ func (t table) distance(o table, inner bool) (d float64) {
 	return d
 }
 
-// maxAbs is max(d, |x|), infinite when x is not a number.
+// maxAbs returns max(d, |x|), infinite when x is not a number.
 func maxAbs(d, x float64) float64 {
 	if math.IsNaN(x) {
 		return math.Inf(1)

@@ -95,7 +95,7 @@ type indexedBase struct {
 	want best
 }
 
-// searchVariants are the instruction sets with scans of their own: the best one, VNNI and AVX2. The index chooses
+// searchVariants returns the instruction sets with scans of their own: the best one, VNNI and AVX2. The index chooses
 // its number formats itself; 8 bits are most of its work.
 func (s *session) searchVariants() (out []variant, err error) {
 	for _, name := range s.isas() {
@@ -179,7 +179,7 @@ func (s *session) searchBoth(ctx context.Context, workload string, indexed []*in
 	return nil
 }
 
-// kind is mixture or real.
+// kind returns mixture or real.
 func (d *searchData) kind() string {
 	kind, _, _ := strings.Cut(d.name, "-")
 	return kind
@@ -199,7 +199,7 @@ func (d *searchData) scopes() []scope {
 	return []scope{in, out}
 }
 
-// mixed are all queries, in scope and out of scope alternately.
+// mixed returns all queries, in scope and out of scope alternately.
 func (d *searchData) mixed() (all []int) {
 	for i := range d.queries.Rows / 2 {
 		all = append(all, i, d.queries.Rows/2+i)
@@ -330,7 +330,7 @@ func (s *session) tops(x *indexedBase, b *benchmark, size int) {
 		}))
 }
 
-// missing is the share of the wanted ids that were not found.
+// missing returns the share of the wanted ids that were not found.
 func missing(got, want []int) float64 {
 	n := 0
 	for _, id := range want {
@@ -341,7 +341,7 @@ func missing(got, want []int) float64 {
 	return float64(n) / float64(max(1, len(want)))
 }
 
-// searchError is a peer's error: wrong decisions at both cut-offs, or the share of ids missed.
+// searchError returns a peer's error: wrong decisions at both cut-offs, or the share of ids missed.
 func (o peerOffer) searchError(ctx context.Context, workload string, d *searchData, want best) (worst float64,
 	err error) {
 	if workload == "w3" {

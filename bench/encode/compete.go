@@ -168,7 +168,7 @@ func against(c, p *competitor) bool {
 	return p.own == nil || c.DType == onGPU && p.DType == string(embed.F32)
 }
 
-// largestError is the largest difference of a component to the reference, nil without one.
+// largestError returns the largest difference of a component to the reference, nil without one.
 func (s *session) largestError(ctx context.Context, c *competitor, references map[int][]float64) (*float64, error) {
 	if len(references) == 0 {
 		return nil, nil
@@ -201,7 +201,7 @@ func (s *session) largestError(ctx context.Context, c *competitor, references ma
 	return &worst, nil
 }
 
-// vectors are a competitor's vectors of texts, which it embeds now if it has not before, and not timed.
+// vectors returns a competitor's vectors of texts, which it embeds now if it has not before, and not timed.
 func (s *session) vectors(ctx context.Context, c *competitor, places []int) ([][]float32, error) {
 	if _, err := c.run(ctx, [][]int{places}); err != nil {
 		return nil, err
@@ -219,7 +219,7 @@ func (s *session) vectors(ctx context.Context, c *competitor, places []int) ([][
 	return out, nil
 }
 
-// ndcgOf is NDCG@10 on squad16 of the implementation and format of a competitor: of its vectors of many texts.
+// ndcgOf returns NDCG@10 on squad16 of the implementation and format of a competitor: of its vectors of many texts.
 func (s *session) ndcgOf(ctx context.Context, c *competitor) (*float64, error) {
 	for _, o := range s.competitors {
 		if o.key != c.key || o.Mode != modeBatch || o.run == nil {

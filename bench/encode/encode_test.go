@@ -56,7 +56,7 @@ func (l letters) Info() embed.Info {
 
 func (l letters) Close() error { *l.closed++; return nil }
 
-// fixture is a folder with a model's config.json and data in which every question has the letters of its context.
+// fixture returns a folder with a model's config.json and data in which every question has the letters of its context.
 func fixture(t *testing.T) (model, data string) {
 	t.Helper()
 	model, data = t.TempDir(), t.TempDir()
@@ -192,7 +192,7 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// A mode that fails while it runs is left out; the others go on.
+// TestFailingMode checks that a mode that fails while it runs is left out, and that the others go on.
 func TestFailingMode(t *testing.T) {
 	dir, data := fixture(t)
 	closed := 0

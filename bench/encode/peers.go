@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/npy"
 )
 
-// Peers are the names that Options.Peers may hold.
+// Peers returns the names that Options.Peers may hold.
 func Peers() []string {
 	return []string{"onnxruntime", "openvino", "fastembed", "hugot", "sentence-transformers"}
 }
@@ -169,7 +169,7 @@ func (s *session) params(ctx context.Context) (params map[string]any, scripts st
 		"out": s.temp}, scripts, nil
 }
 
-// export is the folder of the model's graphs in standard operators, written by export.py when it is not there.
+// export returns the folder of the model's graphs in standard operators, written by export.py when it is not there.
 func (s *session) export(ctx context.Context, scripts string, p pooling) (string, error) {
 	program := filepath.Join(scripts, "export.py")
 	text, err := os.ReadFile(program)

@@ -184,7 +184,7 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// auroc is the probability that a score of the first list is above one of the second, ties counted half.
+// auroc returns the probability that a score of the first list is above one of the second, ties counted half.
 func auroc(inside, outside []float64) float64 {
 	outside = slices.Sorted(slices.Values(outside))
 	sum := 0.

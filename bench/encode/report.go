@@ -74,7 +74,7 @@ func (r *Report) limitsTable(w io.Writer) {
 		harness.Limit{Name: "int8, AMX", Value: l.AMXI8, Unit: "Gop/s"})
 }
 
-// optional is a number that may be missing.
+// optional returns a number that may be missing.
 func optional(format string, x *float64) string {
 	if x == nil {
 		return "–"

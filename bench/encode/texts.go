@@ -199,7 +199,7 @@ func readLines(path string) (out []line, err error) {
 	return out, nil
 }
 
-// sentences are n texts of mixed length: questions, and sentences of contexts, in turn.
+// sentences returns n texts of mixed length: questions, and sentences of contexts, in turn.
 func sentences(contexts, questions []line, n int) []string {
 	var parts []string
 	for _, c := range contexts {
@@ -235,7 +235,7 @@ func ofTokens(questions []line, tokens, n int, count func(string) (int, error)) 
 	return out, nil
 }
 
-// spread are n of the places at equal distances.
+// spread returns n of the places at equal distances.
 func spread(places []int, n int) (out []int) {
 	n = min(n, len(places))
 	for i := range n {

@@ -185,7 +185,7 @@ func tools(t *testing.T, modes map[string]string) string {
 	return dir
 }
 
-// newSession is one of the doubles, with a worker of its own process.
+// newSession returns one of the doubles, with a worker of its own process.
 func newSession(t *testing.T, modes map[string]string) *session {
 	t.Helper()
 	modes["worker"] = "" // a program like the others

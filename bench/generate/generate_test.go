@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// find is the row of a metric; there must be one.
+// find returns the row of a metric; there must be one.
 func find(t *testing.T, r *Report, workload, impl, metric string) Row {
 	t.Helper()
 	for _, x := range r.Rows {

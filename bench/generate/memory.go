@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// resident is the VmRSS of a process in bytes; Linux counts the shared pages of the model's file in it.
+// resident returns the VmRSS of a process in bytes; Linux counts the shared pages of the model's file in it.
 func resident(process int) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process))
 	if err != nil {

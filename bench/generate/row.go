@@ -114,7 +114,7 @@ func (m *measurements) rows(threads int) (out []Row) {
 	return out
 }
 
-// ratios are of the rounds that both ran: a peer that failed has fewer.
+// ratios returns the ratios of the rounds that both ran: a peer that failed has fewer.
 func (m *measurements) ratios() (out []Ratio) {
 	for _, own := range m.list {
 		if own.impl != Own || own.metric == Prompt || own.metric == Reused {
@@ -149,7 +149,7 @@ func (m *measurements) ratios() (out []Ratio) {
 	return out
 }
 
-// quantile is the type-7 quantile (Hyndman and Fan): of two values, the median is their mean.
+// quantile returns the type-7 quantile (Hyndman and Fan): of two values, the median is their mean.
 func quantile(values []float64, p float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	at := p * float64(len(sorted)-1)

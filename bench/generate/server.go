@@ -82,7 +82,7 @@ func serverArguments(c capacity, address string) []string {
 	return args
 }
 
-// freeAddress is a port of this machine that no process listens on.
+// freeAddress returns a port of this machine that no process listens on.
 func freeAddress(ctx context.Context) (string, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")

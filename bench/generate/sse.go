@@ -62,7 +62,7 @@ func readEvents(r io.Reader, each func(event)) error {
 	return fmt.Errorf("%w: %s: its stream ended without a last event", ErrPeer, LlamaServer)
 }
 
-// reason is the message of an error that the server sends, or all of it.
+// reason returns the message of an error that the server sends, or all of it.
 func reason(text []byte) string {
 	var e event
 	if json.Unmarshal(text, &e) == nil && e.Error != nil && e.Error.Message != "" {

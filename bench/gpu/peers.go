@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/npy"
 )
 
-// Peers are the libraries that Options.Peers may hold: Python modules of bench/peers, for an interpreter that has
+// Peers returns the libraries that Options.Peers may hold: Python modules of bench/peers, for an interpreter that has
 // the packages. All of them search exactly, on the first GPU.
 func Peers() []string { return []string{"torch", "faissgpu", "cuvs"} }
 

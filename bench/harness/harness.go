@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-// Processor is the system's name of its CPU, or the architecture where it has none.
+// Processor returns the system's name of its CPU, or the architecture if it has none.
 func Processor() string {
 	if name := cpuInfo("model name"); name != "" {
 		return name
@@ -22,7 +22,7 @@ func Processor() string {
 	return runtime.GOARCH
 }
 
-// cpuInfo is the first value of a field of Linux's list of processors, or "".
+// cpuInfo returns the first value of a field of Linux's list of processors, or "".
 func cpuInfo(field string) string {
 	f, err := os.Open("/proc/cpuinfo")
 	if err != nil {
@@ -37,7 +37,7 @@ func cpuInfo(field string) string {
 	return ""
 }
 
-// TableHead is the first two lines of a table in Markdown.
+// TableHead returns the first two lines of a table in Markdown.
 func TableHead(columns ...string) string {
 	return "| " + strings.Join(columns, " | ") + " |\n" + strings.Repeat("|---", len(columns)) + "|\n"
 }

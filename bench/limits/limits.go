@@ -35,7 +35,7 @@ func (l Limits) Best(o Limits) Limits {
 	}
 }
 
-// FMA is the fp32 peak of the best unit.
+// FMA returns the fp32 peak of the best unit.
 func (l Limits) FMA() float64 { return max(l.FMABase, l.FMAAVX2, l.FMAAVX512) }
 
 // Peak returns the peak operations per second in a data type, with instructions up to those of isa ("" or an unknown
@@ -69,7 +69,7 @@ func (l Limits) Peak(dtype kernels.DType, isa string) float64 {
 	return l.FMA()
 }
 
-// Time is the shortest time for a number of operations and of bytes read, which overlap.
+// Time returns the shortest time for a number of operations and of bytes read, which overlap.
 func (l Limits) Time(operations, bytes float64, dtype kernels.DType, isa string) time.Duration {
 	return time.Duration(max(operations/l.Peak(dtype, isa), bytes/l.Read) * float64(time.Second))
 }

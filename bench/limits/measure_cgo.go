@@ -48,7 +48,7 @@ func measure(ctx context.Context, threads int, memory int64) (Limits, error) {
 	return l, err
 }
 
-// best is the highest total rate of threads that do the same at the same time.
+// best returns the highest total rate of threads that do the same at the same time.
 func best(ctx context.Context, threads int, work func(thread int) float64) (rate float64) {
 	done := make([]float64, threads)
 	for range tries {

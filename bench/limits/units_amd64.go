@@ -7,7 +7,7 @@ import "C"
 
 import "golang.org/x/sys/cpu"
 
-// units are the kinds that this CPU and its kernel have, and how wide lim_read may load.
+// units returns the kinds that this CPU and its kernel have, and how wide lim_read may load.
 func units() (kinds map[int]bool, wide int) {
 	x := cpu.X86
 	avx2, avx512 := x.HasAVX2 && x.HasFMA, x.HasAVX512F

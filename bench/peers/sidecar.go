@@ -128,7 +128,7 @@ func Environment(threads int) (env []string) {
 	return append(env, quietThreads(threads)...)
 }
 
-// quietThreads is the environment that sets thread counts before a library is loaded, and lets idle
+// quietThreads returns the environment that sets thread counts before a library is loaded, and lets idle
 // threads sleep instead of spinning while others are timed.
 func quietThreads(n int) []string {
 	t := fmt.Sprint(n)

@@ -22,13 +22,13 @@ const (
 // talk is a conversation with one question that both servers get.
 type talk struct{ prompt string }
 
-// body is the request, in OpenAI's shape.
+// body returns the request, in OpenAI's shape.
 func (t talk) body() []byte {
 	return fmt.Appendf(nil, `{"model":"default","stream":true,"stream_options":{"include_usage":true},"temperature":0,`+
 		`"max_tokens":%d,"messages":[{"role":"user","content":%s}]}`, answer, quoted(t.prompt))
 }
 
-// alone are prompts that share nothing but the words of the task's end.
+// alone returns prompts that share nothing but the words of the task's end.
 func (s *session) alone(i int) talk {
 	c := s.contexts[i*37%len(s.contexts)].Text
 	return talk{c + "\n\n" + s.question(i) + " Answer at length."}
@@ -37,7 +37,7 @@ func (s *session) alone(i int) talk {
 // passageBytes is how much of a passage is sent: five fit the context of either server.
 const passageBytes = 800
 
-// together are questions about five passages, which as many requests in a row as there are connections share.
+// together returns questions about five passages, which as many requests in a row as there are connections share.
 func (s *session) together(i int) talk {
 	var b strings.Builder
 	for k := range 5 {

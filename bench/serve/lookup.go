@@ -307,7 +307,7 @@ func (s *session) encodeAll(ctx context.Context, first, n int) (*result, error) 
 	return &result{wall: wall, cpu: ownTime() - before, latencies: []time.Duration{wall}}, nil
 }
 
-// ownTime is the CPU time of this process.
+// ownTime returns the CPU time of this process.
 func ownTime() time.Duration {
 	var r syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) != nil {

@@ -29,7 +29,7 @@ const (
 	inProcess = "in-process" // one call of Sluice's encoder
 )
 
-// Peers are the names that Options.Peers may hold.
+// Peers returns the names that Options.Peers may hold.
 func Peers() []string { return []string{FastAPI, Llama} }
 
 // The workloads.

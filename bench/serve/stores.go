@@ -106,7 +106,7 @@ func (s *session) calibrate(ctx context.Context, dir string) error {
 		"maximum:p5", "--resamples", "-1", "--holdout", "0", "--keep-mb", "0")
 }
 
-// squad is a calibrated store of squad16's contexts.
+// squad returns a calibrated store of squad16's contexts.
 func (s *session) squad(ctx context.Context) (string, error) {
 	return s.once("squad16-"+s.digest(), func(dir string) error {
 		s.log("making a store of squad16")
@@ -183,7 +183,7 @@ func (s *session) fill(ctx context.Context, dir string, base *embed.Embeddings, 
 	return out.Close()
 }
 
-// rowID is the i-th context: one of squad16's, or a copy of one.
+// rowID returns the i-th context: one of squad16's, or a copy of one.
 func rowID(contexts []line, i int) line {
 	c := contexts[i%len(contexts)]
 	if i >= len(contexts) {

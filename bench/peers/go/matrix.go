@@ -7,7 +7,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// stored is the competitor of a product that is written to out, row-major, columns wide.
+// stored returns the competitor of a product that is written to out, row-major, columns wide.
 func stored(impl string, p params, columns int, out func() []float32, work func() error) []*competitor {
 	return []*competitor{{
 		Name: impl, Impl: impl, DType: "f32", Mode: "bounded",

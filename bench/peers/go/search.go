@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/gonum/blas/blas32"
 )
 
-// search is the competitor of one query after the other; find returns what is kept of one.
+// search returns the competitor of one query after the other; find returns the part of a result that is kept.
 func search[T any](impl string, queries vectors, find func(q []float32) (T, error)) *competitor {
 	answers := map[int]T{}
 	var last T
