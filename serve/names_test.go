@@ -107,7 +107,7 @@ func TestBadAliases(t *testing.T) {
 	}
 }
 
-// letters is a vocabulary of the letters of the alphabet.
+// letters decodes tokens of a vocabulary of the letters of the alphabet.
 func letters(tokens []int32, unknown error) (string, error) {
 	text := ""
 	for _, t := range tokens {

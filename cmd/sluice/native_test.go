@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 )
 
-// nativeBench is a bench with the real encoder and the real language model.
+// nativeBench returns a bench with the real encoder and the real language model.
 func nativeBench(t *testing.T) *bench {
 	t.Helper()
 	for _, name := range []string{sluice.DefaultEncoder, sluice.DefaultModel} {
