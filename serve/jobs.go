@@ -171,7 +171,7 @@ func newJobs(bases map[string]*base, keys *Keys, log *slog.Logger) *jobs {
 	return js
 }
 
-// next removes the first waiting job and returns it; nil if there is none.
+// next removes the first waiting job and returns it; nil if no job waits.
 func (js *jobs) next(q *queue) *job {
 	js.mu.Lock()
 	defer js.mu.Unlock()

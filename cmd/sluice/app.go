@@ -64,7 +64,7 @@ type app struct {
 	configPath     string
 	json           bool
 	quiet, verbose bool
-	spinner        atomic.Pointer[progress.Spinner]  // shown during long work; nil if there is none
+	spinner        atomic.Pointer[progress.Spinner]  // shown during long work, else nil
 	helper         []string                          // command that runs this program's `probe-model`; nil in tests
 	worker         []string                          // command that runs this program's `bench worker`; nil in tests
 	signals        func() (<-chan os.Signal, func()) // signals that chat handles itself; nil in tests

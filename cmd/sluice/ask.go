@@ -200,7 +200,7 @@ func (a *app) writePassages(
 	b.WriteString("\n" + screen.Bold(title) + "\n")
 	for _, c := range citations {
 		text := ""
-		if chunks, err := s.Documents().Chunks(cmd.Context(), []string{c.ID}); err == nil { // for lines instead of bytes
+		if chunks, err := s.Documents().Chunks(cmd.Context(), []string{c.ID}); err == nil { // to find the lines
 			text = chunks[0].Text
 		}
 		name, below := passageLines(titles[c.Document], c.Source, c.Heading,

@@ -271,8 +271,8 @@ func (a *app) openBases(ctx context.Context, c config.Config, log *slog.Logger) 
 		if i == 0 {
 			c.Store = dir
 			s, err = a.openWith(ctx, c, func(o *sluice.Config) {
-				// o.Queue keeps its default, which is longer than the server's limit: the server refuses a request before
-				// it begins a response.
+				// o.Queue keeps its default, which is above the server's limit: the server refuses a request before it
+				// begins a response.
 				o.Logger = log
 			})
 			if err != nil {

@@ -103,7 +103,7 @@ func (l *Lock) Release() error {
 	return f.Close()
 }
 
-// holder returns the process id in a lock's file, or 0 if there is none.
+// holder returns the process id in a lock's file, or 0 without one.
 func holder(f *os.File) int {
 	b := make([]byte, 32)
 	n, _ := f.ReadAt(b, 0)

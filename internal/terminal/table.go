@@ -34,7 +34,7 @@ func (t *Table) Add(cells ...string) {
 const gap = 2
 
 // Text formats the table for a screen: on a terminal its widest columns are shortened until the lines fit, and spare
-// ones left out if that is not enough, which the last line reports. The line of titles is omitted if there are none.
+// ones left out if that is not enough, which the last line reports. Without titles there is no header line.
 func (t *Table) Text(s Screen) string {
 	t.omit = map[int]bool{}
 	widths := t.widths()

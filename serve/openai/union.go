@@ -20,7 +20,7 @@ func given(raw json.RawMessage) bool {
 	return len(raw) > 0 && !bytes.Equal(raw, []byte("null"))
 }
 
-// first returns the byte that identifies the type of a value, 0 if there is none.
+// first returns the byte that identifies the type of a value, 0 for an empty one.
 func first(raw json.RawMessage) byte {
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
 		return 0

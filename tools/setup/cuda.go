@@ -23,7 +23,7 @@ func (e *Env) cudaHeaders(ctx context.Context) (string, error) {
 	return e.Cache.Path("include", "cuda-"+sum[:12]), nil
 }
 
-// cudaKey describes the installed headers; if there are none, they are assembled.
+// cudaKey describes the headers and whether they are installed, so that missing ones are assembled.
 func cudaKey(ctx context.Context, e *Env) (string, error) {
 	dir, err := e.cudaHeaders(ctx)
 	if err != nil {
