@@ -84,7 +84,7 @@ func TestSlowBodiesKeepNobodyOut(t *testing.T) {
 			"Content-Length: 15\r\n\r\n"+`{"query":"abcd"}`[:15])
 		return statusOf(t, conn)
 	}
-	if status := ask("127.0.0.1"); status != http.StatusBadRequest { // the body is shortened, and read to its end
+	if status := ask("127.0.0.1"); status != http.StatusBadRequest { // the JSON lacks its last byte
 		t.Errorf("another client: %d", status)
 	}
 	w.bodies.waits(time.Hour)
