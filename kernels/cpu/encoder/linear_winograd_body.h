@@ -10,8 +10,8 @@
 //
 // The last two terms should be no larger than the others, so a slice of a row, and of the weights of an output, is
 // first multiplied by the power of two that brings the mean of its squares to [1/2, 4), and the sum by its inverse. A
-// row's bits depend on that row alone. The rounding error is that of sums about twice as large
-// (docs/adr/0008-encoder-products.md).
+// row's bits depend on that row alone. The rounding error is as large as for sums about twice as
+// large (docs/adr/0008-encoder-products.md).
 //
 // A file that includes it also includes lanes_<isa>.h and defines ISA, BLOCK_R, BLOCK_V, WINOGRAD(j, pair), whether
 // vector j of a panel uses Winograd's products for that pair of inputs, which may depend only on whether the pair is
