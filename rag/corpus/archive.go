@@ -15,17 +15,18 @@ import (
 // archive is a ZIP file whose parts are read: an office document or a book.
 type archive struct {
 	files map[string]*zip.File // by their names without a slash in front
-	alike map[string]*zip.File // by their names in small letters; of several the first
-	left  int64                // bytes that may still come out of it
+	alike map[string]*zip.File // by their names in lower case; the first of several
+	left  int64                // bytes that may still be unpacked from it
 	limit int64
 	p     *pulse
 }
 
-// oleMagic begins the compound files of Office until 2003, and those that hold an encrypted document of today.
+// oleMagic begins the compound files of Office until 2003, and encrypted Office documents.
 const oleMagic = "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
-// What comes out of an office document or a book for a byte of it, behind the first packedFree bytes; what people write
-// stays below a half of that. maxToken bounds one text or tag of its XML, which is held as a whole.
+// packedRatio bounds the bytes unpacked from an office document or a book for each of its own bytes, beyond the first
+// packedFree bytes; real documents stay below half of it. maxToken bounds one text or tag of its XML, which is held in
+// memory as a whole.
 const (
 	packedRatio = 100
 	packedFree  = 16 << 20
@@ -34,8 +35,8 @@ const (
 	maxList     = 16 << 20 // bytes of a part that is held as a whole, such as the styles
 )
 
-// openArchive opens a ZIP file of which at most limit bytes come out, and at most packedRatio for each of its own,
-// however much it claims to hold.
+// openArchive opens a ZIP file from which at most limit bytes are unpacked, and at most packedRatio for each of its own
+// bytes, whatever sizes it declares.
 func openArchive(raw string, limit int64, p *pulse) (*archive, error) {
 	if strings.HasPrefix(raw, oleMagic) {
 		return nil,
@@ -61,10 +62,10 @@ func openArchive(raw string, limit int64, p *pulse) (*archive, error) {
 	return a, nil
 }
 
-// errNoPart is what a part's absence is.
+// errNoPart reports that an archive lacks a part.
 var errNoPart = errors.New("no such part")
 
-// file is a part by its name, without regard to case where no other has it, or nil.
+// file returns a part by its name, or by its name without regard to case if no part has exactly that name, or nil.
 func (a *archive) file(name string) *zip.File {
 	if f, ok := a.files[name]; ok {
 		return f
@@ -103,7 +104,7 @@ func (r *portion) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// take counts bytes that come out of the archive.
+// take counts bytes that are unpacked from the archive.
 func (a *archive) take(bytes int) error {
 	if a.left -= int64(bytes); a.left <= 0 {
 		return fmt.Errorf("%w of %d bytes (ingest.max_file_mib, and %d for each byte of the file), unpacked: more than "+
@@ -132,10 +133,10 @@ func asFormat(name string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrFormat, name, err)
 }
 
-// tokenLimit reads at most maxToken bytes for one token.
+// tokenLimit allows at most maxToken bytes to be read for one token.
 type tokenLimit struct {
 	r io.Reader
-	n int // since the token before
+	n int // since the last token
 }
 
 func (l *tokenLimit) Read(b []byte) (int, error) {
@@ -147,7 +148,7 @@ func (l *tokenLimit) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// hold adds to a text that is held as a whole: of a paragraph, or of a cell.
+// hold appends to the text of a paragraph or a cell, which is held in memory as a whole.
 func hold(text *strings.Builder, more string) {
 	if text.Len()+len(more) > maxToken {
 		panic(aborted{fmt.Errorf("%w of %d bytes: a paragraph or cell has more", ErrTooLarge, maxToken)})
@@ -155,7 +156,7 @@ func hold(text *strings.Builder, more string) {
 	text.WriteString(more)
 }
 
-// list is elements for a part whose content is kept, whatever it says.
+// list is like elements, for a part whose content is kept: at most maxList bytes are read.
 func (a *archive) list(name string, token func(xml.Token) error) error {
 	return a.read(name, maxList, token)
 }
@@ -192,7 +193,7 @@ func (a *archive) read(name string, limit int64, token func(xml.Token) error) er
 	}
 }
 
-// attribute is the value of an element's attribute, whatever its prefix, or "".
+// attribute returns the value of an element's attribute, whatever its prefix, or "".
 func attribute(e xml.StartElement, name string) string {
 	for _, a := range e.Attr {
 		if a.Name.Local == name {
@@ -202,7 +203,7 @@ func attribute(e xml.StartElement, name string) string {
 	return ""
 }
 
-// prefixed is the value of an attribute with a prefix, or "".
+// prefixed returns the value of an attribute with a prefix, or "".
 func prefixed(e xml.StartElement, prefix, name string) string {
 	for _, a := range e.Attr {
 		if a.Name.Space == prefix && a.Name.Local == name {
@@ -212,8 +213,8 @@ func prefixed(e xml.StartElement, prefix, name string) string {
 	return ""
 }
 
-// related are the parts that a part of an Office document refers to: their names by the ids of the references, and by
-// the last word of their type ("slide", "notesSlide").
+// related returns the names of the parts that a part of an Office document refers to, by the ids of the references and
+// by the last word of their type ("slide", "notesSlide").
 func (a *archive) related(name string) (byID, byType map[string]string, err error) {
 	byID, byType = map[string]string{}, map[string]string{}
 	dir, base := path.Split(name)
@@ -237,7 +238,7 @@ func (a *archive) related(name string) (byID, byType map[string]string, err erro
 	return byID, byType, err
 }
 
-// The parts in which an Office document and an OpenDocument say what they are.
+// The parts in which an Office document and an OpenDocument hold their metadata.
 const (
 	coreProperties = "docProps/core.xml"
 	openProperties = "meta.xml"

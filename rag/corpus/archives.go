@@ -21,7 +21,8 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// ArchiveLimits bound what comes out of one archive, with those in it. The zero value is DefaultArchiveLimits.
+// ArchiveLimits bounds what is unpacked from one archive, nested archives included. The zero value is
+// DefaultArchiveLimits.
 type ArchiveLimits struct {
 	MaxBytes   int64 `key:"max_archive_gib" unit:"GiB" bounds:"1,65536" doc:"what comes out of an archive at most, GiB; the files in it up to there are read"`
 	MaxEntries int   `key:"max_archive_entries" bounds:"1,1000000000" doc:"files, folders and links in an archive at most"`
@@ -37,13 +38,13 @@ func DefaultArchiveLimits() ArchiveLimits {
 const (
 	maxDirectory  = 32 << 20 // bytes of the list of files in a ZIP file
 	maxDictionary = 64 << 20 // bytes that xz and zstd may refer back to; their levels up to 9 and 19 stay within them
-	freeBytes     = 64 << 20 // come out of an archive whatever its ratio
+	freeBytes     = 64 << 20 // may be unpacked from an archive whatever its ratio
 )
 
 // archiveNames are the endings of archives that are read, for messages.
 const archiveNames = "zip, tar, tgz, gz, bz2, xz and zst"
 
-// errArchive is the end of an archive: it is broken, or goes beyond a limit.
+// errArchive ends the reading of an archive that is broken or exceeds a limit.
 var errArchive = errors.New("corpus: the archive ends")
 
 // openPacked unpacks a stream.
@@ -56,7 +57,7 @@ type archiveReader struct {
 	zip, tar bool
 }
 
-// archiveKind is how a file with this name is read as an archive; nil if it is none.
+// archiveKind returns how a file with this name is read as an archive, or nil if it is not an archive.
 func archiveKind(name string) *archiveReader {
 	name = strings.ToLower(name)
 	for _, k := range []struct {
@@ -96,12 +97,12 @@ func unzstd(r io.Reader) (io.ReadCloser, error) {
 	return d.IOReadCloser(), nil
 }
 
-// unpacking is the reading of an archive that is a file, and of those in it.
+// unpacking is the state of reading an archive file and the archives nested in it.
 type unpacking struct {
 	l       *loader
 	limits  ArchiveLimits
 	packed  int64 // bytes of the file
-	out     int64 // bytes that have come out
+	out     int64 // bytes unpacked so far
 	entries int
 }
 
@@ -148,7 +149,7 @@ func (u *unpacking) read(at found, kind *archiveReader, depth int) error {
 	return u.member(at.in(inner, -1, at.modified, r), depth)
 }
 
-// broken skips an archive that cannot be read, or not to its end.
+// broken skips an archive that cannot be read to its end.
 func (u *unpacking) broken(at found, err error) error {
 	if stop := u.l.cancelled(); stop != nil {
 		return stop
@@ -159,7 +160,7 @@ func (u *unpacking) broken(at found, err error) error {
 	return u.l.skip(at.path, fmt.Errorf("%w: a broken archive: %w", ErrFormat, err), true)
 }
 
-// counted counts what comes out of an archive, and ends it beyond a limit.
+// counted counts the bytes unpacked from an archive and fails beyond a limit.
 type counted struct {
 	u *unpacking
 	r io.Reader
@@ -204,8 +205,8 @@ func (u *unpacking) member(at found, depth int) error {
 	return u.read(at, kind, depth+1)
 }
 
-// ArchiveOf is the archive that a document's path (Document.Path) leads into, as a file that is there: "/a/b.zip" of
-// "/a/b.zip/c.md"; "" for a path that is a file's own, or whose archive has gone.
+// ArchiveOf returns the existing archive file that a document's path (Document.Path) leads into: "/a/b.zip" for
+// "/a/b.zip/c.md"; "" for a path that is a file's own, or whose archive does not exist.
 func ArchiveOf(path string) string {
 	for i := 0; i < len(path); i++ {
 		if path[i] != '/' || archiveKind(path[:i]) == nil {
@@ -218,8 +219,8 @@ func ArchiveOf(path string) string {
 	return ""
 }
 
-// memberPath is the path of a file in an archive, with slashes. What would lead out of the folder that it is unpacked
-// to is refused.
+// memberPath returns the path of a file in an archive, with slashes. It refuses a path that leads out of the folder
+// that the archive is unpacked to.
 func memberPath(name string) (string, error) {
 	clean := strings.ReplaceAll(name, `\`, "/")
 	clean = strings.TrimPrefix(clean, "./")
@@ -237,8 +238,8 @@ func memberPath(name string) (string, error) {
 // maxPath bounds the path of a file in an archive, in bytes: it becomes an id.
 const maxPath = 4096
 
-// wanted tells whether a file in an archive, by its path there, is read; what is not is skipped. seen are those before
-// it.
+// wanted reports whether a file in an archive, by its path there, is read; other files are skipped. seen holds the
+// files before it.
 func (u *unpacking) wanted(at found, name string, seen map[string]bool) (inner string, ok bool, err error) {
 	inner, err = memberPath(name)
 	path := at.path + "/" + strings.ToValidUTF8(strings.ReplaceAll(name, "\x00", "\ufffd"), "\ufffd")
@@ -265,7 +266,7 @@ func (u *unpacking) wanted(at found, name string, seen map[string]bool) (inner s
 	return inner, true, nil
 }
 
-// readTar reads a tar file as it comes. What is no regular file, such as a link, is skipped.
+// readTar reads a tar file as a stream. Entries that are not regular files, such as links, are skipped.
 func (u *unpacking) readTar(at found, r io.Reader, depth int) error {
 	seen := map[string]bool{}
 	for t := tar.NewReader(r); ; {
@@ -304,7 +305,7 @@ func (u *unpacking) readTar(at found, r io.Reader, depth int) error {
 	}
 }
 
-// oldName is a name that is not UTF-8, in the character set of ZIP files.
+// oldName decodes a name that is not UTF-8 from the character set of ZIP files.
 func oldName(name string) string {
 	text, err := charmap.CodePage437.NewDecoder().String(name)
 	if err != nil {
@@ -313,7 +314,7 @@ func oldName(name string) string {
 	return text
 }
 
-// readZip reads a ZIP file: where it lies, or in memory if it is in another archive.
+// readZip reads a ZIP file in place, or in memory if it is in another archive.
 func (u *unpacking) readZip(at found, f io.Reader, depth int) error {
 	var from io.ReaderAt
 	size := at.size

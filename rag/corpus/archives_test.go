@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 )
 
-// tarred is a tar file of headers with contents.
+// tarred returns a tar file of headers with contents.
 func tarred(t testing.TB, headers ...tar.Header) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -62,7 +62,7 @@ func gz(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }
 
 func zst(w io.Writer) io.WriteCloser { return must(zstd.NewWriter(w)) }
 
-// limited are the default limits but for what is given.
+// limited returns the default limits with the non-zero values of a.
 func limited(a ArchiveLimits) ArchiveLimits { return overlay.On(DefaultArchiveLimits(), a) }
 
 // TestArchives: files in archives are documents with the paths that they would have in a folder of the archive's name.

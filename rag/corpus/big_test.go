@@ -19,8 +19,8 @@ func paragraph(n int) string {
 	return strings.Repeat(words, n/len(words)+1)
 }
 
-// The first chunk of a paragraph of any length comes when its own text has been measured, and a cancelled context ends
-// the rest at once.
+// The first chunk of a paragraph of any length is yielded when its own text has been measured, and a cancelled context
+// ends the rest at once.
 func TestBigParagraphComesInPieces(t *testing.T) {
 	measured := 0
 	o := ChunkOptions{Size: 256, Overlap: 2, Count: func(text string) (int, error) {
@@ -82,7 +82,7 @@ func TestPiecesAreTheWhole(t *testing.T) {
 	}
 }
 
-// With MaxTextBytes the rest of a source is neither read nor held: documents end at a word, whatever their kind.
+// With MaxTextBytes the rest of a source is neither read nor held: documents of every kind end at a word.
 func TestHeadsOfBigSources(t *testing.T) {
 	dir := t.TempDir()
 	const most = 1000
@@ -111,7 +111,8 @@ func TestHeadsOfBigSources(t *testing.T) {
 	}
 }
 
-// A long text between tags goes past the tokenizer, which would keep copies of it, and is read as a short one is.
+// A long text between tags bypasses the tokenizer, which would keep copies of it, and gives the same text as a short
+// one.
 func TestBigParagraphsOfHTML(t *testing.T) {
 	long := paragraph(longText + 999)
 	words := strings.TrimSpace(long)
@@ -143,7 +144,7 @@ func TestBigParagraphsOfHTML(t *testing.T) {
 	}
 }
 
-// A text file is held once, as it is read. Before: from 64 MiB on the memory for it grew by copying.
+// A text file is held in memory once, without growing by copying.
 func TestBigFileIsHeldOnce(t *testing.T) {
 	path := write(t, t.TempDir(), "a.txt", paragraph(96<<20))
 	var before, after runtime.MemStats
@@ -155,7 +156,7 @@ func TestBigFileIsHeldOnce(t *testing.T) {
 	}
 }
 
-// A parser that does not look at the context is left behind when that ends.
+// A parser that ignores the context is left running when the context ends.
 func TestALongParseDoesNotHoldUpACancelledContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	entered, leave, left := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -179,7 +180,7 @@ func TestALongParseDoesNotHoldUpACancelledContext(t *testing.T) {
 	}
 }
 
-// A parser's bug is an error of the file, on whichever goroutine it runs, so that the others are read.
+// A parser's panic is an error of its file, on any goroutine, and the other files are read.
 func TestAPanickingParserIsAnError(t *testing.T) {
 	bug := func() error { var none []int; return fmt.Errorf("%d", none[0]) }
 	for _, bytes := range []int{0, longParse} {

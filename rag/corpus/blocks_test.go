@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// cut parses content as the file name says and splits it. The promises of Split are checked.
+// cut parses content by the file's name, splits it, and checks what Split guarantees.
 func cut(t *testing.T, name, content string, o ChunkOptions) (*Document, []Chunk) {
 	t.Helper()
 	docs, skips := load(t, LoadOptions{}, write(t, t.TempDir(), name, content))
@@ -28,7 +28,7 @@ func cut(t *testing.T, name, content string, o ChunkOptions) (*Document, []Chunk
 	return docs[0], chunks
 }
 
-// fees is a table of Markdown with so many rows.
+// fees returns a table of Markdown with so many rows.
 func fees(rows int) string {
 	var b strings.Builder
 	b.WriteString("| Berth | Fee | Note |\n|---|---|---|\n")
@@ -114,14 +114,15 @@ func TestLongRowsAreCutByCells(t *testing.T) {
 			t.Errorf("cells without the names of their columns:\n%s", c.Text)
 		}
 	}
-	// A row that names its cells itself has them.
+	// A row whose cells carry names gets no others.
 	_, chunks = cut(t, "a.csv", "Berth,Depth,Remark,Owner\nA,3,short,Ada\nB,4,"+long+",Bea\n", ChunkOptions{Size: 40})
 	if last := chunks[len(chunks)-1]; !strings.HasSuffix(last.Text, "Owner: Bea") {
 		t.Errorf("%q", last.Text)
 	}
 }
 
-// Tables of HTML: caption, rows of <th>, cells of several paragraphs. Tables that place texts on a page are none.
+// Tables of HTML: caption, rows of <th>, cells of several paragraphs. Tables that lay out a page are not tables of
+// data.
 func TestTablesOfHTML(t *testing.T) {
 	var rows strings.Builder
 	for i := range 30 {
@@ -213,7 +214,7 @@ func TestBlocksOfCodeAreCutAtBlankLines(t *testing.T) {
 	}
 }
 
-// What checkChunks asserts, for documents of prose, tables and code in any order and at any size.
+// checkChunks holds for documents of prose, tables and code in any order and at any size.
 func TestStructuredProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		piece := rapid.SampledFrom([]string{"# Heading\n\n", "Some words of prose. And more of them.\n\n",

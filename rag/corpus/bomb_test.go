@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// peakHeap is the most memory that the heap takes while fn runs, beyond what it takes before.
+// peakHeap returns the growth of the heap at its peak while fn runs.
 func peakHeap(fn func()) (bytes uint64) {
 	runtime.GC()
 	heap := func() uint64 {
@@ -85,7 +85,7 @@ func bomb(t *testing.T, path string, size, ratio int, parts ...[4]string) {
 }
 
 // TestBombs: a small office document that unpacks to much, or repeats a text without end, is refused, and its memory
-// stays below a limit. Before, 633 kB of headings took 3.4 GB.
+// stays below a limit. (633 kB of headings can take 3.4 GB.)
 func TestBombs(t *testing.T) {
 	const begin, end = `<w:document xmlns:w="x"><w:body>`, `</w:body></w:document>`
 	word := func(again string) [][4]string { return [][4]string{{"word/document.xml", begin, again, end}} }

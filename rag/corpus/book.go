@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// parseBook reads an EPUB book: the chapters of its spine in their order. A chapter that is not there, or cannot be
-// unpacked, is noted (Document.missing), and the others are read.
+// parseBook reads an EPUB book: the chapters of its spine in their order. A chapter that is missing or cannot be
+// unpacked is noted (Document.missing), and the others are read.
 func parseBook(d *Document, a *archive) error {
 	b := &builder{pulse: a.p, w: textWriter{isSource: true}}
 	if _, ok := a.files["META-INF/rights.xml"]; ok {
@@ -50,8 +50,8 @@ func parseBook(d *Document, a *archive) error {
 	return nil
 }
 
-// bookPackage is the name of the part that lists the chapters: the one that the book names, else one
-// that has the ending.
+// bookPackage returns the name of the part that lists the chapters: the one that the book names, else one with the
+// right extension.
 func bookPackage(a *archive) (name string, err error) {
 	err = a.list("META-INF/container.xml", func(t xml.Token) error {
 		if e, ok := t.(xml.StartElement); ok && e.Name.Local == "rootfile" && name == "" {
@@ -71,7 +71,7 @@ func bookPackage(a *archive) (name string, err error) {
 	return packages[0], nil
 }
 
-// bookChapters are the parts of a book's spine.
+// bookChapters returns the parts of a book's spine.
 func bookChapters(a *archive, pkg string) (chapters []string, err error) {
 	type item struct{ name, kind string }
 	items := map[string]item{}

@@ -5,19 +5,19 @@ import (
 	"unicode/utf8"
 )
 
-// maxHeading is the length in runes up to which a heading is a heading. A longer one is kept whole
-// as a paragraph below its own shortened form.
+// maxHeading is the largest length of a heading in runes. A longer one is shortened, and kept whole as a paragraph
+// below.
 const maxHeading = 200
 
 // block is a byte range of a text that no sentence crosses.
 type block struct {
 	start, end int
-	code       bool  // lines, not sentences
-	more       bool  // goes on with the row of the block before
-	table      int32 // 1 + the index of the table in Document.tables that it is in; 0 for none
+	code       bool  // split into lines, not sentences
+	more       bool  // continues the row of the block before
+	table      int32 // 1 + the index in Document.tables of the table that it is in; 0 outside of tables
 }
 
-// openHeading is a heading whose section has not been closed by one of its level or above.
+// openHeading is a heading whose section is still open: no heading of its level or above has followed.
 type openHeading struct {
 	level int
 	text  string
@@ -31,30 +31,30 @@ type builder struct {
 	sections []Section
 	tables   []tableSpan
 	within   []openTable // outermost first
-	more     bool        // blocks go on with the row before: the format says where rows begin
+	more     bool        // blocks continue the row before: the format marks where rows begin
 	path     []openHeading
 	from, to int                  // source range of the last heading
 	open     bool                 // a block is open
-	headed   bool                 // the last section was begun by a heading, whose text is nowhere else
+	headed   bool                 // the last section was begun by a heading, whose text is not in a block
 	sep      string               // to be inserted before the next block
 	marker   string               // to be inserted before the next text: a list bullet
-	marked   func(source int) int // how many bytes before a place of the source are such a bullet; nil: none
-	borders  int                  // of table cells, to be inserted before the next text
+	marked   func(source int) int // the length of such a bullet directly before a source position; nil: always 0
+	borders  int                  // number of table cell borders to be inserted before the next text
 	loose    grid                 // of cells outside of tables
-	repeated int                  // bytes of the text that stand in the source once and are repeated
-	space    string               // white space inside a block: held back, because it may turn out to trail
+	repeated int                  // bytes of the text that repeat a part of the source
+	space    string               // white space inside a block, held back because it may be trailing
 	spaceAt  int                  // where space began in the source
 	pulse    *pulse
-	said     map[string]string // what the source says of itself, by the keys of the metadata; nil: nobody asks
+	said     map[string]string // metadata of the source, by key; nil: not collected
 }
 
-// What a block and a section take in memory, beside their texts.
+// The memory that a block and a section take, besides their texts.
 const (
 	blockBytes   = 32
 	sectionBytes = 128
 )
 
-// endBlock closes the block, if one is open. sep is the least that parts it from the next one.
+// endBlock closes the block, if one is open. sep is the shortest separator from the next one.
 func (b *builder) endBlock(sep string) {
 	if b.open {
 		last := &b.blocks[len(b.blocks)-1]
@@ -95,7 +95,7 @@ func (b *builder) begin(source int, code bool) {
 	b.space, b.marker, b.borders = "", "", 0
 }
 
-// copy adds a text without white space that is the source from source on.
+// copy adds a text without white space that stands at source in the source as it is.
 func (b *builder) copy(s string, source int) {
 	if s != "" {
 		b.begin(source, false)
@@ -121,7 +121,7 @@ func (b *builder) gap(s string, source int) {
 	}
 }
 
-// verbatim adds a text whose white space counts.
+// verbatim adds a text whose white space is kept.
 func (b *builder) verbatim(s string, source int) {
 	if s != "" {
 		b.begin(source, true)
@@ -129,7 +129,7 @@ func (b *builder) verbatim(s string, source int) {
 	}
 }
 
-// collapsed adds a text that is the source from source on, its runs of white space as one.
+// collapsed adds a text that stands at source in the source, with each run of white space as one.
 func (b *builder) collapsed(s string, source int) {
 	for s != "" {
 		n := 0
@@ -245,7 +245,7 @@ func (b *builder) finish(d *Document, in offsetMap) {
 	d.normalise(b.pulse)
 }
 
-// finishConverted is finish where the text is its own source.
+// finishConverted is like finish, for a text that is its own source.
 func (b *builder) finishConverted(d *Document, text string) {
 	d.Text, d.Sections, d.blocks, d.tables = text, b.sections, b.blocks, b.tables
 	d.normalise(b.pulse)
@@ -255,7 +255,7 @@ func (b *builder) finishConverted(d *Document, text string) {
 	}
 }
 
-// normalise brings the text to NFC and moves every offset along.
+// normalise converts the text to NFC and moves every offset along.
 func (d *Document) normalise(p *pulse) {
 	text, m := nfc(d.Text, p)
 	if m == nil {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestReadAsShown: files that other readers of tables, sheets and messages read wrong, and what is right
-// (testdata/cases).
+// TestReadAsShown: tables, sheets and messages that other readers misread, with the right result (testdata/cases).
 func TestReadAsShown(t *testing.T) {
 	for name, want := range map[string]string{
 		"corner_years.csv": "North | 2019: 5 | 2020: 7\nSouth | 2020: 9",

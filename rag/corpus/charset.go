@@ -10,15 +10,16 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-// charsetSample is how many bytes with characters outside of ASCII decide on an encoding.
+// charsetSample is the number of bytes, of lines with characters outside of ASCII, from which an encoding is guessed.
 const charsetSample = 4 << 10
 
-// minPlausible is how well a text must read in the encoding that suits it best; below, it is none.
+// minPlausible is the least plausible score of the best encoding; below it no encoding is accepted.
 const minPlausible = .5
 
-// guessCharset finds the encoding of a text that is not Unicode, by its name in the WHATWG's list; "" for what reads as
-// a text in none. Each encoding is tried, and the one wins in which the text reads best: as letters of one language in
-// words, in the right case. Japanese, Korean and Chinese are told by their scripts, which no other encoding gives.
+// guessCharset returns the encoding of a text that is not Unicode, by its name in the WHATWG's list, or "" if it is not
+// plausible as text in any. It tries each encoding and takes the one in which the text is most plausible: letters of
+// one language, in words, in the right case. Japanese, Korean and Chinese are recognised by their scripts, which other
+// encodings do not produce.
 func guessCharset(raw string) string {
 	sample := charsetLines(raw)
 	if name := guessWide(sample); name != "" {
@@ -33,14 +34,14 @@ func guessCharset(raw string) string {
 		if !ok {
 			continue
 		}
-		if p := plausible(text, name); p > score+.004 { // of equals, the first
+		if p := plausible(text, name); p > score+.004 { // the first of equal scores wins
 			best, score = name, p
 		}
 	}
 	return best
 }
 
-// charsetLines are lines of raw with bytes outside of ASCII, up to charsetSample bytes of them.
+// charsetLines returns lines of raw with bytes outside of ASCII, up to charsetSample bytes of them.
 func charsetLines(raw string) string {
 	var b strings.Builder
 	for line := range strings.Lines(raw) {
@@ -72,7 +73,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// decodedAs is a text that is in an encoding; ok is false for one that is not.
+// decodedAs decodes raw from the named encoding; ok is false if raw is not valid in it.
 func decodedAs(name, raw string) (text string, ok bool) {
 	e, err := htmlindex.Get(name)
 	if err != nil {
@@ -82,8 +83,8 @@ func decodedAs(name, raw string) (text string, ok bool) {
 	return text, err == nil
 }
 
-// guessWide tells the encodings of Japanese, Korean and Chinese, by how much of a text is in the characters that it
-// would mostly be in: its share must be more than texts in other encodings ever reach.
+// guessWide recognises the encodings of Japanese, Korean and Chinese by the share of a text that is in the characters
+// common in each: it must exceed the share that texts in other encodings reach.
 func guessWide(sample string) string {
 	for _, c := range []struct {
 		name   string
@@ -92,7 +93,7 @@ func guessWide(sample string) string {
 	}{
 		{"shift_jis", .2, isHiragana}, {"euc-jp", .2, isHiragana}, {"iso-2022-jp", .2, isHiragana},
 		{"euc-kr", .95, func(r rune, _ string) bool { return unicode.Is(unicode.Hangul, r) }},
-		// the first of the two planes into which GB 2312 and Big5 part their characters by how frequent they are
+		// the first of the two planes into which GB 2312 and Big5 divide their characters by frequency
 		{"gb18030", .85, func(_ rune, b string) bool {
 			return len(b) == 2 && b[0] >= 0xb0 && b[0] <= 0xd7 && b[1] >= 0xa1
 		}},
@@ -106,7 +107,7 @@ func guessWide(sample string) string {
 		characters(e, sample, func(r string, at, n int) bool {
 			first, _ := utf8.DecodeRuneInString(r)
 			switch {
-			case first == utf8.RuneError && at+n < len(sample)-3: // the sample may end in a character
+			case first == utf8.RuneError && at+n < len(sample)-3: // the sample may end within a character
 				bad++
 			case unicode.IsLetter(first) && first >= utf8.RuneSelf:
 				if letters++; c.common(first, sample[at:at+n]) {
@@ -125,9 +126,8 @@ func guessWide(sample string) string {
 
 func isHiragana(r rune, _ string) bool { return unicode.Is(unicode.Hiragana, r) }
 
-// characters calls f with each character of raw in an encoding, as UTF-8, where it stands and how many bytes it has,
-// until f says no. What is no character is U+FFFD, of one byte. Bytes that change the state of the encoding are left
-// out.
+// characters calls f with each character of raw in an encoding: as UTF-8, its position and its length in bytes, until f
+// returns false. An invalid byte is U+FFFD, of length one. Bytes that change the state of the encoding are left out.
 func characters(e encoding.Encoding, raw string, f func(text string, at, n int) bool) {
 	d := e.NewDecoder()
 	var to [64]byte
@@ -154,7 +154,7 @@ func characters(e encoding.Encoding, raw string, f func(text string, at, n int) 
 	}
 }
 
-// plausible tells how much a text reads as one in a language that an encoding is used for: 1 at most.
+// plausible scores how well a text reads in a language that an encoding is used for, at most 1.
 func plausible(text, name string) float64 {
 	languages := charsetLanguages(name)
 	o := whatlanggo.Options{Whitelist: map[whatlanggo.Lang]bool{}}
@@ -173,12 +173,12 @@ func plausible(text, name string) float64 {
 	return best
 }
 
-// frequencyWeight is what the share of a language's frequent letters counts for: it tells scripts apart whose letters
+// frequencyWeight is the weight of the share of a language's frequent letters: it distinguishes scripts whose letters
 // have the same bytes, such as Hebrew and Cyrillic.
 const frequencyWeight = .5
 
-// frequency is the share of the ten letters or so of a script that is not Latin which are frequent in a language, among
-// all letters; for languages in Latin script, .5.
+// frequency returns, for a language in a script other than Latin, the share of its ten or so most frequent letters
+// among all letters; for languages in Latin script, .5.
 func frequency(text, code string) float64 {
 	frequent := map[string]string{"rus": "оеаинтсрвл", "ukr": "оанивтеірс", "bul": "аоиетнрсвл", "srp": "аиоенрсјту",
 		"bel": "аніеорстлы", "ell": "αοιετσνηυρς", "heb": "יוהלאתמרבש", "arb": "اليمنوترهبعة", "pes": "ایردنهوتمس",
@@ -197,8 +197,8 @@ func frequency(text, code string) float64 {
 	return float64(hits) / float64(max(letters, 1))
 }
 
-// inLanguage is the share of the characters outside of ASCII that are letters of an alphabet, as words have them, less
-// what no text has: controls, symbols in words, capitals behind small letters, words of two scripts.
+// inLanguage returns the share of the characters outside of ASCII that are letters of an alphabet within words, less
+// what texts do not have: controls, symbols in words, capitals after small letters, words of two scripts.
 func inLanguage(text, letters string) float64 {
 	points, n := 0., 0.
 	before := ' '
@@ -254,7 +254,7 @@ func sameScript(a, b rune) bool {
 	return true
 }
 
-// charsetLanguages are those that an encoding is used for, in ISO 639-3.
+// charsetLanguages returns the languages that an encoding is used for, in ISO 639-3.
 func charsetLanguages(name string) []string {
 	codes := map[string]string{
 		"windows-1252": "eng deu fra spa ita por nld swe dan nob fin cat isl", "iso-8859-15": "fra fin deu",
@@ -270,7 +270,7 @@ func charsetLanguages(name string) []string {
 	return strings.Fields(codes)
 }
 
-// alphabet is the small letters outside of ASCII of a language, by its code in ISO 639-3.
+// alphabet returns the small letters outside of ASCII of a language, by its code in ISO 639-3.
 func alphabet(code string) string {
 	const cyrillic = "абвгдежзийклмнопрстуфхцчшщьюя"
 	return map[string]string{

@@ -28,8 +28,8 @@ func encodedTexts(t testing.TB, f func(language, name string, e encoding.Encodin
 	}
 }
 
-// TestCharsets: texts in 19 languages and 19 encodings, by length in characters. An encoding in which a text reads the
-// same is as right.
+// TestCharsets: texts in 19 languages and 19 encodings, by length in characters. An encoding that decodes to the same
+// text counts as right.
 func TestCharsets(t *testing.T) {
 	lengths := []int{20, 40, 80, 160, 1000}
 	right, all := map[int]int{}, map[int]int{}
@@ -58,8 +58,8 @@ func TestCharsets(t *testing.T) {
 	}
 }
 
-// TestEncodingPlaces: a file in any encoding is read as its text, says what it was encoded in, and the bytes that a
-// chunk names are those of its text.
+// TestEncodingPlaces: a file in any encoding is read as its text, its metadata name the encoding, and the source range
+// of a chunk has the chunk's text.
 func TestEncodingPlaces(t *testing.T) {
 	check := func(name string, e encoding.Encoding, text, raw string, o FileOptions) {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestBinaries: what is no text is skipped whatever its name.
+// TestBinaries: files that are not text are skipped whatever their names.
 func TestBinaries(t *testing.T) {
 	dir := t.TempDir()
 	var zipped bytes.Buffer

@@ -4,11 +4,11 @@ import (
 	"strings"
 )
 
-// syntax is how a language with braces writes strings and declarations.
+// syntax describes strings and declarations of a language with braces.
 type syntax struct {
 	c         bool // lines that begin with # are the preprocessor's; functions are known by their parentheses
 	typed     bool // functions are known by their parentheses
-	js        bool // template strings, regular expressions, functions that are values
+	js        bool // template strings, regular expressions, functions as values
 	rust      bool // raw strings, lifetimes, attributes
 	php       bool // text outside of <?php ?>, # comments, heredocs
 	newlines  bool // statements end with lines
@@ -17,13 +17,13 @@ type syntax struct {
 	verbatim  bool // @"…"
 }
 
-// scope is what an open brace begins.
+// scope is the region that an open brace begins.
 type scope struct {
 	declaration
 	named    bool // it is a declaration
-	contains bool // whose members are looked for
+	contains bool // its members are looked for
 
-	within bool // brackets, as in f(x = {}): the statement goes on behind it
+	within bool // within brackets, as in f(x = {}): the statement continues after it
 	head   string
 	from   int
 	lead   int
@@ -31,12 +31,12 @@ type scope struct {
 }
 
 const (
-	maxWithin    = 512     // bytes of a statement that goes on behind braces
-	maxStatement = 4 << 10 // bytes of a statement that are looked at
+	maxWithin    = 512     // bytes of a statement that continues after braces
+	maxStatement = 4 << 10 // bytes of a statement that are examined
 	maxNesting   = 1 << 16 // of braces
 )
 
-// braceScanner goes through a text once. It knows where strings and comments are, but no grammar.
+// braceScanner goes through a text once. It recognises strings and comments, but no grammar.
 type braceScanner struct {
 	text   string
 	s      syntax
@@ -47,13 +47,13 @@ type braceScanner struct {
 	saved  []int // len(scopes) at each #if
 
 	head   []byte // the statement so far, without comments, white space as one space, line breaks kept
-	start  int    // of the statement in the text; -1: it has not begun
-	lead   int    // of the comments above it; -1: none
+	start  int    // position of the statement in the text; -1: it has not begun
+	lead   int    // position of the comments above it; -1: no comment
 	parens int
-	last   byte // the last character that is no white space
+	last   byte // the last character that is not white space
 }
 
-// braceOutline finds the functions and types of a language with braces. Functions within functions are parts of these.
+// braceOutline finds the functions and types of a language with braces. A function within a function is a part of it.
 func braceOutline(text string, s syntax, p *pulse) []declaration {
 	b := &braceScanner{text: text, s: s, p: p, start: -1, lead: -1}
 	if s.php {
@@ -139,7 +139,7 @@ func (b *braceScanner) step() {
 	}
 }
 
-// isAccess knows what stands before a colon between the members of a class.
+// isAccess reports whether head stands before a colon between the members of a class.
 func isAccess(head string) bool {
 	switch strings.TrimSpace(head) {
 	case "public", "private", "protected", "signals", "public slots", "private slots", "default":
@@ -148,12 +148,12 @@ func isAccess(head string) bool {
 	return false
 }
 
-// atLineStart tells whether only white space is before the place in its line.
+// atLineStart reports whether only white space precedes the position in its line.
 func (b *braceScanner) atLineStart() bool {
 	return lineStart(b.text, b.at) != b.at || b.at == 0 || b.text[b.at-1] == '\n'
 }
 
-// newline ends a statement where lines do, and parts comments from what stands behind a blank line.
+// newline ends a statement in languages where lines do, and detaches comments from what follows a blank line.
 func (b *braceScanner) newline() {
 	b.at++
 	if b.start < 0 {
@@ -169,7 +169,7 @@ func (b *braceScanner) newline() {
 	b.space('\n')
 }
 
-// goesOn tells whether the statement goes on in the next line: an operator or an opening brace stands there, or the
+// goesOn reports whether the statement continues in the next line: an operator or an opening brace stands there, or the
 // statement is an annotation.
 func (b *braceScanner) goesOn() bool {
 	next := strings.TrimLeft(b.text[b.at:min(len(b.text), b.at+200)], " \t\r\n")
@@ -179,7 +179,7 @@ func (b *braceScanner) goesOn() bool {
 		strings.HasPrefix(next, "implements ")
 }
 
-// comment passes over one of n bytes.
+// comment skips a comment of n bytes.
 func (b *braceScanner) comment(n int) {
 	if b.start < 0 && b.lead < 0 {
 		b.lead = b.at
@@ -187,8 +187,8 @@ func (b *braceScanner) comment(n int) {
 	b.at += n
 }
 
-// until is the length of s up to the end of the mark that is looked for from from on; all of s without one. A line
-// break is no part of it.
+// until returns the length of s up to the end of mark, searched for from the offset from; all of s if it is missing. A
+// line break at the end is not included.
 func until(s, mark string, from int) int {
 	i := strings.Index(s[min(from, len(s)):], mark)
 	switch {
@@ -200,7 +200,7 @@ func until(s, mark string, from int) int {
 	return from + i + len(mark)
 }
 
-// preprocessor passes over a line of it. Of the branches of an #if, each begins with the braces that were open before.
+// preprocessor skips a preprocessor line. Each branch of an #if begins with the braces that were open before it.
 func (b *braceScanner) preprocessor() {
 	n := 0
 	for {
@@ -225,14 +225,14 @@ func (b *braceScanner) preprocessor() {
 	b.at += n
 }
 
-// open begins a scope: a declaration if the statement before the brace is one, where its members are looked for.
+// open begins a scope: a declaration if the statement before the brace is one whose members are looked for.
 func (b *braceScanner) open() {
 	s := scope{}
 	if b.parens == 0 && b.start >= 0 && (len(b.scopes) == 0 || b.scopes[len(b.scopes)-1].contains) {
 		if name, from, contains := b.s.declared(string(b.head)); name != "" {
 			s.named, s.contains, s.name = true, contains, signature(name)
 			s.start = b.start
-			if from > 0 { // statements without an end stand before it
+			if from > 0 { // statements without an end precede it
 				s.start, b.lead = b.start+from, -1
 			}
 			if b.lead >= 0 {
@@ -255,7 +255,7 @@ func (b *braceScanner) open() {
 	b.reset()
 }
 
-// isExternC tells whether a brace parts nothing: extern "C" {, a block of a module.
+// isExternC reports whether a brace begins a block that is not a scope: extern "C" {, or a block of a module.
 func isExternC(head string) bool {
 	return strings.HasPrefix(head, "extern \"") || head == "declare global " || head == "export "
 }
@@ -280,7 +280,7 @@ func (b *braceScanner) close() {
 	b.reset()
 }
 
-// php passes over text up to where a program begins.
+// php skips text up to the start of a program.
 func (b *braceScanner) php() {
 	i := strings.Index(b.text[b.at:], "<?")
 	if i < 0 {
@@ -296,7 +296,8 @@ func (b *braceScanner) php() {
 	}
 }
 
-// literal is the length of the string, character or regular expression that rest begins with; 0 if it begins with none.
+// literal returns the length of the string, character or regular expression that rest begins with; 0 if it begins with
+// none of them.
 func (b *braceScanner) literal(rest string) int {
 	switch c := rest[0]; {
 	case b.s.rawString && strings.HasPrefix(rest, "R\""):
@@ -333,7 +334,7 @@ func (b *braceScanner) literal(rest string) int {
 	return 0
 }
 
-// afterWord tells whether a word stands before the place that no operator follows.
+// afterWord reports whether the position follows a word after which no operator can stand.
 func (b *braceScanner) afterWord() bool {
 	head := strings.TrimRight(string(b.head[max(0, len(b.head)-12):]), " \n")
 	return strings.HasSuffix(head, "return") || strings.HasSuffix(head, "case") || strings.HasSuffix(head, "typeof")
@@ -346,8 +347,8 @@ func (b *braceScanner) before() byte {
 	return b.text[b.at-1]
 }
 
-// character is the length of a character, or of a string in quotes of one stroke. The mark of a lifetime, and the one
-// between digits, are none.
+// character returns the length of a character, or of a string in single quotes; 0 for the mark of a lifetime and a
+// separator between digits.
 func (b *braceScanner) character(rest string) int {
 	switch {
 	case b.s.js || b.s.php:
@@ -362,7 +363,8 @@ func (b *braceScanner) character(rest string) int {
 	return max(end, 1)
 }
 
-// quoted is the length of a string that ends with the mark it begins with, or with its line.
+// quoted returns the length of a string that ends with the mark it begins with, or, with oneLine, at the end of its
+// line.
 func quoted(s string, oneLine bool) int {
 	for i := 1; i < len(s); i++ {
 		switch {
@@ -377,7 +379,7 @@ func quoted(s string, oneLine bool) int {
 	return len(s)
 }
 
-// template is the length of a template string, with strings and braces within it.
+// template returns the length of a template string, with strings and braces within it.
 func template(s string) int {
 	depth := 0
 	for i := 1; i < len(s); i++ {
@@ -397,7 +399,7 @@ func template(s string) int {
 	return len(s)
 }
 
-// expression is the length of a regular expression, 0 if the line has no end of one.
+// expression returns the length of a regular expression, 0 if it does not end within the line.
 func expression(s string) int {
 	class := false
 	for i := 1; i < min(len(s), maxCodeLine) && s[i] != '\n'; i++ {
@@ -415,7 +417,7 @@ func expression(s string) int {
 	return 0
 }
 
-// heredoc is the length of a text between a word and the same word on a line of its own.
+// heredoc returns the length of a text between a word and the same word on a line of its own.
 func heredoc(s string) int {
 	line := until(s, "\n", 0)
 	word := strings.Trim(strings.TrimSpace(s[3:line]), `"'`)

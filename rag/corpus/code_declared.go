@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// What begins declarations in languages with braces.
+// Patterns of the beginnings of declarations in languages with braces.
 var (
 	attributes = regexp.MustCompile(`^(?:\s*(?:@[\w.]+(?:\([^()]*\))?|#!?\[[^\]]*\]|\[\[?[^\]]*\]?\]|` +
 		`template\s*<[^{}]*?>\s))+\s*`)
@@ -26,8 +26,8 @@ var (
 		`operator\s+[\w ]+|~?[\w$]+))\s*$`)
 )
 
-// declared is the name of the function or type that a statement before a brace declares, how many bytes into it that
-// begins, and whether it has members; "" for none.
+// declared returns the name of the function or type that a statement before a brace declares, or "", the offset of that
+// declaration in it, and whether it has members.
 func (s syntax) declared(head string) (name string, from int, contains bool) {
 	body := head
 	if !s.js || strings.HasPrefix(head, "@") {
@@ -72,7 +72,7 @@ func (s syntax) declared(head string) (name string, from int, contains bool) {
 	return "", 0, false
 }
 
-// isType tells whether a type's keyword is one here, and no name.
+// isType reports whether the keyword of a type is used as a keyword here, not as a name.
 func (s syntax) isType(keyword, rest string) bool {
 	if strings.HasSuffix(keyword, "object") && !s.newlines || rest != "" && strings.IndexByte(" \n<", rest[0]) < 0 {
 		return false
@@ -81,7 +81,7 @@ func (s syntax) isType(keyword, rest string) bool {
 	return rest == "" || strings.IndexByte("=.:?,)", rest[0]) < 0
 }
 
-// typeName is the declaration of a type without what it extends.
+// typeName returns the declaration of a type without what it extends.
 func typeName(keyword, rest string) string {
 	words := strings.Fields(keyword)
 	word := words[len(words)-1]
@@ -108,8 +108,8 @@ func typeName(keyword, rest string) string {
 	return word
 }
 
-// called is the name of a function by its parentheses: a name stands before them, and what stands behind them, but for
-// words such as const, is an initialiser, a type or a condition.
+// called returns the name of a function by its parentheses: a name stands before them, and after them nothing but words
+// such as const, an initialiser, a type or a condition.
 func (s syntax) called(body string) string {
 	open := strings.IndexByte(body, '(')
 	if open <= 0 {
@@ -130,7 +130,7 @@ func (s syntax) called(body string) string {
 	return strings.Join(strings.Fields(m), " ") + "()"
 }
 
-// isStatement knows words before parentheses and braces that declare nothing.
+// isStatement reports whether a word before parentheses and braces declares nothing.
 func isStatement(word string) bool {
 	switch word {
 	case "if", "for", "while", "switch", "catch", "do", "else", "try", "with", "using", "lock", "synchronized",

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// The parser of Go keeps a tree of many times the text, and its stack grows with nested brackets.
+// Limits for the parser of Go, whose tree takes many times the size of the text and whose stack grows with nested
+// brackets.
 const (
 	maxGoBytes = 4 << 20
 	maxGoDepth = 1000
 )
 
-// goOutline finds the declarations of a Go file; what has mistakes is read like other languages with braces.
+// goOutline finds the declarations of a Go file; a file with syntax errors is read like other languages with braces.
 func goOutline(text, name string, p *pulse) []declaration {
 	if len(text) > maxGoBytes || tooDeep(text) {
 		return braceOutline(text, syntax{newlines: true, raw: true}, p)
@@ -58,7 +59,7 @@ func goOutline(text, name string, p *pulse) []declaration {
 	return out
 }
 
-// goFunction is "func Name" or "func (r Receiver) Name".
+// goFunction returns "func Name" or "func (r Receiver) Name".
 func goFunction(text string, d *ast.FuncDecl, base int) string {
 	if d.Recv == nil {
 		return "func " + d.Name.Name
@@ -70,7 +71,7 @@ func goFunction(text string, d *ast.FuncDecl, base int) string {
 	return "func " + strings.Join(strings.Fields(text[from:to]), " ") + " " + d.Name.Name
 }
 
-// tooDeep tells whether brackets are nested, or operators follow each other, deeper than anybody writes.
+// tooDeep reports whether brackets are nested, or operators chained, deeper than in any code that people write.
 func tooDeep(text string) bool {
 	depth, run := 0, 0
 	for i := range len(text) {
@@ -93,7 +94,7 @@ func tooDeep(text string) bool {
 	return false
 }
 
-// lineStart is where the line begins that at is in, if only white space is before it, and not much; else at.
+// lineStart returns the start of the line that holds at, if only a little white space precedes at in it; else at.
 func lineStart(text string, at int) int {
 	for i := at; i >= max(0, at-maxCodeLine); i-- {
 		if i == 0 || text[i-1] == '\n' {
@@ -106,7 +107,7 @@ func lineStart(text string, at int) int {
 	return at
 }
 
-// lineEnd is where the line ends that ends a declaration at at, if nothing but a comment or a semicolon follows; else
+// lineEnd returns the end of the line in which a declaration ends at at, if only a comment or a semicolon follows; else
 // at.
 func lineEnd(text string, at int) int {
 	rest := text[at:min(len(text), at+maxCodeLine)]

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// lineSyntax is of languages whose functions are found line by line: they begin with a line that says so, and end with
-// one that is indented as much and closes them.
+// lineSyntax describes languages whose functions are found line by line: a function begins with an opening line and
+// ends with a closing line of the same indent.
 type lineSyntax struct {
 	opens    *regexp.Regexp // a line without its indent; its groups make the name
-	closes   *regexp.Regexp // likewise
-	whole    *regexp.Regexp // an opening line that is all there is; nil: none is
+	closes   *regexp.Regexp // as opens
+	whole    *regexp.Regexp // an opening line that is a whole declaration; nil: there are no such lines
 	comment  string         // what a line of comment begins with
-	contains *regexp.Regexp // an opening line within which others are looked for; nil: none
+	contains *regexp.Regexp // an opening line within which others are looked for; nil: no such lines
 }
 
 func rubySyntax() lineSyntax {
@@ -53,20 +53,20 @@ func perlSyntax() lineSyntax {
 	}
 }
 
-// openLine is a declaration whose end has not come.
+// openLine is a declaration whose end has not been found yet.
 type openLine struct {
 	declaration
 	indent   int
 	contains bool
 }
 
-// maxCodeLine is how much of a line of code is looked at.
+// maxCodeLine bounds the bytes of a line of code that are examined.
 const maxCodeLine = 1000
 
 // lineOutline finds declarations by their first and last lines.
 func lineOutline(text string, s lineSyntax, p *pulse) (out []declaration) {
 	var open []openLine
-	at, lead := 0, -1 // lead: where the comment begins that the line continues
+	at, lead := 0, -1 // lead: start of the comment directly before the line
 	for line := range strings.Lines(text) {
 		p.beat()
 		start := at
@@ -130,7 +130,7 @@ func pythonOutline(text string, p *pulse) (out []declaration) {
 		body := strings.TrimSpace(line)
 		in.read(line)
 		switch {
-		case inside: // of a string or brackets
+		case inside: // within a string or brackets
 			last = start + len(strings.TrimRight(line, "\r\n"))
 			continue
 		case body == "":
@@ -164,7 +164,7 @@ func pythonOutline(text string, p *pulse) (out []declaration) {
 	return out
 }
 
-// pythonState is whether a line ends within a string of three quotes or within brackets.
+// pythonState tracks whether a line ends within a string of three quotes or within brackets.
 type pythonState struct {
 	quote  string
 	depth  int
@@ -204,7 +204,7 @@ func (s *pythonState) read(line string) {
 		}
 	}
 	s.joined = strings.HasSuffix(strings.TrimRight(line, "\r\n"), "\\")
-	if len(s.quote) == 1 && !s.joined { // it was not closed
+	if len(s.quote) == 1 && !s.joined { // an unclosed string
 		s.quote = ""
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// outline is the sections of a source file: the line of each, its heading and its first and last line.
+// outline returns the sections of a source file: the line of each, its heading and its first and last line.
 func outline(t *testing.T, name, content string) []string {
 	t.Helper()
 	d, _ := cut(t, name, content, ChunkOptions{Size: 64})
@@ -122,7 +122,7 @@ func TestSourceFilesAreReadByFunction(t *testing.T) {
 	}
 }
 
-// The anchor of a chunk is the line that it begins on, wherever in a function that is.
+// The anchor of a chunk is its first line, anywhere in a function.
 func TestCodeChunksNameTheirLine(t *testing.T) {
 	_, chunks := cut(t, "next.go", program, ChunkOptions{Size: 64})
 	lines := strings.Split(program, "\n")
@@ -135,7 +135,7 @@ func TestCodeChunksNameTheirLine(t *testing.T) {
 	}
 }
 
-// Generated, minified and binary files in a folder are skipped with the reason; one that is named is read.
+// Generated, minified and binary files in a folder are skipped with the reason; one that is given is read.
 func TestSourceFilesThatNobodyWrote(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.go", "package a\n\nfunc A() {}\n")

@@ -1,6 +1,5 @@
-// Package corpus turns files into documents and documents into chunks: text, Markdown, HTML and
-// JSON lines, folders of them; chunks follow headings and sentences and never exceed what the
-// encoder reads. What is skipped is counted and said.
+// Package corpus turns files and folders into documents and documents into chunks. Chunks follow headings and sentences
+// and never exceed the encoder's limit. What is skipped is counted and reported.
 package corpus
 
 import (
@@ -18,8 +17,8 @@ import (
 type Document struct {
 	ID       string // stable: from the source's path relative to its root, or the JSON line's id
 	Source   string // path as the user gave it, "path:line" for JSON lines
-	Path     string // of the file: absolute, links followed; "" when it is of none
-	Folder   string // that was given, or that of the file that was given: as Path. ID is relative to it
+	Path     string // of the file: absolute, links followed; "" without a file
+	Folder   string // the given folder, or the folder of the given file; in the form of Path. ID is relative to it
 	Given    bool   // the file was given, not a folder
 	Line     int    // of the file; 0 when the document is the whole file
 	Title    string
@@ -27,13 +26,13 @@ type Document struct {
 	Text     string // plain text, valid UTF-8, NFC, no NUL
 	Sections []Section
 	Digest   string    // "sha256:…" of the source bytes that were read
-	Cut      bool      // there is more in the source than LoadOptions.MaxTextBytes
+	Cut      bool      // the source has more text than LoadOptions.MaxTextBytes
 	Meta     Meta      // further fields of a JSON line or of Markdown front matter
 	Repaired int       // invalid byte sequences that became U+FFFD, and NULs that were removed
-	Empty    []int     // pages of a PDF file that have no text: pictures of text, mostly
-	Cleaned  []Cleaned // what LoadOptions.Clean took out, in the order of the work
+	Empty    []int     // pages of a PDF file without text, mostly pictures of text
+	Cleaned  []Cleaned // what LoadOptions.Clean removed, in the order of the cleaners
 	missing  []error   // parts of a book that could not be read
-	offsets  offsetMap // Text → source bytes; empty: Text is the source
+	offsets  offsetMap // Text → source bytes; empty: the identity
 	blocks   []block   // paragraphs, list items, table rows, code; nil: found by blank lines
 	tables   []tableSpan
 }
@@ -44,10 +43,10 @@ type Section struct {
 	Anchor     string   // id attribute or slug, for links; may be ""
 	Start, End int
 	source     int // first source byte of the heading
-	line       int // of a source file, from 1, that it begins on, comments included; 0: it is no code
+	line       int // of a source file, from 1: its first line, comments included; 0: not code
 }
 
-// Chunk is a context: what is embedded, gated, retrieved and cited.
+// Chunk is a passage: the unit that is embedded, gated, retrieved and cited.
 type Chunk struct {
 	// stable: same document id, text and occurrence give the same id; with NoChunk the document's id
 	ID       string `json:"id"`
@@ -62,7 +61,7 @@ type Chunk struct {
 	Tokens   int    `json:"tokens"` // of EmbedText, as the encoder counts, special tokens included
 }
 
-// EmbedText is what the encoder reads: the heading path on a line of its own, then the text.
+// EmbedText returns what the encoder reads: the heading path on a line of its own, then the text.
 // Split keeps its size limit for this string.
 func (c Chunk) EmbedText() string {
 	if c.Heading == "" {
@@ -71,7 +70,7 @@ func (c Chunk) EmbedText() string {
 	return c.Heading + "\n" + c.Text
 }
 
-// Digest is the SHA-256 in hex of what the encoder reads: chunks of the same digest have the same vector.
+// Digest returns the SHA-256 in hex of EmbedText: chunks of the same digest have the same vector.
 func (c Chunk) Digest() string { return TextDigest(c.EmbedText()) }
 
 // Skipped is a file or line that was not read, and why.
@@ -80,14 +79,14 @@ type Skipped struct {
 	Err    error
 }
 
-// LoadOptions of Load.
+// LoadOptions are the options of Load.
 type LoadOptions struct {
 	FileOptions
 	MaxFileBytes int64 // 0 = 256 MiB
-	// CacheDir is where the reader of PDF files is kept once it is compiled, which takes seconds; "": nowhere.
+	// CacheDir is the folder that keeps the compiled reader of PDF files, as compiling takes seconds; "": not kept.
 	CacheDir     string
-	Clean        []Cleaner     // what is taken out of the prose of documents, in the order of ParseCleaners
-	MaxTextBytes int           // of a document, what is kept of its text; the rest is not read. 0 = all
+	Clean        []Cleaner     // what is removed from the prose of documents, in the order of ParseCleaners
+	MaxTextBytes int           // bound of a document's text; the rest is not read. 0 = unbounded
 	Strict       bool          // a bad line or file ends the iteration with its error instead of a skip
 	OnSkip       func(Skipped) // called for each; may be nil
 }
@@ -95,12 +94,12 @@ type LoadOptions struct {
 // TokenCounter counts tokens as the encoder does, special tokens included (embed.Encoder.CountTokens).
 type TokenCounter func(text string) (int, error)
 
-// ChunkOptions: Size and Overlap are tokens of the encoder. Size counts special tokens.
+// ChunkOptions are the options of Split. Size and Overlap are in tokens of the encoder; Size includes special tokens.
 type ChunkOptions struct {
 	Size, Overlap int
-	MaxTokens     int          // what the encoder reads, 0 = not known; a Size above it is ErrChunkSize
+	MaxTokens     int          // limit of the encoder, 0 = unknown; a larger Size is ErrChunkSize
 	NoChunk       bool         // one chunk per document, whatever its length
-	Count         TokenCounter // may be nil with NoChunk only
+	Count         TokenCounter // nil only with NoChunk
 	Semantic      *Semantic    // cuts where the subject changes; nil fills chunks up
 	// Reject returns why a chunk, given by its EmbedText, is dropped, nil to keep it; it is asked right after Count was
 	// called for that text. May be nil.
@@ -125,7 +124,7 @@ var (
 	ErrCleaner    = errors.New("corpus: unknown way of cleaning")
 )
 
-// TextDigest is the SHA-256 of text in hex.
+// TextDigest returns the SHA-256 of text in hex.
 func TextDigest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])

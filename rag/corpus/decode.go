@@ -12,10 +12,10 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-// probeBytes is how much of a file decides whether it is text.
+// probeBytes is the length of the beginning of a file by which it is recognised as text.
 const probeBytes = 8 << 10
 
-// The names of encodings that the WHATWG's list has not, and of those that are told apart without it.
+// Names of encodings that are missing in the WHATWG's list or recognised without it.
 const (
 	utf8Name    = "utf-8"
 	utf16LEName = "utf-16le"
@@ -24,8 +24,8 @@ const (
 	utf32BEName = "utf-32be"
 )
 
-// charsetOf finds what a text is encoded in: as forced says, else by its byte order mark, as UTF-8 if it is that but
-// for a few bytes, as UTF-16 or UTF-32 by its NULs, else by how it reads. What is no text is ErrFormat.
+// charsetOf finds the encoding of a text: forced, else by its byte order mark, as UTF-8 if only a few bytes are invalid
+// in it, as UTF-16 or UTF-32 by its NULs, else by plausibility. What is not text is ErrFormat.
 func charsetOf(raw, forced string) (string, error) {
 	switch {
 	case forced != "":
@@ -67,13 +67,13 @@ func charsetOf(raw, forced string) (string, error) {
 	if name := guessCharset(raw); name != "" {
 		return name, nil
 	}
-	if err == nil { // its mistakes become U+FFFD
+	if err == nil { // invalid sequences become U+FFFD
 		return utf8Name, nil
 	}
 	return "", fmt.Errorf("%w: binary, or text in an encoding that is not recognised; --encoding names one", ErrFormat)
 }
 
-// charsetNamed is the name that this package has for an encoding.
+// charsetNamed returns this package's name of an encoding.
 func charsetNamed(name string) (string, error) {
 	switch lower := strings.ToLower(strings.TrimSpace(name)); lower {
 	case utf32LEName, utf32BEName:
@@ -91,7 +91,7 @@ func charsetNamed(name string) (string, error) {
 	}
 }
 
-// mostlyUTF8 tells whether a text is UTF-8 with mistakes: characters of several bytes outnumber bytes that are of none.
+// mostlyUTF8 reports whether a text is UTF-8 with errors: multi-byte characters outnumber invalid bytes.
 func mostlyUTF8(raw string) bool {
 	good, bad := 0, 0
 	for i := 0; i < len(raw) && good+bad < probeBytes; {
@@ -106,7 +106,7 @@ func mostlyUTF8(raw string) bool {
 	return good >= 2*bad
 }
 
-// isControl tells whether a character is one that no text has.
+// isControl reports whether a control character does not occur in texts.
 func isControl(r rune) bool {
 	return r < ' ' && !strings.ContainsRune("\t\n\v\f\r\x1b", r) || r == 0x7f
 }
@@ -120,8 +120,8 @@ func controls(text string) (n int) {
 	return n
 }
 
-// guessUnicode tells UTF-16 and UTF-32 without a byte order mark: in the right order they read as letters, spaces and
-// punctuation of a few scripts.
+// guessUnicode recognises UTF-16 and UTF-32 without a byte order mark: in the right byte order they decode to letters,
+// spaces and punctuation of a few scripts.
 func guessUnicode(probe string) string {
 	best, most := "", .9
 	for _, name := range []string{utf32LEName, utf32BEName, utf16LEName, utf16BEName} {
@@ -142,7 +142,7 @@ func guessUnicode(probe string) string {
 				good++
 			}
 		}
-		if n*width*2 < len(probe) || ascii == 0 || n < 4 { // NULs, which decodeWide removes; or where they come from
+		if n*width*2 < len(probe) || ascii == 0 || n < 4 { // few characters besides NULs, which decodeWide removes
 			continue
 		}
 		if share := float64(good) / float64(max(n, 1)); share > most {
@@ -152,8 +152,8 @@ func guessUnicode(probe string) string {
 	return best
 }
 
-// checkText refuses what is not UTF-8 text: more than a tenth of its first bytes are control
-// characters or invalid.
+// checkText refuses bytes that are not UTF-8 text: more than a tenth of the first ones are control characters or
+// invalid.
 func checkText(head string) error {
 	head = head[:min(len(head), probeBytes)]
 	bad, n := 0, 0
@@ -191,8 +191,8 @@ type decoded struct {
 	repaired int
 }
 
-// decodeText makes valid UTF-8 of a text in whatever encoding; forced names one, "" finds it. Its name goes to the
-// metadata unless it is UTF-8.
+// decodeText converts a text to valid UTF-8; forced names its encoding, "" detects it. Its name goes to the metadata
+// unless it is UTF-8.
 func decodeText(d *Document, raw, forced string, p *pulse) (decoded, error) {
 	name, err := charsetOf(raw, forced)
 	if err != nil {
@@ -206,10 +206,10 @@ func decodeText(d *Document, raw, forced string, p *pulse) (decoded, error) {
 	return in, err
 }
 
-// encodingKey is where a document's metadata names the encoding of its source, unless it is UTF-8.
+// encodingKey is the metadata key of the encoding of a document's source, unless that is UTF-8.
 const encodingKey = "encoding"
 
-// setMeta keeps a value of the metadata.
+// setMeta sets a value of the metadata.
 func (d *Document) setMeta(key, value string) {
 	if d.Meta == nil {
 		d.Meta = Meta{}
@@ -217,7 +217,7 @@ func (d *Document) setMeta(key, value string) {
 	d.Meta[key] = value
 }
 
-// decodeCharset is raw in an encoding by its name, as charsetNamed has it.
+// decodeCharset decodes raw from an encoding named as by charsetNamed.
 func decodeCharset(raw, name string, p *pulse) (decoded, error) {
 	switch name {
 	case utf8Name:
@@ -262,7 +262,7 @@ func decodeCharset(raw, name string, p *pulse) (decoded, error) {
 	return decoded{text, m, repaired}, nil
 }
 
-// byteOrderMark is the length of the mark that a text begins with.
+// byteOrderMark returns the length of the mark that a text begins with.
 func byteOrderMark(raw, name string) int {
 	mark := map[string]string{utf16LEName: "\xff\xfe", utf16BEName: "\xfe\xff", utf32LEName: "\xff\xfe\x00\x00",
 		utf32BEName: "\x00\x00\xfe\xff"}[name]
@@ -272,8 +272,8 @@ func byteOrderMark(raw, name string) int {
 	return 0
 }
 
-// decode is decodeText of UTF-8, or UTF-16 by its byte order mark: what is invalid becomes U+FFFD, one per byte, and
-// NUL is removed; both are counted.
+// decode is decodeText for UTF-8, or UTF-16 with a byte order mark: each invalid byte becomes U+FFFD and NUL is
+// removed; both are counted.
 func decode(raw string, p *pulse) decoded {
 	if order := utf16Order(raw); order != nil {
 		name := utf16LEName
@@ -315,7 +315,7 @@ func decodeUTF8(raw string, p *pulse) decoded {
 	return decoded{text, m, repaired}
 }
 
-// decodeWide decodes UTF-16 or UTF-32 from a byte on.
+// decodeWide decodes UTF-16 or UTF-32 from the byte offset from.
 func decodeWide(raw string, from int, name string, p *pulse) decoded {
 	var order binary.ByteOrder = binary.LittleEndian
 	if name == utf16BEName || name == utf32BEName {
@@ -372,8 +372,8 @@ func utf32Rune(raw string, order binary.ByteOrder) (r rune, size int) {
 	return r, 4
 }
 
-// decodeHTML is decodeText, and for HTML that is not UTF-8 the encoding that it declares goes before a guess.
-// Browsers look at the first 1024 bytes as well.
+// decodeHTML is decodeText for HTML: if it is not UTF-8, the encoding that it declares in its first 1024 bytes (as in
+// browsers) takes precedence over a guess.
 func decodeHTML(d *Document, raw, forced string, p *pulse) (decoded, error) {
 	if forced == "" && utf16Order(raw) == nil && !utf8.ValidString(raw) {
 		name, err := charsetNamed(declaredCharset(raw[:min(len(raw), 1024)]))

@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/test/doubling"
 )
 
-// syntaxes are what inputs of each format are drawn from.
+// syntaxes are the fragments from which inputs of each format are drawn.
 var syntaxes = map[string][]string{
 	".md": {"*", "_", "**", "~~", "`", "``", "[", "]", "(", ")", "![", "](", "]: ", "][", "[a]: b", "<", ">", "<!--",
 		"-->", "<a ", "<?", "<b>", "</b>", "<div>", "\n", "\n\n", "\n\n\n", " ", "  ", "    ", "\t", "a", "b ",
@@ -125,12 +125,12 @@ var syntaxes = map[string][]string{
 		"/Length 9", "/Parent 2 0 R", "BT ", "(a)Tj ", "ET ", "q ", "Q "},
 }
 
-// heads are what a format needs at the beginning of a file, and what is behind the drawn input.
+// heads are the text that a format needs before and behind the drawn input.
 var heads = map[string][2]string{".eml": {"Subject: a\n", "\n\nwords\n"}, ".mbox": {"From a\n", "\n\nwords\n"},
 	".pdf": {"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj " +
 		"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Contents 4 0 R>>endobj ", "trailer<</Root 1 0 R>>"}}
 
-// asFile is a text as the content of a file of a format, packed where that is a ZIP file of XML.
+// asFile returns a text as the content of a file of a format, packed where that is a ZIP file of XML.
 func asFile(t testing.TB, ending, text string) string {
 	switch ending {
 	case ".docx":
@@ -181,7 +181,7 @@ func TestDoubling(t *testing.T) {
 	}
 }
 
-// TestMarkdownStepsAreLinear: what was quadratic in the Markdown parser, or would be in goldmark's own.
+// TestMarkdownStepsAreLinear: inputs that take goldmark's own parsers quadratic time.
 func TestMarkdownStepsAreLinear(t *testing.T) {
 	for _, in := range []doubling.Input{
 		doubling.Repeat("*a_ "), doubling.Repeat("*a **b "), {Unit: "*a", Second: "b_ "}, doubling.Repeat("**a*_ "),
@@ -220,7 +220,7 @@ func TestMarkdownReadsAsGoldmark(t *testing.T) {
 	}
 }
 
-// readMarkdown is the text of a tree.
+// readMarkdown returns the text of a tree.
 func readMarkdown(src string, root ast.Node) string {
 	var d Document
 	r := markdownReader{b: &builder{}, src: []byte(src), text: src, item: map[*ast.List]int{}}
@@ -242,7 +242,8 @@ func TestMarkdownOfManyDefinitions(t *testing.T) {
 	}
 }
 
-// TestAllocationsAreLinear: what grew by copying, in formats whose steps nobody counts. Steps are bytes allocated.
+// TestAllocationsAreLinear: inputs that can cause growth by copying, in formats whose steps are not counted. Steps are
+// bytes allocated.
 func TestAllocationsAreLinear(t *testing.T) {
 	for ending, in := range map[string]doubling.Input{
 		".ods": {Head: `<office:spreadsheet><table:table><table:table-row><table:table-cell>`,
@@ -391,7 +392,7 @@ func (e *ending) Err() error {
 	return nil
 }
 
-// TestReadEndsWithItsContext: what comes from the web is read no further once nobody waits for it.
+// TestReadEndsWithItsContext: reading a web page ends when its context does.
 func TestReadEndsWithItsContext(t *testing.T) {
 	for kind, unit := range map[Kind]string{Markdown: "*a_ ", HTML: "<b>a</b> ", Plain: "e\u0301 "} {
 		ctx := &ending{looking{Context: context.Background()}}

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// zipped is a ZIP file of parts, which follow their names.
+// zipped returns a ZIP file of parts, which follow their names.
 func zipped(t testing.TB, parts ...string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -51,8 +51,8 @@ const (
 		`</table:table-row></table:table></office:spreadsheet>`
 )
 
-// TestHostileFormats: files that are not what their names say, that would fill the memory, or that lead out of
-// themselves are skipped with a reason, soon.
+// TestHostileFormats: files that do not match their names, that would exhaust memory, or whose paths lead outside are
+// skipped with a reason, soon.
 func TestHostileFormats(t *testing.T) {
 	encrypted := []byte(zipped(t, "word/document.xml", fmt.Sprintf(wordText, "hidden words")))
 	for i := range encrypted {
@@ -126,13 +126,13 @@ func TestHostileFormats(t *testing.T) {
 	}
 }
 
-// sheet is a workbook with one sheet.
+// sheet returns a workbook with one sheet.
 func sheet(t testing.TB, rows string) string {
 	return zipped(t, "xl/workbook.xml", workbook, "xl/_rels/workbook.xml.rels", workRels, "xl/worksheets/s.xml",
 		fmt.Sprintf(sheetText, rows))
 }
 
-// nested is a message of parts in each other.
+// nested returns a message of parts in each other.
 func nested(depth int) string {
 	var b strings.Builder
 	b.WriteString("Subject: words\n")
@@ -143,7 +143,7 @@ func nested(depth int) string {
 	return b.String()
 }
 
-// TestTables: what parts cells, and what a first row is.
+// TestTables: delimiters and header rows.
 func TestTables(t *testing.T) {
 	for content, want := range map[string]string{
 		"a,b\n1,2\n":                  "a: 1 | b: 2",
@@ -226,8 +226,8 @@ func FuzzMail(f *testing.F) {
 }
 func FuzzBook(f *testing.F) { fuzzKind(f, ".epub") }
 
-// TestHostilePDF: what is no PDF, breaks off, is encrypted, claims what it does not have or unpacks to gigabytes is
-// skipped with a reason, and the file behind it is read.
+// TestHostilePDF: a file that is not PDF, is truncated, encrypted, declares what it does not have or unpacks to
+// gigabytes is skipped with a reason, and the file behind it is read.
 func TestHostilePDF(t *testing.T) {
 	good := string(must(os.ReadFile("testdata/tides.pdf")))
 	page := func(stream string) string {

@@ -70,8 +70,8 @@ func fuzzFiles(f *testing.F, ext string, load func(path string) iter.Seq2[*Docum
 	})
 }
 
-// soon begins a measurement that ends with an error where an input took longer than any may: 5 s. With the variable
-// SLUICE_FUZZ_WORST the durations above 10 ms are appended to that file.
+// soon begins a measurement that fails if an input takes longer than 5 s. With the variable SLUICE_FUZZ_WORST the
+// durations above 10 ms are appended to that file.
 func soon(t testing.TB) func() {
 	began := time.Now()
 	return func() {
@@ -187,8 +187,8 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// TestHostile: large and deeply nested inputs are read whole, with little stack and in linear time.
-// There is no timed assertion: what is quadratic here would not end.
+// TestHostile: large and deeply nested inputs are read whole, with little stack and in linear time. There is no timed
+// assertion: quadratic time would not end.
 func TestHostile(t *testing.T) {
 	const n = 1 << 18
 	for name, content := range map[string]string{
@@ -262,7 +262,7 @@ func ladder(depth int) string {
 	return b.String()
 }
 
-// FuzzJSONFields: fields are those that encoding/json finds, at the places that are said.
+// FuzzJSONFields: fields equal those that encoding/json finds, at the given offsets.
 func FuzzJSONFields(f *testing.F) {
 	for _, s := range []string{`{"id":"a","text":"b"}`, ` {"a" : [1,{"b":"}"}] , "c":-1.5e3,"d":null}`, `{}`,
 		`{"a":"\"\\"}`, `{"a":1`,
@@ -331,7 +331,7 @@ func FuzzCode(f *testing.F) {
 	})
 }
 
-// codeEndings are those of one language each.
+// codeEndings returns an extension of each language.
 func codeEndings() []string {
 	return []string{".go", ".py", ".ts", ".cpp", ".java", ".rs", ".cs", ".php", ".rb", ".sh", ".kt", ".lua", ".pl"}
 }

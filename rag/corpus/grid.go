@@ -2,34 +2,34 @@ package corpus
 
 import "strings"
 
-// grid places the cells of a table's rows: a cell that covers further rows is repeated in each of them, so that a row
-// says what it is about, and one that covers further columns leaves them empty.
+// grid places the cells of a table's rows. A cell that covers further rows is repeated in each of them, so that each
+// row can be understood alone; a cell that covers further columns leaves them empty.
 type grid struct {
 	column int // of the open cell, counted from 1; 0: the row has no cell yet
 	from   int // byte of the text where the open cell begins
 	wide   int // columns that it covers beside its own
-	rows   int // that it covers, its own included; openRows: as long as cells say so; 0: it is a part of one above
+	rows   int // rows that it covers, its own included; openRows: until endCovered; 0: it continues a cell above
 	above  []covered
 }
 
-// covered is what covers a column of the next row: so many rows of it are left, or openRows.
+// covered is a cell that covers a column of the next rows: rows is the number of rows left, or openRows.
 type covered struct {
 	rows int
 	text string
 }
 
-// openRows is the number of rows of a cell that ends where a row says so.
+// openRows is the row count of a cell that covers rows until one ends it.
 const openRows = -1
 
-// mostColumns bounds what one cell may cover, so that a number of a few digits does not stand for any amount of text,
-// and freeRepeats is how many bytes may be repeated whatever else the text has.
+// mostColumns bounds what one cell may cover, so that a number of a few digits cannot produce any amount of text, and
+// freeRepeats is the number of bytes that may be repeated whatever the length of the text.
 const (
 	mostColumns = 100
 	freeRepeats = 16 << 10
 )
 
-// again tells whether n more bytes may be written that stand in the source once: all of them are at most seven eighths
-// of the text, and a bit.
+// again reports whether n more bytes that repeat a part of the source may be written: repetitions may be at most seven
+// eighths of the text, plus freeRepeats.
 func (b *builder) again(n int) bool {
 	if 8*(b.repeated+n) > 7*(b.w.text.Len()+n)+freeRepeats {
 		return false
@@ -38,7 +38,7 @@ func (b *builder) again(n int) bool {
 	return true
 }
 
-// grid is that of the innermost table.
+// grid returns the grid of the innermost table.
 func (b *builder) grid() *grid {
 	if n := len(b.within); n > 0 {
 		return &b.within[n-1].grid
@@ -46,7 +46,7 @@ func (b *builder) grid() *grid {
 	return &b.loose
 }
 
-// cell begins a cell of the row that covers so many columns and rows, at a place of the source.
+// cell begins a cell of the row, at a place of the source, that covers the given numbers of columns and rows.
 func (b *builder) cell(columns, rows, source int) {
 	g := b.grid()
 	b.endCell(g)
@@ -57,7 +57,7 @@ func (b *builder) cell(columns, rows, source int) {
 	g.wide, g.rows, g.from = min(max(columns, 1), mostColumns)-1, rows, b.w.text.Len()
 }
 
-// cellAgain begins a cell that is a part of the one above it, or of the one before it.
+// cellAgain begins a cell that continues the one above it, or the one before it.
 func (b *builder) cellAgain(columns, source int) {
 	g := b.grid()
 	b.endCell(g)
@@ -71,7 +71,7 @@ func (b *builder) nextColumn(g *grid) {
 	}
 }
 
-// repeat writes what covers the next column, if anything does.
+// repeat writes the cell from a row above that covers the next column, if there is one.
 func (b *builder) repeat(g *grid, source int) {
 	b.nextColumn(g)
 	if g.column > len(g.above) {
@@ -92,7 +92,7 @@ func (b *builder) repeat(g *grid, source int) {
 	}
 }
 
-// endCell notes what the open cell covers.
+// endCell notes the columns and rows that the open cell covers.
 func (b *builder) endCell(g *grid) {
 	if g.column == 0 {
 		return

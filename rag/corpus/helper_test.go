@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// countTokens is about what a WordPiece tokenizer does: two special tokens, a token per punctuation
-// mark and per four letters of a word.
+// countTokens approximates a WordPiece tokenizer: two special tokens, a token per punctuation mark and per four letters
+// of a word.
 func countTokens(text string) (int, error) {
 	n, word := 2, 0
 	for _, r := range text + " " {
@@ -33,8 +33,8 @@ func countTokens(text string) (int, error) {
 	return n, nil
 }
 
-// compiled is the folder in which the reader of PDF files is kept while the tests run, and the processes that fuzzing
-// starts, which find it in their environment: compiled for coverage, it takes 6 s.
+// compiled is the folder that keeps the compiled reader of PDF files for the tests, and for the processes of fuzzing,
+// which find it in their environment: compiling it for coverage takes 6 s.
 var compiled string
 
 func TestMain(m *testing.M) {
@@ -114,7 +114,7 @@ func squeeze(s string) string {
 	}, s)
 }
 
-// checkChunks asserts what Split promises for any document.
+// checkChunks asserts what Split guarantees for any document.
 func checkChunks(t interface{ Fatalf(string, ...any) }, d *Document, o ChunkOptions, chunks []Chunk, skips []Skipped) {
 	seen := map[string]bool{}
 	for _, c := range chunks {
@@ -173,8 +173,8 @@ func checkCoverage(t interface{ Fatalf(string, ...any) }, d *Document, chunks []
 	}
 }
 
-// sharedAtom tells whether byte i of the text is in a unit of several characters: when chunks share
-// one, each has all of its source.
+// sharedAtom reports whether byte i of the text is in a unit of several characters: chunks that share one each have all
+// of its source.
 func sharedAtom(d *Document, i int) bool {
 	k := d.offsets.at(i)
 	if i < 0 || k < 0 || d.offsets[k].tu == 1 {

@@ -9,21 +9,22 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// Limits of what the Markdown parser is given. No document that people write comes near them.
+// Limits for the Markdown parser. Documents that people write stay far below them.
 const (
 	// bytes of container markers ("> > - - 1. ") that a line begins with: the parser recurses once per container
 	maxMarkers = 1000
-	maxPadding = 1 << 20 // table cells that rows lack: the parser makes them all
-	// looks at a line, one for each container that it stands in: a list of 500 levels is continued by empty lines
+	maxPadding = 1 << 20 // table cells that rows lack: the parser creates all of them
+	// visits of a line, one for each container that it is in: empty lines continue a list of 500 levels
 	maxLooks, looksByte = 1 << 20, 6
-	// bytes scanned for the ends of links and tags: those that have none are quadratic
+	// bytes scanned for the ends of links and tags: those without an end take quadratic time
 	maxSteps, stepsByte = 32 << 20, 8
-	maxBraces           = 16   // of a heading: each of them may begin attributes, and they are read recursively
+	maxBraces           = 16   // of a heading: each may begin attributes, which are read recursively
 	maxAttributes       = 4096 // bytes of a heading from its first brace on
 	maxDefinitions      = 256  // lines of link definitions at a time: the parser copies the lines behind each
 )
 
-// isHostile tells whether parsing src as Markdown could exhaust stack or memory. It is read as plain text then.
+// isHostile reports whether parsing src as Markdown could exhaust the stack or memory. Such a text is read as plain
+// text.
 func isHostile(src string) bool {
 	columns, padding := 0, 0
 	for line := range strings.Lines(src) {
@@ -45,14 +46,14 @@ func isHostile(src string) bool {
 	return false
 }
 
-// steps counts the work that the Markdown parser does on one document, and lets a context end it.
+// steps counts the work of the Markdown parser on one document, and lets a context end it.
 type steps struct {
 	*pulse
 	looks, mostLooks int
 	scans, mostScans int
 }
 
-// hostile is the panic that ends the parsing of a document which is to be read as plain text.
+// hostile is the panic value that ends parsing of a document that is to be read as plain text.
 type hostile struct{}
 
 func newSteps(src string, p *pulse) *steps {
@@ -71,10 +72,10 @@ func (s *steps) scan(bytes int) {
 	s.scans += bytes
 }
 
-// exhausted tells whether so much has been scanned that further links and tags stay as they are written.
+// exhausted reports whether so much has been scanned that further links and tags are kept as plain text.
 func (s *steps) exhausted() bool { return s.scans > s.mostScans }
 
-// parse is what goldmark makes of src; false if that has taken too many looks.
+// parse parses src with goldmark; it returns false if that took too many visits of lines.
 func (s *steps) parse(src []byte) (root ast.Node, ok bool) {
 	defer func() {
 		switch r := recover().(type) {
@@ -88,8 +89,8 @@ func (s *steps) parse(src []byte) (root ast.Node, ok bool) {
 	return newMarkdown(s).Parse(lookedAt{text.NewReader(src), s}), true
 }
 
-// lookedAt is a reader of the source for goldmark's parsers of blocks, which look at a line at least once for each
-// container that is open.
+// lookedAt is a reader of the source for goldmark's block parsers, which visit a line at least once for each open
+// container.
 type lookedAt struct {
 	text.Reader
 	*steps
@@ -100,7 +101,7 @@ func (l lookedAt) PeekLine() ([]byte, text.Segment) {
 	return l.Reader.PeekLine()
 }
 
-// boundedHeading reads headings; those with many braces have no attributes.
+// boundedHeading reads headings; one with many braces gets no attributes.
 type boundedHeading struct {
 	parser.BlockParser                    // with attributes
 	plain              parser.BlockParser // without
@@ -114,13 +115,13 @@ func (b boundedHeading) of(line []byte) parser.BlockParser {
 	return b.BlockParser
 }
 
-// Open reads the attributes of a heading that begins with "#".
+// Open begins a heading that starts with "#", and reads its attributes.
 func (b boundedHeading) Open(parent ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
 	line, _ := reader.PeekLine()
 	return b.of(line).Open(parent, reader, pc)
 }
 
-// Close reads the attributes of a heading that is underlined: a paragraph until then.
+// Close reads the attributes of an underlined heading, which is a paragraph until then.
 func (b boundedHeading) Close(n ast.Node, reader text.Reader, pc parser.Context) {
 	var line []byte
 	if above, ok := n.PreviousSibling().(*ast.Paragraph); ok && above.Lines().Len() > 0 {
@@ -130,8 +131,8 @@ func (b boundedHeading) Close(n ast.Node, reader text.Reader, pc parser.Context)
 	b.of(line).Close(n, reader, pc)
 }
 
-// definitions is goldmark's reader of link definitions, which copies the lines behind each that it finds: it is given
-// the lines of a paragraph in parts.
+// definitions is goldmark's reader of link definitions with a bound: goldmark copies the lines behind each definition,
+// so a paragraph is passed to it in parts.
 type definitions struct{ parser.ParagraphTransformer }
 
 func (d definitions) Transform(n *ast.Paragraph, reader text.Reader, pc parser.Context) {

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/net/html"
 )
 
-// element is what an HTML element does to the text around it.
+// element is the effect of an HTML element on the text around it.
 type element uint8
 
 const (
 	inline  element = iota
 	dropped         // its content is not read
-	line            // parts lines
-	para            // parts paragraphs
+	line            // separates lines
+	para            // separates paragraphs
 	heading
 	cell
 )
@@ -42,8 +42,8 @@ func kindOf(name string) element {
 	return inline
 }
 
-// htmlReader turns HTML tokens into builder events. It works on tokens, not on a tree: no nesting,
-// however deep or broken, costs it stack or more than linear time.
+// htmlReader turns HTML tokens into builder events. It builds no tree: its stack does not grow with nesting, and
+// malformed input takes linear time.
 type htmlReader struct {
 	b           *builder
 	z           *html.Tokenizer
@@ -51,11 +51,11 @@ type htmlReader struct {
 	keep        []string // elements that are not dropped
 	attrs       map[string]string
 	open        openElements
-	skip        int        // 1 + the place of the outermost open element that is not read; 0: none
-	skipped     string     // its name, if it is of a kind that is dropped
-	lists       []htmlList // that are open
+	skip        int        // 1 + the place of the outermost open element that is not read; 0: all are read
+	skipped     string     // its name, if it is of a dropped kind
+	lists       []htmlList // open lists
 	formula     formula
-	formulaRead bool // a formula was the last that was read
+	formulaRead bool // the last thing read was a formula
 	title       string
 	inTitle     bool
 	pre         int  // open <pre> elements
@@ -65,15 +65,15 @@ type htmlReader struct {
 	cellBreak   bool // the next text of the cell begins a line
 	headRow     bool // the row has a cell that names its column
 	bodyRow     bool // the row has another cell
-	level       int  // of the open heading, 0 = none
+	level       int  // of the open heading, 0 = no open heading
 	head        strings.Builder
 	anchor      string
 	from        int // source of the open heading
 }
 
-// readHTML feeds b from src, whose first byte has offset base, and returns the title, or "". Elements
-// named in keep are read although they are of a kind that is dropped. A dropped element that is
-// never closed has swallowed the rest of the source: it is returned as open. With xml src is well-formed XHTML.
+// readHTML feeds b from src, whose first byte has offset base, and returns the title, or "". Elements named in keep are
+// read although they are of a dropped kind. A dropped element without an end tag hides the rest of the source: it is
+// returned as open. With xml src is well-formed XHTML.
 func readHTML(b *builder, src string, base int, xml bool, keep ...string) (title, open string) {
 	r := htmlReader{b: b, xml: xml, keep: keep, attrs: map[string]string{}, formula: formula{place: -1}}
 	tokenize := func(at int) {
@@ -106,7 +106,7 @@ func readHTML(b *builder, src string, base int, xml bool, keep ...string) (title
 				r.z.NextIsNotRawText()
 			}
 			if kind == html.SelfClosingTagToken && (xml || r.open.place(foreign[:]...) >= 0) && !isVoid(name) {
-				r.end(name, at, at+n) // HTML ignores the slash of its own elements
+				r.end(name, at, at+n) // HTML ignores the slash in its own elements
 			}
 		case html.EndTagToken:
 			r.end(r.tag(), at, at+n)
@@ -126,10 +126,10 @@ func readHTML(b *builder, src string, base int, xml bool, keep ...string) (title
 	}
 }
 
-// maxProlog is how far into XHTML a document type may stand that has declarations of its own.
+// maxProlog bounds the offset in XHTML of a document type with declarations of its own.
 const maxProlog = 4 << 10
 
-// tag reads the name of the tag and those of its attributes that say something to the reader.
+// tag returns the name of the tag, and reads the attributes that the reader uses.
 func (r *htmlReader) tag() string {
 	tag, more := r.z.TagName()
 	name := string(tag)
@@ -152,10 +152,11 @@ func (r *htmlReader) tag() string {
 	return name
 }
 
-// longText is how many bytes of text without a tag go past the tokenizer, which would keep up to three copies of them.
+// longText is the length in bytes from which text without a tag bypasses the tokenizer, which would keep up to three
+// copies of it.
 const longText = 1 << 20
 
-// textUntilTag is how many bytes of src are text for certain.
+// textUntilTag returns how many bytes of src are certainly text.
 func textUntilTag(src string) int {
 	if n := strings.IndexByte(src, '<'); n >= 0 {
 		return n
@@ -163,7 +164,7 @@ func textUntilTag(src string) int {
 	return len(src)
 }
 
-// isRaw tells whether the tokenizer takes what follows a tag, up to its end tag, as text whatever it is.
+// isRaw reports whether the tokenizer takes everything from a tag to its end tag as text.
 func isRaw(name string) bool {
 	switch name {
 	case "iframe", "noembed", "noframes", "noscript", "plaintext", "script", "style", "textarea", "title", "xmp":
@@ -172,8 +173,8 @@ func isRaw(name string) bool {
 	return false
 }
 
-// parseHTML reads a whole HTML text into d. An element whose content is markup, not code, is not
-// dropped where its end is missing.
+// parseHTML reads a whole HTML text into d. An element of a dropped kind that has markup as its content is read if its
+// end tag is missing.
 func parseHTML(d *Document, in decoded, xml bool, p *pulse) {
 	var keep []string
 	xml = xml && isXML(in.text, p)
@@ -210,7 +211,7 @@ func (r *htmlReader) start(name string, at int, selfClosing bool) {
 		}
 	}
 	image := name == "img" && !r.formulaRead && strings.Contains(r.attrs["class"], "mwe-math-fallback-image")
-	if image && r.skip == 0 { // MediaWiki hides its MathML and shows a picture of the formula
+	if image && r.skip == 0 { // MediaWiki hides its MathML and shows an image of the formula
 		r.formulaText(plainTeX(r.attrs["alt"]), at, at)
 	}
 	if !isVoid(name) {
@@ -269,7 +270,7 @@ func (r *htmlReader) start(name string, at int, selfClosing bool) {
 	}
 }
 
-// begun notes what the start of an element means for what is in it.
+// begun notes how the start of an element changes the reading of its content.
 func (r *htmlReader) begun(name string) {
 	switch name {
 	case "table":
@@ -291,7 +292,7 @@ func (r *htmlReader) begun(name string) {
 	}
 }
 
-// cut closes the elements from a place on, before source at.
+// cut closes the open elements from index place on, before source at.
 func (r *htmlReader) cut(place, at int) {
 	for len(r.open.names) > place {
 		r.open.pop()
@@ -312,7 +313,7 @@ func (r *htmlReader) cut(place, at int) {
 	}
 }
 
-// property keeps what a <meta> says of the document, or the language of <html>.
+// property records the metadata in a <meta>, or the language of <html>.
 func (r *htmlReader) property(element string) {
 	name := ""
 	for _, key := range []string{"itemprop", "property", "name"} {
@@ -369,17 +370,17 @@ func (r *htmlReader) end(name string, at, next int) {
 	}
 }
 
-// endRow ends a row. It names the columns if all its cells do.
+// endRow ends a row. It names the columns if all of its cells do.
 func (r *htmlReader) endRow() {
 	r.b.endRow(r.headRow && !r.bodyRow)
 	r.headRow, r.bodyRow = false, false
 }
 
-// boundary parts the text before and behind a tag at source at.
+// boundary separates the text before and behind a tag at source at.
 func (r *htmlReader) boundary(kind element, at int) {
 	switch {
 	case kind != line && kind != para:
-	case r.level > 0: // blocks inside a heading part nothing but words
+	case r.level > 0: // blocks inside a heading only separate words
 		r.head.WriteByte(' ')
 	case kind == line:
 		r.b.endBlock("\n")
@@ -412,7 +413,7 @@ func (r *htmlReader) endHeading(to int) {
 	}
 }
 
-// text handles a text token; raw is the source from at on.
+// text handles a text token; raw is the source from at.
 func (r *htmlReader) text(raw string, at int) {
 	if r.skip > 0 {
 		return
@@ -484,7 +485,7 @@ func (r *htmlReader) entity(raw string, at int) int {
 	return n
 }
 
-// inCell begins a line where s is the first text of a further paragraph of a table cell.
+// inCell begins a line if s is the first text of a further paragraph of a table cell.
 func (r *htmlReader) inCell(s string) {
 	if strings.TrimSpace(s) == "" {
 		return

@@ -9,17 +9,17 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// formula collects a formula of MathML, which is read once: as the TeX that it was written in where the page has that,
-// else with its fractions, powers and roots in a line.
+// formula collects a formula of MathML in one pass: as the TeX source if the page has it, else in one line with its
+// fractions, powers and roots.
 type formula struct {
-	place   int // of its element; -1: none is open
+	place   int // index of its open element; -1: no formula is open
 	from    int // where it begins in the source
 	text    strings.Builder
 	tex     strings.Builder
 	alt     string
 	open    []mathElement
 	long    bool // the last token was a word or a number of several digits
-	unshown int  // elements that are open whose text is not the formula's
+	unshown int  // number of open elements whose text is not part of the formula
 	inTeX   bool
 }
 
@@ -31,14 +31,14 @@ type mathElement struct {
 	unshown  bool
 }
 
-// maxFormula bounds what is kept of one formula, in bytes.
+// maxFormula bounds a formula, in bytes.
 const maxFormula = 16 << 10
 
 func (f *formula) begin(place, from int, alt string) {
 	*f = formula{place: place, from: from, alt: alt, open: []mathElement{{name: "math"}}}
 }
 
-// start begins an element within.
+// start begins an element of the formula.
 func (f *formula) start(name, encoding string) {
 	e := mathElement{name: name}
 	parent := &f.open[len(f.open)-1]
@@ -75,7 +75,7 @@ func (f *formula) start(name, encoding string) {
 	f.open = append(f.open, e)
 }
 
-// end ends the innermost element within.
+// end ends the innermost element of the formula.
 func (f *formula) end() {
 	n := len(f.open) - 1
 	if n <= 0 {
@@ -99,7 +99,7 @@ func (f *formula) write(s string) {
 	}
 }
 
-// token adds the text of an element: identifiers, numbers and operators stand side by side, words apart.
+// token adds the text of an element: identifiers, numbers and operators without spaces, words with spaces.
 func (f *formula) token(text string) {
 	s := strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		switch r {
@@ -131,7 +131,7 @@ func isMathWord(r rune) bool {
 	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r))
 }
 
-// said is the formula as a text.
+// said returns the formula as text.
 func (f *formula) said() string {
 	for _, s := range []string{f.tex.String(), f.alt} {
 		if s = plainTeX(s); s != "" {
@@ -141,7 +141,7 @@ func (f *formula) said() string {
 	return plainTeX(f.text.String())
 }
 
-// plainTeX is TeX without what says how large it is set, on one line.
+// plainTeX returns TeX on one line without the commands for its size.
 func plainTeX(s string) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\ufffd")), " ")
 	if inner, ok := strings.CutPrefix(s, `{\displaystyle `); ok {
@@ -150,7 +150,7 @@ func plainTeX(s string) string {
 	return norm.NFC.String(strings.ReplaceAll(strings.TrimPrefix(s, `\displaystyle `), "\x00", ""))
 }
 
-// endFormula gives on the formula, which ends before source at.
+// endFormula writes the formula, which ends before source at.
 func (r *htmlReader) endFormula(at int) {
 	from, text := r.formula.from, r.formula.said()
 	r.formula = formula{place: -1}

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// openElements are the elements of HTML that are open, outermost first. It answers where the innermost one of a name is
-// without a search, so that no nesting costs more than linear time.
+// openElements are the open HTML elements, outermost first. It finds the innermost one of a name without a search, so
+// that nesting takes linear time.
 type openElements struct {
 	names []string
-	last  map[string][]int // places in names, by name; of elements that end tags of inline ones do not reach over: ""
+	last  map[string][]int // indices in names, by name; "": those that end tags of inline elements do not cross
 }
 
 // push opens an element.
@@ -37,7 +37,7 @@ func (o *openElements) pop() (name string) {
 	return name
 }
 
-// place is that of the innermost element of some names, -1 for none.
+// place returns the index of the innermost open element with one of the names, else -1.
 func (o *openElements) place(names ...string) int {
 	at := -1
 	for _, name := range names {
@@ -48,12 +48,12 @@ func (o *openElements) place(names ...string) int {
 	return at
 }
 
-// ended is the place of the element that an end tag ends, -1 where it ends none (HTML, 13.2.6.4.7).
+// ended returns the index of the element that an end tag ends, or -1 (HTML, 13.2.6.4.7).
 func (o *openElements) ended(name string, xml bool) int {
 	at, within := o.place(name), -1
 	switch {
 	case xml:
-	case name == "body" || name == "html": // what follows belongs to them still
+	case name == "body" || name == "html": // what follows still belongs to them
 		return -1
 	case name == "table":
 	case kindOf(name) == cell || slices.Contains(tableParts[:], name):
@@ -71,16 +71,16 @@ func (o *openElements) ended(name string, xml bool) int {
 
 var (
 	tableParts = [...]string{"caption", "colgroup", "tbody", "thead", "tfoot", "tr"}
-	// scopes are the elements in which an end tag ends nothing that was opened outside of them.
+	// scopes are the elements within which an end tag does not end an element opened outside of them.
 	scopes = [...]string{"td", "th", "caption", "table", "object", "template", "button", "marquee", "applet",
 		"foreignobject"}
-	// foreign are the elements in which names have the meaning of SVG or MathML, and natives those within that hold
-	// HTML again.
+	// foreign are the elements in which names have the meaning of SVG or MathML, and natives the elements within those
+	// that contain HTML.
 	foreign = [...]string{"svg", "math"}
 	natives = [...]string{"foreignobject", "desc", "title", "annotation-xml", "mtext"}
 )
 
-// implied is the place of the element that a start tag ends because its end tag may be left out, -1 for none.
+// implied returns the index of the element that a start tag ends because its end tag may be omitted, or -1.
 func (o *openElements) implied(name string) int {
 	var ends, within []string
 	switch name {
@@ -99,10 +99,10 @@ func (o *openElements) implied(name string) int {
 	case "tbody", "thead", "tfoot":
 		ends, within = []string{"tbody", "thead", "tfoot", "caption"}, []string{"table"}
 	default:
-		if !isSpecial(name) || kindOf(name) == dropped || name == "title" { // it may be one of SVG
+		if !isSpecial(name) || kindOf(name) == dropped || name == "title" { // it may be an SVG element
 			return -1
 		}
-		if at := o.place(foreign[:]...); at > o.place(natives[:]...) { // they hold no HTML
+		if at := o.place(foreign[:]...); at > o.place(natives[:]...) { // they contain no HTML
 			return at
 		}
 		ends, within = []string{"p"}, scopes[:]
@@ -113,7 +113,7 @@ func (o *openElements) implied(name string) int {
 	return -1
 }
 
-// isSpecial tells the elements that the end tags of inline ones do not reach over.
+// isSpecial reports whether an element is not crossed by the end tags of inline elements.
 func isSpecial(name string) bool {
 	switch name {
 	case "svg", "rt", "rp", "rtc", "option":
@@ -124,7 +124,7 @@ func isSpecial(name string) bool {
 	return kindOf(name) != inline
 }
 
-// isVoid tells the elements that have no content and no end tag.
+// isVoid reports whether an element has no content and no end tag.
 func isVoid(name string) bool {
 	switch name {
 	case "area", "base", "basefont", "bgsound", "br", "col", "embed", "frame", "hr", "img", "input", "keygen", "link",
@@ -134,8 +134,8 @@ func isVoid(name string) bool {
 	return false
 }
 
-// isHidden tells whether an element is not shown, by its own attributes. Where a page hides all of itself, its scripts
-// show it.
+// isHidden reports whether an element is hidden by its own attributes. Where a page hides its whole body, its scripts
+// show it, so the body is read.
 func (r *htmlReader) isHidden(name string) bool {
 	value, hidden := r.attrs["hidden"]
 	_, isOpen := r.attrs["open"]
@@ -146,7 +146,7 @@ func (r *htmlReader) isHidden(name string) bool {
 	case hidden && value != "until-found", popover, name == "dialog" && !isOpen:
 		return true
 	case r.attrs["aria-hidden"] == "true":
-		// that of a formula says again what its MathML says, unless there is none
+		// KaTeX's visual form of a formula is read only if its MathML was not
 		return r.formulaRead || !strings.Contains(r.attrs["class"], "katex-html")
 	}
 	for declaration := range strings.SplitSeq(strings.ToLower(r.attrs["style"]), ";") {
@@ -173,15 +173,15 @@ func (r *htmlReader) isHidden(name string) bool {
 	return false
 }
 
-// htmlList is a list that is open.
+// htmlList is an open list.
 type htmlList struct {
-	place  int    // of its element
-	format string // of the numbers of its items; "": it has none
+	place  int    // index of its element
+	format string // of the numbers of its items; "": without numbers
 	next   int
 	step   int
 }
 
-// beginList opens a list, whose element has been pushed.
+// beginList begins a list, whose element has been pushed.
 func (r *htmlReader) beginList(name string) {
 	l := htmlList{place: len(r.open.names) - 1, next: 1, step: 1}
 	if name == "ol" {
@@ -191,7 +191,7 @@ func (r *htmlReader) beginList(name string) {
 			l.next = start
 		}
 		if _, reversed := r.attrs["reversed"]; reversed {
-			if l.step = -1; err != nil { // it begins with how many items it has
+			if l.step = -1; err != nil { // it begins with the number of its items
 				l.format = ""
 			}
 		}
@@ -199,7 +199,7 @@ func (r *htmlReader) beginList(name string) {
 	r.lists = append(r.lists, l)
 }
 
-// listFormat is how a list writes its numbers, as numeral has it.
+// listFormat returns the number format of a list, as numeral takes it.
 func listFormat(attrs map[string]string) string {
 	format := map[string]string{"a": "lower-alpha", "A": "upper-alpha", "i": "lowerRoman", "I": "upperRoman",
 		"": "decimal", "1": "decimal"}[strings.TrimSpace(attrs["type"])]
@@ -216,7 +216,7 @@ func listFormat(attrs map[string]string) string {
 	return format
 }
 
-// bullet is what stands before the item that begins.
+// bullet returns the marker of the item that begins.
 func (r *htmlReader) bullet() string {
 	if len(r.lists) == 0 || r.lists[len(r.lists)-1].format == "" {
 		return "- "
@@ -230,7 +230,7 @@ func (r *htmlReader) bullet() string {
 	return numeral(l.format, n) + ". "
 }
 
-// spans are the numbers of columns and of rows that a cell covers. 0 rows are all that are left of its part of the
+// spans returns the numbers of columns and of rows that a cell covers. 0 rows are all that remain of its part of the
 // table.
 func (r *htmlReader) spans() (columns, rows int) {
 	number := func(key string) int {
@@ -247,7 +247,7 @@ func (r *htmlReader) spans() (columns, rows int) {
 	return columns, min(rows, maxRows)
 }
 
-// isRowGroup tells the parts of a table, over whose ends no cell reaches.
+// isRowGroup reports whether an element is a part of a table whose end cells do not cross.
 func isRowGroup(name string) bool { return name == "thead" || name == "tbody" || name == "tfoot" }
 
 // maxRows is the limit of HTML's rowspan.

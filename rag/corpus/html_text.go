@@ -10,13 +10,13 @@ import (
 	"golang.org/x/net/html"
 )
 
-// declarations tells whether the declarations of a document type are still to come.
+// declarations reports whether the declarations of a document type are still to come.
 func declarations(doctype string) bool {
 	return strings.Contains(doctype, "[") && !strings.Contains(doctype, "]")
 }
 
-// entity decodes the character reference that s begins with; n is its length, 0 if it is none. The longest name has 33
-// bytes. Outside of HTML only a whole name with its semicolon is one.
+// entity decodes the character reference that s begins with; n is its length, 0 if s begins with none. The longest name
+// has 33 bytes. Outside of HTML a name must be whole and end with a semicolon.
 func entity(s string, whole bool) (text string, n int) {
 	for n = 1; n < len(s) && n < 40 && (isAlnum(s[n]) || n == 1 && s[n] == '#'); n++ {
 	}
@@ -24,7 +24,7 @@ func entity(s string, whole bool) (text string, n int) {
 		n++
 	}
 	text = html.UnescapeString(s[:n])
-	// a name stands for two characters at most: one more is what is left of a name that is no entity's
+	// a name stands for at most two characters: a longer text means that only a prefix was a name
 	if text == s[:n] || whole && (s[n-1] != ';' || utf8.RuneCountInString(text) > 2) {
 		return "", 0
 	}
@@ -35,11 +35,11 @@ func isAlnum(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// isXML tells whether tags can be told from text in src as XML has it: XHTML that is not well-formed is read as HTML.
-// Elements that are not closed and entities that it does not declare do no harm.
+// isXML reports whether src is well-formed enough to be tokenised as XML; other XHTML is read as HTML. Unclosed
+// elements and undeclared entities are allowed.
 func isXML(src string, p *pulse) bool {
 	if prolog, rest, ok := strings.Cut(src, "?>"); ok && strings.HasPrefix(prolog, "<?xml ") {
-		src = rest // its encoding has been decoded
+		src = rest // its encoding has been decoded already
 	}
 	d := xml.NewDecoder(beating{strings.NewReader(src), p})
 	d.Strict = false

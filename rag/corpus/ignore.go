@@ -12,14 +12,14 @@ import (
 	"github.com/sluice-rag/sluice/internal/regular"
 )
 
-// ignoreFiles are the names of files that say which others are not read, the one that decides first in front: a rule of
-// .sluiceignore goes before any of .ignore, and that before any of .gitignore, whichever folder it stands in.
+// ignoreFiles are the names of files with rules of what not to read, in order of precedence: a rule of .sluiceignore
+// overrides any of .ignore, and that any of .gitignore, in whichever folders they are.
 var ignoreFiles = [...]string{".sluiceignore", ".ignore", ".gitignore"}
 
-// gitExclude is a repository's own list, which decides last.
+// gitExclude is the index of a repository's own list, which has the lowest precedence.
 const gitExclude = len(ignoreFiles)
 
-// maxIgnoreFile bounds a file of rules, in bytes.
+// maxIgnoreFile bounds an ignore file, in bytes.
 const maxIgnoreFile = 1 << 20
 
 // ignoreRule is a line of an ignore file (gitignore(5)).
@@ -29,22 +29,22 @@ type ignoreRule struct {
 	folder bool // folders only
 }
 
-// ignoreRules are those of a folder, and of the folders above it.
+// ignoreRules are the rules of a folder and of the folders above it.
 type ignoreRules struct {
 	above *ignoreRules
 	dir   string // absolute, with slashes
 	lists [gitExclude + 1][]ignoreRule
-	// repository: the folder is the root of one, for which what .gitignore says above it does not hold
+	// the folder is the root of a repository, to which .gitignore files above it do not apply
 	repository bool
 }
 
 // globPattern is a pattern of paths: "*", "?" and "[a-z]" within a part between slashes, "**" across parts.
 type globPattern struct {
 	pattern string
-	base    bool // it has no slash, and is compared with the last part of a path
+	base    bool // without a slash: compared with the last part of a path
 }
 
-// newGlob reads a pattern; ok is false for one that can match nothing. Braces are alternatives where that is asked for.
+// newGlob reads a pattern; ok is false for a pattern that can match nothing. With braces, braces hold alternatives.
 func newGlob(text string, braces bool) (g globPattern, ok bool) {
 	for _, class := range [][2]string{{"[:alpha:]", "a-zA-Z"}, {"[:digit:]", "0-9"}, {"[:alnum:]", "a-zA-Z0-9"},
 		{"[:upper:]", "A-Z"}, {"[:lower:]", "a-z"}, {"[:xdigit:]", "0-9a-fA-F"}, {"[:space:]", " \t\r\n\v\f"},
@@ -57,7 +57,7 @@ func newGlob(text string, braces bool) (g globPattern, ok bool) {
 	g.base = !strings.Contains(text, "/")
 	g.pattern = strings.TrimPrefix(text, "/")
 	if strings.HasSuffix(g.pattern, "/**") {
-		g.pattern += "/*" // what is in the folder, not the folder
+		g.pattern += "/*" // the content of the folder, not the folder
 	}
 	return g, g.pattern != "" && doublestar.ValidatePattern(g.pattern)
 }
@@ -82,7 +82,7 @@ func escapeBraces(text string) string {
 	return b.String()
 }
 
-// matches tells whether a path with slashes, relative to the pattern's folder, is what the pattern means.
+// matches reports whether the pattern matches a path with slashes, relative to the pattern's folder.
 func (g globPattern) matches(rel string) bool {
 	if g.base {
 		rel = path.Base(rel)
@@ -90,7 +90,7 @@ func (g globPattern) matches(rel string) bool {
 	return doublestar.MatchUnvalidated(g.pattern, rel)
 }
 
-// matchesAbove tells whether a pattern means a path, or a folder that it is in.
+// matchesAbove reports whether a pattern matches a path or a folder above it.
 func (g globPattern) matchesAbove(rel string) bool {
 	for ; rel != "."; rel = path.Dir(rel) {
 		if g.matches(rel) {
@@ -100,7 +100,7 @@ func (g globPattern) matchesAbove(rel string) bool {
 	return false
 }
 
-// parseIgnore reads the lines of an ignore file; those that can match nothing are left out, as git does.
+// parseIgnore parses an ignore file; like git, it leaves out patterns that can match nothing.
 func parseIgnore(text string) (rules []ignoreRule) {
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
 		line = trimSpaces(strings.TrimRight(line, "\r\n"))
@@ -118,7 +118,7 @@ func parseIgnore(text string) (rules []ignoreRule) {
 	return rules
 }
 
-// trimSpaces takes off the spaces at the end that no backslash keeps.
+// trimSpaces removes spaces at the end that are not escaped by a backslash.
 func trimSpaces(line string) string {
 	for strings.HasSuffix(line, " ") && !strings.HasSuffix(line, `\ `) {
 		line = line[:len(line)-1]
@@ -126,7 +126,7 @@ func trimSpaces(line string) string {
 	return line
 }
 
-// below are the rules for what lies in a folder.
+// below returns the rules for the content of a folder.
 func (r *ignoreRules) below(dir string) *ignoreRules {
 	in := &ignoreRules{above: r, dir: filepath.ToSlash(dir)}
 	some := false
@@ -152,15 +152,14 @@ func (r *ignoreRules) below(dir string) *ignoreRules {
 func readIgnore(name string) (string, bool) {
 	f, err := regular.Open(name)
 	if err != nil {
-		return "", false // there is none, or it is not ours to read: then it says nothing
+		return "", false // missing, or not readable: it has no rules
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxIgnoreFile))
 	return string(b), err == nil
 }
 
-// rulesAbove are the rules that hold for a folder from those above it: of the repository that it is in, if it is in
-// one.
+// rulesAbove returns the rules for a folder from the folders above it, within its repository if it is in one.
 func rulesAbove(dir string) *ignoreRules {
 	var above []string
 	for d := dir; ; {
@@ -169,7 +168,7 @@ func rulesAbove(dir string) *ignoreRules {
 		}
 		parent := filepath.Dir(d)
 		if parent == d {
-			return nil // no repository
+			return nil // not in a repository
 		}
 		d = parent
 		above = append(above, d)
@@ -181,8 +180,8 @@ func rulesAbove(dir string) *ignoreRules {
 	return rules
 }
 
-// ignored tells whether a file or folder, by its absolute path with slashes, is not read, and which rule's folder and
-// file say so.
+// ignored reports whether a file or folder, by its absolute path with slashes, is not read, and the folder and the
+// ignore file of the deciding rule.
 func (r *ignoreRules) ignored(abs string, folder bool) (by string, yes bool) {
 	for kind := range len(ignoreFiles) + 1 {
 		for in := r; in != nil; in = in.above {

@@ -11,9 +11,9 @@ import (
 	"unsafe"
 )
 
-// parseJSONLine reads {"id","text","topic"?,"title"?,…}. Further fields go to Meta. A title is
-// the heading of the text. Without an id the document gets one from the digest of its text. With own raw is given away:
-// the document's text may lie in it.
+// parseJSONLine reads {"id","text","topic"?,"title"?,…}. Further fields go to Meta. A title is the heading of the text.
+// A document without an id gets one from the digest of its text. With own, raw is overwritten: the document's text may
+// share its memory.
 func parseJSONLine(raw []byte, at int, own bool, p *pulse) (*Document, error) {
 	skip := 0
 	if at == 0 && bytes.HasPrefix(raw, []byte("\ufeff")) {
@@ -77,15 +77,15 @@ func isField(key string) bool {
 	return key == "id" || key == "text" || key == "topic" || key == "title"
 }
 
-// jsonFields calls f with the keys and raw values of the object that raw is; a value is not empty. It copies no value:
-// a text may be as large as the machine's memory allows once.
+// jsonFields calls f with the keys and the non-empty raw values of the object in raw. It copies no value: memory may
+// not hold a large text twice.
 func jsonFields(raw []byte, f func(key string, value []byte, offset int) error) error {
 	if !json.Valid(raw) {
 		var v struct{}
-		err := json.Unmarshal(raw, &v) // says what is wrong
+		err := json.Unmarshal(raw, &v) // to get the error
 		return fmt.Errorf("%w: not a JSON object: %v", ErrFormat, err)
 	}
-	// From here on raw is known to be valid: what stands where needs no check.
+	// From here on raw is valid JSON, and no syntax is checked.
 	at := jsonSpace(raw, 0)
 	if raw[at] != '{' {
 		return fmt.Errorf("%w: not a JSON object", ErrFormat)
@@ -106,7 +106,7 @@ func jsonFields(raw []byte, f func(key string, value []byte, offset int) error) 
 	return nil
 }
 
-// jsonSpace returns where the next token behind at begins.
+// jsonSpace returns the offset of the first byte at or behind at that is not white space.
 func jsonSpace(raw []byte, at int) int {
 	for at < len(raw) && (raw[at] == ' ' || raw[at] == '\t' || raw[at] == '\n' || raw[at] == '\r') {
 		at++
@@ -114,7 +114,7 @@ func jsonSpace(raw []byte, at int) int {
 	return at
 }
 
-// jsonEnd returns the end of the value that begins at.
+// jsonEnd returns the end of the value that begins at at.
 func jsonEnd(raw []byte, at int) int {
 	depth := 0
 	for ; ; at++ {
@@ -145,9 +145,8 @@ func jsonEnd(raw []byte, at int) int {
 	}
 }
 
-// unquote decodes a valid JSON string literal that stands at source offset at, with its map. Lone
-// surrogates and invalid UTF-8 become U+FFFD, NUL is removed; both are counted. With own the text takes the place of
-// the literal, whose bytes are the caller's to give away.
+// unquote decodes a valid JSON string literal that stands at source offset at, with its map. Lone surrogates and
+// invalid UTF-8 become U+FFFD, NUL is removed; both are counted. With own, the text overwrites the literal.
 func unquote(lit []byte, at int, own bool, p *pulse) (text string, m offsetMap, repaired int) {
 	out := lit[:0]
 	if !own {
@@ -173,10 +172,10 @@ func unquote(lit []byte, at int, own bool, p *pulse) (text string, m offsetMap, 
 			continue
 		case r == utf8.RuneError && (n == 1 || escaped && !bytes.EqualFold(lit[i:i+n], []byte(`\ufffd`))):
 			repaired++
-			escaped = true // it is another character than the one that stands there
+			escaped = true // the character differs from the source bytes
 		}
 		size := utf8.RuneLen(r)
-		if own && len(out)+size > i+n { // U+FFFD for a byte, more often than there is room for before it
+		if own && len(out)+size > i+n { // U+FFFD for single bytes needs more room than they left
 			out, own = append(make([]byte, 0, len(lit)), out...), false
 		}
 		if escaped {
@@ -187,11 +186,11 @@ func unquote(lit []byte, at int, own bool, p *pulse) (text string, m offsetMap, 
 		out = utf8.AppendRune(out, r)
 		i += n
 	}
-	return unsafe.String(unsafe.SliceData(out), len(out)), m, repaired // nobody writes to out any more
+	return unsafe.String(unsafe.SliceData(out), len(out)), m, repaired // out is not written to any more
 }
 
-// plainBytes is how many ASCII characters a string of JSON begins with that stand for themselves, up to as many as are
-// copied between two looks at the context.
+// plainBytes returns how many ASCII characters at the beginning of a JSON string need no decoding, at most as many as
+// are copied between two checks of the context.
 func plainBytes(s []byte) (n int) {
 	s = s[:min(len(s), 4<<10)]
 	for n < len(s) && s[n] != '\\' && s[n] < utf8.RuneSelf && s[n] != 0 {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestUnquoteInPlace: a string that is decoded where it stands is the one that is decoded beside it, with the same
-// places, also where its mistakes take more bytes than they stand for.
+// TestUnquoteInPlace: a string decoded in place equals one decoded into new memory, with the same offsets, also if its
+// errors take more bytes than they replace.
 func TestUnquoteInPlace(t *testing.T) {
 	pieces := []string{"word ", "\xff", "\xe2\x82", `\n`, `\u0000`, `\ud800`, `\ud83d\ude00`, `\ufffd`, "\ufffd",
 		"ä", "😀", `\"`, `\\`, `\/`, strings.Repeat("plain text ", 900), `\u00e4`}
@@ -43,8 +43,7 @@ func TestUnquoteInPlace(t *testing.T) {
 	}
 }
 
-// TestBigJSONLine: the text of a long line is decoded where it was read. Before: 5 bytes of memory for each of its
-// bytes.
+// TestBigJSONLine: the text of a long line is decoded in place.
 func TestBigJSONLine(t *testing.T) {
 	line := `{"id":"a","title":"T","text":"` + strings.Repeat("a word and ", 2<<20) + `"}`
 	raw := []byte(line)

@@ -7,16 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// lead is what a chunk begins with that begins within a table or a block of code: what says what the rest is about.
+// lead is the text repeated at the beginning of a chunk that begins within a table or a block of code: the context of
+// the rest.
 type lead struct {
-	heading string // of the chunk, with the declarations around it
+	heading string // of the chunk, with the enclosing declarations
 	text    string // rows that name the columns, and the caption
-	tokens  int    // that it takes besides the section's heading
-	from    int    // chunks that begin from there on have it
+	tokens  int    // that it takes in addition to the section's heading
+	from    int    // chunks that begin at or behind this offset have it
 }
 
-// tableLead is what the chunks of a table repeat: its caption and the rows that name its columns if they take at most
-// half of room tokens, else those rows, else nothing.
+// tableLead returns the lead of the chunks of a table: its caption and the rows that name its columns if they take at
+// most half of room tokens, else those rows, else nothing.
 func (s *splitter) tableLead(table int32, room int) (lead, error) {
 	t := s.d.tables[table-1]
 	caption := strings.TrimSpace(s.d.Text[t.caption.start:t.caption.end])
@@ -36,7 +37,7 @@ func (s *splitter) tableLead(table int32, room int) (lead, error) {
 	return lead{}, nil
 }
 
-// leadOf is what the chunk that begins with u repeats.
+// leadOf returns the lead of the chunk that begins with u.
 func (s *splitter) leadOf(p *part, u unit) (lead, error) {
 	switch {
 	case u.table != 0 && u.row == 0 && p.lead.tokens > 0 && u.start >= p.lead.from &&
@@ -50,7 +51,7 @@ func (s *splitter) leadOf(p *part, u unit) (lead, error) {
 	return lead{heading: p.heading}, nil
 }
 
-// pieceLead is what a chunk of cells repeats: the names of their columns.
+// pieceLead returns the lead of a chunk of cells: the names of their columns.
 func (s *splitter) pieceLead(p *part, first, last unit) lead {
 	l := lead{heading: p.heading}
 	t := s.d.tables[first.table-1]
@@ -63,14 +64,14 @@ func (s *splitter) pieceLead(p *part, first, last unit) lead {
 	return l
 }
 
-// signatureBytes is how far before a line of code the declarations around it are looked for, and maxSignature how many
-// characters of one are kept.
+// signatureBytes is how many bytes before a line of code are searched for the declarations around it, and maxSignature
+// how many characters of a declaration are kept.
 const (
 	signatureBytes = 16 << 10
 	maxSignature   = 120
 )
 
-// codeLead is the section's heading with the declarations around a line of a block of code.
+// codeLead returns the section's heading with the declarations around a line of a block of code.
 func (s *splitter) codeLead(p *part, u unit) (lead, error) {
 	plain := lead{heading: p.heading}
 	path := enclosing(s.d.Text[max(p.Start, u.start-signatureBytes):u.start], s.d.Text[u.start:u.end])
@@ -87,8 +88,7 @@ func (s *splitter) codeLead(p *part, u unit) (lead, error) {
 	return lead{heading: heading, tokens: max(n-p.base, 0)}, nil
 }
 
-// enclosing returns the declarations that a line of code is within, outermost first: lines before it that are indented
-// less.
+// enclosing returns the declarations around a line of code, outermost first: preceding lines with a smaller indent.
 func enclosing(before, line string) (path []string) {
 	width := indentOf(line)
 	for width > 0 && before != "" {
@@ -109,7 +109,7 @@ func enclosing(before, line string) (path []string) {
 	return path
 }
 
-// opensScope tells whether a line declares what the more indented ones behind it belong to.
+// opensScope reports whether a line declares the scope of the more indented lines behind it.
 func opensScope(line string) bool {
 	if isDeclaration(line) {
 		return true

@@ -8,20 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// lightReader reads markup that stands in lines: reStructuredText, AsciiDoc, Org, manual pages and LaTeX. It knows
-// headings, code, lists and what is not for readers; the rest of a line is its text.
+// lightReader reads line-based markup: reStructuredText, AsciiDoc, Org, manual pages and LaTeX. It recognises headings,
+// code, lists and what is not for readers; the rest of a line is its text.
 type lightReader struct {
 	b      *builder
 	d      *Document
 	lines  []string // without their ends
 	starts []int    // of the lines in the source
 	words  *regexp.Regexp
-	plain  func(match string) string // what readers see of a match of words
-	code   string                    // what ends the open block of code; "": none is open
+	plain  func(match string) string // the visible text of a match of words
+	code   string                    // the end of the open block of code; "": no block is open
 }
 
-// lightFormats are the readers of a line, by endings: each is given the index of a line and returns how many lines it
-// has taken.
+// lightFormats returns the line readers by extension: each is given the index of a line and returns how many lines it
+// has consumed.
 func lightFormats() map[string]func(*lightReader, int) int {
 	formats := map[string]func(*lightReader, int) int{".rst": (&rst{}).line, ".adoc": asciidoc, ".asciidoc": asciidoc,
 		".org": org, ".tex": latex, ".man": manual, ".mdoc": manual}
@@ -56,7 +56,7 @@ func isManual(ending string) bool {
 	return len(ending) == 2 && ending[1] >= '1' && ending[1] <= '8' || ending == ".man" || ending == ".mdoc"
 }
 
-// inlineOf is the markup within lines, and what readers see of it.
+// inlineOf returns the inline markup of a format, and a function from a match to its visible text.
 func inlineOf(ending string) (*regexp.Regexp, func(string) string) {
 	group := func(re *regexp.Regexp) func(string) string {
 		return func(match string) string {
@@ -115,12 +115,12 @@ func inlineOf(ending string) (*regexp.Regexp, func(string) string) {
 	return re, group(re)
 }
 
-// shown is what readers see of a text.
+// shown returns the visible text of marked-up text.
 func (r *lightReader) shown(text string) string {
 	return strings.TrimSpace(r.words.ReplaceAllStringFunc(text, r.plain))
 }
 
-// text adds a part of a line, which begins at a byte of the source, to the paragraph.
+// text adds to the paragraph a part of a line that begins at a byte of the source.
 func (r *lightReader) text(text string, at int) {
 	r.b.gap(" ", at)
 	for text != "" {
@@ -141,7 +141,7 @@ func (r *lightReader) text(text string, at int) {
 	r.b.collapsed(text, at)
 }
 
-// line adds a whole line, a blank one ends the paragraph, and a mark in front of it begins an item of a list.
+// line adds a whole line. A blank line ends the paragraph, and a mark in front begins a list item.
 func (r *lightReader) line(i int, marks string) {
 	line := r.lines[i]
 	body := strings.TrimLeft(line, " \t")
@@ -167,7 +167,7 @@ func (r *lightReader) heading(level int, text string, i int) {
 	r.b.heading(level, r.shown(text), "", r.starts[i], r.starts[i]+len(r.lines[i]))
 }
 
-// inCode adds a line to the open block of code, or ends it; it is false where none is open.
+// inCode adds a line to the open block of code, or ends it; it returns false if no block is open.
 func (r *lightReader) inCode(i int, end func(line string) bool) bool {
 	if r.code == "" {
 		return false
@@ -182,7 +182,7 @@ func (r *lightReader) inCode(i int, end func(line string) bool) bool {
 }
 
 // rst reads reStructuredText.
-type rst struct{ levels []string } // the lines of headings, in the order in which they came
+type rst struct{ levels []string } // heading underlines, in the order of their first use
 
 func (s *rst) line(r *lightReader, i int) int {
 	line := r.lines[i]
@@ -215,7 +215,7 @@ func (s *rst) line(r *lightReader, i int) int {
 	return 1
 }
 
-// adorns tells whether a line is one that headings have below or above them.
+// adorns reports whether a line can be the underline or overline of a heading.
 func adorns(line string) bool {
 	return len(line) > 1 && strings.Contains("=-`:'\"~^_*+#<>.", line[:1]) && strings.Trim(line, line[:1]) == ""
 }
@@ -230,7 +230,8 @@ func (s *rst) level(mark string) int {
 	return len(s.levels)
 }
 
-// directive reads a line behind two dots: code, or what holds text; comments, targets and pictures are not read.
+// directive reads a line behind two dots: code, or a directive that contains text; comments, targets and images are
+// skipped.
 func (s *rst) directive(r *lightReader, i int, body string) int {
 	indent := len(r.lines[i]) - len(strings.TrimLeft(r.lines[i], " "))
 	name, rest, is := strings.Cut(body, "::")
@@ -252,8 +253,7 @@ func (s *rst) directive(r *lightReader, i int, body string) int {
 	return n
 }
 
-// indented reads the lines from one on that are indented by more, as code; options in front of them are not for
-// readers.
+// indented reads the lines from one on that are indented by more, as code; options at their beginning are skipped.
 func (r *lightReader) indented(i, indent int) (n int) {
 	r.b.endBlock("\n\n")
 	began := false
@@ -358,7 +358,7 @@ func latex(r *lightReader, i int) int {
 		r.b.endBlock("\n\n")
 		environment, _, _ := strings.Cut(rest, "}")
 		r.code = `\end{` + environment + "}"
-	case name == "begin" && strings.HasPrefix(rest, "document"): // what stands before it sets up the document
+	case name == "begin" && strings.HasPrefix(rest, "document"): // the preamble, before it, is not text
 		r.b.blocks, r.b.sections, r.b.open = r.b.blocks[:0], r.b.sections[:0], false
 		r.b.w, r.b.path, r.b.sep, r.b.headed = textWriter{}, nil, "", false
 	case name == "begin", name == "end", name == "documentclass", name == "usepackage", name == "newcommand":
@@ -373,7 +373,7 @@ func latex(r *lightReader, i int) int {
 	return 1
 }
 
-// comment is where a comment of LaTeX begins; -1: nowhere.
+// comment returns where a comment of LaTeX begins, or -1.
 func comment(line string) int {
 	for i := range len(line) {
 		if line[i] == '%' && (i == 0 || line[i-1] != '\\') {
@@ -430,7 +430,7 @@ func manual(r *lightReader, i int) int {
 	return 1
 }
 
-// notebook is what is read of a Jupyter notebook.
+// notebook is the part of a Jupyter notebook that is read.
 type notebook struct {
 	Cells []struct {
 		Kind   string          `json:"cell_type"`
@@ -438,8 +438,8 @@ type notebook struct {
 	} `json:"cells"`
 }
 
-// parseNotebook reads a Jupyter notebook (.ipynb, nbformat 4) as Markdown, with the code of its cells; what cells put
-// out is not read.
+// parseNotebook reads a Jupyter notebook (.ipynb, nbformat 4) as Markdown, with the code of its cells; the output of
+// cells is not read.
 func parseNotebook(d *Document, in decoded, p *pulse) error {
 	var n notebook
 	if err := json.Unmarshal([]byte(in.text), &n); err != nil {
@@ -450,7 +450,7 @@ func parseNotebook(d *Document, in decoded, p *pulse) error {
 		var lines []string
 		if json.Unmarshal(c.Source, &lines) != nil {
 			lines = []string{""}
-			_ = json.Unmarshal(c.Source, &lines[0]) // what is neither says nothing
+			_ = json.Unmarshal(c.Source, &lines[0]) // any other value is ignored
 		}
 		source := strings.Join(lines, "")
 		if fence := "```"; c.Kind == "code" && strings.TrimSpace(source) != "" {
@@ -472,15 +472,15 @@ func parseNotebook(d *Document, in decoded, p *pulse) error {
 	return nil
 }
 
-// parseData reads a text of data (JSON, YAML, TOML), whose lines belong together by their indents as those of code do.
+// parseData reads a text of data (JSON, YAML, TOML), whose lines are grouped by indent as code is.
 func parseData(d *Document, in decoded, p *pulse) {
 	b := &builder{pulse: p}
 	b.verbatim(in.text, 0)
 	b.finish(d, in.m)
 }
 
-// isPlainName tells whether a file without an ending is a text by its name: README, LICENSE-MIT, Makefile, and the
-// copyright of a package of Debian.
+// isPlainName reports whether a file without an extension is known by its name as text: README, LICENSE-MIT, Makefile,
+// and the copyright of a package of Debian.
 func isPlainName(base string) bool {
 	switch strings.ToLower(base) {
 	case "readme", "license", "licence", "copying", "copyright", "notice", "authors", "changelog", "changes", "news",

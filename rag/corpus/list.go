@@ -9,17 +9,17 @@ import (
 	"path/filepath"
 )
 
-// File is a regular file that Load would read, or leave out because of what it is.
+// File is a regular file that Load would read, or skip because of its kind.
 type File struct {
-	Path   string // as it was given, or what was given with what lies below it: as Document.Source has it
-	Name   string // relative to the folder given, with slashes; of a file that was given its base name
+	Path   string // as it was given, or the given path joined with the path below it: as Document.Source
+	Name   string // relative to the folder given, with slashes; the base name of a file that was given
 	Real   string // absolute, links followed
-	Folder string // that was given, or that of the file that was given: as Real
+	Folder string // the given folder, or the folder of the given file: as Real
 	Given  bool   // the file was given, not a folder
 	Info   fs.FileInfo
 }
 
-// Via is the absolute path by which the file was reached: Real, unless that was a link.
+// Via returns the absolute path by which the file was reached: Real, unless that was a link.
 func (f File) Via() string {
 	if f.Given {
 		if path, err := filepath.Abs(f.Path); err == nil {
@@ -29,8 +29,8 @@ func (f File) Via() string {
 	return filepath.Join(f.Folder, filepath.FromSlash(f.Name))
 }
 
-// List finds the files below paths as Load does, in the same order, and opens none of them. What it leaves out goes to
-// o.OnSkip, or with o.Strict is the error. That nothing is there is no error.
+// List finds the files below paths as Load does, in the same order, and opens none of them. What it skips is reported
+// to o.OnSkip, or with o.Strict is the error. Finding no file is not an error.
 func List(ctx context.Context, paths []string, o LoadOptions) (files []File, err error) {
 	if err := o.FileOptions.check(); err != nil {
 		return nil, err
@@ -58,8 +58,8 @@ func List(ctx context.Context, paths []string, o LoadOptions) (files []File, err
 	return files, nil
 }
 
-// Folders calls enters for each folder that List reads, just before it is read: whoever has it watched from then on
-// misses no file. Files that are given bring the folders that they lie in. What cannot be read is left out.
+// Folders calls enters for each folder that List reads, just before it is read, so that a watch set in enters misses no
+// file. Of a given file it is the folder that holds it. Unreadable folders are left out.
 func Folders(ctx context.Context, paths []string, o FileOptions, enters func(dir string)) error {
 	if err := o.check(); err != nil {
 		return err
@@ -81,8 +81,8 @@ func Folders(ctx context.Context, paths []string, o FileOptions, enters func(dir
 	return nil
 }
 
-// LoadFiles yields the documents of files that List has found, as Load does: the next file is asked for when the last
-// one has been read to its end, and its Info says what it is now. That there was no document is no error.
+// LoadFiles yields the documents of files that List has found, as Load does: the next file is requested when the last
+// one has been read to its end, and its Info is updated. Finding no document is not an error.
 func LoadFiles(ctx context.Context, files iter.Seq[File], o LoadOptions) iter.Seq2[*Document, error] {
 	return func(yield func(*Document, error) bool) {
 		l := newLoader(ctx, o, yield)

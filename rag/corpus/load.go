@@ -19,7 +19,7 @@ import (
 // DefaultMaxFileBytes is the limit for one file, and for one line of a JSON lines file.
 const DefaultMaxFileBytes = 256 << 20
 
-// errStop ends the walk: the consumer wants no more, or the error has been yielded.
+// errStop ends the walk: the consumer has stopped, or the error has been yielded.
 var errStop = errors.New("stop")
 
 // Load yields the documents below paths: text (.txt), Markdown (.md), HTML (.html, .htm), tables (.csv, .tsv), Office
@@ -66,7 +66,7 @@ type loader struct {
 	yield     func(*Document, error) bool
 	seen      map[place]place // lines of the file being loaded, by their ids
 	walk      *walker
-	each      func(found) error // reads a file in an archive
+	each      func(found) error // reads a file of an archive
 	at        found             // the file being loaded
 	documents int
 	skipped   int
@@ -87,13 +87,13 @@ func newLoader(ctx context.Context, o LoadOptions, yield func(*Document, error) 
 	return l
 }
 
-func (l *loader) close() { _ = l.pdf.close() } // it only gives memory back
+func (l *loader) close() { _ = l.pdf.close() } // an error means only that memory was not freed
 
 // place is where a document came from; line is 0 for a file.
 type place struct {
 	path string
 	line int
-	id   string // of a line, where that and not its number tells it apart
+	id   string // of a line that is identified by it instead of its number
 }
 
 func (p place) String() string {
@@ -103,7 +103,7 @@ func (p place) String() string {
 	return fmt.Sprintf("%s:%d", p.path, p.line)
 }
 
-// skip reports; a fault ends a strict walk, what is merely not ours to read does not.
+// skip reports a skipped source. A fault ends a strict walk; a file that is skipped by rule does not.
 func (l *loader) skip(source string, err error, fault bool) error {
 	if fault && l.o.Strict {
 		l.yield(nil, fmt.Errorf("%s: %w", source, err))
@@ -154,7 +154,7 @@ func (l *loader) emit(d *Document, from place) error {
 	return nil
 }
 
-// file reads a file that the walk has come to.
+// file reads a file that the walk has found.
 func (l *loader) file(at found) error {
 	kind := archiveKind(at.path)
 	if kind != nil && (l.o.As == "" || !at.given || at.content != nil) {
@@ -163,7 +163,7 @@ func (l *loader) file(at found) error {
 	return l.document(at)
 }
 
-// document reads a file of one document, or of a document for each line or message.
+// document reads a file of one document, or one of a document per line or message.
 func (l *loader) document(at found) error {
 	if err := l.cancelled(); err != nil {
 		return err
@@ -221,7 +221,7 @@ func (l *loader) document(at found) error {
 	return l.emit(d, place{path: at.path})
 }
 
-// unread skips a file that could not be read, unless the context has ended, or its archive has become too large.
+// unread skips a file that could not be read, unless the context has ended, or its archive exceeds a limit.
 func (l *loader) unread(at found, err error) error {
 	if stop := l.cancelled(); stop != nil {
 		return stop
@@ -232,19 +232,18 @@ func (l *loader) unread(at found, err error) error {
 	return l.skip(at.path, err, !errors.Is(err, ErrGenerated))
 }
 
-// formatNames are the endings of files that are read, for messages.
+// formatNames lists the extensions of files that are read, for messages.
 const formatNames = "txt, md, html, pdf, jsonl, csv, tsv, docx, pptx, xlsx, odt, odp, ods, epub, eml, mbox, ipynb, " +
 	"rst, adoc, org, tex, man pages, json, yaml, toml, source code (" + codeNames + ")"
 
-// format is how files with an ending are read.
+// format describes how files with an extension are read.
 type format struct {
 	parse func(*Document, string) error
-	// share bounds how many bytes are read for a byte of text that is wanted; 0: the file is no text, and is read
-	// whole.
+	// share bounds how many bytes are read per byte of text that is wanted; 0: the file is not text, and is read whole.
 	share int64
 }
 
-// formats are those of files that are one document, by their endings.
+// formats returns the formats of files that hold one document, by extension.
 func (l *loader) formats(p *pulse) map[string]format {
 	decoding := func(share int64, parse func(*Document, decoded)) format {
 		return format{func(d *Document, raw string) error {
@@ -313,7 +312,8 @@ func (l *loader) formats(p *pulse) map[string]format {
 	return all
 }
 
-// ending is the ending by which a file is read: that of texts where it has none and is one by its name, or was given.
+// ending returns the extension by which a file is read: that of text files if it has none and is known by its name as
+// text, or was given.
 func (l *loader) ending(at found) string {
 	base := filepath.Base(at.path)
 	ext := strings.ToLower(filepath.Ext(base))
@@ -327,7 +327,7 @@ func (l *loader) ending(at found) string {
 	return ext
 }
 
-// isRead tells whether files with an ending are read; the dot before it may be missing.
+// isRead reports whether files with an extension are read; its dot may be missing.
 func isRead(ending string) bool {
 	ending = "." + strings.TrimPrefix(strings.ToLower(ending), ".")
 	_, format := (&loader{}).formats(nil)[ending]
@@ -335,8 +335,8 @@ func isRead(ending string) bool {
 	return format || code || ending == ".jsonl" || ending == ".ndjson" || ending == ".mbox"
 }
 
-// Converted tells whether a source is of a format whose text is made of it, so that the positions of chunks are bytes
-// of that text, not of the file: its anchors ("slide=3", "sheet=Prices") say where something stands.
+// Converted reports whether a source is of a format whose text is produced by conversion, so that the positions of
+// chunks are bytes of that text, not of the file. Its anchors ("slide=3", "sheet=Prices") then give a passage's place.
 func Converted(source string) bool {
 	switch strings.ToLower(filepath.Ext(source)) {
 	case ".pdf", ".docx", ".pptx", ".xlsx", ".odt", ".odp", ".ods", ".epub", ".eml", ".ipynb":
@@ -345,7 +345,7 @@ func Converted(source string) bool {
 	return false
 }
 
-// pdfFile reads a PDF file, and says which of its pages have no text.
+// pdfFile reads a PDF file, and records its pages without text.
 func (l *loader) pdfFile(d *Document, raw string, p *pulse) error {
 	if l.pdf == nil {
 		r, err := openPDF(l.ctx, l.o.CacheDir)
@@ -367,7 +367,7 @@ func parseText(d *Document, in decoded, p *pulse) {
 	d.normalise(p)
 }
 
-// title is the first heading, or the file's name without its extension.
+// title returns the first heading, or the file's name without its extension.
 func title(d *Document, path string) string {
 	for _, s := range d.Sections {
 		if len(s.Heading) > 0 {
@@ -385,7 +385,7 @@ func (l *loader) jsonLines(at found) error {
 	}
 	defer f.Close()
 	r := bufio.NewReaderSize(f, 64<<10)
-	head, _ := r.Peek(probeBytes) // a short file is no error here
+	head, _ := r.Peek(probeBytes) // a short file is not an error here
 	if err := checkText(string(head)); err != nil {
 		return l.skip(path, err, true)
 	}
@@ -414,7 +414,7 @@ func (l *loader) jsonLines(at found) error {
 	return nil
 }
 
-// jsonLine gives on the document of a line, or skips the line when there is an error.
+// jsonLine yields the document of a line, or skips the line if there is an error.
 func (l *loader) jsonLine(path string, line jsonl.Line, err error) error {
 	from := place{path: path, line: line.Number}
 	if err != nil {
@@ -426,7 +426,7 @@ func (l *loader) jsonLine(path string, line jsonl.Line, err error) error {
 	var d *Document
 	limit := l.limited(int64(len(line.Raw)))
 	defer limit.end()
-	sum := sha256.Sum256(line.Raw) // parsing writes over the line
+	sum := sha256.Sum256(line.Raw) // parsing overwrites the line
 	collect(len(line.Raw))
 	err = limit.parsing(len(line.Raw), func() (err error) {
 		d, err = parseJSONLine(line.Raw, int(line.Offset), line.Own, limit.pulse)

@@ -170,7 +170,7 @@ func TestNothingToRead(t *testing.T) {
 func TestStrict(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a.jsonl", `{"id":"1","text":"One."}`+"\n{\n"+`{"id":"2","text":"Two."}`)
-	write(t, dir, "ignored.png", "x") // an unknown kind in a folder is no fault
+	write(t, dir, "ignored.png", "x") // an unknown kind in a folder is not a fault
 	var ids []string
 	var last error
 	for d, err := range Load(context.Background(), []string{dir}, LoadOptions{Strict: true}) {
@@ -212,7 +212,7 @@ func TestLoadStops(t *testing.T) {
 	}
 }
 
-// TestEncodings: what a chunk's range points to, decoded by other means, is its text.
+// TestEncodings: the source range of a chunk, decoded independently, is its text.
 func TestEncodings(t *testing.T) {
 	utf16le := func(s string) string {
 		b := "\xff\xfe"

@@ -17,15 +17,15 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// maxParts and maxPartDepth bound what one message is made of.
+// maxParts and maxPartDepth bound the parts of one message.
 const (
 	maxParts     = 1000
 	maxPartDepth = 20
 )
 
-// parseMail reads a message (.eml; RFC 5322 and MIME): its subject is the title, the plain text its text, the HTML only
-// where there is none. Names of attachments are listed, their contents are not read. Sender, recipients and date go to
-// Meta.
+// parseMail reads a message (.eml; RFC 5322 and MIME): its subject is the title, its plain text the text, or its HTML
+// if it has no plain text. Names of attachments are listed, their contents are not read. Sender, recipients and date go
+// to Meta.
 func parseMail(d *Document, raw string, p *pulse) error {
 	b := &builder{pulse: p, w: textWriter{isSource: true}}
 	if err := readMail(d, b, raw); err != nil {
@@ -38,7 +38,7 @@ func parseMail(d *Document, raw string, p *pulse) error {
 func readMail(d *Document, b *builder, raw string) error {
 	m, err := mail.ReadMessage(beating{strings.NewReader(raw), b.pulse})
 	if err != nil {
-		return fmt.Errorf("%w: no message: %s", ErrFormat, cutRunes(err.Error(), maxHeading)) // it has the whole line
+		return fmt.Errorf("%w: no message: %s", ErrFormat, cutRunes(err.Error(), maxHeading)) // err quotes the line
 	}
 	words := mime.WordDecoder{CharsetReader: charset.NewReaderLabel}
 	header := func(name string) string {
@@ -77,21 +77,21 @@ func readMail(d *Document, b *builder, raw string) error {
 	return nil
 }
 
-// commentOff is a date without the name of its zone in brackets.
+// commentOff returns a date without the name of its zone in parentheses.
 func commentOff(date string) string {
 	date, _, _ = strings.Cut(date, " (")
 	return date
 }
 
-// clean is a text as documents have it: valid UTF-8 without NUL.
+// clean returns a text as valid UTF-8 without NUL.
 func clean(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "")
 }
 
-// mailText is what a part says, in one of two forms.
+// mailText is the text of a part, in one of two forms.
 type mailText struct{ plain, html string }
 
-// mailTexts puts together what parts say, which may be many and long.
+// mailTexts joins the texts of parts, which may be many and long.
 type mailTexts struct{ plain, html strings.Builder }
 
 func (t *mailTexts) text() mailText { return mailText{t.plain.String(), t.html.String()} }
@@ -124,7 +124,7 @@ func (r *mailReader) part(contentType, encoding string, body io.Reader, depth in
 	}
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
-		kind = "text/plain" // as RFC 2045 has it for what is not understood
+		kind = "text/plain" // the default of RFC 2045 for a type that is not understood
 	}
 	switch strings.ToLower(encoding) {
 	case "base64":
@@ -142,7 +142,7 @@ func (r *mailReader) part(contentType, encoding string, body io.Reader, depth in
 		body = decoded
 	}
 	var text strings.Builder
-	if _, err = io.Copy(&text, body); err != nil && text.Len() == 0 { // what came before a mistake is kept
+	if _, err = io.Copy(&text, body); err != nil && text.Len() == 0 { // the text before an error is kept
 		return t, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	said := text.String()
@@ -163,8 +163,8 @@ func (r *mailReader) part(contentType, encoding string, body io.Reader, depth in
 	return mailText{plain: plain}, nil
 }
 
-// unflowed joins the lines of a text that were parted to make them short: one that ends with a space with the next
-// one, if that is quoted as often (RFC 3676). With delete the space is no part of the text either.
+// unflowed joins the lines of a text that were split to keep them short: a line that ends with a space is joined with
+// the next one of the same quoting depth (RFC 3676). With delete the space is removed.
 func unflowed(text string, delete bool) string {
 	var b strings.Builder
 	flows, depth := false, 0 // of the line before
@@ -172,7 +172,7 @@ func unflowed(text string, delete bool) string {
 		line, ends := strings.CutSuffix(line, "\n")
 		content := strings.TrimLeft(line, ">")
 		quoted := len(line) - len(content)
-		content = strings.TrimPrefix(content, " ") // stuffed
+		content = strings.TrimPrefix(content, " ") // space-stuffed
 		signature := content == "-- "
 		if flows && (quoted != depth || signature) {
 			b.WriteByte('\n')
@@ -196,12 +196,12 @@ func unflowed(text string, delete bool) string {
 	return b.String()
 }
 
-// multipart joins the parts' texts; of alternatives the plain one.
+// multipart joins the texts of the parts; of alternatives it takes the plain one.
 func (r *mailReader) multipart(kind string, parts *multipart.Reader, depth int) (mailText, error) {
 	var t mailTexts
 	for {
 		p, err := parts.NextRawPart()
-		if err != nil { // the end, or a message that breaks off
+		if err != nil { // the end, or a truncated message
 			return t.text(), nil //nolint:nilerr // what came before is kept
 		}
 		name := p.FileName()
@@ -240,7 +240,7 @@ func (r *mailReader) multipart(kind string, parts *multipart.Reader, depth int) 
 	}
 }
 
-// forwarded is the text of a message in a message, below its subject; "" where it cannot be read.
+// forwarded returns the text of a message in a message, below its subject; "" if it cannot be read.
 func (r *mailReader) forwarded(p io.Reader, depth int) string {
 	m, err := mail.ReadMessage(p)
 	if err != nil {
@@ -263,8 +263,8 @@ func (r *mailReader) forwarded(p io.Reader, depth int) string {
 	return "\n\n" + clean(subject) + "\n\n" + plain
 }
 
-// mailbox reads the messages of an mbox file (RFC 4155), a document each: every one begins with a line "From …" with a
-// date, which stands at the beginning or behind an empty line. Its id is its Message-ID behind the file's.
+// mailbox reads the messages of an mbox file (RFC 4155), a document each: a message begins with a line "From …" with a
+// date, at the beginning or after an empty line. A document's id is the file's, then the Message-ID.
 func (l *loader) mailbox(file found) error {
 	path, id := file.path, file.name
 	raw, _, _, err := l.readText(file, format{})
@@ -333,8 +333,8 @@ func messages(raw string) iter.Seq2[string, int] {
 	}
 }
 
-// isDated tells whether a line has the day, the month and the time that the separator of a mailbox has, in this order:
-// other lines that begin with "From " are text.
+// isDated reports whether a line has a day, a month and a time in this order, as the separator of a mailbox has: other
+// lines that begin with "From " are text.
 func isDated(line string) bool {
 	fields := strings.Fields(line[:min(len(line), maxSeparator)])
 	for i := 2; i+3 < len(fields); i++ {
@@ -350,16 +350,16 @@ func isDated(line string) bool {
 // maxSeparator bounds the line that separates two messages, in bytes.
 const maxSeparator = 1000
 
-// oneOf tells whether a word is one of those of three letters in a list.
+// oneOf reports whether a word is in a list of words of three letters.
 func oneOf(list, word string) bool { return len(word) == 3 && strings.Index(list, word)%3 == 0 }
 
-// isHeaderLine tells whether a text begins with a line of a message's header.
+// isHeaderLine reports whether a text begins with a header line of a message.
 func isHeaderLine(text string) bool {
 	name, _, ok := strings.Cut(text[:min(len(text), maxSeparator)], ":")
 	return ok && name != "" && !strings.ContainsAny(name, " \t\r\n")
 }
 
-// unquoted takes the ">" off lines that were "From …" before they were put into the mailbox.
+// unquoted removes the ">" with which the mailbox escapes lines that begin with "From ".
 func unquoted(message string) string {
 	return strings.ReplaceAll(message, "\n>From ", "\nFrom ")
 }

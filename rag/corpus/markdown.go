@@ -19,15 +19,15 @@ import (
 type markdownReader struct {
 	b    *builder
 	src  []byte
-	text string            // src again, for parts of it without a copy
+	text string            // src as a string, for substrings without a copy
 	base int               // bytes of front matter in front of src
 	at   int               // offset in src up to which the text has been read, for nodes without a position
 	item map[*ast.List]int // number of the next item of an ordered list
-	cell bool              // in a cell of a table, where a backslash escapes "|" in code too
+	cell bool              // in a cell of a table, where a backslash also escapes "|" in code
 }
 
-// parseMarkdown reads a whole Markdown text into d. It reports false, with d untouched, when it is too
-// hostile to parse.
+// parseMarkdown reads a whole Markdown text into d. It returns false, with d unchanged, when the text is too hostile to
+// parse.
 func parseMarkdown(d *Document, in decoded, p *pulse) bool {
 	meta, base := frontMatter(in.text)
 	if isHostile(in.text[base:]) {
@@ -54,7 +54,8 @@ func parseMarkdown(d *Document, in decoded, p *pulse) bool {
 	return true
 }
 
-// newMarkdown is goldmark's default with tables, task lists, strike-through and heading ids, and with bounds.
+// newMarkdown returns goldmark's default parser with tables, task lists, strike-through and heading ids, and with
+// bounds.
 func newMarkdown(s *steps) parser.Parser {
 	marks := &emphasis{steps: s}
 	ids := parser.WithAutoHeadingID()
@@ -84,8 +85,8 @@ func newMarkdown(s *steps) parser.Parser {
 			util.Prioritized(extension.NewTableParagraphTransformer(), 200)))
 }
 
-// frontMatter reads the YAML between lines of "---" at the head of a file: its values, and its
-// length, 0 if there is none.
+// frontMatter reads the YAML between lines of "---" at the beginning of a file: its values, and its length, 0 without
+// front matter.
 func frontMatter(src string) (Meta, int) {
 	body, ok := strings.CutPrefix(src, "---\n")
 	if !ok {
@@ -109,11 +110,11 @@ func frontMatter(src string) (Meta, int) {
 	return nil, 0
 }
 
-// maxYAMLValues bounds the values of front matter, those behind aliases counted each time.
+// maxYAMLValues bounds the values of front matter; an aliased value counts at each use.
 const maxYAMLValues = 10_000
 
-// frontValues returns the values of a mapping, false for anything else. It reads the nodes: decoded as a map, each key
-// would be compared with each other one, and of keys that are the same each pair would be an error.
+// frontValues returns the values of a mapping, false for anything else. It reads the nodes: decoding into a map would
+// compare each key with each other one, and report an error for each pair of equal keys.
 func frontValues(src string) (Meta, bool) {
 	var root yaml.Node
 	if yaml.Unmarshal([]byte(src), &root) != nil {
@@ -141,7 +142,8 @@ func frontValues(src string) (Meta, bool) {
 	return meta, true
 }
 
-// walk visits a tree in document order without recursion; a true result on entering skips the children.
+// walk visits a tree in document order without recursion; if visit returns true on entering a node, its children are
+// skipped.
 func walk(root ast.Node, visit func(n ast.Node, entering bool) (skip bool)) {
 	for n, entering := root, true; n != nil; {
 		if entering && !visit(n, true) && n.FirstChild() != nil {
@@ -222,8 +224,8 @@ func (r *markdownReader) bullet(n *ast.ListItem) string {
 	return strconv.Itoa(number) + ". "
 }
 
-// numberBefore is how many bytes the number of a list item takes that stands directly before a place of the source: a
-// chunk may be nothing but that number, and has a place then.
+// numberBefore returns the length in bytes of the number of a list item that stands directly before a place of the
+// source: a chunk that is only such a number still gets a position.
 func (r *markdownReader) numberBefore(source int) int {
 	before := r.text[:source-r.base]
 	rest := strings.TrimRight(before, " \t")
@@ -235,7 +237,7 @@ func (r *markdownReader) numberBefore(source int) int {
 	return len(before) - len(head)
 }
 
-// inline handles an inline node; a true result skips its children.
+// inline handles an inline node; it returns true to skip the node's children.
 func (r *markdownReader) inline(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.Text:
@@ -284,7 +286,7 @@ func (r *markdownReader) inline(n ast.Node) bool {
 	return false
 }
 
-// words adds inline text: backslash escapes and character references are resolved unless it is raw.
+// words adds inline text, and unless it is raw resolves backslash escapes and character references.
 func (r *markdownReader) words(s string, at int, raw bool) {
 	for s != "" {
 		i := len(s)
@@ -334,7 +336,7 @@ func (r *markdownReader) heading(n *ast.Heading) {
 func (r *markdownReader) code(lines *text.Segments) {
 	for i := range lines.Len() {
 		s := lines.At(i)
-		if s.Padding > 0 { // a tab of which the container took a part
+		if s.Padding > 0 { // a tab that is partly consumed by the container
 			r.b.begin(s.Start+r.base, true)
 			r.b.w.atom(strings.Repeat(" ", s.Padding), s.Start+r.base, 0)
 		}
@@ -343,7 +345,7 @@ func (r *markdownReader) code(lines *text.Segments) {
 	}
 }
 
-// html reads a block of HTML, line by line where a container's markers stand between its lines.
+// html reads a block of HTML, line by line if there are container markers between its lines.
 func (r *markdownReader) html(n *ast.HTMLBlock) {
 	r.b.endBlock("\n\n")
 	segments := append([]text.Segment(nil), n.Lines().Sliced(0, n.Lines().Len())...)

@@ -10,9 +10,9 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// emphasis reads emphasis and strike-through. It matches what goldmark's own parsers match, in linear time: those look
-// at all the openers of a paragraph for each closer without one. Only the text matters here, so that no node is made:
-// the delimiters that are matched are taken out.
+// emphasis reads emphasis and strike-through. It matches what goldmark's own parsers match, in linear time: those
+// search all openers of a paragraph for each unmatched closer. Only the text is needed here, so it makes no nodes and
+// only removes the matched delimiters.
 type emphasis struct {
 	*steps
 	last *parser.Delimiter // of the block so far
@@ -50,7 +50,7 @@ func (e *emphasis) Parse(_ ast.Node, block text.Reader, _ parser.Context) ast.No
 	return d
 }
 
-// CloseBlock matches the delimiters of a block at its end.
+// CloseBlock matches the delimiters at the end of a block.
 func (e *emphasis) CloseBlock(ast.Node, text.Reader, parser.Context) { e.match(nil) }
 
 // closeLink matches the delimiters within a link.
@@ -62,14 +62,14 @@ func (e *emphasis) closeLink(link ast.Node) {
 	e.match(bottom)
 }
 
-// match matches the delimiters behind bottom, and makes text of the others.
+// match matches the delimiters behind bottom, and turns the others into text.
 func (e *emphasis) match(bottom *parser.Delimiter) {
 	type kind struct {
 		char    byte
 		canOpen bool
 		length  int // modulo 3
 	}
-	none := map[kind]int{} // before this place of the source is no opener for closers of a kind
+	none := map[kind]int{} // before this place of the source there is no opener for closers of a kind
 	closer := e.last
 	for closer != bottom && closer.PreviousDelimiter != bottom {
 		closer = closer.PreviousDelimiter
@@ -111,7 +111,7 @@ func (e *emphasis) match(bottom *parser.Delimiter) {
 	}
 }
 
-// remove takes a delimiter out of the list; what is left of it is text.
+// remove removes a delimiter from the list; its remaining characters become text.
 func (e *emphasis) remove(d *parser.Delimiter) {
 	if d.PreviousDelimiter != nil {
 		d.PreviousDelimiter.NextDelimiter = d.NextDelimiter
@@ -128,15 +128,15 @@ func (e *emphasis) remove(d *parser.Delimiter) {
 	}
 }
 
-// codeSpans is goldmark's parser of code spans, which looks for the end of one through all of the block: it is called
-// only where there is one.
+// codeSpans is goldmark's parser of code spans, called only where a span ends: goldmark would search the whole block
+// for the end of each.
 type codeSpans struct {
 	parser.InlineParser
-	in   ast.Node    // the block that last is of
-	last map[int]int // where the last run of so many backticks begins
+	in   ast.Node    // the block of last
+	last map[int]int // start of the last run of each number of backticks
 }
 
-// Parse reads a run of backticks, and the code up to the next run of as many.
+// Parse reads a run of backticks, and the code up to the next run of the same length.
 func (c *codeSpans) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
 	if c.in != parent {
 		c.in, c.last = parent, map[int]int{}
@@ -160,7 +160,7 @@ func (c *codeSpans) Parse(parent ast.Node, block text.Reader, pc parser.Context)
 	return c.InlineParser.Parse(parent, block, pc)
 }
 
-// runOf is how many bytes c a line begins with.
+// runOf returns the number of bytes c at the beginning of a line.
 func runOf(c byte, line []byte) (n int) {
 	for n < len(line) && line[n] == c {
 		n++
@@ -168,13 +168,13 @@ func runOf(c byte, line []byte) (n int) {
 	return n
 }
 
-// boundedLinks is goldmark's link parser with a limit on what may be scanned for the ends of links that have none:
-// beyond it, links of the document stay as they are written.
+// boundedLinks is goldmark's link parser with a limit on the bytes scanned for the ends of links: beyond it, links of
+// the document are kept as plain text.
 type boundedLinks struct {
 	parser.InlineParser
 	*emphasis
 	*steps
-	opened []int // where links begin that may still end
+	opened []int // starts of links that may still end
 }
 
 // Trigger implements parser.InlineParser.
@@ -213,7 +213,7 @@ func (b *boundedLinks) CloseBlock(parent ast.Node, block text.Reader, pc parser.
 	}
 }
 
-// boundedTags is goldmark's parser of HTML tags in a text, with the same limit.
+// boundedTags is goldmark's parser of HTML tags in text, with the same limit.
 type boundedTags struct {
 	parser.InlineParser
 	*steps
@@ -227,7 +227,7 @@ func (b boundedTags) Parse(parent ast.Node, block text.Reader, pc parser.Context
 	return b.InlineParser.Parse(parent, scanned{block, parent.Lines(), b.steps}, pc)
 }
 
-// scanned is a reader of a block that counts the bytes it goes over.
+// scanned is a reader of a block that counts the bytes it reads.
 type scanned struct {
 	text.Reader
 	lines *text.Segments
@@ -245,7 +245,7 @@ func (s scanned) ReadRune() (r rune, size int, err error) {
 	return r, size, err
 }
 
-// Match does what the reader's Match does, and counts the bytes that it reads.
+// Match calls the reader's Match, and counts the bytes that it reads.
 func (s scanned) Match(e *regexp.Regexp) bool {
 	line, at := s.Position()
 	m := e.FindReaderSubmatchIndex(s)
@@ -268,7 +268,7 @@ func (s scanned) FindClosure(opener, closer byte, o text.FindClosureOptions) (*t
 	return found, ok
 }
 
-// Value returns what the reader's Value does, which goes over all the lines of a block.
+// Value calls the reader's Value, which scans all the lines of a block.
 func (s scanned) Value(of text.Segment) []byte {
 	var value []byte
 	first := max(sort.Search(s.lines.Len(), func(i int) bool { return s.lines.At(i).Start > of.Start })-1, 0)

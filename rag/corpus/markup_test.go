@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/test/doubling"
 )
 
-// readAs is the text of a source by its name.
+// readAs returns the text of a source by its name.
 func readAs(t *testing.T, name, content string) string {
 	t.Helper()
 	var docs []*Document
@@ -25,7 +25,7 @@ func readAs(t *testing.T, name, content string) string {
 	return docs[0].Text
 }
 
-// TestShownText: of HTML what a browser shows is read, and that once.
+// TestShownText: of HTML, the text that a browser shows is read once.
 func TestShownText(t *testing.T) {
 	const katex = `<span class="katex"><span class="katex-mathml"><math><semantics><mrow><msup><mi>e</mi><mi>x</mi>` +
 		`</msup></mrow><annotation encoding="application/x-tex">e^x</annotation></semantics></math></span>` +
@@ -109,7 +109,7 @@ func TestXHTML(t *testing.T) {
 			"One.\n\n漢字"},
 		{`<html><body><pre>` + "\n" + `a</pre><div hidden="hidden"><p>b</p></div><ul><li/><li>c</li></ul>`,
 			"a\n\n- c"},
-		// no XML: a script ends where HTML has it
+		// not XML: a script ends as in HTML
 		{`<html><script>if (a<b) f("<p>")</script>` + words,
 			"It leaves."},
 		{`<html><head><script src="x"></script><meta charset=utf-8>` + words,
@@ -128,7 +128,7 @@ func TestXHTML(t *testing.T) {
 	}
 }
 
-// TestBooksWithMistakes: what is there of a book is read.
+// TestBooksWithMistakes: the existing parts of a book are read.
 func TestBooksWithMistakes(t *testing.T) {
 	chapter := func(text string) string { return `<html><head><title/></head><body><p>` + text + `</p></body></html>` }
 	const rootfile = `<container><rootfile full-path="OPS/book.opf"/></container>`

@@ -8,32 +8,33 @@ import (
 	"unicode/utf8"
 )
 
-// unit is what is packed: a sentence, a line of code, a row of a table, or a piece of one that is too long.
+// unit is what chunks are packed from: a sentence, a line of code, a row of a table, or a piece of one that is too
+// long.
 type unit struct {
 	span
-	tokens int   // without the special ones; of a piece of a row with the names of its columns
-	cost   uint8 // of beginning a chunk with it: cutFree, or more where that parts what belongs together
+	tokens int   // without special tokens; for a piece of a row, with the names of its columns
+	cost   uint8 // of beginning a chunk with it: cutFree, or more where that separates related units
 	code   bool
-	table  int32 // as block.table
-	row    int   // 1 + the start of the row that it is a piece of; 0: it is none
-	cell   int   // of a piece of a row: the cell's index
+	table  int32 // as in block.table
+	row    int   // 1 + the start of the row that it is a piece of; 0: not a piece of a row
+	cell   int   // for a piece of a row, the cell's index
 }
 
-// part is a section with those of its units that have been measured.
+// part is a section with its units that have been measured.
 type part struct {
 	Section
 	units   []unit // the next ones
-	tokens  int    // sum of all measured so far
-	isTiny  bool   // tokens are all there are, and few
-	heading string // as it will stand in the chunks
+	tokens  int    // sum over all units measured so far
+	isTiny  bool   // tokens counts the whole section, which is tiny
+	heading string // as in the chunks
 	base    int    // tokens of an empty text below the heading
-	cuts    []int  // where chunks begin because the subject changes, ascending; those of the units and later ones
+	cuts    []int  // ascending places from the units on where chunks begin because the subject changes
 	lead    lead   // of the chunks that begin within a table
 	next    func() (unit, error, bool)
 	stop    func()
 }
 
-// measure reads units until those from the index from on have tokens, or there are no more.
+// measure reads units until those from the index from on have the given number of tokens, or none are left.
 func (p *part) measure(from, tokens int) error {
 	for _, u := range p.units[min(from, len(p.units)):] {
 		tokens -= u.tokens
@@ -53,14 +54,14 @@ func (p *part) measure(from, tokens int) error {
 	return nil
 }
 
-// isCut tells whether the subject changes at a place.
+// isCut reports whether the subject changes at a place.
 func (p *part) isCut(at int) bool {
 	_, found := slices.BinarySearch(p.cuts, at)
 	return found
 }
 
 // nextCut returns the index of the first unit behind the one at i that must begin a chunk, because the subject changes
-// or a row that is cut by cells begins or ends; or the number of units.
+// or because a row that is split by cells begins or ends there; or the number of units.
 func (p *part) nextCut(i int) int {
 	for j := i + 1; j < len(p.units); j++ {
 		if p.units[j].row != p.units[i].row || len(p.cuts) > 0 && p.isCut(p.units[j].start) {
@@ -70,8 +71,8 @@ func (p *part) nextCut(i int) int {
 	return len(p.units)
 }
 
-// sections returns the document's sections in order and without overlap; text outside of them gets
-// sections without a heading.
+// sections returns the document's sections in order and without overlap; text outside of them is in sections without a
+// heading.
 func (d *Document) sections() []Section {
 	var out []Section
 	at := 0
@@ -91,7 +92,7 @@ func (d *Document) sections() []Section {
 	return out
 }
 
-// blocksOf yields the blocks within [start, end), which cover it.
+// blocksOf yields the blocks of [start, end), which cover it.
 func (d *Document) blocksOf(start, end int) iter.Seq[block] {
 	if d.blocks == nil {
 		return plainBlocks(d.Text, span{start, end})
@@ -108,7 +109,7 @@ func (d *Document) blocksOf(start, end int) iter.Seq[block] {
 	}
 }
 
-// parts yields the sections that have text, with as many units as tell a tiny section; stop ends each.
+// parts yields the sections that have text, with enough units measured to recognise a tiny section; stop ends each.
 func (s *splitter) parts() iter.Seq2[*part, error] {
 	return func(yield func(*part, error) bool) {
 		for _, sec := range s.d.sections() {
@@ -133,9 +134,8 @@ func (s *splitter) parts() iter.Seq2[*part, error] {
 	}
 }
 
-// fitHeading joins a path of headings, shortened to half of what a chunk holds: outer headings go
-// first, then the end of the last one, and "…" stands for them. It returns the tokens of an empty
-// text below it.
+// fitHeading joins a path of headings, shortened to half of a chunk: outer headings are dropped first, then the end of
+// the last one, each replaced by "…". It returns the tokens of an empty text below it.
 func (s *splitter) fitHeading(headings []string) (string, int, error) {
 	limit := s.special + (s.o.Size-s.special)/2
 	for cut := ""; len(headings) > 0; {
@@ -163,7 +163,7 @@ func (s *splitter) fitHeading(headings []string) (string, int, error) {
 	return "", s.special, nil
 }
 
-// measure appends the unit of sp, or its pieces if it does not fit into room tokens: its lines, if it has several.
+// measure appends the unit of sp, or its pieces if it does not fit into room tokens: lines, if it has several.
 func (s *splitter) measure(out []unit, sp span, room int) ([]unit, error) {
 	if sp.end-sp.start <= s.o.Size*BytesPerToken/4 {
 		n, err := s.count(s.d.Text[sp.start:sp.end])
@@ -177,7 +177,7 @@ func (s *splitter) measure(out []unit, sp span, room int) ([]unit, error) {
 	if !strings.Contains(s.d.Text[sp.start:sp.end], "\n") {
 		return s.halve(out, sp, room)
 	}
-	at := sp.start // a list without marks, mostly: its lines are counted once, where halves would be again and again
+	at := sp.start // mostly a list without markers; its lines are counted once, halves would be several times
 	for line := range strings.Lines(s.d.Text[sp.start:sp.end]) {
 		l := (span{at, at + len(line)}).trim(s.d.Text)
 		if at += len(line); l.start == l.end {
@@ -191,7 +191,7 @@ func (s *splitter) measure(out []unit, sp span, room int) ([]unit, error) {
 	return out, nil
 }
 
-// halve appends pieces of sp of at most a quarter of room, so that they pack well.
+// halve appends pieces of sp of at most a quarter of room, which pack well.
 func (s *splitter) halve(out []unit, sp span, room int) ([]unit, error) {
 	text := s.d.Text[sp.start:sp.end]
 	if _, size := utf8.DecodeRuneInString(text); size == len(text) {

@@ -11,11 +11,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Meta is what a document's source says of it, by name: strings, numbers (json.Number), booleans, and lists of these.
+// Meta is the metadata of a document's source, by name: strings, numbers (json.Number), booleans, and lists of these.
 // Dates are strings.
 type Meta map[string]any
 
-// What is kept of metadata: a value of more bytes, or a list of more values, is data.
+// Limits of metadata: a larger value in bytes, or a longer list, is data and not kept.
 const (
 	maxMetaBytes  = 64 << 10
 	maxMetaValues = 100
@@ -29,7 +29,7 @@ func (m *Meta) UnmarshalJSON(raw []byte) error {
 	return d.Decode((*map[string]any)(m))
 }
 
-// Texts are the values of a key as texts.
+// Texts returns the values of a key as texts.
 func (m Meta) Texts(key string) []string {
 	list, ok := m[key].([]any)
 	if !ok {
@@ -51,10 +51,10 @@ func (m Meta) Texts(key string) []string {
 	return texts
 }
 
-// Text is the value of a key as a text, "" where there is none.
+// Text returns the value of a key as a text, or "".
 func (m Meta) Text(key string) string { return strings.Join(m.Texts(key), ", ") }
 
-// keep adds a value of JSON or YAML: what is in an object by the names on the way to it ("author.name").
+// keep adds a value of JSON or YAML. A value in an object is named by its path ("author.name").
 func (m Meta) keep(key string, value any, inList bool, depth int) {
 	switch v := value.(type) {
 	case nil:
@@ -84,7 +84,7 @@ func (m Meta) keep(key string, value any, inList bool, depth int) {
 	}
 }
 
-// keepMeta keeps a field of a JSON line that is no string.
+// keepMeta keeps a field of a JSON line that is not a string.
 func (d *Document) keepMeta(key string, raw []byte) {
 	if len(raw) > maxMetaBytes {
 		return
@@ -101,8 +101,8 @@ func (d *Document) keepMeta(key string, raw []byte) {
 	d.Meta.keep(key, value[""], false, 0)
 }
 
-// yamlValue is the value of a node. An alias stands for what it names, so that a few lines may have any number of
-// values: left counts down those that are read.
+// yamlValue returns the value of a node. Aliases are resolved, so that a few lines may have any number of values: left
+// counts down those that are read.
 func yamlValue(n *yaml.Node, depth int, left *int) any {
 	if *left--; *left < 0 || depth > maxMetaDepth {
 		return nil
@@ -148,7 +148,7 @@ func yamlScalar(n *yaml.Node) any {
 		}
 		var x any
 		if n.Decode(&x) == nil {
-			if raw, err := json.Marshal(x); err == nil { // not an infinite one
+			if raw, err := json.Marshal(x); err == nil { // not an infinite number
 				return json.Number(raw)
 			}
 		}

@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// numberFormat is a number format of a spreadsheet (ECMA-376, 18.8.30): what a cell shows of its value. Without
-// sections it is General.
+// numberFormat is a number format of a spreadsheet (ECMA-376, 18.8.30): how a cell shows its value. Without sections it
+// is General.
 type numberFormat struct{ sections []formatSection }
 
-// formatSection is how some of the values are shown.
+// formatSection describes how some of the values are shown.
 type formatSection struct {
 	parts    []formatPart
 	when     string // "<", ">=" and so on; "": by the section's place
@@ -27,7 +27,7 @@ type formatSection struct {
 	decimals int
 	exponent bool
 	fraction bool
-	point    int // the index of the part that is the decimal point; -1: none
+	point    int // the index of the part that is the decimal point; -1: no point
 }
 
 // formatPart is a literal text, or a placeholder: a digit "0", "#" or "?", ".", "E", "@", "General", or of a date
@@ -37,14 +37,14 @@ type formatPart struct {
 	literal bool
 }
 
-// The limits of a format: Excel has no longer ones, and no more digits behind the point.
+// Limits of a format, which are Excel's own.
 const (
 	maxFormat   = 255
 	maxDecimals = 30
 )
 
-// builtinFormats are the codes of the numbers that need no declaration. What depends on the country is as in the
-// standard's text, and dates of East Asia are ISO 8601.
+// builtinFormats returns the codes of the format numbers that need no declaration. Codes that depend on the country are
+// as in the standard's text, and dates of East Asia are ISO 8601.
 func builtinFormats() map[string]string {
 	known := map[string]string{"1": "0", "2": "0.00", "3": "#,##0", "4": "#,##0.00", "9": "0%", "10": "0.00%",
 		"11": "0.00E+00", "14": "yyyy-mm-dd", "15": "d-mmm-yy", "16": "d-mmm", "17": "mmm-yy", "18": "h:mm AM/PM",
@@ -58,7 +58,7 @@ func builtinFormats() map[string]string {
 	return known
 }
 
-// newNumberFormat reads a format. What is none is General.
+// newNumberFormat parses a format; an invalid one is General.
 func newNumberFormat(code string) *numberFormat {
 	f := &numberFormat{}
 	if len(code) > maxFormat {
@@ -80,7 +80,7 @@ func newNumberFormat(code string) *numberFormat {
 	return f
 }
 
-// read takes the next part of a section from a code and returns its length; 0 at the end of the section.
+// read parses the next part of a section from a code and returns its length; 0 at the end of the section.
 func (s *formatSection) read(code string) int {
 	literal := func(text string) { s.parts = append(s.parts, formatPart{text, true}) }
 	_, size := utf8.DecodeRuneInString(code)
@@ -133,7 +133,7 @@ func (s *formatSection) read(code string) int {
 	return size
 }
 
-// bracket reads what stands in brackets: a currency, a condition, a time that counts on. Colours say nothing.
+// bracket parses the content of brackets: a currency, a condition, an elapsed time. Colours are ignored.
 func (s *formatSection) bracket(inner string) {
 	lower := strings.ToLower(inner)
 	switch {
@@ -151,8 +151,8 @@ func (s *formatSection) bracket(inner string) {
 	}
 }
 
-// finish notes what the parts mean together: digits on both sides of the point, commas and percents. Months beside
-// hours or seconds are minutes.
+// finish derives from all the parts the digits on both sides of the point, the commas and the percents. An "m" beside
+// hours or seconds is minutes, not months.
 func (s *formatSection) finish() {
 	digits, last := false, -1
 	for i := range s.parts {
@@ -191,13 +191,13 @@ func (s *formatSection) finish() {
 		case c == '/':
 			s.fraction, p.literal = digits, true
 		}
-		if s.scale > 0 && last == i { // commas before a digit part thousands
+		if s.scale > 0 && last == i { // commas before a digit separate thousands
 			s.scale, s.thousand = 0, true
 		}
 	}
 }
 
-// minutes tells whether the "m" at a place stands behind hours or before seconds.
+// minutes reports whether the "m" at index i stands behind hours or before seconds.
 func (s *formatSection) minutes(i int) bool {
 	for j := i - 1; j >= 0; j-- {
 		if p := s.parts[j]; !p.literal {
@@ -215,7 +215,7 @@ func (s *formatSection) minutes(i int) bool {
 	return false
 }
 
-// section is the one for a number, and whether it shows the sign itself.
+// section returns the section for a number, and whether it shows the sign itself.
 func (f *numberFormat) section(x float64) (s *formatSection, signed bool) {
 	numbers := f.sections[:min(len(f.sections), 3)]
 	if slices.ContainsFunc(numbers, func(s formatSection) bool { return s.when != "" }) {
@@ -251,7 +251,7 @@ func (s *formatSection) holds(x float64) bool {
 	return x == s.limit
 }
 
-// number is a number as the format shows it.
+// number returns a number as the format shows it.
 func (f *numberFormat) number(x float64, from1904 bool) string {
 	if len(f.sections) == 0 {
 		return general(x)
@@ -272,7 +272,7 @@ func (f *numberFormat) number(x float64, from1904 bool) string {
 	return strings.TrimSpace(text)
 }
 
-// text is a text as the format shows it.
+// text returns a text as the format shows it.
 func (f *numberFormat) text(value string) string {
 	if len(f.sections) == 0 {
 		return value
@@ -293,7 +293,7 @@ func (f *numberFormat) text(value string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// general is a number without a format: as many as 15 digits, as Excel keeps it: 0.30000000000000004 is 0.3.
+// general returns a number without a format, with at most 15 digits as in Excel: 0.30000000000000004 is 0.3.
 func general(x float64) string {
 	if a := math.Abs(x); a != 0 && (a >= 1e21 || a < 1e-9) {
 		return strconv.FormatFloat(x, 'g', 15, 64)
@@ -301,7 +301,7 @@ func general(x float64) string {
 	return decimal(x, -1)
 }
 
-// decimal is a number with so many digits behind the point, half of the last one rounded up; -1: as many as it has.
+// decimal returns a number with the given number of digits behind the point, halves rounded up; -1: as many as it has.
 func decimal(x float64, places int) string {
 	if math.Abs(x) >= 1e15 {
 		return strconv.FormatFloat(x, 'f', max(places, 0), 64)
@@ -355,7 +355,7 @@ func (s *formatSection) digits(x float64) string {
 	return out.String()
 }
 
-// wide is the number of digits before the point.
+// wide returns the number of digit placeholders before the point.
 func (s *formatSection) wide() (n int) {
 	for i, p := range s.parts {
 		if i == s.point || !p.literal && p.text[0] == 'E' {
@@ -368,7 +368,8 @@ func (s *formatSection) wide() (n int) {
 	return n
 }
 
-// fillWhole puts the digits before the point into their places, from the last one; the first place has what is left.
+// fillWhole puts the digits before the point into their placeholders, from the last one; the first one gets all that
+// remain.
 func (s *formatSection) fillWhole(parts []formatPart, whole string) {
 	end := len(parts)
 	for i, p := range parts {
@@ -403,7 +404,8 @@ func (s *formatSection) fillWhole(parts []formatPart, whole string) {
 	}
 }
 
-// fillRest puts the digits behind the point and the exponent into their places. Zeros at the end show in places of 0.
+// fillRest puts the digits behind the point and the exponent into their placeholders. Trailing zeros are shown only in
+// placeholders "0".
 func (s *formatSection) fillRest(parts []formatPart, rest string, power int) {
 	point, behind := s.point, false
 	for i := range parts {
@@ -436,17 +438,17 @@ func (s *formatSection) fillRest(parts []formatPart, rest string, power int) {
 			*p = formatPart{digit, true}
 		}
 	}
-	if point >= 0 && s.decimals > 0 { // no digit behind it
+	if point >= 0 && s.decimals > 0 { // no digit after the point
 		parts[point] = formatPart{"", true}
 	}
 }
 
-// zeroBehind tells whether a place of 0 stands behind one.
+// zeroBehind reports whether a placeholder "0" follows the one at i.
 func (s *formatSection) zeroBehind(i int) bool {
 	return slices.ContainsFunc(s.parts[i+1:], func(p formatPart) bool { return !p.literal && p.text == "0" })
 }
 
-// grouped has a comma before each three digits.
+// grouped returns whole with a comma before each three digits.
 func grouped(whole string) string {
 	var out strings.Builder
 	for i, c := range whole {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// when1900 is Excel's serial number as a date or a time. A date with day, month and year in digits, whose order depends
-// on the country, is as in ISO 8601.
+// when1900 returns Excel's serial number as a date or a time. A date with day, month and year in digits, whose order
+// depends on the country, is in ISO 8601.
 func (s *formatSection) when1900(x float64, from1904 bool) string {
 	sign := ""
 	if x < 0 {
@@ -59,7 +59,7 @@ func (s *formatSection) when1900(x float64, from1904 bool) string {
 	return sign + out.String()
 }
 
-// unit is what times are rounded to: what the format shows of a second, or whole ones.
+// unit returns the unit that times are rounded to: the fraction of a second that the format shows, or a second.
 func (s *formatSection) unit() time.Duration {
 	unit, point := time.Second, false
 	for _, p := range s.parts {
@@ -72,8 +72,8 @@ func (s *formatSection) unit() time.Duration {
 	return unit
 }
 
-// momentOf is the time of a serial number, rounded, and its day in ISO 8601. Day 60 is 29 February 1900, which never
-// was, so that the days before it are counted from another one.
+// momentOf returns the time of a serial number, rounded, and its day in ISO 8601. Excel's day 60 is 29 February 1900,
+// which did not exist, so the days before it are counted from a different origin.
 func momentOf(x float64, from1904 bool, unit time.Duration) (time.Time, string) {
 	zero := time.Date(1899, 12, 30, 0, 0, 0, 0, time.UTC)
 	switch {
@@ -94,7 +94,7 @@ func momentOf(x float64, from1904 bool, unit time.Duration) (time.Time, string) 
 	}
 }
 
-// moment is a part of a date or time.
+// moment returns a part of a date or time.
 func (s *formatSection) moment(i int, x float64, at time.Time, half bool) string {
 	hour := at.Hour()
 	if half {

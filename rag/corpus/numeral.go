@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// numeral writes the number of an item of a list in a format of Office documents (ECMA-376, ST_NumberFormat) or in
-// CSS's alphabetic ones. What has no numeral there, and what other formats write, is decimal.
+// numeral returns the number of a list item in a format of Office documents (ECMA-376, ST_NumberFormat) or in CSS's
+// alphabetic ones. Other formats, and numbers that a format cannot write, are decimal.
 func numeral(format string, n int) string {
 	switch format {
 	case "lowerLetter", "upperLetter": // a to z, aa, bb
@@ -37,7 +37,7 @@ func numeral(format string, n int) string {
 	return strconv.Itoa(n)
 }
 
-// inCase is a text of small letters as a format has it.
+// inCase returns a lower-case text in the case of a format.
 func inCase(format, text string) string {
 	if strings.HasPrefix(format, "upper") {
 		return strings.ToUpper(text)

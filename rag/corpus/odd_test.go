@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// oddCase is what a file of testdata/odd says, as who made it knows (odd.py).
+// oddCase is the expected content of a file of testdata/odd (odd.py).
 type oddCase struct {
 	File  string
 	What  string
@@ -20,8 +20,8 @@ type oddCase struct {
 	At    map[string]string // an anchor, or the line of the file
 }
 
-// TestOddFiles: the figures of docs/documents.md. What is wrong in it is known; what becomes wrong fails, and what
-// becomes right as well, until the table says so (-update).
+// TestOddFiles: the figures of docs/documents.md. Known errors are in its table; a change of any result fails until the
+// table is updated (-update).
 func TestOddFiles(t *testing.T) {
 	var cases []oddCase
 	if err := json.Unmarshal(must(os.ReadFile("testdata/odd/expected.json")), &cases); err != nil {
@@ -93,7 +93,8 @@ func (c oddCase) wrongHeads(docs []*Document) string {
 	return ""
 }
 
-// wrongPlace tells what does not lead to its place: the piece's chunk must have the anchor, or the line among its own.
+// wrongPlace returns what does not lead to its place: the piece's chunk must have the anchor, or the line among its
+// own.
 func (c oddCase) wrongPlace(t *testing.T, path string, chunks []Chunk) string {
 	for piece, want := range c.At {
 		found := false

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// offsetMap maps byte offsets of a text to byte offsets of what it was made from, as segments sorted
-// by text. The empty map is the identity.
+// offsetMap maps byte offsets of a text to byte offsets of its source, as segments sorted by text offset. The empty map
+// is the identity.
 type offsetMap []offsetSegment
 
 // offsetSegment covers the text from its own start to the next segment's. It is a run of units of
@@ -48,17 +48,17 @@ func (m offsetMap) end(t int) int {
 	return s.source + (t-s.text+s.tu-1)/s.tu*s.su
 }
 
-// textWriter collects a text with its map.
+// textWriter builds a text with its offset map.
 type textWriter struct {
-	text strings.Builder // its String is the text without a copy of it
+	text strings.Builder // its String returns the text without a copy
 	m    offsetMap
-	// the source is no text (a ZIP file): places are those of the text itself, the map stays empty
+	// the source is not text (a ZIP file): offsets are of the text itself, and the map stays empty
 	isSource bool
-	used     int // bytes of memory, of a text that is its own source
+	used     int // bytes of memory, for a text that is its own source
 }
 
-// maxConverted bounds the memory of what is made of a source that is no text: its text, and what is remembered of its
-// blocks and headings. A file of a few kB can stand for any amount, by compression or by cells that repeat a text.
+// maxConverted bounds the memory of a text converted from a source that is not text, its blocks and headings included.
+// A file of a few kB can expand to any amount, by compression or by cells that repeat a text.
 const maxConverted = 128 << 20
 
 // take counts bytes of memory. Beyond the limit it ends the parsing.
@@ -78,7 +78,7 @@ func (w *textWriter) segment(source, tu, su int) {
 	}
 }
 
-// add says that units of tu text bytes, from a text offset on, come from su source bytes each.
+// add maps units of tu text bytes, from a text offset on, to su source bytes each.
 func (m *offsetMap) add(text, source, tu, su int) {
 	if n := len(*m); n > 0 {
 		l := (*m)[n-1]
@@ -175,7 +175,7 @@ func nfc(text string, p *pulse) (string, offsetMap) {
 	return w.done()
 }
 
-// forward maps an offset of the source of a gapless map (as nfc makes) to the text; n is the text's length.
+// forward maps an offset of the source of a gapless map (as made by nfc) to the text; n is the text's length.
 func (m offsetMap) forward(source, n int) int {
 	if len(m) == 0 {
 		return source

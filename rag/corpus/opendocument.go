@@ -22,38 +22,38 @@ func parseOpenDocument(d *Document, a *archive) error {
 
 type openReader struct {
 	b       *builder
-	text    *strings.Builder   // of the innermost paragraph that is open
-	depth   int                // of paragraphs and headings that are open
-	outer   []*strings.Builder // of the paragraphs that hold it: a note or a text box stands in them
-	after   []string           // what stood in the paragraph, to come behind it
+	text    *strings.Builder   // of the innermost open paragraph
+	depth   int                // of open paragraphs and headings
+	outer   []*strings.Builder // texts of the enclosing paragraphs, outside of a note or a text box
+	after   []string           // texts within the paragraph that are written behind it
 	level   int
 	inList  int
 	inTable int
 	cells   int // of the row so far
 	slides  int
 	begins  bool // a slide has begun and has no heading yet
-	inTitle bool // of the slide
-	sheets  bool // the tables are a spreadsheet's
+	inTitle bool // in the slide's title
+	sheets  bool // the tables are sheets of a spreadsheet
 	file    string
 	sheet   table
 	row     []string // of a sheet
 	inCell  []string // paragraphs of its last cell
 	last    sheetCell
-	above   map[int]covered // by columns, what covers the sheet's next row
-	repeats int             // how often the row is there
+	above   map[int]covered // by column, the cells that cover rows below
+	repeats int             // how often the row is repeated
 	skips   int
 }
 
-// sheetCell is how a cell of a sheet is repeated: in columns beside it, and in rows that it covers.
+// sheetCell says how a cell of a sheet is repeated: in columns beside it, and in rows that it covers.
 type sheetCell struct {
 	columns, rows int
 	covered       bool
 }
 
-// maxSheetRepeats bounds how often a row is repeated that says something.
+// maxSheetRepeats bounds how often a row with text is repeated.
 const maxSheetRepeats = 1000
 
-// maxSpaces bounds what one element of repeated spaces stands for.
+// maxSpaces bounds the spaces that one element stands for.
 const maxSpaces = 100
 
 func (r *openReader) token(t xml.Token) error {
@@ -133,7 +133,7 @@ func (r *openReader) start(e xml.StartElement) {
 	}
 }
 
-// slide begins a slide's section, if that has not begun.
+// slide begins a slide's section, unless it has begun.
 func (r *openReader) slide(title string) {
 	if r.begins {
 		r.b.heading(1, title, "slide="+strconv.Itoa(r.slides), 0, 0)
@@ -141,7 +141,7 @@ func (r *openReader) slide(title string) {
 	}
 }
 
-// repeated is a count in an attribute of tables: at least 1.
+// repeated returns a repetition count from an attribute of a table element, at least 1.
 func repeated(e xml.StartElement, name string) int {
 	n, err := strconv.Atoi(prefixed(e, "table", name))
 	if err != nil || n < 1 {
@@ -176,7 +176,7 @@ func (r *openReader) cell(e xml.StartElement) {
 	}
 }
 
-// endCell puts what the last cell said into the row, in each of its columns.
+// endCell puts the text of the last cell into the row, in each of its columns.
 func (r *openReader) endCell() {
 	text := strings.TrimSpace(strings.Join(r.inCell, " "))
 	r.inCell = nil
@@ -209,7 +209,7 @@ func (r *openReader) endCell() {
 // put sets a cell of the row.
 func (r *openReader) put(column int, text string) {
 	if n := column + 1 - len(r.row); n > 0 {
-		r.b.w.take(n) // each row with a cell far to the right has as many
+		r.b.w.take(n) // each row with a cell far to the right has that many cells
 		r.row = append(r.row, make([]string, n)...)
 	}
 	r.row[column] = text
@@ -251,7 +251,7 @@ func (r *openReader) end(name string) {
 	}
 }
 
-// endSheetRow gives on the row of a sheet, as often as it is there.
+// endSheetRow writes the row of a sheet, as often as it is repeated.
 func (r *openReader) endSheetRow() {
 	size := len(strings.Join(r.row, cellBorder))
 	for i := range min(r.repeats, maxSheetRepeats) {
@@ -263,7 +263,7 @@ func (r *openReader) endSheetRow() {
 	}
 }
 
-// inner ends a paragraph in another one: what it says comes behind that.
+// inner ends a paragraph within another one; its text is written behind that one.
 func (r *openReader) inner() {
 	if n := len(r.outer) - 1; n >= 0 {
 		if text := r.text.String(); strings.TrimSpace(text) != "" {

@@ -10,8 +10,8 @@ import (
 
 // pack cuts a section into chunks.
 func (s *splitter) pack(p *part) error {
-	// What a chunk can hold, and what tells whether the rest behind it were tiny. Halving a unit can double its tokens
-	// at worst.
+	// The tokens that a chunk can hold, and those that show whether the rest would be tiny. Halving a unit can at worst
+	// double its tokens.
 	ahead := 2*s.o.Size + s.o.Size/tinyShare
 	for i, prev, prevStart := 0, 0, 0; ; {
 		if err := p.measure(i, ahead); err != nil {
@@ -29,13 +29,13 @@ func (s *splitter) pack(p *part) error {
 			return err
 		}
 		prevStart = start
-		p.units = slices.Delete(p.units, 0, i) // i … j is the previous chunk now
+		p.units = slices.Delete(p.units, 0, i) // i … j is now the previous chunk
 		prev, i = 0, j-i
 	}
 }
 
-// next makes the chunk of the units from i on, behind the one of the units from prev on that starts at prevStart. It
-// returns where it starts and the index behind its units.
+// next makes the chunk of the units from i on. The chunk before it begins with unit prev at offset prevStart. It
+// returns the start of the chunk and the index behind its units.
 func (s *splitter) next(p *part, prev, i, prevStart int) (start, j int, c Chunk, err error) {
 	u := p.units
 	start, first, carried := -1, i, 0
@@ -66,7 +66,7 @@ func (s *splitter) next(p *part, prev, i, prevStart int) (start, j int, c Chunk,
 			p.units = u
 			return start, j, c, nil
 		}
-		switch { // the whole has more tokens than its parts
+		switch { // the whole has more tokens than the sum of its units
 		case start < u[i].start:
 			start = u[i].start
 			if l, err = s.leadOf(p, u[i]); err != nil {
@@ -97,7 +97,7 @@ func (s *splitter) next(p *part, prev, i, prevStart int) (start, j int, c Chunk,
 	}
 }
 
-// chunk is the text of a span of a section, below what it repeats.
+// chunk returns the text of a span of a section, below its lead.
 func (s *splitter) chunk(p *part, l lead, text span) Chunk {
 	c := Chunk{Heading: l.heading, Anchor: p.Anchor, Text: s.d.Text[text.start:text.end]}
 	if l.text != "" {
@@ -109,12 +109,12 @@ func (s *splitter) chunk(p *part, l lead, text span) Chunk {
 	return c
 }
 
-// lineAnchor is how a line of a file is named in a link.
+// lineAnchor returns the anchor of a line of a file in a link.
 func lineAnchor(line int) string { return "L" + strconv.Itoa(line) }
 
-// fill returns the end of the units from i on that fit into room tokens: at least one. If what
-// remains were a tiny chunk, the units are shared out evenly. Of the ends that fill half of the room, the one that
-// parts least of what belongs together is taken.
+// fill returns the end of the units from i on that fit into room tokens: at least one. If the remaining units would
+// make a tiny chunk, they are shared out evenly. Among the ends that fill at least half of the room, it takes the one
+// with the lowest cost.
 func (s *splitter) fill(u []unit, i, start, room int) int {
 	j, sum := i+1, u[i].tokens
 	for j < len(u) && sum+u[j].tokens <= room && u[j].end-start <= s.o.Size*BytesPerToken {
@@ -143,7 +143,7 @@ func (s *splitter) fill(u []unit, i, start, room int) int {
 	return s.better(u, i, j, sum, room)
 }
 
-// isWhole tells whether j is within a table that begins at i or behind it and fits a chunk.
+// isWhole reports whether j is within a table that begins at or behind i and fits a chunk.
 func (s *splitter) isWhole(u []unit, i, j, room int) bool {
 	t := u[j].table
 	if t == 0 || u[j-1].table != t {
@@ -160,9 +160,9 @@ func (s *splitter) isWhole(u []unit, i, j, room int) bool {
 	return u[k].start <= s.d.tables[t-1].start && tokens <= room
 }
 
-// better is the end j of a chunk of the units from i on, which have sum tokens, or one before it where less is parted:
-// a table that fits a chunk stays whole, rows that name columns stay with the one behind them, and code is cut where a
-// function ends or a line is blank rather than elsewhere.
+// better returns the end j of a chunk of the units from i on, which have sum tokens, or an earlier end of a lower cost:
+// a table that fits a chunk stays whole, rows that name columns stay with the next row, and code is cut preferably
+// where a function ends or a line is blank.
 func (s *splitter) better(u []unit, i, j, sum, room int) int {
 	if t := u[j].table; t != 0 && u[j-1].table == t {
 		k := j
@@ -186,9 +186,9 @@ func (s *splitter) better(u []unit, i, j, sum, room int) int {
 	return best
 }
 
-// overlap returns where the repetition of a chunk begins that started at from and ended with the units
-// u, the index of the unit that it begins in, and its tokens: the last whole units that fit into limit, else, of a
-// sentence, the last words; never the whole chunk. There is none when start is negative.
+// overlap returns where the overlap with a chunk begins that started at from and ended with the units u, the index of
+// its first unit, and its tokens: the last whole units that fit into limit, else the last words of a sentence; never
+// the whole chunk. A negative start means no overlap.
 func (s *splitter) overlap(u []unit, from, limit int) (start, first, tokens int, err error) {
 	start = -1
 	sum := 0
@@ -218,7 +218,7 @@ func (s *splitter) overlap(u []unit, from, limit int) (start, first, tokens int,
 	return -1, 0, 0, nil
 }
 
-// wordStarts returns where the last n words of s begin, the first word of s excepted.
+// wordStarts returns where the last n words of s begin, except the first word of s.
 func wordStarts(s string, n int) []int {
 	var out []int
 	for end := len(s); len(out) < n; {

@@ -15,12 +15,12 @@ import (
 	"github.com/sluice-rag/sluice/internal/regular"
 )
 
-// longestLook is how far into a source, and into the archive that it is in, line numbers are counted, in bytes.
+// longestLook bounds the bytes of a source, and of its archive, in which line numbers are counted.
 const longestLook = 64 << 20
 
-// Lines returns the first and the last line of a passage that stands at bytes start to end of a source, counted from 1:
-// of a file, or of one in an archive, whatever its encoding. It is 0 where the source is not there or does not hold the
-// passage's words at that place: it has changed since it was read.
+// Lines returns the first and the last line, counted from 1, of a passage at bytes start to end of a source: a file, or
+// one in an archive, in any encoding. It returns 0 if the source is missing or does not have the passage's words at
+// that place because it has changed since it was read.
 func Lines(ctx context.Context, source string, start, end int, text string) (from, to int) {
 	words := wordsOf(text)
 	if len(words) == 0 || start < 0 || end <= start || end > longestLook {
@@ -32,7 +32,7 @@ func Lines(ctx context.Context, source string, start, end int, text string) (fro
 	}
 	defer f.Close()
 	r := bufio.NewReaderSize(f, 64<<10)
-	head, _ := r.Peek(probeBytes) // a short file is no error
+	head, _ := r.Peek(probeBytes) // a short file is not an error
 	if bytes.IndexByte(head, 0) < 0 {
 		before := &lineCount{}
 		if _, err := io.CopyN(before, r, int64(start)); err != nil {
@@ -65,15 +65,16 @@ func wordsOf(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
 }
 
-// holds tells whether a passage of a source has the words of a chunk: two of five, because markup may stand in words,
-// or else the chunk has four of five of the passage's words: those of a row are few beside the names of its columns.
+// holds reports whether a passage of a source has the words of a chunk: two fifths of them, because markup may stand
+// within words, or the chunk has four fifths of the passage's words, as a row has few words beside the names of its
+// columns.
 func holds(passage string, words []string) bool {
 	own := wordsOf(passage)
 	return has(passage, words, .4) || len(own) > 0 && has(" "+strings.Join(words, " ")+" ", own, .8)
 }
 
-// has tells whether a text has a share of words, of which it looks at about 64. Short words are in every text; they
-// count where there are no others.
+// has reports whether a text has a share of words, of which it samples about 64. Short words occur in every text; they
+// count only if there are no others.
 func has(text string, words []string, share float64) bool {
 	words = slices.Compact(slices.Sorted(slices.Values(words)))
 	long := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return utf8.RuneCountInString(w) < 3 })
@@ -89,7 +90,7 @@ func has(text string, words []string, share float64) bool {
 	return float64(there) >= share*float64(n)
 }
 
-// decodedLines is Lines of a source that is not plain UTF-8.
+// decodedLines is Lines for a source that is not plain UTF-8.
 func decodedLines(raw string, start, end int, words []string) (from, to int) {
 	name, err := charsetOf(raw, "")
 	if err != nil {
@@ -109,7 +110,7 @@ func decodedLines(raw string, start, end int, words []string) (from, to int) {
 	return lines.n + 1, lines.n + 1 + within.n
 }
 
-// lineCount counts the lines that end in what is written to it, in LF, CR LF, or CR alone.
+// lineCount counts the lines of what is written to it, which end in LF, CR LF, or CR alone.
 type lineCount struct {
 	n    int
 	last byte
@@ -125,7 +126,7 @@ func (l *lineCount) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// openSource opens a document's source: a file, or one in an archive, of which it reads longestLook bytes at most.
+// openSource opens a document's source: a file, or one in an archive, of which it reads at most longestLook bytes.
 func openSource(ctx context.Context, source string) (io.ReadCloser, error) {
 	f, err := regular.Open(source)
 	if err == nil {

@@ -8,17 +8,17 @@ import (
 	tags "golang.org/x/text/language"
 )
 
-// The keys under which a document's metadata says what its source does of itself. Dates are as in RFC 3339, in UTC
-// where the source says which time it is, and days as 2006-01-02.
+// The keys of the metadata that a source has about itself. Dates are in RFC 3339, in UTC if the source gives a time
+// zone, and days as 2006-01-02.
 const (
 	authorKey   = "author"
 	createdKey  = "created"
-	modifiedKey = "modified" // as the source says; where it does not, when its file was changed
+	modifiedKey = "modified" // from the source; else when its file was changed
 	languageKey = "language" // ISO 639-1
 	pagesKey    = "pages"
 )
 
-// property keeps what a source says of itself under a key, unless it says nothing, or said it before.
+// property keeps a property of a source under a key, unless it is empty or the key is set.
 func (d *Document) property(key, value string) {
 	value = strings.Join(strings.Fields(clean(value)), " ")
 	switch key {
@@ -27,7 +27,7 @@ func (d *Document) property(key, value string) {
 	case languageKey:
 		value = languageSaid(value)
 	case authorKey:
-		if lower := strings.ToLower(value); lower == "anonymous" || lower == "unknown" { // what programs put there
+		if lower := strings.ToLower(value); lower == "anonymous" || lower == "unknown" { // programs' placeholders
 			return
 		}
 	}
@@ -37,10 +37,10 @@ func (d *Document) property(key, value string) {
 	d.setMeta(key, value)
 }
 
-// maxProperty bounds what is kept of a property, in bytes.
+// maxProperty bounds a property, in bytes.
 const maxProperty = 1000
 
-// dateSaid is a date as metadata has it, or "" for what is none.
+// dateSaid returns a date in the form of the metadata, or "" for an invalid one.
 func dateSaid(text string) string {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05",
 		"2006-01-02", "2006-01", "2006", time.RFC1123Z, time.RFC1123, "Mon, _2 Jan 2006 15:04:05 -0700",
@@ -57,7 +57,7 @@ func dateSaid(text string) string {
 	return ""
 }
 
-// dateOfPDF is a date of PDF, "D:20240331120000+02'00'", as dateSaid reads it.
+// dateOfPDF converts a date of PDF, "D:20240331120000+02'00'", to a form that dateSaid reads.
 func dateOfPDF(text string) string {
 	text = strings.ReplaceAll(strings.TrimPrefix(text, "D:"), "'", "")
 	for _, layout := range []string{"20060102150405Z0700", "20060102150405-0700", "20060102150405", "200601021504",
@@ -69,7 +69,7 @@ func dateOfPDF(text string) string {
 	return ""
 }
 
-// languageSaid is the language of a tag such as "en-US", in ISO 639-1; "" for what is none, or has no such code.
+// languageSaid returns the language of a tag such as "en-US" in ISO 639-1; "" if it is invalid or has no such code.
 func languageSaid(tag string) string {
 	t, err := tags.Parse(tag)
 	if err != nil {
@@ -82,8 +82,8 @@ func languageSaid(tag string) string {
 	return ""
 }
 
-// said reads the title and the properties in a part of an Office document, an OpenDocument or a book: elements of text
-// by their local names. What cannot be read says nothing.
+// said reads the title and the properties from a part of an Office document, an OpenDocument or a book: text elements
+// by their local names. A part that cannot be read is ignored.
 func (a *archive) said(d *Document, part string) {
 	keys := map[string]string{"creator": authorKey, "initial-creator": authorKey, "created": createdKey,
 		"creation-date": createdKey, "modified": modifiedKey, "language": languageKey}
@@ -97,7 +97,7 @@ func (a *archive) said(d *Document, part string) {
 	var text strings.Builder
 	var authors []string
 	in, depth := "", 0
-	_ = a.elements(part, func(t xml.Token) error { // it is only what a document says of itself
+	_ = a.elements(part, func(t xml.Token) error { // metadata is optional
 		switch t := t.(type) {
 		case xml.StartElement:
 			if in != "" {
@@ -131,5 +131,5 @@ func (a *archive) said(d *Document, part string) {
 		}
 		return nil
 	})
-	d.property(authorKey, strings.Join(authors, ", ")) // of an OpenDocument, unless it says who wrote it first
+	d.property(authorKey, strings.Join(authors, ", ")) // initial creator first
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/panics"
 )
 
-// pulse lets a context end the parsing of one large source: the readers beat at every word or character, and a beat
-// after the end panics with aborted, which abortable turns into the context's error. A nil pulse does nothing.
+// pulse lets a context end the parsing of a large source: readers call beat at every word or character, and after the
+// context's end beat panics with aborted, which abortable turns into the context's error. A nil pulse does nothing.
 type pulse struct {
 	ctx context.Context
 	n   uint
@@ -48,12 +48,12 @@ func (b beating) Read(to []byte) (int, error) {
 	return b.r.Read(to[:min(len(to), 64<<10)])
 }
 
-// longParse is from how many bytes on a source is parsed beside the caller: what does not beat (goldmark, the check of
-// a JSON line) takes a second for some hundred megabytes.
+// longParse is the size in bytes from which a source is parsed in a goroutine of its own: code that does not beat
+// (goldmark, the check of a JSON line) takes a second for some hundred megabytes.
 const longParse = 8 << 20
 
-// parsing runs parse, which beats, on a source of so many bytes. When the context ends before a long parse does, it
-// goes on alone for the moment that it takes to notice; its result is of no use to anyone.
+// parsing runs parse, which beats, on a source of the given size. When the context ends before a long parse does,
+// parsing returns and parse runs on until it next beats; its result is discarded.
 func parsing(ctx context.Context, bytes int, parse func() error) error {
 	if bytes < longParse {
 		return abortable(parse)
@@ -76,14 +76,14 @@ type timeLimit struct {
 	end   func()
 }
 
-// DefaultSeconds is FileOptions.MaxSeconds, and secondsMiB what each MiB of a file adds: much more than files that
-// people have take on a busy machine, where 500 pages of PDF take 9 s of a core that has little time for them.
+// DefaultSeconds is the default of FileOptions.MaxSeconds, and secondsMiB is added for each MiB of a file. Both are far
+// above what real files take on a busy machine, where 500 pages of PDF take 9 s of a loaded core.
 const (
 	DefaultSeconds = 300
 	secondsMiB     = 5
 )
 
-// limited begins the time that a file of so many bytes may take to be parsed; end gives back what it holds.
+// limited begins the time limit for parsing a file of the given size; end releases it.
 func (l *loader) limited(bytes int64) timeLimit {
 	seconds := l.o.MaxSeconds
 	if seconds <= 0 {
@@ -95,8 +95,8 @@ func (l *loader) limited(bytes int64) timeLimit {
 	return timeLimit{&pulse{ctx: ctx}, l.ctx, most, cancel}
 }
 
-// parsing runs parse, which beats, on a source of so many bytes. When it has taken too long, it is ErrTime, and ends
-// when it next beats; what does not beat goes on alone until it is done, and nobody waits for it.
+// parsing runs parse, which beats. When it has taken too long, parsing returns ErrTime, and parse ends when it next
+// beats; a part that does not beat runs on until it is done.
 func (l timeLimit) parsing(bytes int, parse func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- abortable(parse) }()
@@ -112,7 +112,7 @@ func (l timeLimit) parsing(bytes int, parse func() error) error {
 	return err
 }
 
-// abortable runs parse, which beats. A panic of a parser is an error of what it was given.
+// abortable runs parse, which beats. It turns a panic of a parser into an error.
 func abortable(parse func() error) (err error) {
 	defer func() {
 		switch r := recover().(type) {

@@ -10,7 +10,7 @@ import (
 // Kind is what the bytes of a source are.
 type Kind string
 
-// The kinds that Read knows.
+// The kinds of sources that Read can parse.
 const (
 	HTML     Kind = "html"
 	XHTML    Kind = "xhtml"
@@ -18,8 +18,8 @@ const (
 	Plain    Kind = "text"
 )
 
-// Read makes a document of bytes that come from no file, such as a web page; most, unless it is 0, bounds its text in
-// bytes (Document.Cut). The caller fills in ID and Source. Bytes that are no text are ErrFormat, a text without a word
+// Read makes a document of bytes that are not from a file, such as a web page; most, unless it is 0, bounds its text in
+// bytes (Document.Cut). The caller fills in ID and Source. Bytes that are not text are ErrFormat, a text without a word
 // is ErrNoWords, and another kind ErrUnknown.
 func Read(ctx context.Context, kind Kind, raw string, most int) (*Document, error) {
 	sum := sha256.Sum256([]byte(raw))

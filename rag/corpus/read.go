@@ -12,15 +12,15 @@ import (
 	"unicode/utf8"
 )
 
-// markupShare is how many bytes of Markdown and HTML are read for a byte of text that is wanted: markup, scripts and
-// styles have no text. Plain text of UTF-16 has at most 2 bytes a byte.
+// markupShare is how many bytes of Markdown and HTML are read per byte of text that is wanted, as markup, scripts and
+// styles are not text. Plain text in UTF-16 has at most 2 bytes a byte.
 const (
 	markupShare = 64
 	plainShare  = 2
 )
 
-// readText reads a file of a format, or so much of its beginning as can be kept: cut tells that there is more. The
-// digest is of what was read.
+// readText reads a file of a format, or as much of its beginning as can be kept; cut reports that there is more. The
+// digest is of the bytes read.
 func (l *loader) readText(at found, kind format) (raw, digest string, cut bool, err error) {
 	size := at.size
 	most := kind.share * int64(l.o.MaxTextBytes)
@@ -36,10 +36,10 @@ func (l *loader) readText(at found, kind format) (raw, digest string, cut bool, 
 	if most <= 0 {
 		most = l.o.MaxFileBytes + 1
 	}
-	var b strings.Builder // its String is what was read without a copy of it
+	var b strings.Builder // its String returns the bytes without a copy
 	room := min(max(size, 0), most)
 	if at.content != nil {
-		room = min(room, 64<<20) // an archive may claim any size
+		room = min(room, 64<<20) // an archive may declare any size
 	}
 	b.Grow(int(room + 1))
 	h := sha256.New()
@@ -47,7 +47,7 @@ func (l *loader) readText(at found, kind format) (raw, digest string, cut bool, 
 		return "", "", false, reason(err)
 	}
 	raw = b.String()
-	if int64(len(raw)) > l.o.MaxFileBytes { // it has grown
+	if int64(len(raw)) > l.o.MaxFileBytes { // the file has grown
 		return "", "", false, fmt.Errorf("%w of %d bytes (ingest.max_file_mib): at least %d", ErrTooLarge,
 			l.o.MaxFileBytes, len(raw))
 	}
@@ -57,18 +57,18 @@ func (l *loader) readText(at found, kind format) (raw, digest string, cut bool, 
 	return raw, "sha256:" + hex.EncodeToString(h.Sum(nil)), cut, nil
 }
 
-// largeSource is the size from which on what was read of a source is worth a collection of its own.
+// largeSource is the size from which a garbage collection is run after a source has been read.
 const largeSource = 64 << 20
 
-// collect frees what a large source has left behind. The garbage collector would wait until twice as much is in use,
-// and takes a moment only for texts, which hold no pointers.
+// collect frees the memory of a large source. By itself the garbage collector would wait until twice as much is in use;
+// for texts, which hold no pointers, it is fast.
 func collect(bytes int) {
 	if bytes >= largeSource {
 		runtime.GC()
 	}
 }
 
-// wholeCharacters takes half a character off the end of a text that was cut.
+// wholeCharacters removes a partial character from the end of a truncated text.
 func wholeCharacters(raw string) string {
 	if order := utf16Order(raw); order != nil {
 		raw = raw[:len(raw)&^1]
@@ -101,7 +101,7 @@ func (c cancelled) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// shorten keeps the first most bytes of the text, to the end of a word where that is near. 0 is all.
+// shorten keeps the first most bytes of the text, to the end of a word if that is near. 0 keeps all.
 func (d *Document) shorten(most int) {
 	if most <= 0 || len(d.Text) <= most {
 		return

@@ -13,21 +13,22 @@ import (
 )
 
 // Semantic makes Chunks cut a document where its subject changes: between two consecutive sentences whose similarity is
-// below a percentile of the similarities of all consecutive sentences of the document. These pairs lie within sections,
-// because headings part chunks anyway (tiny sections are joined as Split says). A block of code is one sentence here.
+// below a percentile of the similarities of all consecutive sentences of the document. Only pairs within a section
+// count, because headings separate chunks anyway (tiny sections are joined as Split does). A block of code counts as
+// one sentence.
 //
-// A piece of fewer than MinTokens tokens joins the neighbour in its section that it is more similar to. A piece that
-// does not fit a chunk is cut at its lowest similarity among the places that fill a chunk by half or more; only between
-// its chunks is there an overlap: a chunk behind a change of subject repeats nothing. A sentence that does not fit a
-// chunk is cut as Split does.
+// A piece of fewer than MinTokens tokens is joined with the more similar neighbour in its section. A piece that does
+// not fit a chunk is cut at its lowest similarity among the places that fill a chunk by at least half; only its chunks
+// overlap, and a chunk behind a change of subject repeats nothing. A sentence that does not fit a chunk is cut as Split
+// does.
 type Semantic struct {
 	Percentile float64 // 0 … 100
-	MinTokens  int     // at most half of Size; 0 is an eighth of it
-	Buffer     int     // neighbours on each side that are read with a sentence, at most MaxBuffer
-	// Similar returns the similarity of each text with the next one: len(texts)-1 of them, none NaN. A pair must have
-	// the same similarity whatever stands beside it.
+	MinTokens  int     // at most half of Size; 0 is an eighth of Size
+	Buffer     int     // neighbours on each side that are compared with a sentence, at most MaxBuffer
+	// Similar returns the similarity of each text with the next one: len(texts)-1 values, none of them NaN. The
+	// similarity of a pair must not depend on the other texts.
 	Similar func(ctx context.Context, texts []string) ([]float64, error)
-	// Progress is told up to which byte of the source the sentences have been compared; may be nil.
+	// Progress is called with the byte of the source up to which sentences have been compared; may be nil.
 	Progress func(end int)
 }
 
@@ -35,12 +36,12 @@ type Semantic struct {
 const MaxBuffer = 16
 
 const (
-	comparedAtOnce = 256     // sentences of one call of Similar
+	comparedAtOnce = 256     // sentences in one call of Similar
 	comparedBytes  = 2 << 10 // of a sentence: more than encoders read
-	unknownTokens  = 1 << 20 // of a sentence that is too long to be counted: it fits no chunk
+	unknownTokens  = 1 << 20 // of a sentence too long to be counted, which fits no chunk
 )
 
-// ErrSemantic is a bad option of Semantic, or what its Similar returned.
+// ErrSemantic is an invalid option of Semantic, or an invalid result of Similar.
 var ErrSemantic = errors.New("corpus: semantic chunks")
 
 func (m *Semantic) check(o ChunkOptions) error {
@@ -60,15 +61,15 @@ func (m *Semantic) check(o ChunkOptions) error {
 	return nil
 }
 
-// compared are the sentences of a document in order. There is one entry for each.
+// compared holds the sentences of a document in order, one entry for each.
 type compared struct {
 	starts    []int
-	tokens    []int32   // without the special ones
-	links     []float64 // similarity with the sentence before; of the first one of a section NaN
-	threshold float64   // links below it are cuts
+	tokens    []int32   // without special tokens
+	links     []float64 // similarity with the previous sentence; NaN for the first of a section
+	threshold float64   // links below it are cut
 }
 
-// compare reads all sentences of the document: 24 bytes of memory each, and comparedAtOnce texts.
+// compare compares all sentences of the document. It keeps 24 bytes for each, and comparedAtOnce texts.
 func (s *splitter) compare() (*compared, error) {
 	c := &compared{}
 	var section []span
@@ -125,7 +126,7 @@ func (s *splitter) compareSection(c *compared, section []span) error {
 	return nil
 }
 
-// withNeighbours is sentence i of a section with those of its neighbours that are read with it.
+// withNeighbours returns sentence i of a section with its neighbours within Buffer.
 func (s *splitter) withNeighbours(section []span, i int) string {
 	head := func(t span) string {
 		text := s.d.Text[t.start:t.end]
@@ -149,7 +150,7 @@ func (s *splitter) withNeighbours(section []span, i int) string {
 	return strings.Join(near, " ")
 }
 
-// cuts returns where the chunks of a section begin, but for its first one. room is what of a chunk its heading leaves,
+// cuts returns where the chunks of a section begin, except the first. room is the size of a chunk without its heading,
 // in tokens.
 func (s *splitter) cuts(sec Section, room int) []int {
 	c := s.compared
@@ -179,7 +180,7 @@ func (s *splitter) cuts(sec Section, room int) []int {
 // piece is a run of sentences from … to-1.
 type piece struct{ from, to, tokens int }
 
-// pieces are the runs of the sentences from … to-1 between links below the threshold.
+// pieces returns the runs of the sentences from … to-1 between links below the threshold.
 func (c *compared) pieces(from, to int) []piece {
 	var out []piece
 	for i := from; i < to; i++ {
@@ -192,8 +193,8 @@ func (c *compared) pieces(from, to int) []piece {
 	return out
 }
 
-// join adds pieces below least tokens to the neighbour that they are more similar to; to one with which they fit into a
-// chunk, if only one does.
+// join joins pieces below least tokens with the more similar neighbour, or with the only one that fits into a chunk
+// with it.
 func (c *compared) join(pieces []piece, least, room int) []piece {
 	var out []piece
 	for i, p := range pieces {
@@ -213,7 +214,7 @@ func (c *compared) join(pieces []piece, least, room int) []piece {
 			out[last].to, out[last].tokens = p.to, out[last].tokens+p.tokens
 		case right:
 			pieces[i+1].from, pieces[i+1].tokens = p.from, pieces[i+1].tokens+p.tokens
-		default: // all that there is
+		default: // one piece is left
 			out = append(out, p)
 		}
 	}
@@ -234,10 +235,10 @@ func (c *compared) divide(p piece, least, room int) (cuts []int) {
 			}
 		}
 		if best < 0 {
-			best = last // what fits
+			best = last // the last that fits
 		}
 		cut := best > 0
-		if !cut { // a sentence that fits no chunk: it is cut by its tokens, and what is left of it goes on
+		if !cut { // a sentence that fits no chunk: it is cut by tokens, and its rest continues the chunk
 			best = p.from + 1
 		}
 		for ; p.from < best; p.from++ {

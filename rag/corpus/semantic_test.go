@@ -92,7 +92,8 @@ func TestSemanticCutsWhereTheSubjectChanges(t *testing.T) {
 	}
 }
 
-// What does not fit is cut where sentences are least similar, not where the chunk is full, and its parts overlap.
+// A piece that does not fit is cut where sentences are least similar, not where the chunk is full, and its parts
+// overlap.
 func TestSemanticDividesAtTheLowestSimilarity(t *testing.T) {
 	d := &Document{ID: "d", Text: harbour + " " + bread}
 	o := ChunkOptions{Size: 54, Count: countTokens,
@@ -206,7 +207,7 @@ func TestSemanticOfOddTexts(t *testing.T) {
 	}
 }
 
-// A chunk that is nothing but the number of a list item has that number's place.
+// A chunk that is only the number of a list item has that number's place.
 func TestChunkOfANumber(t *testing.T) {
 	d := &Document{ID: "d"}
 	parseMarkdown(d, decode("# A\n\n1. word"+strings.Repeat("x", 30), nil), nil)
@@ -293,7 +294,7 @@ func liveBytes() uint64 {
 	return m.HeapAlloc
 }
 
-// A cancelled context ends the comparison, and a counter that was told of its progress has seen it grow.
+// A cancelled context ends the comparison, and the progress reported before only grows.
 func TestSemanticIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -9,14 +9,14 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// sentenceWindow bounds what the sentence breaker sees at once: its look-ahead is quadratic in the
-// worst case, and no sentence of that length fits a chunk.
+// sentenceWindow bounds the text given to the sentence breaker at once: its look-ahead is quadratic in the worst case,
+// and no sentence of that length fits a chunk.
 const sentenceWindow = 16 << 10
 
 // span is a byte range of a text.
 type span struct{ start, end int }
 
-// trim takes white space off both ends.
+// trim removes white space from both ends.
 func (s span) trim(text string) span {
 	t := strings.TrimRightFunc(text[s.start:s.end], unicode.IsSpace)
 	s.end = s.start + len(t)
@@ -24,7 +24,7 @@ func (s span) trim(text string) span {
 	return s
 }
 
-// hasWord tells whether s has a letter, a digit, or a symbol outside ASCII.
+// hasWord reports whether s has a letter, a digit, or a symbol outside ASCII.
 func hasWord(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.IsNumber(r) || r > unicode.MaxASCII && r != utf8.RuneError &&
@@ -32,8 +32,8 @@ func hasWord(s string) bool {
 	}) >= 0
 }
 
-// plainBlocks finds the blocks of unmarked text: paragraphs end at blank lines and before lines that
-// begin with a list marker.
+// plainBlocks yields the blocks of unmarked text: paragraphs end at blank lines and before lines that begin with a list
+// marker.
 func plainBlocks(text string, s span) iter.Seq[block] {
 	return func(yield func(block) bool) {
 		start, at := s.start, s.start
@@ -52,7 +52,8 @@ func plainBlocks(text string, s span) iter.Seq[block] {
 	}
 }
 
-// isListItem: a bullet or a number of up to three digits with a dot or parenthesis, then a space.
+// isListItem reports whether line begins with a bullet, or a number of up to three digits with a dot or parenthesis,
+// and a space.
 func isListItem(line string) bool {
 	marker, rest, ok := strings.Cut(line, " ")
 	if !ok || rest == "" {
@@ -66,7 +67,7 @@ func isListItem(line string) bool {
 	return len(number) == len(marker)-1 && len(number) <= 3 && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// sentences splits s into sentences, code into lines. They cover all of s but white space.
+// sentences splits s into sentences, code into lines. They cover all of s except white space.
 func sentences(text string, s span, code bool) iter.Seq[span] {
 	return func(yield func(span) bool) {
 		add := func(start, end int) bool {
@@ -88,7 +89,7 @@ func sentences(text string, s span, code bool) iter.Seq[span] {
 			if end-s.start > sentenceWindow {
 				end = cutPoint(text, span{s.start, s.start + sentenceWindow}, s.start+sentenceWindow-1)
 			}
-			// A line break inside a block is no sentence break, which the algorithm takes it for.
+			// The algorithm would take a line break inside a block for a sentence break.
 			flat := flatten.Replace(text[s.start:end])
 			for start, at, state := s.start, s.start, -1; flat != ""; {
 				var one string
@@ -106,8 +107,8 @@ func sentences(text string, s span, code bool) iter.Seq[span] {
 	}
 }
 
-// cutPoint returns the boundary in s nearest to at: behind a run of white space, else of a rune.
-// It is never an end of s unless s is a single rune.
+// cutPoint returns the boundary in s nearest to at: behind a run of white space, else of a rune. It is never an end of
+// s unless s is a single rune.
 func cutPoint(text string, s span, at int) int {
 	before := strings.LastIndexFunc(text[s.start:at], unicode.IsSpace)
 	after := strings.IndexFunc(text[at:s.end], unicode.IsSpace)
@@ -135,8 +136,8 @@ func cutPoint(text string, s span, at int) int {
 	return at
 }
 
-// abbreviated tells whether sentence, which the Unicode rules end before next, goes on: its mark belongs to what is
-// said or named in it, or its dot to an abbreviation, an initial, a number of a list, or a German ordinal.
+// abbreviated reports whether sentence, which the Unicode rules end before next, continues: its final mark belongs to a
+// quotation or a name, or its dot to an abbreviation, an initial, a number of a list, or a German ordinal.
 func abbreviated(sentence, next string) bool {
 	sentence = strings.TrimRightFunc(sentence, unicode.IsSpace)
 	next = strings.TrimLeftFunc(next, unicode.IsSpace)
@@ -171,13 +172,13 @@ func abbreviated(sentence, next string) bool {
 	return whole || isGermanOrdinal(following) || isGermanArticle(strings.ToLower(before))
 }
 
-// lastWord is the last word of s, "" if there is none.
+// lastWord returns the last word of s, "" if there is none.
 func lastWord(s string) string {
 	s = strings.TrimRightFunc(s, unicode.IsSpace)
 	return s[strings.LastIndexFunc(s, unicode.IsSpace)+1:]
 }
 
-// isAcronym knows capitals with dots between them, without the last dot: "U.S".
+// isAcronym reports whether word is capitals with dots between them, without the last dot: "U.S".
 func isAcronym(word string) bool {
 	if len(word) < 3 || len(word)%2 == 0 {
 		return false
@@ -190,7 +191,7 @@ func isAcronym(word string) bool {
 	return true
 }
 
-// startsSentence knows words with a capital that begin a sentence rather than follow "U.S.".
+// startsSentence reports whether a capitalised word begins a sentence rather than continues after "U.S.".
 func startsSentence(word string) bool {
 	switch word {
 	case "A", "An", "The", "This", "That", "These", "Those", "He", "She", "It", "They", "We", "You", "I", "His", "Her",
@@ -204,7 +205,7 @@ func startsSentence(word string) bool {
 	return word == "" || !unicode.IsLetter([]rune(word)[0])
 }
 
-// isLegalForm knows what follows "& Co.".
+// isLegalForm reports whether word may follow "& Co.".
 func isLegalForm(word string) bool {
 	switch word {
 	case "KG", "KGaA", "OHG", "Inc", "Ltd", "LLC", "AG", "GmbH", "Limited":
@@ -213,7 +214,7 @@ func isLegalForm(word string) bool {
 	return false
 }
 
-// isGermanArticle knows the words, in lower case, behind which a number with a dot is an ordinal ("das 1. Tor").
+// isGermanArticle reports whether a number with a dot behind word, in lower case, is an ordinal ("das 1. Tor").
 func isGermanArticle(word string) bool {
 	switch word {
 	case "der", "die", "das", "dem", "den", "des", "im", "am", "vom", "zum", "zur", "beim", "ins", "wurde", "als":
@@ -222,8 +223,8 @@ func isGermanArticle(word string) bool {
 	return false
 }
 
-// isAbbreviation knows common English and German abbreviations that a capital may follow, in lower
-// case and without the last dot.
+// isAbbreviation reports whether word, in lower case and without the last dot, is a common English or German
+// abbreviation that a capital may follow.
 func isAbbreviation(word string) bool {
 	switch word {
 	case "dr", "mr", "mrs", "ms", "prof", "st", "jr", "sr", "rev", "gen", "col", "capt", "lt", "sgt", "gov", "sen",
@@ -240,7 +241,7 @@ func isAbbreviation(word string) bool {
 	return false
 }
 
-// isNumbered knows the abbreviations that only a number follows: without one they are words.
+// isNumbered reports whether word is an abbreviation only before a number, and otherwise a word.
 func isNumbered(word string) bool {
 	switch word {
 	case "no", "nos", "nr", "fig", "figs", "eq", "eqs", "sec", "ch", "vol", "p", "pp", "ed", "ref", "refs", "abb",
@@ -252,7 +253,7 @@ func isNumbered(word string) bool {
 	return false
 }
 
-// isGermanOrdinal tells whether word may follow an ordinal ("am 3. Oktober", "das 19. Jahrhundert").
+// isGermanOrdinal reports whether word may follow an ordinal ("am 3. Oktober", "das 19. Jahrhundert").
 func isGermanOrdinal(word string) bool {
 	switch word {
 	case "Januar", "Jänner", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober",
@@ -265,8 +266,8 @@ func isGermanOrdinal(word string) bool {
 	return false
 }
 
-// SentenceEnds returns the offsets behind each sentence of unmarked text, in order: where it can be
-// cut without breaking one. Line breaks are ends only between paragraphs and before list items.
+// SentenceEnds returns the offsets behind each sentence of unmarked text, in order. Line breaks are ends only between
+// paragraphs and before list items.
 func SentenceEnds(text string) []int {
 	var ends []int
 	for b := range plainBlocks(text, span{0, len(text)}) {

@@ -16,8 +16,8 @@ import (
 )
 
 // parseSheets reads an Excel workbook (.xlsx, ECMA-376): a section for each visible sheet under its name, a line for
-// each row. The anchor of a section is "sheet=NAME". Values are those that the file keeps, as its number formats show
-// them; formulas are not computed. Merged cells have their value in each row.
+// each row. The anchor of a section is "sheet=NAME". Values are the stored ones, shown by their number formats;
+// formulas are not computed. Each row that a merged cell covers gets its value.
 func parseSheets(d *Document, a *archive) error {
 	const workbook = "xl/workbook.xml"
 	parts, _, err := a.related(workbook)
@@ -66,7 +66,7 @@ func parseSheets(d *Document, a *archive) error {
 	return nil
 }
 
-// sharedStrings are the texts that cells refer to by number.
+// sharedStrings returns the texts that cells refer to by number.
 func sharedStrings(a *archive, b *builder) (all []string, err error) {
 	var text strings.Builder
 	in, phonetic := false, false
@@ -103,10 +103,10 @@ func sharedStrings(a *archive, b *builder) (all []string, err error) {
 	return all, err
 }
 
-// stringBytes is what a string takes beside its bytes.
+// stringBytes is the memory of a string in addition to its bytes.
 const stringBytes = 16
 
-// cellStyles are the number formats of the cell styles.
+// cellStyles returns the number formats of the cell styles.
 func cellStyles(a *archive) (styles []*numberFormat, err error) {
 	known, inCells := builtinFormats(), false
 	parsed := map[string]*numberFormat{}
@@ -140,11 +140,11 @@ func cellStyles(a *archive) (styles []*numberFormat, err error) {
 	return styles, err
 }
 
-// merge is a cell of a sheet that covers cells of rows below it, counted from 1.
+// merge is a cell of a sheet that covers cells of rows below it. Rows and columns count from 1.
 type merge struct{ column, first, last int }
 
-// mergesOf are the cells of a sheet that cover rows, by their first rows. They stand behind the rows; a part that does
-// not name them is not read as XML twice.
+// mergesOf returns the cells of a sheet that cover rows, by their first rows. They are stored behind the rows; a part
+// that does not mention them is not parsed as XML a second time.
 func mergesOf(a *archive, part string) (list []merge, err error) {
 	left := a.left
 	defer func() { a.left = left }()
@@ -171,7 +171,7 @@ func mergesOf(a *archive, part string) (list []merge, err error) {
 	return list, err
 }
 
-// contains tells whether a text is read from r.
+// contains reports whether the text occurs in what is read from r.
 func contains(r io.Reader, text string) (bool, error) {
 	buf, n := make([]byte, 64<<10), 0
 	for {
@@ -200,7 +200,7 @@ type sheetReader struct {
 
 	t       table
 	merges  []merge   // that have not begun
-	covered []running // that have
+	covered []running // that have begun
 	cells   []string
 	column  int
 	line    int    // of the row, from 1
@@ -210,7 +210,7 @@ type sheetReader struct {
 	in      bool
 }
 
-// running is a merge whose rows are being read, with its value.
+// running is a merge that covers the current row, with its value.
 type running struct {
 	merge
 	text string
@@ -259,7 +259,7 @@ func (r *sheetReader) token(t xml.Token) error {
 	return nil
 }
 
-// merged gives the row the values of the cells that cover it, and notes those that begin in it.
+// merged puts the values of the cells that cover the row into it, and records those that begin in it.
 func (r *sheetReader) merged() {
 	kept := r.covered[:0]
 	for _, m := range r.covered {
@@ -286,7 +286,7 @@ func (r *sheetReader) merged() {
 
 func (r *sheetReader) endCell() error {
 	text := r.shown(r.value.String())
-	if r.kind == "s" { // any number of cells may refer to a long string
+	if r.kind == "s" { // any number of cells may refer to one long string
 		if err := r.a.take(len(text)); err != nil {
 			return err
 		}
@@ -298,7 +298,7 @@ func (r *sheetReader) endCell() error {
 	if r.column > maxColumns {
 		return fmt.Errorf("a cell in column %d, the limit is %d", r.column, maxColumns)
 	}
-	r.t.b.w.take(max(r.column-len(r.cells), 0)) // each row with a cell far to the right has as many
+	r.t.b.w.take(max(r.column-len(r.cells), 0)) // each row with a cell far to the right has that many cells
 	for len(r.cells) < r.column {
 		r.cells = append(r.cells, "")
 	}
@@ -306,7 +306,7 @@ func (r *sheetReader) endCell() error {
 	return nil
 }
 
-// shown is a cell's value as a person reads it.
+// shown returns a cell's value as Excel shows it.
 func (r *sheetReader) shown(value string) string {
 	format := r.formats[:0:0]
 	if r.style >= 0 && r.style < len(r.formats) {
@@ -341,8 +341,8 @@ func (r *sheetReader) shown(value string) string {
 	return format[0].text(value)
 }
 
-// unescaped is a text of ECMA-376's ST_Xstring, in which _xHHHH_ stands for a unit of UTF-16. Control characters are
-// spaces.
+// unescaped decodes a text of ECMA-376's ST_Xstring, in which _xHHHH_ stands for a unit of UTF-16. Control characters
+// become spaces.
 func unescaped(text string) string {
 	if !strings.Contains(text, "_x") {
 		return text
@@ -378,7 +378,7 @@ func unescaped(text string) string {
 	return out.String()
 }
 
-// columnOf is the number of a reference's column, "B7" is 2, or 0.
+// columnOf returns the number of a reference's column, 2 for "B7", or 0.
 func columnOf(ref string) (n int) {
 	for i := 0; i < len(ref) && ref[i] >= 'A' && ref[i] <= 'Z' && n <= maxColumns; i++ {
 		n = n*26 + int(ref[i]-'A') + 1
@@ -386,7 +386,7 @@ func columnOf(ref string) (n int) {
 	return n
 }
 
-// rowOf is the number of a reference's row, "B7" is 7, or 0.
+// rowOf returns the number of a reference's row, 7 for "B7", or 0.
 func rowOf(ref string) int {
 	n, err := strconv.Atoi(strings.TrimLeft(ref, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
 	if err != nil {

@@ -37,7 +37,7 @@ func parseSlides(d *Document, a *archive) error {
 	return nil
 }
 
-// slideNames are the parts of the slides in their order.
+// slideNames returns the parts of the slides in their order.
 func slideNames(a *archive) (names []string, err error) {
 	const presentation = "ppt/presentation.xml"
 	parts, _, err := a.related(presentation)
@@ -55,23 +55,22 @@ func slideNames(a *archive) (names []string, err error) {
 	return names, err
 }
 
-// slideReader collects the paragraphs of a slide, whose title may stand behind other text, and gives them on at the
-// end.
+// slideReader collects the paragraphs of a slide, whose title may stand behind other text, and writes them at its end.
 type slideReader struct {
 	b      *builder
 	number int
-	notes  bool // only the body is read: what else is there repeats the slide
+	notes  bool // only the body is read: the rest repeats the slide
 
 	title      []string
 	paragraphs []slideParagraph
 	text       strings.Builder
 	inText     bool
-	kind       string // of the shape's placeholder, "" for none
+	kind       string // of the shape's placeholder, "" without one
 	skips      int
 	row        []string // cells of the table's row; nil outside of a table
 	cell       []string
-	above      []string // the row before
-	merged     bool     // the cell is a part of the one above it
+	above      []string // the previous row
+	merged     bool     // the cell continues the one above it
 }
 
 type slideParagraph struct {
@@ -173,7 +172,7 @@ func (r *slideReader) finish() {
 			title = fmt.Sprintf("Slide %d", r.number)
 		}
 		if len(r.title)+len(r.paragraphs) == 0 {
-			return // a picture
+			return // an image
 		}
 		r.b.heading(1, title, fmt.Sprintf("slide=%d", r.number), 0, 0)
 	}

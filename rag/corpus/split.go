@@ -18,11 +18,11 @@ import (
 // pathSeparator joins the headings of a path.
 const pathSeparator = " › "
 
-// tinyShare: a section below 1/tinyShare of Size is tiny.
+// tinyShare defines tiny sections: those below 1/tinyShare of Size.
 const tinyShare = 8
 
-// BytesPerToken bounds a chunk in bytes: Size × BytesPerToken. No text comes near it, but encoders read
-// a word of many letters (base64, a run of dots) as one unknown token, whatever its length.
+// BytesPerToken bounds a chunk to Size × BytesPerToken bytes. Real text stays far below it, but encoders read a word of
+// many letters (base64, a run of dots) as one unknown token, whatever its length.
 const BytesPerToken = 32
 
 // Split cuts a document into chunks such that Count(EmbedText) ≤ Size for each.
@@ -66,7 +66,7 @@ func Chunks(ctx context.Context, d *Document, o ChunkOptions) iter.Seq2[Chunk, e
 	}
 }
 
-// split cuts the document, section by section. Tiny sections wait for their neighbours.
+// split cuts the document, section by section. Tiny sections are held back until their neighbours are known.
 func (s *splitter) split() error {
 	var parts []*part
 	defer func() {
@@ -162,8 +162,8 @@ func (s *splitter) count(text string) (int, error) {
 	return n, nil
 }
 
-// merge makes one chunk of the tiny neighbours that parts begins with. It returns how many there
-// were, 0 if the first section stands alone.
+// merge makes one chunk of the tiny neighbours at the beginning of parts. It returns their number, 0 if the first
+// section stands alone.
 func (s *splitter) merge(parts []*part) (int, error) {
 	if !parts[0].isTiny {
 		return 0, nil
@@ -204,8 +204,8 @@ func (s *splitter) merge(parts []*part) (int, error) {
 
 func parentOf(headings []string) []string { return headings[:max(len(headings)-1, 0)] }
 
-// joined renders sections as one text, each below its own heading unless the chunk's heading, which
-// stands for the first depth elements of their paths, says it.
+// joined renders sections as one text, each below its own heading, unless that is one of the first depth elements of
+// its path, which the chunk's heading has.
 func (d *Document) joined(sections []Section, heading string, depth int) Chunk {
 	var text strings.Builder
 	start := -1
@@ -259,7 +259,7 @@ func (d *Document) chunk(c Chunk, id string) Chunk {
 	return c
 }
 
-// drops tells whether c has nothing to find it by, and reports it then.
+// drops reports whether c has nothing to find it by, and calls OnSkip if so.
 func (s *splitter) drops(c Chunk) bool {
 	var why error
 	if !hasWord(c.Text) {
@@ -298,8 +298,8 @@ func (s *splitter) whole() error {
 	return s.give(s.d.chunk(c, s.d.ID))
 }
 
-// chunkID is a readable prefix from the document's id and 64 bits of a digest of what makes the
-// chunk: the document's id, the text, and how often it occurred before in the document.
+// chunkID returns a readable prefix from the document's id and 64 bits of a digest of the document's id, the text, and
+// its number of earlier occurrences in the document.
 func chunkID(document, text string, occurrence int) string {
 	sum := sha256.Sum256([]byte(document + "\x00" + text + "\x00" + strconv.Itoa(occurrence)))
 	base := strings.TrimSuffix(path.Base(document), path.Ext(document))

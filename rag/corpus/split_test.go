@@ -114,7 +114,7 @@ func TestOverlap(t *testing.T) {
 	d := &Document{ID: "d", Text: strings.Join(words, " ")}
 	for _, c := range []struct {
 		overlap int
-		repeats string // what the second chunk begins with, which the first ends with
+		repeats string // the beginning of the second chunk and end of the first
 	}{{0, ""}, {2, "hh."}, {9, "Aa bb cc dd ee ff gg hh."}} {
 		chunks, err := Split(d, ChunkOptions{Size: 22, Overlap: c.overlap, Count: countTokens})
 		if err != nil {

@@ -14,20 +14,19 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// table gives rows of cells to a builder: a line each, "NAME: value | NAME: value" by the names of the first row if
-// that is one of names, so that a row says what it is about wherever it is cut off from the rest. Without names an
-// empty cell keeps its place.
+// table writes rows of cells to a builder: a line each, "NAME: value | NAME: value" by the names of the first row if it
+// is a header, so that a row can be understood without the rest. Without names an empty cell keeps its place.
 type table struct {
 	b     *builder
-	title string // of the file, whose section the first row begins; "": it has begun
-	sheet string // of a file of several tables
+	title string // of the file, whose section the first row begins; "": the section has begun
+	sheet string // in a file of several tables
 	names []string
-	first []string // the first row, until the second one has come
-	at    [2]int   // its place
+	first []string // the first row, until the second one is read
+	at    [2]int   // the range of first in the source
 	begun bool
 }
 
-// row takes the next row, which stands at source [from, to).
+// row adds a row, which stands at source [from, to).
 func (t *table) row(cells []string, from, to int) {
 	switch {
 	case !t.begun:
@@ -47,7 +46,7 @@ func (t *table) row(cells []string, from, to int) {
 	t.write(cells, from, to)
 }
 
-// end gives on what is left: a table of one row has no names.
+// end writes the row that is still held back: a table of one row has no names.
 func (t *table) end() {
 	if t.first != nil {
 		t.write(t.first, t.at[0], t.at[1])
@@ -58,7 +57,7 @@ func (t *table) end() {
 	t.b.endBlock("\n\n")
 }
 
-// longestGap is how many empty cells in a row keep their places.
+// longestGap is the largest run of empty cells that keep their places.
 const longestGap = 64
 
 func (t *table) write(cells []string, from, to int) {
@@ -86,11 +85,11 @@ func (t *table) write(cells []string, from, to int) {
 		empty = 0
 		parts = append(parts, cell)
 	}
-	t.b.atom(norm.NFC.String(strings.Join(parts, cellBorder)), from, to-from) // one unit, which must not change later
+	t.b.atom(norm.NFC.String(strings.Join(parts, cellBorder)), from, to-from) // one unit that NFC must not change later
 	t.b.endBlock("\n")
 }
 
-// columnNames are the names that a row gives to columns; the second of two that are the same has a number.
+// columnNames returns the names that a row gives to columns; the second of two equal ones gets a number.
 func columnNames(row []string) []string {
 	names, seen := make([]string, len(row)), map[string]int{}
 	for i, cell := range row {
@@ -102,12 +101,12 @@ func columnNames(row []string) []string {
 	return names
 }
 
-// IsHeader tells whether the first row of a table names its columns: most of its cells are filled, and there is more
-// than one column, or the second row has a number. Numbers are names where they count columns (countColumns), and a
-// name may be there twice if the second row has none of the names.
+// IsHeader reports whether the first row of a table names its columns: most of its cells are filled, and there is more
+// than one column, or the second row has a number. Numbers are names if they count columns (countColumns), and a name
+// may occur twice if the second row has none of the names.
 func IsHeader(first, second []string) bool {
 	seen, filled, twice := map[string]bool{}, 0, false
-	var numbers []int // of the columns that numbers name
+	var numbers []int // columns that are named by numbers
 	for i, c := range first {
 		c = strings.TrimSpace(c)
 		if c == "" {
@@ -135,8 +134,8 @@ func IsHeader(first, second []string) bool {
 	return len(second) == 1 && isNumber(strings.TrimSpace(second[0]))
 }
 
-// countColumns tells whether the numbers of the first row, in some of its columns, are names: years that rise or fall,
-// or beside other names at least three whole numbers with the same distance. Those of the second row are not.
+// countColumns reports whether the numbers of the first row, in some of its columns, are names: years that rise or
+// fall, or beside other names at least three evenly spaced whole numbers, and those of the second row are neither.
 func countColumns(first, second []string, columns []int) bool {
 	if len(columns) == len(first) && len(first) == 1 {
 		return false
@@ -149,7 +148,7 @@ func countColumns(first, second []string, columns []int) bool {
 	return years && !alsoYears || !years && !alsoEven
 }
 
-// progression tells of the cells in some columns whether all are years that rise or fall, and whether all are whole
+// progression reports whether all cells in the given columns are years that rise or fall, and whether all are whole
 // numbers that do so evenly.
 func progression(row []string, columns []int) (years, even bool) {
 	years, even = true, true
@@ -181,8 +180,8 @@ func isNumber(s string) bool {
 }
 
 // parseTable reads comma- or tab-separated values (RFC 4180, and what programs write): ragged rows, loose quotes, lines
-// that end in CR alone, and of .csv the delimiter that a first line "sep=;" names, or else whatever of , ; tab and |
-// parts the first lines best. The file's name stands above the rows.
+// that end in CR alone. The delimiter of .csv is the one that a first line "sep=;" names, else the one of , ; tab and |
+// that splits the first lines best. The file's name stands above the rows.
 func parseTable(d *Document, in decoded, tabs bool, p *pulse) error {
 	text := in.text
 	if !strings.Contains(text, "\n") {
@@ -215,7 +214,7 @@ func parseTable(d *Document, in decoded, tabs bool, p *pulse) error {
 			return fmt.Errorf("%w: %w", ErrFormat, err)
 		}
 		to := base + int(r.InputOffset())
-		for from < to && isSpace(text[from]) { // empty lines that were passed over
+		for from < to && isSpace(text[from]) { // skips empty lines
 			from++
 		}
 		for to > from && isSpace(text[to-1]) {
@@ -228,13 +227,13 @@ func parseTable(d *Document, in decoded, tabs bool, p *pulse) error {
 	return nil
 }
 
-// nameOf is the name of a file without its ending.
+// nameOf returns the name of a file without its extension.
 func nameOf(path string) string {
 	base := filepath.Base(path)
 	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
-// delimiter is what parts the cells: the character that is in most of the first lines equally often.
+// delimiter returns the cell delimiter: the character that is in most of the first lines equally often.
 func delimiter(text string, tabs bool) rune {
 	if tabs {
 		return '\t'

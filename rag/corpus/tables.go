@@ -4,29 +4,29 @@ import (
 	"strings"
 )
 
-// tableSpan is a table in a text: bytes of the text.
+// tableSpan is a table in a text, as byte ranges.
 type tableSpan struct {
 	start, end int
-	caption    span // what stands above the table and belongs to it; empty: nothing
-	head       span // rows that name the columns; empty: none, or each cell has its column's name
+	caption    span // text above the table that belongs to it; empty: no caption
+	head       span // rows that name the columns; empty: no such rows, or each cell has its column's name
 }
 
 // openTable is a table whose end has not been read.
 type openTable struct {
 	from    int  // index of its first block, behind the caption's
-	caption int  // index of the caption's first block; from, if there is none
+	caption int  // index of the caption's first block; from without a caption
 	last    int  // index behind the last row that has ended
 	count   int  // of these rows
-	header  int  // of these rows, from the first on, those that name the columns, as far as the format says
+	header  int  // the number of these rows, from the first on, that the format says name the columns
 	named   bool // each cell has its column's name
-	rows    bool // the format says where rows begin (builder.row), else each block is one
-	layout  bool // it holds tables or headings: it places things on a page and is no table
+	rows    bool // the format marks where rows begin (builder.row), else each block is a row
+	layout  bool // it holds tables or headings, so it lays out a page and is not data
 	grid    grid
 }
 
 const (
 	maxCaption = 300  // bytes of a paragraph that is a table's caption
-	maxRow     = 2000 // bytes of a table's rows on average; what has longer ones places texts side by side
+	maxRow     = 2000 // mean bytes of a row of data; tables of longer rows lay out texts side by side
 	maxHead    = 3    // rows that name columns
 )
 
@@ -40,7 +40,7 @@ func (b *builder) beginTable(t openTable) {
 	b.more = false
 }
 
-// layout notes that the open table is none.
+// layout marks the open table as one that lays out a page.
 func (b *builder) layout() {
 	if n := len(b.within); n > 0 {
 		b.within[n-1].layout = true
@@ -50,7 +50,7 @@ func (b *builder) layout() {
 // row begins a row.
 func (b *builder) row() { b.more = false }
 
-// endRow ends a row; isHeader says that it names the columns. One without text is none.
+// endRow ends a row; isHeader says that it names the columns. A row without text is ignored.
 func (b *builder) endRow(isHeader bool) {
 	if len(b.within) == 0 {
 		return
@@ -65,7 +65,7 @@ func (b *builder) endRow(isHeader bool) {
 	}
 }
 
-// endCaption ends what stands above the first row.
+// endCaption ends the text above the first row.
 func (b *builder) endCaption() {
 	b.endBlock("\n\n")
 	if n := len(b.within); n > 0 && b.within[n-1].caption == b.within[n-1].from {
@@ -74,7 +74,7 @@ func (b *builder) endCaption() {
 	b.more = false
 }
 
-// endTable ends the innermost table and marks its blocks, if it is one of data.
+// endTable ends the innermost table and marks its blocks if it is a table of data.
 func (b *builder) endTable() {
 	b.endBlock("\n\n")
 	n := len(b.within)
@@ -108,7 +108,7 @@ func (b *builder) endTable() {
 	}
 }
 
-// isData tells tables of data from those that place texts on a page.
+// isData reports whether a table holds data rather than the layout of a page.
 func (b *builder) isData(t openTable, blocks []block) bool {
 	if t.named {
 		return true
@@ -130,7 +130,7 @@ func (b *builder) isData(t openTable, blocks []block) bool {
 	return rows > 1 && 2*wide >= rows && size <= rows*maxRow
 }
 
-// isCaption tells whether a block announces the table behind it.
+// isCaption reports whether a block announces the table behind it.
 func (b *builder) isCaption(i int) bool {
 	if i < 0 || b.blocks[i].code || b.blocks[i].table > 0 || b.blocks[i].end-b.blocks[i].start > maxCaption {
 		return false
@@ -153,7 +153,8 @@ func (b *builder) isCaption(i int) bool {
 	return false
 }
 
-// headOf are the rows that name the columns: those of which the format says so, else the first one if it looks like it.
+// headOf returns the rows that name the columns: those that the format marks, else the first one if it looks like a
+// header.
 func headOf(text string, blocks []block, t openTable) span {
 	if t.named {
 		return span{}
@@ -185,13 +186,13 @@ func headRows(text string, rows []span, header int) span {
 	return span{rows[0].start, rows[header-1].end}
 }
 
-// cellBorder stands between the cells of a row. A row whose first cell is empty begins with emptyFirst, as in Markdown.
+// cellBorder separates the cells of a row. A row whose first cell is empty begins with emptyFirst, as in Markdown.
 const (
 	cellBorder = " | "
 	emptyFirst = "|"
 )
 
-// rowCells are the texts of a row's cells.
+// rowCells returns the texts of a row's cells.
 func rowCells(row string) []string {
 	if rest, ok := strings.CutPrefix(row, emptyFirst+cellBorder); ok {
 		row = cellBorder + rest
@@ -199,14 +200,14 @@ func rowCells(row string) []string {
 	return strings.Split(row, cellBorder)
 }
 
-// cells are the places of the cells of a row, with what parts each from the next one.
+// cells returns the ranges of the cells of a row, each with the border behind it.
 func cells(text string, row span) []span {
 	var out []span
 	for at := row.start; at < row.end; {
 		n := row.end - at
 		if i := strings.IndexAny(text[at:row.end], "|\n"); i >= 0 {
 			n = i + 1
-			for j := i; j >= 0; { // the next border: "|" within a word is none
+			for j := i; j >= 0; { // the next border; "|" within a word is not a border
 				if text[at+j] == '\n' || j > 0 && text[at+j-1] == ' ' && at+j+1 < row.end && text[at+j+1] == ' ' {
 					n = j + 1
 					break

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/test/doubling"
 )
 
-// textOf is the text of the document that a file of a name and a content becomes, with its headings on lines of
+// textOf returns the text of the document that a file of a name and a content becomes, with its headings on lines of
 // their own.
 func textOf(t *testing.T, name, content string) string {
 	t.Helper()
@@ -20,8 +20,8 @@ func textOf(t *testing.T, name, content string) string {
 	return docs[0].Text
 }
 
-// TestNamesOfColumns: years and other numbers that count columns are names, and so are names that are there twice;
-// a row of data is none.
+// TestNamesOfColumns: years and other numbers that count columns are names, and so are names that occur twice; a row of
+// data is not.
 func TestNamesOfColumns(t *testing.T) {
 	for _, c := range []struct{ name, content, want string }{
 		{"corner", ",2019,2020\nNorth,5,7\nSouth,,9\n", "North | 2019: 5 | 2020: 7\nSouth | 2020: 9"},
@@ -197,7 +197,7 @@ func TestRepeatedCells(t *testing.T) {
 	}
 }
 
-// TestRepeatsAreLinear: what cells of a few bytes cover stays in proportion to the text.
+// TestRepeatsAreLinear: the text that small cells cover stays in proportion to the input.
 func TestRepeatsAreLinear(t *testing.T) {
 	long := strings.Repeat("word ", 100)
 	wide := `<table:table-row><table:table-cell table:number-rows-spanned="9999"><text:p>` + long +

@@ -7,16 +7,16 @@ import (
 	"unicode"
 )
 
-// What it costs to begin a chunk with a unit. Of the places that fill a chunk by half or more, the cheapest is taken.
+// Costs of beginning a chunk with a unit. Of the places that fill a chunk by at least half, the cheapest is taken.
 const (
 	cutFree    = 0 // a sentence, a row, a block of code
-	cutBlank   = 1 // a line of code behind a blank one; 1 more for each step that it is indented by, to cutLine-1
+	cutBlank   = 1 // a line of code behind a blank one; 1 more for each step of its indent, up to cutLine-1
 	cutLine    = 6 // another line
-	cutCloser  = 8 // a line that closes what was open before
+	cutCloser  = 8 // a line that closes a scope opened before
 	cutNowhere = 9 // the first row behind those that name the columns
 )
 
-// items yields what the chunkers take as one: a sentence, a block of code, a table with its caption.
+// items yields the units of the chunkers: a sentence, a block of code, or a table with its caption.
 func (d *Document) items(sec Section) iter.Seq[item] {
 	return func(yield func(item) bool) {
 		var table item
@@ -60,7 +60,8 @@ type item struct {
 	blocks []block // of a table: a part of Document.blocks
 }
 
-// wholeLines takes blank lines off both ends, and the white space behind the last line. The first one keeps its indent.
+// wholeLines removes blank lines from both ends, and the white space behind the last line. The first line keeps its
+// indent.
 func wholeLines(text string, s span) span {
 	t := s.trim(text)
 	if t.start == t.end {
@@ -73,7 +74,7 @@ func wholeLines(text string, s span) span {
 	return t
 }
 
-// units yields the units of a section, none above the tokens that a chunk holds below the section's heading.
+// units yields the units of a section, each within the tokens of a chunk below the section's heading.
 func (s *splitter) units(p *part) iter.Seq2[unit, error] {
 	room := s.o.Size - p.base
 	return func(yield func(unit, error) bool) {
@@ -120,7 +121,7 @@ func (s *splitter) units(p *part) iter.Seq2[unit, error] {
 	}
 }
 
-// tableUnits yields the rows of a table, the caption as one; it returns false when no more is wanted.
+// tableUnits yields the rows of a table, the caption as one; it returns false when the consumer has stopped.
 func (s *splitter) tableUnits(p *part, it item, room int, yield func(unit, error) bool) bool {
 	l, err := s.tableLead(it.table, room)
 	if err != nil {
@@ -160,7 +161,7 @@ func (s *splitter) tableUnits(p *part, it item, room int, yield func(unit, error
 	return true
 }
 
-// firstBehind is the first byte behind at that is no white space.
+// firstBehind returns the offset of the first byte at or behind at that is not white space.
 func firstBehind(text string, at int) int {
 	return len(text) - len(strings.TrimLeftFunc(text[at:], unicode.IsSpace))
 }
@@ -216,13 +217,13 @@ func (s *splitter) row(out []unit, t tableSpan, row span, room int, l lead) ([]u
 	return out, nil
 }
 
-// columns are the cells of the row that names the columns of a row of n cells, nil if there is no such row.
+// columns returns the cells of the row that names the columns of a row of n cells, nil if there is no such row.
 func (s *splitter) columns(t tableSpan, row span, n int) []span {
 	if t.head.start == t.head.end || row.start < t.head.end {
 		return nil
 	}
 	head := t.head
-	if i := strings.LastIndexByte(s.d.Text[head.start:head.end], '\n'); i >= 0 { // the last one is the nearest
+	if i := strings.LastIndexByte(s.d.Text[head.start:head.end], '\n'); i >= 0 { // the last header row is the nearest
 		head.start += i + 1
 	}
 	if names := cells(s.d.Text, head); len(names) >= n {
@@ -237,12 +238,12 @@ type codeLine struct {
 	cost uint8
 }
 
-// codeLines yields the lines of a block of code. How far a line is indented, and whether a blank line stands before it,
-// tells how good a place it is to cut at.
+// codeLines yields the lines of a block of code, with a cost of cutting there that depends on the indent and on a blank
+// line before.
 func codeLines(text string, s span) iter.Seq[codeLine] {
 	return func(yield func(codeLine) bool) {
 		at, isBlank, attached := s.start, true, false
-		step := 0 // what one step of the indent is
+		step := 0 // the indent of one level
 		for line := range strings.Lines(text[s.start:s.end]) {
 			start := at
 			at += len(line)
@@ -279,7 +280,7 @@ func codeLines(text string, s span) iter.Seq[codeLine] {
 	}
 }
 
-// indentOf is the width of the white space that a line begins with; a tab counts as four.
+// indentOf returns the width of the white space at the beginning of a line; a tab counts as four.
 func indentOf(line string) int {
 	n := 0
 	for _, c := range []byte(line) {
@@ -295,7 +296,7 @@ func indentOf(line string) int {
 	return n
 }
 
-// isCloser tells whether a line ends what was open before it.
+// isCloser reports whether a line closes a scope opened before it.
 func isCloser(line string) bool {
 	if strings.IndexByte("})]", line[0]) >= 0 {
 		return true
@@ -305,7 +306,7 @@ func isCloser(line string) bool {
 		word == "except" || word == "finally" || word == "rescue" || word == "ensure" || word == "catch"
 }
 
-// isAttached tells whether a line belongs to the one behind it: a comment, a decorator, an annotation, an attribute.
+// isAttached reports whether a line belongs to the one behind it: a comment, a decorator, an annotation, an attribute.
 func isAttached(line string) bool {
 	for _, mark := range []string{"//", "#", "/*", "*", "--", "@", "[", "template"} {
 		if strings.HasPrefix(line, mark) {
@@ -315,7 +316,7 @@ func isAttached(line string) bool {
 	return false
 }
 
-// isDeclaration tells whether a line begins a function or a type, or what stands before one, in most languages.
+// isDeclaration reports whether a line begins, in most languages, a function or a type, or what precedes one.
 func isDeclaration(line string) bool {
 	if strings.HasPrefix(line, "@") || strings.HasPrefix(line, "///") || strings.HasPrefix(line, "/**") {
 		return true
@@ -341,7 +342,7 @@ func firstWord(line string) string {
 	return line[:n]
 }
 
-// declares knows the words that begin the declaration of a function or of a type.
+// declares reports whether word begins the declaration of a function or of a type.
 func declares(word string) bool {
 	switch word {
 	case "func", "def", "fn", "function", "class", "interface", "struct", "enum", "trait", "impl", "module",
@@ -354,7 +355,7 @@ func declares(word string) bool {
 	return false
 }
 
-// modifies knows the words that stand before those.
+// modifies reports whether word may stand before those of declares.
 func modifies(word string) bool {
 	switch word {
 	case "public", "private", "protected", "internal", "static", "final", "abstract", "async", "export", "default",

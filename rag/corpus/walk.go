@@ -18,27 +18,27 @@ import (
 	"github.com/sluice-rag/sluice/internal/regular"
 )
 
-// FileOptions say which files below a folder are read, and how. The zero value leaves out hidden ones, what ignore
-// files name, and folders of packages and caches.
+// FileOptions selects the files below a folder that are read, and how. The zero value leaves out hidden files, those
+// that ignore files name, and folders of packages and caches.
 type FileOptions struct {
 	// Include and Exclude are patterns of paths relative to the folder given: "*", "?", "[a-z]" and "{a,b}" within a
 	// part between slashes, "**" across parts; one without a slash is compared with the name alone. With Include only
-	// files that match one of it are read; Exclude goes before it, for folders as well. Both hold for files that are
-	// given, too.
+	// files that match one of its patterns are read; Exclude overrides it, for folders as well. Both apply to given
+	// files, too.
 	Include, Exclude []string
 	Hidden           bool // files and folders whose names begin with a dot are read
 	// NoIgnore reads what .gitignore, .ignore and .sluiceignore name, and folders of packages, caches and versions.
 	NoIgnore bool
 	Archives ArchiveLimits `key:".ingest"`
 	Encoding string        `key:"encoding" doc:"encoding of texts (txt, md, html, csv, tsv), such as windows-1252 or shift_jis; empty finds each one's"`
-	// As is the format, by an ending that is read ("txt", "csv", "py"), of files that are given, whatever endings they
-	// have, and of those in folders and archives whose endings say nothing; "": endings tell.
+	// As is the format, by an extension that is read ("txt", "csv", "py"), of all given files, and of those files in
+	// folders and archives whose extensions do not name one; "": the extensions decide.
 	As string
-	// MaxSeconds also bounds a line and a message; 0 is 300.
+	// MaxSeconds bounds the parsing of a file, and also of a line and a message; 0 is 300.
 	MaxSeconds float64 `key:"max_file_seconds" bounds:"1,86400" doc:"a file that takes longer to be parsed is skipped and reported, s; each MiB of it adds 5 s"`
 }
 
-// check refuses what is no pattern.
+// check refuses invalid patterns.
 func (o FileOptions) check() error {
 	for _, p := range slices.Concat(o.Include, o.Exclude) {
 		if _, ok := newGlob(p, true); !ok {
@@ -56,20 +56,20 @@ func (o FileOptions) check() error {
 	return nil
 }
 
-// found is a regular file that a walk has come to, or one in an archive.
+// found is a regular file that a walk has found, or one in an archive.
 type found struct {
-	path     string      // as it was given, or what was given with what lies below it
-	name     string      // relative to the folder given, with slashes; of a file that was given its base name
+	path     string      // as it was given, or the given path joined with the path below it
+	name     string      // relative to the folder given, with slashes; the base name of a file that was given
 	real     string      // absolute, with links followed
-	folder   string      // that was given, or that of the file that was given: as real
+	folder   string      // the given folder, or the folder of the given file: as real
 	given    bool        // the file was given, not a folder
-	info     fs.FileInfo // nil of a file in an archive
-	size     int64       // as far as it is known before it is read; -1 if it is not
+	info     fs.FileInfo // nil for a file in an archive
+	size     int64       // as far as known before reading; -1: unknown
 	modified time.Time
-	content  io.Reader // of a file in an archive; nil for one of its own
+	content  io.Reader // of a file in an archive; nil for any other
 }
 
-// open opens what was found for reading. A file that has become a pipe since is not waited for.
+// open opens a found file for reading. It does not block if the file has become a pipe.
 func (f found) open() (io.ReadCloser, error) {
 	if f.content != nil {
 		return io.NopCloser(f.content), nil
@@ -77,37 +77,37 @@ func (f found) open() (io.ReadCloser, error) {
 	return regular.Open(f.path)
 }
 
-// is says what a file of its own was when it was found.
+// is returns f with the state of its file when it was found.
 func (f found) is(info fs.FileInfo) found {
 	f.info, f.size, f.modified = info, info.Size(), info.ModTime()
 	return f
 }
 
-// in is what was found in an archive, by its path there.
+// in returns a file in the archive f, by its path there.
 func (f found) in(inner string, size int64, modified time.Time, content io.Reader) found {
 	f.path, f.name, f.real = f.path+"/"+inner, f.name+"/"+inner, f.real+"/"+inner
 	f.info, f.size, f.modified, f.content = nil, size, modified, content
 	return f
 }
 
-// walker finds the files below paths, each once, folders in the order of names. It opens none but ignore files.
+// walker finds the files below paths, each once, folders in the order of names. It opens only ignore files.
 type walker struct {
 	ctx context.Context
 	o   FileOptions
 	// file is called for each; its error ends the walk.
 	file func(found) error
-	// skip is called for what is left out; fault tells that it should have been readable. Its error ends the walk.
+	// skip is called for what is left out; fault reports that it should have been readable. Its error ends the walk.
 	skip func(source string, err error, fault bool) error
 
 	enters           func(dir string) // called for each folder before it is read; may be nil
 	include, exclude []globPattern
 	seen             map[string]bool // by found.real
-	folder           string          // found.folder of the path at hand
-	only             *globPattern    // of the path at hand, where that is a pattern
-	any              bool            // it has matched something
+	folder           string          // found.folder of the current path
+	only             *globPattern    // the current path, if it is a pattern
+	any              bool            // the pattern has matched something
 }
 
-// newWalker makes a walker; what it calls may be given later.
+// newWalker makes a walker; its callbacks may be set later.
 func newWalker(ctx context.Context, o FileOptions) *walker {
 	return &walker{ctx: ctx, o: o, include: globs(o.Include), exclude: globs(o.Exclude), seen: map[string]bool{}}
 }
@@ -131,7 +131,7 @@ func (w *walker) path(path string) error {
 	return w.tree(path)
 }
 
-// pattern walks the folder that a pattern begins with.
+// pattern walks the folder at the beginning of a pattern.
 func (w *walker) pattern(path string) error {
 	base, pattern := doublestar.SplitPattern(filepath.ToSlash(filepath.Clean(path)))
 	glob, ok := newGlob("/"+pattern, true)
@@ -144,7 +144,7 @@ func (w *walker) pattern(path string) error {
 	}
 	hidden := w.o.Hidden
 	w.only, w.any = &glob, false
-	w.o.Hidden = hidden || strings.HasPrefix(pattern, ".") || strings.Contains(pattern, "/.") // it asks for them
+	w.o.Hidden = hidden || strings.HasPrefix(pattern, ".") || strings.Contains(pattern, "/.") // as asked for
 	err = w.tree(base)
 	w.only, w.o.Hidden = nil, hidden
 	if err == nil && !w.any {
@@ -153,7 +153,7 @@ func (w *walker) pattern(path string) error {
 	return err
 }
 
-// globs are patterns that were checked.
+// globs parses patterns that have been checked.
 func globs(patterns []string) (all []globPattern) {
 	for _, p := range patterns {
 		if g, ok := newGlob(strings.TrimPrefix(p, "./"), true); ok {
@@ -172,7 +172,7 @@ func (w *walker) tree(root string) error {
 	return w.entries(root, "", rules)
 }
 
-// entries walks what is in a folder, whose path below the one given is rel.
+// entries walks the content of a folder, whose path below the one given is rel.
 func (w *walker) entries(dir, rel string, above *ignoreRules) error {
 	if w.enters != nil {
 		w.enters(dir)
@@ -209,7 +209,7 @@ func (w *walker) entries(dir, rel string, above *ignoreRules) error {
 	return nil
 }
 
-// entry visits what is no folder. Links are followed to files only: a linked folder could be a loop.
+// entry visits an entry that is not a folder. Links are followed to files only: a linked folder could be a loop.
 func (w *walker) entry(path, name string) error {
 	if w.only != nil {
 		if !w.only.matchesAbove(name) {
@@ -224,7 +224,7 @@ func (w *walker) entry(path, name string) error {
 	return w.visit(path, name, info, false)
 }
 
-// left is why an entry of a folder is left out, nil for one that is not.
+// left returns why an entry of a folder is left out, or nil.
 func (w *walker) left(e fs.DirEntry, path, name string, rules *ignoreRules) error {
 	if strings.HasPrefix(e.Name(), ".") && !w.o.Hidden {
 		return ErrHidden
@@ -247,7 +247,7 @@ func (w *walker) left(e fs.DirEntry, path, name string, rules *ignoreRules) erro
 	return nil
 }
 
-// chosen is why a file is left out by Include and Exclude, nil for one that is not.
+// chosen returns why a file is left out by Include and Exclude, or nil.
 func (w *walker) chosen(name string) error {
 	switch {
 	case slices.ContainsFunc(w.exclude, func(g globPattern) bool { return g.matchesAbove(name) }):
@@ -262,7 +262,7 @@ func matchesAny(patterns []globPattern, name string) bool {
 	return slices.ContainsFunc(patterns, func(g globPattern) bool { return g.matches(name) })
 }
 
-// isLitter tells whether a folder holds what programs put there and nobody wrote: versions, packages, caches.
+// isLitter reports whether a folder holds files that programs put there: versions, packages, caches.
 func isLitter(path, name string) bool {
 	has := func(file string) bool {
 		_, err := os.Stat(filepath.Join(path, file))
@@ -279,7 +279,7 @@ func isLitterName(name string) bool {
 	return false
 }
 
-// visit gives on a file that may be read.
+// visit passes on a file that may be read.
 func (w *walker) visit(path, name string, info fs.FileInfo, given bool) error {
 	switch {
 	case info.IsDir():
@@ -297,14 +297,14 @@ func (w *walker) visit(path, name string, info fs.FileInfo, given bool) error {
 	if !utf8.ValidString(path + real) { // an id could not name it
 		return w.skip(path, fmt.Errorf("%w: its name is not UTF-8; rename it", ErrFormat), true)
 	}
-	if w.seen[real] { // by another way
+	if w.seen[real] { // found by another path
 		return nil
 	}
 	w.seen[real] = true
 	return w.file(found{path: path, name: name, real: real, folder: w.folder, given: given}.is(info))
 }
 
-// realPath is a path as it is whatever the working directory, and with links followed.
+// realPath returns an absolute path with links followed.
 func realPath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -313,7 +313,7 @@ func realPath(path string) (string, error) {
 	return filepath.EvalSymlinks(path)
 }
 
-// isStore tells whether a folder is a store of Sluice: its journals of questions are no documents.
+// isStore reports whether a folder is a store of Sluice, whose journals of questions are not documents.
 func isStore(path string) bool {
 	for _, name := range []string{"sluice.db", "segments"} {
 		if _, err := os.Stat(filepath.Join(path, name)); err != nil {

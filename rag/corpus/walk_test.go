@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// walked are the names of the files that a walk finds, and what it leaves out, by its path below dir.
+// walked returns the names of the files that a walk finds, and what it leaves out, by its path below dir.
 func walked(t *testing.T, dir string, o FileOptions, paths ...string) (names []string, left map[string]error) {
 	t.Helper()
 	left = map[string]error{}
@@ -175,7 +175,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// TestSpecialFiles: nothing that is no regular file is opened, and no link leads in a circle.
+// TestSpecialFiles: only regular files are opened, and no link leads in a circle.
 func TestSpecialFiles(t *testing.T) {
 	dir := must(filepath.EvalSymlinks(t.TempDir()))
 	write(t, dir, "in/a.txt", "Words.")

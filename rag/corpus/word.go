@@ -11,8 +11,8 @@ import (
 )
 
 // parseWord reads a Word document (.docx, ECMA-376): headings by the styles' outline levels, paragraphs, lists with
-// their numbers, tables row by row, parts of other formats that it holds, and the notes behind the text. What is
-// hidden, or marked as deleted or as moved from where it stands, is not read, nor are headers and footers.
+// their numbers, tables row by row, embedded parts of other formats, and the notes behind the text. Hidden text and
+// text marked as deleted or moved away is not read, nor are headers and footers.
 func parseWord(d *Document, a *archive) error {
 	b := &builder{pulse: a.p, w: textWriter{isSource: true}}
 	if err := readWord(d, b, a, 0); err != nil {
@@ -23,7 +23,7 @@ func parseWord(d *Document, a *archive) error {
 	return nil
 }
 
-// maxEmbedded bounds how deep documents stand in each other.
+// maxEmbedded bounds the nesting of documents.
 const maxEmbedded = 4
 
 func readWord(d *Document, b *builder, a *archive, depth int) error {
@@ -53,16 +53,16 @@ func readWord(d *Document, b *builder, a *archive, depth int) error {
 	return nil
 }
 
-// wordStyle is what the style of a paragraph makes of it.
+// wordStyle is the effect of a paragraph's style.
 type wordStyle struct {
-	level    int    // of a heading, from 1; 0: it is none
-	list     string // the list that it is an item of; "": none
+	level    int    // of a heading, from 1; 0: not a heading
+	list     string // the list that it is an item of; "": not in a list
 	depth    int    // in the list, from 0
 	isHidden bool
 	based    string // the style that it is based on
 }
 
-// wordStyles are the styles that make headings, lists and hidden text, by their ids.
+// wordStyles returns the styles that make headings, lists and hidden text, by their ids.
 func wordStyles(a *archive, part string) (map[string]wordStyle, error) {
 	styles := map[string]wordStyle{"Title": {level: 1}}
 	for i := 1; i <= 9; i++ {
@@ -120,7 +120,7 @@ func wordStyles(a *archive, part string) (map[string]wordStyle, error) {
 	return styles, err
 }
 
-// headingLevel is a level from 1 to 9 that is written as a number from a first one on, or 0.
+// headingLevel returns the level from 1 to 9 of a number that counts levels from first, or 0.
 func headingLevel(text string, first int) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < first || n >= first+9 {
@@ -129,29 +129,29 @@ func headingLevel(text string, first int) int {
 	return n - first + 1
 }
 
-// wordReader turns the elements of a part of text into a builder's events.
+// wordReader turns the XML of a text part into a builder's events.
 type wordReader struct {
 	d       *Document
 	b       *builder
 	a       *archive
-	depth   int               // of documents in each other
+	depth   int               // nesting of documents
 	parts   map[string]string // that the text refers to
 	styles  map[string]wordStyle
 	numbers *wordNumbers
 
 	style        wordStyle // of the paragraph
 	text         strings.Builder
-	runs         []wordRun // that are open: a text box stands in one
+	runs         []wordRun // open runs: a text box is within one
 	inText       bool
 	inProperties bool // of the paragraph: those of a run there are its mark's
 	skips        int  // depth below an element that is not read
 	inTable      int
 	columns      int    // that the cell covers
-	merge        string // "restart" begins a cell that goes on in rows below, "continue" goes on with one
+	merge        string // "restart" begins a cell that continues in rows below, "continue" continues one
 	inCell       bool   // it has begun
 }
 
-// wordRun is what a run of text looks like.
+// wordRun is the formatting of a run of text.
 type wordRun struct {
 	isHidden bool
 	font     string
@@ -161,7 +161,7 @@ func (r *wordReader) token(t xml.Token) error {
 	switch t := t.(type) {
 	case xml.StartElement:
 		switch t.Name.Local {
-		case "Fallback", // says again what the element beside it says
+		case "Fallback", // repeats the element beside it
 			"del", "moveFrom", "separator", "pPrChange", "rPrChange", "numberingChange", "tblPrChange",
 			"rt": // the reading of a ruby
 			r.skips++
@@ -186,7 +186,7 @@ func (r *wordReader) token(t xml.Token) error {
 	return nil
 }
 
-// add adds to the paragraph what a run says.
+// add adds the text of a run to the paragraph.
 func (r *wordReader) add(text string) {
 	if n := len(r.runs); n > 0 {
 		run := r.runs[n-1]
@@ -274,7 +274,7 @@ func (r *wordReader) start(e xml.StartElement) error {
 	return nil
 }
 
-// beginCell begins the cell, whose properties have been read. Those of a table in a cell are words of that.
+// beginCell begins the cell, whose properties have been read. A table in a cell is read as words of the cell.
 func (r *wordReader) beginCell() {
 	switch {
 	case r.inTable == 0 || r.inCell:
@@ -293,7 +293,7 @@ func (r *wordReader) beginCell() {
 	r.inCell = true
 }
 
-// part reads a part of another format that stands in the text; what cannot be read is noted.
+// part reads an embedded part of another format; a part that cannot be read is noted.
 func (r *wordReader) part(id string) error {
 	name := r.parts[id]
 	err := r.embedded(name)
@@ -367,7 +367,7 @@ func (r *wordReader) end(name string) {
 	}
 }
 
-// endParagraph gives on what the paragraph holds.
+// endParagraph writes the text of the paragraph.
 func (r *wordReader) endParagraph() {
 	text, style := r.text.String(), r.style
 	r.text.Reset()
@@ -402,7 +402,7 @@ func (r *wordReader) endParagraph() {
 	}
 }
 
-// linesOf adds a text whose line breaks count.
+// linesOf adds a text whose line breaks are kept.
 func linesOf(b *builder, text string) {
 	for i, line := range strings.Split(text, "\n") {
 		if i > 0 {

@@ -9,9 +9,9 @@ import (
 
 // wordNumbers gives the items of a Word document's lists their numbers (ECMA-376, 17.9).
 type wordNumbers struct {
-	lists  map[string]*wordList   // by the ids of what defines them
-	of     map[string]string      // these ids, by those that paragraphs have
-	starts map[string]map[int]int // where a paragraph's list begins anew, by level
+	lists  map[string]*wordList   // by the ids of their definitions
+	of     map[string]string      // these ids, by the ids that paragraphs refer to
+	starts map[string]map[int]int // where a paragraph's list restarts, by level
 }
 
 const wordLevels = 9
@@ -24,7 +24,7 @@ type wordList struct {
 	style, link string // the style that it defines, or that defines it
 }
 
-// wordLevel is how a level of a list is numbered.
+// wordLevel is the numbering of a level of a list.
 type wordLevel struct {
 	start, restart int    // restart: the level below which it begins again; -1: any above
 	format, text   string // "%1.%2"
@@ -100,10 +100,10 @@ func (l *wordLevel) set(name, val string, number int) {
 	}
 }
 
-// isOn is the value of a property that is there.
+// isOn reports whether the value of a property means on.
 func isOn(val string) bool { return val != "0" && val != "false" && val != "off" }
 
-// listOf is the list of a paragraph, or nil.
+// listOf returns the list of a paragraph, or nil.
 func (n *wordNumbers) listOf(num string) *wordList {
 	list := n.lists[n.of[num]]
 	if list != nil && list.link != "" {
@@ -116,8 +116,8 @@ func (n *wordNumbers) listOf(num string) *wordList {
 	return list
 }
 
-// next is what stands before the next paragraph of a list: its number, with those of the levels above it where these
-// are not a part of it ("3(a)"), else a dash.
+// next returns the marker of the next paragraph of a list: its number, preceded by those of the levels above that it
+// does not include ("3(a)"), else a dash.
 func (n *wordNumbers) next(num string, level int) string {
 	list := n.listOf(num)
 	if list == nil || level < 0 || level >= wordLevels {
@@ -147,7 +147,7 @@ func (n *wordNumbers) next(num string, level int) string {
 	return "-"
 }
 
-// number is the last number of a level; "" for a bullet.
+// number returns the last number of a level; "" for a bullet.
 func (l *wordList) number(level int) string {
 	at := l.levels[level]
 	if at.format == "bullet" || at.format == "none" || !strings.Contains(at.text, "%") {

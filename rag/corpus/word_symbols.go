@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// symbolFont are the characters of Adobe's font Symbol from 0x20 on, by its encoding vector; "\x00": none.
+// symbolFont holds the characters of Adobe's font Symbol from 0x20 on, by its encoding vector; "\x00": no character.
 const symbolFont = " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ" +
 	"[∴]⊥_\x00αβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼\x00" +
 	noSymbols + noSymbols +
@@ -14,7 +14,7 @@ const symbolFont = " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓ�
 // noSymbols stands for sixteen characters that the font does not have.
 const noSymbols = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 
-// symbolOf is a character of a font whose characters have no code of Unicode; "" where it is not known what it shows.
+// symbolOf returns a character of a font whose characters have no Unicode code; "" if it is unknown.
 func symbolOf(font string, code rune) string {
 	at := int(code&0xff) - 0x20
 	switch font = strings.ToLower(font); {
@@ -36,7 +36,7 @@ func symbolOf(font string, code rune) string {
 	return ""
 }
 
-// symbolAt is the character of an element that names a font and a code.
+// symbolAt returns the character of an element that names a font and a code.
 func symbolAt(font, char string) string {
 	code, err := strconv.ParseUint(char, 16, 16)
 	if err != nil {

@@ -5,17 +5,17 @@ import (
 	"testing"
 )
 
-// body is a Word document with a text and further parts.
+// body returns a Word document with a text and further parts.
 func body(t *testing.T, text string, parts ...string) string {
 	return zipped(t, append([]string{"word/document.xml", `<w:document><w:body>` + text}, parts...)...)
 }
 
-// wordParagraph is a paragraph with a text and properties.
+// wordParagraph returns a paragraph with a text and properties.
 func wordParagraph(text, properties string) string {
 	return `<w:p><w:pPr>` + properties + `</w:pPr><w:r><w:t>` + text + `</w:t></w:r></w:p>`
 }
 
-// listItem is a paragraph of a list.
+// listItem returns a paragraph of a list.
 func listItem(text, num, level string) string {
 	return wordParagraph(text, `<w:numPr><w:ilvl w:val="`+level+`"/><w:numId w:val="`+num+`"/></w:numPr>`)
 }
