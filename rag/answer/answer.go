@@ -357,7 +357,7 @@ func Passages(
 	return passages, nil
 }
 
-// prompt builds a prompt that fits the model's context window, from the passages or, if there are none, from the
+// prompt builds a prompt that fits the model's context window, from the passages, or without passages from the
 // question alone.
 func (a *State) prompt(ctx context.Context, v *flow.Visit) (_ flow.Verdict, err error) {
 	if a.model, err = a.modelOf(ctx, generateNode); err != nil {

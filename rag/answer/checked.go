@@ -76,13 +76,13 @@ func backedOnly(text string, sentences []check.Sentence) (string, []check.Senten
 	return strings.TrimRight(left.String(), " \n"), kept
 }
 
-// Unbacked are the sentences of the answer that the passages do not back.
+// Unbacked returns the sentences of the answer that the passages do not back.
 func (t Trace) Unbacked() []check.Sentence {
 	return slices.DeleteFunc(slices.Clone(t.Checked), func(s check.Sentence) bool { return s.Backed })
 }
 
-// hands tells whether the answer is streamed while it is written: no later node can refuse it, and no sentence will be
-// left out.
+// hands reports whether the answer is streamed while it is written: no later node can refuse it, and no sentence will
+// be left out.
 func (a *State) hands(v *flow.Visit) bool {
 	return v.Last && (!a.Strict || a.trace.Mode != FromContext)
 }

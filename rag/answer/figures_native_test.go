@@ -107,7 +107,7 @@ func (s squad) ingest(t *testing.T, contexts []datum) error {
 
 var name = regexp.MustCompile(`\b[A-Z][\w.'-]*(?: (?:of |the )?[A-Z][\w.'-]*)*`)
 
-// followUp is the second question as one that needs the first: a name that both have becomes a pronoun.
+// followUp returns the second question as one that needs the first: a name that both have becomes a pronoun.
 func followUp(first, second string) (string, bool) {
 	for _, n := range name.FindAllString(second, -1) {
 		if strings.HasPrefix(second, n) || !strings.Contains(first, n) {
@@ -205,7 +205,7 @@ func gateAndSearch(t *testing.T, s squad, queries []string) (open bool, ids []st
 	return open, ids
 }
 
-// searched is what a question after another one is searched for.
+// searched returns the search query of a follow-up question.
 func searched(t *testing.T, _ squad, first, second string) []string {
 	t.Helper()
 	return answer.Standing(second, []llm.Message{{Role: llm.User, Content: first}, {Role: llm.Assistant, Content: "x"}})

@@ -37,7 +37,7 @@ func newActor(lists map[string][]string) *actor {
 	return &actor{Model: doubles.NewModel("x"), lists: lists, seen: map[string][]llm.Request{}}
 }
 
-// asker is the node that a request comes from.
+// asker returns the node that a request comes from.
 func asker(r llm.Request) string {
 	schema := string(r.Schema)
 	for _, t := range r.Tools {
@@ -88,7 +88,7 @@ func (a *actor) Generate(ctx context.Context, r llm.Request, stream func(string)
 	return result, nil
 }
 
-// path is the nodes of a trace with their verdicts.
+// path returns the nodes of a trace with their verdicts.
 func path(t answer.Trace) string {
 	var all []string
 	for _, s := range t.Steps {
@@ -101,7 +101,7 @@ func path(t answer.Trace) string {
 	return strings.Join(all, " ")
 }
 
-// pages is a web that has one page.
+// pages returns a web that has one page.
 func pages(context.Context, string, int, retrieve.Options) ([]prompt.Passage, int, error) {
 	return []prompt.Passage{{Chunk: corpus.Chunk{ID: "https://example.org#0",
 		Text: "When does a deferred function run? In order."},

@@ -134,7 +134,7 @@ func TestEmbeddingGraderFigures(t *testing.T) {
 	}
 }
 
-// base is the store's, below the API.
+// base returns the store's base, below the API.
 func (s squad) base(t *testing.T) (*knowledge.Base, embed.Embedder) {
 	t.Helper()
 	dir, err := models.Locate(sluice.DefaultEncoder)
@@ -211,7 +211,7 @@ func TestModelGraderFigures(t *testing.T) {
 	}
 }
 
-// statement is a question's answer as a model would give it.
+// statement returns a question's answer as a model would give it.
 func statement(q datum) string {
 	if len(q.Answers) == 0 {
 		return "I do not know."
@@ -219,7 +219,7 @@ func statement(q datum) string {
 	return fmt.Sprintf("It is %v.", q.Answers[0])
 }
 
-// separated is how often a pair with the label yes has a higher probability than one with no.
+// separated returns how often a pair with the label yes has a higher probability than one with no.
 func separated(scored [2][]float64) string {
 	above, all := 0., 0.
 	for _, yes := range scored[0] {

@@ -22,9 +22,9 @@ var pointers = regexp.MustCompile(`(?i)(?:^|[^\p{L}])(?:` +
 // fewWords: a question of fewer leans on the one before, whatever its words are ("And for maps?", "Why?").
 const fewWords = 4
 
-// Standing is what is searched for instead of a question with turns before it, without a call of the language model:
-// the question, and where it leans on the one before (a pointer, or few words) that one joined with it as well. The
-// gate is open when either opens it.
+// Standing returns what is searched for instead of a question with turns before it, without a call of the language
+// model: the question, and where it leans on the one before (a pointer, or few words) that one joined with it as well.
+// The gate is open when either opens it.
 func Standing(question string, history []llm.Message) []string {
 	before := lastQuestion(history)
 	if before == "" || !leans(question) {
@@ -37,7 +37,7 @@ func leans(question string) bool {
 	return len(strings.Fields(question)) < fewWords || pointers.MatchString(question)
 }
 
-// lastQuestion is the user's last turn, "" without one.
+// lastQuestion returns the user's last turn, "" without one.
 func lastQuestion(history []llm.Message) string {
 	for _, m := range slices.Backward(history) {
 		if m.Role == llm.User {

@@ -65,7 +65,7 @@ func line(text string, n int) string {
 	return string(runes)
 }
 
-// choose is the router of graphs that route before they search. It discards the results of earlier queries.
+// choose returns the router of graphs that route before they search. It discards the results of earlier queries.
 func (a *State) choose(ctx context.Context, v *flow.Visit, preset Decider) (flow.Verdict, error) {
 	a.Passages, a.trace.Retrieved = nil, []retrieve.Result{}
 	return a.route(ctx, v, preset, true)
@@ -192,7 +192,7 @@ func (a *State) documents(ctx context.Context, v *flow.Visit, preset Decider) (f
 		switch graded, err := a.byEmbedding(ctx, v); {
 		case err != nil:
 			return "", err
-		case !graded: // there is no calibration
+		case !graded: // without a calibration
 			v.Detail("not graded: the store has no calibration")
 			return Yes, nil
 		}

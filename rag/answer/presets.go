@@ -17,13 +17,13 @@ const (
 	FlowGraphLLM = "graph-llm" // the same nodes, all by the language model
 )
 
-// Presets are the names that Options.Flow may have.
+// Presets returns the names that Options.Flow may have.
 func Presets() []string { return []string{FlowAsk, FlowGraph, FlowGraphLLM, FlowPaper} }
 
-// Preset is the graph of a name, "" that of FlowAsk. Another name is knowledge.ErrOption.
+// Preset returns the graph of a name, "" that of FlowAsk. Another name is knowledge.ErrOption.
 func Preset(name string) (*flow.Graph[*State], error) { return preset(name, Write) }
 
-// preset is the graph of a name for answers of a style: FlowAsk has a node for quotes, the others quote where they
+// preset returns the graph of a name for answers of a style: FlowAsk has a node for quotes, the others quote where they
 // would write.
 func preset(name string, style Style) (*flow.Graph[*State], error) {
 	switch name {
@@ -68,7 +68,7 @@ func retry(from string, on flow.Verdict, to string) flow.Edge {
 	return flow.Edge{From: from, On: on, To: to, Retry: true}
 }
 
-// ask is the shortest graph. In the style Quote a node between search and prompt quotes, and the language model is
+// ask returns the shortest graph. In the style Quote a node between search and prompt quotes, and the language model is
 // called where there is nothing to quote.
 func ask(style Style) (*flow.Graph[*State], error) {
 	does, found := "the gate decides whether the store is used; one call of the language model", promptNode
@@ -93,8 +93,8 @@ func ask(style Style) (*flow.Graph[*State], error) {
 	return flow.New(FlowAsk, does, gateNode, all, append(edges, edge(retrieveNode, Found, found))...)
 }
 
-// common are the nodes that the longer graphs share, with who decides at the router, at the grader of documents and at
-// the graders of answers; "" is the language model where its scorecard says that its verdicts count.
+// common returns the nodes that the longer graphs share, with who decides at the router, at the grader of documents and
+// at the graders of answers; "" is the language model where its scorecard says that its verdicts count.
 func common(router, documents, answers Decider, own bool) nodes {
 	places := []flow.Verdict{VectorStore, WebSearch}
 	if own {
@@ -119,7 +119,7 @@ func common(router, documents, answers Decider, own bool) nodes {
 	}
 }
 
-// paper is the graph of Rocha and Pessoa, Advanced Retrieval Augmented Generation for Local LLMs: the chunks are
+// paper returns the graph of Rocha and Pessoa, Advanced Retrieval Augmented Generation for Local LLMs: the chunks are
 // retrieved first, and the router is shown them.
 func paper() (*flow.Graph[*State], error) {
 	return flow.New(FlowPaper, "the self-correcting graph of Rocha and Pessoa", retrieveNode,

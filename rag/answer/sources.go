@@ -46,9 +46,8 @@ func (a *State) remember() {
 	}
 }
 
-// nearest are the passages nearest to a question without an answer, whatever graders said of them: they may hold what
-// the model could not say. Where they cannot be found, the list is empty and the reason is
-// logged.
+// nearest returns the passages nearest to a question without an answer, whatever graders said of them: they may hold
+// what the model could not say. Where they cannot be found, the list is empty and the reason is logged.
 func (a *State) nearest(ctx context.Context) []prompt.Citation {
 	if len(a.found) == 0 && a.Gate != GateClosed {
 		if err := a.look(ctx); err != nil {

@@ -16,8 +16,8 @@ import (
 // for a model that was not examined.
 type Cards func(ctx context.Context, model string) (*exam.Card, error)
 
-// style is how an answer from passages is made, and why, where Options.Style leaves that to the scorecard of the model
-// that would write. Without Cards the model is trusted.
+// style returns how an answer from passages is made, and why, where Options.Style leaves that to the scorecard of the
+// model that would write. Without Cards the model is trusted.
 func (in Input) style(ctx context.Context, language string) (style Style, why string, err error) {
 	if in.Style != Auto {
 		return in.Style, "", nil
@@ -41,7 +41,7 @@ func (in Input) style(ctx context.Context, language string) (style Style, why st
 	return Quote, why, nil
 }
 
-// trusted tells whether the language model of a node may grade, by its scorecard.
+// trusted reports whether the language model of a node may grade, by its scorecard.
 func (a *State) trusted(ctx context.Context, node string, g prompt.Grader) (bool, error) {
 	if a.Cards == nil {
 		return true, nil
@@ -66,8 +66,8 @@ func (a *State) decider(
 	return otherwise, nil
 }
 
-// writes tells whether the language model of a node writes well enough to be asked for other words of a question, or
-// for what it knows itself. A graph or user that names the model as the grader takes it as it is.
+// writes reports whether the language model of a node writes well enough to be asked to rephrase a question, or for its
+// own knowledge. A graph or user that names the model as the grader accepts it as it is.
 func (a *State) writes(ctx context.Context, node string, graders Decider) (bool, error) {
 	if a.Cards == nil || by(a.Grader, graders) == ByLLM {
 		return true, nil

@@ -66,7 +66,7 @@ type Options struct {
 	Resamples  int     `key:"resamples" bounds:"-1,1000000" words:"0=-1" doc:"bootstrap resamples of the interval of P; -1 makes none"`
 	RankLimit  int     `key:"rank_limit" bounds:"1,1000000" doc:"a generated question is kept when its own context is among so many best"`
 
-	Parallel int  // contexts that the model is asked about at a time; 0 is what pays (llm.ParallelOf)
+	Parallel int  // contexts that the model is asked about at a time; 0 is llm.ParallelOf
 	Precise  bool // Sample 0 finds a number for given questions, too
 	Few      bool // Follow asks about at most 96 new contexts, for at most two minutes, or not at all
 	// Strict makes an error of a bad line and of one whose context is not in the store, instead of a count; and of a
@@ -255,7 +255,7 @@ func (c *run) say() {
 	}
 }
 
-// nameOf is a name, or the one in force, or the default one.
+// nameOf returns a name, or the one in force, or the default one.
 func nameOf(ctx context.Context, st *store.Store, name string) (string, error) {
 	if name != "" {
 		return name, nil

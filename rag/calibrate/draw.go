@@ -64,10 +64,10 @@ func newDraw(digests []string, isCandidate func(row int) bool, o Options) *draw 
 	return d
 }
 
-// rows are the contexts of this round.
+// rows returns the contexts of this round.
 func (d *draw) rows() []int { return d.order[:d.n] }
 
-// more tells whether another context may be asked about that the journal does not know.
+// more reports whether another context may be asked about that the journal does not know.
 func (d *draw) more() bool {
 	switch {
 	case d.fresh >= d.most:
@@ -110,13 +110,13 @@ func (d *draw) grow(c *gate.Calibration) (ended string) {
 	return ""
 }
 
-// isUnusable tells whether a round has ended without a usable question, which more contexts may change.
+// isUnusable reports whether a round has ended without a usable question, which more contexts may change.
 func isUnusable(err error) bool {
 	return errors.Is(err, pseudo.ErrQueries) || errors.Is(err, gate.ErrQueries)
 }
 
-// place is where a context of that id or digest stands in the order of a seed: uniform, and the same whatever others
-// there are.
+// place returns where a context of that id or digest stands in the order of a seed: uniform, and the same whatever
+// others there are.
 func place(id string, seed uint64) uint64 {
 	h := fnv.New64a()
 	_ = binary.Write(h, binary.LittleEndian, seed)

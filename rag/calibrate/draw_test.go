@@ -16,7 +16,7 @@ import (
 
 var kept = regexp.MustCompile(`keeps (\w+) in the harbour\.\n`)
 
-// harbour is a base of n contexts, with a model that asks about each what only it answers.
+// harbour returns a base of n contexts, with a model that asks about each what only it answers.
 func harbour(t *testing.T, n int) (w *world, add func(from, n int)) {
 	t.Helper()
 	w = &world{Base: doubles.NewBase(t, nil)}

@@ -75,7 +75,8 @@ func Follow(ctx context.Context, base *knowledge.Base, in Input) (*Result, error
 	return Run(ctx, base, in)
 }
 
-// current is a calibration that is not up to date, nil for one that is; only new contexts count where that is said.
+// current returns a calibration that is not up to date, nil for one that is; only new contexts count where that is
+// said.
 func current(ctx context.Context, base *knowledge.Base, name string, onlyNew bool) (*knowledge.Calibration, error) {
 	snap, err := base.Snapshot(ctx)
 	if err != nil {
@@ -98,8 +99,8 @@ func current(ctx context.Context, base *knowledge.Base, name string, onlyNew boo
 	return c, nil
 }
 
-// rows are the contexts to be asked about when a calibration that rests on a sample is followed: those that were, as
-// far as they are there, and of the contexts that it has not seen as large a share. nil draws a sample.
+// rows returns the contexts to be asked about when a calibration that rests on a sample is followed: those that were,
+// as far as they are there, and of the contexts that it has not seen as large a share. nil draws a sample.
 func (c *run) rows(chunks []corpus.Chunk, journal string) []int {
 	if c.follows == nil || c.Sample >= len(chunks) || journal == "" {
 		return nil
@@ -132,12 +133,12 @@ func (c *run) rows(chunks []corpus.Chunk, journal string) []int {
 	return rows
 }
 
-// isDrawn tells whether a context is of a sample of a share of all: always the same ones, whatever others there are.
+// isDrawn reports whether a context is of a sample of a share of all: always the same ones, whatever others there are.
 func isDrawn(id string, seed uint64, share float64) bool {
 	return float64(place(id, seed)>>11)/(1<<53) < share
 }
 
-// prefixOf is the beginning of a digest in hex, as artifacts keep it.
+// prefixOf returns the beginning of a digest in hex, as artifacts keep it.
 func prefixOf(digest string) (p [8]byte) {
 	if len(digest) >= 2*len(p) {
 		_, _ = hex.Decode(p[:], []byte(digest[:2*len(p)])) // of what is not hex, no context is known

@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/pairs"
 )
 
-// synced is a base of a folder with 40 files, each one chunk.
+// synced returns a base of a folder with 40 files, each one chunk.
 func synced(t *testing.T) (w *world, sync func() ingest.Result, path func(i int) string) {
 	t.Helper()
 	w = &world{Base: doubles.NewBase(t, nil)}

@@ -38,7 +38,7 @@ func (c *run) generalQuestions(ctx context.Context, own []string) ([]string, gat
 	return strings.Split(strings.TrimSpace(string(text)), "\n"), about, nil
 }
 
-// language is the one that most chunks are in, as their documents say; where none says it, most of the base's own
+// language returns the language of most chunks, as their documents say; where none says it, most of the base's own
 // questions. "" is not known.
 func (c *run) language(ctx context.Context, own []string) (string, error) {
 	counts, err := c.snap.View.ChunksByMeta(ctx, "language")

@@ -55,7 +55,7 @@ func (c *run) input(ctx context.Context) (gate.Input, error) {
 	}, nil
 }
 
-// words are the texts behind the vectors: the first own ones are pseudo-queries, the others general questions.
+// words returns the texts behind the vectors: the first own ones are pseudo-queries, the others general questions.
 func (c *run) words(ctx context.Context, texts []string, own int) (*gate.Words, error) {
 	x, err := c.snap.Postings(ctx)
 	if err != nil {

@@ -60,7 +60,7 @@ func (r *remembering) Embed(ctx context.Context, texts []string, role embed.Role
 	return out, nil
 }
 
-// squad is a base of squad16's contexts, or the store that the flag names, with all questions about them.
+// squad returns a base of squad16's contexts, or the store that the flag names, with all questions about them.
 func squad(t *testing.T) (base *knowledge.Base, questions string) {
 	t.Helper()
 	dir, err := models.Locate("all-MiniLM-L6-v2")

@@ -93,7 +93,7 @@ func (c *run) read() (err error) {
 	return nil
 }
 
-// prompter is how questions are asked for: by the template "questions" where the user has replaced it or the
+// prompter returns how questions are asked for: by the template "questions" where the user has replaced it or the
 // model is a server's, which often takes messages only; else in the way that small models do best.
 func (c *run) prompter(gen llm.Generator) (pseudo.Prompter, error) {
 	library, err := prompt.Open(c.Templates)
@@ -129,7 +129,7 @@ func (c *run) produce(ctx context.Context) error {
 	return c.write(ctx)
 }
 
-// asks tells whether the language model is to write questions.
+// asks reports whether the language model is to write questions.
 func (c *run) asks(ctx context.Context) (bool, error) {
 	if c.Card == nil {
 		return true, nil
@@ -280,7 +280,7 @@ func inherit(journal string) error {
 // journalSuffix is how long the part of a journal's name is that does not depend on the calibration's.
 const journalSuffix = len(".01234567.journal.jsonl")
 
-// journal is where written questions are kept. What they depend on is in the name, so that other settings
+// journal returns where written questions are kept. What they depend on is in the name, so that other settings
 // begin another journal and the same ones find theirs again.
 func (c *run) journal(model llm.Info) string {
 	identity := model.SHA256

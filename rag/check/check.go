@@ -25,7 +25,7 @@ type Sentence struct {
 	End   int    `json:"end"`
 	// Claim is whether it says something that can be checked: "Yes.", a question and "I don't know" do not.
 	Claim   bool     `json:"claim"`
-	Backed  bool     `json:"backed"`            // also what is no claim
+	Backed  bool     `json:"backed"`            // includes sentences that are not claims
 	Places  []Place  `json:"places,omitempty"`  // that back it, or come nearest to that; the best one first
 	Missing []string `json:"missing,omitempty"` // numbers, dates, names and quotations that do not stand there
 	Cover   float64  `json:"cover"`             // of its other words by these places: 0 … 1
@@ -147,7 +147,7 @@ func (x *checker) ask(ctx context.Context, sentences []Sentence, doubtful []*cla
 	return nil
 }
 
-// texts are the missing facts as the sentence has them, in its order, names that stand beside each other as one.
+// texts returns the missing facts as the sentence has them, in its order, names that stand beside each other as one.
 func texts(sentence string, missing []fact) (list []string) {
 	slices.SortStableFunc(missing, func(a, b fact) int { return a.start - b.start })
 	start := 0 // of what came last
@@ -261,8 +261,8 @@ func (c *claim) count(f fact) {
 	}
 }
 
-// says tells whether a sentence is a claim: it has words of some weight or facts, asks nothing, announces nothing, and
-// does not say that something is not known.
+// says reports whether a sentence is a claim: it has words of some weight or facts, asks nothing, announces nothing,
+// and does not say that something is not known.
 func (c *claim) says(text string) bool {
 	facts := 0
 	for _, f := range c.facts {

@@ -5,7 +5,7 @@ import "testing"
 // Stretches are the sentences of a text.
 var Stretches = stretches
 
-// Steps is how many facts and words a check compares.
+// Steps returns how many facts and words a check compares.
 func Steps(t testing.TB, o Options, answer string, passages []string) int {
 	t.Helper()
 	x, _, err := o.check(t.Context(), answer, passages)

@@ -164,7 +164,7 @@ func unitOf(e entities.Entity) (unit string) {
 	return unit
 }
 
-// partOfDate tells whether a number is a part of a date.
+// partOfDate reports whether a number is a part of a date.
 func partOfDate(e entities.Entity, n number) bool {
 	if e.Kind != entities.Date {
 		return false
@@ -176,8 +176,8 @@ func partOfDate(e entities.Entity, n number) bool {
 	})
 }
 
-// namesOf finds the tokens of names. In German every noun begins with a capital: there, names are those that entities
-// finds.
+// namesOf finds the tokens of names: capitalised words, or in German, where every noun is capitalised, the names that
+// entities finds.
 func (x *checker) namesOf(list []token, found []entities.Entity) (facts []fact) {
 	uppers := 0
 	for _, t := range list {
@@ -216,8 +216,8 @@ func named(kind string) bool {
 	return kind == entities.Person || kind == entities.Place || kind == entities.Organisation
 }
 
-// ordinary tells whether a capitalised token is no name: a number, a single letter, a month, a title, or a word that
-// often begins a sentence.
+// ordinary reports whether a capitalised token is not a name: a number, a single letter, a month, a title, or a word
+// that often begins a sentence.
 func ordinary(t token) bool {
 	return len(t.raw) == 1 || roman(t) > 0 || monthNames[t.raw] > 0 || numerals[t.key] != (numeral{}) ||
 		beginners[t.key] && t.raw != strings.ToUpper(t.raw)

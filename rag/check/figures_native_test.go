@@ -129,7 +129,7 @@ func valuesOf(t *testing.T, finder *entities.Finder, text, language string) (lis
 	return list
 }
 
-// differ tells whether one value is false where the other is true: neither is a part of the other, nor an inflected
+// differ reports whether one value is false where the other is true: neither is a part of the other, nor an inflected
 // form.
 func differ(a, b value) bool {
 	if v := spokenValues[a.text]; v != "" && v == b.text ||
@@ -169,7 +169,7 @@ type item struct {
 	question        string
 }
 
-// items are all sentences of 6 to 60 words, in a drawn order.
+// items returns all sentences of 6 to 60 words, in a drawn order.
 func (b *base) items(draw *rand.Rand) (list []item) {
 	for i, c := range b.contexts {
 		for n, s := range check.Stretches(c.Text) {
@@ -227,7 +227,7 @@ func (b *base) swapped(t *testing.T, draw *rand.Rand, of []item, n int) (list []
 	return list
 }
 
-// shown are the four passages that a writer of the sentence would have seen.
+// shown returns the four passages that a writer of the sentence would have seen.
 func (b *base) shown(draw *rand.Rand, context int, own bool) (passages []string) {
 	others := slices.Clone(b.topic[b.contexts[context].Topic])
 	draw.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
@@ -242,7 +242,7 @@ func (b *base) shown(draw *rand.Rand, context int, own bool) (passages []string)
 	return passages
 }
 
-// backed is how many sentences the check calls backed, in each half of the topics, and how many there are.
+// backed returns how many sentences the check calls backed, in each half of the topics, and how many there are.
 func (b *base) backed(t *testing.T, draw *rand.Rand, name string, list []item, own, want bool) (share float64) {
 	t.Helper()
 	var backed, all [2]float64

@@ -14,7 +14,7 @@ type verdict struct {
 	sure    bool    // one place, or a second one that has facts
 }
 
-// has tells whether a fact stands in a place. A quotation may stand anywhere in its passage.
+// has reports whether a fact stands in a place. A quotation may stand anywhere in its passage.
 func (x *checker) has(p *place, f *fact) bool {
 	x.steps++
 	switch f.kind {
@@ -91,8 +91,8 @@ func (x *checker) cover(c *claim, a, b map[string]float64) float64 {
 	return sum / c.mass
 }
 
-// answers tells whether the places have enough of the words that are not the question's. Words that repeat the question
-// are in every passage about its subject, and prove nothing.
+// answers reports whether the places have enough of the words that are not the question's. Words that repeat the
+// question are in every passage about its subject, and prove nothing.
 func (x *checker) answers(c *claim, v verdict) bool {
 	has, all := 0., 0.
 	for _, w := range c.fresh {
@@ -138,7 +138,7 @@ func (x *checker) excuse(c *claim, p *place, missing []fact, displaces bool) (le
 	return left
 }
 
-// displaces tells whether the place has a name more often than the sentence.
+// displaces reports whether the place has a name more often than the sentence.
 func (c *claim) displaces(p *place) bool {
 	there := map[string]int{}
 	for _, t := range p.names {
@@ -151,7 +151,7 @@ func (c *claim) displaces(p *place) bool {
 	})
 }
 
-// lacks tells whether the place has a number or a month that the sentence lacks.
+// lacks reports whether the place has a number or a month that the sentence lacks.
 func (c *claim) lacks(p *place) bool {
 	for m := range p.months {
 		if !c.months[m] {
@@ -161,12 +161,12 @@ func (c *claim) lacks(p *place) bool {
 	return slices.ContainsFunc(p.order, func(v float64) bool { return c.sum[v] == 0 })
 }
 
-// takenUp tells whether the place begins with a pronoun that the sentence lacks.
+// takenUp reports whether the place begins with a pronoun that the sentence lacks.
 func (c *claim) takenUp(p *place) bool {
 	return p.pronoun != "" && !slices.ContainsFunc(c.tokens, func(t token) bool { return t.key == p.pronoun })
 }
 
-// before tells whether all missing ones of the sentence's first names stand in the sentences before a place.
+// before reports whether all missing ones of the sentence's first names stand in the sentences before a place.
 func (x *checker) before(c *claim, p *place, missing []fact) bool {
 	from, to := x.first[p.passage]+max(0, p.in-backwards), x.first[p.passage]+p.in
 	for _, f := range missing {
@@ -186,7 +186,7 @@ func (x *checker) before(c *claim, p *place, missing []fact) bool {
 	return true
 }
 
-// wholeName tells whether the passages have the missing name beside one that the place has: a first name.
+// wholeName reports whether the passages have the missing name beside one that the place has: a first name.
 func (x *checker) wholeName(c *claim, p *place, f fact) bool {
 	for _, k := range []int{f.token - 1, f.token + 1} {
 		if k < 0 || k >= len(c.tokens) || !c.tokens[k].upper || p.keys[c.tokens[k].key] == 0 {

@@ -2,11 +2,11 @@ package check
 
 import "strings"
 
-// endings are what names are inflected with, and what peoples, adjectives and countries differ in.
+// endings are the inflections of names, and the endings in which peoples, adjectives and countries differ.
 var endings = strings.Fields("s es n en e er ern an ans ian ians ean eans ese i ic ist ists istic ism ish tish isch ische ischen ischer " +
 	"isches ischem y a ia land lands and o ite ites")
 
-// nameKeys are what a name may be met as: itself, and without an ending where three letters are left.
+// nameKeys returns the keys by which a name is compared: itself, and itself without an ending if three letters remain.
 func nameKeys(key string) []string {
 	keys := []string{key}
 	if key == "" || key[0] >= '0' && key[0] <= '9' {

@@ -90,7 +90,7 @@ func digitsFrom(text string, at int) (start, end int) {
 	}
 }
 
-// threeBehind tells whether three digits stand behind each separator, and one to three before the first.
+// threeBehind reports whether three digits stand behind each separator, and one to three before the first.
 func threeBehind(s string) bool {
 	first := true
 	for group := range strings.FieldsFuncSeq(s, func(r rune) bool { return !unicode.IsDigit(r) }) {
@@ -194,7 +194,7 @@ func scaled(text string, list []token, numbers []number) {
 	}
 }
 
-// scale is what a word multiplies a number by, 0 for others.
+// scale returns the factor of a word that multiplies a number, 0 for other words.
 func scale(key string) float64 {
 	switch key {
 	case "thousand", "tausend":
@@ -209,7 +209,7 @@ func scale(key string) float64 {
 	return 0
 }
 
-// numeral is what a word of a number means.
+// numeral returns the value of a number word.
 type numeral struct {
 	value   float64
 	ordinal bool
@@ -246,7 +246,7 @@ var numerals = func() map[string]numeral {
 	return all
 }()
 
-// simple is the value of a numeral, -1 of other words.
+// simple returns the value of a numeral, -1 of other words.
 func simple(key string) (value float64, ordinal bool) {
 	if n, ok := numerals[key]; ok {
 		return n.value, n.ordinal

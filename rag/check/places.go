@@ -94,7 +94,7 @@ func (o Options) weights(text string) (map[string]float64, error) {
 	return words, nil
 }
 
-// stop tells whether a word has no weight at all.
+// stop reports whether a word has no weight at all.
 func (x *checker) stop(word string) bool {
 	stop, known := x.stops[word]
 	if !known {

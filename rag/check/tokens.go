@@ -16,8 +16,8 @@ type token struct {
 	upper      bool   // begins with a capital
 }
 
-// tokens cuts a text at everything that is no letter, mark or digit. The s behind an apostrophe is left out, and
-// capitals with dots between them are one token: "Newton's" is newton, "U.S." is us.
+// tokens splits a text at every character that is not a letter, mark or digit. The s behind an apostrophe is dropped,
+// and capitals with dots between them are one token: "Newton's" is newton, "U.S." is us.
 func tokens(text string) (list []token) {
 	start := -1
 	add := func(end int) {
@@ -52,7 +52,7 @@ func tokens(text string) (list []token) {
 	return list
 }
 
-// inner tells whether an apostrophe is within a name, as in "L'Oyseleur" and "Ba'athist", and no genitive or
+// inner reports whether an apostrophe is within a name, as in "L'Oyseleur" and "Ba'athist", and no genitive or
 // contraction.
 func inner(text string, at int, r rune) bool {
 	if r != '\'' && r != '’' {
@@ -70,10 +70,10 @@ func inner(text string, at int, r rune) bool {
 	return true
 }
 
-// letters tells whether a token has no digit.
+// letters reports whether a token has no digit.
 func letters(raw string) bool { return !strings.ContainsFunc(raw, unicode.IsDigit) }
 
-// fold is a word in lower case without accents.
+// fold returns a word in lower case without accents.
 func fold(word string) string {
 	word = strings.ToLower(word)
 	for i := range len(word) {

@@ -99,7 +99,7 @@ func TestLog(t *testing.T) {
 		r.Shadows[0] != (ShadowReport{Policy: "maximum:p10", Decisions: 1, Disagrees: 1, Closes: 1, Right: 1}) {
 		t.Errorf("%+v", r)
 	}
-	if err := l.Thumb("/store", "d0000000000000000", true); !errors.Is(err, ErrUnknown) { // 0 is no digit of base 32
+	if err := l.Thumb("/store", "d0000000000000000", true); !errors.Is(err, ErrUnknown) { // 0 is not a digit of base 32
 		t.Error(err)
 	}
 	if err := l.Thumb("/store", newID(), true); !errors.Is(err, ErrUnknown) {

@@ -20,7 +20,7 @@ import (
 // maxLine of a log, bytes; longer ones are bad.
 const maxLine = 1 << 20
 
-// Contents is what a log says.
+// Contents is the content of a log.
 type Contents struct {
 	Entries []Entry        // decisions, oldest first, each with its last Thumb
 	Bad     int            // lines that are no entries of this version
@@ -83,7 +83,7 @@ func openAll(file string) (files []*os.File, err error) {
 	return files, nil
 }
 
-// escaped is a path as filepath.Glob takes it literally.
+// escaped returns a path as filepath.Glob takes it literally.
 func escaped(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
@@ -167,8 +167,8 @@ type ShadowReport struct {
 	Wrong     int     `json:"wrong"`  // of Disagrees with feedback: the gate was right
 }
 
-// InScope is what feedback says of a question: whether the store should be used. Thumbs up say that the decision was
-// right, thumbs down that it was wrong. ok is false without feedback, and where the query said nothing.
+// InScope returns what feedback says about a question: whether the store should be used. Thumbs up confirm the
+// decision, thumbs down reject it. ok is false without feedback, and if the query was not decided.
 func (e Entry) InScope() (in, ok bool) {
 	if e.Thumb == "" || e.Reason != "" {
 		return false, false

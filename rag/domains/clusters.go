@@ -79,7 +79,7 @@ func (r *run) cluster(ctx context.Context) error {
 	return r.nearest(ctx, best.Centres, names)
 }
 
-// silhouette is the mean over at most silhouetteSample of the vectors, evenly drawn.
+// silhouette returns the mean over at most silhouetteSample of the vectors, evenly drawn.
 func silhouette(ctx context.Context, e engine.Interface, v engine.Vectors, of []int32) (float64, error) {
 	step := (v.Rows + silhouetteSample - 1) / silhouetteSample
 	s := engine.Vectors{Dim: v.Dim}
@@ -127,7 +127,7 @@ func silhouette(ctx context.Context, e engine.Interface, v engine.Vectors, of []
 // nameTerms are the words that name a cluster.
 const nameTerms = 3
 
-// names are the words that stand out in each cluster: those whose mean weight is the most above that of all chunks.
+// names returns the words that stand out in each cluster: those whose mean weight is the most above that of all chunks.
 func (r *run) names(ctx context.Context, rows []int, c *kmeans.Clusters) ([]string, error) {
 	texts := make([]string, 0, len(rows))
 	err := r.eachChunk(ctx, rows, func(_ int, k corpus.Chunk) { texts = append(texts, k.EmbedText()) })

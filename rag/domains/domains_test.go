@@ -113,7 +113,7 @@ func TestPartitionsAreWhatAFilterLeaves(t *testing.T) {
 	check()
 }
 
-// everything are the results of a search of all chunks, those of a topic alone.
+// everything returns the results of a search of all chunks, those of a topic alone.
 func everything(t *testing.T, b *doubles.Base, mode retrieve.Mode, text, topic string) (results []retrieve.Result) {
 	t.Helper()
 	snap, err := b.Snapshot(t.Context())

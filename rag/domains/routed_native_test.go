@@ -129,7 +129,7 @@ func fill(
 	return topics
 }
 
-// moved is a vector moved by a hundredth of its length.
+// moved returns a vector moved by a hundredth of its length.
 func moved(v []float32, g *rand.Rand, move bool) []float32 {
 	out := make([]float32, len(v))
 	square := 0.
@@ -190,7 +190,7 @@ func (c *comparison) searchIn(
 	return lists
 }
 
-// has tells whether a copy of the gold context is among the results.
+// has reports whether a copy of the gold context is among the results.
 func has(list retrieve.List, gold string) bool {
 	return slices.ContainsFunc(list.Results, func(r retrieve.Result) bool {
 		n := len(gold)
@@ -345,7 +345,7 @@ func (c *comparison) processor(name string, search func(i int, o retrieve.Option
 		100*mean, 100*low, 100*high)
 }
 
-// used is the processor's time that this process has taken.
+// used returns the processor's time that this process has taken.
 func (c *comparison) used() time.Duration {
 	c.t.Helper()
 	var u syscall.Rusage
@@ -362,7 +362,7 @@ func number(b bool) float64 {
 	return 0
 }
 
-// interval is a mean with its 95 % bootstrap interval.
+// interval returns a mean with its 95 % bootstrap interval.
 func interval(x []float64) (mean, low, high float64) {
 	g := rand.New(rand.NewPCG(3, 8))
 	means := make([]float64, 1000)

@@ -50,7 +50,7 @@ type Options struct {
 	Warn     func(text string)
 }
 
-// DefaultOptions returns the default options; a Keep of 0 is that of Defaults.
+// DefaultOptions returns the default options; Keep 0 stands for the Keep of Defaults.
 func DefaultOptions() Options {
 	s := route.Defaults()
 	s.Keep = 0
@@ -72,7 +72,7 @@ const DefaultSample = 20_000
 // measured, so that a share of .99 is known within a point.
 const sentenceChunks = 2000
 
-// Result is what Train made.
+// Result is the result of Train.
 type Result struct {
 	Dir        string         `json:"dir"`
 	Chunks     map[string]int `json:"chunks"`     // of each domain
@@ -131,7 +131,7 @@ func Train(ctx context.Context, base *knowledge.Base, e route.Engine, o Options)
 	return r.result, base.KeepIndex(ctx) // by the new domains
 }
 
-// Remove removes the router of a base's store; there was none is no error.
+// Remove removes the router of a base's store; a missing router is not an error.
 func Remove(ctx context.Context, base *knowledge.Base) error {
 	st, err := base.Reader(ctx)
 	if err != nil {
@@ -203,7 +203,7 @@ func (r *run) byDocument(ctx context.Context) error {
 	return r.eachChunk(ctx, r.live(), func(row int, c corpus.Chunk) { r.labels[row] = of[c.Document] })
 }
 
-// live are the rows of chunks that are there.
+// live returns the rows of chunks that are there.
 func (r *run) live() []int {
 	var rows []int
 	for i := range r.snap.View.IDs {
@@ -356,7 +356,7 @@ func sentence(text string, g *rand.Rand) string {
 	return ""
 }
 
-// chunks are all live chunks with the domain that they have.
+// chunks returns all live chunks with the domain that they have.
 func (r *run) chunks(labels []string) []route.Chunk {
 	var list []route.Chunk
 	for i, id := range r.snap.View.IDs {

@@ -85,7 +85,7 @@ func dates(text string, german bool) (out []Entity) {
 	return out
 }
 
-// isWhole tells whether no letter or digit, nor a number's separator with one, stands on either side.
+// isWhole reports whether no letter or digit, nor a number's separator with one, stands on either side.
 func isWhole(text string, start, end int) bool {
 	inWord := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 	before, n := utf8.DecodeLastRuneInString(text[:start])
@@ -110,18 +110,18 @@ func isWhole(text string, start, end int) bool {
 	return true
 }
 
-// near is how many bytes around a place are looked at: words that tell a date are no longer, and a text may have no
+// near bounds the bytes around a place that are examined: words that mark a date are shorter, and a text may have no
 // spaces.
 const near = 100
 
-// wordBefore is the word in front of a place, in lower case.
+// wordBefore returns the word in front of a place, in lower case.
 func wordBefore(text string, at int) string {
 	before := strings.TrimRight(text[max(0, at-near):at], " \n\t(")
 	i := strings.LastIndexFunc(before, unicode.IsSpace) + 1
 	return strings.ToLower(strings.Trim(before[i:], "(,;"))
 }
 
-// isCue knows the words behind which a year or a month alone is a date.
+// isCue reports whether a year or a month alone is a date behind the word.
 func isCue(word string) bool {
 	switch word {
 	case "in", "since", "from", "to", "until", "till", "by", "of", "before", "after", "during", "around", "circa",
@@ -135,8 +135,8 @@ func isCue(word string) bool {
 	return word == "and" || word == "und"
 }
 
-// isYear tells whether a number that may be a year stands as one does: alone in parentheses, behind an article before a
-// name ("the 1973 oil crisis"), or behind a name ("the Scotland Act 1998,").
+// isYear reports whether a number that may be a year stands as one does: alone in parentheses, behind an article before
+// a name ("the 1973 oil crisis"), or behind a name ("the Scotland Act 1998,").
 func isYear(text string, start, end int) bool {
 	if strings.HasSuffix(text[:start], "(") {
 		return strings.HasPrefix(text[end:], ")")
@@ -152,13 +152,13 @@ func isYear(text string, start, end int) bool {
 	return unicode.IsUpper(r) && (n == 0 || strings.ContainsRune(",.;)", after)) && wordBefore(text, start) != "no."
 }
 
-// nounFollows tells whether a word with a capital follows, as a German noun that a number counts.
+// nounFollows reports whether a word with a capital follows, as a German noun that a number counts.
 func nounFollows(rest string) bool {
 	r, _ := utf8.DecodeRuneInString(strings.TrimLeft(rest, " "))
 	return strings.HasPrefix(rest, " ") && unicode.IsUpper(r)
 }
 
-// dateValue is a match in the form that Entity.Value has; "" if there is no such date.
+// dateValue returns a match in the form that Entity.Value has; "" if there is no such date.
 func dateValue(p *regexp.Regexp, text string, at []int) string {
 	group := func(name string) string {
 		i := p.SubexpIndex(name)
@@ -235,7 +235,7 @@ func eraName(era string) string {
 	return ""
 }
 
-// monthNumber is 1 for January and Jänner.
+// monthNumber returns 1 for January and Jänner.
 func monthNumber(name string) int {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	for i, forms := range []string{"jan jän", "feb", "mar mär", "apr", "may mai", "jun", "jul", "aug", "sep", "oct okt",

@@ -90,7 +90,7 @@ func (f *Finder) Find(
 	return found, truncated, nil
 }
 
-// kindOf is the kind of a token classifier's label: those of CoNLL 2003 and of OntoNotes.
+// kindOf returns the kind of a token classifier's label: those of CoNLL 2003 and of OntoNotes.
 func kindOf(label string) string {
 	switch strings.ToUpper(label) {
 	case "PER", "PERSON":
@@ -103,7 +103,7 @@ func kindOf(label string) string {
 	return ""
 }
 
-// named is an entity with its value.
+// named returns an entity with its value.
 func (f *Finder) named(kind, text string, start, end int) Entity {
 	e := Entity{Kind: kind, Text: text[start:end], Start: start, End: end}
 	e.Value = strings.Join(strings.Fields(e.Text), " ")

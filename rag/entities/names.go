@@ -39,7 +39,7 @@ func firstNames() map[string]bool {
 	return set
 }
 
-// gazetteer knows places and organisations by their names.
+// gazetteer finds places and organisations by their names.
 type gazetteer struct {
 	country map[string]string // lower case, English or German → English name
 	known   map[string]string // as written → kind

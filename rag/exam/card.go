@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
-// Card is what the examination found of a model, its scorecard.
+// Card is the scorecard of a model in the examination.
 type Card struct {
 	Model  string            `json:"model"`
 	Digest string            `json:"digest"` // SHA-256 of the model's file, or of the server's URL and the model's name
@@ -47,7 +47,7 @@ type Share struct {
 	Of int `json:"of"`
 }
 
-// Value is the share as a number; 0 where nothing was asked.
+// Value returns the share as a number; 0 where nothing was asked.
 func (s Share) Value() float64 {
 	if s.Of == 0 {
 		return 0
@@ -82,7 +82,7 @@ const (
 	leastLow      = .5 // for the lower limit, exclusive
 )
 
-// Passes tells whether the verdict counts.
+// Passes reports whether the verdict counts.
 func (v Verdict) Passes() bool { return v.Balanced >= leastBalanced && v.Low > leastLow }
 
 // normal95 is the normal distribution's quantile for two-sided intervals of 95 %.
@@ -122,29 +122,29 @@ func (c *Card) of(language string) (Result, bool) {
 	return r, ok
 }
 
-// Examined tells whether the card has results. A model without them, which may have no card at all (nil), is trusted
+// Examined reports whether the card has results. A model without them, which may have no card at all (nil), is trusted
 // with nothing.
 func (c *Card) Examined() bool { return c != nil && len(c.Sets) > 0 }
 
-// Writes tells whether the model's answers in a language (ISO 639-1) are at least as often right as quotes.
+// Writes reports whether the model's answers in a language (ISO 639-1) are at least as often right as quotes.
 func (c *Card) Writes(language string) bool {
 	r, ok := c.of(language)
 	return ok && r.Write.Of > 0 && r.Write.Value() >= r.Quote.Value()
 }
 
-// Written are the shares that Writes compares.
+// Written returns the shares that Writes compares.
 func (c *Card) Written(language string) (write, quote Share) {
 	r, _ := c.of(language)
 	return r.Write, r.Quote
 }
 
-// Grades tells whether the model's verdicts count for questions in a language.
+// Grades reports whether the model's verdicts count for questions in a language.
 func (c *Card) Grades(g prompt.Grader, language string) bool {
 	r, ok := c.of(language)
 	return ok && r.Verdicts[g].Passes()
 }
 
-// Asks tells whether the questions that the model writes about passages score more like people's questions than
+// Asks reports whether the questions that the model writes about passages score more like people's questions than
 // extracted ones do, or as much like them.
 func (c *Card) Asks(language string) bool {
 	r, ok := c.of(language)
@@ -180,7 +180,7 @@ func ParseCard(text []byte, digest string) (*Card, error) {
 	return c, nil
 }
 
-// Text is the card as a file, which ParseCard reads.
+// Text returns the card as a file, which ParseCard reads.
 func (c Card) Text() ([]byte, error) {
 	c.Sum = c.sum()
 	text, err := json.MarshalIndent(c, "", "  ")

@@ -104,7 +104,7 @@ func Run(ctx context.Context, o Options) (*Card, error) {
 	return e.card, nil
 }
 
-// calls is how many calls of the model the set costs at most.
+// calls returns how many calls of the model the set costs at most.
 func (s Set) calls() int {
 	n := len(s.Passages) + min(jsonItems, len(s.Passages)) + askedEach*min(askedPassages, len(s.Passages))
 	foreign := 0
@@ -337,7 +337,7 @@ func (e *exam) write(ctx context.Context) error {
 	})
 }
 
-// named is the language that a prompt names: none where question and passages are in English.
+// named returns the language that a prompt names: none where question and passages are in English.
 func (e *exam) named() string {
 	if e.set.Language == "en" {
 		return ""
@@ -348,7 +348,7 @@ func (e *exam) named() string {
 // leastWritten answers are asked for, whatever they are like.
 const leastWritten = 20
 
-// quote is what Ask would print without a model.
+// quote returns the text that Ask prints without a model.
 func (e *exam) quote(ctx context.Context, question string, v engine.Vectors, rows []int) (text string, err error) {
 	words, err := e.index.Query(question, postings.Scoring{Kind: postings.Cover})
 	if err != nil {

@@ -109,7 +109,7 @@ func Version() (string, error) {
 	return hex.EncodeToString(h.Sum(nil))[:16], err
 }
 
-// holds tells whether a text has one of some answers as whole words, whatever the case and the ending: up to two more
+// holds reports whether a text has one of some answers as whole words, whatever the case and the ending: up to two more
 // letters (plurals, the cases of German).
 func holds(text string, accepted []string) bool {
 	text = plain(text)
@@ -139,10 +139,10 @@ func holds(text string, accepted []string) bool {
 // ending is how many letters a word may have more than the one that is looked for.
 const ending = 2
 
-// plain is a text in lower case, with single spaces.
+// plain returns a text in lower case, with single spaces.
 func plain(text string) string { return strings.ToLower(strings.Join(strings.Fields(text), " ")) }
 
-// joined tells whether a word or number goes on from the end of one text to the beginning of the next.
+// joined reports whether a word or number goes on from the end of one text to the beginning of the next.
 func joined(before, after string) bool {
 	inWord := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }
 	last, _ := utf8.DecodeLastRuneInString(before)

@@ -12,7 +12,7 @@ import (
 // least items of each verdict are asked before a grader's part may end early.
 const leastVerdicts = 15
 
-// verdictItems is how many items there are for each of a grader's two verdicts.
+// verdictItems returns how many items there are for each of a grader's two verdicts.
 func (s Set) verdictItems(g prompt.Grader) int {
 	n := min(verdictItems, len(s.Passages))
 	if g == prompt.Router {
@@ -58,8 +58,8 @@ func (e *exam) verdicts(ctx context.Context) error {
 	return nil
 }
 
-// verdictsOf are the two verdicts of a grader that are examined. Nothing of what the router is asked about stands in
-// the web.
+// verdictsOf returns the two verdicts of a grader that are examined. Nothing of what the router is asked about stands
+// in the web.
 func verdictsOf(g prompt.Grader) (first, second flow.Verdict) {
 	if g == prompt.Router {
 		return "vectorstore", "own_knowledge"

@@ -108,7 +108,8 @@ func (e *exam) json(ctx context.Context) error {
 	return err
 }
 
-// isAnswer tells whether a text is the JSON that was asked for; the marks of a block of code around it are passed over.
+// isAnswer reports whether a text is the JSON that was asked for; the marks of a block of code around it are passed
+// over.
 func isAnswer(text string) bool {
 	text = strings.TrimSpace(text)
 	if inner, ok := strings.CutPrefix(text, "```"); ok {

@@ -58,7 +58,7 @@ func blocks(passage string) (list []block) {
 	return list
 }
 
-// fenceOf is the run of back-quotes or tildes that a line begins or ends a block of code with, as in Markdown.
+// fenceOf returns the run of back-quotes or tildes that a line begins or ends a block of code with, as in Markdown.
 func fenceOf(text string) string {
 	text = strings.TrimSpace(text)
 	for _, c := range []string{"`", "~"} {
@@ -104,7 +104,7 @@ func inParagraph(lines []line) (list []block) {
 	return list
 }
 
-// sameName tells whether each line is "name: value" of one name, as our own chunks have tables of one column.
+// sameName reports whether each line is "name: value" of one name, as our own chunks have tables of one column.
 func sameName(lines []line) bool {
 	if len(lines) < 2 {
 		return false
@@ -116,7 +116,8 @@ func sameName(lines []line) bool {
 	return !slices.ContainsFunc(lines, func(l line) bool { return !strings.HasPrefix(l.text, name+": ") })
 }
 
-// isTable tells whether each line names its cells, as rows of our own chunks do: what looks like code in them is data.
+// isTable reports whether each line names its cells, as rows of our own chunks do: what looks like code in them is
+// data.
 func isTable(lines []line) bool {
 	return !slices.ContainsFunc(lines, func(l line) bool {
 		cells := piped(l.text)
@@ -129,8 +130,8 @@ func newBlock(lines []line, code bool, cells func(string) []string) block {
 	return block{lines[0].start, last.start + len(last.text), code, lines, cells}
 }
 
-// piped are the cells of a row with borders of "|" between them, as Markdown and our own chunks have them; one line of
-// "|---|---|" has cells, too.
+// piped returns the cells of a row with borders of "|" between them, as Markdown and our own chunks have them; one line
+// of "|---|---|" has cells, too.
 func piped(text string) []string {
 	text = strings.TrimSpace(text)
 	if strings.Contains(text, "||") && !strings.HasPrefix(text, "|") {
@@ -145,7 +146,7 @@ func piped(text string) []string {
 	return cut(strings.Split(strings.Trim(text, "|"), "|"))
 }
 
-// tabbed are the cells of a row with tabs between them.
+// tabbed returns the cells of a row with tabs between them.
 func tabbed(text string) []string {
 	if strings.HasPrefix(text, "\t") {
 		return nil
@@ -153,7 +154,7 @@ func tabbed(text string) []string {
 	return cut(strings.FieldsFunc(text, func(r rune) bool { return r == '\t' }))
 }
 
-// spaced are the cells of a row with two spaces or more between them, unless one ends like a sentence.
+// spaced returns the cells of a row with two spaces or more between them, unless one ends like a sentence.
 func spaced(text string) []string {
 	text = strings.TrimSpace(text)
 	var cells []string
@@ -178,7 +179,7 @@ func cut(cells []string) []string {
 	return cells
 }
 
-// isRule tells whether a line is made of what tables draw their lines with.
+// isRule reports whether a line is made of what tables draw their lines with.
 func isRule(text string) bool {
 	return strings.Trim(text, "-=+:| \t\r\n") == "" && strings.ContainsAny(text, "-=+")
 }
@@ -211,13 +212,13 @@ func (s *splitter) table(b block) {
 	}
 }
 
-// ruled tells whether a line of dashes follows a row.
+// ruled reports whether a line of dashes follows a row.
 func ruled(b block, row line) bool {
 	i := slices.IndexFunc(b.lines, func(l line) bool { return l.start == row.start })
 	return i+1 < len(b.lines) && isRule(b.lines[i+1].text)
 }
 
-// named tells whether the cells of a row say what they are, as in "port: Narvik".
+// named reports whether the cells of a row say what they are, as in "port: Narvik".
 func named(cells []string) bool {
 	return !slices.ContainsFunc(cells, func(c string) bool { return c != "" && !strings.Contains(c, ": ") })
 }

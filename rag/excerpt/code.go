@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// isCode tells whether lines without a blank one between them are code: most of them look like it.
+// isCode reports whether lines without a blank one between them are code: most of them look like it.
 func isCode(lines []line) bool {
 	like, indented := 0, 0
 	for _, l := range lines {
@@ -19,8 +19,8 @@ func isCode(lines []line) bool {
 	return len(lines) > 1 && like > 0 && 3*(like+min(indented, 2*like)) >= 2*len(lines)
 }
 
-// looksLikeCode knows lines by what prose does not have. A line of prose may end in a semicolon, so that this is not
-// enough for a long one.
+// looksLikeCode reports whether a line has features that prose lacks. A line of prose may end in a semicolon, so that
+// is not enough for a long one.
 func looksLikeCode(text string) bool {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -101,7 +101,7 @@ func (s *splitter) addCode(start, end int, several bool) {
 	s.add(Sentence{Start: start, End: end})
 }
 
-// closes tells whether a line ends what a line before it opened.
+// closes reports whether a line ends what a line before it opened.
 func closes(body string) bool {
 	switch body {
 	case "end", "fi", "done", "esac":
@@ -110,7 +110,7 @@ func closes(body string) bool {
 	return strings.IndexByte("})]", body[0]) >= 0
 }
 
-// isComment tells whether a line of code says something of the next one.
+// isComment reports whether a line of code says something of the next one.
 func isComment(body string) bool {
 	for _, mark := range []string{"//", "#", "/*", "* ", "--", "@"} {
 		if strings.HasPrefix(body, mark) {

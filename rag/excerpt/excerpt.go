@@ -29,7 +29,7 @@ type Sentence struct {
 // Span is a stretch of a passage, in bytes.
 type Span struct{ Start, End int }
 
-// Within is what the sentence says in its passage: its text, below the names of its columns.
+// Within returns the text of the sentence in its passage, below the names of its columns.
 func (s Sentence) Within(passage string) string {
 	if s.Columns.Start == s.Columns.End {
 		return s.Text
@@ -61,7 +61,7 @@ func Nearest(ctx context.Context, o Options, queries []engine.Vectors, passages 
 	return nearest, nil
 }
 
-// Best is the sentence with the best score, the first of equal ones; nil of none.
+// Best returns the sentence with the best score, the first of equal ones; nil of none.
 func Best(metric kernels.Metric, sentences []Sentence) *Sentence {
 	var best *Sentence
 	for i := range sentences {

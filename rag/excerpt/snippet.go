@@ -21,7 +21,7 @@ func Parts(passage string, s *Sentence) []Part {
 		Part{Text: passage[s.End:]})
 }
 
-// Snippet is Parts on one line each, and no longer together than about so many runes: the sentence with what stands
+// Snippet returns Parts on one line each, together at most about the given number of runes: the sentence with the text
 // right before and behind it, cut between words, with an ellipsis where something is missing.
 func Snippet(passage string, s *Sentence, runes int) []Part {
 	parts := Parts(passage, s)
@@ -72,7 +72,7 @@ func compact(parts ...Part) (kept []Part) {
 	return kept
 }
 
-// beginning is as many words as fit, with an ellipsis behind them if some do not; "" when there is no room for a word.
+// beginning returns as many words as fit, with an ellipsis if some do not; "" if no word fits.
 func beginning(text string, runes int) string {
 	if utf8.RuneCountInString(text) <= runes {
 		return text

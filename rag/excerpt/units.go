@@ -121,7 +121,7 @@ func clause(sentence string, words []int, i int) int {
 	return atWord
 }
 
-// joins tells whether a text begins with a word that joins a clause to the one before it: a conjunction or a relative
+// joins reports whether a text begins with a word that joins a clause to the one before it: a conjunction or a relative
 // pronoun of English or German.
 func joins(text string) bool {
 	end := strings.IndexFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })
@@ -144,8 +144,8 @@ func joins(text string) bool {
 	return false
 }
 
-// starts are the places where the words of a text begin. A word is what stands between white space; of a long one, and
-// of scripts that do not part words by spaces, each few characters count as one, so that any text has words.
+// starts returns the places where the words of a text begin. Words are separated by white space; of a long one, and of
+// scripts without spaces between words, each few characters count as one, so that any text has words.
 func starts(text string) (list []int) {
 	run, room := 0, 0 // characters since the last start, and how many of them make a word
 	for i, r := range text {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/excerpt"
 )
 
-// units are the texts of a passage's units, which must stand where they say.
+// units returns the texts of a passage's units, which must stand where they say.
 func units(t testing.TB, passage string) (list []string) {
 	t.Helper()
 	at := 0

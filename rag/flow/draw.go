@@ -58,7 +58,7 @@ func (g *Graph[S]) DOT() string {
 	return b.String() + "}\n"
 }
 
-// drawn are the nodes and the ends that edges lead to.
+// drawn returns the nodes and the ends that edges lead to.
 func (g *Graph[S]) drawn() []string {
 	names := g.Nodes()
 	for _, end := range []string{End, IDontKnow} {
@@ -82,7 +82,7 @@ func label(node string) string {
 	return node
 }
 
-// identifier is a name that Mermaid takes for a node.
+// identifier returns a name that Mermaid takes for a node.
 func identifier(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -92,7 +92,7 @@ func identifier(name string) string {
 	}, name)
 }
 
-// plain is a text without what both languages take for their own marks.
+// plain returns a text without what both languages take for their own marks.
 func plain(text string) string {
 	return strings.NewReplacer(`"`, "'", `\`, "/", "\n", " ").Replace(text)
 }

@@ -24,9 +24,9 @@ func (v *Visit) Detail(text string) { v.step.Detail = text }
 // Score says the number that the verdict goes by.
 func (v *Visit) Score(x float64) { v.step.Score = &x }
 
-// Draw is the seed of the node's next request in this run: the given one at first, and then others that follow from it,
-// so that a retry is no repetition and the same question has the same draws each time. A negative seed, which means a
-// random one, stays.
+// Draw returns the seed of the node's next request in this run: the given one at first, and then others that follow
+// from it, so that a retry is no repetition and the same question has the same draws each time. A negative seed, which
+// means a random one, stays.
 func (v *Visit) Draw(seed int64) int64 {
 	n := v.run.draws[v.step.Node]
 	v.run.draws[v.step.Node]++
@@ -36,7 +36,7 @@ func (v *Visit) Draw(seed int64) int64 {
 	return int64(rand.NewPCG(uint64(seed), n).Uint64() >> 33)
 }
 
-// Retries is how often the run has turned back so far.
+// Retries returns how often the run has turned back so far.
 func (v *Visit) Retries() int { return v.run.ending.Retries }
 
 // Model returns g as a model whose calls count against the run's budget, and stand in the node's step. A request that
@@ -90,7 +90,7 @@ func (c *counted) Generate(ctx context.Context, r llm.Request, stream func(strin
 // Unwrap returns the model whose calls are counted.
 func (c *counted) Unwrap() llm.Generator { return c.Generator }
 
-// promptTokens is how many tokens a request's prompt is, but for the marks of a chat format.
+// promptTokens returns how many tokens a request's prompt is, but for the marks of a chat format.
 func (c *counted) promptTokens(r llm.Request) (int, error) {
 	sum, err := 0, error(nil)
 	count, _ := llm.ContentCounter(c.Generator)

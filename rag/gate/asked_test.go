@@ -138,7 +138,7 @@ func decidesByQuestions(t *testing.T, c *Calibration, positive []float64, in Inp
 	}
 }
 
-// naiveQuestion is the largest cosine of pseudo-query j with another one of some contexts.
+// naiveQuestion returns the largest cosine of pseudo-query j with another one of some contexts.
 func naiveQuestion(in *Input, j int, among func(i int) bool) float64 {
 	best := -1.
 	for i, o := range in.Owner {

@@ -22,7 +22,7 @@ const (
 	histogramBins    = 200
 )
 
-// DefaultPolicy is what Calibrate takes when none is named: the 5 % quantile of the maximum distribution,
+// DefaultPolicy returns what Calibrate takes when none is named: the 5 % quantile of the maximum distribution,
 // which on held-out questions stays within a point of the best possible cut-off whatever the size of the
 // base (docs/adr/0018-gate.md); for distances the 95 % quantile.
 func DefaultPolicy(m kernels.Metric) string {
@@ -180,7 +180,7 @@ func (in *Input) count(ctx context.Context, e engine.Interface, negatives engine
 	return d, err
 }
 
-// general are the best scores of the general questions.
+// general returns the best scores of the general questions.
 func (in *Input) general(ctx context.Context, e engine.Interface) ([]float64, error) {
 	if in.General.Rows == 0 {
 		return nil, nil
@@ -298,7 +298,7 @@ func table(s engine.Summary) Stats {
 	return Stats{N: s.N, Min: s.Min, P5: q[0], Q1: q[1], Mean: s.Mean, Median: q[2], Q3: q[3], P95: q[4], Max: s.Max}
 }
 
-// tableOf is the table of scores that are held in memory.
+// tableOf returns the table of scores that are held in memory.
 func tableOf(v []float64) Stats {
 	s := sorted(v)
 	q := func(p float64) float64 { return ref.Quantile7(s, p) }
@@ -316,7 +316,7 @@ func allFinite(d *engine.Distribution) error {
 	return nil
 }
 
-// workersOf are an engine's workers, if it lends them.
+// workersOf returns an engine's workers, if it lends them.
 func workersOf(e engine.Interface) each {
 	if w, ok := e.(interface {
 		Each(ctx context.Context, tasks int, fn func(task int) error) error

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// input is a seeded base: contexts around a direction per group, pseudo-queries around their context.
+// input returns a seeded base: contexts around a direction per group, pseudo-queries around their context.
 func input(contexts, perContext, groups, dim int) Input {
 	rng := rand.New(rand.NewPCG(7, 7))
 	noise := func(scale float64) float32 { return float32(scale * rng.NormFloat64()) }

@@ -19,8 +19,8 @@ const (
 	minPerCluster = 8
 )
 
-// leftOut are the groups of contexts that are left out together, and what they are called; nil with a reason if there
-// are too few contexts for that.
+// leftOut returns the groups of contexts that are left out together, and what they are called; nil with a reason if
+// there are too few contexts for that.
 func (in *Input) leftOut(ctx context.Context, e engine.Interface) (groups []int32, what string, err error) {
 	if in.Topics && in.Groups != nil {
 		return in.Groups, "topic", nil

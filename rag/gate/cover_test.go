@@ -23,8 +23,8 @@ import (
 // subjects are words that only texts of one topic have.
 func subjects(topic, word int) string { return fmt.Sprintf("subject%dx%d", topic, word) }
 
-// wordsInput is a base of topics × each contexts whose vectors say next to nothing and whose words say all, with two
-// questions for each context. Its index has rows of deleted chunks between, if gaps is set.
+// wordsInput returns a base of topics × each contexts whose vectors say next to nothing and whose words say all, with
+// two questions for each context. Its index has rows of deleted chunks between, if gaps is set.
 func wordsInput(t testing.TB, topics, each int, gaps bool) Input {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -146,7 +146,7 @@ func TestCalibrationChoosesTheScore(t *testing.T) {
 	}
 }
 
-// naiveScores are the definition: similarity plus weighted cover of each context.
+// naiveScores returns the scores by definition: similarity plus weighted cover of each context.
 func naiveScores(t *testing.T, in *Input, j int, weight float64) (own, best, other float64) {
 	t.Helper()
 	b, err := coverOf(in.Words.Index, in.Words.Queries[j], weight)

@@ -24,7 +24,7 @@ const (
 	pcgOut                = 0xda942042e4dd58b5
 )
 
-// step is a·b + c in 128 bits.
+// step returns a·b + c in 128 bits.
 func step(aHigh, aLow, bHigh, bLow, cHigh, cLow uint64) (high, low uint64) {
 	high, low = bits.Mul64(aLow, bLow)
 	high += aHigh*bLow + aLow*bHigh
@@ -33,7 +33,7 @@ func step(aHigh, aLow, bHigh, bLow, cHigh, cLow uint64) (high, low uint64) {
 	return high, low
 }
 
-// after is the generator as it is after k numbers (Brown, Random number generation with arbitrary strides, 1994).
+// after returns the generator as it is after k numbers (Brown, Random number generation with arbitrary strides, 1994).
 func (d draws) after(k uint64) draws {
 	mulHigh, mulLow, incHigh, incLow := uint64(pcgMulHigh), uint64(pcgMulLow), uint64(pcgIncHigh), uint64(pcgIncLow)
 	for ; k > 0; k >>= 1 {

@@ -94,7 +94,7 @@ func (c *Calibration) checkCutoff() error {
 		tight, loose)
 }
 
-// seen are the tables of the scores that were seen.
+// seen returns the tables of the scores that were seen.
 func (c *Calibration) seen() []*Stats {
 	positive, maximum, other := c.tables()
 	if c.Chosen() != nil {
@@ -163,7 +163,7 @@ func (c *Calibration) weigh(p Policy) {
 	c.Evidence = e
 }
 
-// others are the scores of questions that the gate should keep out, and what these are.
+// others returns the scores of questions that the gate should keep out, and what these are.
 func (c *Calibration) others() (scores []float64, what string) {
 	if c.byTopic() {
 		return c.lists().other, "questions of other topics"
@@ -198,7 +198,7 @@ func (c *Calibration) Groups(positive []float64) Groups {
 	return g
 }
 
-// byTopic tells whether questions of other topics are to be had.
+// byTopic reports whether questions of other topics are to be had.
 func (c *Calibration) byTopic() bool { return c.Corpus.Topics && len(c.lists().other) > 0 }
 
 func (e *Evidence) grade() Grade {
@@ -280,7 +280,7 @@ func (e *Evidence) doubt(c *Calibration) {
 	}
 }
 
-// IntervalText is the interval of P in words: what its contexts do not bound is said.
+// IntervalText returns the interval of P in words: what its contexts do not bound is said.
 func (c *Calibration) IntervalText() string {
 	b, e := c.Bootstrap, c.Evidence
 	level := fmt.Sprintf("%.0f %% interval", 100*b.Level)
@@ -308,7 +308,7 @@ func (c *Calibration) IntervalText() string {
 // questions instead of 95 % (docs/adr/0019-evidence.md).
 const NarrowInterval = .075
 
-// IntervalWidth is the width of the interval of P, infinite where one of its ends is open.
+// IntervalWidth returns the width of the interval of P, infinite where one of its ends is open.
 func (c *Calibration) IntervalWidth() float64 {
 	if b := c.Bootstrap; b.Resamples > 0 && !b.LowOpen && !b.HighOpen {
 		return b.High - b.Low

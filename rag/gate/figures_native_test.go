@@ -171,7 +171,8 @@ func part(b []bool) float64 {
 	return float64(n) / float64(len(b))
 }
 
-// pairedGain is the percentile interval of the difference in balanced accuracy, of questions drawn with replacement.
+// pairedGain returns the percentile interval of the difference in balanced accuracy, of questions drawn with
+// replacement.
 func pairedGain(a, b [2][]bool) (low, high float64) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var gains []float64

@@ -23,7 +23,7 @@ import (
 
 var scoreName = regexp.MustCompile(`\.((?:(?:cover-|question-)?(?:positive|maximum|other|owner|general))|questions)\.([0-9a-f]{16})\.npy$`)
 
-// scoreDigest is the part of a score file's name that its content must have; "" for another name.
+// scoreDigest returns the part of a score file's name that its content must have; "" for another name.
 func scoreDigest(name string) string {
 	if m := scoreName.FindStringSubmatch(name); m != nil {
 		return m[2]

@@ -18,7 +18,7 @@ import (
 
 var encoder = identity.Encoder{Name: "tiny", Digest: "sha256:e1", TokenizerDigest: "sha256:t1", Dim: 1}
 
-// withCutoff is a calibration of one-dimensional vectors with a given cut-off.
+// withCutoff returns a calibration of one-dimensional vectors with a given cut-off.
 func withCutoff(m kernels.Metric, cut float64, positive []float64) *Calibration {
 	s := tableOf(positive)
 	return &Calibration{Schema: Schema, Encoder: encoder, Metric: m, Negatives: "all", Positive: s, Maximum: s,

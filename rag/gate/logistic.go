@@ -9,7 +9,7 @@ import (
 // w[0] is the intercept.
 type model []float64
 
-// probability is how likely an example is inside.
+// probability returns how likely an example is inside.
 func (m model) probability(x []float64) float64 {
 	sum := 0.
 	for k, w := range m {
@@ -57,7 +57,7 @@ func fit(all []example, start model) model {
 	return w
 }
 
-// fitted is what fit makes small, with its derivatives.
+// fitted is the function that fit minimises, with its derivatives.
 type fitted struct {
 	loss     float64
 	gradient []float64

@@ -97,7 +97,7 @@ func (s *pairScores) similarity(context int) float64 {
 	return ref.Score(s.in.Metric, s.query, row(s.in.Contexts, context))
 }
 
-// exact is the score of a context, with the bits of engine.TopK.
+// exact returns the score of a context, with the bits of engine.TopK.
 func (s *pairScores) exact(p *pairScore) float64 {
 	if !p.known {
 		p.known, p.similarity = true, s.similarity(p.context)
@@ -108,7 +108,7 @@ func (s *pairScores) exact(p *pairScore) float64 {
 	return s.in.Metric.Biased(p.similarity, float64(s.bias.At(s.in.indexRow(p.context))))
 }
 
-// best is the largest exact score of all contexts, or of those of other groups; −1 without any.
+// best returns the largest exact score of all contexts, or of those of other groups; −1 without any.
 func (s *pairScores) best(other bool) float64 {
 	near, weight, less := float32(-2), float32(s.weight), s.slack(s.weight)
 	for i := range s.near {

@@ -49,8 +49,8 @@ func (g *Gate) Each(
 	return decisions, nil
 }
 
-// SimilarityCutoff is the cut-off that the calibration's policy and threshold give for the similarity alone, whatever
-// else the gate's score has: for texts that are not in the store, whose words it does not know.
+// SimilarityCutoff returns the cut-off that the calibration's policy and threshold give for the similarity alone,
+// whatever else the gate's score has: for texts that are not in the store, whose words it does not know.
 func (g *Gate) SimilarityCutoff() (float64, error) {
 	p, err := ParsePolicy(g.c.Policy)
 	if err != nil {

@@ -66,7 +66,7 @@ func parsePercent(s string) (float64, bool) {
 	return v, err == nil && v <= 100
 }
 
-// quantile is the share of scores below P.
+// quantile returns the share of scores below P.
 func (p Policy) quantile(m kernels.Metric) float64 {
 	if p.density && m.Ascending() {
 		return 1 - p.p

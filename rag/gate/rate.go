@@ -150,8 +150,8 @@ func (r *rater) one(j, at int, s *pairScores) error {
 	return nil
 }
 
-// nearestOf are the largest cosines of pseudo-query j with another one, and with one whose context is of another group,
-// if there are groups; −1 without any.
+// nearestOf returns the largest cosines of pseudo-query j with another one, and with one whose context is of another
+// group, if there are groups; −1 without any.
 func (r *rater) nearestOf(s *pairScores, j int) (all, other float64) {
 	own, top, topOther := int32(-1), float32(-2), float32(-2)
 	if r.groups != nil {
@@ -183,7 +183,7 @@ func (r *rater) nearestOf(s *pairScores, j int) (all, other float64) {
 	return all, other
 }
 
-// keep are the distributions of a candidate, with those of the general questions.
+// keep returns the distributions of a candidate, with those of the general questions.
 func (r *rater) keep(ctx context.Context, e engine.Interface, x *candidate) (*Scored, error) {
 	s := &Scored{Weight: x.score.Weight, Queries: len(r.sample), scores: x.scores,
 		Positive: tableOf(x.scores.positive), Maximum: tableOf(x.scores.maximum)}
@@ -196,7 +196,7 @@ func (r *rater) keep(ctx context.Context, e engine.Interface, x *candidate) (*Sc
 	return s, err
 }
 
-// general are the best scores of the general questions; nil without their texts.
+// general returns the best scores of the general questions; nil without their texts.
 func (r *rater) general(ctx context.Context, e engine.Interface, x *candidate) ([]float64, error) {
 	in := r.in
 	if in.General.Rows == 0 || in.Words == nil || len(in.Words.General) != in.General.Rows {
@@ -227,7 +227,7 @@ func (r *rater) general(ctx context.Context, e engine.Interface, x *candidate) (
 	return best, nil
 }
 
-// indexRow is the row of the index that a context is.
+// indexRow returns the row of the index that a context is.
 func (in *Input) indexRow(i int) int {
 	if in.Words.Rows == nil {
 		return i

@@ -17,7 +17,7 @@ const (
 	paperPolicy = "density:95"
 )
 
-// Kind is what is compared beside the similarities of the contexts, or instead of them.
+// Kind names the scores that are compared beside the similarities of the contexts, or instead of them.
 type Kind string
 
 // The kinds of scores.
@@ -35,7 +35,7 @@ const (
 // coverSuffix of a score's name, behind that of the metric.
 const coverSuffix = "+cover"
 
-// Score is what the gate compares with the cut-off: of a query, the best over the contexts.
+// Score is the value that the gate compares with the cut-off: a query's best over the contexts.
 type Score struct {
 	Metric kernels.Metric
 	Kind   Kind
@@ -53,7 +53,7 @@ func (s Score) Name() string {
 	return string(s.Kind)
 }
 
-// Words tells whether the score goes by the query's words as well.
+// Words reports whether the score goes by the query's words as well.
 func (s Score) Words() bool { return s.Kind == Cover }
 
 // ParseScore reads the metric's name ("cosine"), "cosine+cover", "cosine+cover:WEIGHT" or "pseudo-query".
@@ -121,10 +121,10 @@ func CheckPolicy(policy, score string, m kernels.Metric) error {
 	return err
 }
 
-// ScoredBy is what the gate compares with its cut-off.
+// ScoredBy returns the kind of score that the gate compares with its cut-off.
 func (g *Gate) ScoredBy() Score { return g.c.ScoredBy() }
 
-// ScoredBy is the score in force.
+// ScoredBy returns the score in force.
 func (c *Calibration) ScoredBy() Score {
 	s := Score{Metric: c.Metric}
 	for _, k := range c.kinds() {
@@ -143,12 +143,12 @@ type kept struct {
 	of   **Scored
 }
 
-// kinds are the scores beside the similarity.
+// kinds returns the scores beside the similarity.
 func (c *Calibration) kinds() []kept {
 	return []kept{{Cover, "cover-", &c.Cover}, {PseudoQuery, "question-", &c.PseudoQuery}}
 }
 
-// Chosen are the distributions of the score in force; nil where that is the similarity.
+// Chosen returns the distributions of the score in force; nil where that is the similarity.
 func (c *Calibration) Chosen() *Scored {
 	s := c.ScoredBy()
 	for _, k := range c.kinds() {
@@ -159,12 +159,12 @@ func (c *Calibration) Chosen() *Scored {
 	return nil
 }
 
-// Reference is what scores of queries are compared with to see whether these have changed: the best score of each of
-// the calibration's own pseudo-queries over all contexts, by the score in force; nil if it was not kept. It must not
+// Reference returns what scores of queries are compared with to see whether these have changed: the best score of each
+// of the calibration's own pseudo-queries over all contexts, by the score in force; nil if it was not kept. It must not
 // be changed.
 func (g *Gate) Reference() []float64 { return g.c.lists().maximum }
 
-// lists are the distributions of the score in force.
+// lists returns the distributions of the score in force.
 func (c *Calibration) lists() *scores {
 	if s := c.Chosen(); s != nil {
 		return &s.scores
@@ -180,8 +180,8 @@ func (c *Calibration) tables() (positive, maximum *Stats, other *Stats) {
 	return &c.Positive, &c.Maximum, c.MaximumOther
 }
 
-// Bias is what the words of a query add to the contexts' similarities: nil where the gate goes by similarity alone. x
-// is the index of the contexts.
+// Bias returns what the words of a query add to the contexts' similarities: nil where the gate goes by similarity
+// alone. x is the index of the contexts.
 func (g *Gate) Bias(x *postings.Index, query string) (kernels.Biases, error) {
 	if s := g.ScoredBy(); s.Kind == Cover {
 		return coverOf(x, query, s.Weight)
@@ -197,7 +197,7 @@ func coverOf(x *postings.Index, query string, weight float64) (*postings.Biases,
 	return q.Biases(weight), nil
 }
 
-// holds tells whether the calibration has the distributions of a score.
+// holds reports whether the calibration has the distributions of a score.
 func (c *Calibration) holds(s Score) bool {
 	for _, k := range c.kinds() {
 		if k.kind == s.Kind {

@@ -22,7 +22,7 @@ type scores struct {
 	general           []float64 // best over all contexts, of questions that have nothing to do with them; may be nil
 }
 
-// of are the scores that the policy is a statistic of.
+// of returns the scores that the policy is a statistic of.
 func (s scores) of(p Policy) []float64 {
 	if p.Maximum {
 		return s.maximum
@@ -126,7 +126,7 @@ func bootstrap(ctx context.Context, e each, p Policy, m kernels.Metric, values [
 	return b, nil
 }
 
-// weightedQuantile is the type-7 quantile of the multiset that holds values[i] weight(i) times; total is
+// weightedQuantile returns the type-7 quantile of the multiset that holds values[i] weight(i) times; total is
 // the sum of the weights, order sorts the values.
 func weightedQuantile(p float64, total int, order []int, values []float64, weight func(int) int) float64 {
 	rank, f := ref.Rank7(int64(total), p)
@@ -144,7 +144,7 @@ func weightedQuantile(p float64, total int, order []int, values []float64, weigh
 	return low
 }
 
-// auroc is the probability that an in-scope score is closer than an out-of-scope one, ties counted half.
+// auroc returns the probability that an in-scope score is closer than an out-of-scope one, ties counted half.
 func auroc(m kernels.Metric, in, out []float64) float64 {
 	far := sorted(out)
 	var wins float64

@@ -10,7 +10,7 @@ type Shadow struct {
 	Threshold float64 `key:"shadow_threshold" bounds:"-1000000,1000000" doc:"T of that policy"`
 }
 
-// ShadowDecision is what a Shadow would decide.
+// ShadowDecision is the decision that a Shadow would make.
 type ShadowDecision struct {
 	Policy      string  `json:"policy"`
 	PolicyValue float64 `json:"policy_value"`
@@ -31,8 +31,8 @@ func (s Shadow) Check() error {
 	return err
 }
 
-// WithShadow is the gate with a shadow beside it: ErrPolicy for an unknown policy, or one of a distribution that the
-// calibration does not hold.
+// WithShadow returns the gate with a shadow beside it: ErrPolicy for an unknown policy, or one of a distribution that
+// the calibration does not hold.
 func (g *Gate) WithShadow(s Shadow) (*Gate, error) {
 	if err := s.Check(); err != nil || s.Policy == "" {
 		return g, err
@@ -53,7 +53,7 @@ func (g *Gate) WithShadow(s Shadow) (*Gate, error) {
 	return &n, nil
 }
 
-// besides is what the shadow says of a score, nil without one.
+// besides returns the shadow's decision on a score, nil without a shadow.
 func (g *Gate) besides(score float64) *ShadowDecision {
 	if g.shadow == nil {
 		return nil

@@ -185,7 +185,7 @@ func textsOf(lines []line) (texts []string) {
 	return texts
 }
 
-// indexOf is the inverted index of contexts.
+// indexOf returns the inverted index of contexts.
 func indexOf(t *testing.T, lines []line) *postings.Index {
 	t.Helper()
 	language := language.New()

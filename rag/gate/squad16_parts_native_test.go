@@ -89,7 +89,7 @@ func squad16Parts(t *testing.T, in Input) {
 	}
 }
 
-// engines are one for the best instruction set, and one for each that is here.
+// engines returns an engine for the best instruction set, and one for each that is available.
 func engines(t *testing.T) []*engine.Engine {
 	list := []*engine.Engine{newEngine(t)}
 	for _, isa := range []string{"scalar", "avx2", "avx512", "avx512vnni", "amx"} {
@@ -105,7 +105,7 @@ func engines(t *testing.T) []*engine.Engine {
 	return list
 }
 
-// shuffled are the contexts in random order, and the questions in that of their contexts.
+// shuffled returns the contexts in random order, and the questions in that of their contexts.
 func shuffled(rng *rand.Rand, in Input) engine.DistributionInput {
 	n, m := in.Contexts.Rows, in.Queries.Rows
 	rows, lanes, at := rng.Perm(n), make([]int, m), make([]int, n)
@@ -134,7 +134,7 @@ func shuffled(rng *rand.Rand, in Input) engine.DistributionInput {
 	return out
 }
 
-// first is the input without all but the first n contexts and their questions.
+// first returns the input without all but the first n contexts and their questions.
 func first(in engine.DistributionInput, n int) engine.DistributionInput {
 	m, _ := slices.BinarySearch(in.Owner, int32(n))
 	in.Contexts.Rows, in.Queries.Rows = n, m

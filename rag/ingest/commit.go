@@ -43,7 +43,7 @@ func Repair(ctx context.Context, st *store.Store, enc embed.Embedder) (store.Rep
 	return done, err
 }
 
-// whole is the batch of whole documents that wait for a commit.
+// whole returns the batch of whole documents that wait for a commit.
 func (r *run) whole() store.Batch {
 	b := r.pending
 	b.Replace = true

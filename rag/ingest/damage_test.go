@@ -97,13 +97,13 @@ func TestDamageIsMendedByIngest(t *testing.T) {
 	}
 }
 
-// reopened is the base once more, as another process has it.
+// reopened returns the base once more, as another process has it.
 func reopened(t *testing.T, b *doubles.Base) *doubles.Base {
 	t.Helper()
 	return doubles.NewBase(t, func(c *knowledge.Config) { c.Dir = filepath.Join(b.Dir, "store") })
 }
 
-// best is the text of the chunk that is nearest to a query.
+// best returns the text of the chunk that is nearest to a query.
 func best(t *testing.T, b *doubles.Base, query string) string {
 	t.Helper()
 	snap, _, err := b.Searchable(t.Context())

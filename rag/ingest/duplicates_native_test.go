@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/knowledge"
 )
 
-// contextsOf are the texts of a data set's contexts in order.
+// contextsOf returns the texts of a data set's contexts in order.
 func contextsOf(t *testing.T, set string, n int) (texts []string) {
 	t.Helper()
 	f, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", set, "contexts.jsonl"))

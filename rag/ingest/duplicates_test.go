@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/knowledge"
 )
 
-// passage is a text that shares no word with those of other numbers.
+// passage returns a text that shares no word with those of other numbers.
 func passage(n int) string {
 	words := strings.Fields("tide harbour cargo crew storm anchor lantern bridge river valley engine mountain winter " +
 		"garden letter window morning silver market candle forest island copper basket ladder mirror needle orchard " +

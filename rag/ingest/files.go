@@ -63,7 +63,7 @@ func (r *run) files(ctx context.Context) iter.Seq[corpus.File] {
 	}
 }
 
-// still tells whether a file is what it was before it was read.
+// still reports whether a file is unchanged since before it was read.
 func (f *reading) still() bool {
 	info, err := os.Stat(f.file.Path)
 	if err != nil || info.Mode().Type() != f.file.Info.Mode().Type() {
@@ -119,7 +119,7 @@ func (r *run) finish(f *reading) {
 	}
 }
 
-// stateOf is what a file is: all that is known without reading it.
+// stateOf returns the state of a file: all that is known without reading it.
 func stateOf(info fs.FileInfo) store.FileState {
 	changed, inode := systemOf(info)
 	return store.FileState{Size: info.Size(), Modified: info.ModTime().UnixNano(), Changed: changed, Inode: inode}
@@ -128,7 +128,7 @@ func stateOf(info fs.FileInfo) store.FileState {
 // granularity is the coarsest of the times that file systems keep (FAT's).
 const granularity = 2 * time.Second
 
-// isAsRead tells whether a file is still what it was when its documents were read, going by its state: the same size,
+// isAsRead reports whether a file is still what it was when its documents were read, going by its state: the same size,
 // times and number. One that was modified when it was read, or just before by its file system's clock, or after, may
 // have been written to once more within the same time: that one is not known to be the same.
 func isAsRead(info fs.FileInfo, was store.FileState) bool {
@@ -137,7 +137,7 @@ func isAsRead(info fs.FileInfo, was store.FileState) bool {
 		now.Inode == was.Inode && was.Modified < was.Read-int64(granularity)
 }
 
-// digestOfDocuments is the digest of documents' ids and digests.
+// digestOfDocuments returns the digest of documents' ids and digests.
 func digestOfDocuments(digests map[string]string) (sum [16]byte) {
 	h := sha256.New()
 	for _, id := range slices.Sorted(maps.Keys(digests)) {
@@ -146,8 +146,8 @@ func digestOfDocuments(digests map[string]string) (sum [16]byte) {
 	return [16]byte(h.Sum(nil))
 }
 
-// howOf is what the documents of a file depend on besides the file: the options and the program. Options that only say
-// what is read, or what is told of it, are left out.
+// howOf returns what the documents of a file depend on besides the file: the options and the program. Options that only
+// select what is read or reported are left out.
 func howOf(o Options, entities string) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s\n", buildinfo.Tool(), entities)

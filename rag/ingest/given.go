@@ -62,8 +62,8 @@ func (r *run) handedIn(d *corpus.Document) {
 	}
 }
 
-// innerName is a path in an archive that was handed in under a name. A file that was packed by itself is called as its
-// archive is, without the last ending.
+// innerName returns a path in an archive that was handed in under a name. A file that was packed by itself is called as
+// its archive is, without the last ending.
 func innerName(archive, name, inner string) string {
 	own := filepath.Base(archive)
 	own = "/" + strings.TrimSuffix(own, filepath.Ext(own))
@@ -73,7 +73,7 @@ func innerName(archive, name, inner string) string {
 	return inner
 }
 
-// isOvertaken tells whether a document was changed after it was handed in, before work is done for it. One that is
+// isOvertaken reports whether a document was changed after it was handed in, before work is done for it. One that is
 // changed meanwhile is found by the commit.
 func (r *run) isOvertaken(ctx context.Context, d *corpus.Document) (bool, error) {
 	if r.o.HandedIn == nil {
@@ -91,7 +91,7 @@ func (r *run) overtaken(d *corpus.Document) {
 	r.skip(corpus.Skipped{Source: d.Source, Err: store.ErrOvertaken})
 }
 
-// withoutOvertaken is a batch without the documents that were changed after they were handed in.
+// withoutOvertaken returns a batch without the documents that were changed after they were handed in.
 func (r *run) withoutOvertaken(b store.Batch, ids []string) store.Batch {
 	isLate := func(id string) bool { return slices.Contains(ids, id) }
 	ofLate := func(c corpus.Chunk) bool { return isLate(c.Document) }

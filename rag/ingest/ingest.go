@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// Input is what Run puts into a base: files, folders and JSON lines, in the order of Paths.
+// Input names what Run puts into a base: files, folders and JSON lines, in the order of Paths.
 type Input struct {
 	Paths []string
 	Options
@@ -34,7 +34,7 @@ type Options struct {
 	Chunker  string          `key:"chunker" oneof:"fixed semantic" doc:"where chunks end: fixed fills them with sentences; semantic also ends them where the subject changes, which embeds each sentence as well"`
 	Semantic SemanticOptions `key:".ingest"`
 
-	// Clean is what corpus.ParseCleaners reads; "" takes out nothing.
+	// Clean is parsed by corpus.ParseCleaners; "" removes nothing.
 	Clean    string `key:"clean" doc:"what is taken out of the prose of documents: none, all, or with commas between: contents (tables of contents), index, boilerplate (lines that come again and again, page numbers), bullets, dashes, space"`
 	Language string `key:"language" doc:"language of documents that name none, as an ISO 639-1 code such as de; empty guesses each one's"`
 	Entities bool   `key:"entities" doc:"find people, places, organisations, dates and quantities in each chunk, to search by them (--where label.person=NAME); names by the classifier, if that labels parts of texts, else by rules"`
@@ -127,8 +127,8 @@ const (
 	DefaultCommitEvery = 256
 )
 
-// minTextBytes is what NoChunk keeps of a text at least: more than encoders read of it, because it is searched for
-// words as well, and little enough to count its tokens at once.
+// minTextBytes is the least length of a text that NoChunk keeps: more than encoders read of it, because it is searched
+// for words as well, and short enough to count its tokens at once.
 const minTextBytes = 64 << 10
 
 // Run puts documents into the base's store, which it makes when absent. Chunks that are stored with the same
@@ -403,7 +403,7 @@ func (r *run) put(ctx context.Context, doc *corpus.Document, before, chunks []co
 	return nil
 }
 
-// hasChunk tells whether a document has a chunk. One without is reported and counted.
+// hasChunk reports whether a document has a chunk. One without is reported and counted.
 func (r *run) hasChunk(ctx context.Context, doc *corpus.Document) (bool, error) {
 	var skipped []corpus.Skipped
 	o := r.chunk

@@ -67,7 +67,7 @@ func (r *run) label(ctx context.Context, doc *corpus.Document, chunks []corpus.C
 	return nil
 }
 
-// storeRouter is the store's router, or nil. One that cannot be used is said once.
+// storeRouter returns the store's router, or nil. One that cannot be used is said once.
 func (r *run) storeRouter() (*route.Router, error) {
 	if r.routerRead {
 		return r.router, nil

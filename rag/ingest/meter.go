@@ -31,7 +31,7 @@ func (r *run) measure() {
 // again measures the same sources from the beginning.
 func (m *meter) again() *meter { return &meter{sizes: m.sizes, total: m.total} }
 
-// position is how many bytes are done when a chunk of source that ends at byte end is. Sources come one after
+// position returns how many bytes are done when a chunk of source that ends at byte end is. Sources come one after
 // the other.
 func (m *meter) position(source string, end int) int64 {
 	file := source

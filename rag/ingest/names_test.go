@@ -41,7 +41,7 @@ func must(t *testing.T, b *doubles.Base, o ingest.Options, paths ...string) inge
 	return r
 }
 
-// held are the documents as "id = source".
+// held returns the documents as "id = source".
 func held(t *testing.T, b *doubles.Base) (list []string) {
 	t.Helper()
 	st, err := b.Reader(t.Context())

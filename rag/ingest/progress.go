@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// Progress is how far a Run is. What is known beforehand is what the files measure; chunks and tokens become known as
-// the files are read.
+// Progress is how far a Run is. Sizes of files are known beforehand; chunks and tokens become known as the files are
+// read.
 type Progress struct {
 	File       string `json:"file"`        // that is being embedded, as it was given
 	Files      int    `json:"files"`       // that are behind it

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/knowledge"
 )
 
-// subjects is a text of n subjects with five sentences of the same words for each.
+// subjects returns a text of n subjects with five sentences of the same words for each.
 func subjects(from, to int) string {
 	var text strings.Builder
 	for i := from; i < to; i++ {

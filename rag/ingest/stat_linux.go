@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// systemOf is what a file system knows of a file besides its size and time: when its content, name or rights changed
-// last, in nanoseconds since 1970, and its number. Programs cannot set either.
+// systemOf returns a file's attributes besides its size and time: when its content, name or rights changed last, in
+// nanoseconds since 1970, and its inode number. Programs cannot set either.
 func systemOf(info fs.FileInfo) (changed int64, inode uint64) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

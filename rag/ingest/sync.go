@@ -41,7 +41,7 @@ const (
 	Failed  = "failed"  // the file could not be read; its documents are kept
 )
 
-// Change is what a sync does with one document.
+// Change is the effect of a sync on one document.
 type Change struct {
 	Kind   string `json:"change"`
 	ID     string `json:"id,omitempty"`   // "" for a new document in a dry run and for an unreadable file

@@ -120,7 +120,7 @@ func (f *folder) expect(embedded int, changes ...string) {
 	}
 }
 
-// content is all that a base holds: documents, and chunks with their texts and vectors.
+// content returns all that a base holds: documents, and chunks with their texts and vectors.
 func content(t *testing.T, b *doubles.Base) map[string]string {
 	t.Helper()
 	st, err := b.Reader(t.Context())

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// folderOf is a folder that was given, absolute and with links followed.
+// folderOf returns a folder that was given, absolute and with links followed.
 func folderOf(path string) (folder string, ok bool) {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {
@@ -28,7 +28,7 @@ func folderOf(path string) (folder string, ok bool) {
 	return folder, err == nil
 }
 
-// rootOf is the longest of the folders that were given which a path is below, "" without one.
+// rootOf returns the longest of the folders that were given which a path is below, "" without one.
 func (s *syncing) rootOf(path string) (root string) {
 	for _, r := range s.roots {
 		below := strings.TrimSuffix(r, string(filepath.Separator)) + string(filepath.Separator)
@@ -39,8 +39,8 @@ func (s *syncing) rootOf(path string) (root string) {
 	return root
 }
 
-// placeOf is the root of a document, and the path whose going makes it vanish: that of its file, or that of the link by
-// which a file was reached that lies in no collection.
+// placeOf returns the root of a document, and the path whose going makes it vanish: that of its file, or that of the
+// link by which a file was reached that lies in no collection.
 func (s *syncing) placeOf(i int) (root, path string) {
 	file := s.fileOf(i)
 	if file == "" {
@@ -59,8 +59,8 @@ func (s *syncing) placeOf(i int) (root, path string) {
 	return s.rootOf(via), via
 }
 
-// findLost finds the documents below the roots whose files have gone. Of each one that is seen for itself: that a walk
-// did not come to a file is no evidence.
+// findLost finds the documents below the roots whose files no longer exist. Each is checked by itself: a file that a
+// walk did not find may still exist.
 func (s *syncing) findLost(ctx context.Context) error {
 	for i, d := range s.sources {
 		if s.listed[s.fileOf(i)] {
@@ -119,7 +119,7 @@ func whyGone(path string) (why string, there bool) {
 	return "", true
 }
 
-// isThere tells whether a folder can be read.
+// isThere reports whether a folder can be read.
 func isThere(folder string) bool {
 	f, err := os.Open(folder)
 	if err != nil {
@@ -193,7 +193,7 @@ func (r *run) remove(ctx context.Context) error {
 	return r.store.PutFiles(ctx, nil, s.gone)
 }
 
-// isStillLost tells whether a document that has vanished has not come again, in another file or in its place.
+// isStillLost reports whether a document that has vanished has not come again, in another file or in its place.
 func (s *syncing) isStillLost(i int, why string, isThere map[string]bool) bool {
 	root, path := s.placeOf(i)
 	switch {

@@ -84,7 +84,7 @@ type Base struct {
 	web     *Base // nil before it is asked for
 	closed  bool
 	said    [2]string // of the calibration last: how stale it is, and its warning
-	// saidDamage is what was said last of damaged blocks, "" of none.
+	// saidDamage is the last message about damaged blocks, "" without one.
 	saidDamage string
 
 	lastGate   atomic.Pointer[snapshotGate]
@@ -203,16 +203,16 @@ func (b *Base) Close() error {
 	return errors.Join(errs...)
 }
 
-// Searches is how often vectors were searched since the base was made; one search may be of several queries.
+// Searches returns how often vectors were searched since the base was made; one search may be of several queries.
 func (b *Base) Searches() int64 { return b.searched.Load() }
 
-// Dir is the folder of the store.
+// Dir returns the folder of the store.
 func (b *Base) Dir() string { return b.cfg.Dir }
 
 // Engine computes over the base's vectors.
 func (b *Base) Engine() *engine.Engine { return b.cfg.Engine }
 
-// Logger is where the pipelines over the base log.
+// Logger returns where the pipelines over the base log.
 func (b *Base) Logger() *slog.Logger { return b.log }
 
 // Reader opens the store for reading, whoever made it.
@@ -319,7 +319,7 @@ func (b *Base) Embed(ctx context.Context, texts []string, role embed.Role) (*emb
 	return e, nil
 }
 
-// Vectors is a view of embeddings for the engine.
+// Vectors returns a view of embeddings for the engine.
 func Vectors(e *embed.Embeddings) engine.Vectors {
 	rows := 0
 	if e.Dim > 0 {

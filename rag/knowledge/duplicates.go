@@ -138,7 +138,7 @@ func (s *Snapshot) nearDuplicates(ctx context.Context, rows []int, o DuplicateOp
 	return nil
 }
 
-// compact is the rows of v without the others: v itself if these are all.
+// compact returns the rows of v without the others: v itself if these are all.
 func compact(v engine.Vectors, rows []int) engine.Vectors {
 	if len(rows) == v.Rows {
 		return v
@@ -150,7 +150,7 @@ func compact(v engine.Vectors, rows []int) engine.Vectors {
 	return out
 }
 
-// part is the rows from … to-1 of v.
+// part returns the rows from … to-1 of v.
 func part(v engine.Vectors, from, to int) engine.Vectors {
 	return engine.Vectors{Rows: to - from, Dim: v.Dim, Stride: v.Stride,
 		Data: v.Data[from*v.Stride : (to-1)*v.Stride+v.Dim]}
@@ -227,11 +227,11 @@ func (s *Snapshot) describe(chunks []corpus.Chunk, rows []int, links map[int]lin
 	return out
 }
 
-// ShareOfWords is how much of the words of two texts is in both: the share of the pairs of neighbouring words, without
-// case and punctuation, that both have, of those that any has.
+// ShareOfWords returns how much of the words of two texts is in both: the share of the pairs of neighbouring words,
+// without case and punctuation, that both have, of those that any has.
 func ShareOfWords(a, b string) float64 { return jaccard(shingles(a), shingles(b)) }
 
-// shingles are the pairs of neighbouring words of a text as sorted numbers; of a text of one word, that.
+// shingles returns the pairs of neighbouring words of a text as sorted numbers; of a text of one word, that.
 func shingles(text string) []uint64 {
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsNumber(r)
@@ -251,7 +251,7 @@ func shingles(text string) []uint64 {
 // shingleSeed is of this process: the numbers are compared with each other only.
 var shingleSeed = maphash.MakeSeed()
 
-// jaccard is the share of what any of two sorted lists has that both have; 1 of two empty ones.
+// jaccard returns the share of what any of two sorted lists has that both have; 1 of two empty ones.
 func jaccard(a, b []uint64) float64 {
 	both, i, j := 0, 0, 0
 	for i < len(a) && j < len(b) {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// LongestWaits are the longest times that a call has waited for another one's turn.
+// LongestWaits returns the longest times that a call has waited for another one's turn.
 func (b *Base) LongestWaits() map[string]time.Duration {
 	return map[string]time.Duration{
 		"opening": time.Duration(b.longest.opening.Load()), "loading": time.Duration(b.longest.loading.Load()),
@@ -36,16 +36,16 @@ func (b *Base) HoldWords() (release func()) {
 // KeepTexts keeps chunks as if they had been read.
 func KeepTexts(s *Snapshot, chunks []corpus.Chunk) { s.texts.keep(chunks) }
 
-// KeptBytes is how much is kept.
+// KeptBytes returns how much is kept.
 func KeptBytes(s *Snapshot) int { return s.texts.bytes }
 
 // JoinFrom joins searches of so many rows or more.
 func (b *Base) JoinFrom(rows int) { b.joinedRows = rows }
 
-// Joined is how the snapshot's searches use an engine.
+// Joined returns how the snapshot's searches use an engine.
 func (s *Snapshot) Joined(e engine.Interface) engine.Interface { return joining{e, s} }
 
-// Waiting is how many searches wait for others to end.
+// Waiting returns how many searches wait for others to end.
 func (s *Snapshot) Waiting() (n int) {
 	s.joins.mu.Lock()
 	defer s.joins.mu.Unlock()
@@ -61,7 +61,7 @@ func KeptTitles(s *Snapshot) int { return len(s.texts.titles) }
 // KeptSentenceBytes bounds KeptSentences.
 const KeptSentenceBytes = keptBytes
 
-// KeptSentences is how many bytes the vectors of sentences take.
+// KeptSentences returns how many bytes the vectors of sentences take.
 func (b *Base) KeptSentences() (bytes int) {
 	b.kept.mu.Lock()
 	defer b.kept.mu.Unlock()

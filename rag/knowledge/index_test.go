@@ -43,7 +43,7 @@ func (w *world) again() *world {
 	return &world{b, w.t}
 }
 
-// naive is what reading all live rows finds.
+// naive returns the result of reading all live rows.
 func (w *world) naive() [][]found {
 	w.t.Helper()
 	snap, _, err := w.Searchable(w.t.Context())

@@ -318,7 +318,7 @@ func TestJoinedSearchesAndChanges(t *testing.T) {
 	g.Wait()
 }
 
-// counted is how often a base has searched vectors, before and after.
+// counted returns how often a base has searched vectors, before and after.
 func (w *world) counted(fn func()) int64 {
 	before := w.Searches()
 	fn()

@@ -51,7 +51,7 @@ func (c *counter) Embed(_ context.Context, texts []string, role embed.Role) (*em
 	return e, nil
 }
 
-// newCounted is a base with such an encoder, which can be exchanged.
+// newCounted returns a base with such an encoder, which can be exchanged.
 func newCounted(t *testing.T, dim int) (*doubles.Base, *counter) {
 	c := &counter{Embedder: doubles.NewEncoder(), digest: "one", dim: dim}
 	return doubles.NewBase(t, func(cfg *knowledge.Config) {

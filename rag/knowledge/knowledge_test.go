@@ -65,7 +65,7 @@ func (w *world) add(texts ...string) {
 
 var asked = []string{"harbour 3", "the year 1812", "what is a violin?"}
 
-// find searches once; indexed tells whether an index was used.
+// find searches once; indexed reports whether an index was used.
 func (w *world) find() (results [][]found, indexed bool) {
 	w.t.Helper()
 	snap, _, err := w.Searchable(w.t.Context())

@@ -22,7 +22,7 @@ func (b *Base) Untrained(info embed.Info, codes ...string) string {
 	if b.cfg.Multilingual == nil {
 		return s
 	}
-	by := map[string][]string{} // languages by the model that knows them
+	by := map[string][]string{} // languages by model
 	for _, code := range codes {
 		if model := b.cfg.Multilingual(code); model != "" && model != info.Name {
 			by[model] = append(by[model], code)
@@ -35,7 +35,7 @@ func (b *Base) Untrained(info embed.Info, codes ...string) string {
 	return s
 }
 
-// names are the English names of languages.
+// names returns the English names of languages.
 func (b *Base) names(codes []string) string {
 	names := make([]string, len(codes))
 	for i, code := range codes {
@@ -44,7 +44,7 @@ func (b *Base) names(codes []string) string {
 	return strings.Join(names, ", ")
 }
 
-// LanguageName is the English name of a language by its ISO 639-1 code.
+// LanguageName returns the English name of a language by its ISO 639-1 code.
 func (b *Base) LanguageName(code string) string { return b.languages.Name(code) }
 
 // watchLanguages warns of questions in a language that the encoder was not trained for, once for each language.

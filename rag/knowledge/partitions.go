@@ -25,7 +25,7 @@ type partitions struct {
 // keptUnions is how many unions are kept; they are made again in a few tenths of a millisecond.
 const keptUnions = 256
 
-// union are the rows of domains with the rest, ascending.
+// union returns the rows of domains with the rest, ascending.
 func (p *partitions) union(names []string) *rowset {
 	key := strings.Join(slices.Sorted(slices.Values(names)), "\x00")
 	p.mu.Lock()
@@ -131,7 +131,7 @@ type copied struct {
 	data  []float32
 }
 
-// partition are the vectors of rows of a domain.
+// partition returns the vectors of rows of a domain.
 func (b *Base) partition(s *Snapshot, name string, rows []int) engine.Vectors {
 	v := s.View.Vectors
 	b.copies.mu.Lock()
@@ -153,7 +153,7 @@ func (b *Base) partition(s *Snapshot, name string, rows []int) engine.Vectors {
 	return engine.Vectors{Data: k.data, Rows: len(rows), Dim: v.Dim}
 }
 
-// same tells whether two lists of rows are equal; the same list is, without a look at it.
+// same reports whether two lists of rows are equal; the same list is, without a look at it.
 func same(a, b []int) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || slices.Equal(a, b))
 }

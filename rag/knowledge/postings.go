@@ -64,7 +64,7 @@ func (s *Snapshot) Postings(ctx context.Context) (*postings.Index, error) {
 	return x, nil
 }
 
-// makePostings is the index of the snapshot, from that of an earlier one, the file, or nothing; s has the turn.
+// makePostings returns the index of the snapshot, from that of an earlier one, the file, or nothing; s has the turn.
 func (s *Snapshot) makePostings(ctx context.Context) (*postings.Index, error) {
 	w, started := &s.base.words, time.Now()
 	from, keeps := postings.New(), s.View.Damage == nil // what is left out now may be there again later
@@ -154,7 +154,7 @@ func (s *Snapshot) undamaged(ctx context.Context, ids []string) ([]corpus.Chunk,
 	return chunks, nil
 }
 
-// languages are those that the documents of chunks were ingested with.
+// languages returns the languages with which the documents of chunks were ingested.
 func (s *Snapshot) languages(ctx context.Context, chunks []corpus.Chunk) (map[string]string, error) {
 	var ids []string
 	for _, c := range chunks {

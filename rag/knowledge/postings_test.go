@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/postings"
 )
 
-// words are the ids of the texts that have a word, better first, and of how many rows the index is.
+// words returns the ids of the texts that have a word, better first, and of how many rows the index is.
 func (w *world) words(word string) (ids []string, rows int) {
 	w.t.Helper()
 	snap, err := w.Snapshot(w.t.Context())

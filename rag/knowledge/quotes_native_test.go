@@ -137,8 +137,8 @@ func quoteFigures(t *testing.T, enc *timed, set string, one, two float64) {
 	}
 }
 
-// answered are a set's questions with accepted answers. Those of xquad-de, which comes without, were written for one
-// question of each context.
+// answered returns a set's questions with accepted answers. Those of xquad-de, which comes without, were written for
+// one question of each context.
 func answered(t *testing.T, set string) []datasets.Line {
 	t.Helper()
 	questions := datasets.Lines(t, set+"/queries.jsonl")
@@ -199,7 +199,7 @@ func (c tally) String() string {
 		float64(c.words)/(c.asked[0]+c.asked[1]))
 }
 
-// quoted are the texts of quotes.
+// quoted returns the texts of quotes.
 func quoted(quotes []quote.Quote) (texts []string) {
 	for _, q := range quotes {
 		texts = append(texts, q.String())
@@ -207,7 +207,7 @@ func quoted(quotes []quote.Quote) (texts []string) {
 	return texts
 }
 
-// at is the quantile of times.
+// at returns the quantile of times.
 func at(times []float64, quantile float64) float64 {
 	times = slices.Sorted(slices.Values(times))
 	return times[int(quantile*float64(len(times)))]

@@ -34,11 +34,11 @@ type loadedRouter struct {
 	modified time.Time
 }
 
-// RouterDir is the folder of a store's router.
+// RouterDir returns the folder of a store's router.
 func RouterDir(st *store.Store) string { return filepath.Join(st.Dir(), RouterFolder) }
 
-// Router is the router of the store, nil when it has none. It is read again when its file has changed. One of another
-// encoder than the store's is route.ErrEncoder.
+// Router returns the router of the store, nil when it has none. It is read again when its file has changed. One of
+// another encoder than the store's is route.ErrEncoder.
 func (b *Base) Router(st *store.Store) (*route.Router, error) {
 	dir := RouterDir(st)
 	info, err := os.Stat(filepath.Join(dir, route.AboutFile))
@@ -229,7 +229,7 @@ func some(q retrieve.Queries, rows []int) retrieve.Queries {
 // shownLabels is how many domains a trace has at least.
 const shownLabels = 3
 
-// traceOf is what a search says of a router's decision.
+// traceOf returns the trace of a router's decision.
 func traceOf(d route.Decision, c route.Choice) *retrieve.Route {
 	t := &retrieve.Route{By: "router", All: c.Labels == nil, Reason: c.Reason, Familiarity: d.Familiarity}
 	for _, l := range c.Labels {

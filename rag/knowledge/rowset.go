@@ -24,7 +24,7 @@ type rowset struct {
 	narrowed engine.Vectors // no rows: the set has no index
 }
 
-// has tells whether a row is one of the set.
+// has reports whether a row is one of the set.
 func (r *rowset) has(row int) bool { return r.bits[row/64]>>(row%64)&1 != 0 }
 
 // narrow has c searched for the rows of r alone: by the index of c's prepared set, if it has one.
@@ -58,8 +58,8 @@ func (r *rowset) narrow(ctx context.Context, c *retrieve.Contexts) error {
 	return nil
 }
 
-// numbers are the domains of the rows by number: 0 for rows of no domain, of a small one, and deleted ones. nil: there
-// is no large domain.
+// numbers returns the domains of the rows by number: 0 for rows of no domain, of a small one, and deleted ones. nil:
+// there is no large domain.
 func (p *partitions) numbers(rows int) []int32 {
 	var names []string
 	for name, list := range p.rows {
@@ -83,7 +83,7 @@ func (p *partitions) numbers(rows int) []int32 {
 // mixedShare of rows that lie in a block of the index with more rows of another domain are the reason to make it anew.
 const mixedShare = .25
 
-// mixed tells whether the blocks of an index have rows of several domains of a router each.
+// mixed reports whether the blocks of an index have rows of several domains of a router each.
 func (s *Snapshot) mixed(ctx context.Context, r *route.Router, blocks []engine.RowBlock) (bool, error) {
 	p, err := s.partitions(ctx, r)
 	if err != nil {

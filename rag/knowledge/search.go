@@ -64,7 +64,7 @@ func address(v engine.Vectors) *float32 {
 	return &v.Data[0]
 }
 
-// show makes p's set show a view that is not older; ok tells whether that is possible: whether the vectors lie where
+// show makes p's set show a view that is not older; ok reports whether that is possible: whether the vectors are where
 // they did.
 func (p *prepared) show(ctx context.Context, view *store.View) (ok bool, err error) {
 	v := view.Vectors
@@ -209,7 +209,7 @@ func (s *Snapshot) prepare(ctx context.Context) error {
 	return nil
 }
 
-// newSet is a set of the snapshot's rows, without those that are deleted.
+// newSet returns a set of the snapshot's rows, without those that are deleted.
 func (s *Snapshot) newSet(ctx context.Context, o engine.SetOptions) (p *prepared, err error) {
 	p = newPrepared(s.View)
 	p.indexed = !o.NoIndex

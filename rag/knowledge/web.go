@@ -2,12 +2,12 @@ package knowledge
 
 import "path/filepath"
 
-// WebFolder is where pages of the web are kept, in the folder of the store: in a store of its own, so that nothing that
-// is counted of the store's contexts (calibration, gate, weights of words, domains) knows of them.
+// WebFolder is the folder of fetched web pages below the store's folder. It is a separate store, so that the pages do
+// not count among the store's contexts (calibration, gate, weights of words, domains).
 const WebFolder = "web"
 
-// Web is the base of the pages of the web that are kept beside this base (rag/web). It uses the same encoder, has no
-// calibration, and ends with this base's Close; it is made when it is first asked for. It may hold no store yet.
+// Web returns the base of the pages of the web that are kept beside this base (rag/web). It uses the same encoder, has
+// no calibration, and ends with this base's Close; it is made when it is first asked for. It may hold no store yet.
 func (b *Base) Web() *Base {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
-// lexicon is an inverted index as searches go by it.
+// lexicon returns an inverted index as searches go by it.
 func lexicon(x *postings.Index) retrieve.Lexicon {
 	return func(text string, s retrieve.Scoring) (retrieve.Words, error) {
 		q, err := x.Query(text,

@@ -34,7 +34,7 @@ type header struct {
 	Queries  int              `json:"queries"`
 }
 
-// config is what the counts of a state depend on besides the rows.
+// config holds what the counts of a state depend on besides the rows.
 type config struct {
 	Encoder   string              `json:"encoder"`
 	Metric    string              `json:"metric"`
@@ -59,7 +59,7 @@ type piece struct {
 	file *partFile
 }
 
-// state is what an earlier call kept.
+// state is the state kept by an earlier call.
 type state struct {
 	header
 	contexts []contextRow

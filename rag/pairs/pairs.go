@@ -23,7 +23,7 @@ type Distributor interface {
 	Distribution(ctx context.Context, in engine.DistributionInput) (*engine.Distribution, error)
 }
 
-// Engine is what Count needs to keep counts; *engine.Engine implements it.
+// Engine is the part of *engine.Engine that Count needs.
 type Engine interface {
 	Distributor
 	KeepDistribution(ctx context.Context, in engine.DistributionInput, limit int64) (

@@ -18,7 +18,7 @@ import (
 // makes another row, and counts of the old one are not taken for it. Among a million rows two share an id with a
 // probability of 5e-8, which is found, and then nothing is kept.
 
-// contextRow and queryRow are what a state remembers.
+// contextRow and queryRow are the rows of a state.
 type contextRow struct {
 	id    uint64
 	row   int64
@@ -85,7 +85,7 @@ func (c *counting) name(ctx context.Context) (reason string, err error) {
 	return "", nil
 }
 
-// queryBytes are what a query's id is made of.
+// queryBytes returns the bytes from which a query's id is made.
 func (c *counting) queryBytes(i int, buffer []byte) []byte {
 	buffer = binary.LittleEndian.AppendUint64(buffer, c.in.ContextIDs[c.in.Owner[i]])
 	buffer = append(buffer, c.in.QueryNames[i][:]...)
@@ -109,8 +109,8 @@ func sum(data []byte) uint64 {
 	return binary.LittleEndian.Uint64(digest[:]) & math.MaxInt64
 }
 
-// vectorSum is the CRC-32C of a row as it lies in memory: it tells vectors of one text apart that different releases of
-// an encoder made.
+// vectorSum returns the CRC-32C of a row as it lies in memory: it tells vectors of one text apart that different
+// releases of an encoder made.
 func vectorSum(v engine.Vectors, row int) uint32 {
 	stride := max(v.Stride, v.Dim)
 	x := v.Data[row*stride : row*stride+v.Dim]
@@ -120,7 +120,7 @@ func vectorSum(v engine.Vectors, row int) uint32 {
 	return durable.Checksum(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x)))
 }
 
-// rows are what the state of this input remembers.
+// rows returns the rows of this input's state.
 func (c *counting) rows() (contexts []contextRow, queries []queryRow) {
 	contexts, queries = make([]contextRow, len(c.in.ContextIDs)), make([]queryRow, len(c.in.QueryIDs))
 	for i, id := range c.in.ContextIDs {

@@ -161,7 +161,7 @@ func (c *counting) update(ctx context.Context, s *state) (d *engine.Distribution
 
 func pairsOf(n, m int) int64 { return int64(n) * int64(m) }
 
-// doesNotFit is the reason that an error of a part is; unless passes the other errors on.
+// doesNotFit returns the reason in an error of a part; it passes other errors on.
 func doesNotFit(err error) string {
 	if unless(err) != nil {
 		return ""
@@ -178,7 +178,7 @@ func unless(err error) error {
 	return err
 }
 
-// moved tells whether rows that stayed are remembered otherwise: in another place of the store, or another order.
+// moved reports whether rows that stayed are remembered otherwise: in another place of the store, or another order.
 func (c *counting) moved(s *state, x *change) bool {
 	for i, row := range x.contextRow {
 		if int(row) != i || c.in.ContextRows[row] != s.contexts[i].row || c.in.Group != nil &&
@@ -286,7 +286,7 @@ func (c *counting) withGone(ctx context.Context, s *state, x *change, groups map
 	return in, "", nil
 }
 
-// joined is one set of vectors behind another.
+// joined returns one set of vectors followed by another.
 func joined(a, b engine.Vectors) engine.Vectors {
 	if b.Rows == 0 {
 		return a
@@ -306,7 +306,7 @@ func joined(a, b engine.Vectors) engine.Vectors {
 	return out
 }
 
-// size is the bytes of the state's files.
+// size returns the bytes of the state's files.
 func (s *state) size(file string) (n int64) {
 	for _, f := range s.Parts {
 		n += f.Size

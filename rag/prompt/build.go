@@ -47,7 +47,7 @@ type Options struct {
 	Literal bool
 }
 
-// clean is a text as a message shows it.
+// clean returns a text as a message shows it.
 func (o Options) clean(s string) string {
 	if o.Literal {
 		return readable(s)

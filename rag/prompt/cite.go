@@ -23,8 +23,8 @@ func Citations(passages []Passage) []Citation {
 	return list
 }
 
-// Cite returns a copy of c in which Cited says whether the answer mentions the number: [1], [1, 2],
-// [1][3], [1-3], [passage 2]. Brackets in code are no citations, and numbers that were not shown are ignored.
+// Cite returns a copy of c in which Cited reports whether the answer mentions the number: [1], [1, 2], [1][3], [1-3],
+// [passage 2]. Brackets in code are not citations, and numbers that were not shown are ignored.
 func Cite(answer string, c []Citation) []Citation {
 	if c == nil {
 		return nil

@@ -94,8 +94,8 @@ func Compress(
 	return out, done, nil
 }
 
-// shortened is a text without the sentences that are not kept. What stands between two that are kept stays, and so do
-// the names of the columns of a table whose rows are kept.
+// shortened returns a text without the sentences that are not kept. What stands between two that are kept stays, and so
+// do the names of the columns of a table whose rows are kept.
 func shortened(text string, sentences []excerpt.Sentence, keep []bool) string {
 	if !slices.Contains(keep, false) {
 		return text

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// gullible is a model that obeys what stands outside the marks that its system message names, and takes as a mark
+// gullible returns a model that obeys what stands outside the marks that its system message names, and takes as a mark
 // whatever looks like one: it reads past spaces and case. It says yes to whoever tells it to, else no.
 func gullible(t *testing.T, p Prompt) string {
 	t.Helper()

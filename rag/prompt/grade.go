@@ -27,7 +27,7 @@ type Choice struct {
 	Means string
 }
 
-// Verdicts are the key of a grader's JSON and the choices that it has, the careful one last.
+// Verdicts returns the key of a grader's JSON and the choices that it has, the careful one last.
 func Verdicts(g Grader) (key string, choices []Choice) {
 	switch g {
 	case Router:
@@ -45,7 +45,7 @@ func Verdicts(g Grader) (key string, choices []Choice) {
 		{"no", "it does not, or says that it cannot"}}
 }
 
-// Graded is what a grader is shown.
+// Graded is the input of a grader.
 type Graded struct {
 	Question, Answer string
 	Passages         []Passage

@@ -44,7 +44,7 @@ func (f *fitter) remember(p *Prompt) error {
 	return nil
 }
 
-// conversation is the end of a history as a text.
+// conversation returns the end of a history as a text.
 func conversation(history []llm.Message) string {
 	var b strings.Builder
 	for _, m := range history[max(0, len(history)-condensedTurns):] {

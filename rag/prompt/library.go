@@ -38,7 +38,7 @@ type message struct {
 	text *template.Template
 }
 
-// values is what templates see. User text in it is cleaned when a template is filled in.
+// values are the inputs of templates. User text in them is cleaned when a template is filled in.
 type values struct {
 	Question, Language string
 	Passages           []shown
@@ -56,13 +56,13 @@ type shown struct {
 // asOneText is the role of the only message of a prompt without a chat format.
 const asOneText llm.Role = "prompt"
 
-// mark is what parts such a prompt. User text has none, because it is neutralised.
+// mark separates the parts of such a prompt. User text has none, because it is neutralised.
 var mark = regexp.MustCompile(`<\|[^<>|\s]{1,64}\|>`)
 
 // DefaultTemplate of a prompt with passages; the others lie in a folder of this name.
 const DefaultTemplate = "context"
 
-// isContext tells whether a template shows passages to answer from.
+// isContext reports whether a template shows passages to answer from.
 func isContext(name string) bool {
 	return name == DefaultTemplate || strings.HasPrefix(name, DefaultTemplate+"/")
 }
@@ -84,7 +84,7 @@ func (l *Library) CheckContext(short string) error {
 	return err
 }
 
-// contextTemplate is the whole name of a template by its name in ContextTemplates.
+// contextTemplate returns the whole name of a template by its name in ContextTemplates.
 func (l *Library) contextTemplate(short string) (string, error) {
 	switch {
 	case short == "" || short == DefaultTemplate:
@@ -127,7 +127,7 @@ func (l *Library) Names() []string {
 	return names
 }
 
-// Replaced tells whether the user's folder has a template of this name.
+// Replaced reports whether the user's folder has a template of this name.
 func (l *Library) Replaced(name string) bool { return l.replaced[name] }
 
 // read adds the templates of root; dir is its name in errors, and "" for the built-in ones.

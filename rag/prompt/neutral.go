@@ -14,7 +14,7 @@ var controls = regexp.MustCompile(`<\|[^<>|\s]{1,64}\|>` + `|<｜[^<>｜\s]{1,64
 	`|</?(?:s|start_of_turn|end_of_turn|bos|eos|pad|unk|mask|tool_call|tool_response|think|turn)>|\[(?:CLS|SEP|PAD|UNK|MASK|gMASK|sMASK)\]` +
 	`|<(?:repo_name|reponame|file_sep|filename|gh_stars|issue_start|issue_comment|issue_closed|jupyter_start|jupyter_text|jupyter_code|jupyter_output|jupyter_script|empty_output|fim_prefix|fim_middle|fim_suffix|fim_pad)>`)
 
-// readable is a text that a template can show: without NUL and invalid UTF-8.
+// readable returns a text that a template can show: without NUL and invalid UTF-8.
 func readable(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\ufffd")
 }

@@ -131,7 +131,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// scoredSentences are the sentences of texts with scores.
+// scoredSentences returns the sentences of texts with scores.
 func scoredSentences(texts []string, scores [][]float64) (out [][]excerpt.Sentence) {
 	for i, text := range texts {
 		var list []excerpt.Sentence

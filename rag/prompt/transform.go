@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// Transform is what happens to a question before it is searched for.
+// Transform is a rewriting of a question before the search.
 type Transform string
 
 // The transformations. All but None cost a call of the language model.
@@ -27,7 +27,7 @@ const (
 	Condense Transform = "condense"
 )
 
-// Transforms are all transformations, None first.
+// Transforms returns all transformations, None first.
 func Transforms() []Transform {
 	return []Transform{None, Rewrite, HyDE, StepBack, Decompose, MultiQuery, Condense}
 }
@@ -35,7 +35,7 @@ func Transforms() []Transform {
 // maxQueries is how many questions Decompose and MultiQuery ask for.
 const maxQueries = 3
 
-// Transformed is what became of a question.
+// Transformed is the result of rewriting a question.
 type Transformed struct {
 	Queries  []string // to search for; never empty
 	Calls    int      // of the language model
@@ -140,7 +140,7 @@ func (t Transform) queries(question, answer string, asked []llm.Message) []strin
 	return items[:min(1+maxQueries, len(items))]
 }
 
-// isEcho tells whether s stands in an example of the prompt.
+// isEcho reports whether s stands in an example of the prompt.
 func isEcho(s string, asked []llm.Message) bool {
 	for _, m := range asked {
 		if m.Role == llm.Assistant &&
@@ -151,7 +151,7 @@ func isEcho(s string, asked []llm.Message) bool {
 	return false
 }
 
-// shareWord tells whether two texts have a word of three letters or more in common.
+// shareWord reports whether two texts have a word of three letters or more in common.
 func shareWord(a, b string) bool {
 	other := " " + words(b) + " "
 	for _, w := range strings.Fields(words(a)) {
@@ -163,7 +163,7 @@ func shareWord(a, b string) bool {
 }
 
 var (
-	// itemMark is what models put before an item: bullets, numbers, labels, and mixtures of them.
+	// itemMark matches what models put before an item: bullets, numbers, labels, and mixtures of them.
 	itemMark = regexp.MustCompile(`^(?:[-*•–+>#]+\s+|\(?\d{1,2}[.):]\s*|\*\*|(?i:(?:rewritten|new|general|sub|step-back|follow-up|clear(?:er)?)?[ -]?(?:question|query|frage|answer)\s*\d*\s*:)\s*)+`)
 	// inlineItem is where the next item of a list that stands on one line begins.
 	inlineItem = regexp.MustCompile(`\s(?:\(?\d{1,2}[.)]\s)`)
@@ -203,10 +203,10 @@ func distinct(items []string) []string {
 	return out
 }
 
-// SameWords tells whether two texts differ in nothing but case, punctuation and space.
+// SameWords reports whether two texts differ in nothing but case, punctuation and space.
 func SameWords(a, b string) bool { return words(a) == words(b) }
 
-// words is a text in lower case without punctuation.
+// words returns a text in lower case without punctuation.
 func words(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsNumber(r)

@@ -15,7 +15,7 @@ type Unnamed struct {
 	Passages int // how many were shown: 1 … Passages are names
 	Removed  int // citations so far that name none; a range such as [5-9] is one
 
-	code    int    // backticks that end the code at hand: 0 is no code, 1 a span, 3 a block
+	code    int    // backticks that end the open code: 0 outside of code, 1 a span, 3 a block
 	ticks   int    // backticks in a row, not yet known to have ended
 	mark    string // an open bracket and what follows, held back
 	spaces  string // before what comes next, held back
@@ -51,7 +51,7 @@ func (u *Unnamed) emit(out *strings.Builder, text string) {
 	}
 }
 
-// release writes a bracket that is no citation.
+// release writes a bracket that is not a citation.
 func (u *Unnamed) release(out *strings.Builder) {
 	if u.mark != "" {
 		u.keepSpaces(out)
@@ -138,7 +138,7 @@ func (u *Unnamed) inMark(out *strings.Builder, r rune) {
 	}
 }
 
-// named is a bracket without the numbers that name no passage, "" if none is left.
+// named returns a bracket without the numbers that name no passage, "" if none is left.
 func (u *Unnamed) named(mark string) string {
 	m := brackets.FindStringSubmatch(mark)
 	if m == nil || len(m[0]) != len(mark) || u.spaces == "" && wordByte(u.last) {

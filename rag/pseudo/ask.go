@@ -150,7 +150,7 @@ func fit(gen llm.Generator, passage string, o Options) (requests []Request, cut 
 	}
 }
 
-// seed is a context's own, so that its answers do not depend on what was asked before.
+// seed returns a context's own seed, so that its answers do not depend on what was asked before.
 func seed(base uint64, context string, request int) int64 {
 	h := fnv.New64a()
 	_ = binary.Write(h, binary.LittleEndian, []uint64{base, uint64(request)})

@@ -131,7 +131,7 @@ type extractor struct {
 	analyzers map[string]*postings.Analyzer
 }
 
-// nearest are the contexts that are nearest to each of some, without itself.
+// nearest returns the contexts that are nearest to each of some, without itself.
 func (d *extractor) nearest(ctx context.Context, e engine.Interface, m kernels.Metric, rows []int) ([][]int, error) {
 	v := d.contexts.Vectors
 	q := engine.Vectors{Rows: len(rows), Dim: v.Dim}
@@ -153,7 +153,7 @@ func (d *extractor) nearest(ctx context.Context, e engine.Interface, m kernels.M
 	return near, nil
 }
 
-// passage is what a context's questions are made of.
+// passage is the text from which a context's questions are made.
 type passage struct {
 	code  string // of its language
 	words []string
@@ -179,7 +179,8 @@ func (d *extractor) read(text string) (p passage) {
 	return p
 }
 
-// term is what a word is compared by; "" of words that say nothing. Where no stop words may be known, short words are.
+// term returns the form in which a word is compared; "" for words without content. Where the stop words of the language
+// are unknown, these are the short words.
 func (d *extractor) term(code, word string) string {
 	a := d.analyzers[code]
 	if a == nil {
@@ -253,7 +254,7 @@ func (d *extractor) draw(p passage, n int, random *rand.Rand) []int {
 	return at
 }
 
-// foreign is a word of a neighbour that the context does not have; "" if none is found.
+// foreign returns a word of a neighbour that the context does not have; "" if none is found.
 func (d *extractor) foreign(p passage, near []int, random *rand.Rand) string {
 	if len(near) == 0 {
 		return ""
@@ -296,7 +297,7 @@ func spell(text string) (list []string) {
 
 func isIdeograph(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) }
 
-// isAlphabetic tells whether a word is made of letters that are no ideographs.
+// isAlphabetic reports whether a word is made of letters that are no ideographs.
 func isAlphabetic(word string) bool {
 	return !strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsLetter(r) || isIdeograph(r) })
 }

@@ -147,7 +147,7 @@ func (x *trial) report(t *testing.T, name string, questions []Query) (distance, 
 	return ref.KolmogorovSmirnov(s.sum, x.expected.sum), opens
 }
 
-// trials are the halves of squad16 by topic, with each other's questions out of scope, and xquad-de.
+// trials returns the halves of squad16 by topic, with each other's questions out of scope, and xquad-de.
 func trials(t *testing.T, enc embed.Embedder) []*trial {
 	t.Helper()
 	contexts, questions := datasets.Lines(t, "squad16/contexts.jsonl"), datasets.Lines(t, "squad16/queries.jsonl")
@@ -283,7 +283,7 @@ func (x *trial) input(t *testing.T, questions []Query) gate.Input {
 	return in
 }
 
-// opens is the share of texts that the gate opens for.
+// opens returns the share of texts that the gate opens for.
 func (x *trial) opens(t *testing.T, g *gate.Gate, texts []string) (share float64) {
 	t.Helper()
 	var bias []kernels.Biases

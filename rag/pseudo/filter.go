@@ -77,7 +77,7 @@ func keep(c Contexts, rows []int, list []candidate, o Options, report *Report) (
 	return kept
 }
 
-// spoken are the words of the passage, and those of the prompts about it that are not the passage's.
+// spoken returns the words of the passage, and those of the prompts about it that are not the passage's.
 func spoken(text string, o Options) (passage, template wordSet, err error) {
 	requests, err := o.Prompter.Requests(text, o.PerContext)
 	passage, template = wordsOf(text), wordSet{}

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/filelock"
 )
 
-// settings are what the model's answers depend on besides the context. They are the journal's first line;
-// a journal of other settings is refused, because its answers are not those that this run would get.
+// settings hold what the model's answers depend on besides the context. They are the journal's first line; a journal
+// with other settings is refused, because this run would get different answers.
 type settings struct {
 	Journal     int    `json:"sluice_journal"`
 	Model       string `json:"model"`
@@ -28,8 +28,8 @@ type settings struct {
 
 const journalVersion = 1
 
-// entry is what the model said about one context. The filters are applied anew in each run: they are cheap,
-// and depend on the whole base.
+// entry is the model's answer about one context. The filters are applied again in each run: they are cheap, and depend
+// on the whole base.
 type entry struct {
 	Context string `json:"context"`
 	Digest  string `json:"digest"` // of the requests: an entry about an older text or prompt is not used

@@ -84,7 +84,7 @@ type Options struct {
 	// Journal is a JSONL file to which every finished context is written and synced, so that an
 	// interrupted run goes on where it was; "" keeps nothing. One call writes it at a time (ErrLocked).
 	Journal  string
-	Parallel int // contexts asked about at a time; 0 is what pays for the model (llm.ParallelOf)
+	Parallel int // contexts asked about at a time; 0 is llm.ParallelOf
 	Progress func(done, total int)
 	// Prompter makes the prompts; nil is OneShot.
 	Prompter Prompter

@@ -15,7 +15,7 @@ const (
 	maxEcho = .9
 )
 
-// decoration is what models put before a question: numbers, bullets, labels.
+// decoration matches what models put before a question: numbers, bullets, labels.
 var decoration = regexp.MustCompile(`^(?:[\s>*•–—#_-]+|\(?\d{1,2}[.):]\s*|(?i:q|question|frage)\s*\d*\s*[.:)]\s*)+`)
 
 // parse cuts a completion into its questions: one a line, or one after the other, without numbering,
@@ -39,14 +39,14 @@ var interrogatives = strings.Fields("what who whom whose which when where why ho
 	" was wer wen wem wessen welche welcher welches welchen welchem wann wo wohin woher warum weshalb wieso wie" +
 	" wodurch womit wofür wovon worin worauf worum wozu wieviel wieviele")
 
-// statement finds the end of a sentence that is no question.
+// statement matches the end of a sentence that is not a question.
 var statement = regexp.MustCompile(`[.!:;](\s|$)`)
 
 // aboutItself finds exam questions about the text as such ("Which of the following sentences is true?"): they
 // fit every context, and small bases have too few contexts for the rank to tell.
 var aboutItself = regexp.MustCompile(`(?i)\b(of the following|(this|the) (passage|sentence|paragraph)s?|de[rmn] folgenden|(diese[mnrs]?|de[mnrs]) (satz|text|abschnitt)(es|s)?)\b`)
 
-// fault is what speaks against a question, by the filters that need nothing but the texts; "" is nothing.
+// fault returns the reason to reject a question, by the filters that need only the texts, or "".
 func fault(question string, passage, template wordSet) Reason {
 	w := words(question)
 	switch {
@@ -64,13 +64,13 @@ func fault(question string, passage, template wordSet) Reason {
 	return ""
 }
 
-// words are a text's words in lower case, without punctuation.
+// words returns a text's words in lower case, without punctuation.
 func words(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text),
 		func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
 }
 
-// normal is a question's identity: two questions with the same words are duplicates.
+// normal returns a question's identity: two questions with the same words are duplicates.
 func normal(question string) string { return strings.Join(words(question), " ") }
 
 // wordSet holds the word trigrams of a text, and its words as {word, "", ""}.
@@ -87,7 +87,7 @@ func wordsOf(text string) wordSet {
 	return set
 }
 
-// borrowed is the share of w's longer words that are in the set: of the template's, it tells questions about
+// borrowed returns the share of w's longer words that are in the set: of the template's, it tells questions about
 // the example.
 func (s wordSet) borrowed(w []string) float64 {
 	n, all := 0, 0
@@ -102,7 +102,7 @@ func (s wordSet) borrowed(w []string) float64 {
 	return float64(n) / float64(max(all, 1))
 }
 
-// overlap is the share of w's trigrams that are in the set.
+// overlap returns the share of w's trigrams that are in the set.
 func (s wordSet) overlap(w []string) float64 {
 	if len(w) < 3 {
 		return 0

@@ -16,5 +16,5 @@ func Rank(ctx context.Context, o Options, question engine.Vectors, w Words, pass
 	return list, err
 }
 
-// HasKind tells whether a question asks for a time or a number that the sentence has.
+// HasKind reports whether a question asks for a time or a number that the sentence has.
 func HasKind(question, sentence string) bool { return kindOf(question).has(sentence) }

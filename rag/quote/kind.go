@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// kind is what a question asks for, where that is seen in a sentence.
+// kind is the kind of answer that a question asks for, if a sentence can show it.
 type kind uint8
 
 const (
@@ -46,7 +46,7 @@ func kindOf(question string) kind {
 	return anything
 }
 
-// has tells whether a sentence names what the question asks for: a time is a year, a month or a century, and a number
+// has reports whether a sentence names what the question asks for: a time is a year, a month or a century, and a number
 // has a digit.
 func (k kind) has(sentence string) bool {
 	switch k {
@@ -63,7 +63,7 @@ func (k kind) has(sentence string) bool {
 	return false
 }
 
-// isYear knows years of four digits to 2099, and decades: "1960s", "1960er".
+// isYear reports whether a word is a year of four digits to 2099, or a decade: "1960s", "1960er".
 func isYear(word string) bool {
 	word = strings.TrimSuffix(strings.TrimSuffix(word, "s"), "er")
 	return len(word) == 4 && (word[0] == '1' || word[:2] == "20") && strings.Trim(word, "0123456789") == ""
@@ -80,7 +80,7 @@ func isTime(word string) bool {
 	return false
 }
 
-// weight is what a sentence that has it gains.
+// weight returns the weight of a sentence that has the kind.
 func (k kind) weight() float64 {
 	switch k {
 	case aTime:

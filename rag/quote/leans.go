@@ -2,7 +2,7 @@ package quote
 
 import "strings"
 
-// leans tells whether a sentence begins with a word that stands for something said before it: a pronoun or a
+// leans reports whether a sentence begins with a word that stands for something said before it: a pronoun or a
 // demonstrative of English, German, French, Spanish or Italian.
 func leans(sentence string) bool {
 	first, _, _ := strings.Cut(strings.TrimLeft(sentence, "\"'“„«(["), " ")

@@ -28,7 +28,7 @@ type Quote struct {
 	Columns string `json:"columns,omitempty"` // of a row of a table: what names its columns, verbatim
 }
 
-// String is the quote as it can be understood: a row stands below the names of its columns.
+// String returns the quote as it can be understood: a row stands below the names of its columns.
 func (q Quote) String() string {
 	if q.Columns == "" {
 		return q.Text

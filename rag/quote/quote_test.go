@@ -63,7 +63,7 @@ func choose(t *testing.T, question string, sentences int, passages ...string) []
 	return quotes
 }
 
-// texts are the texts of quotes.
+// texts returns the texts of quotes.
 func texts(quotes []quote.Quote) (list []string) {
 	for _, q := range quotes {
 		list = append(list, q.Text)

@@ -111,8 +111,8 @@ func TestSelQA(t *testing.T) {
 	}
 }
 
-// rank is the place of the first candidate that answers the question, from 1; a candidate that was cut has the place of
-// its best piece.
+// rank returns the place of the first candidate that answers the question, from 1; a candidate that was cut has the
+// place of its best piece.
 func (s section) rank(list []quote.Quote) int {
 	seen := map[int]bool{}
 	for _, q := range list {
@@ -125,7 +125,7 @@ func (s section) rank(list []quote.Quote) int {
 	return 0
 }
 
-// indexed are the words of the sections, each once.
+// indexed returns the words of the sections, each once.
 func indexed(t *testing.T, sections []section) *postings.Index {
 	t.Helper()
 	var documents []postings.Document

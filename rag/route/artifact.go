@@ -53,7 +53,7 @@ type aboutFile struct {
 
 const artifactKind = "router"
 
-// IsRouter tells whether a folder holds a router of this package.
+// IsRouter reports whether a folder holds a router of this package.
 func IsRouter(dir string) bool {
 	i, err := os.Stat(filepath.Join(dir, AboutFile))
 	return err == nil && i.Mode().IsRegular()

@@ -32,7 +32,7 @@ func (r *Router) SetChunks(chunks []Chunk, corpus, domains string) {
 	r.Data.Corpus, r.Data.Chunks, r.Data.Domains = corpus, len(chunks), domains
 }
 
-// ChunkLabel is the label of a chunk that the router was trained on, by its key; known is false for another one.
+// ChunkLabel returns the label of a chunk that the router was trained on, by its key; known is false for another one.
 func (r *Router) ChunkLabel(key uint64) (label string, known bool) {
 	i, ok := slices.BinarySearchFunc(r.chunks, key, func(c Chunk, key uint64) int { return cmp.Compare(c.Key, key) })
 	if !ok || r.chunks[i].Label < 0 {

@@ -27,8 +27,8 @@ type Example struct {
 	ID     string
 	Text   string
 	Labels []string // sorted, each once
-	// Group, if not empty, are texts that are measured together, because who knows one knows the others: a chunk and
-	// the questions about it.
+	// Group, if not empty, names texts that are evaluated together, because they share content: a chunk and the
+	// questions about it.
 	Group string
 	// Probe is a text of the kind that the router is for. Where there are some, only they are measured.
 	Probe bool

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/kmeans"
 )
 
-// row is a vector of v.
+// row returns a vector of v.
 func row(v engine.Vectors, i int) []float32 {
 	stride := v.Stride
 	if stride == 0 {
@@ -17,7 +17,7 @@ func row(v engine.Vectors, i int) []float32 {
 	return v.Data[i*stride:][:v.Dim]
 }
 
-// unit is what a vector is multiplied by to have length 1; 0 for a vector of zeros.
+// unit returns the factor that scales a vector to length 1; 0 for a vector of zeros.
 func unit(x []float32) float64 {
 	square := 0.
 	for _, v := range x {
@@ -68,7 +68,7 @@ func prototypes(ctx context.Context, e engine.Interface, v engine.Vectors, of []
 	return all, counts, nil
 }
 
-// familiar is the largest cosine of a vector with a prototype of a label; 0 where the label has none.
+// familiar returns the largest cosine of a vector with a prototype of a label; 0 where the label has none.
 func (r *Router) familiar(v []float32, label int) float64 {
 	from := 0
 	for _, n := range r.Prototypes[:label] {

@@ -75,7 +75,7 @@ func scored(t testing.TB, s Settings, train, test labelled) (accuracy float64, a
 	return float64(right) / float64(inside), all, seconds
 }
 
-// clinc are the texts of CLINC150 by their domains; those of none are left out of the training.
+// clinc returns the texts of CLINC150 by their domains; those of none are left out of the training.
 func clinc(t testing.TB) (train, test labelled) {
 	t.Helper()
 	for _, l := range datasets.Lines(t, "clinc150/train.jsonl") {
@@ -89,7 +89,7 @@ func clinc(t testing.TB) (train, test labelled) {
 	return train, test
 }
 
-// scibench are the problems of SciBench, and the rows that five seeds train on (testdata/golden.py of package learn
+// scibench returns the problems of SciBench, and the rows that five seeds train on (testdata/golden.py of package learn
 // tells how scikit-learn was run on them; numpy's default_rng(seed).choice draws 60 of each subject).
 func scibench(t testing.TB) (all labelled, splits [][]int) {
 	t.Helper()
@@ -106,7 +106,7 @@ func scibench(t testing.TB) (all labelled, splits [][]int) {
 	return all, splits
 }
 
-// meanOver is the mean accuracy of the splits.
+// meanOver returns the mean accuracy of the splits.
 func meanOver(t testing.TB, s Settings, all labelled, splits [][]int) (mean float64) {
 	t.Helper()
 	for _, rows := range splits {

@@ -32,7 +32,7 @@ type LabelReport struct {
 	Support   int     `json:"support"`
 }
 
-// outcome is what a router said of a text, beside what is right.
+// outcome is a router's decision on a text, with the right one.
 type outcome struct {
 	want          []int32 // nil with outside
 	outside       bool
@@ -41,7 +41,7 @@ type outcome struct {
 	familiar      float64
 }
 
-// got are the labels that the scores give.
+// got returns the labels that the scores give.
 func (o *outcome) got(multi bool, threshold float64) []int32 {
 	if !multi {
 		return []int32{int32(best(o.probabilities))}
@@ -143,8 +143,8 @@ func share(part, whole int) float64 {
 	return float64(part) / float64(whole)
 }
 
-// believed is the log-loss of a text and the expected calibration error of the probabilities: of the label that a text
-// gets, or with several labels of every decision.
+// believed returns the log-loss of a text and the expected calibration error of the probabilities: of the label that a
+// text gets, or with several labels of every decision.
 func believed(all []outcome, multi bool) (loss, ece float64) {
 	const bins = 15
 	var sum, right, count [bins]float64
@@ -187,7 +187,7 @@ func believed(all []outcome, multi bool) (loss, ece float64) {
 	return loss / max(texts, 1), ece
 }
 
-// auroc is the probability that a text of a domain is more familiar than one of none; ties count half.
+// auroc returns the probability that a text of a domain is more familiar than one of none; ties count half.
 func auroc(all []outcome) float64 {
 	type scored struct {
 		score   float64

@@ -23,7 +23,7 @@ type Router struct {
 	chunks     []Chunk        // of the store that it was trained on, ascending by key
 }
 
-// About is what router.json says of a router.
+// About is the content of router.json.
 type About struct {
 	Schema      int               `json:"schema"`
 	Created     time.Time         `json:"created"`
@@ -63,7 +63,7 @@ type Label struct {
 	Probability float64 `json:"probability"`
 }
 
-// Decision is what a router says of a text.
+// Decision is a router's decision on a text.
 type Decision struct {
 	Labels []Label `json:"labels"` // all, the most probable first
 	// Given are the labels that the text gets: one, or those from the threshold on where it may have several, none when
@@ -85,10 +85,10 @@ func (r *Router) SameEncoder(enc identity.Encoder) error {
 	return nil
 }
 
-// NeedsVectors tells whether the router reads the texts' vectors.
+// NeedsVectors reports whether the router reads the texts' vectors.
 func (r *Router) NeedsVectors() bool { return r.Settings.Features.vectors() }
 
-// Engine is what a router computes with; *engine.Engine is one.
+// Engine is the part of *engine.Engine that a router computes with.
 type Engine interface {
 	engine.Interface
 	Parallel(ctx context.Context, tasks int, fn func(task int) error) error

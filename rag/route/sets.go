@@ -30,7 +30,7 @@ func (r *Router) Choose(d Decision) Choice {
 	return Choice{Labels: d.Labels[:n]}
 }
 
-// setSize is how many of the labels, the most probable first, are searched; 0 is all.
+// setSize returns how many of the labels, the most probable first, are searched; 0 is all.
 func setSize(labels []Label, multi bool, s Sets) int {
 	sum := 0.
 	for n, l := range labels {

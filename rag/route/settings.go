@@ -6,7 +6,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/route/learn"
 )
 
-// Features are what a router reads of a text.
+// Features are the inputs of a router made from a text.
 type Features string
 
 // The features.
@@ -16,7 +16,7 @@ const (
 	Both      Features = "both"
 )
 
-// Settings are what, beside the data and the encoder, decides the bits of a router.
+// Settings determine, with the data and the encoder, the bits of a router.
 type Settings struct {
 	Kind     learn.Kind `json:"kind" oneof:"mnb gnb lr svc distilbert" doc:"classifier of a router: naive Bayes (mnb, gnb), logistic regression (lr), linear support vectors (svc); distilbert for 'train router' only"`
 	Features Features   `json:"features" oneof:"tfidf embedding both" doc:"what a router reads of a text: the weights of its words, its vector, or both; mnb reads words, unless this is set"`
@@ -33,7 +33,7 @@ type Settings struct {
 	Seed    uint64  `json:"seed" bounds:"0,18446744073709551615" doc:"seed of everything random"`
 }
 
-// Defaults are the settings of the default router (docs/adr/0022-routing.md).
+// Defaults returns the settings of the default router (docs/adr/0022-routing.md).
 func Defaults() Settings {
 	return Settings{Kind: learn.LinearSVC, Features: Both, Ngrams: 2, MaxTerms: 200_000, Scale: .8, C: 4, Keep: .95,
 		Cover: .99, Seed: 1}

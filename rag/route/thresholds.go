@@ -26,7 +26,7 @@ func probabilities(scores []float64, multi bool, temperature, offset float64) []
 	return p
 }
 
-// golden is the place of the smallest value of f between a and b, which has one minimum there.
+// golden returns the place of the smallest value of f between a and b, which has one minimum there.
 func golden(a, b float64, f func(float64) float64) float64 {
 	ratio := (math.Sqrt(5) - 1) / 2
 	x, y := b-ratio*(b-a), a+ratio*(b-a)
@@ -109,8 +109,8 @@ func plattLoss(all []outcome, yes, no float64) (loss float64) {
 	return loss
 }
 
-// meanGap is how far the best score is above the second one, on average, for each text: divided by the temperature,
-// about the loss of one text more whose label is not the best one. It keeps the temperature above 0.
+// meanGap returns how far the best score is above the second one, on average, for each text: divided by the
+// temperature, about the loss of one text more whose label is not the best one. It keeps the temperature above 0.
 func meanGap(all []outcome) float64 {
 	gap, texts := 0., 0.
 	for i := range all {
@@ -131,8 +131,8 @@ func meanGap(all []outcome) float64 {
 	return gap / max(texts*texts, 1)
 }
 
-// abstention is the familiarity below which the router abstains: where it tells held-out texts best from those of no
-// domain (balanced accuracy), if there are such, else what keeps a share of the held-out texts.
+// abstention returns the familiarity below which the router abstains: where it tells held-out texts best from those of
+// no domain (balanced accuracy), if there are such, else what keeps a share of the held-out texts.
 func abstention(all []outcome, keep float64) float64 {
 	var inside, outside []float64
 	for _, o := range all {

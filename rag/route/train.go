@@ -239,7 +239,7 @@ func (t *training) parts() []int {
 	return part
 }
 
-// inside are the texts of a domain for which in is true.
+// inside returns the texts of a domain for which in is true.
 func (t *training) inside(in func(i int) bool) []int {
 	var rows []int
 	for i, outside := range t.outside {

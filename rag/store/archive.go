@@ -103,10 +103,10 @@ type archiveEnd struct {
 	SHA256      string `json:"sha256"`
 }
 
-// ErrArchive is a file that is no export, or not all of one.
+// ErrArchive reports a file that is not an export, or is truncated.
 var ErrArchive = errors.New("store: not a readable export")
 
-// kind is the place of the line's kind in the order of the file, or −1 if it has none or two.
+// kind returns the place of the line's kind in the order of the file, or −1 if it has none or two.
 func (l *archiveLine) kind() int {
 	kind := -1
 	for i, there := range [...]bool{l.Export != nil, l.Collection != nil, l.Document != nil, l.Chunk != nil,
@@ -161,7 +161,7 @@ func (a *archiveReader) Next() (*archiveLine, error) {
 	return l, nil
 }
 
-// line is the next line with its end.
+// line returns the next line with its end.
 func (a *archiveReader) line() (b []byte, err error) {
 	const end = 6 // kind of the last line
 	a.at = a.next
@@ -284,7 +284,7 @@ func (d *archiveDocument) check() error {
 	return nil
 }
 
-// document is what Commit takes.
+// document returns the document for Commit.
 func (d *archiveDocument) document() *corpus.Document {
 	out := &corpus.Document{ID: d.ID, Source: d.Source, Title: d.Title, Topic: d.Topic, Digest: d.Digest, Meta: d.Meta,
 		Path: d.Path}

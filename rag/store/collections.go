@@ -21,7 +21,7 @@ type Collection struct {
 	no   int64
 }
 
-// Below is the path of a file from the root with slashes, if the file is of the collection.
+// Below returns the path of a file from the root with slashes, if the file is of the collection.
 func (c Collection) Below(path string) (rel string, ok bool) {
 	rel, err := filepath.Rel(c.Root, path)
 	if err != nil || rel == "." || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
@@ -86,7 +86,7 @@ func isFolder(path string) bool {
 	return err == nil && i.IsDir()
 }
 
-// realDir is the store's folder with links followed.
+// realDir returns the store's folder with links followed.
 func (s *Store) realDir() string {
 	if dir, err := filepath.EvalSymlinks(s.dir); err == nil {
 		return dir
@@ -94,7 +94,7 @@ func (s *Store) realDir() string {
 	return s.dir
 }
 
-// near is a root from the store's folder, if it lies below the folder that the store lies in.
+// near returns a root from the store's folder, if it lies below the folder that the store lies in.
 func (s *Store) near(root string) string {
 	dir := s.realDir()
 	rel, err := filepath.Rel(dir, root)
@@ -187,7 +187,7 @@ func checkCollectionName(name string) error {
 	return nil
 }
 
-// freeName is the name of a new collection.
+// freeName returns the name of a new collection.
 func freeName(list []Collection, name, root string) (string, error) {
 	byName := make(map[string]Collection, len(list))
 	for _, c := range list {
@@ -272,14 +272,14 @@ func (s *Store) MoveCollection(ctx context.Context, name, root string) error {
 	})
 }
 
-// place is what a document's line says of where it is from.
+// place returns the source that a document's line names.
 type place struct {
 	collection int64
 	path       string
 	line       bool
 }
 
-// placeOf is the place of a document whose Path is known.
+// placeOf returns the place of a document whose Path is known.
 func placeOf(list []Collection, d *corpus.Document) place {
 	if in, rel := CollectionOf(list, d.Path); in != nil && d.Line == 0 {
 		return place{in.no, rel, false}
@@ -287,7 +287,7 @@ func placeOf(list []Collection, d *corpus.Document) place {
 	return place{0, d.Path, d.Line > 0}
 }
 
-// absolute is the path of a place.
+// absolute returns the path of a place.
 func (p place) absolute(list []Collection) (path, collection string) {
 	for _, c := range list {
 		if c.no == p.collection {

@@ -21,7 +21,7 @@ func mustFolder(t *testing.T, path ...string) string {
 	return dir
 }
 
-// realTemp is a folder of the test as a path without links.
+// realTemp returns a folder of the test as a path without links.
 func realTemp(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -299,8 +299,8 @@ func (c *commit) putDocuments(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// deleteStale deletes the rows that the fresh chunks replace, and with Replace what the documents no
-// longer list.
+// deleteStale deletes the rows that the fresh chunks replace, and with Replace the chunks that their documents do not
+// list.
 func (c *commit) deleteStale(ctx context.Context, tx *change) error {
 	var rows []int64
 	for _, i := range c.fresh {

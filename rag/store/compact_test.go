@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
-// sparse is a store of which two thirds are deleted, and what is left of it.
+// sparse returns a store of which two thirds are deleted, and what is left of it.
 func sparse(t *testing.T, x seams) (*Store, map[string]int) {
 	t.Helper()
 	s := mustOpen(t, fastDir(t), x)

@@ -35,7 +35,7 @@ type op struct {
 // that finds a file gone, `docs rm` and `docs compact`.
 var kinds = [...]string{"commit", "replace", "sync", "vanish", "rm", "compact"}
 
-// content is what a store has: versions of chunks, and of the file states of documents.
+// content is the content of a store: versions of chunks, and of the file states of documents.
 type content struct{ chunks, files map[string]int }
 
 func newContent() content { return content{map[string]int{}, map[string]int{}} }
@@ -44,7 +44,7 @@ func (c content) equal(d content) bool {
 	return maps.Equal(c.chunks, d.chunks) && maps.Equal(c.files, d.files)
 }
 
-// of is the part of the content that a worker changes.
+// of returns the part of the content that a worker changes.
 func (c content) of(worker int) content {
 	mine := func(m map[string]int) map[string]int {
 		out := map[string]int{}
@@ -58,7 +58,7 @@ func (c content) of(worker int) content {
 	return content{mine(c.chunks), mine(c.files)}
 }
 
-// apply is what the operation makes of the content.
+// apply returns the content after the operation.
 func (o op) apply(c content) content {
 	next := content{maps.Clone(c.chunks), maps.Clone(c.files)}
 	if o.Kind == "compact" {

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Damage is what a View leaves out.
+// Damage describes what a View leaves out.
 type Damage struct {
 	Blocks    []*BlockError
 	Chunks    int

@@ -21,7 +21,7 @@ type ExportOptions struct {
 	Files     []string // that go with a whole store: names below its folder, FOLDER/NAME of calibrations and routers
 }
 
-// Exported is what an export has.
+// Exported describes an export.
 type Exported struct {
 	Collections int    `json:"collections"`
 	Documents   int    `json:"documents"`

@@ -21,8 +21,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/test/race"
 )
 
-// richStore is a store with labels, values, a collection and files, that has deleted and replaced chunks, and what it
-// holds.
+// richStore returns a store with labels, values, a collection and files, that has deleted and replaced chunks, and what
+// it holds.
 func richStore(t *testing.T) (*Store, map[string]int) {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "notes")

@@ -174,7 +174,7 @@ func TestCommitFailsAtEachStep(t *testing.T) {
 	}
 }
 
-// crashed is what crashBatch(n) leaves: its Replace drops the chunks of document a that it does not list.
+// crashed returns what crashBatch(n) leaves: its Replace drops the chunks of document a that it does not list.
 func crashed(n int) map[string]int {
 	return versions(n+1, append(ids(fmt.Sprint("c", n), 400), "a/0", "a/1")...)
 }

@@ -78,7 +78,7 @@ func ids(prefix string, n int) []string {
 	return out
 }
 
-// fastDir is a folder in memory where there is one: many small commits to a busy disk take long.
+// fastDir returns a folder in memory where there is one: many small commits to a busy disk take long.
 func fastDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "sluice-store-*")

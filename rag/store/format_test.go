@@ -80,7 +80,7 @@ func TestBlocksAreVerified(t *testing.T) {
 	}
 }
 
-// What a View reads is what has changed since the last one, and the same list as one that is read anew.
+// A View reads what has changed since the last one, and gives the same list as one that is read anew.
 func TestViewsFollow(t *testing.T) {
 	race.Skip(t)
 	ctx := context.Background()

@@ -40,7 +40,7 @@ func (w *waiting) add(m *member) {
 	w.list = append(w.list, m)
 }
 
-// remove tells whether m was still waiting.
+// remove reports whether m was still waiting.
 func (w *waiting) remove(m *member) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -29,7 +29,7 @@ const (
 
 var headerMagic = [8]byte{'s', 'l', 'c', 'v', 'e', 'c', '\r', '\n'}
 
-// header is what a segment says of itself.
+// header is the header of a segment.
 type header struct {
 	Dim, Number   uint32
 	Store         [16]byte

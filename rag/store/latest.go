@@ -78,7 +78,7 @@ func (c *commit) inTurn(tx *change) error {
 	return putLatest(tx, ids, at.Generation, at.Place)
 }
 
-// exists tells whether a query has a line.
+// exists reports whether a query has a line.
 func exists(q queryer, query string, args ...any) (is bool, err error) {
 	err = each(q, func(func(...any) error) error { is = true; return nil }, query+` LIMIT 1`, args...)
 	return is, err
@@ -103,7 +103,7 @@ func putLatest(tx *change, ids []string, generation, place int64) error {
 	return nil
 }
 
-// Overtaken tells whether a document was deleted, or replaced by what was handed in later than a moment.
+// Overtaken reports whether a document was deleted, or replaced by what was handed in later than a moment.
 func (s *Store) Overtaken(ctx context.Context, at Moment, id string) (is bool, err error) {
 	err = s.reading(ctx, func(q queryer) error {
 		late, err := overtaken(q, at, []string{id})
@@ -141,7 +141,7 @@ func (s *Store) ForgetOrder(ctx context.Context) error {
 	})
 }
 
-// awaitsUploads tells whether there is something that was handed in and not ingested yet.
+// awaitsUploads reports whether there is something that was handed in and not ingested yet.
 func (s *Store) awaitsUploads() bool {
 	d, err := os.Open(filepath.Join(s.dir, UploadsFolder))
 	if err != nil {

@@ -31,7 +31,7 @@ type mapping struct {
 // spare segments are reserved beside twice as many as there are; address space costs nothing.
 const spare = 16
 
-// mappable tells whether segments can be laid end to end: if the header and a full segment are whole pages. Not so
+// mappable reports whether segments can be laid end to end: if the header and a full segment are whole pages. Not so
 // on machines with pages above 4 KiB; those read instead.
 func (g *segments) mappable() bool { return os.Getpagesize() == headerSize }
 
@@ -48,7 +48,7 @@ func (g *segments) newMapping(first, end int64) (*mapping, error) {
 	return m, nil
 }
 
-// fits tells whether rows first … end−1 are or can be mapped.
+// fits reports whether rows first … end−1 are or can be mapped.
 func (m *mapping) fits(first, end int64) bool {
 	return m != nil && m.base != nil && m.first == first && uintptr((end-first)*m.g.rowBytes()) <= m.size
 }
@@ -74,7 +74,7 @@ func (m *mapping) extend(end int64) error {
 	return nil
 }
 
-// readAll is a mapping without one: the rows are read into memory.
+// readAll replaces a mapping: it reads the rows into memory.
 func (g *segments) readAll(ctx context.Context, first, end int64) (*mapping, error) {
 	m := &mapping{g: g, first: first, end: end, whole: first, data: make([]float32, (end-first)*int64(g.head.Dim))}
 	m.users.Store(1)
@@ -90,7 +90,7 @@ func (g *segments) readAll(ctx context.Context, first, end int64) (*mapping, err
 	return m, nil
 }
 
-// rows are the vectors of rows from … to−1.
+// rows returns the vectors of rows from … to−1.
 func (m *mapping) rows(from, to int64) []float32 {
 	dim := int64(m.g.head.Dim)
 	return m.data[(from-m.first)*dim : (to-m.first)*dim : (to-m.first)*dim]

@@ -106,14 +106,14 @@ func (m million) fill() {
 		float64(st.VectorBytes)/float64(st.Chunks), float64(st.DatabaseBytes)/float64(st.Chunks), st.Segments)
 }
 
-// processor is the time that the process has computed so far: it means something on a busy machine, too.
+// processor returns the time that the process has computed so far: it means something on a busy machine, too.
 func (m million) processor() time.Duration {
 	var u unix.Rusage
 	m.must(unix.Getrusage(unix.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// memory is the process's resident memory in MiB.
+// memory returns the process's resident memory in MiB.
 func (m million) memory() (anonymous, mapped float64) {
 	debug.FreeOSMemory()
 	f, err := os.Open("/proc/self/status")

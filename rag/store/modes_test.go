@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// modesOf are the modes of the folders and files below a folder, itself included.
+// modesOf returns the modes of the folders and files below a folder, itself included.
 func modesOf(t *testing.T, dir string) (folders, files map[fs.FileMode]int) {
 	t.Helper()
 	folders, files = map[fs.FileMode]int{}, map[fs.FileMode]int{}

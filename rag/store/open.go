@@ -99,7 +99,7 @@ func open(ctx context.Context, dir string, o Options, x seams) (_ *Store, err er
 	return s, s.checkSegments(ctx)
 }
 
-// segments are the vector files of these settings.
+// segments returns the vector files of these settings.
 func (s *settings) segments(dir string, fs fsys) segments {
 	return segments{fs: fs, dir: filepath.Join(dir, segmentFolder), rows: s.segmentRows,
 		head: header{Dim: uint32(s.encoder.Dim), Store: s.id, EncoderDigest: s.encoder.Digest}}
@@ -259,7 +259,7 @@ func (s *Store) openForReading(ctx context.Context) (err error) {
 	return nil
 }
 
-// cannotShare tells whether SQLite failed for want of its -shm file.
+// cannotShare reports whether SQLite failed for want of its -shm file.
 func cannotShare(err error) bool {
 	var se *sqlite.Error
 	if !errors.As(err, &se) {
@@ -322,10 +322,10 @@ func (s *settings) each(count int64, fn func(no int64) error) error {
 // Encoder tells whose vectors these are.
 func (s *Store) Encoder() identity.Encoder { return s.settings.encoder }
 
-// Metric is the one recorded at creation.
+// Metric returns the metric recorded at creation.
 func (s *Store) Metric() kernels.Metric { return s.settings.metric }
 
-// Dir is the absolute path of the folder.
+// Dir returns the absolute path of the folder.
 func (s *Store) Dir() string { return s.dir }
 
 // Close ends reading and writing; calls that run and later ones get ErrClosed. Views stay valid.
@@ -350,7 +350,7 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
-// wrap is the function wrap, with ErrClosed for what fails because of Close.
+// wrap returns the function wrap, with ErrClosed for what fails because of Close.
 func (s *Store) wrap(doing string, err error) error {
 	if err != nil && s.closed.Load() && !errors.Is(err, ErrClosed) {
 		err = fmt.Errorf("%w (%w)", ErrClosed, err)

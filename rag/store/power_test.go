@@ -41,7 +41,7 @@ func TestNamesAreDurable(t *testing.T) {
 	}
 }
 
-// image is what the files of the database hold.
+// image is the content of the database's files.
 type image struct{ db, wal []byte }
 
 func imageOf(t *testing.T, dir string) (i image) {

@@ -59,7 +59,7 @@ func (c connection) Query(query string, args ...any) (*sql.Rows, error) {
 	return c.QueryContext(context.Background(), query, args...)
 }
 
-// held is what the store has under a chunk id.
+// held is the row stored under a chunk id.
 type held struct {
 	row     int64
 	digest  [sha256.Size]byte

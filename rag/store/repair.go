@@ -21,7 +21,7 @@ func (e *TextError) Error() string {
 
 func (e *TextError) Unwrap() error { return ErrCorrupt }
 
-// checkTextOf is a TextError if a chunk does not have the digest of its commit.
+// checkTextOf returns a TextError if a chunk does not have the digest of its commit.
 func checkTextOf(k *corpus.Chunk, digest []byte) error {
 	if sum := sha256.Sum256([]byte(k.EmbedText())); string(sum[:]) != string(digest) {
 		return &TextError{k.ID, k.Document, k.Source}
@@ -29,7 +29,7 @@ func checkTextOf(k *corpus.Chunk, digest []byte) error {
 	return nil
 }
 
-// Repaired is what Repair has done.
+// Repaired is the result of Repair.
 type Repaired struct {
 	Blocks int      // of vectors that were damaged
 	Chunks int      // of these blocks that were embedded again
@@ -90,7 +90,7 @@ type rowOf struct {
 	digest []byte
 }
 
-// blockChunks are the live chunks of a block: those with their text, and those without.
+// blockChunks returns the live chunks of a block: those with their text, and those without.
 func (s *Store) blockChunks(ctx context.Context, no int64) (good, bad []rowOf, err error) {
 	size := s.settings.blockRows
 	err = s.each(ctx, func(scan func(...any) error) error {
@@ -182,7 +182,7 @@ func (s *Store) writeOff(ctx context.Context, tx *change, no int64) (damaged boo
 	return true, err
 }
 
-// isStill tells whether the row has still that chunk with that text.
+// isStill reports whether the row has still that chunk with that text.
 func (r *rowOf) isStill(tx *change) (bool, error) {
 	var digest []byte
 	err := tx.QueryRow(`SELECT digest FROM chunks WHERE row = ? AND id = ?`, r.row, r.ID).Scan(&digest)

@@ -24,7 +24,7 @@ type RestoreOptions struct {
 	Replace bool              // documents that the store has with another content become those of the export
 }
 
-// Restored is what Restore has done.
+// Restored is the result of Restore.
 type Restored struct {
 	New      bool             `json:"new"` // the store was made
 	Encoder  identity.Encoder `json:"encoder"`
@@ -123,7 +123,8 @@ type archivedChunk struct {
 	crc uint32
 }
 
-// signatureOf is a chunk's part of its document's signature: the sum over all chunks does not depend on their order.
+// signatureOf returns a chunk's part of its document's signature: the sum over all chunks does not depend on their
+// order.
 func signatureOf(id, digest string) uint64 {
 	sum := sha256.Sum256([]byte(id + "\x00" + digest))
 	return binary.LittleEndian.Uint64(sum[:])
@@ -410,7 +411,7 @@ func (r *restorer) documentsOf(c *archiveCursor, list []*archived) (b restoreBat
 	return b, nil
 }
 
-// idOf is the exported store's id.
+// idOf returns the exported store's id.
 func (h *archiveHeader) idOf() (id [16]byte) {
 	_, _ = hex.Decode(id[:], []byte(h.Store)) // check has seen that it is one
 	return id

@@ -32,7 +32,7 @@ const (
 	rowsHeader  = 64
 )
 
-// IndexDir is the folder of what could be made again: who keeps something there calls it so that it exists.
+// IndexDir returns the folder of what could be made again: who keeps something there calls it so that it exists.
 func (s *Store) IndexDir() (string, error) {
 	dir := filepath.Join(s.dir, IndexFolder)
 	return dir, durable.MkdirAllWith(dir, s.segments.fs.SyncDir)
@@ -80,7 +80,7 @@ func (l *rowList) write(ctx context.Context, to io.Writer, store [16]byte) error
 	return err
 }
 
-// bytesOf is the memory of a list of numbers or arrays of bytes.
+// bytesOf returns the memory of a list of numbers or arrays of bytes.
 func bytesOf[T int64 | uint64 | uint32 | [sha256.Size]byte](list []T) []byte {
 	if len(list) == 0 {
 		return nil

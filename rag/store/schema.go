@@ -124,7 +124,7 @@ type settings struct {
 	state
 }
 
-// state is what of the settings changes.
+// state holds the settings that change.
 type state struct {
 	firstRow, endRow, generation, regrouped int64
 }
@@ -291,8 +291,8 @@ func wrap(dir, doing string, err error) error {
 	return fmt.Errorf("%s: %s: %w", path, doing, err)
 }
 
-// whyNoWrite is why nothing can be written to a folder, as far as the system tells: a file system that is read-only or
-// full, a permission that is missing, or the process's limit of a file's size.
+// whyNoWrite returns why nothing can be written to a folder, as far as the system tells: a file system that is
+// read-only or full, a permission that is missing, or the process's limit of a file's size.
 func whyNoWrite(dir string) error {
 	if err := unix.Access(dir, unix.W_OK); err != nil {
 		return err
@@ -314,7 +314,7 @@ func whyNoWrite(dir string) error {
 	return nil
 }
 
-// pageOfShm is what SQLite's shared memory grows by.
+// pageOfShm is the step in which SQLite's shared memory grows.
 const pageOfShm = 32 << 10
 
 // wrapSettings is wrap for readSettings, whose own findings are about the database as well.

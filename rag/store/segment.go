@@ -25,7 +25,7 @@ type segments struct {
 	head header // with Number 0
 }
 
-// segmentRows is how many rows of dim float32 a segment of about limit bytes takes. With a multiple
+// segmentRows returns how many rows of dim float32 a segment of about limit bytes takes. With a multiple
 // of 1024 rows any dimension fills whole 4 KiB pages, which lets mapAll lay segments end to end.
 func segmentRows(dim int, limit int64) int64 {
 	return max(limit/(int64(dim)*4*1024), 1) * 1024
@@ -37,10 +37,10 @@ func (g *segments) offset(at int64) int64 {
 	return headerSize + at*g.rowBytes()
 }
 
-// count is the number of segments that rows 0 … end−1 take.
+// count returns the number of segments that rows 0 … end−1 take.
 func (g *segments) count(end int64) int64 { return (end + g.rows - 1) / g.rows }
 
-// used is how many of rows 0 … end−1 lie in segment no.
+// used returns how many of rows 0 … end−1 lie in segment no.
 func (g *segments) used(no, end int64) int64 { return min(end-no*g.rows, g.rows) }
 
 // write stores vectors from row first on and returns when they are on stable storage. Whatever lies
@@ -205,7 +205,7 @@ func (g *segments) read(ctx context.Context, from, to int64) ([]byte, error) {
 	return out, nil
 }
 
-// asBytes is the memory of v; the machine is little-endian (Open checks).
+// asBytes returns the memory of v; the machine is little-endian (Open checks).
 func asBytes(v []float32) []byte {
 	if len(v) == 0 {
 		return nil

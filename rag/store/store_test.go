@@ -132,7 +132,7 @@ func TestReplaceKeepAndDelete(t *testing.T) {
 		t.Fatal(k, err)
 	}
 
-	// Other text for one, one known, one no longer listed; the other document is left alone.
+	// Other text for one, one unchanged, one not listed any more; the other document is left alone.
 	b := batchOf(2, testDim, "a/0")
 	b.Known = []corpus.Chunk{chunkOf("a/1", "a", 1, 7)}
 	b.Replace = true
@@ -267,7 +267,7 @@ func TestBadInputIsRefusedWhole(t *testing.T) {
 	verify(t, s, versions(1, "a/0", "n/0", "n/1"))
 }
 
-// liveOf is what a new view has; done closes it.
+// liveOf returns the content of a new view; done closes it.
 func liveOf(t *testing.T, s *Store) (l *Live, done func()) {
 	t.Helper()
 	v, err := s.View(t.Context())
@@ -284,7 +284,7 @@ func liveOf(t *testing.T, s *Store) (l *Live, done func()) {
 	}
 }
 
-// A view is what it was whatever happens to the store, over several segments, and no deletion copies a vector.
+// A view does not change whatever happens to the store, over several segments, and no deletion copies a vector.
 func TestViewIsASnapshot(t *testing.T) {
 	ctx := context.Background()
 	s := mustOpen(t, t.TempDir(), testSeams()) // 1,024 rows a segment

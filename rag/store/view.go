@@ -155,7 +155,7 @@ func (v *View) Fingerprint(_ context.Context, rows int) (sum [sha256.Size]byte, 
 	return sha256.Sum256(binary.LittleEndian.AppendUint32(b, durable.Checksum(asBytes(last)))), nil
 }
 
-// Deleted tells whether row i's chunk is deleted.
+// Deleted reports whether row i's chunk is deleted.
 func (v *View) Deleted(i int) bool { return v.rows.isDead(i) }
 
 // Chunks returns the view's chunks of ids in that order, with the texts that they had when the view was taken;
@@ -164,7 +164,7 @@ func (v *View) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error)
 	return v.texts.chunks(ctx, ids)
 }
 
-// Count is the number of live chunks.
+// Count returns the number of live chunks.
 func (v *View) Count() int { return len(v.IDs) - v.rows.deleted }
 
 // DeletedSince lists the rows that are deleted and were not in before, an older view of the same rows: those that were
@@ -411,8 +411,8 @@ func (s *Store) Generation(ctx context.Context) (int64, error) {
 	return now.generation, s.wrap("read the state", err)
 }
 
-// RowVectors reads the vectors of rows as Live.Rows names them, in that order. Rows of chunks that have been deleted
-// are there as well until Compact. A row that was never written or is no longer there is ErrNotFound.
+// RowVectors reads the vectors of rows as named by Live.Rows, in that order. Rows of deleted chunks exist until
+// Compact. A row that does not exist is ErrNotFound.
 func (s *Store) RowVectors(ctx context.Context, rows []int64) (engine.Vectors, error) {
 	dim := s.settings.encoder.Dim
 	out := engine.Vectors{Rows: len(rows), Dim: dim, Stride: dim}

@@ -12,9 +12,9 @@ import (
 // maxURL is the longest address of a page that is fetched, in bytes.
 const maxURL = 4096
 
-// refused are the networks that no page is fetched from beside those that netip knows by name: what the registries of
-// IANA call special and not globally reachable, what leads to IPv4 by another name, and where clouds keep the keys of
-// their machines.
+// refused returns the networks that no page is fetched from beside those that netip knows by name: what the registries
+// of IANA call special and not globally reachable, what leads to IPv4 by another name, and where clouds keep the keys
+// of their machines.
 func refused() []netip.Prefix {
 	var list []netip.Prefix
 	for _, s := range strings.Fields(`0.0.0.0/8 100.64.0.0/10 192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 198.18.0.0/15
@@ -25,7 +25,7 @@ func refused() []netip.Prefix {
 	return list
 }
 
-// checkAddress is ErrAddress unless an address is a public one. IPv4 in IPv6 (::ffff:a.b.c.d) is what it stands for.
+// checkAddress returns ErrAddress unless an address is public. IPv4 in IPv6 (::ffff:a.b.c.d) is checked as IPv4.
 func checkAddress(a netip.Addr, refused []netip.Prefix) error {
 	why := ""
 	switch plain := a.Unmap().WithZone(""); {
@@ -87,5 +87,5 @@ func (c *Client) checkURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// site is what of an address is fit to be shown: no query, in which there may be keys.
+// site returns the part of an address that may be shown: without the query, which may hold keys.
 func site(u *url.URL) string { return clean(u.Scheme+"://"+u.Host, "") }

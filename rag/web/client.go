@@ -28,7 +28,7 @@ type Page struct {
 	document *corpus.Document // with headings; nil: of Text alone
 }
 
-// Content is the page's text, or what the provider says of it where it was not read.
+// Content returns the page's text, or what the provider says of it where it was not read.
 func (p Page) Content() string {
 	if p.Text != "" {
 		return p.Text
@@ -151,8 +151,8 @@ func (c *Client) followPage(req *http.Request, via []*http.Request) error {
 	return err
 }
 
-// why is the reason behind an error of a request: the caller's context, the time limit, or the network, in words that
-// are fit to be shown.
+// why returns the reason behind an error of a request: the caller's context, the time limit, or the network, in words
+// that are fit to be shown.
 func (c *Client) why(parent context.Context, u *url.URL, err error) error {
 	if parent.Err() != nil {
 		return parent.Err()

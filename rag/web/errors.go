@@ -27,7 +27,7 @@ var (
 	ErrURL = errors.New("web: not a web address that is fetched")
 	// ErrRedirect: more redirects than are followed, or of the provider to another server.
 	ErrRedirect = errors.New("web: redirect not followed")
-	// ErrContent: a page that is no text, or without a word.
+	// ErrContent: a page that is not text, or has no word.
 	ErrContent = errors.New("web: no readable text")
 )
 
@@ -79,8 +79,8 @@ func clean(s, key string) string {
 	}, strings.ToValidUTF8(s, "")))
 }
 
-// retryAfter reads the header of that name, seconds or a date, else Brave's X-RateLimit-Reset, whose first number is
-// that of the shortest window; 0 if there is neither.
+// retryAfter reads the header Retry-After, seconds or a date, else Brave's X-RateLimit-Reset, whose first number
+// belongs to the shortest window; 0 if there is neither.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	value := h.Get("Retry-After")
 	if value == "" {

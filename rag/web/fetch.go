@@ -98,7 +98,7 @@ func (c *Client) download(ctx context.Context, address string) (s Source, err er
 
 const sniffBytes = 1024 // what tells a page's charset; browsers read as much
 
-// kindOf is what a page is by its header, else by its first bytes.
+// kindOf returns the kind of a page by its header, else by its first bytes.
 func kindOf(header string, body *bufio.Reader) (corpus.Kind, error) {
 	name, _, err := mime.ParseMediaType(header)
 	if header == "" || err != nil && name == "" || name == "application/octet-stream" {
@@ -143,7 +143,7 @@ func (c *Client) read(body *bufio.Reader, header string) (text string, cut bool,
 	return string(decoded), cut, nil
 }
 
-// isUTF8 tells whether bytes are UTF-8, whose last character may have been cut.
+// isUTF8 reports whether bytes are UTF-8, whose last character may have been cut.
 func isUTF8(raw []byte, cut bool) bool {
 	s := string(raw)
 	bad := strings.ToValidUTF8(s, "")

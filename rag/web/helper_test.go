@@ -74,7 +74,7 @@ func open(t testing.TB, o Options) (*Client, *lines) {
 	return c, log
 }
 
-// fetcher is a client that may fetch from one server only though it is on this machine.
+// fetcher returns a client that may fetch from one server only though it is on this machine.
 func fetcher(t testing.TB, s *httptest.Server, o Options) *Client {
 	t.Helper()
 	o.exempt = []netip.AddrPort{addrOf(t, s)}

@@ -26,7 +26,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// calibrated is a base with the four contexts of the doubles and their calibration.
+// calibrated returns a base with the four contexts of the doubles and their calibration.
 func calibrated(t *testing.T) *doubles.Base {
 	t.Helper()
 	b := doubles.NewBase(t, nil)

@@ -115,7 +115,7 @@ func (c *Client) ask(ctx context.Context, query string, n int) ([]byte, error) {
 	}
 }
 
-// once is one request to the provider.
+// once sends one request to the provider.
 func (c *Client) once(parent context.Context, query string, n int) ([]byte, error) {
 	ctx, stop := context.WithTimeout(parent, c.o.Timeout)
 	defer stop()
@@ -152,7 +152,7 @@ func (c *Client) once(parent context.Context, query string, n int) ([]byte, erro
 	return body, nil
 }
 
-// retry tells whether a failure may pass, and how long to wait for that.
+// retry reports whether a failure may pass, and how long to wait for that.
 func (c *Client) retry(err error, attempt int) (wait time.Duration, again bool) {
 	if attempt >= c.o.Retries {
 		return 0, false

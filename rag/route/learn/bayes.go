@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// counted are the rows of each class and the logarithms of their shares; a class without rows is ErrFeatures.
+// counted returns the rows of each class and the logarithms of their shares; a class without rows is ErrFeatures.
 func counted(of []int32, classes int) (rows, logShare []float64, err error) {
 	rows, logShare = make([]float64, classes), make([]float64, classes)
 	for _, k := range of {
@@ -124,7 +124,7 @@ func (f *Features) variances(of []int32, means, rows []float64) []float64 {
 	return out
 }
 
-// gaussianBase is a class's score of a row of zeros.
+// gaussianBase returns a class's score of a row of zeros.
 func (m *Model) gaussianBase(k int) float64 {
 	s := m.Intercepts[k]
 	for j := range m.Columns {
@@ -134,7 +134,7 @@ func (m *Model) gaussianBase(k int) float64 {
 	return s
 }
 
-// gaussian is a class's score of a row: base and what differs from a row of zeros.
+// gaussian returns a class's score of a row: base and what differs from a row of zeros.
 func (m *Model) gaussian(f *Features, row, k int, base float64) float64 {
 	mean, variance := m.Weights[k*m.Columns:][:m.Columns], m.Variances[k*m.Columns:][:m.Columns]
 	s := 0.

@@ -22,7 +22,7 @@ type Features struct {
 	Dense  []float32 // Rows × Dim
 }
 
-// Columns is the number of all columns.
+// Columns returns the number of all columns.
 func (f *Features) Columns() int { return f.Terms + f.Dim }
 
 // check tells what is wrong with features that come from outside.
@@ -41,7 +41,7 @@ func (f *Features) check() error {
 	return nil
 }
 
-// sparse are the entries of a row.
+// sparse returns the entries of a row.
 func (f *Features) sparse(row int) ([]int32, []float64) {
 	if f.Starts == nil {
 		return nil, nil
@@ -50,10 +50,10 @@ func (f *Features) sparse(row int) ([]int32, []float64) {
 	return f.Column[from:to], f.Value[from:to]
 }
 
-// dense are the dense columns of a row.
+// dense returns the dense columns of a row.
 func (f *Features) dense(row int) []float32 { return f.Dense[row*f.Dim : (row+1)*f.Dim] }
 
-// dot is the product of a row with weights of all columns.
+// dot returns the product of a row with weights of all columns.
 func (f *Features) dot(row int, w []float64) float64 {
 	var s float64
 	columns, values := f.sparse(row)
@@ -89,7 +89,7 @@ func (f *Features) add(row int, factor float64, to []float64) {
 	}
 }
 
-// Select are the features of some rows, in that order.
+// Select returns the features of some rows, in that order.
 func (f *Features) Select(rows []int) *Features {
 	out := &Features{Rows: len(rows), Terms: f.Terms, Dim: f.Dim, Dense: make([]float32, 0, len(rows)*f.Dim)}
 	if f.Starts != nil {
@@ -106,7 +106,7 @@ func (f *Features) Select(rows []int) *Features {
 	return out
 }
 
-// Means are the mean of each column over the rows of each class, class by class; a class without rows has zeros.
+// Means returns the mean of each column over the rows of each class, class by class; a class without rows has zeros.
 func (f *Features) Means(of []int32, classes int) []float64 {
 	n := f.Columns()
 	out, rows := make([]float64, classes*n), make([]float64, classes)

@@ -33,7 +33,7 @@ type Model struct {
 	Intercepts []float64 // of each class
 }
 
-// Check tells whether a model that comes from a file has the shape that it says.
+// Check reports whether a model that comes from a file has the shape that it says.
 func (m *Model) Check() error {
 	variances := 0
 	if m.Kind == GaussianNB {
@@ -62,7 +62,7 @@ func (m *Model) Check() error {
 	return nil
 }
 
-// Training is what Fit learns from.
+// Training is the input of Fit.
 type Training struct {
 	Kind     Kind
 	Features *Features
@@ -267,7 +267,7 @@ func (m *Model) Scores(ctx context.Context, f *Features, parallel Parallel) ([]f
 // fewScores take some hundred microseconds at most.
 const fewScores = 1024
 
-// Best is the class with the largest score, the first of equal ones.
+// Best returns the class with the largest score, the first of equal ones.
 func Best(scores []float64) int {
 	best := 0
 	for k, s := range scores {

@@ -8,7 +8,7 @@ import (
 // Parallel calls fn for tasks 0 … n−1, several at a time; engine.Engine.Parallel is one.
 type Parallel func(ctx context.Context, tasks int, fn func(task int) error) error
 
-// inOrder is the Parallel of one goroutine.
+// inOrder returns the Parallel of one goroutine.
 func inOrder(ctx context.Context, tasks int, fn func(task int) error) error {
 	for i := range tasks {
 		if err := ctx.Err(); err != nil {

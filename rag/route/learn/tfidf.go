@@ -43,7 +43,7 @@ func NewVectoriser(ngrams int, terms []string, idf []float64) (*Vectoriser, erro
 	return v, nil
 }
 
-// Words are the lower-cased words of a text in order, with repeats: runs of two or more letters, digits (all of
+// Words returns the lower-cased words of a text in order, with repeats: runs of two or more letters, digits (all of
 // Unicode's N) and underscores.
 func Words(text string) []string {
 	text = lower(text)
@@ -85,7 +85,7 @@ func lower(text string) string {
 	return strings.ToLower(text)
 }
 
-// terms are the words of a text and what n-grams of them are asked for.
+// terms returns the words of a text and what n-grams of them are asked for.
 func terms(text string, ngrams int) []string {
 	words := Words(text)
 	all := words
@@ -138,8 +138,8 @@ func FitVectoriser(texts []string, ngrams, most int) (*Vectoriser, error) {
 	return NewVectoriser(ngrams, names, idf)
 }
 
-// Features are the weights of texts, with their dense columns (len(texts) × dim, or nil with dim 0) behind them. A nil
-// Vectoriser gives the dense columns alone.
+// Features returns the weights of texts, with their dense columns (len(texts) × dim, or nil with dim 0) behind them. A
+// nil Vectoriser gives the dense columns alone.
 func (v *Vectoriser) Features(texts []string, dense []float32, dim int) (*Features, error) {
 	f := &Features{Rows: len(texts), Dim: dim, Dense: dense}
 	if v != nil {
