@@ -15,7 +15,7 @@ import (
 
 const abortHelper = "SLUICE_TEST_ABORT_HELPER"
 
-// TestAbortHelper is no test but the helper of TestExitOnAbort: a process that aborts.
+// TestAbortHelper is the child process of TestExitOnAbort, which aborts; it tests nothing itself.
 func TestAbortHelper(t *testing.T) {
 	if os.Getenv(abortHelper) == "" {
 		t.Skip("SKIP: a helper process of TestExitOnAbort")

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 )
 
-// chat is what a template is given.
+// chat is the input of a template.
 type chat struct {
 	messages []Message
 	tools    []Tool

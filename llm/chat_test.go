@@ -18,7 +18,7 @@ import (
 
 func ask(question string) []Message { return []Message{{Role: User, Content: question}} }
 
-// rendered is what a template makes of messages, without a vocabulary.
+// rendered returns the text of messages by a template, without a vocabulary.
 func rendered(source string, msgs []Message) (string, error) {
 	return renderChat(nil, source, chat{messages: msgs}, nil)
 }
@@ -227,7 +227,7 @@ func FuzzChatTemplate(f *testing.F) {
 	})
 }
 
-// rep is a template's source n times.
+// rep returns a template's source n times.
 func rep(s string, n int) string { return strings.Repeat(s, n) }
 
 // Templates come with model files, from anywhere. These are after time, memory, the stack, or the process.

@@ -74,7 +74,7 @@ func TestNothingRunsBeforeTheChoice(t *testing.T) {
 	}
 }
 
-// compiledForISA tells whether an object is one of ggml's CPU code for an instruction set, by its one registry.
+// compiledForISA reports whether an object is one of ggml's CPU code for an instruction set, by its one registry.
 func compiledForISA(file *elf.File) bool {
 	symbols, err := file.Symbols()
 	return err == nil && slices.ContainsFunc(symbols, func(s elf.Symbol) bool {

@@ -51,7 +51,7 @@ func (l *literals) add(text string) {
 	l.ends[node] = true
 }
 
-// begins tells whether a token's text begins s.
+// begins reports whether s begins with a token's text.
 func (l *literals) begins(s string) bool {
 	node := int32(0)
 	for i := range len(s) {

@@ -239,7 +239,7 @@ func (m *Model) CountContent(text string) (int, error) {
 	return len(ids), err
 }
 
-// LiteralContents tells whether no content can be taken for a part of the chat format. Control tokens that contents
+// LiteralContents reports whether no content can be taken for a part of the chat format. Control tokens that contents
 // spell never are, but the marks of some formats are ordinary text (Llama 2's [INST] where the vocabulary has no such
 // token).
 func (m *Model) LiteralContents() bool { return m.literal.whole }

@@ -55,7 +55,7 @@ func (q *queue[T]) clock() time.Time {
 	return q.now()
 }
 
-// mayHave tells whether a request may have a thing that is free; q.mu is held.
+// mayHave reports whether a request may have a thing that is free; q.mu is held.
 func (q *queue[T]) mayHave(priority int) bool {
 	keep := 0
 	if priority < 0 && q.size > 1 && !q.interactive.IsZero() && q.clock().Sub(q.interactive) < interactiveFor {

@@ -75,7 +75,7 @@ func ChooseSizes(m gguf.Model, o Options, threads int, available int64, isa stri
 	return s
 }
 
-// invariant tells whether products of weights of these types have the same bits in any batch (TestBatchInvariance).
+// invariant reports whether products of weights of these types have the same bits in any batch (TestBatchInvariance).
 func invariant(types []string, isa string) bool {
 	known := []string{"Q4_0", "Q4_1", "Q8_0"}
 	if isa == "amx" {

@@ -83,8 +83,8 @@ func runFilter(t *testing.T, cases []filterCase) []filterResult {
 	return results
 }
 
-// wholeText is the reference: all text at once, malformed bytes as U+FFFD, an unfinished rune at the end dropped, cut
-// at the stop string that completes first.
+// wholeText decodes all text at once, as the reference: malformed bytes are U+FFFD, an unfinished rune at the end is
+// dropped, and the text is cut at the stop string that completes first.
 func wholeText(c filterCase) (text string, stopped bool) {
 	all := []byte(strings.Join(c.pieces, ""))
 	ends := []int{0} // of pieces

@@ -14,7 +14,7 @@ type Tool struct {
 	Parameters  json.RawMessage `json:"parameters,omitempty"` // JSON Schema of an object; empty: no parameters
 }
 
-// ToolCall is what a model asks for.
+// ToolCall is a call that a model asks for.
 type ToolCall struct {
 	ID        string // unique within the conversation
 	Name      string // of a Tool
@@ -32,7 +32,7 @@ const maxTools = 128 // as in OpenAI's API
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// CheckTools is the part of Check about tools and the messages that concern them.
+// CheckTools returns the part of Check about tools and the messages that concern them.
 func (r Request) CheckTools() error {
 	names := map[string]bool{}
 	for i, t := range r.Tools {
@@ -90,7 +90,7 @@ func (r Request) checkRoles() error {
 	return nil
 }
 
-// HasTools tells whether a request needs a chat template with tools.
+// HasTools reports whether a request needs a chat template with tools.
 func (r Request) HasTools() bool {
 	return len(r.Tools) > 0 || slices.ContainsFunc(r.Messages, func(m Message) bool {
 		return m.Role == ToolRole || len(m.ToolCalls) > 0

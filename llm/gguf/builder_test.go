@@ -101,7 +101,7 @@ func (g *builder) build() []byte {
 	return b.Bytes()
 }
 
-// tinyModel is a file that passes every check: 2 tokens, 32 wide, one Q4_1 and one F32 tensor.
+// tinyModel returns a file that passes every check: 2 tokens, 32 wide, one Q4_1 and one F32 tensor.
 func tinyModel() *builder {
 	return (&builder{version: 3, align: 32, data: -1}).
 		set("general.architecture", 8, "llama").

@@ -1,6 +1,6 @@
 package gguf
 
-// Footprint is what a model's header says about the memory that it will need.
+// Footprint is the memory that a model needs, by its header.
 type Footprint struct {
 	Weights  int64 // bytes of the tensors
 	Repacked int64 // bytes of the tensors that llama.cpp copies in an order for its instruction set
@@ -105,7 +105,7 @@ func (h *header) attention(arch string, il int, embedding int64) (key, value int
 	return mul(kv, int64(k)), mul(kv, int64(v))
 }
 
-// recurrent says whether a layer keeps a state instead of a cache.
+// recurrent reports whether a layer keeps a state instead of a cache.
 func (h *header) recurrent(arch string, il int) bool {
 	switch arch {
 	case "mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7", "falcon-h1":

@@ -121,7 +121,7 @@ func TestInspectRefuses(t *testing.T) {
 	}
 }
 
-// withTokens is a model with other tokens.
+// withTokens returns a model with other tokens.
 func withTokens(tokens ...string) []byte {
 	g := tinyModel()
 	g.pairs = slices.Delete(g.pairs, 7, 9) // tokens and scores

@@ -32,7 +32,7 @@ type Memory struct {
 // Total returns the sum of all parts.
 func (m Memory) Total() int64 { return sum(m.Weights, m.Cache, m.State, m.Compute) }
 
-// CellMultiple is what llama.cpp rounds the cells of a cache up to.
+// CellMultiple is the multiple to which llama.cpp rounds up the cells of a cache.
 const CellMultiple = 256
 
 // BaseMemory and vocabMemory (for each token: its text, score, place in two hash tables) are the part of Memory.Compute
@@ -42,7 +42,7 @@ const (
 	vocabMemory = 256
 )
 
-// Mapped tells whether to map the file instead of reading it: not when most of it is copied, because both would be
+// Mapped reports whether to map the file instead of reading it: not if most of it is copied, because both would be
 // kept.
 func (f Footprint) Mapped() bool { return f.Repacked <= f.Weights/2 }
 

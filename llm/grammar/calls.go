@@ -16,7 +16,7 @@ const (
 	maxReferences = 16 // from one to the next
 )
 
-// Function is what a completion may call.
+// Function is a function that a completion may call.
 type Function struct {
 	Name   string
 	Schema []byte // JSON Schema of the arguments; empty: no arguments
@@ -184,7 +184,7 @@ func (c *compiler) parameters(doc *value, path string, p *Parameters) (string, e
 	return join(items...), nil
 }
 
-// texts tells whether a schema asks for a string, and which ones if it lists them.
+// texts reports whether a schema asks for a string, and returns the allowed strings if it lists them.
 func (c *compiler) texts(s *value) (values []string, text bool) {
 	for range maxReferences {
 		if composed(s) {

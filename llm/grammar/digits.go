@@ -81,7 +81,7 @@ func (c *compiler) lengths(lo, hi *big.Int, step int) []string {
 	return alts
 }
 
-// state is what may follow at a place among the digits; not ok: nothing can.
+// state is the set of continuations at a place among the digits; not ok: the set is empty.
 type state struct {
 	text string
 	ok   bool

@@ -27,7 +27,7 @@ func conflicting(keyword, format string, args ...any) error {
 // composing returns the keywords that combine schemas.
 func composing() []string { return []string{"$ref", "allOf", "anyOf", "oneOf"} }
 
-// composed tells whether a schema has to be joined before it is compiled: it has allOf, or another composing keyword
+// composed reports whether a schema has to be joined before it is compiled: it has allOf, or another composing keyword
 // beside a keyword that constrains values.
 func composed(s *value) bool {
 	says, composes := 0, false
@@ -194,7 +194,7 @@ func (c *compiler) join(parts []*value, path string) (*value, error) {
 	return one, nil
 }
 
-// distribute is the union of each alternative joined with the other parts.
+// distribute returns the union of each alternative joined with the other parts.
 func (c *compiler) distribute(list *value, others []*value, path, keyword string) (*value, error) {
 	if err := c.schemas(list, path, keyword); err != nil {
 		return nil, err
@@ -417,7 +417,7 @@ func commonTypes(v, w *value) (*value, error) {
 	return common, nil
 }
 
-// contains tells whether an array has a value.
+// contains reports whether an array has a value.
 func contains(array, v *value) bool {
 	return slices.ContainsFunc(array.values, func(x *value) bool { return equal(x, v) })
 }

@@ -261,7 +261,7 @@ func (c *compiler) reference(s *value, path, _ string) (string, error) {
 	return c.named(target, at, at[strings.LastIndexByte(at, '/')+1:])
 }
 
-// target is what a reference points at, and where that is.
+// target returns what a reference points at, and its path.
 func (c *compiler) target(ref *value, path string) (_ *value, at string, err error) {
 	if ref.kind != '"' {
 		return nil, "", c.errorf(path, "$ref", "%s is not a string", ref.encode())

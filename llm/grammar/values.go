@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// space is the one blank that may follow a colon or a comma.
+// space returns the single optional blank behind a colon or a comma.
 func (c *compiler) space() string { return c.shared("space", `" "?`) }
 
-// next is what stands in a list after a comma.
+// next returns the rule of a list item behind a comma.
 func (c *compiler) next(item string) string { return fmt.Sprintf(`"," %s %s`, c.space(), item) }
 
 // char is any character of a JSON string: as it is, or escaped; surrogates only in pairs.

@@ -72,7 +72,7 @@ func (e *APIError) Error() string {
 
 func (e *APIError) Unwrap() error { return e.kind }
 
-// errorObject is what servers send under "error", or instead of the whole answer.
+// errorObject is the object that servers send under "error", or instead of the whole answer.
 type errorObject struct {
 	Message      string          `json:"message"`
 	Type         string          `json:"type"`

@@ -106,7 +106,7 @@ func sends(data ...string) http.HandlerFunc {
 	return raw("data: " + strings.Join(append(data, "[DONE]"), "\n\ndata: ") + "\n\n")
 }
 
-// says is a chat stream of pieces that ends for the reason.
+// says returns a chat stream of pieces that ends for the reason.
 func says(reason string, pieces ...string) http.HandlerFunc {
 	var data []string
 	for _, p := range pieces {

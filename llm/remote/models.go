@@ -88,7 +88,7 @@ func (g *Generator) slotContext(ctx context.Context) (int, error) {
 	return 0, nil
 }
 
-// absent tells whether a server does not have what was asked for.
+// absent reports whether a server does not have what was asked for.
 func absent(err error) bool {
 	var e *APIError
 	return errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed ||

@@ -33,8 +33,9 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // Extensions names a server whose settings go beyond OpenAI's.
 type Extensions string
 
-// The servers. LlamaServer knows top_k, min_p, repeat_penalty, grammar and counts tokens; VLLM knows top_k, min_p,
-// repetition_penalty (over the whole prompt and completion, not the last 64 tokens), grammars and counts tokens.
+// The servers. LlamaServer supports top_k, min_p, repeat_penalty and grammar, and counts tokens; VLLM supports top_k,
+// min_p, repetition_penalty (over the whole prompt and completion, not the last 64 tokens) and grammars, and counts
+// tokens.
 const (
 	NoExtensions Extensions = "none"
 	LlamaServer  Extensions = "llama-server"

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// Generator implements llm.Generator over a server. Close it when it is no longer needed.
+// Generator implements llm.Generator over a server. Close it after use.
 type Generator struct {
 	o        Options // without the key
 	base     *url.URL
@@ -91,7 +91,7 @@ func (g *Generator) Info() llm.Info {
 // Endpoint returns the base URL that text is sent to.
 func (g *Generator) Endpoint() string { return g.base.String() }
 
-// Local tells whether the server is on this machine, by its name: localhost or a loopback address.
+// Local reports whether the server is on this machine, by its name: localhost or a loopback address.
 func (g *Generator) Local() bool {
 	host := g.base.Hostname()
 	ip := net.ParseIP(host)

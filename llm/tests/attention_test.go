@@ -154,7 +154,7 @@ func TestSlidingWindowKeepsWhatIsReused(t *testing.T) {
 	}
 }
 
-// invariant are the types whose products have the same bits for a row alone and in a batch.
+// invariant returns the types whose products have the same bits for a row alone and in a batch.
 func invariant() []string {
 	if llm.ISA() == "amx" {
 		return []string{"F16", "Q4_0", "Q4_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"}

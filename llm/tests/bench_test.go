@@ -118,7 +118,7 @@ func BenchmarkBesideGrammar(b *testing.B) {
 // speed is in tokens per second: of the time that the scheduler's thread worked, and that passed.
 type speed struct{ cpu, wall float64 }
 
-// threadTimes is how long each thread of this process has run.
+// threadTimes returns how long each thread of this process has run.
 func threadTimes(b *testing.B) map[string]time.Duration {
 	files, err := filepath.Glob("/proc/self/task/*/schedstat")
 	if err != nil || len(files) == 0 {

@@ -67,8 +67,8 @@ func heavy(ends int) string {
 	return grammar + ")\nx ::= [^d]{2000}"
 }
 
-// allowedSteps is how many steps of grammars the decoding thread may have done: 8 for each microsecond of a decode, or
-// 4,096 a slot (sample_all in llm/binding/scheduler.cpp).
+// allowedSteps returns how many steps of grammars the decoding thread may have done: 8 for each microsecond of a
+// decode, or 4,096 a slot (sample_all in llm/binding/scheduler.cpp).
 func allowedSteps(s llm.Stats) int64 {
 	return 8*s.DecodeTime.Microseconds() + 4096*int64(s.Slots)*s.Decodes
 }

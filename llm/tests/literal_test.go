@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// specialTexts are the control tokens of a vocabulary, and those that are defined by the user and have to do with the
-// template.
+// specialTexts returns the control tokens of a vocabulary, and those that are defined by the user and have to do with
+// the template.
 func specialTexts(p generator.Model) (texts []string, ids map[int32]bool) {
 	ids = map[int32]bool{}
 	for i, t := range p.Vocab.Tokens {

@@ -22,7 +22,7 @@ import (
 // unbounded are schemas whose texts may go on for ever: a model of random weights does that.
 var unbounded = []string{"tree", "ui", "linked_list", "anything", "patterns"}
 
-// schemas are the bounded ones that package grammar is tested with, and their validators.
+// schemas returns the bounded ones that package grammar is tested with, and their validators.
 func schemas(t *testing.T) (names []string, sources map[string][]byte, validators map[string]*jsonschema.Schema) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "grammar", "testdata", "schemas", "*.json"))

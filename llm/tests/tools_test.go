@@ -154,7 +154,7 @@ func TestToolsLeftOut(t *testing.T) {
 	}
 }
 
-// TestToolsCut: what a limit cuts is no call, and no text.
+// TestToolsCut: output cut by a limit is neither a call nor text.
 func TestToolsCut(t *testing.T) {
 	m := openPresetSized(t, toolModels(t)["qwen"], 1, 2048)
 	res := generate(t, m, llm.Request{Messages: ask("Weather?"), Tools: weatherTools(), ToolChoice: llm.ToolsRequired,
