@@ -17,7 +17,7 @@ var ErrBusy = errors.New("too many tokens wait for the encoder")
 
 // BusyError says how full the queue is. It unwraps to ErrBusy.
 type BusyError struct {
-	Waiting, Limit int           // tokens; of a call no more than of a batch count, which is what others wait for
+	Waiting, Limit int           // tokens; a call's are capped at a batch, as other calls wait no longer for it
 	Retry          time.Duration // what waits will have been computed by then; 0: not known
 }
 
@@ -140,7 +140,7 @@ func (b *batcher) close() {
 	b.all.Wait()
 }
 
-// lineOf is the index of a context's line.
+// lineOf returns the index of a context's line.
 func lineOf(ctx context.Context) int {
 	if cores.IsBatch(ctx) {
 		return 1
@@ -148,8 +148,8 @@ func lineOf(ctx context.Context) int {
 	return 0
 }
 
-// check is a *BusyError when a call under ctx is refused now. It is asked once for a call, before its texts are read:
-// what is taken in is computed to its end.
+// check returns a *BusyError when a call under ctx is refused now. It is asked once for a call, before its texts are
+// read: what is taken in is computed to its end.
 func (b *batcher) check(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -344,7 +344,7 @@ func (b *batcher) next(at int) (*joint, context.Context) {
 	return r, ctx
 }
 
-// share is how many tokens a batch takes: what waits is divided among the workers that have none. b.mu is held.
+// share returns how many tokens a batch takes: what waits is divided among the workers that have none. b.mu is held.
 func (b *batcher) share(at int) int {
 	l := &b.lines[at]
 	most := b.budget

@@ -20,7 +20,7 @@ type Classes struct {
 	Threshold     float64 // model.yaml's probability below which a label is not given; 0: none
 }
 
-// Label is the best label of text i.
+// Label returns the best label of text i.
 func (c *Classes) Label(i int) string { return c.Labels[c.Best[i]] }
 
 // Row returns the probabilities of text i (shares memory).
@@ -29,10 +29,11 @@ func (c *Classes) Row(i int) []float32 {
 	return c.Probabilities[i*n : (i+1)*n]
 }
 
-// Abstains tells whether the best label of text i is less probable than the threshold, so that the model gives none.
+// Abstains reports whether the best label of text i is less probable than the threshold, so that the model returns no
+// label.
 func (c *Classes) Abstains(i int) bool { return float64(c.Row(i)[c.Best[i]]) < c.Threshold }
 
-// Ranked are the classes of text i with at least the probability threshold, best first and of equals the lower id
+// Ranked returns the classes of text i with at least the probability threshold, best first and of equals the lower id
 // first; at most n of them, all where n is 0.
 func (c *Classes) Ranked(i, n int, threshold float64) []int {
 	row := c.Row(i)

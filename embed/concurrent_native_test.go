@@ -78,7 +78,7 @@ func TestConcurrentThroughput(t *testing.T) {
 	}
 }
 
-// processTime is the CPU time of this process, in seconds.
+// processTime returns the CPU time of this process, in seconds.
 func processTime(t *testing.T) float64 {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// longestWord is how many characters a word of a BERT tokenizer may have that is not unknown; 0 for other
+// longestWord returns how many characters a word of a BERT tokenizer may have that is not unknown; 0 for other
 // tokenizers, and for those whose own tokens might lie within a word.
 func longestWord(tokenizer []byte) int {
 	type typed struct {

@@ -36,7 +36,7 @@ func OpenCounter(dir string) (*Counter, error) {
 	return &Counter{t: t, set: set, front: len(before) - t.closing}, nil
 }
 
-// CountTokens is what Embedder.CountTokens gives.
+// CountTokens returns the same as Embedder.CountTokens.
 func (c *Counter) CountTokens(text string) (int, error) {
 	text, _ = repair(text)
 	ids, err := c.t.encode(c.set.DocumentPrefix + text)
@@ -52,7 +52,7 @@ func (c *Counter) Examine(text string) (tokens int, content Content, err error) 
 	return tokens, measure(ids, c.front, c.t.closing, c.t.unknown), err
 }
 
-// MaxTokens is how many tokens of a text the encoder reads.
+// MaxTokens returns how many tokens of a text the encoder reads.
 func (c *Counter) MaxTokens() int { return c.set.MaxTokens }
 
 // Close frees the tokenizer.

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// textOf is the text of which the tokenizer makes tokens, which may have its special tokens around them. What tokens of
-// another vocabulary spell in this one it often cuts into others: then it is ErrTokens.
+// textOf returns the text of which the tokenizer makes tokens, which may have its special tokens around them. What
+// tokens of another vocabulary spell in this one it often cuts into others: then it is ErrTokens.
 func (t *tokenizer) textOf(tokens []int32) (string, error) {
 	ids, vocabulary := make([]uint32, len(tokens)), t.t.VocabSize()
 	for i, n := range tokens {

@@ -17,7 +17,7 @@ const (
 	DeviceAuto = "auto" // the first NVIDIA GPU where it can be used, and else the CPU
 )
 
-// place is what a device's name says.
+// place is a parsed device name.
 type place struct {
 	gpu     bool
 	ordinal int

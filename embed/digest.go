@@ -25,7 +25,7 @@ func hashFile(ctx context.Context, path string) (string, error) {
 	return "sha256:" + sum, nil
 }
 
-// files are the files whose bytes are the model's weights.
+// files returns the files whose bytes are the model's weights.
 func (s *source) files() ([]string, error) {
 	if s.graph != nil {
 		return []string{s.graph.Weights}, nil

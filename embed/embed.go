@@ -93,8 +93,8 @@ type Info struct {
 	Dimensions   string // below Dim, to which its vectors may be cut (Matryoshka), with spaces between them
 }
 
-// Knows tells whether an encoder was trained for a language (ISO 639-1); true where its languages are not known, and
-// for a text whose language is not.
+// Knows reports whether an encoder was trained for a language (ISO 639-1); true if the encoder's languages, or the
+// text's, are unknown.
 func (i Info) Knows(language string) bool {
 	return i.Languages == "" || language == "" || slices.Contains(strings.Fields(i.Languages), language)
 }

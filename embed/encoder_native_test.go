@@ -286,7 +286,7 @@ func TestHeadsAreTheWholesBeginning(t *testing.T) {
 	}
 }
 
-// TestInfoTellsDimensions: an encoder says whether its vectors have length 1 and to what they may be cut.
+// TestInfoTellsDimensions: Info reports whether vectors have length 1 and to what dimensions they may be cut.
 func TestInfoTellsDimensions(t *testing.T) {
 	needLibrary(t)
 	dir := t.TempDir()

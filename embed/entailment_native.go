@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// Entailment tells whether one text follows from another: a cross-encoder for natural language inference, whose labels
-// are "entailment", "neutral" and "contradiction", or the first and anything else. It is safe for concurrent use.
+// Entailment is a cross-encoder for natural language inference, which classifies whether one text follows from another.
+// Its labels are "entailment", "neutral" and "contradiction", or the first and any others. It is safe for concurrent
+// use.
 type Entailment struct {
 	m     *model
 	pair  *pairer

@@ -24,7 +24,7 @@ var fallbackDigests string
 // fallbackFolder is beside ONNX Runtime, where the dynamic loader does not search: the system's own goes first.
 const fallbackFolder = "fallback"
 
-// lacksRuntime tells whether ONNX Runtime could not be opened because the system's C++ runtime is missing or too old.
+// lacksRuntime reports whether ONNX Runtime could not be opened because the system's C++ runtime is missing or too old.
 func lacksRuntime(err error) bool {
 	return strings.Contains(err.Error(), "libstdc++.so.6") || strings.Contains(err.Error(), "libgcc_s.so.1")
 }

@@ -83,7 +83,7 @@ func Golden(ctx context.Context, e Embedder) (*GoldenReport, error) {
 	return r, nil
 }
 
-// project is the scalar product with a unit vector of pseudo-random signs (the Thue–Morse sequence), so
+// project returns the scalar product with a unit vector of pseudo-random signs (the Thue–Morse sequence), so
 // that one number stands for every component.
 func project[T float32 | float64](v []T) float64 {
 	var sum float64

@@ -381,7 +381,7 @@ func TestPublishedClassifierLoadsUnmodified(t *testing.T) {
 	}
 }
 
-// tokenizerText is the tokenizer.json of a folder that has none.
+// tokenizerText returns the tokenizer.json of a folder that has none.
 func tokenizerText(t testing.TB, dir string) string {
 	t.Helper()
 	raw, _, err := readTokenizer(dir)

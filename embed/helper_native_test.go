@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// minilm is the folder of the default encoder.
+// minilm returns the folder of the default encoder.
 func minilm(t testing.TB) string {
 	t.Helper()
 	dir, err := models.Locate("all-MiniLM-L6-v2")
@@ -58,7 +58,7 @@ func embedAll(t testing.TB, e *Encoder, texts []string, r Role) *Embeddings {
 	return v
 }
 
-// python is the interpreter with NumPy and tokenizers that the reference runs in.
+// python returns the interpreter with NumPy and tokenizers that the reference runs in.
 func python(t testing.TB) string {
 	t.Helper()
 	p := os.Getenv("SLUICE_TEST_PYTHON")
@@ -137,7 +137,7 @@ func reference(t testing.TB, in task) (rows [][]float64, ids [][]uint32) {
 	return rows, ids
 }
 
-// worst is the largest |a − b|; NaN is infinitely bad.
+// worst returns the largest |a − b|; NaN is infinitely bad.
 func worst(a []float32, b []float64) float64 {
 	if len(a) != len(b) {
 		return math.Inf(1)

@@ -99,7 +99,7 @@ func findGPULibrary(option string) (string, error) {
 		"SLUICE_ONNXRUNTIME to its path", ErrDevice, gpuLibrary, strings.Join(folders, ", "), cacheRoot(), gpuSetUp)
 }
 
-// besideProgram are the folders of a name beside the program and beside the program's folder.
+// besideProgram returns the folders of a name beside the program and beside the program's folder.
 func besideProgram(name string) []string {
 	program, err := os.Executable()
 	if err != nil {
@@ -112,7 +112,7 @@ func besideProgram(name string) []string {
 	return []string{filepath.Join(dir, name), filepath.Join(filepath.Dir(dir), name)}
 }
 
-// libraryFolders are where findLibrary searches. Not below the working folder: that may hold anything.
+// libraryFolders returns where findLibrary searches. Not below the working folder: that may hold anything.
 func libraryFolders() []string {
 	folders := besideProgram("lib")
 	if len(folders) > 0 {
@@ -122,7 +122,7 @@ func libraryFolders() []string {
 	return append(folders, cachedOutputs("onnxruntime")...)
 }
 
-// buildTree is the library folder of the Sluice checkout above dir. The module line is checked, because a
+// buildTree returns the library folder of the Sluice checkout above dir. The module line is checked, because a
 // library must not be picked up from any folder that happens to lie above.
 func buildTree(dir string) []string {
 	for {
@@ -142,7 +142,8 @@ func buildTree(dir string) []string {
 	}
 }
 
-// cachedOutputs are a part's libraries in the set-up's cache, for a program that was moved away from its build tree.
+// cachedOutputs returns a part's libraries in the set-up's cache, for a program that was moved away from its build
+// tree.
 func cachedOutputs(part string) []string {
 	root := cacheRoot()
 	if root == "" {
@@ -153,7 +154,7 @@ func cachedOutputs(part string) []string {
 	return found
 }
 
-// cacheRoot is the set-up's cache; "" where the user has no home.
+// cacheRoot returns the set-up's cache; "" where the user has no home.
 func cacheRoot() string {
 	if root := os.Getenv("SLUICE_CACHE"); root != "" {
 		return root

@@ -142,7 +142,7 @@ func (m *model) findSource(dir, kind string, p Precision, standard bool) (err er
 	return err
 }
 
-// name is the model's own, with the precision where it is not the usual one.
+// name returns the model's own name, with the precision where it is not the usual one.
 func (m *model) name() string {
 	if m.src.int8 {
 		return m.set.Name + ":" + string(Int8)

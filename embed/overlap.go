@@ -22,7 +22,7 @@ func tokenWindows(tokens []token, size int) []tokenWindow {
 	}
 }
 
-// wordStart is the nearest token at or before at that begins a word, if it is at most back tokens away; else at.
+// wordStart returns the nearest token at or before at that begins a word, if it is at most back tokens away; else at.
 func wordStart(tokens []token, at, back int) int {
 	for i := at; i > max(at-back, 0); i-- {
 		if tokens[i].begins {

@@ -40,7 +40,7 @@ func (p *pairer) read(s string) (half, error) {
 	return half{ids, whole, s}, err
 }
 
-// join is the sequence of two texts, cut as the tokenizers library's longest-first truncation does. cut tells of
+// join returns the sequence of two texts, cut as the tokenizers library's longest-first truncation does. cut tells of
 // each text whether it lost tokens: the first keeps at least half of the room, rounded down, whatever the second is.
 func (p *pairer) join(a, b half) (ids []uint32, types []int64, cut [2]bool, err error) {
 	// Of two texts that both fill the sequence alone, the longer one gets the odd token.

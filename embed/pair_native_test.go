@@ -37,8 +37,8 @@ type textPair struct {
 	Limit int
 }
 
-// somePairs are 1,000 pairs of squad16: questions, contexts, parts and several of them, and nothing, in sequences of
-// 9 to 620 tokens.
+// somePairs returns 1,000 pairs of squad16: questions, contexts, parts and several of them, and nothing, in sequences
+// of 9 to 620 tokens.
 func somePairs(t testing.TB) []textPair {
 	questions, contexts := squad(t, "queries"), squad(t, "contexts")
 	r := rand.New(rand.NewPCG(15, 2))
@@ -66,7 +66,7 @@ func somePairs(t testing.TB) []textPair {
 	return out
 }
 
-// edgePairs are what is easily got wrong; they need no data beside the repository.
+// edgePairs returns pairs that are easily handled wrongly; they need no data from outside the repository.
 func edgePairs() []textPair {
 	word := func(n int) string { return strings.TrimSpace(strings.Repeat("gate ", n)) }
 	var out []textPair
@@ -239,7 +239,7 @@ func writePairGolden(t *testing.T, dir, path string, pairs, edges []textPair) {
 	}
 }
 
-// referencePairs are the rows that the Python package tokenizers makes.
+// referencePairs returns the rows that the Python package tokenizers makes.
 func referencePairs(t testing.TB, dir string, pairs []textPair) (rows []encoded) {
 	t.Helper()
 	out := runReference(t, task{Model: dir, Task: "pairs", Pairs: pairs})

@@ -16,10 +16,10 @@ type Scores struct {
 	Repaired                  int // texts with NUL bytes or invalid UTF-8 that were replaced by U+FFFD
 }
 
-// Probability is the sigmoid of document i's logit.
+// Probability returns the sigmoid of document i's logit.
 func (s *Scores) Probability(i int) float32 { return sigmoid(s.Logits[i], 1) }
 
-// Ranked are the documents, best first and of equals the lower index first; at most n of them, all where n is 0.
+// Ranked returns the documents, best first and of equals the lower index first; at most n of them, all where n is 0.
 func (s *Scores) Ranked(n int) []int {
 	out := make([]int, len(s.Logits))
 	for i := range out {

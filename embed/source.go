@@ -111,7 +111,7 @@ func (s *source) settleLabels(columns int) error {
 	return nil
 }
 
-// weights is the file that errors name.
+// weights returns the file that errors name.
 func (s *source) weights() string {
 	if s.graph != nil {
 		return s.graph.Weights

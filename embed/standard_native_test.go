@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
-// standardOnCPU is the provider of a GPU's graphs, but computed by ONNX Runtime on the CPU.
+// standardOnCPU returns the provider of a GPU's graphs, but computed by ONNX Runtime on the CPU.
 func standardOnCPU(t testing.TB) *provider {
 	t.Helper()
 	needLibrary(t)

@@ -196,7 +196,7 @@ func (p *rawProcessor) piece(raw json.RawMessage) (piece, error) {
 // maxType is the largest token type that is read; config.json's type_vocab_size decides which exist.
 const maxType = 1 << 10
 
-// special is how many tokens the template adds.
+// special returns how many tokens the template adds.
 func (t template) special() int {
 	n := 0
 	for _, p := range t {
@@ -205,7 +205,7 @@ func (t template) special() int {
 	return n
 }
 
-// highest is the largest token type.
+// highest returns the largest token type.
 func (t template) highest() int64 {
 	var top int64
 	for _, p := range t {
@@ -234,7 +234,7 @@ func (t template) join(a, b []uint32) (ids []uint32, types []int64) {
 	return ids, types
 }
 
-// longestFirst is how many of the a and b tokens of two texts stay within room, as the tokenizers library's
+// longestFirst returns how many of the a and b tokens of two texts stay within room, as the tokenizers library's
 // LongestFirst decides: the longer text gives way until both are equal, then both do; an odd token goes to the
 // longer text, or to the second of equals.
 func longestFirst(a, b, room int) (keepA, keepB int) {

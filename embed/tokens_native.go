@@ -38,7 +38,7 @@ func (t *Tokenizer) Tokens(texts []string, prefix string, maxTokens int) (ids []
 	return ids, cut, nil
 }
 
-// Digest is the sha256 of the tokenizer's file.
+// Digest returns the sha256 of the tokenizer's file.
 func (t *Tokenizer) Digest() string { return t.t.digest }
 
 // Close frees the tokenizer.

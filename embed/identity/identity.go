@@ -13,7 +13,7 @@ type Encoder struct {
 	Dim             int    `json:"dim"`
 }
 
-// Same tells whether both encoders give the same vectors; their names do not matter.
+// Same reports whether both encoders give the same vectors; their names do not matter.
 func (e Encoder) Same(other Encoder) bool {
 	return e.Digest == other.Digest && e.TokenizerDigest == other.TokenizerDigest && e.Dim == other.Dim
 }

@@ -57,13 +57,13 @@ func (b *builder) init(name string, write func() []byte) string {
 	return name
 }
 
-// ints is a constant vector of int64.
+// ints returns a constant vector of int64.
 func (b *builder) ints(v ...int64) string {
 	return b.init(fmt.Sprint("ints", v),
 		func() []byte { return int64Tensor(fmt.Sprint("ints", v), []int64{int64(len(v))}, v) })
 }
 
-// scalarInt is a constant of rank 0, as Gather wants to drop an axis.
+// scalarInt returns a constant of rank 0, as Gather wants to drop an axis.
 func (b *builder) scalarInt(v int64) string {
 	name := fmt.Sprint("int_", v)
 	return b.init(name, func() []byte { return int64Tensor(name, nil, []int64{v}) })
@@ -85,7 +85,7 @@ func (b *builder) find(keys ...string) (string, Tensor) {
 	return keys[0], Tensor{}
 }
 
-// tensor is a float32 value of the wanted shape out of the checkpoint; half precision is cast up.
+// tensor returns a float32 value of the wanted shape out of the checkpoint; half precision is cast up.
 func (b *builder) tensor(shape []int64, keys ...string) string {
 	key, t := b.find(keys...)
 	if b.err == nil && !slices.Equal(t.Shape, shape) {
@@ -119,7 +119,7 @@ func (b *builder) external(name, key, dtype string, shape []int64, offset, lengt
 	return name
 }
 
-// norm is the layer normalisation over the last axis. Old checkpoints call its tensors gamma and beta.
+// norm returns the layer normalisation over the last axis. Old checkpoints call its tensors gamma and beta.
 func (b *builder) norm(x, key string, size int64, epsilon float64) string {
 	scale, shift := b.normTensors(key, size)
 	return b.node("LayerNormalization", []string{x, scale, shift}, attrInt("axis", -1),
@@ -131,7 +131,7 @@ func (b *builder) normTensors(key string, size int64) (scale, shift string) {
 	return b.tensor(shape, key+".weight", key+".gamma"), b.tensor(shape, key+".bias", key+".beta")
 }
 
-// findPrefix tells whether the encoder's tensors carry the family's prefix.
+// findPrefix reports whether the encoder's tensors carry the family's prefix.
 func (b *builder) findPrefix(family string) {
 	const probe = "embeddings.word_embeddings.weight"
 	for _, p := range []string{"", family} {

@@ -30,8 +30,8 @@ type Config struct {
 	Disentangled *Disentangled // DeBERTa only
 }
 
-// Identity is all of the configuration that changes what a graph computes, as text: it is part of a model's digest, so
-// it stays what it was for the families that were there before.
+// Identity returns all of the configuration that changes what a graph computes, as text: it is part of a model's
+// digest, so it stays what it was for the families that were there before.
 func (c *Config) Identity() string {
 	own, of := *c, ""
 	if c.Disentangled != nil {
@@ -74,7 +74,7 @@ type rawConfig struct {
 	Problem      *string           `json:"problem_type"`
 }
 
-// Supported says whether the writer knows the family that config.json names.
+// Supported reports whether the writer knows the family that config.json names.
 func Supported(modelType string) bool { _, ok := families[modelType]; return ok }
 
 // maxConfig is the largest config.json that is read: label maps make real ones large, up to some megabytes.
@@ -181,7 +181,7 @@ func (c *Config) check(f *family, r *rawConfig) error {
 	return nil
 }
 
-// MaxTokens is how many tokens the position table can place.
+// MaxTokens returns how many tokens the position table can place.
 func (c *Config) MaxTokens() int {
 	if families[c.ModelType].offsetPositions {
 		return int(c.Positions - c.PadID - 1)

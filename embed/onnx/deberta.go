@@ -21,7 +21,7 @@ type Disentangled struct {
 	Pooler    string
 }
 
-// Span is how many rows of the position table are on each side of distance 0.
+// Span returns how many rows of the position table are on each side of distance 0.
 func (d *Disentangled) Span() int64 {
 	if d.Buckets > 0 {
 		return d.Buckets
@@ -127,13 +127,13 @@ func (e *encoder) disentangledEmbeddings() string {
 	return e.norm(x, p+"LayerNorm", e.Hidden, e.Epsilon)
 }
 
-// transposed are the weights of a layer as a factor on the right.
+// transposed returns the weights of a layer as a factor on the right.
 func (e *encoder) transposed(key string, in, out int64) string {
 	return e.node("Transpose", []string{e.tensor([]int64{out, in}, key)}, attrInts("perm", 1, 0))
 }
 
-// positionTable are the vectors of relative positions, [2·span, hidden]: a constant, which ONNX Runtime computes when
-// the session is made, as it does the projections.
+// positionTable returns the vectors of relative positions, [2·span, hidden]: a constant, which ONNX Runtime computes
+// when the session is made, as it does the projections.
 func (e *encoder) positionTable() string {
 	p := e.prefix + "encoder."
 	table := e.tensor([]int64{2 * e.Disentangled.Span(), e.Hidden}, p+"rel_embeddings.weight")
@@ -143,7 +143,7 @@ func (e *encoder) positionTable() string {
 	return table
 }
 
-// disentangled is the attention of a layer over its queries, keys and values.
+// disentangled returns the attention of a layer over its queries, keys and values.
 func (e *encoder) disentangled(qkv, p string) string {
 	d, number := e.Disentangled, map[bool]int64{true: 1}
 	keys, queries := e.positionKeys(p)
@@ -159,7 +159,7 @@ func (e *encoder) disentangled(qkv, p string) string {
 		attrInt("queries", number[d.ToQueries]))
 }
 
-// positionKeys are the names of the layers that make keys and queries of positions.
+// positionKeys returns the names of the layers that make keys and queries of positions.
 func (e *encoder) positionKeys(p string) (keys, queries string) {
 	if e.Disentangled.Shared {
 		return p + e.family.key, p + e.family.query
@@ -167,9 +167,9 @@ func (e *encoder) positionKeys(p string) (keys, queries string) {
 	return p + "attention.self.pos_key_proj", p + "attention.self.pos_query_proj"
 }
 
-// Row is the row of the position table for a distance, query − key: the distance itself, or with buckets the distance
-// up to half of them and logarithmic from there to the farthest; shifted to begin at 0 and held within the table. The
-// logarithms are taken in float32 step by step, as DeBERTa-v2's published model definition does.
+// Row returns the row of the position table for a distance, query − key: the distance itself, or with buckets the
+// distance up to half of them and logarithmic from there to the farthest; shifted to begin at 0 and held within the
+// table. The logarithms are taken in float32 step by step, as DeBERTa-v2's published model definition does.
 func (d *Disentangled) Row(distance int) int64 {
 	if d.Buckets > 0 {
 		distance = logBucket(distance, int(d.Buckets), int(d.Farthest))

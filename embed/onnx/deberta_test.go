@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// debertaConfig is a config.json like DeBERTa-v3's with changes.
+// debertaConfig returns a config.json like DeBERTa-v3's with changes.
 func debertaConfig(t testing.TB, changes map[string]any) []byte {
 	t.Helper()
 	c := map[string]any{"model_type": "deberta-v2", "hidden_size": 32, "num_hidden_layers": 2,

@@ -10,7 +10,7 @@ import (
 // maxLabels bounds what a checkpoint may claim to tell apart.
 const maxLabels = 1 << 20
 
-// headKey is the tensor of a head's last layer, without ".weight".
+// headKey returns the tensor of a head's last layer, without ".weight".
 func (f *family) headKey(t Task) string {
 	if t == Classify && f.head == headDense {
 		return "classifier.out_proj"
@@ -38,7 +38,7 @@ func (e *encoder) findLabels(dir string, t Task) {
 	}
 }
 
-// NumberedLabels are the labels of a head that has none: LABEL_0 and on, as transformers calls them.
+// NumberedLabels returns the labels of a head that has none: LABEL_0 and on, as transformers calls them.
 func NumberedLabels(n int) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -65,7 +65,7 @@ func ParseLabels(raw []byte) (names []string, problem string, err error) {
 	return names, problem, nil
 }
 
-// head is the model's head over the last layer's output: logits, [batch, labels] of a text or [batch, sequence,
+// head returns the model's head over the last layer's output: logits, [batch, labels] of a text or [batch, sequence,
 // labels] of its tokens.
 func (e *encoder) head(x string, t Task) string {
 	n := int64(len(e.Labels))
@@ -85,7 +85,7 @@ func (e *encoder) head(x string, t Task) string {
 	return e.linear(x, e.family.headKey(t), e.Hidden, n, "")
 }
 
-// takesTypes tells whether the graph has token types as an input: where sequences have others than 0, and the family
+// takesTypes reports whether the graph has token types as an input: where sequences have others than 0, and the family
 // reads them. RoBERTa and its kin have them in their files, but are trained and used with type 0 alone.
 func (e *encoder) takesTypes(highest int64) bool {
 	if highest == 0 || !e.family.typed || e.TypeVocab == 0 {

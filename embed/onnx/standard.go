@@ -25,7 +25,7 @@ func (b *builder) activate(x, activation string) string {
 	}
 }
 
-// length is the padded sequence length, a scalar.
+// length returns the padded sequence length, a scalar.
 func (e *encoder) length() string { return e.op("Gather", e.op("Shape", InputIDs), e.scalarInt(1)) }
 
 func (e *encoder) paddedPositions(table string) string {
@@ -39,8 +39,8 @@ func (e *encoder) paddedPositions(table string) string {
 	return e.op("Gather", table, e.op("Add", count, e.scalarInt(e.PadID)))
 }
 
-// maskBias is 0 for tokens and the lowest float32 for pads, [batch, 1, 1, sequence]: softmax then gives pads exactly 0.
-// MPNet's bias by distance is added.
+// maskBias returns 0 for tokens and the lowest float32 for pads, [batch, 1, 1, sequence]: softmax then gives pads
+// exactly 0. MPNet's bias by distance is added.
 func (e *encoder) maskBias() string {
 	m := e.node("Cast", []string{e.op("Unsqueeze", AttentionMask, e.ints(1, 2))}, attrInt("to", elemFloat))
 	bias := e.op("Mul", e.op("Sub", e.scalar(1), m), e.scalar(-math.MaxFloat32))
@@ -51,15 +51,15 @@ func (e *encoder) maskBias() string {
 	return e.op("Add", e.op("Unsqueeze", relative, e.ints(0)), bias)
 }
 
-// distances are a token's place less another's plus the longest distance, [sequence, sequence]: that of the axis plus
-// less that of the axis minus.
+// distances returns a token's place less another's plus the longest distance, [sequence, sequence]: that of the axis
+// plus less that of the axis minus.
 func (e *encoder) distances(plus, minus int64) string {
 	at := e.op("Range", e.scalarInt(0), e.length(), e.scalarInt(1))
 	distance := e.op("Sub", e.op("Unsqueeze", at, e.ints(minus)), e.op("Unsqueeze", at, e.ints(plus)))
 	return e.op("Add", distance, e.scalarInt(int64(e.MaxTokens())-1))
 }
 
-// positionRows are the rows of DeBERTa's position table, [1, 1, query, key].
+// positionRows returns the rows of DeBERTa's position table, [1, 1, query, key].
 func (e *encoder) positionRows() string {
 	far := e.MaxTokens() - 1
 	rows := make([]int64, 2*far+1)

@@ -39,7 +39,7 @@ func OpenWeights(path string) (*Weights, error) {
 	return &Weights{Path: path, Tensors: t}, nil
 }
 
-// realFile is the folder and name of the file that path leads to. ONNX Runtime (since 1.31) refuses
+// realFile returns the folder and name of the file that path leads to. ONNX Runtime (since 1.31) refuses
 // external data reached through a link that leaves the folder, and model folders often are links into a cache.
 func realFile(path string) (folder, name string, err error) {
 	p, err := filepath.EvalSymlinks(path)

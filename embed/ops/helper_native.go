@@ -46,7 +46,7 @@ func (d *Domain) WithHelper(leave func() bool, gone func(), run func() error) er
 	return run()
 }
 
-// takeHelper is the place of a helper that no other run has; -1: none.
+// takeHelper returns the place of a helper that no other run has; -1: none.
 func (d *Domain) takeHelper() int {
 	for i := range d.helpers {
 		h := &d.helpers[i]

@@ -104,8 +104,8 @@ func (l *layer) compute(c *call) error {
 	return l.outputNorm.apply(c, y)
 }
 
-// together is how many of n rows go through the second half together. The outputs of `up` take the most memory of a
-// layer; of so many rows they fit a second-level cache of 2 MiB as float32, which saves 3 % of the encoder's time on
+// together returns how many of n rows go through the second half together. The outputs of `up` take the most memory of
+// a layer; of so many rows they fit a second-level cache of 2 MiB as float32, which saves 3 % of the encoder's time on
 // AMX.
 func (l *layer) together(n int) int {
 	if l.down.coded {

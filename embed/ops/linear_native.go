@@ -74,7 +74,7 @@ func (l *linear) take(n *node, first, count int) error {
 	return err
 }
 
-// after are the weights that a run multiplies with behind those of l, or the first ones again for the next run.
+// after returns the weights that a run multiplies with behind those of l, or the first ones again for the next run.
 func (d *Domain) after(l *linear) *encoder.Weights {
 	return d.linears[(l.place+1)%len(d.linears)].weights
 }

@@ -32,7 +32,7 @@ func (m *proto) int(field protowire.Number, v int) *proto {
 
 const float32Type, int64Type = 1, 7 // TensorProto.DataType
 
-// constant is an initializer of float32.
+// constant returns an initializer of float32.
 func constant(name string, dims []int, values ...float32) []byte {
 	var t proto
 	for _, d := range dims {
@@ -45,7 +45,7 @@ func constant(name string, dims []int, values ...float32) []byte {
 	return *t.int(2, float32Type).text(8, name).bytes(9, raw)
 }
 
-// value is an input or output with so many dimensions of any size.
+// value returns an input or output with so many dimensions of any size.
 func value(name string, elem, rank int) []byte {
 	var shape proto
 	for range rank {

@@ -42,7 +42,7 @@ const (
 	maxDim          = 1 << 16
 )
 
-// Encoder implements embed.Embedder over a server. Close it when it is no longer needed.
+// Encoder implements embed.Embedder over a server. Close it after use.
 type Encoder struct {
 	server   *remote.Generator
 	model    string
@@ -159,7 +159,7 @@ func (e *Encoder) Embed(ctx context.Context, texts []string, _ embed.Role) (*emb
 	return out, nil
 }
 
-// batchEnd is the end of the request that begins with text from.
+// batchEnd returns the end of the request that begins with text from.
 func batchEnd(texts []string, from int) int {
 	to, bytes := from, 0
 	for to < len(texts) && to-from < batchTexts && (to == from || bytes+len(texts[to]) <= batchBytes) {
@@ -169,7 +169,8 @@ func batchEnd(texts []string, from int) int {
 	return to
 }
 
-// fit is a text as it can be sent: valid UTF-8 without NUL, of at most MaxTokens, and not empty, which servers refuse.
+// fit returns a text as it can be sent: valid UTF-8 without NUL, of at most MaxTokens, and not empty, which servers
+// refuse.
 func (e *Encoder) fit(text string) (fitting string, cut, repaired bool) {
 	fitting = strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
 	repaired = fitting != text
@@ -232,7 +233,7 @@ func (e *Encoder) ask(ctx context.Context, texts []string) ([][]float32, error) 
 	return rows, nil
 }
 
-// unit is a vector with length 1; ok is false where it has none.
+// unit returns a vector with length 1; ok is false where it has none.
 func unit(v []float64) (out []float32, ok bool) {
 	var sum float64
 	for _, x := range v {

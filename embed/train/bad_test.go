@@ -194,7 +194,7 @@ func readTensors(t *testing.T, path string) []checkpoint.Tensor {
 	return out
 }
 
-// stopped is an input whose training was interrupted after step n.
+// stopped returns an input whose training was interrupted after step n.
 func stopped(t *testing.T, n int) ClassifierInput {
 	t.Helper()
 	in := input(t, bertDir(t))
@@ -280,7 +280,7 @@ func TestFolders(t *testing.T) {
 	trainOrFail(t, in)
 }
 
-// TestDiverged: a loss that is no number ends the training with what to do, and is no step.
+// TestDiverged: a loss that is NaN ends the training with a hint, and is not counted as a step.
 func TestDiverged(t *testing.T) {
 	in := input(t, bertDir(t))
 	_, r, err := openClassifier(t.Context(), in)

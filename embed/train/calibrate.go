@@ -30,8 +30,8 @@ func calibrate(o *objective, logits []float32, targets []target) Calibration {
 	return c
 }
 
-// fit is the temperature of the smallest loss without class weights, by golden sections of its logarithm. Where every
-// decision is right, a lower temperature is always better: then it is 1.
+// fit returns the temperature of the smallest loss without class weights, by golden sections of its logarithm. Where
+// every decision is right, a lower temperature is always better: then it is 1.
 func fit(o *objective, logits []float32, targets []target) float64 {
 	if score(o, logits, targets).Accuracy == 1 {
 		return 1
@@ -69,7 +69,7 @@ type decision struct {
 	right bool
 }
 
-// decisions are the best label of each text, or with several labels every label of each text.
+// decisions returns the best label of each text, or with several labels every label of each text.
 func decisions(o *objective, logits []float32, targets []target, temperature float64) []decision {
 	var out []decision
 	for i, t := range targets {
@@ -100,7 +100,7 @@ func argmax(z []float32) int {
 	return best
 }
 
-// expectedError is the mean over 15 equal bins of |share right − mean probability|, weighted by their decisions.
+// expectedError returns the mean over 15 equal bins of |share right − mean probability|, weighted by their decisions.
 func expectedError(d []decision) float64 {
 	const bins = 15
 	var p, right [bins]float64
@@ -118,8 +118,8 @@ func expectedError(d []decision) float64 {
 	return sum / max(float64(len(d)), 1)
 }
 
-// threshold is the probability from which on decisions are kept, with the share kept and how many of these are right.
-// Where all are kept, it lies between the least probable and chance.
+// threshold returns the probability from which on decisions are kept, with the share kept and how many of these are
+// right. Where all are kept, it lies between the least probable and chance.
 func threshold(d []decision, multi bool, chance float64) (at, kept, precision float64) {
 	d = slices.Clone(d)
 	slices.SortFunc(d, func(a, b decision) int {

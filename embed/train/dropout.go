@@ -8,13 +8,13 @@ type dropout struct {
 	step uint64
 }
 
-// keeps tells whether element i of a place stays.
+// keeps reports whether element i of a place stays.
 func (d dropout) keeps(place uint64, i int) bool {
 	x := mix(mix(mix(d.seed)^d.step)^place) ^ uint64(i)
 	return float64(mix(x)>>11)/(1<<53) >= d.rate
 }
 
-// mix is the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+// mix returns the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

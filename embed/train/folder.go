@@ -73,7 +73,7 @@ func readBase(dir string) (*base, error) {
 	return b, nil
 }
 
-// limit is where texts are cut: as wanted, as the model says, and never behind its last position.
+// limit returns where texts are cut: as wanted, as the model says, and never behind its last position.
 func (b *base) limit(wanted, positions int) int {
 	if wanted == 0 {
 		wanted = b.settings.MaxTokens
@@ -151,7 +151,7 @@ func (c *classifier) write(r *Result) error {
 	return writeModel(c.in.Out, c.in.From, c.net, config, y)
 }
 
-// describe is what of model.yaml does not depend on the kind of model.
+// describe returns the part of model.yaml that does not depend on the kind of model.
 func describe(b *base, r *Result, s Settings) *modelYAML {
 	return &modelYAML{Name: filepath.Base(filepath.Clean(r.Out)), Source: "trained from " + b.settings.Name,
 		Licence: b.settings.Licence, Languages: b.settings.Languages,
@@ -160,7 +160,7 @@ func describe(b *base, r *Result, s Settings) *modelYAML {
 			Calibration: r.Calibration}}
 }
 
-// config is the config.json of a DistilBERT of the network's size.
+// config returns the config.json of a DistilBERT of the network's size.
 func (n *network[T]) config(architecture string) map[string]any {
 	return map[string]any{"architectures": []string{architecture}, "model_type": "distilbert", "activation": "gelu",
 		"dim": n.Hidden, "hidden_dim": n.Intermediate, "n_layers": n.Layers, "n_heads": n.Heads, "vocab_size": n.Vocab,

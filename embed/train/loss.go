@@ -2,13 +2,13 @@ package train
 
 import "math"
 
-// headTape is what the head's backward pass needs.
+// headTape holds the inputs of the head's backward pass.
 type headTape[T number] struct {
 	first, hidden []T // the first tokens' rows; after ReLU and dropout
 	mask          []T
 }
 
-// decide is the classifier on the first tokens' rows: texts × labels.
+// decide returns the classifier on the first tokens' rows: texts × labels.
 func (n *network[T]) decide(first []T, texts int) ([]T, *headTape[T]) {
 	s := &headTape[T]{first: first, hidden: n.apply(n.pre, first, texts)}
 	for i, v := range s.hidden {
@@ -33,7 +33,7 @@ func (n *network[T]) headBack(d []T, s *headTape[T], texts int) []T {
 	return n.back(n.pre, dh, s.first, texts)
 }
 
-// target is what a text is labelled with: class ids, exactly one unless the labels do not exclude each other.
+// target holds the labels of a text: class ids, exactly one unless the labels do not exclude each other.
 type target []int32
 
 // objective turns logits into a loss and its gradient.
@@ -110,7 +110,8 @@ func logistic[T number](o *objective, z, g []T, present target) float64 {
 	return sum
 }
 
-// features is the input of the first trained layer, or, where only the head is trained, the rows of the first tokens.
+// features returns the input of the first trained layer, or, where only the head is trained, the rows of the first
+// tokens.
 func (n *network[T]) features(b *batch) ([]T, error) {
 	x, err := n.embed(b)
 	if err != nil {

@@ -85,7 +85,7 @@ func newBatch(texts [][]int32) *batch {
 	return b
 }
 
-// firsts are the rows of the texts' first tokens.
+// firsts returns the rows of the texts' first tokens.
 func (b *batch) firsts() []int { return b.starts[:b.texts()] }
 
 // arena hands out the scratch of one batch; what it hands out is zero. It grows in blocks, and makes one of them for
@@ -271,7 +271,7 @@ func (n *network[T]) add(a, b []T) {
 	}))
 }
 
-// params are the trained tensors, in the order of the layers.
+// params returns the trained tensors, in the order of the layers.
 func (n *network[T]) params() []*param[T] {
 	var all []*param[T]
 	for i := n.from; i < len(n.layers); i++ {
@@ -288,7 +288,7 @@ func (l *layer[T]) params() []*param[T] {
 		l.attnNorm.beta, l.up.weight, l.up.bias, l.down.weight, l.down.bias, l.outNorm.gamma, l.outNorm.beta}
 }
 
-// embed is the normalised sum of word and position embeddings.
+// embed returns the normalised sum of word and position embeddings.
 func (n *network[T]) embed(b *batch) ([]T, error) {
 	h := n.Hidden
 	x := n.arena.get(len(b.ids) * h)

@@ -112,7 +112,7 @@ func (plain[T]) each(tasks int, fn func(task int)) error {
 	return nil
 }
 
-// random is a network with random weights whose layers from on, and the head, are trained.
+// random returns a network with random weights whose layers from on, and the head, are trained.
 func random[T number](a arithmetic[T], s shape, labels, from int) *network[T] {
 	r := rand.New(rand.NewPCG(1, 2))
 	numbers := func(n int, mean, spread float64) []T {

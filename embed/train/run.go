@@ -51,10 +51,10 @@ type state struct {
 	History []Epoch `json:"history"`
 }
 
-// stepsPerEpoch is the number of batches.
+// stepsPerEpoch returns the number of batches.
 func (r *run) stepsPerEpoch() int { return (r.count + r.set.Batch - 1) / r.set.Batch }
 
-// order is the examples in the order of an epoch.
+// order returns the examples in the order of an epoch.
 func (r *run) order(epoch int) []int {
 	return rand.New(rand.NewPCG(r.set.Seed, uint64(epoch)+2)).Perm(r.count)
 }
@@ -77,7 +77,7 @@ func (r *run) train(ctx context.Context) error {
 	return nil
 }
 
-// exhausted tells whether patience is at an end.
+// exhausted reports whether patience is at an end.
 func (r *run) exhausted() bool {
 	return r.set.Patience > 0 && r.state.Best >= 0 && len(r.state.History)-1-r.state.Best >= r.set.Patience
 }

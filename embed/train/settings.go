@@ -32,13 +32,13 @@ type Settings struct {
 	Scale           float64 `json:"scale,omitempty" yaml:"scale,omitempty"`   // of the ranking loss; encoders only
 }
 
-// ClassifierDefaults are the settings that won on clinc150 (docs/adr/0009-training-and-heads.md).
+// ClassifierDefaults returns the settings that won on clinc150 (docs/adr/0009-training-and-heads.md).
 func ClassifierDefaults() Settings {
 	return Settings{Layers: 2, Epochs: 8, Batch: 32, Rate: 1e-4, HeadRate: 1e-3, WarmUp: .1, WeightDecay: .01, Clip: 1,
 		Patience: 2, Seed: 1, ValidationShare: .1}
 }
 
-// EncoderDefaults are the settings for pairs.
+// EncoderDefaults returns the settings for pairs.
 func EncoderDefaults() Settings {
 	return Settings{Layers: AllLayers, Epochs: 3, Batch: 32, Rate: 2e-5, WarmUp: .1, WeightDecay: .01, Clip: 1,
 		Patience: 1, Seed: 1, ValidationShare: .1, Scale: 20}
@@ -65,7 +65,7 @@ func (s Settings) check() error {
 	return nil
 }
 
-// first is the first trained layer of an encoder.
+// first returns the first trained layer of an encoder.
 func (s Settings) first(layers int) (int, error) {
 	if s.Layers == AllLayers {
 		return 0, nil

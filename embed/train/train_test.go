@@ -56,7 +56,7 @@ func model(t *testing.T, s checkpoint.Spec) string {
 
 var bert = checkpoint.Spec{Family: "bert", Layers: 3}
 
-// bertDir is a BERT whose LayerNorm has DistilBERT's epsilon.
+// bertDir returns a BERT whose LayerNorm has DistilBERT's epsilon.
 func bertDir(t *testing.T) string {
 	dir := model(t, bert)
 	replace(t, filepath.Join(dir, "config.json"), `"layer_norm_eps":0.00001`, `"layer_norm_eps":1e-12`)
@@ -105,7 +105,7 @@ func newEngine(t *testing.T, threads int) *engine.Engine {
 	return e
 }
 
-// input is a training of half a second.
+// input returns a training of half a second.
 func input(t *testing.T, from string) ClassifierInput {
 	s := ClassifierDefaults()
 	s.Epochs, s.Batch, s.Rate, s.ValidationShare, s.Patience = 3, 8, 1e-3, .2, 0
@@ -122,7 +122,7 @@ func trainOrFail(t *testing.T, in ClassifierInput) *Result {
 	return r
 }
 
-// weightsOf is the file of a model.
+// weightsOf returns the file of a model.
 func weightsOf(t *testing.T, dir string) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, "model.safetensors"))

@@ -55,7 +55,7 @@ func (w *twin) write(t *testing.T) string {
 	return dir
 }
 
-// rows is 0 for vectors.
+// rows returns 0 for vectors.
 func (w *twin) rows(name string) int {
 	bias := name[:len(name)-len(filepath.Ext(name))] + ".bias"
 	if _, ok := w.Weights[bias]; ok && len(w.Weights[name]) > len(w.Weights[bias]) {
