@@ -124,7 +124,7 @@ func main() {
 	}
 }
 
-// version is the version of a module in the project's go.mod.
+// version returns the version of a module in the project's go.mod.
 func version(t *testing.T, root, module string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "go.mod"))

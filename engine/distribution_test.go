@@ -136,7 +136,7 @@ func TestBiasedDistribution(t *testing.T) {
 	}
 }
 
-// refSummary is the reference's summary of some pairs.
+// refSummary returns the reference's summary of some pairs.
 func refSummary(in DistributionInput, pairs []ref.Pair) Summary {
 	r := ref.Summarise(pairs, in.Quantiles)
 	s := Summary{N: r.N, Mean: r.Mean, Std: r.Std, Quantiles: r.Quantiles}

@@ -53,7 +53,7 @@ type Interface interface {
 	Distribution(ctx context.Context, in DistributionInput) (*Distribution, error)
 	// Max returns the best row of c for one query; ok is false when c is empty.
 	Max(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases) (best Hit, ok bool, err error)
-	// AnyAbove tells whether any row's biased score is strictly better than tau, with a witness: any
+	// AnyAbove reports whether any row's biased score is strictly better than tau, with a witness: any
 	// such row (this version takes the lowest). It stops at the witness, so what lies behind it is
 	// neither read nor checked. Without one the witness is {−1, Worst()}.
 	AnyAbove(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, bias Biases, tau float64) (witness Hit,

@@ -34,7 +34,7 @@ func TestOnGPU(t *testing.T) {
 		"Resume|Killed|Checkpoint|Many|Brackets|CUDA|Auto|NoGPU|GPU|Resident|Dependencies|Vendoring|Cancel)")
 }
 
-// withGPUs is an engine on the CPU with so many stand-ins as GPUs.
+// withGPUs returns an engine on the CPU with so many stand-ins as GPUs.
 func withGPUs(t testing.TB, o Options, gpus int, change func(d *devicetest.StandIn)) (*Engine, []*devicetest.StandIn) {
 	t.Helper()
 	var all []*devicetest.StandIn

@@ -67,7 +67,7 @@ func noGPU([]int, int64, cpu.Kernels) (device.Device, string, func() error, erro
 	return nil, "", nil, errNoGPU
 }
 
-// isas are the instruction sets that a test goes through; other devices have none.
+// isas returns the instruction sets that a test goes through; other devices have none.
 func isas() []cpu.ISA {
 	if devicetest.OnStandIn() || devicetest.OnCUDA() || race.Enabled { // instruction sets differ in C only
 		return cpu.Available()[:1]

@@ -35,8 +35,8 @@ func TestBoundedMatrix(t *testing.T) {
 	}
 }
 
-// TestShortDistances: of rows that are long and close to each other, distances are those of their differences, not what
-// is left of products; the bound says so. Positions on the earth in metres, times in seconds, and one row far from all.
+// TestShortDistances: distances of rows that are long and close to each other are computed from their differences, not
+// from products, and the bound shows it. Positions on the earth in metres, times in seconds, and one row far from all.
 func TestShortDistances(t *testing.T) {
 	for name, rows := range map[string][][]float32{
 		"positions": {{4186000, 834000, 4723000}, {4186500, 834800, 4722900}, {4186001, 834000, 4723000},

@@ -127,14 +127,14 @@ func TestPartsMerge(t *testing.T) {
 	}
 }
 
-// cuts are where up to three blocks of n rows begin and end.
+// cuts returns where up to three blocks of n rows begin and end.
 func cuts(rng *rand.Rand, n int) []int {
 	at := []int{0, rng.IntN(n), rng.IntN(n), n}
 	slices.Sort(at)
 	return slices.Compact(at)
 }
 
-// grown is an input with ids, restricted to the rows below the given numbers.
+// grown returns an input with ids, restricted to the rows below the given numbers.
 func grown(in DistributionInput, contexts, queries int) DistributionInput {
 	out := in
 	out.Contexts.Rows, out.Queries.Rows = contexts, queries
@@ -212,7 +212,7 @@ func TestPartsGrowAndShrink(t *testing.T) {
 	}
 }
 
-// without is the input without some contexts and their queries, and the ids of what is gone.
+// without returns the input without some contexts and their queries, and the ids of what is gone.
 func without(in DistributionInput, gone func(context int) bool) (out DistributionInput, contexts, queries []uint64) {
 	out = in
 	out.Contexts.Data, out.Queries.Data, out.Owner, out.Group, out.ContextIDs, out.QueryIDs = nil, nil, nil, nil, nil,

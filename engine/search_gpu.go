@@ -47,7 +47,7 @@ func (e *Engine) oneOnGPU(ctx context.Context, q []float32, c Vectors, metric ke
 	return e.onGPU(ctx, Vectors{Data: q, Rows: 1, Dim: len(q)}, c, metric, k, tau, list)
 }
 
-// searchOn is the GPU that is chosen for a search; nil where the CPU is to search.
+// searchOn returns the GPU that is chosen for a search; nil where the CPU is to search.
 func (e *Engine) searchOn(ctx context.Context, queries int, q, c Vectors) *device.Resources {
 	if e.gpus == nil || queries == 0 || c.Rows == 0 {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// whole is the input of an operation on parts of a distribution, whose sets may have grown but have no deleted rows:
-// those leave parts by RemoveFromPart.
+// whole returns the input of an operation on parts of a distribution, whose sets may have grown but have no deleted
+// rows: those leave parts by RemoveFromPart.
 func whole(ctx context.Context, in *DistributionInput) error {
 	if err := fill(ctx, &in.Contexts, &in.Queries); err != nil {
 		return err
@@ -23,7 +23,7 @@ func whole(ctx context.Context, in *DistributionInput) error {
 	return nil
 }
 
-// withoutDeleted is the snapshot without its deleted rows, and the row numbers of those that are left.
+// withoutDeleted returns the snapshot without its deleted rows, and the row numbers of those that are left.
 func (m *snapshot) withoutDeleted(ctx context.Context) (live *snapshot, rows []int32, err error) {
 	deleted := m.x.Deleted()
 	for row := range m.size {
@@ -78,7 +78,7 @@ func remainingOf(ctx context.Context, v *Vectors) (r remaining, err error) {
 	return r, nil
 }
 
-// row is the row number of place i.
+// row returns the row number of place i.
 func (r remaining) row(i int32) int32 {
 	if r.rows == nil || i < 0 {
 		return i
@@ -86,7 +86,7 @@ func (r remaining) row(i int32) int32 {
 	return r.rows[i]
 }
 
-// place is the inverse.
+// place is the inverse of row.
 func (r remaining) place(row int32) int32 {
 	if r.at == nil {
 		return row
@@ -94,7 +94,7 @@ func (r remaining) place(row int32) int32 {
 	return r.at[row]
 }
 
-// pick is the list without what belongs to deleted rows.
+// pick returns the list without what belongs to deleted rows.
 func pick[T any](r remaining, list []T) []T {
 	if r.rows == nil || list == nil {
 		return list

@@ -62,7 +62,7 @@ func everyOperation(metric kernels.Metric) map[string]operation {
 	return all
 }
 
-// setInput is the distribution of any two sets of vectors.
+// setInput returns the distribution of any two sets of vectors.
 func setInput(metric kernels.Metric, kind NegativeKind, queries, contexts Vectors) DistributionInput {
 	in := DistributionInput{Queries: queries, Contexts: contexts, Metric: metric, Quantiles: table, Bins: 7}
 	in.Negatives.Kind = kind

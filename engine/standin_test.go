@@ -18,7 +18,7 @@ func TestStandIn(t *testing.T) {
 	devicetest.RunAgain(t, "^Test(DeviceFaults|IndexBoundaries|GPU.*|NoGPU|Auto|Resident|PartsOfBoth)$")
 }
 
-// onFaulty is an engine on a stand-in of the test's own.
+// onFaulty returns an engine on a stand-in of the test's own.
 func onFaulty(t *testing.T, o Options) (*Engine, *devicetest.StandIn) {
 	t.Helper()
 	var d *devicetest.StandIn

@@ -32,7 +32,7 @@ func New(n int) *Budget {
 	return &Budget{size: n, free: n}
 }
 
-// Size is the number of tokens in all.
+// Size returns the number of tokens in all.
 func (b *Budget) Size() int { return b.size }
 
 // Acquire takes what is free, at least one token and at most want (less than 1 counts as 1), and
@@ -101,14 +101,14 @@ func (b *Budget) Yield(ctx context.Context) error {
 	}
 }
 
-// Contended tells whether somebody waits.
+// Contended reports whether somebody waits.
 func (b *Budget) Contended() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !b.nobody()
 }
 
-// Free is the number of tokens that nobody holds.
+// Free returns the number of tokens that nobody holds.
 func (b *Budget) Free() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -152,7 +152,7 @@ func (b *Budget) abandon(w *waiter) {
 	b.give(<-w.ready)
 }
 
-// Available is the number of CPUs that this process may keep busy: the least of GOMAXPROCS, the CPU
+// Available returns the number of CPUs that this process may keep busy: the least of GOMAXPROCS, the CPU
 // affinity and the cgroup's CPU quota, rounded up; at least 1.
 func Available() int {
 	n := min(runtime.GOMAXPROCS(0), runtime.NumCPU()) // NumCPU is the affinity at the process's start

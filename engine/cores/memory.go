@@ -17,10 +17,10 @@ const (
 	FromProcess = "address space of the process, ulimit -v"
 )
 
-// AvailableMemory is how many bytes this process may still take before the system swaps or kills, and which limit says
-// so: the kernel's MemAvailable, what the memory limit of a control group leaves, or what a limit of the process's
-// address space does, whichever is least. Page cache
-// counts as available in both, since the kernel gives it up first. ok is false where neither can be read (not Linux).
+// AvailableMemory returns how many bytes this process may still take before the system swaps or kills, and which limit
+// says so: the kernel's MemAvailable, what the memory limit of a control group leaves, or what a limit of the process's
+// address space does, whichever is least. Page cache counts as available in both, since the kernel gives it up first.
+// ok is false where neither can be read (not Linux).
 func AvailableMemory() (bytes int64, source string, ok bool) { return availableMemory(os.DirFS("/")) }
 
 func availableMemory(root fs.FS) (int64, string, bool) {
@@ -44,7 +44,7 @@ func availableMemory(root fs.FS) (int64, string, bool) {
 // left beside it, on two cores, threads could not be made.
 const reservedSpace = 512 << 20
 
-// addressSpace is what RLIMIT_AS leaves: allocations beyond it fail, and some of their callers abort.
+// addressSpace returns what RLIMIT_AS leaves: allocations beyond it fail, and some of their callers abort.
 func addressSpace(root fs.FS) (int64, bool) {
 	limits, err := fs.ReadFile(root, "proc/self/limits")
 	if err != nil {
@@ -59,7 +59,7 @@ func addressSpace(root fs.FS) (int64, bool) {
 		if len(fields) == 0 {
 			return 0, false
 		}
-		limit, err := strconv.ParseInt(fields[0], 10, 64) // "unlimited" is no number
+		limit, err := strconv.ParseInt(fields[0], 10, 64) // "unlimited" is not a number
 		if err != nil || limit < 0 {
 			return 0, false
 		}
@@ -72,14 +72,14 @@ func addressSpace(root fs.FS) (int64, bool) {
 	return 0, false
 }
 
-// groupLeaves is a group's limit minus its use. What its page cache takes is not use: see memory.stat in the kernel's
-// admin-guide/cgroup-v2 and cgroup-v1/memory.
+// groupLeaves returns a group's limit minus its use. What its page cache takes is not use: see memory.stat in the
+// kernel's admin-guide/cgroup-v2 and cgroup-v1/memory.
 func groupLeaves(root fs.FS, dir string, v2 bool) (int64, bool) {
 	limitFile, useFile, prefix := "memory.max", "memory.current", ""
 	if !v2 {
 		limitFile, useFile, prefix = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"
 	}
-	limit, ok := number(root, path.Join(dir, limitFile)) // "max" is no number
+	limit, ok := number(root, path.Join(dir, limitFile)) // "max" is not a number
 	if !ok {
 		return 0, false
 	}

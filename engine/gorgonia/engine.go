@@ -238,7 +238,8 @@ func (e *Engine) standard(a, b, out view) error {
 	return nil
 }
 
-// ours tells whether the kernels can take the tensors: dense float32 in the process's memory, not scalars, not masked.
+// ours reports whether the kernels can take the tensors: dense float32 in the process's memory, not scalars, not
+// masked.
 func ours(tensors ...tensor.Tensor) bool {
 	for _, t := range tensors {
 		d, ok := t.(*tensor.Dense)
@@ -250,7 +251,7 @@ func ours(tensors ...tensor.Tensor) bool {
 	return true
 }
 
-// overlaps tells whether two views share memory.
+// overlaps reports whether two views share memory.
 func (v view) overlaps(o view) bool {
 	if len(v.data) == 0 || len(o.data) == 0 {
 		return false

@@ -28,7 +28,7 @@ func openGPU(t *testing.T) *GPU {
 	return g
 }
 
-// sent is a tensor on the GPU with those numbers.
+// sent returns a tensor on the GPU with those numbers.
 func sent(t *testing.T, g *GPU, data []float32, shape ...int) *tensor.Dense {
 	t.Helper()
 	d := tensor.New(tensor.WithShape(shape...), tensor.Of(tensor.Float32), tensor.WithEngine(g))

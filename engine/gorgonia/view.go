@@ -28,17 +28,17 @@ func (v view) fill(value func(i, j int) float32) {
 	}
 }
 
-// inside tells whether all elements lie in data.
+// inside reports whether all elements lie in data.
 func (v view) inside() bool {
 	return v.down >= 0 && v.right >= 0 && (v.rows-1)*v.down+(v.cols-1)*v.right < len(v.data)
 }
 
-// inRows tells whether the elements of a row lie together and rows do not overlap.
+// inRows reports whether the elements of a row lie together and rows do not overlap.
 func (v view) inRows() bool {
 	return (v.right == 1 || v.cols == 1) && (v.down >= v.cols || v.rows == 1)
 }
 
-// matrixOf is the view of a tensor of two dimensions; of others, whose cols are −1, no shape fits.
+// matrixOf returns the view of a tensor of two dimensions; of others, whose cols are −1, no shape fits.
 func matrixOf(t tensor.Tensor) view {
 	shape, strides := t.Shape(), t.Strides()
 	if len(shape) != 2 {
@@ -56,7 +56,7 @@ func matrixOf(t tensor.Tensor) view {
 	return v
 }
 
-// vectorOf is the view of a vector as a column.
+// vectorOf returns the view of a vector as a column.
 func vectorOf(t tensor.Tensor) view {
 	shape := t.Shape()
 	switch {
@@ -70,7 +70,7 @@ func vectorOf(t tensor.Tensor) view {
 	return view{rows: -1, cols: -1}
 }
 
-// values is the memory of a float32 tensor, from the first element of the view on.
+// values returns the memory of a float32 tensor, from the first element of the view on.
 func values(t tensor.Tensor) []float32 {
 	d, ok := t.(*tensor.Dense)
 	if !ok || d.Dtype() != tensor.Float32 || d.Shape().TotalSize() == 0 || !d.IsNativelyAccessible() {

@@ -62,7 +62,7 @@ func Spherical(ctx context.Context, e engine.Interface, v engine.Vectors, k int,
 	return c, nil
 }
 
-// row is a vector of v.
+// row returns a vector of v.
 func row(v engine.Vectors, i int) []float32 {
 	stride := v.Stride
 	if stride == 0 {
@@ -101,7 +101,7 @@ func (c *Clusters) recentre(v engine.Vectors, scales []float64) {
 	}
 }
 
-// unit is what a vector is multiplied by to have length 1; 0 for a vector of zeros.
+// unit returns the factor that scales a vector to length 1; 0 for a vector of zeros.
 func unit(x []float32) float64 {
 	square := 0.
 	for _, v := range x {

@@ -52,7 +52,7 @@ func (r *Resources) Plan(m, n, dim int, fixed, perWorker int64) (Blocks, error) 
 	return p, nil
 }
 
-// Bytes is the scratch of one worker: scores and norms of a block.
+// Bytes returns the scratch of one worker: scores and norms of a block.
 func (p Blocks) Bytes() int64 { return 8 * (int64(p.Queries)*int64(p.Contexts) + int64(p.Contexts)) }
 
 // Scorer computes blocks of canonical scores in scratch memory of its own.

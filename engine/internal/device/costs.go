@@ -160,7 +160,7 @@ func (c *calibration) packed(t kernels.DType, a, b int, fn func(rows, lanes Set)
 	return fn(made[0], made[1])
 }
 
-// counting is a count that finds next to nothing.
+// counting returns a count that finds next to nothing.
 func counting(lanes int) *Count {
 	c := &Count{Low: []float32{2}, High: []float32{3}, Below: make([]int64, 1), Min: float32(math.Inf(-1)),
 		Max: float32(math.Inf(1)), NoBest: true, Own: make([]int32, lanes)}
@@ -200,13 +200,13 @@ func (c *calibration) timed(t kernels.DType, shape func(size int) (a, b int), la
 	}
 }
 
-// tiles is the rate of multiply-adds in a format.
+// tiles returns the rate of multiply-adds in a format.
 func (c *calibration) tiles(t kernels.DType) (float64, error) {
 	return c.timed(t, func(n int) (int, int) { return n, n }, costRows,
 		func(a, b int) float64 { return float64(a) * float64(b) * costDim })
 }
 
-// read is how fast sets are read: all of one against a panel.
+// read returns how fast sets are read: all of one against a panel.
 func (c *calibration) read() (float64, error) {
 	t := kernels.F32
 	if c.d.Has(kernels.BF16) {
@@ -216,7 +216,7 @@ func (c *calibration) read() (float64, error) {
 		func(a, _ int) float64 { return float64(c.d.Bytes(t, a, costDim)) })
 }
 
-// scores is the rate of multiply-adds of canonical scores.
+// scores returns the rate of multiply-adds of canonical scores.
 func (c *calibration) scores() (float64, error) {
 	const few = 128
 	out := make([]float64, few*costRows)

@@ -22,7 +22,7 @@ import (
 // memory, and read the device's own copy instead where Upload made one.
 type Device interface {
 	Describe() Info
-	// Has tells whether the device multiplies in that format; every device has F32.
+	// Has reports whether the device multiplies in that format; every device has F32.
 	Has(t kernels.DType) bool
 	// Bytes is the memory that a set of n vectors takes.
 	Bytes(t kernels.DType, n, dim int) int64
@@ -53,9 +53,9 @@ type Device interface {
 	// Pairs writes the canonical scores of rows rowsA[i] of a with rows rowsB[i] of b; without rowsA, of a's only row.
 	Pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int32, b cpu.Rows, rowsB []int32) error
 
-	// HasScan tells whether Code and Scan are there; they are for rows and queries that have copies on the device. Code
-	// makes the codes of all rows, of which Scan reads the first head coordinates before it looks at the others. Free
-	// gives them back.
+	// HasScan reports whether Code and Scan are there; they are for rows and queries that have copies on the device.
+	// Code makes the codes of all rows, of which Scan reads the first head coordinates before it looks at the others.
+	// Free gives them back.
 	HasScan() bool
 	Code(ctx context.Context, rows cpu.Rows, x *Axes, head int) (Codes, error)
 	Scan(s *Scan) error
@@ -117,7 +117,7 @@ type Resources struct {
 // Meter reports the progress of an operation on that many pairs.
 func (r *Resources) Meter(total int64) *workers.Meter { return workers.NewMeter(r.Report, total) }
 
-// SetMemory is how many bytes of sets an operation may have at once.
+// SetMemory returns how many bytes of sets an operation may have at once.
 func (r *Resources) SetMemory() int64 {
 	if own := r.Describe().Memory; own > 0 {
 		return own
@@ -134,7 +134,7 @@ func (r *Resources) Choose(op Op, s Shape, has Residency) string {
 	return why.String()
 }
 
-// Rates are what was measured of the device; 0: it was not.
+// Rates returns what was measured of the device; 0: it was not.
 func (r *Resources) Rates() Rates {
 	if g := r.Costs.GPU; g != nil && r.Describe().Memory > 0 {
 		return g.Rates
@@ -181,7 +181,7 @@ func (r *Resources) HoldBoth(a, b *Operand) (release func(), err error) {
 	return func() { second(); first() }, err
 }
 
-// Accurate is the fastest format that is about as accurate as float32. Cheaper ones do not tell near
+// Accurate returns the fastest format that is about as accurate as float32. Cheaper ones do not tell near
 // vectors apart: plain bfloat16 is off by up to .1 in a distance of unit vectors.
 func (r *Resources) Accurate() kernels.DType {
 	if r.Has(kernels.BF16x3) {

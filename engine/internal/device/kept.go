@@ -53,7 +53,7 @@ type packing struct {
 // NewKept makes room for that many bytes of sets in the process's memory.
 func NewKept(limit int64) *Kept { return &Kept{own: keep{limit: limit}} }
 
-// in is where what is on that device is kept; nil after Close.
+// in returns where what is on that device is kept; nil after Close.
 func (k *Kept) in(d Device) *keep {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -70,7 +70,7 @@ func (k *Kept) in(d Device) *keep {
 	return &s.kept
 }
 
-// Bytes is what is kept at the moment; of one device where it is given, else of all.
+// Bytes returns how much is kept now, in bytes; of the given devices, else of all.
 func (k *Kept) Bytes(of ...Device) (bytes int64) {
 	for _, s := range k.all() {
 		s.mu.Lock()
@@ -84,7 +84,7 @@ func (k *Kept) Bytes(of ...Device) (bytes int64) {
 	return bytes
 }
 
-// Has tells whether that device has a packed left set of the format.
+// Has reports whether that device has a packed left set of the format.
 func (k *Kept) Has(d Device, t kernels.DType, m kernels.Metric) bool {
 	s := k.in(Root(d))
 	if s == nil {
@@ -119,7 +119,7 @@ func (k *Kept) Close() {
 	}
 }
 
-// Closed tells whether Close was called.
+// Closed reports whether Close was called.
 func (k *Kept) Closed() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -162,7 +162,7 @@ func (s *keep) begin(x *item) (end func()) {
 	}
 }
 
-// find is the item that is like, and the end of its use.
+// find returns the kept item that equals like, and a function that ends its use.
 func (s *keep) find(like *item) (x *item, end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +193,7 @@ func (s *keep) add(x *item) (end func(), ok bool) {
 // someRows stands for a copy of rows in a search for one.
 var someRows any = struct{}{}
 
-// hold is the device's copy of the rows, which stays for later operations, and the end of its use. The copy is nil
+// hold returns the device's copy of the rows, which stays for later operations, and the end of its use. The copy is nil
 // where the device needs none, and the end where it is not kept.
 func (r *Resources) hold(o *Operand) (resident any, end func(), err error) {
 	d := Root(r.Device)
@@ -222,7 +222,7 @@ func (r *Resources) hold(o *Operand) (resident any, end func(), err error) {
 	return x.copied, nil, nil
 }
 
-// CopyBytes is what a device's copy of n rows takes.
+// CopyBytes returns the size of a device's copy of n rows.
 func CopyBytes(n, dim int) int64 { return int64(n) * (4*int64(dim) + 8) }
 
 // Packed is all of o as a set, vector i being row order[i] (nil: row i): packed now, or kept from before where o

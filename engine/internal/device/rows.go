@@ -75,7 +75,7 @@ func Views(nameA string, a kernels.Vectors, nameB string, b kernels.Vectors, met
 	return oa, ob, nil
 }
 
-// NonFinite is the error of a value that is no number; Row counts from the operand's first.
+// NonFinite is the error for a NaN or infinite value; Row counts from the operand's first.
 type NonFinite struct {
 	Name     string
 	Row, Col int
@@ -131,7 +131,7 @@ func (r *Resources) PrepareBoth(ctx context.Context, a, b *Operand, metric kerne
 	return r.Prepare(ctx, b, metric)
 }
 
-// PowerOfTwo is the power of two that brings the largest norm to at most 1.
+// PowerOfTwo returns the power of two that brings the largest norm to at most 1.
 func PowerOfTwo(norms []float64) float64 {
 	largest := slices.Max(norms)
 	if largest == 0 {

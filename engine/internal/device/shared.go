@@ -19,14 +19,14 @@ func Share(d Device) *Shared {
 	return &Shared{Device: d, memory: memory - memory/2, kept: keep{limit: memory / 2}}
 }
 
-// Describe implements Device: Memory is what operations may take.
+// Describe implements Device: Memory is the limit of operations.
 func (s *Shared) Describe() Info {
 	i := s.Device.Describe()
 	i.Memory = s.memory
 	return i
 }
 
-// Kept is what prepared sets have in the device's memory, in bytes, and how much they may.
+// Kept returns how many bytes prepared sets take in the device's memory, and the limit.
 func (s *Shared) Kept() (bytes, limit int64) {
 	s.kept.mu.Lock()
 	defer s.kept.mu.Unlock()
@@ -56,7 +56,7 @@ func (l limited) Describe() Info {
 // Limited is d for an operation that is to take no more than that many bytes of its memory.
 func Limited(d Device, memory int64) Device { return limited{Root(d), memory} }
 
-// Root is the device that a limited one is a part of, or d.
+// Root returns the device that a limited one is a part of, or d.
 func Root(d Device) Device {
 	if l, ok := d.(limited); ok {
 		return l.Device

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// watched are the resources with a device whose calls a watch counts.
+// watched returns the resources with a device whose calls a watch counts.
 func watched(r *device.Resources, w *devicetest.Watch) *device.Resources {
 	with := *r
 	with.Device = w.Device(r.Device)

@@ -33,7 +33,7 @@ func resources(t testing.TB, isa string) *device.Resources {
 		MemLimit: 1 << 30}
 }
 
-// grown is an index that has seen it all: rows at the start, appended ones with codes and without, deleted ones.
+// grown returns an index that has seen it all: rows at the start, appended ones with codes and without, deleted ones.
 func grown(t testing.TB, r *device.Resources, v kernels.Vectors, metric kernels.Metric) *Index {
 	t.Helper()
 	ctx := context.Background()

@@ -9,15 +9,15 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// Freeze is the index as it is at the moment: what is appended to x or deleted from it later does not show.
+// Freeze returns the index as it is at the moment: what is appended to x or deleted from it later does not show.
 func (x *Index) Freeze() *Index {
 	f := &Index{r: x.r, metric: x.metric, options: x.options, kernel: x.kernel}
 	f.now.Store(x.now.Load())
 	return f
 }
 
-// Select is the index as it is at the moment, of the given rows alone, ascending: the others are as good as deleted. A
-// search goes by the chunks that have one of them. Rows that are not there are kernels.ErrArgument.
+// Select returns the index as it is at the moment, of the given rows alone, ascending: the others are as good as
+// deleted. A search goes by the chunks that have one of them. Rows that are not there are kernels.ErrArgument.
 func (x *Index) Select(ctx context.Context, rows []int) (*Index, error) {
 	next := *x.now.Load()
 	dead, before := deadRows{count: next.rows}, -1
@@ -48,7 +48,7 @@ func (x *Index) Select(ctx context.Context, rows []int) (*Index, error) {
 	return f, nil
 }
 
-// For is the same rows in another metric, without codes.
+// For returns the same rows in another metric, without codes.
 func (x *Index) For(metric kernels.Metric) *Index {
 	old := x.now.Load()
 	f := &Index{r: x.r, metric: metric, options: Options{Plain: true}, kernel: x.kernel}
@@ -62,16 +62,16 @@ func (x *Index) For(metric kernels.Metric) *Index {
 	return f
 }
 
-// Metric is the metric of its searches.
+// Metric returns the metric of its searches.
 func (x *Index) Metric() kernels.Metric { return x.metric }
 
-// Coded tells whether searches read codes first.
+// Coded reports whether searches read codes first.
 func (x *Index) Coded() bool {
 	m := x.now.Load().model
 	return m != nil && m.reason == ""
 }
 
-// Shape is the number of rows and their dimension.
+// Shape returns the number of rows and their dimension.
 func (x *Index) Shape() (rows, dim int) {
 	s := x.now.Load()
 	return s.rows, s.dim
@@ -88,7 +88,7 @@ func (x *Index) Deleted() []int {
 	return rows
 }
 
-// One is all rows where they were added at once, by reference.
+// One returns all rows where they were added at once, by reference.
 func (x *Index) One() (rows cpu.Rows, ok bool) {
 	if s := x.now.Load(); len(s.groups) == 1 {
 		return s.groups[0].Rows, true
@@ -96,7 +96,7 @@ func (x *Index) One() (rows cpu.Rows, ok bool) {
 	return rows, false
 }
 
-// Gather is a copy of all rows, or of those that are not deleted, one behind the other.
+// Gather returns a contiguous copy of all rows, or of those that are not deleted.
 func (x *Index) Gather(ctx context.Context, live bool) (cpu.Rows, error) {
 	s := x.now.Load()
 	n := s.rows

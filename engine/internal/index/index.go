@@ -158,7 +158,7 @@ func empty(r *device.Resources, metric kernels.Metric, o Options) *Index {
 	return x
 }
 
-// Rows is the number of rows ever added; valid row numbers are below it.
+// Rows returns the number of rows ever added; valid row numbers are below it.
 func (x *Index) Rows() int { return x.now.Load().rows }
 
 // Describe returns the contents of the index and what it runs on.

@@ -92,7 +92,7 @@ type division struct {
 	first []int   // the clusters of part p are [first[p], first[p+1]); none where p has few rows
 }
 
-// of are the parts of some rows.
+// of returns the parts of some rows.
 func (in division) of(rows []int) []int32 {
 	if in.rows == nil {
 		return nil
@@ -116,7 +116,7 @@ func (in *division) order(points []int, parts []int32) {
 	}
 }
 
-// clusters are those that a point of a part may belong to, out of n.
+// clusters returns the range of clusters, out of n, that a point of a part may belong to.
 func (in *division) clusters(parts []int32, point, n int) (from, to int) {
 	if parts == nil {
 		return 0, n
@@ -202,7 +202,7 @@ func overRows(ctx context.Context, rows []int, fn func(row int)) error {
 	return ctx.Err()
 }
 
-// factor is what the row of g is multiplied with.
+// factor returns the factor of the row of g.
 func (m *model) factor(g *group, row int, metric kernels.Metric) float64 {
 	if metric != kernels.Cosine {
 		return m.scale

@@ -41,7 +41,7 @@ func (k *queryState) begin(s *snapshot, want int, tau float64) {
 	}
 }
 
-// bar is the score that a row must at least reach to matter.
+// bar returns the score that a row must at least reach to matter.
 func (k *queryState) bar() float64 { return math.Float64frombits(k.edge.Load()) }
 
 // offer takes the biased scores of rows into account.
@@ -85,7 +85,7 @@ func (k *queryState) take(h kernels.Hit) {
 	}
 }
 
-// best are the hits in order.
+// best returns the hits in order.
 func (k *queryState) best() []kernels.Hit {
 	slices.SortFunc(k.hits, func(a, b kernels.Hit) int {
 		if k.query.metric.Closer(a, b) {
@@ -264,7 +264,7 @@ type costs struct {
 	high, low, once, again, jump float64
 }
 
-// costsOf are the costs of n queries that are scanned together.
+// costsOf returns the costs of n queries that are scanned together.
 func costsOf(isa cpu.ISA, n int) costs {
 	switch {
 	case !scan.Shares(isa, n):
@@ -350,7 +350,7 @@ func (l *lane) biasesOf(n int) []float32 {
 	return l.bias.Of(n)
 }
 
-// largest is the n-th largest of x, which it reorders (Hoare's selection).
+// largest returns the n-th largest of x, which it reorders (Hoare's selection).
 func largest(x []float32, n int) float32 {
 	from, to := 0, len(x)-1
 	for from < to {

@@ -100,7 +100,7 @@ func (m *product) plan() error {
 
 func halfPanels(n int) int { return workers.Ceil(workers.Ceil(n, 2), device.Panel) * device.Panel }
 
-// errScale is a norm, or a product of norms, that float32 does not hold well, or a value that is no number.
+// errScale reports a norm, or a product of norms, outside of the safe range of float32, or a value that is NaN.
 var errScale = errors.New("engine: needs scales")
 
 // scale chooses the scales from the norms.

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
-// sure is how many times the bound a distance of tiles must be to be kept. Where little accuracy is asked for, it is
-// kept where its error is not larger than itself.
+// sure returns how many times the bound a distance of tiles must be to be kept. Where little accuracy is asked for, it
+// is kept where its error is not larger than itself.
 func (m *product) sure() float64 {
 	if m.DType == kernels.F32 || m.DType == kernels.BF16x3 {
 		return 32
@@ -18,9 +18,9 @@ func (m *product) sure() float64 {
 	return 1
 }
 
-// directly replaces short distances by those of the differences of the rows: tiles subtract products that are nearly
-// the same, of which little remains where rows are long and close to each other. bound is that of a distance of 0, and
-// its square that of any distance's square: what remains of it is returned.
+// directly computes short distances again from the differences of the rows: tiles subtract products that are nearly
+// equal, which cancels most digits where rows are long and close to each other. bound is the error bound of a distance
+// of 0, and its square the bound of any distance's square; directly returns the bound that remains.
 func (m *product) directly(ctx context.Context, bound float64) (float64, error) {
 	if m.Metric != kernels.L2 || math.IsInf(bound, 0) || math.IsNaN(bound) {
 		return bound, nil
@@ -58,7 +58,7 @@ func (m *product) directly(ctx context.Context, bound float64) (float64, error) 
 	return max(bound*(bound/shortest)+0x1p-22*longest, 0x1p-24*direct) + 0x1p-148, err
 }
 
-// distance is the Euclidean distance of two rows.
+// distance returns the Euclidean distance of two rows.
 func distance(a, b []float32) float64 {
 	sum := 0.
 	for i, x := range a {

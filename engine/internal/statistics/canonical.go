@@ -143,7 +143,7 @@ func (j *job) drawn(ctx context.Context, visit func(worker int, s *strip)) error
 	})
 }
 
-// canonicalCounts is what a worker of canonicalNegatives finds.
+// canonicalCounts is the result of a worker of canonicalNegatives.
 type canonicalCounts struct {
 	low, high    ref.Pair
 	less, lessEq wide // sums over the negatives: positives below, and not above
@@ -247,7 +247,7 @@ func notAbove(sorted []float64, x float64) int {
 	return n
 }
 
-// firstNegative is the score that the sums are shifted by: of the first pair of D−. Its query is 0,
+// firstNegative returns the score that the sums are shifted by: of the first pair of D−. Its query is 0,
 // because a query without foreign groups means that no query has any.
 func (j *job) firstNegative(ctx context.Context) (float64, error) {
 	var out [1]float64

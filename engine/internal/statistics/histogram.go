@@ -61,7 +61,7 @@ type step struct {
 	below int64
 }
 
-// steps are what the first pass knows of the distribution.
+// steps returns what the first pass knows of the distribution.
 func (t *counts) steps(j *job) []step {
 	s, b := &j.out.NegativeSummary, j.bounded
 	steps := []step{{s.Min, 0}}
@@ -123,7 +123,7 @@ func (w *wide) add(n int64) {
 
 func (w *wide) float() float64 { return float64(w.high)*0x1p64 + float64(w.low) }
 
-// above is the first step above x.
+// above returns the first step above x.
 func above(steps []step, x float64) int {
 	from, to := 0, len(steps)
 	for from < to {
@@ -136,7 +136,7 @@ func above(steps []step, x float64) int {
 	return from
 }
 
-// slack is how far a step's score may be from where it was counted.
+// slack returns how far a step's score may be from where it was counted.
 func (j *job) slack() func(x float64) float64 {
 	b, s := j.bounded, &j.out.NegativeSummary
 	const rounding = 0x1p-20 // of float32 edges, relative to the largest value

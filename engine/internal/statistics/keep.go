@@ -80,11 +80,11 @@ func (j *job) keep(ctx context.Context, in distribution.Input, of *distribution.
 	return narrow, p.score(ctx, j, near)
 }
 
-// spreadAt is how far the rank at a share p of all may move, against the median's: the deviation of a share.
+// spreadAt returns how far the rank at a share p of all may move, against the median's: the deviation of a share.
 func spreadAt(p float64) float64 { return 2 * math.Sqrt(p*(1-p)) }
 
-// spread is the share of all ranks that brackets reach to each side of the median, if they are to keep about so many
-// bytes in all.
+// spread returns the share of all ranks that brackets reach to each side of the median, if they are to keep about so
+// many bytes in all.
 func (j *job) spread(bytes int64) float64 {
 	sum, last := 0., -1.
 	for _, p := range slices.Sorted(slices.Values(j.in.Quantiles)) {
@@ -204,7 +204,7 @@ func (j *job) sumsOf(ctx context.Context, w *wanted, cells []cells, c *counts) (
 	return sums, err
 }
 
-// find is the cell of the value with a rank among those of the cells; ranks beyond are in the first and the last.
+// find returns the cell of the value with a rank among those of the cells; ranks beyond are in the first and the last.
 func (c cells) find(sums []int64, rank float64) int {
 	next, _ := slices.BinarySearchFunc(sums, rank, func(sum int64, rank float64) int {
 		if float64(sum) <= rank {
@@ -215,7 +215,7 @@ func (c cells) find(sums []int64, rank float64) int {
 	return workers.Clamp(next-1, 0, len(sums)-2)
 }
 
-// bracketOf is the bracket that holds a value; −1 for the ends.
+// bracketOf returns the bracket that holds a value; −1 for the ends.
 func (w *wanted) bracketOf(v float32) int {
 	for i, x := range w.brackets {
 		if v <= x.high {

@@ -72,8 +72,8 @@ func TestMergeReadsWhatIsNear(t *testing.T) {
 	}
 }
 
-// content is what a part's counts say, in an order that does not depend on the way they were made: for each range how
-// many pairs lie below, and each kept pair's ids and value.
+// content returns what a part's counts say, in an order that does not depend on the way they were made: for each range
+// how many pairs lie below, and each kept pair's ids and value.
 func content(p *Part) (lines []string) {
 	for i, n := range p.below {
 		lines = append(lines, fmt.Sprintf("range %d below %d", i, n))

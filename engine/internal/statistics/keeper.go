@@ -23,7 +23,7 @@ type run struct {
 	scores    scoreBytes
 }
 
-// within is the range of the run's values; ok is false where it is not known.
+// within returns the range of the run's values; ok is false where it is not known.
 func (r run) within() (low, high float32, ok bool) { return r.low, r.high, r.of != nil }
 
 // rowsOfPart turns places of a part's entries, which count from row and lane, into rows of an input.
@@ -32,7 +32,7 @@ type rowsOfPart struct {
 	row, lane         int32
 }
 
-// pair is the query and the context of an entry.
+// pair returns the query and the context of an entry.
 func (j *job) pair(r run, at uint32) (query, context int32) {
 	if of := r.of; of != nil {
 		return of.queries[of.lane+int32(at&0xffff)], of.contexts[of.row+int32(at>>16)]
@@ -103,7 +103,7 @@ func (k *keeper) keep(w *worker, task int32, entries []device.Entry) {
 	w.mine.kept = append(w.mine.kept, run{task: task, n: int32(n), at: at})
 }
 
-// keepMemory is how many entries may stay in memory.
+// keepMemory returns how many entries may stay in memory.
 func (j *job) keepMemory() int64 {
 	if j.tune.Kept > 0 {
 		return j.tune.Kept
@@ -111,7 +111,7 @@ func (j *job) keepMemory() int64 {
 	return j.room / 3 * 2 / entryBytes
 }
 
-// keepRoom is how many entries may be kept in all.
+// keepRoom returns how many entries may be kept in all.
 func (j *job) keepRoom() int64 {
 	if j.spill == nil {
 		return j.keepMemory()
@@ -190,7 +190,8 @@ func (s *spill) close() error {
 	return err
 }
 
-// bytesOf is the memory of entries or scores: the file is read by the process that wrote it, in its own byte order.
+// bytesOf returns the memory of entries or scores: the file is read by the process that wrote it, in its own byte
+// order.
 func bytesOf[T device.Entry | float64](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
 }

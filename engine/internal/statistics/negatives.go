@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// negatives knows which pairs are in D−.
+// negatives decides which pairs are in D−.
 type negatives struct {
 	in       distribution.Input
 	contexts int
@@ -59,7 +59,7 @@ func (g *negatives) draw(into []int32, q int) []int32 {
 	return ref.Foreign(into, g.in.Negatives.Seed, q, int(g.in.Owner[q]), g.contexts, g.perQuery)
 }
 
-// has tells whether the pair is in D−, which is not sampled.
+// has reports whether the pair is in D−, if D− is not sampled.
 func (g *negatives) has(q, c int) bool {
 	own := int(g.in.Owner[q])
 	if g.in.Negatives.Kind == distribution.NegativesCrossGroup {
@@ -79,7 +79,7 @@ func (g *negatives) of(into []span, q, c0, c1 int) []span {
 	return allBut(into, int(g.in.Owner[q]), c0, c1)
 }
 
-// others are the contexts of other groups than q's own, or all but its own without groups.
+// others returns the contexts of other groups than q's own, or all but its own without groups.
 func (g *negatives) others(into []span, q, c0, c1 int) []span {
 	if g.in.Group == nil {
 		return allBut(into, int(g.in.Owner[q]), c0, c1)
@@ -114,5 +114,5 @@ func join(into []span, from, to int) []span {
 	return append(into, span{from, to})
 }
 
-// groups tells whether there are at least two groups.
+// groups reports whether there are at least two groups.
 func (g *negatives) groups() bool { return g.several }

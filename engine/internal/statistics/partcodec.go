@@ -63,7 +63,7 @@ func (p *Part) WriteTo(w io.Writer) (n int64, err error) {
 	return n + int64(k), err
 }
 
-// littleEndian tells whether entries lie in memory as they do in bytes.
+// littleEndian reports whether entries lie in memory as they do in bytes.
 func littleEndian() bool { return binary.NativeEndian.Uint16([]byte{1, 0}) == 1 }
 
 // head is everything that comes before the runs.
@@ -182,7 +182,7 @@ func decodePart(data []byte) (*Part, error) {
 	return p, p.check()
 }
 
-// entriesOf are the entries in bytes: the bytes themselves where they lie as entries do in memory, else a copy.
+// entriesOf returns the entries in bytes: the bytes themselves where they lie as entries do in memory, else a copy.
 func entriesOf(data []byte) []device.Entry {
 	n := len(data) / int(entryBytes)
 	if n == 0 {

@@ -135,7 +135,7 @@ func (p *pass) todo(ctx context.Context, tasks []int32) (left []int32, err error
 	})
 }
 
-// worker is the memory of the worker of that number.
+// worker returns the memory of the worker of that number.
 func (p *pass) worker(number int) *worker {
 	if p.workers[number] == nil {
 		p.workers[number] = p.newWorker()
@@ -209,7 +209,7 @@ func (p *pass) newWorker() *worker {
 	return w
 }
 
-// margin is what a value may lie below the largest one and still be the best canonical score.
+// margin returns how far a value may lie below the largest one and still be the best canonical score.
 func (b *bounded) margin() float32 { return up(2*b.epsilon + 0x1p-21) }
 
 // task counts one task into w.mine.
@@ -362,7 +362,7 @@ func (p *pass) score(ctx context.Context, w *worker) error {
 	return nil
 }
 
-// candidateLimit is how many candidates for maxima and extremes are scored one by one.
+// candidateLimit returns how many candidates for maxima and extremes are scored one by one.
 func (j *job) candidateLimit() int64 {
 	return max(j.tune.Recheck, int64(j.q.N)*64, int64(j.q.N)*int64(j.c.N)/64)
 }
@@ -395,7 +395,7 @@ func (p *pass) record(w *worker, last bool) error {
 // allTasks lists a bounded job's tasks.
 func (b *bounded) allTasks() []int32 { return ascendingFrom(0, b.tasks) }
 
-// pairs is the size of a task.
+// pairs returns the size of a task.
 func (b *bounded) pairs(task int) int {
 	row0, row1, lane0, lane1 := b.block(task)
 	return (min(row1*device.Panel, b.rowCount) - row0*device.Panel) * (min(lane1*device.Panel,

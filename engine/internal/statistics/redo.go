@@ -68,7 +68,7 @@ func (l *wanted) bin(b *bounded) {
 	l.bins, l.binLow, l.binScale = redoBins, float32(h.low), float32(1/h.width)
 }
 
-// bracket is where the values of the cells [first, last] are for certain.
+// bracket returns where the values of the cells [first, last] are for certain.
 func (h axis) bracket(b *bounded, first, last int, margin float64) bracket {
 	low, high := h.low+float64(first-1)*h.width, h.low+float64(last+2)*h.width // a cell more for rounding
 	if b.metric.Ascending() {
@@ -115,8 +115,8 @@ func (h axis) wanted(j *job, t *counts) []wanted {
 	return list
 }
 
-// affordable are the statistics that are missing and whose brackets have room beside each other; of the others, which
-// are those with the largest brackets, it is noted that they lie in them.
+// affordable returns the statistics that are missing and whose brackets have room beside each other; of the others,
+// which are those with the largest brackets, it is noted that they lie in them.
 func (j *job) affordable(find func(rank int64) bracket, count func(bracket) int64) []*statistic {
 	var list []*statistic
 	var counts []int64

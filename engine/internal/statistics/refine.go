@@ -64,7 +64,7 @@ func (j *job) refine(ctx context.Context, targets []target) error {
 	return nil
 }
 
-// beside tells whether both lie between the same ends.
+// beside reports whether both lie between the same ends.
 func (t target) beside(o target) bool { return t.low == o.low && t.high == o.high }
 
 // reset is for bounds that turn out to be wrong, as those from merged parts can be.

@@ -55,7 +55,7 @@ func (c cells) count(counts *[maxCells]int32, entries []device.Entry, lowest, hi
 	return lowest, highest
 }
 
-// edge is where cell i begins.
+// edge returns where cell i begins.
 func (c cells) edge(i int) float64 { return c.low + float64(i)/c.scale }
 
 // interval is a range whose values are all kept; cells first to last are its own.
@@ -82,7 +82,7 @@ type window struct {
 	binned      *binned      // where there is no room for all of them
 }
 
-// room is where n more scores go. A window has at most size.
+// room returns the space for n more scores. A window has at most size.
 func (w *window) room(n int) []float64 {
 	end := w.taken.Add(int64(n))
 	return w.scores[end-int64(n) : end]
@@ -206,7 +206,7 @@ func (r *resolver) count(ctx context.Context, l *wanted) error {
 	return nil
 }
 
-// span is the range of values that vectors of norm 1 can have, and a little more.
+// span returns the range of values that vectors of norm 1 can have, and a little more.
 func (b *bounded) span() (low, high float64) {
 	if b.unit == 0 || b.metric.Ascending() {
 		return -2.2, .2
@@ -288,8 +288,8 @@ func (r *resolver) setMarks() {
 	}
 }
 
-// scoreRoom is how many canonical scores the windows may hold: 8 bytes, twice when the workers' are put together, and a
-// quarter for growing. Kept pairs have the rest of the room; regions of panels are gone by now.
+// scoreRoom returns how many canonical scores the windows may hold: 8 bytes, twice when the workers' are put together,
+// and a quarter for growing. Kept pairs have the rest of the room; regions of panels are gone by now.
 func (j *job) scoreRoom() int64 {
 	if j.tune.Scores > 0 {
 		return j.tune.Scores
@@ -377,7 +377,7 @@ func (r *resolver) recheck(ctx context.Context) error {
 	return err
 }
 
-// outside tells whether a run is known to have nothing in a cell of a window.
+// outside reports whether a run is known to have nothing in a cell of a window.
 func (r *resolver) outside(k run) bool {
 	low, high, ok := k.within()
 	return ok &&

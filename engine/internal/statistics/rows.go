@@ -94,7 +94,7 @@ func through(list []int32, i int) int32 {
 	return list[i]
 }
 
-// sortedBy is the stable order of a list of rows, nil for 0 to n−1, by a key of each; nil if all n are in order.
+// sortedBy returns the stable order of a list of rows, nil for 0 to n−1, by a key of each; nil if all n are in order.
 func sortedBy(ctx context.Context, j *job, list []int32, n int, key func(row int32) int32) ([]int32, error) {
 	inOrder := true
 	err := workers.Over(ctx, n, func(from, to int) {
@@ -130,7 +130,7 @@ func sortedBy(ctx context.Context, j *job, list []int32, n int, key func(row int
 	})
 }
 
-// inverse is where each of n rows is in a list; −1 where it is not. A list of nil is the rows themselves.
+// inverse returns where each of n rows is in a list; −1 where it is not. A list of nil is the rows themselves.
 func inverse(ctx context.Context, order []int32, n int) ([]int32, error) {
 	if order == nil {
 		return nil, nil

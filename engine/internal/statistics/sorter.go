@@ -50,13 +50,13 @@ func newSorter(j *job, p *Part, w *wanted) *sorter {
 
 func (s *sorter) buckets() int { return (s.slices[len(s.slices)-1] + 1) * s.blocks[0] * s.blocks[1] }
 
-// place is the packed row and lane of an entry.
+// place returns the packed row and lane of an entry.
 func (s *sorter) place(r run, e device.Entry) (row, lane int) {
 	row0, _, lane0, _ := s.b.block(int(r.task))
 	return row0*device.Panel + int(e.At>>16), lane0*device.Panel + int(e.At&0xffff)
 }
 
-// bucket is where an entry belongs: its slice, and in it its block.
+// bucket returns where an entry belongs: its slice, and in it its block.
 func (s *sorter) bucket(row, lane int, value float32) int {
 	slice := 0
 	if i := s.w.bracketOf(value); i >= 0 {
@@ -93,7 +93,7 @@ func (s *sorter) put(r run, e device.Entry) {
 	s.entries[at] = device.Entry{Value: e.Value, At: uint32(row&mask)<<16 | uint32(lane&mask)}
 }
 
-// runs are the buckets that hold something.
+// runs returns the buckets that hold something.
 func (s *sorter) runs() (kept []partRun) {
 	from := int64(0)
 	for i, end := range s.ends {

@@ -121,7 +121,7 @@ func (r *run) fail(task int, err error) {
 	}
 }
 
-// Ceil is a/b, rounded up.
+// Ceil returns a/b, rounded up.
 func Ceil(a, b int) int { return (a + b - 1) / b }
 
 // Clamp is x, or the end of [low, high] that it lies beyond.

@@ -27,7 +27,7 @@ func OnCUDA() bool { return os.Getenv(variable) == onCUDA }
 // OnGPU tells that tests run on the CPU with a StandIn as its GPU, which was asked for.
 func OnGPU() bool { return os.Getenv(variable) == asGPU }
 
-// Open is the device that tests run on.
+// Open returns the device that tests run on.
 func Open(k cpu.Kernels) device.Device {
 	switch os.Getenv(variable) {
 	case byName:

@@ -52,7 +52,7 @@ func (c *checked) counting(room int) *device.Count {
 	return n
 }
 
-// room is the capacity for everything that a count may write and for the slack that the kernels require.
+// room returns the capacity for everything that a count may write and for the slack that the kernels require.
 func (c *checked) room() int { return c.rows.Count()*c.lanes.Count()*device.Panel*device.Panel + 2048 }
 
 func (c *checked) run(t *testing.T, n *device.Count) {

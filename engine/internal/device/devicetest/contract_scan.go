@@ -74,7 +74,7 @@ func (p *pair) scans(t *testing.T, d device.Device) {
 	}
 }
 
-// axes are a reflection (Householder's), about a mean that is somewhat off.
+// axes returns a reflection (Householder's), about a mean that is somewhat off.
 func (p *pair) axes() *device.Axes {
 	dim := p.b.Dim
 	x := &device.Axes{Metric: p.metric, Scale: 1, Origin: make([]float32, dim), Turned: make([]float64, dim),

@@ -23,7 +23,7 @@ func RunOnCUDA(t *testing.T, library, choice string) {
 // theGPU is the process's one device of the stand-in driver.
 var theGPU = sync.OnceValues(func() (*cuda.Device, error) { return cuda.Open(cuda.Options{}) })
 
-// openCUDA is a device on the process's GPU.
+// openCUDA returns a device on the process's GPU.
 func openCUDA(k cpu.Kernels) device.Device {
 	d, err := theGPU()
 	if err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// scanOff is what the values of a scan of the stand-in are off by at most, on purpose.
+// scanOff is the largest deliberate error of the values of a scan of the stand-in.
 const scanOff = 3e-3
 
 // codes are the rows' coordinates in float64, with values that are off.

@@ -47,7 +47,7 @@ func NewStandIn(host cpu.Kernels) *StandIn {
 	return &StandIn{host: host, calls: make(chan struct{}, 2), count: make(map[string]int)}
 }
 
-// Methods are those that may fail.
+// Methods returns the methods that may fail.
 func Methods() []string {
 	return []string{"Upload", "New", "Pack", "Count", "Matrix", "Scores", "Pairs", "Code", "Scan"}
 }
@@ -60,17 +60,17 @@ func (d *StandIn) FailAt(method string, n int) {
 	clear(d.count)
 }
 
-// Calls is how often a method was called since FailAt.
+// Calls returns how often a method was called since FailAt.
 func (d *StandIn) Calls(method string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.count[method]
 }
 
-// Live is the number of sets and copies of rows that were not given back.
+// Live returns the number of sets and copies of rows that were not given back.
 func (d *StandIn) Live() int64 { return d.live.Load() }
 
-// FromCopies is how many canonical scores were computed from copies of rows.
+// FromCopies returns how many canonical scores were computed from copies of rows.
 func (d *StandIn) FromCopies() int64 { return d.used.Load() }
 
 // enter waits for its turn. Every call of a method that computes begins with it; leave ends it.
@@ -136,10 +136,10 @@ func (d *StandIn) Upload(rows cpu.Rows) (any, error) {
 	return h, nil
 }
 
-// bytes is the size of a copy.
+// bytes returns the size of a copy.
 func (h *held) bytes() int64 { return int64(h.rows.N) * (4*int64(h.rows.Dim) + 8) }
 
-// fits refuses what there is no room for.
+// fits returns an error if the device has no room for the bytes.
 func (d *StandIn) fits(bytes int64) error {
 	if used := d.bytes.Load(); d.Room > 0 && used+bytes > d.Room {
 		return fmt.Errorf("stand-in: %w: %d bytes beside %d, of %d", device.ErrMemory, bytes, used, d.Room)
@@ -154,7 +154,7 @@ func (d *StandIn) take(bytes int64) {
 	}
 }
 
-// Peak is the most that sets and copies have taken at once, in bytes.
+// Peak returns the most that sets and copies have taken at once, in bytes.
 func (d *StandIn) Peak() int64 { return d.peak.Load() }
 
 // Release implements device.Device.
@@ -166,8 +166,8 @@ func (d *StandIn) Release(resident any) {
 	}
 }
 
-// read is the rows as the device sees them, the list of those that are wanted (nil: all, in order) and whether they
-// come from a copy.
+// read returns the rows as the device sees them, the list of those that are wanted (nil: all, in order) and whether
+// they come from a copy.
 func (d *StandIn) read(rows cpu.Rows, list []int32) (cpu.Rows, []int32, bool, error) {
 	if rows.Resident == nil {
 		return rows, list, false, nil

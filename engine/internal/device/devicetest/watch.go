@@ -25,7 +25,7 @@ type Watch struct {
 	seen   map[string]int // looks by function: all on the stack
 }
 
-// Work is what a Watch has counted.
+// Work is the work that a Watch has counted.
 type Work struct {
 	Events     int // looks and calls
 	CallsAfter int // calls of the device that began after the end
@@ -38,14 +38,14 @@ func NewWatch(at int, stages bool) *Watch {
 	return &Watch{at: at, stages: stages, seen: map[string]int{}}
 }
 
-// Count is what has been counted so far.
+// Count returns the work counted so far.
 func (w *Watch) Count() Work {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.count
 }
 
-// Looks is how often a function, or what it called, has looked at the context. It is named without its package.
+// Looks returns how often a function, or what it called, has looked at the context. It is named without its package.
 func (w *Watch) Looks(function string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,7 +109,7 @@ func (w *Watch) remember() {
 	}
 }
 
-// Context is the watch's context within another.
+// Context returns the watch's context within another.
 func (w *Watch) Context(parent context.Context) context.Context { return watched{parent, w} }
 
 type watched struct {

@@ -102,7 +102,7 @@ func flag(b bool) int32 {
 
 func (p *placed) free(d *Device) { p.temporary.free(d) }
 
-// arguments are the last of the kernels that count.
+// arguments returns the last of the kernels that count.
 func (p *placed) arguments() []uint64 {
 	at := func(offset int, there bool) uint64 {
 		if !there {

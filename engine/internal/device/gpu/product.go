@@ -15,10 +15,10 @@ type Dense struct {
 	Rows, Cols, Down, Right int
 }
 
-// T is the transposed matrix.
+// T returns the transposed matrix.
 func (m Dense) T() Dense { return Dense{m.At, m.Cols, m.Rows, m.Right, m.Down} }
 
-// inRows tells whether the elements of a row lie together and rows do not overlap.
+// inRows reports whether the elements of a row lie together and rows do not overlap.
 func (m Dense) inRows() bool {
 	return (m.Right == 1 || m.Cols == 1) && (m.Down >= m.Cols || m.Rows == 1)
 }

@@ -18,7 +18,7 @@ const (
 	mapsBytes   = 2 * cuda.MapBytes // of a set's vectors and second parts
 )
 
-// ringState says whether tiles of tensor cores are multiplied by the kernels of sm_90a.
+// ringState records whether tiles of tensor cores are multiplied by the kernels of sm_90a.
 type ringState struct {
 	why  string // why not
 	used bool
@@ -51,7 +51,7 @@ func (d *Device) tiles() string {
 	return "mma.sync and cp.async: " + d.ring.why
 }
 
-// encode is the map of rows of elements of so many bytes. Where the driver refuses it, sets have none from now on.
+// encode returns the map of rows of elements of so many bytes. Where the driver refuses it, sets have none from now on.
 func (d *Device) encode(at cuda.Ptr, size, width, height int) (m [cuda.MapBytes]byte, err error) {
 	err = d.gpu.Do(func(s *cuda.Stream) (err error) {
 		m, err = s.Map(cuda.Boxes{At: at, Element: size, Width: width, Height: height, Stride: int64(size * width),
@@ -68,7 +68,7 @@ func (d *Device) encode(at cuda.Ptr, size, width, height int) (m [cuda.MapBytes]
 	return m, err
 }
 
-// usesRing tells whether tiles are multiplied by the kernels of sm_90a.
+// usesRing reports whether tiles are multiplied by the kernels of sm_90a.
 func (d *Device) usesRing() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -116,7 +116,7 @@ func tilesOf(l, r *set, row0, row1, lane0, lane1 int) launch {
 	return w
 }
 
-// sharing tells whether one kernel multiplies several formats, and which of slc::Format this is.
+// sharing reports whether one kernel multiplies several formats, and returns the slc::Format of this one.
 func sharing(t kernels.DType) (format uint64, shares bool) {
 	switch t {
 	case kernels.BF16:

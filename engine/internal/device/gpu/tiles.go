@@ -17,7 +17,7 @@ const (
 	tileThreads = 256
 )
 
-// stages is the shared memory of a block that multiplies in that format: kStages·kStageBytes.
+// stages returns the shared memory of a block that multiplies in that format: kStages·kStageBytes.
 func stages(t kernels.DType) int {
 	if t == kernels.F32 {
 		return 48 << 10
@@ -46,7 +46,7 @@ func (d *Device) sides(rows device.Set, row0, row1 int, lanes device.Set, lane0,
 	return l, r, nil
 }
 
-// arguments are the first of the kernels that multiply.
+// arguments returns the first of the kernels that multiply.
 func arguments(l, r *set, row0, row1, lane0, lane1 int) []uint64 {
 	return []uint64{uint64(l.data), uint64(l.low), uint64(l.terms), uint64(l.n), uint64(row0), uint64(row1),
 		uint64(r.data), uint64(r.low), uint64(r.terms), uint64(r.n), uint64(lane0), uint64(lane1), uint64(l.padded())}
@@ -152,13 +152,13 @@ func (d *Device) Count(c *device.Count, rows device.Set, row0, row1 int, lanes d
 	return p.add()
 }
 
-// units is a sum of a kernel, whose parts of 32, 32 and 64 bits add up with carries.
+// units returns a sum of a kernel, whose parts of 32, 32 and 64 bits add up with carries.
 func units(parts [3]uint64) tiles.Sum {
 	lo, carry := bits.Add64(parts[0], parts[1]<<32, 0)
 	return tiles.Sum{Hi: int64(parts[2] + parts[1]>>32 + carry), Lo: lo}
 }
 
-// ordered is a float as an unsigned integer that is larger when the float is (slc::ordered).
+// ordered returns a float as an unsigned integer that is larger when the float is (slc::ordered).
 func ordered(x float32) uint32 {
 	b := math.Float32bits(x)
 	if b&(1<<31) != 0 {
