@@ -122,8 +122,8 @@ const (
 	fewEntries  = 8
 )
 
-// contentLines are those of tables of contents: runs of lines that end in a leader and a page, paragraphs of several
-// such entries, and below a heading that says so what ends in a page or is no sentence.
+// contentLines returns the lines of tables of contents: runs of lines that end in a leader and a page, paragraphs of
+// several such entries, and, below a heading that names such a table, lines that end in a page or are not sentences.
 func contentLines(lines []proseLine) (out []proseLine) {
 	titled := func(l proseLine) bool {
 		return len(l.heads) > 0 && contentsTitle.MatchString(strings.TrimSpace(l.heads[len(l.heads)-1]))
@@ -156,7 +156,7 @@ func isSentence(text string) bool {
 	return strings.ContainsAny(text[len(text)-1:], ".!?:") || utf8.RuneCountInString(text) > maxHeading/2
 }
 
-// indexLines are those of an index: runs of lines of words with pages, paragraphs of many such entries.
+// indexLines returns the lines of an index: runs of lines of words with pages, and paragraphs of many such entries.
 func indexLines(lines []proseLine) (out []proseLine) {
 	for i := 0; i < len(lines); {
 		n, hits := 0, 0

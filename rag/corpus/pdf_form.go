@@ -87,7 +87,7 @@ func (f pdfForm) values(page requests.Page) (out []pdfWord) {
 	return out
 }
 
-// value is that of a field: a text, a choice, or "[x]" where a box is checked.
+// value returns the value of a field: a text, a choice, or "[x]" where a box is checked.
 func (f pdfForm) value(a references.FPDF_ANNOTATION) (w pdfWord, ok bool) {
 	kind, err := f.FPDFAnnot_GetFormFieldType(&requests.FPDFAnnot_GetFormFieldType{FormHandle: f.handle, Annotation: a})
 	if err != nil {

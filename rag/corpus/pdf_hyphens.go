@@ -66,7 +66,7 @@ func cutHyphen(text string) (string, bool) {
 	return text, false
 }
 
-// lastPart is what the last word of a line is, in lower case; firstPart is that of a line's first.
+// lastPart returns the last word of a line in lower case, firstPart the first one.
 func lastPart(line string) string {
 	whole, _ := cutHyphen(line)
 	return strings.ToLower(whole[strings.LastIndexFunc(whole, notInWord)+1:])

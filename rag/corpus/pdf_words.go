@@ -156,8 +156,8 @@ func (p pdfText) alive() bool {
 	return err == nil
 }
 
-// size is that of a letter as it is shown: the font's, as the matrix scales it. Letters in boxes of one height have it
-// in common, so that it is asked for seldom.
+// size returns the size of a letter as it is shown: the font's size, scaled by the matrix. Letters in boxes of one height
+// share it, so that PDFium is seldom asked.
 func (p pdfText) size(i int, height float64) (float64, error) {
 	height = math.Round(100*height) / 100
 	if size, ok := p.sizes[height]; ok {

@@ -78,7 +78,7 @@ func (w *pdfWriter) page(lines []pdfLine, anchor string) {
 	}
 }
 
-// level is that of the heading that a line is; 0: it is none.
+// level returns the level of the heading that a line is, or 0.
 func (w *pdfWriter) level(lines []pdfLine, i int) int {
 	if i < w.cover && (i < w.title || i > w.last) || w.author != "" && len(lines[i].text) < maxHeading &&
 		strings.EqualFold(strings.TrimPrefix(lines[i].text, "by "), w.author) {
