@@ -156,8 +156,8 @@ func (p pdfText) alive() bool {
 	return err == nil
 }
 
-// size returns the size of a letter as it is shown: the font's size, scaled by the matrix. Letters in boxes of one height
-// share it, so that PDFium is seldom asked.
+// size returns the size of a letter as it is shown: the font's size, scaled by the matrix. Letters in boxes of one
+// height share it, so that PDFium is seldom asked.
 func (p pdfText) size(i int, height float64) (float64, error) {
 	height = math.Round(100*height) / 100
 	if size, ok := p.sizes[height]; ok {
