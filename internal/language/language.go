@@ -83,19 +83,52 @@ func (d *Detector) Of(text string) string {
 	return ""
 }
 
-// OfQuestion is Of, and where a text is too short for it, the language whose question words and articles it has more of
-// than of any other.
+// OfQuestion is the language of a question, which may be a few words: that whose question words and articles it has more
+// of than of any other, or else what Of says where something besides supports it. Trigrams alone take English names and
+// terms of art for another language, and one article may be part of a name.
 func (d *Detector) OfQuestion(text string) string {
-	if code := d.Of(text); code != "" {
-		return code
+	guess, hits := d.Of(text), evidence(text)
+	best := leader(hits)
+	switch {
+	case guess == "" || guess == best:
+		return best
+	case guess == "en", !isLatin(text), hits[guess] >= enough:
+		return guess
+	case best != "":
+		return best
+	case hits["en"] == 0 && (hits[guess] > 0 || strings.IndexFunc(text, isForeign) >= 0 ||
+		!strings.Contains(listed, guess) && len(text) >= longQuestion):
+		return guess
 	}
+	return ""
+}
+
+// listed are the languages that functionWords knows besides English.
+const listed = "de fr es it pt nl"
+
+// longQuestion has enough bytes for a guess by trigrams alone of a language that is not listed.
+const longQuestion = 60
+
+// enough of the evidence for another language than English: a question word, or two other words.
+const enough = 2
+
+// evidence counts the function words of a text by language; question words count twice.
+func evidence(text string) map[string]int {
 	hits := map[string]int{}
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
 		word = strings.Trim(word, ".,;:?!¿¡\"'()„“”«»")
 		for _, code := range strings.Fields(functionWords(word)) {
 			hits[code]++
+			if strings.Contains(questionWords, " "+word+" ") {
+				hits[code]++
+			}
 		}
 	}
+	return hits
+}
+
+// leader is the language that has most of the evidence, "" where that is too little, or none has most.
+func leader(hits map[string]int) string {
 	best, most, second := "", 0, 0
 	for code, n := range hits {
 		switch {
@@ -105,17 +138,36 @@ func (d *Detector) OfQuestion(text string) string {
 			second = n
 		}
 	}
-	if most == second {
+	if most == second || best != "en" && most < enough {
 		return ""
 	}
 	return best
 }
 
-// functionWords returns the languages in which a word is a question word, an article, or another frequent word. A word
-// that is frequent in a language with another meaning counts for that language, too.
+// isLatin tells whether a text's first letter is of the Latin script.
+func isLatin(text string) bool {
+	at := strings.IndexFunc(text, unicode.IsLetter)
+	if at < 0 {
+		return false
+	}
+	r, _ := utf8.DecodeRuneInString(text[at:])
+	return unicode.Is(unicode.Latin, r)
+}
+
+// isForeign tells the letters that English has in names only.
+func isForeign(r rune) bool { return r >= utf8.RuneSelf && unicode.IsLetter(r) }
+
+// questionWords are those that no frequent word of English looks like.
+const questionWords = " who what when where why how which whose wer wann warum wie welche welcher welches wieso wem " +
+	"woher quel quelle quels quelles qui quand où pourquoi combien est-ce qué quién cuándo dónde cómo cuál cuánto " +
+	"cuántos che chi quando perché quanto quem como onde quais wat wanneer waar waarom hoe welke "
+
+// functionWords names the languages in which a word is a question word, an article, or another frequent one. A word
+// that is frequent in a language with another sense is of that one, too.
 func functionWords(word string) string {
 	switch word {
-	case "what", "who", "when", "where", "why", "how", "which", "whose", "the", "does", "did", "is", "are", "of", "and":
+	case "what", "who", "when", "where", "why", "how", "which", "whose", "the", "does", "did", "is", "are", "of", "and",
+		"from", "with", "without", "that", "this", "should", "it", "if", "or", "my", "can", "only":
 		return "en"
 	case "was":
 		return "en de"
@@ -131,15 +183,17 @@ func functionWords(word string) string {
 		return "fr"
 	case "la":
 		return "fr es it"
+	case "quando":
+		return "it pt"
 	case "que", "de":
 		return "fr es pt"
 	case "qué", "quién", "cuándo", "dónde", "cómo", "cuál", "cuánto", "cuántos", "el", "los", "las", "es":
 		return "es"
 	case "por":
 		return "es pt"
-	case "che", "chi", "quando", "dove", "perché", "quale", "quanto", "il", "gli", "è", "di":
+	case "che", "chi", "dove", "perché", "quale", "quanto", "il", "gli", "è", "di":
 		return "it"
-	case "o", "quem", "onde", "qual", "quais", "os", "são", "é":
+	case "o", "como", "quem", "onde", "qual", "quais", "os", "são", "é":
 		return "pt"
 	case "wat", "wanneer", "waar", "waarom", "hoe", "welke", "het", "een", "zijn", "wie's":
 		return "nl"

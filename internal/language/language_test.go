@@ -73,6 +73,32 @@ func FuzzOf(f *testing.F) {
 	})
 }
 
+// Of the questions of real data sets, hardly one is said to be in another language.
+func TestOfRealQuestions(t *testing.T) {
+	d := New()
+	for _, c := range []struct {
+		file, language string
+		wrong, unknown float64 // at most these shares
+	}{{"squad16/queries", "en", .001, .03}, {"xquad-de/queries", "de", .006, .08}} {
+		lines := datasets.Lines(t, c.file+".jsonl")
+		n, wrong, unknown := float64(len(lines)), 0., 0.
+		for _, line := range lines {
+			switch code := d.OfQuestion(line.Text); code {
+			case c.language:
+			case "":
+				unknown++
+			default:
+				t.Logf("%q: %s", line.Text, code)
+				wrong++
+			}
+		}
+		t.Logf("%s: wrong %.4f, unknown %.4f", c.file, wrong/n, unknown/n)
+		if n == 0 || wrong/n > c.wrong || unknown/n > c.unknown {
+			t.Errorf("%s: of %g questions, %g are guessed wrong and %g not at all", c.file, n, wrong, unknown)
+		}
+	}
+}
+
 // Questions of a few words, for which Of has no guess.
 func TestOfQuestion(t *testing.T) {
 	d := New()
@@ -81,6 +107,14 @@ func TestOfQuestion(t *testing.T) {
 		"Qui est-ce?": "fr", "¿Qué es esto?": "es", "Dove è la stazione?": "it", "Waar is het station?": "nl",
 		"Onde é a estação?": "pt", "Faust?": "", "": "", "Was?": "", "xyzzy plugh": "",
 		"When does a deferred function run, in which order?": "en",
+		"ripgrep option o":       "", // an article, and nothing else
+		"Los Angeles population": "",
+		"Does ripgrep ignore binary files or large PDF files?":                 "en",
+		"Can ripgrep decompress files automatically?":                          "en",
+		"ripgrep regex parse error unclosed group":                             "",
+		"ripgrep case sensitive pattern configuration":                         "",
+		"Bagaimana cara membuka katup pompa kedua di gedung utama perusahaan?": "id",
+		"Como abro a válvula da segunda bomba quando a pressão é baixa?":       "pt",
 	} {
 		if got := d.OfQuestion(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)

@@ -53,7 +53,7 @@ func (b *Base) watchLanguages(info embed.Info, questions []string) {
 		return
 	}
 	for _, q := range questions[:min(len(questions), maxWatched)] {
-		code := b.languages.Of(q)
+		code := b.languages.OfQuestion(q)
 		if info.Knows(code) {
 			continue
 		}
