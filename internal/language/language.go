@@ -83,9 +83,9 @@ func (d *Detector) Of(text string) string {
 	return ""
 }
 
-// OfQuestion is the language of a question, which may be a few words: that whose question words and articles it has more
-// of than of any other, or else what Of says where something besides supports it. Trigrams alone take English names and
-// terms of art for another language, and one article may be part of a name.
+// OfQuestion is the language of a question, which may be a few words: that whose question words and articles it has
+// more of than of any other, or else what Of says where something besides supports it. Trigrams alone take English
+// names and terms of art for another language, and one article may be part of a name.
 func (d *Detector) OfQuestion(text string) string {
 	guess, hits := d.Of(text), evidence(text)
 	best := leader(hits)
