@@ -355,6 +355,7 @@ type FoundPassage struct {
 	End      int               `json:"end"`
 	Text     string            `json:"text,omitempty"`
 	Joined   []string          `json:"joined,omitempty"`   // ids of the chunks that the passage was joined from
+	Copies   []prompt.Copy     `json:"copies,omitempty"`   // further places of the same text
 	Sentence *excerpt.Sentence `json:"sentence,omitempty"` // nearest to the query; its bytes are the passage's
 	Parts    *retrieve.Parts   `json:"parts,omitempty"`    // of the score, if they were asked for
 }
@@ -367,7 +368,7 @@ func (f Found) Lines(titles map[string]string) []FoundPassage {
 		all[i] = FoundPassage{ID: c.ID, Score: p.Score, Document: c.Document, Title: titles[c.Document],
 			Source:  c.Source,
 			Heading: c.Heading, Anchor: c.Anchor, Topic: c.Topic, Start: c.Start, End: c.End, Text: c.Text,
-			Sentence: p.Sentence, Joined: p.Joined, Parts: f.Results[i].Parts}
+			Sentence: p.Sentence, Joined: p.Joined, Copies: p.Copies, Parts: f.Results[i].Parts}
 	}
 	return all
 }

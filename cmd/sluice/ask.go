@@ -203,8 +203,8 @@ func (a *app) writePassages(
 		if chunks, err := s.Documents().Chunks(cmd.Context(), []string{c.ID}); err == nil { // to find the lines
 			text = chunks[0].Text
 		}
-		name, below := passageLines(titles[c.Document], c.Source, c.Heading,
-			position(c.Source, c.Anchor, c.Start, c.End, text))
+		place := position(c.Source, c.Anchor, c.Start, c.End, text) + copiesText(c.Copies)
+		name, below := passageLines(titles[c.Document], c.Source, c.Heading, place)
 		if c.Web != nil {
 			name, below = pageLines(*c.Web)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/excerpt"
+	"github.com/sluice-rag/sluice/rag/prompt"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
@@ -141,6 +142,7 @@ func retrieveText(screen terminal.Screen, found sluice.Found, titles map[string]
 		if len(p.Joined) > 1 {
 			place += fmt.Sprintf("  joined from %d chunks", len(p.Joined))
 		}
+		place += copiesText(p.Copies)
 		name, below := passageLines(titles[k.Document], k.Source, k.Heading, place)
 		b.WriteString(screen.BoldLines(screen.Wrap(name, number, "    ")))
 		if below != "" {
@@ -156,7 +158,15 @@ func retrieveText(screen terminal.Screen, found sluice.Found, titles map[string]
 	return b.String()
 }
 
-// writeParts writes a passage with a bar on its left, and an arrow at the sentence nearest to the question.
+// copiesText names the further sources of a passage.
+func copiesText(copies []prompt.Copy) (text string) {
+	for _, c := range copies {
+		text += "  also in " + printable.Line(c.Source)
+	}
+	return text
+}
+
+// writeParts writes a passage with a bar at its left, and an arrow at the sentence that is nearest to the question.
 func writeParts(b *strings.Builder, s terminal.Screen, parts []excerpt.Part, indent string) {
 	for _, p := range parts {
 		mark := indent + "| "

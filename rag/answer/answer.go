@@ -343,8 +343,7 @@ func (a *State) passages(ctx context.Context, snap *knowledge.Snapshot, lists []
 }
 
 // Passages returns the passages of results, extended by the neighbours that the options join to them.
-func Passages(
-	ctx context.Context, snap *knowledge.Snapshot, results []retrieve.Result, o retrieve.Options,
+func Passages(ctx context.Context, snap *knowledge.Snapshot, results []retrieve.Result, o retrieve.Options,
 ) ([]prompt.Passage, error) {
 	found, err := snap.Passages(ctx, results, o)
 	if err != nil {
@@ -352,7 +351,8 @@ func Passages(
 	}
 	passages := make([]prompt.Passage, len(found))
 	for i, p := range found {
-		passages[i] = prompt.Passage{Chunk: p.Chunk, Score: results[i].Score, Joined: p.Joined}
+		passages[i] = prompt.Passage{Chunk: p.Chunk, Score: results[i].Score, Joined: p.Joined,
+			Copies: prompt.Copies(p.Copies)}
 	}
 	return passages, nil
 }

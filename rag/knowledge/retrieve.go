@@ -228,9 +228,10 @@ func (s *Snapshot) rerank(ctx context.Context, query string, ids []string) ([]fl
 
 // Passage is a chunk found by a search, extended by the chunks that Options.Expand joins to it.
 type Passage struct {
-	corpus.Chunk          // Text, Start, End and Tokens describe the whole passage
-	Found        string   // text of the chunk that was found, a part of Text
-	Joined       []string // ids of all chunks of the passage, in the order of the text; nil if no chunk was joined
+	corpus.Chunk                // Text, Start, End and Tokens describe the whole passage
+	Found        string         // text of the chunk that was found, a part of Text
+	Joined       []string       // ids of all chunks of the passage, in the order of the text; nil: none was joined
+	Copies       []corpus.Chunk // of the same text as the chunk that was found
 }
 
 // maxParent is the number of chunks on either side that are examined to find the section of a chunk.
@@ -242,19 +243,25 @@ func (s *Snapshot) Passages(
 	ctx context.Context, results []retrieve.Result, o retrieve.Options,
 ) ([]Passage, error) {
 	ids := make([]string, len(results))
+	var copies []string
 	for i, r := range results {
 		ids[i] = r.ID
+		copies = append(copies, r.Copies...)
 	}
-	chunks, err := s.Chunks(ctx, ids)
+	all, err := s.Chunks(ctx, slices.Concat(ids, copies))
 	if err != nil {
 		return nil, err
 	}
+	chunks, others := all[:len(ids)], all[len(ids):]
 	passages, taken := make([]Passage, len(chunks)), map[string]bool{}
 	for _, id := range ids {
 		taken[id] = true
 	}
 	for i, c := range chunks {
 		passages[i] = Passage{Chunk: c, Found: c.Text}
+		if n := len(results[i].Copies); n > 0 {
+			passages[i].Copies, others = others[:n:n], others[n:]
+		}
 		if o.Expand == retrieve.NoExpansion {
 			continue
 		}

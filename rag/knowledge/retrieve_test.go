@@ -172,6 +172,11 @@ func TestPassages(t *testing.T) {
 	if diff := cmp.Diff(want, p); diff != "" {
 		t.Error(diff)
 	}
+	twice, err := snap.Passages(t.Context(), []retrieve.Result{{ID: "sea0"}, {ID: "go1", Copies: []string{"sea3"}}},
+		retrieve.DefaultOptions())
+	if err != nil || twice[0].Copies != nil || len(twice[1].Copies) != 1 || twice[1].Copies[0].Source != "sea.md" {
+		t.Errorf("copies: %+v, %v", twice, err)
+	}
 	for name, x := range map[string]struct {
 		o    retrieve.Options
 		ids  []string

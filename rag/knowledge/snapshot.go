@@ -375,5 +375,5 @@ func (s *Snapshot) asked(ctx context.Context, g *gate.Gate, all retrieve.Queries
 func (s *Snapshot) contexts(ctx context.Context) (retrieve.Contexts, error) {
 	s.base.searched.Add(1)
 	v, err := s.Vectors(ctx)
-	return retrieve.Contexts{Vectors: v, IDs: s.View.IDs}, err
+	return retrieve.Contexts{Vectors: v, IDs: s.View.IDs, Digests: s.View.Digests}, err
 }

@@ -18,7 +18,7 @@ func Citations(passages []Passage) []Citation {
 	for i, p := range passages {
 		c := p.Chunk
 		list[i] = Citation{Number: i + 1, ID: c.ID, Document: c.Document, Source: c.Source, Heading: c.Heading,
-			Anchor: c.Anchor, Start: c.Start, End: c.End, Score: p.Score, Web: p.Web}
+			Anchor: c.Anchor, Start: c.Start, End: c.End, Score: p.Score, Web: p.Web, Copies: p.Copies}
 	}
 	return list
 }

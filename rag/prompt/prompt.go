@@ -30,6 +30,8 @@ type Citation struct {
 
 	Web *Web `json:"web,omitempty"` // of a page of the web, whose address is Source
 
+	Copies []Copy `json:"copies,omitempty"` // further places of the same text
+
 	Text string `json:"text,omitempty"` // the context's, where it is shown in place of an answer
 }
 
@@ -48,6 +50,24 @@ type Passage struct {
 	Joined   []string          // ids of the chunks that Chunk was joined from; nil: it is one as it was stored
 	Text     string            // what of the chunk's text is shown; "" is all of it
 	Web      *Web              // nil: it is not of the web
+	Copies   []Copy            // further places of the chunk's text
+}
+
+// Copy is a chunk of the same text as another one.
+type Copy struct {
+	ID       string `json:"id"`
+	Document string `json:"document"`
+	Source   string `json:"source"`
+	Start    int    `json:"start"` // bytes of the source
+	End      int    `json:"end"`
+}
+
+// Copies are the places of chunks.
+func Copies(chunks []corpus.Chunk) (all []Copy) {
+	for _, c := range chunks {
+		all = append(all, Copy{c.ID, c.Document, c.Source, c.Start, c.End})
+	}
+	return all
 }
 
 // Prompt is ready for the generator.

@@ -2,9 +2,9 @@ package retrieve
 
 import "slices"
 
-// Merge merges the lists of several queries: each context with its best score, better first, k at most.
-// Equal scores stay in the order in which they were found. Lists that were made in different ways are merged by what
-// the first one counts as better.
+// Merge merges the lists of several queries: each context, with its copies, with its best score, better first, k at
+// most. Equal scores stay in the order in which they were found. Lists that were made in different ways are merged by
+// what the first one counts as better.
 func Merge(lists []List, k int) []Result {
 	merged := []Result{}
 	at := map[string]int{}
@@ -18,6 +18,9 @@ func Merge(lists []List, k int) []Result {
 			switch {
 			case !seen:
 				at[r.ID] = len(merged)
+				for _, id := range r.Copies {
+					at[id] = len(merged)
+				}
 				merged = append(merged, r)
 			case better(r.Score, merged[i].Score):
 				merged[i] = r

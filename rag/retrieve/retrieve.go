@@ -1,6 +1,8 @@
 package retrieve
 
 import (
+	"crypto/sha256"
+
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 )
@@ -11,6 +13,8 @@ type Result struct {
 	Score float64 `json:"score"`
 	Parts *Parts  `json:"parts,omitempty"` // with Options.Explain
 	Row   int     `json:"-"`               // of Contexts
+	// Copies are the ids of the other contexts of the same text that were found: copies share one place.
+	Copies []string `json:"copies,omitempty"`
 }
 
 // Parts holds the components of a result's score. Components that were not used are absent.
@@ -88,10 +92,11 @@ type Contexts struct {
 	IDs     []string
 
 	// The following fields are optional.
-	Data    engine.Vectors     // the same rows as plain vectors, if Vectors belong to a prepared set
-	Deleted func(row int) bool // reports whether a row is deleted
-	Live    int                // number of rows that are not deleted, if Deleted is set
-	Rows    []int              // the only rows that are searched, ascending and without deleted ones; see Selected
+	Data    engine.Vectors      // the same rows as plain vectors, if Vectors belong to a prepared set
+	Digests [][sha256.Size]byte // of the texts: rows of the same digest are copies; nil: no copies are known
+	Deleted func(row int) bool  // reports whether a row is deleted
+	Live    int                 // number of rows that are not deleted, if Deleted is set
+	Rows    []int               // the only rows that are searched, ascending and without deleted ones; see Selected
 	// Selected restricts searches to Rows, even if Rows is empty.
 	Selected bool
 	Allowed  func(row int) bool // reports whether a row is in Rows; optional

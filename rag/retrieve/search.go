@@ -44,19 +44,14 @@ func Search(ctx context.Context, src Source, q Queries, o Options) ([]List, erro
 	}
 	s := &search{Source: src, q: q, o: o, k: o.candidates()}
 	s.Metric = o.metric(src.Metric)
-	s.lists = make([]List, q.len())
-	for i := range s.lists {
-		s.lists[i] = List{Results: []Result{},
-			Taken: Taken{Mode: o.Mode, Ranking: string(o.Mode), Where: o.Where.String(),
-				Contexts: src.Contexts.count()}}
-	}
+	s.begin()
 	if src.Contexts.count() == 0 {
 		for i := range s.lists {
 			s.lists[i].Taken.Reason = "there are no contexts to search"
 		}
 		return s.lists, ctx.Err()
 	}
-	if err := s.rank(ctx); err != nil {
+	if err := s.rankDistinct(ctx); err != nil {
 		return nil, fmt.Errorf("retrieve: %w", err)
 	}
 	for i := range s.lists {
@@ -65,6 +60,16 @@ func Search(ctx context.Context, src Source, q Queries, o Options) ([]List, erro
 		}
 	}
 	return s.lists, nil
+}
+
+// begin makes the lists without results.
+func (s *search) begin() {
+	s.lists = make([]List, s.q.len())
+	for i := range s.lists {
+		s.lists[i] = List{Results: []Result{},
+			Taken: Taken{Mode: s.o.Mode, Ranking: string(s.o.Mode), Where: s.o.Where.String(),
+				Contexts: s.Contexts.count()}}
+	}
 }
 
 func (src Source) fits(q Queries, o Options) error {
