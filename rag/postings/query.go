@@ -170,7 +170,7 @@ func (a *analysed) values(terms []Term, value func(term int) float64) []float64 
 	return largest
 }
 
-// count finds the query's terms, each once.
+// count finds the query's terms, each once. Names that no row has count nothing: their parts are words.
 func (q *Query) count(text string) {
 	a := &analysed{}
 	q.text = a
@@ -191,6 +191,18 @@ func (q *Query) count(text string) {
 		})
 		a.words = max(a.words, at)
 	}
+	exact(text, true, func(term string) {
+		m, ok := a.number[term]
+		switch {
+		case ok:
+			a.counts[m.term]++
+		case len(a.number) < maxQueryTerms && q.x.having(term, q.x.lists(term)) > 0:
+			a.number[term] = met{len(q.words), 0}
+			q.words = append(q.words, Term{Text: term})
+			a.counts, a.word = append(a.counts, 1), append(a.word, a.words)
+			a.words++
+		}
+	})
 }
 
 // languages are what the query's text is analysed by.
@@ -394,6 +406,11 @@ func (q *Query) In(text string) []bool {
 			}
 		})
 	}
+	exact(text, false, func(t string) {
+		if m, ok := q.text.number[t]; ok {
+			in[q.text.word[m.term]] = true
+		}
+	})
 	return in
 }
 

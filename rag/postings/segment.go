@@ -102,6 +102,7 @@ func (b *builder) add(a *Analyzer, text string) {
 			b.count(n)
 		}
 	})
+	exact(text, false, func(term string) { b.count(b.list(term)) })
 	lang, ok := b.langs[a.language]
 	if !ok && len(b.seg.languages) < math.MaxUint8 {
 		lang = uint8(len(b.seg.languages))

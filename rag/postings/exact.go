@@ -1,0 +1,66 @@
+package postings
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxExact is how long a name may be, in bytes: what is longer is data.
+const maxExact = 64
+
+// exact calls f with each name that stands between spaces, as it is written: options (-H, --leak-check=full, and
+// --leak-check without its value), identifiers, paths, and numbers with signs inside. Their parts are words as well, but
+// a stem of a part says little. An option that begins a line, where manuals define it, is a further term, with a newline
+// before it; of a query, each option is.
+func exact(text string, query bool, f func(term string)) {
+	if strings.IndexFunc(text, isSign) < 0 {
+		return
+	}
+	for line := range strings.Lines(text) {
+		first := true // the line has had nothing but options
+		for field := range strings.FieldsSeq(line) {
+			name := strings.TrimRight(strings.TrimLeft(field, "([{<\"'`“‘„*"), "()[]{}<>\"'`”’*.,;:?!…[<")
+			option := len(name) > 1 && name[0] == '-' && strings.IndexFunc(name, isLetterOrDigit) > 0
+			first = first && option
+			if len(name) > maxExact || !option && !isName(name) {
+				continue
+			}
+			f(name)
+			base := name
+			if at := strings.IndexAny(name, "=["); option && at > 1 {
+				base = name[:at]
+				f(base)
+			}
+			if option && (first || query) {
+				f("\n" + base)
+			}
+		}
+	}
+}
+
+// isName tells whether a sign stands between letters or digits, or before them all as that of a path: what is joined by
+// hyphens alone is a word, unless it has a digit.
+func isName(s string) bool {
+	signs, digits, hyphens := 0, 0, 0
+	for i, r := range s {
+		switch {
+		case '0' <= r && r <= '9':
+			digits++
+		case r == '-':
+			hyphens++
+		case isSign(r) && (i > 0 || r == '/' || r == '.' || r == '$'):
+			signs++
+		case !unicode.IsLetter(r):
+			return false
+		}
+	}
+	return len(s) > signs+hyphens && (signs > 0 || hyphens > 0 && digits > 0)
+}
+
+// isSign tells the signs that names have inside.
+func isSign(r rune) bool {
+	return r < utf8.RuneSelf && strings.IndexByte("-_=/.:\\@#+$%,", byte(r)) >= 0
+}
+
+func isLetterOrDigit(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
