@@ -10,9 +10,9 @@ import (
 const maxExact = 64
 
 // exact calls f with each name that stands between spaces, as it is written: options (-H, --leak-check=full, and
-// --leak-check without its value), identifiers, paths, and numbers with signs inside. Their parts are words as well, but
-// a stem of a part says little. An option that begins a line, where manuals define it, is a further term, with a newline
-// before it; of a query, each option is.
+// --leak-check without its value), identifiers, paths, and numbers with signs inside. Their parts are words as well,
+// but a stem of a part says little. An option that begins a line, where manuals define it, is a further term, with a
+// newline before it; of a query, each option is.
 func exact(text string, query bool, f func(term string)) {
 	if strings.IndexFunc(text, isSign) < 0 {
 		return
