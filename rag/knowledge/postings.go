@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -39,8 +41,9 @@ type shown struct {
 	index atomic.Pointer[postings.Index]
 }
 
-// Postings returns the inverted index of the snapshot's chunks. It indexes heading and text, as the encoder sees them,
-// and analyses each chunk in the language of its text. Rows are numbered as in the snapshot's view.
+// Postings returns the inverted index of the snapshot's chunks. It indexes heading and text, as the encoder sees
+// them, title and file name, and analyses each chunk in the language of its text. Rows are numbered as in the
+// snapshot's view.
 func (s *Snapshot) Postings(ctx context.Context) (*postings.Index, error) {
 	if x := s.words.index.Load(); x != nil {
 		return x, nil
@@ -116,7 +119,11 @@ func (s *Snapshot) documents(ctx context.Context, from, to int) ([]postings.Docu
 	if err != nil {
 		return nil, err
 	}
-	documents, of, language := make([]postings.Document, to-from), "", ""
+	titles, err := s.titles(ctx, chunks)
+	if err != nil {
+		return nil, err
+	}
+	documents, of, language, about := make([]postings.Document, to-from), "", "", ""
 	for row, next := from, 0; row < to; row++ {
 		if s.View.Deleted(row) {
 			continue
@@ -130,8 +137,9 @@ func (s *Snapshot) documents(ctx context.Context, from, to int) ([]postings.Docu
 			if language = cmp.Or(known[of], s.base.languages.Of(c.Text)); language == "" {
 				language = shortTexts
 			}
+			about = aboutText(titles[of], c.Source)
 		}
-		documents[row-from] = postings.Document{Text: c.EmbedText(), Language: language}
+		documents[row-from] = postings.Document{Text: c.EmbedText(), Language: language, About: about}
 	}
 	return documents, nil
 }
@@ -154,15 +162,33 @@ func (s *Snapshot) undamaged(ctx context.Context, ids []string) ([]corpus.Chunk,
 	return chunks, nil
 }
 
-// languages returns the languages with which the documents of chunks were ingested.
+// titles are those of the documents of chunks.
+func (s *Snapshot) titles(ctx context.Context, chunks []corpus.Chunk) (map[string]string, error) {
+	return s.Store.Titles(ctx, documentsOf(chunks))
+}
+
+// aboutText is the title and the name of the file without its ending, whose parts are words: each once.
+func aboutText(title, source string) string {
+	name := path.Base(filepath.ToSlash(source))
+	if at := strings.LastIndexByte(name, '.'); at > 0 {
+		name = name[:at]
+	}
+	return title + "\n" + strings.ReplaceAll(name, "_", " ")
+}
+
+// languages are those that the documents of chunks were ingested with.
 func (s *Snapshot) languages(ctx context.Context, chunks []corpus.Chunk) (map[string]string, error) {
-	var ids []string
+	return s.View.DocumentMeta(ctx, documentsOf(chunks), "language")
+}
+
+// documentsOf are the ids of the documents of chunks, each of which follows its own.
+func documentsOf(chunks []corpus.Chunk) (ids []string) {
 	for _, c := range chunks {
 		if len(ids) == 0 || ids[len(ids)-1] != c.Document {
 			ids = append(ids, c.Document)
 		}
 	}
-	return s.View.DocumentMeta(ctx, ids, "language")
+	return ids
 }
 
 // shortTexts is the language that texts are analysed by which are too short to tell. English endings are few, and other

@@ -1,12 +1,19 @@
 package knowledge_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
+	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/postings"
+	"github.com/sluice-rag/sluice/rag/retrieve"
+	"github.com/sluice-rag/sluice/rag/store"
 )
 
 // words returns the ids of the texts that have a word, better first, and of how many rows the index is.
@@ -80,5 +87,48 @@ func TestPostingsFollowTheStore(t *testing.T) {
 	damaged.hasWords("castle", 4, "a castle", "castles")
 	if !strings.Contains(damaged.Log.String(), "another one is made") {
 		t.Error(damaged.Log)
+	}
+}
+
+// The title of a document and the name of its file are words of each of its chunks.
+func TestTitlesAndFileNamesAreWords(t *testing.T) {
+	base := doubles.NewBase(t, nil)
+	batch := store.Batch{}
+	var texts []string
+	for i, source := range []string{"reports/alderon_2021.md", "reports/bexley-2022.md", "c.md"} {
+		text := fmt.Sprintf("Revenue grew, see note %d.", i)
+		batch.Documents = append(batch.Documents, &corpus.Document{ID: source, Source: source, Digest: source,
+			Title: []string{"", "", "Corvane's report"}[i]})
+		batch.Chunks = append(batch.Chunks, corpus.Chunk{ID: fmt.Sprint(i), Document: source, Source: source, Text: text})
+		texts = append(texts, text)
+	}
+	e, err := base.Embed(t.Context(), texts, embed.Document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch.Vectors = e.Data
+	id := base.Encoder.Info().Encoder
+	st, err := base.Writer(t.Context(), &id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := st.Commit(t.Context(), batch); base.Changed(err) != nil {
+		t.Fatal(err)
+	}
+	snap, _, err := base.Searchable(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snap.Release()
+	lists, err := snap.Search(t.Context(), retrieve.Queries{Texts: []string{"Alderon 2021", "revenue Bexley 2022",
+		"Corvane"}},
+		overlay.On(retrieve.DefaultOptions(), retrieve.Options{K: 1, Mode: retrieve.BM25}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, list := range lists {
+		if len(list.Results) != 1 || list.Results[0].ID != fmt.Sprint(i) {
+			t.Errorf("question %d: %v", i, list.Results)
+		}
 	}
 }

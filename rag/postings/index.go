@@ -19,8 +19,9 @@ var (
 	ErrKind = errors.New("postings: unknown kind of score")
 )
 
-// Document is the text of a row with its language (ISO 639-1, "" if it is not known).
-type Document struct{ Text, Language string }
+// Document is the text of a row with its language (ISO 639-1, "" if it is not known), and what its document is about:
+// the words of its title and the like. They count once each beside those of the text, and nothing in its length.
+type Document struct{ Text, Language, About string }
 
 // Source reads the documents of rows from up to below to, in order. Those of deleted rows are empty.
 type Source func(ctx context.Context, from, to int) ([]Document, error)
@@ -103,7 +104,7 @@ func (x *Index) With(ctx context.Context, rows int, source Source, deleted func(
 			if i%64 == 0 && ctx.Err() != nil {
 				return ctx.Err()
 			}
-			b.add(x.analyzers.get(d.Language), d.Text)
+			b.add(x.analyzers.get(d.Language), d.Text, d.About)
 		}
 		parts[task] = b.finish()
 		return nil

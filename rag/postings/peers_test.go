@@ -41,7 +41,7 @@ func TestPeers(t *testing.T) {
 	}
 	var l library
 	for i := range rows {
-		l = append(l, Document{contexts[i%len(contexts)], "en"})
+		l = append(l, Document{Text: contexts[i%len(contexts)], Language: "en"})
 	}
 	began := time.Now()
 	x := index(t, l, never)

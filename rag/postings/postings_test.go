@@ -69,7 +69,7 @@ func (l library) read(_ context.Context, from, to int) ([]Document, error) { ret
 
 func inEnglish(texts ...string) (l library) {
 	for _, text := range texts {
-		l = append(l, Document{text, "en"})
+		l = append(l, Document{Text: text, Language: "en"})
 	}
 	return l
 }
@@ -152,7 +152,8 @@ func TestQueryRefuses(t *testing.T) {
 
 // A query to a base in two languages finds the words of both; each word's IDF counts once.
 func TestLanguages(t *testing.T) {
-	x := index(t, library{{"continuations of stories", "en"}, {"die Häuser am Meer", "de"}, {"die Hände", "de"}}, never)
+	x := index(t, library{{Text: "continuations of stories", Language: "en"},
+		{Text: "die Häuser am Meer", Language: "de"}, {Text: "die Hände", Language: "de"}}, never)
 	if diff := cmp.Diff([]string{"de", "en"}, x.Languages()); diff != "" {
 		t.Error(diff)
 	}
@@ -176,7 +177,8 @@ func drawn(t *rapid.T) (library, func(int) bool) {
 	for i := range rapid.IntRange(0, 60).Draw(t, "documents") {
 		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(wordsOfTests), 0, 12).Draw(t, fmt.Sprint("text ", i)),
 			" ")
-		l = append(l, Document{text, rapid.SampledFrom([]string{"en", "de", ""}).Draw(t, fmt.Sprint("language ", i))})
+		l = append(l, Document{Text: text, Language: rapid.SampledFrom([]string{"en", "de", ""}).Draw(t,
+			fmt.Sprint("language ", i))})
 	}
 	gone := map[int]bool{}
 	if rapid.Bool().Draw(t, "deletes") {
@@ -336,7 +338,7 @@ func TestGrowingIsMakingAnew(t *testing.T) {
 func TestManyRows(t *testing.T) {
 	var l library
 	for i := range 3*groupRows + 5 {
-		l = append(l, Document{wordsOfTests[i%7] + " " + wordsOfTests[i%10], "en"})
+		l = append(l, Document{Text: wordsOfTests[i%7] + " " + wordsOfTests[i%10], Language: "en"})
 	}
 	each := func(ctx context.Context, tasks int, fn func(int) error) error {
 		for task := tasks - 1; task >= 0; task-- {
@@ -445,7 +447,8 @@ func FuzzDecode(f *testing.F) {
 
 // TestQueryByAnotherScoring: As is what Query makes of the same text.
 func TestQueryByAnotherScoring(t *testing.T) {
-	x := index(t, library{{"the cat sat on the mat", "en"}, {"der Hund und die Katze", "de"}, {"dogs and cats", "en"}},
+	x := index(t, library{{Text: "the cat sat on the mat", Language: "en"},
+		{Text: "der Hund und die Katze", Language: "de"}, {Text: "dogs and cats", Language: "en"}},
 		never)
 	kinds := []Kind{BM25, TFIDF, Cover}
 	for _, language := range []string{"", "en", "de"} {

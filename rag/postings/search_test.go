@@ -28,7 +28,7 @@ func TestTopKOfManyRows(t *testing.T) {
 		if row%1000 == 7 {
 			b.WriteString(strings.Repeat("w3 ", 300))
 		}
-		l = append(l, Document{b.String(), ""})
+		l = append(l, Document{Text: b.String()})
 	}
 	deleted := func(row int) bool { return row%11 == 3 }
 	x := index(t, l[:6000], deleted)

@@ -74,14 +74,29 @@ func newBuilder(first int) *builder {
 		langs: map[string]uint8{}}
 }
 
-// add appends the next row's text.
-func (b *builder) add(a *Analyzer, text string) {
+// add appends the next row's text, and the words that its document is about.
+func (b *builder) add(a *Analyzer, text, about string) {
+	length := b.words(a, text)
+	exact(text, false, func(term string) { b.count(b.list(term)) })
+	if about != "" {
+		b.words(a, about)
+	}
+	lang, ok := b.langs[a.language]
+	if !ok && len(b.seg.languages) < math.MaxUint8 {
+		lang = uint8(len(b.seg.languages))
+		b.langs[a.language] = lang
+		b.seg.languages = append(b.seg.languages, a.language)
+	}
+	b.seg.length, b.seg.language = append(b.seg.length, length), append(b.seg.language, lang)
+}
+
+// words counts the words of the next row's text.
+func (b *builder) words(a *Analyzer, text string) (length uint32) {
 	met := b.met[a]
 	if met == nil {
 		met = map[string]int32{}
 		b.met[a] = met
 	}
-	length := uint32(0)
 	words(text, func(w string, joined bool) {
 		if joined {
 			pairs(w, func(term string) {
@@ -102,14 +117,7 @@ func (b *builder) add(a *Analyzer, text string) {
 			b.count(n)
 		}
 	})
-	exact(text, false, func(term string) { b.count(b.list(term)) })
-	lang, ok := b.langs[a.language]
-	if !ok && len(b.seg.languages) < math.MaxUint8 {
-		lang = uint8(len(b.seg.languages))
-		b.langs[a.language] = lang
-		b.seg.languages = append(b.seg.languages, a.language)
-	}
-	b.seg.length, b.seg.language = append(b.seg.length, length), append(b.seg.language, lang)
+	return length
 }
 
 // list is the number of a term's list.
