@@ -99,7 +99,8 @@ func TestTitlesAndFileNamesAreWords(t *testing.T) {
 		text := fmt.Sprintf("Revenue grew, see note %d.", i)
 		batch.Documents = append(batch.Documents, &corpus.Document{ID: source, Source: source, Digest: source,
 			Title: []string{"", "", "Corvane's report"}[i]})
-		batch.Chunks = append(batch.Chunks, corpus.Chunk{ID: fmt.Sprint(i), Document: source, Source: source, Text: text})
+		batch.Chunks = append(batch.Chunks,
+			corpus.Chunk{ID: fmt.Sprint(i), Document: source, Source: source, Text: text})
 		texts = append(texts, text)
 	}
 	e, err := base.Embed(t.Context(), texts, embed.Document)

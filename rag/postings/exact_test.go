@@ -56,10 +56,12 @@ func TestUnknownNamesCountNothing(t *testing.T) {
 func TestAboutCounts(t *testing.T) {
 	text := "Revenue grew and came to many million euros."
 	x := index(t, library{{Text: text, Language: "en", About: "Alderon report 2021"},
-		{Text: text, Language: "en", About: "Bexley report 2021"}, {Text: text, Language: "en", About: "Bexley report 2022"},
+		{Text: text, Language: "en", About: "Bexley report 2021"},
+		{Text: text, Language: "en", About: "Bexley report 2022"},
 		{Text: text, Language: "en"}}, never)
 	for _, kind := range []Kind{BM25, TFIDF, Cover} {
-		hits, err := query(t, x, "How high was Bexley's revenue in 2022?", Scoring{Kind: kind}).TopK(t.Context(), 4, nil)
+		q := query(t, x, "How high was Bexley's revenue in 2022?", Scoring{Kind: kind})
+		hits, err := q.TopK(t.Context(), 4, nil)
 		if err != nil || len(hits) != 4 || hits[0].Row != 2 || hits[1].Row != 1 {
 			t.Errorf("%s: %v, %v", kind, hits, err)
 		}
