@@ -83,9 +83,9 @@ func (d *Detector) Of(text string) string {
 	return ""
 }
 
-// OfQuestion is the language of a question, which may be a few words: that whose question words and articles it has
-// more of than of any other, or else what Of says where something besides supports it. Trigrams alone take English
-// names and terms of art for another language, and one article may be part of a name.
+// OfQuestion returns the language of a question, which may be a few words: the language that has the most of the
+// question words and articles in it, or else what Of returns if something else supports it. Trigrams alone take English
+// names and technical terms for another language, and one article may be part of a name.
 func (d *Detector) OfQuestion(text string) string {
 	guess, hits := d.Of(text), evidence(text)
 	best := leader(hits)
@@ -109,7 +109,7 @@ const listed = "de fr es it pt nl"
 // longQuestion has enough bytes for a guess by trigrams alone of a language that is not listed.
 const longQuestion = 60
 
-// enough of the evidence for another language than English: a question word, or two other words.
+// enough is the evidence that another language than English needs: a question word, or two other words.
 const enough = 2
 
 // evidence counts the function words of a text by language; question words count twice.
@@ -127,7 +127,7 @@ func evidence(text string) map[string]int {
 	return hits
 }
 
-// leader is the language that has most of the evidence, "" where that is too little, or none has most.
+// leader returns the language with the most evidence, or "" if that is too little or two languages have as much.
 func leader(hits map[string]int) string {
 	best, most, second := "", 0, 0
 	for code, n := range hits {
@@ -144,7 +144,7 @@ func leader(hits map[string]int) string {
 	return best
 }
 
-// isLatin tells whether a text's first letter is of the Latin script.
+// isLatin reports whether a text's first letter is of the Latin script.
 func isLatin(text string) bool {
 	at := strings.IndexFunc(text, unicode.IsLetter)
 	if at < 0 {
@@ -154,7 +154,7 @@ func isLatin(text string) bool {
 	return unicode.Is(unicode.Latin, r)
 }
 
-// isForeign tells the letters that English has in names only.
+// isForeign reports whether English has a letter in names only.
 func isForeign(r rune) bool { return r >= utf8.RuneSelf && unicode.IsLetter(r) }
 
 // questionWords are those that no frequent word of English looks like.
@@ -162,8 +162,8 @@ const questionWords = " who what when where why how which whose wer wann warum w
 	"woher quel quelle quels quelles qui quand où pourquoi combien est-ce qué quién cuándo dónde cómo cuál cuánto " +
 	"cuántos che chi quando perché quanto quem como onde quais wat wanneer waar waarom hoe welke "
 
-// functionWords names the languages in which a word is a question word, an article, or another frequent one. A word
-// that is frequent in a language with another sense is of that one, too.
+// functionWords returns the languages in which a word is a question word, an article, or another frequent word. A word
+// that is frequent in a language with another meaning counts for that language, too.
 func functionWords(word string) string {
 	switch word {
 	case "what", "who", "when", "where", "why", "how", "which", "whose", "the", "does", "did", "is", "are", "of", "and",

@@ -162,12 +162,12 @@ func (s *Snapshot) undamaged(ctx context.Context, ids []string) ([]corpus.Chunk,
 	return chunks, nil
 }
 
-// titles are those of the documents of chunks.
+// titles returns the titles of the documents of chunks.
 func (s *Snapshot) titles(ctx context.Context, chunks []corpus.Chunk) (map[string]string, error) {
 	return s.Store.Titles(ctx, documentsOf(chunks))
 }
 
-// aboutText is the title and the name of the file without its ending, whose parts are words: each once.
+// aboutText returns the title and the name of the file without its ending, whose parts are words: each once.
 func aboutText(title, source string) string {
 	name := path.Base(filepath.ToSlash(source))
 	if at := strings.LastIndexByte(name, '.'); at > 0 {
@@ -176,12 +176,12 @@ func aboutText(title, source string) string {
 	return title + "\n" + strings.ReplaceAll(name, "_", " ")
 }
 
-// languages are those that the documents of chunks were ingested with.
+// languages returns the languages that the documents of chunks were ingested with.
 func (s *Snapshot) languages(ctx context.Context, chunks []corpus.Chunk) (map[string]string, error) {
 	return s.View.DocumentMeta(ctx, documentsOf(chunks), "language")
 }
 
-// documentsOf are the ids of the documents of chunks, each of which follows its own.
+// documentsOf returns the ids of the documents of chunks that are in the order of their documents.
 func documentsOf(chunks []corpus.Chunk) (ids []string) {
 	for _, c := range chunks {
 		if len(ids) == 0 || ids[len(ids)-1] != c.Document {

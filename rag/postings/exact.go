@@ -39,7 +39,7 @@ func exact(text string, query bool, f func(term string)) {
 	}
 }
 
-// isName tells whether a sign stands between letters or digits, or before them all as that of a path: what is joined by
+// isName reports whether a sign stands between letters or digits, or before them all as in a path. What is joined by
 // hyphens alone is a word, unless it has a digit.
 func isName(s string) bool {
 	signs, digits, hyphens := 0, 0, 0
@@ -58,7 +58,7 @@ func isName(s string) bool {
 	return len(s) > signs+hyphens && (signs > 0 || hyphens > 0 && digits > 0)
 }
 
-// isSign tells the signs that names have inside.
+// isSign reports whether names have a character inside.
 func isSign(r rune) bool {
 	return r < utf8.RuneSelf && strings.IndexByte("-_=/.:\\@#+$%,", byte(r)) >= 0
 }
