@@ -160,7 +160,7 @@ func isForeign(r rune) bool { return r >= utf8.RuneSelf && unicode.IsLetter(r) }
 // questionWords are those that no frequent word of English looks like.
 const questionWords = " who what when where why how which whose wer wann warum wie welche welcher welches wieso wem " +
 	"woher quel quelle quels quelles qui quand où pourquoi combien est-ce qué quién cuándo dónde cómo cuál cuánto " +
-	"cuántos che chi quando perché quanto quem como onde quais wat wanneer waar waarom hoe welke "
+	"cuántos che chi quando perché quanto quali quanti quante quem como onde quais wat wanneer waar waarom hoe welke "
 
 // functionWords returns the languages in which a word is a question word, an article, or another frequent word. A word
 // that is frequent in a language with another meaning counts for that language, too.
@@ -191,9 +191,16 @@ func functionWords(word string) string {
 		return "es"
 	case "por":
 		return "es pt"
-	case "che", "chi", "dove", "perché", "quale", "quanto", "il", "gli", "è", "di":
+	case "che", "chi", "come", "cosa", "dove", "perché", "quale", "quali", "quanto", "quanti", "quante", "il", "gli", "è",
+		"di", "della", "nel", "sono":
 		return "it"
-	case "o", "como", "quem", "onde", "qual", "quais", "os", "são", "é":
+	case "qual":
+		return "it pt"
+	case "un":
+		return "fr es it"
+	case "una", "del":
+		return "es it"
+	case "o", "como", "quem", "onde", "quais", "os", "são", "é":
 		return "pt"
 	case "wat", "wanneer", "waar", "waarom", "hoe", "welke", "het", "een", "zijn", "wie's":
 		return "nl"
