@@ -158,8 +158,8 @@ func isLatin(text string) bool {
 func isForeign(r rune) bool { return r >= utf8.RuneSelf && unicode.IsLetter(r) }
 
 // questionWords are those that no frequent word of English looks like.
-const questionWords = " who what when where why how which whose wer wann warum wie welche welcher welches wieso wem " +
-	"woher quel quelle quels quelles qui quand où pourquoi combien est-ce qué quién cuándo dónde cómo cuál cuánto " +
+const questionWords = " who what when where why how which whose wer wann wo warum wie welche welcher welches wieso " +
+	"wem woher quel quelle quels quelles qui quand où pourquoi combien est-ce qué quién cuándo dónde cómo cuál cuánto " +
 	"cuántos che chi quando perché quanto quali quanti quante quem como onde quais wat wanneer waar waarom hoe welke "
 
 // functionWords returns the languages in which a word is a question word, an article, or another frequent word. A word
@@ -172,7 +172,8 @@ func functionWords(word string) string {
 	case "was":
 		return "en de"
 	case "wer", "wann", "wo", "warum", "wie", "welche", "welcher", "welches", "wieso", "wem", "wen", "woher", "ist",
-		"sind", "der", "das", "ein", "eine", "und", "nicht", "hat", "kann", "im", "von":
+		"sind", "der", "das", "ein", "eine", "und", "nicht", "hat", "kann", "im", "von", "wurde",
+		"wurden", "wird", "zu":
 		return "de"
 	case "die":
 		return "de nl"
