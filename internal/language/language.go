@@ -192,8 +192,8 @@ func functionWords(word string) string {
 		return "es"
 	case "por":
 		return "es pt"
-	case "che", "chi", "come", "cosa", "dove", "perché", "quale", "quali", "quanto", "quanti", "quante", "il", "gli", "è",
-		"di", "della", "nel", "sono":
+	case "che", "chi", "come", "cosa", "dove", "perché", "quale", "quali", "quanto", "quanti", "quante", "il", "gli",
+		"è", "di", "della", "nel", "sono":
 		return "it"
 	case "qual":
 		return "it pt"
