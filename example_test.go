@@ -23,7 +23,7 @@ func Example() {
 	}
 	defer s.Close()
 
-	in, err := s.Ingest(ctx, []string{"docs"}, ingest.Options{})
+	in, err := s.Ingest(ctx, []string{"docs"}, ingest.DefaultOptions())
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -31,7 +31,9 @@ func Example() {
 
 	// Extractive questions are made of the passages' words. Without this option, a language model that passed its
 	// examination writes them, which takes minutes.
-	c, err := s.Calibrate(ctx, calibrate.Options{Questions: calibrate.Extracted})
+	o := calibrate.DefaultOptions()
+	o.Questions = calibrate.Extracted
+	c, err := s.Calibrate(ctx, o)
 	if err != nil {
 		log.Fatal(err)
 	}

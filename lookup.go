@@ -154,7 +154,7 @@ func (s *Sluice) Opens(ctx context.Context, queries []string) ([]gate.Verdict, e
 type prepared struct {
 	retrieve.Queries
 	snap   *knowledge.Snapshot // needs a Release
-	gate   *gate.Gate          // nil: it is not asked, or there is none
+	gate   *gate.Gate          // nil: it is not asked, or the store has no calibration
 	faults []error             // why the vector of a query is unusable
 }
 

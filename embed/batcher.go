@@ -17,7 +17,7 @@ var ErrBusy = errors.New("too many tokens wait for the encoder")
 
 // BusyError says how full the queue is. It unwraps to ErrBusy.
 type BusyError struct {
-	Waiting, Limit int           // tokens; a call's are capped at a batch, as other calls wait no longer for it
+	Waiting, Limit int           // tokens; a call counts as one batch at most, because others wait for no more of it
 	Retry          time.Duration // what waits will have been computed by then; 0: not known
 }
 

@@ -157,7 +157,7 @@ func isLatin(text string) bool {
 // isForeign reports whether English has a letter in names only.
 func isForeign(r rune) bool { return r >= utf8.RuneSelf && unicode.IsLetter(r) }
 
-// questionWords are those that no frequent word of English looks like.
+// questionWords are question words that are not spelt like a frequent English word.
 const questionWords = " who what when where why how which whose wer wann wo warum wie welche welcher welches wieso " +
 	"wem woher quel quelle quels quelles qui quand où pourquoi combien est-ce qué quién cuándo dónde cómo cuál cuánto " +
 	"cuántos che chi quando perché quanto quali quanti quante quem como onde quais wat wanneer waar waarom hoe welke "

@@ -12,7 +12,7 @@ type pdfLine struct {
 	box             // of all of it
 	main  box       // of its words but scripts
 	size  float64   // of most of its letters, in points
-	cells []pdfCell // what wide gaps part; one where there are none
+	cells []pdfCell // the parts between wide gaps; a single one without such gaps
 
 	text    string // of all of it; set by end
 	count   int    // letters

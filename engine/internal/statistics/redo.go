@@ -115,8 +115,8 @@ func (h axis) wanted(j *job, t *counts) []wanted {
 	return list
 }
 
-// affordable returns the statistics that are missing and whose brackets have room beside each other; of the others,
-// which are those with the largest brackets, it is noted that they lie in them.
+// affordable returns the missing statistics whose brackets fit into memory together. It leaves out the ones with the
+// largest brackets, and narrows their bounds to those brackets.
 func (j *job) affordable(find func(rank int64) bracket, count func(bracket) int64) []*statistic {
 	var list []*statistic
 	var counts []int64
