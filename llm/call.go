@@ -64,7 +64,7 @@ func generateCall(p prompt, req Request, seed int64, scope *Scope) *call {
 	k := newCall(p.text, p.marked, scope)
 	c := k.c
 	c.grammar = k.mem.orNull(p.grammar)
-	c.shown = k.mem.orNull(p.calls.written())
+	c.shown = k.mem.orNull(p.calls.written() + p.shown)
 	stops := allocate[*C.char](&k.mem, len(req.Stop))
 	for i, s := range req.Stop {
 		stops[i] = k.mem.text(s)

@@ -9,6 +9,8 @@ type chat struct {
 	messages []Message
 	tools    []Tool
 	closed   bool // the assistant's turn is not opened
+	// variables are more variables of the template, by their names.
+	variables map[string]any
 }
 
 // turn is a message for the library. calls is JSON of OpenAI's tool calls with arguments as objects, callsText with

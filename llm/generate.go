@@ -36,11 +36,13 @@ func (m *Model) Generate(ctx context.Context, req Request, stream func(piece str
 	if r.seed < 0 {
 		r.seed = rand.Int64N(MaxSeed + 1)
 	}
-	r.call = generateCall(p, req, r.seed, r.scope)
-	h.prepare(r.call)
+	if p.think.form != nil && req.Grammar == "" && len(req.Schema) == 0 {
+		r.reader = newThinkReader([]thinkForm{*p.think.form}, false)
+		r.reader.closed = true
+	}
 	m.users.Add(1) // while the caller's own registration holds
-	go r.predict(m, req)
-	res, err := r.follow(ctx, m.closing, stream)
+	go r.predict(m, p, req)
+	res, err := r.follow(ctx, m.closing, req.Thinking.Stream, stream)
 	res.QueueTime += waited
 	return res, err
 }
@@ -52,23 +54,25 @@ type run struct {
 	h     *handle
 	scope *Scope
 	seed  int64
-	call  *call
 	calls *callReader // nil: without tools
-	begun time.Time
-	more  chan struct{} // holds a token when there is new text
-	done  chan struct{} // closed when result and err are final
+	// reader finds thinking that a model begins although the prompt says that it is over; nil: the model never thinks
+	reader *ThinkReader
+	begun  time.Time
+	more   chan struct{} // holds a token when there is new text
+	done   chan struct{} // closed when result and err are final
 
-	mu       sync.Mutex
-	pieces   strings.Builder
-	finished bool // the handle may serve another request
-	result   Result
-	err      error
+	mu        sync.Mutex
+	thoughts  strings.Builder
+	pieces    strings.Builder
+	cancelled bool
+	finished  bool // the handle may serve another request
+	result    Result
+	err       error
 }
 
-func (r *run) predict(m *Model, req Request) {
+func (r *run) predict(m *Model, p prompt, req Request) {
 	defer m.users.Done()
-	defer r.call.free()
-	result, err := r.ask(req)
+	result, err := r.ask(m, p, req)
 	r.h.drainLog(m.opts.Logger)
 	r.mu.Lock()
 	r.result, r.err, r.finished = result, err, true
@@ -79,58 +83,84 @@ func (r *run) predict(m *Model, req Request) {
 }
 
 // ask has llama.cpp answer, and returns the outcome.
-func (r *run) ask(req Request) (result Result, err error) {
+func (r *run) ask(m *Model, p prompt, req Request) (result Result, err error) {
 	defer panics.Into(&err)
-	result, err = r.h.run(r.call, r.push)
+	if p.thinks {
+		result, err = r.thinkAndAnswer(m, p, req)
+	} else {
+		result, err = r.answer(p, req)
+	}
 	r.scope.Count(result)
+	return result, err
+}
+
+// answer generates the answer.
+func (r *run) answer(p prompt, req Request) (Result, error) {
+	if f := p.think.form; f != nil && f.end != "" {
+		req.Stop = append([]string{f.end}, req.Stop...)
+	}
+	result, err := r.generate(p, req, func(piece string) bool {
+		r.hand(&r.pieces, piece)
+		return true
+	})
 	if req.LogProbs {
 		result.LogProbs = r.h.logProbs(req.Alternatives)
 	}
 	return result, err
 }
 
-// push is upstream's token callback.
-func (r *run) push(piece string) bool {
+// generate has llama.cpp continue a prompt. push is upstream's token callback.
+func (r *run) generate(p prompt, req Request, push func(piece string) bool) (Result, error) {
+	c := generateCall(p, req, r.seed, r.scope)
+	defer c.free()
 	r.mu.Lock()
-	r.pieces.WriteString(unescapeNUL(piece))
+	if r.cancelled { // preparing would clear it
+		r.mu.Unlock()
+		return Result{Finish: FinishCancelled}, nil
+	}
+	r.h.prepare(c)
+	r.mu.Unlock()
+	return r.h.run(c, func(piece string) bool { return push(unescapeNUL(piece)) })
+}
+
+// hand adds text for the consumer.
+func (r *run) hand(to *strings.Builder, piece string) {
+	r.mu.Lock()
+	to.WriteString(piece)
 	r.mu.Unlock()
 	select {
 	case r.more <- struct{}{}:
 	default: // the consumer has yet to take earlier text
 	}
-	return true
 }
 
-func (r *run) take() string {
+// take returns the new text of thinking and answer.
+func (r *run) take() (thought, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	text := r.pieces.String()
+	thought, text = r.thoughts.String(), r.pieces.String()
+	r.thoughts.Reset()
 	r.pieces.Reset()
-	return text
+	more, text := r.reader.Push(text)
+	return thought + more, text
 }
 
 // cancel ends the prediction without waiting for it.
 func (r *run) cancel() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.cancelled = true
 	if !r.finished {
 		r.h.cancel()
 	}
 }
 
-// follow hands text to stream until the prediction ends or is to end.
-func (r *run) follow(ctx context.Context, closing <-chan struct{}, stream func(string) error) (Result, error) {
-	defer r.cancel() // also when stream panics
-	var text strings.Builder
-	deliver := func(piece string) error {
-		text.WriteString(piece)
-		if piece == "" || stream == nil {
-			return nil
-		}
-		return stream(piece)
-	}
+// follow hands text to the stream functions until the prediction ends or is to end.
+func (r *run) follow(ctx context.Context, closing <-chan struct{}, think, stream func(string) error) (Result, error) {
+	defer r.cancel() // also when a stream function panics
+	thought, text := output{stream: think}, output{stream: stream}
 	partial := func(err error) (Result, error) {
-		return Result{Text: text.String(), Finish: FinishCancelled, Seed: r.seed}, err
+		return Result{Text: text.String(), Thought: thought.String(), Finish: FinishCancelled, Seed: r.seed}, err
 	}
 	for {
 		select {
@@ -139,16 +169,25 @@ func (r *run) follow(ctx context.Context, closing <-chan struct{}, stream func(s
 		case <-closing:
 			return partial(ErrClosed)
 		case <-r.more:
-			if err := deliver(r.calls.push(r.take())); err != nil {
+			aside, piece := r.take()
+			if err := thought.add(aside); err != nil {
+				return partial(err)
+			}
+			if err := text.add(r.calls.push(piece)); err != nil {
 				return partial(err)
 			}
 		case <-r.done:
-			calls, rest := r.calls.finish(r.take())
-			if err := deliver(rest); err != nil {
+			aside, piece := r.take()
+			lastAside, last := r.reader.Finish()
+			calls, rest := r.calls.finish(piece + last)
+			if err := thought.add(aside + lastAside); err != nil {
+				return partial(err)
+			}
+			if err := text.add(rest); err != nil {
 				return partial(err)
 			}
 			res := r.result
-			res.Text, res.Seed = text.String(), r.seed
+			res.Text, res.Thought, res.Seed = text.String(), thought.String(), r.seed
 			res.LogProbs = said(res.LogProbs, res.Text)
 			if len(calls) > 0 && r.err == nil {
 				res.ToolCalls, res.Finish = calls, FinishTools
@@ -156,6 +195,20 @@ func (r *run) follow(ctx context.Context, closing <-chan struct{}, stream func(s
 			return res, r.err
 		}
 	}
+}
+
+// output is text that was handed to a stream function, which may be nil.
+type output struct {
+	strings.Builder
+	stream func(piece string) error
+}
+
+func (o *output) add(piece string) error {
+	o.WriteString(piece)
+	if piece == "" || o.stream == nil {
+		return nil
+	}
+	return o.stream(piece)
 }
 
 // said returns the tokens that a text is made of, without the tokens that a stop string has cut off. If the tokens do

@@ -62,7 +62,9 @@ type Request struct {
 	Tools      []Tool
 	ToolChoice string // "", "auto": the model chooses; "none"; "required": one of them; or the name of one
 
-	MaxTokens     int     // of the completion; 0: until the context is full
+	Thinking Thinking // before the answer to Messages; the zero value: none
+
+	MaxTokens     int     // of the completion, thinking included; 0: until the context is full
 	Temperature   float64 // 0: greedy, always the most probable token; the settings up to MinP are then without effect
 	TopK          int     // sample from the k most probable tokens; 0: off
 	TopP          float64 // in (0, 1]; sample from the smallest set with at least this probability; 0: off
@@ -113,11 +115,13 @@ const (
 
 // Result is a completion. When Generate fails it holds what there was by then.
 type Result struct {
-	Text             string
+	Text             string     // the answer
+	Thought          string     // what the model wrote for itself before it
 	ToolCalls        []ToolCall // when Finish is FinishTools
 	PromptTokens     int
 	CachedTokens     int // of the prompt, taken from the KV cache of an earlier request of the same Scope
 	CompletionTokens int // the end-of-turn token not counted
+	ThoughtTokens    int // of the completion, up to the answer
 	Finish           FinishReason
 	Seed             int64
 	LogProbs         []TokenLogProb // one per token of the completion, if asked for
@@ -264,6 +268,9 @@ func (r Request) Check() error {
 		if s == "" || !utf8.ValidString(s) || strings.Contains(s, "\x00") {
 			return optionError("stop string %q is empty, not UTF-8, or has a NUL", s)
 		}
+	}
+	if err := r.Thinking.check(); err != nil {
+		return err
 	}
 	return r.CheckTools()
 }

@@ -32,6 +32,7 @@ func (*Model) CountMessages([]Message, ...Tool) (int, error)        { return 0, 
 func (*Model) CountContent(string) (int, error)                     { return 0, ErrUnavailable }
 func (*Model) LiteralContents() bool                                { return false }
 func (*Model) Ready() error                                         { return ErrUnavailable }
+func (*Model) Thinks() bool                                         { return false }
 func (*Model) HasTools() error                                      { return ErrUnavailable }
 func (*Model) ApplyTemplate([]Message) (string, error)              { return "", ErrUnavailable }
 func (*Model) Pin(context.Context, []Message) (*Pin, error)         { return nil, ErrUnavailable }

@@ -30,6 +30,7 @@ type Model struct {
 
 	literal *chatLiterals // of the vocabulary and the chat template
 	tools   toolProbe
+	thinks  thinkProbe
 	forTool string // the chat template of conversations with tools; empty: the same
 
 	digest  sync.Once
@@ -213,13 +214,14 @@ func (m *Model) Ready() error {
 func (m *Model) Tokenize(text string) ([]int32, error) { return m.tokenize(text, false) }
 
 // TokenizeMessages returns the tokens of messages, formatted with the model's chat template and with the assistant's
-// turn opened: what Generate gives the model for them. Contents are literal: none becomes a special token.
+// turn opened: what Generate gives the model for them without Thinking. Contents are literal: none becomes a special
+// token.
 func (m *Model) TokenizeMessages(msgs []Message, tools ...Tool) ([]int32, error) {
 	req := Request{Messages: msgs, Tools: tools}
 	if err := m.checkChat(req); err != nil {
 		return nil, err
 	}
-	text, err := m.render(chat{messages: msgs, tools: tools}, m.literal)
+	text, err := m.chatText(chat{messages: msgs, tools: tools}, NoEffort)
 	if err != nil {
 		return nil, err
 	}

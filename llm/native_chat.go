@@ -24,6 +24,10 @@ func renderChat(h *handle, template string, c chat, l *chatLiterals) (string, er
 	if err != nil {
 		return "", err
 	}
+	variables, err := plainJSON(c.variables)
+	if err != nil {
+		return "", err
+	}
 	var mem cMemory
 	defer mem.free()
 	list := allocate[C.slc_llm_turn](&mem, len(turns))
@@ -39,7 +43,7 @@ func renderChat(h *handle, template string, c chat, l *chatLiterals) (string, er
 	}
 	request := &allocate[C.slc_llm_chat_request](&mem, 1)[0]
 	*request = C.slc_llm_chat_request{tmpl: mem.text(template), turns: unsafe.SliceData(list), n: C.size_t(len(list)),
-		tools: mem.orNull(tools), open: C.bool(!c.closed)}
+		tools: mem.orNull(tools), variables: mem.text(string(variables)), open: C.bool(!c.closed)}
 	text, err := h.chat(request)
 	// Templates count and cut bytes.
 	return strings.ToValidUTF8(unescapeNUL(text), "\uFFFD"), err

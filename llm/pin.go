@@ -36,7 +36,7 @@ func (m *Model) Pin(ctx context.Context, msgs []Message) (*Pin, error) {
 		if err = m.checkChat(Request{Messages: c.messages}); err != nil {
 			return nil, err
 		}
-		if text[i], err = m.render(c, m.literal); err != nil {
+		if text[i], err = m.render(m.thinking().chat(c, NoEffort), m.literal); err != nil {
 			return nil, err
 		}
 	}

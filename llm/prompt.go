@@ -17,6 +17,9 @@ type prompt struct {
 	marked  bool // literal texts are marked in it
 	grammar string
 	calls   *callReader // nil: the completion has no calls
+	think   thinkFormat
+	thinks  bool   // the model may think before the completion
+	shown   string // marks of thinking, whose control tokens are text of the completion
 }
 
 // toolProbe is what callFormat has found out about a model.
@@ -24,6 +27,12 @@ type toolProbe struct {
 	once   sync.Once
 	format grammar.Format
 	err    error
+}
+
+// thinkProbe is what thinking has found out about a model.
+type thinkProbe struct {
+	once   sync.Once
+	format thinkFormat
 }
 
 func (m *Model) callFormat() (grammar.Format, error) {
@@ -81,10 +90,15 @@ func (m *Model) prompt(req Request) (prompt, error) {
 			return p, err
 		}
 	}
-	if p.text, err = m.render(c, m.literal); err != nil {
+	p.think, p.thinks = m.thinking(), req.Thinking.On()
+	if p.text, err = m.chatText(c, req.Thinking.Effort); err != nil {
 		return p, err
 	}
-	p.text = m.valid(p.text)
+	if p.think.form != nil {
+		p.shown = p.think.written()
+	} else {
+		p.thinks = false
+	}
 	if len(c.tools) == 0 {
 		p.grammar, err = req.gbnf()
 		return p, err
@@ -93,6 +107,33 @@ func (m *Model) prompt(req Request) (prompt, error) {
 		return p, optionError("a request with tools cannot have a grammar or a schema of its own as well")
 	}
 	return p, p.withCalls(req, format)
+}
+
+// thinking returns how the chat template has the model think.
+func (m *Model) thinking() thinkFormat {
+	m.thinks.once.Do(func() {
+		m.thinks.format = probeThinking(m.info.ChatTemplate, func(c chat) (string, error) { return m.render(c, nil) })
+	})
+	return m.thinks.format
+}
+
+// Thinks reports whether the model's chat template has it think before it answers.
+func (m *Model) Thinks() bool {
+	if !m.enter() {
+		return false
+	}
+	defer m.users.Done()
+	return m.thinking().form != nil
+}
+
+// chatText returns a conversation as the text of a prompt, which has the model answer at once unless it may think.
+func (m *Model) chatText(c chat, e Effort) (string, error) {
+	f := m.thinking()
+	text, err := m.render(f.chat(c, e), m.literal)
+	if err == nil && f.form != nil && !c.closed && !(Thinking{Effort: e}).On() {
+		text = f.closeOff(text)
+	}
+	return m.valid(text), err
 }
 
 // withCalls adds the grammar of calls and their reader.

@@ -139,6 +139,7 @@ typedef struct slc_llm_chat_request {
     const slc_llm_turn * turns;
     size_t n;
     const char * tools; // JSON array of OpenAI's tools; NULL: none
+    const char * variables; // JSON object of more variables for the template, or null; NULL: none
     bool open;          // the assistant's turn
     bool parse_only;
 } slc_llm_chat_request;
@@ -175,7 +176,7 @@ void slc_llm_model_stats(void * handle, slc_llm_stats * stats);
 // slc_llm_abi identifies the layout of the structures above, so that a library built from another header is refused
 // instead of read wrongly.
 #define SLC_LLM_ABI \
-    ((uint32_t) (9u << 28 ^ sizeof(slc_llm_stats) << 20 ^ sizeof(slc_llm_request) << 10 ^ sizeof(slc_llm_load)))
+    ((uint32_t) (10u << 28 ^ sizeof(slc_llm_stats) << 20 ^ sizeof(slc_llm_request) << 10 ^ sizeof(slc_llm_load)))
 uint32_t slc_llm_abi(void);
 
 // slc_llm_isa returns the instruction set of ggml's CPU code in this process: "avx2", "avx512vnni" or "amx", the best

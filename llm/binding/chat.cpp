@@ -35,6 +35,7 @@ struct Rendering {
     std::string source;
     std::vector<Message> messages;
     std::string tools; // JSON, empty: none
+    std::string variables; // JSON object or null, empty: none
     std::string bos, eos;
     bool open = true; // the assistant's turn
     bool parse_only = false;
@@ -156,6 +157,10 @@ std::string render(const Rendering & r) {
     const bool typed = caps.supports_typed_content && !caps.supports_string_content;
 
     jinja::context context(lexed.source);
+    const common_json variables = common_json::parse(r.variables.empty() ? "null" : r.variables);
+    if (variables.is_object()) {
+        jinja::global_from_json(context, variables, false);
+    }
     context.set_val("messages",
                     messages_value(caps.supports_system_role ? r.messages : merge_system(r.messages), typed,
                                    caps.supports_object_arguments));
@@ -334,6 +339,7 @@ extern "C" int64_t slc_llm_chat(void * handle, const slc_llm_chat_request * requ
         r.parse_only = request->parse_only;
         r.open = request->open;
         r.tools = text_of(request->tools);
+        r.variables = text_of(request->variables);
         for (size_t i = 0; i < request->n; i++) {
             const slc_llm_turn & t = request->turns[i];
             r.messages.push_back({text_of(t.role), text_of(t.content), text_of(t.calls), text_of(t.calls_text),

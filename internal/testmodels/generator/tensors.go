@@ -83,18 +83,43 @@ func (p *plan) constant(name string, v float64, n int) { p.normal(name, float32s
 func (p *plan) rows(name string, deviation float64) {
 	t := tensor{name: name, dims: []int{p.Embedding, len(p.Vocab.Tokens)}, kind: p.matrices()}
 	t.values = func(yield func(float32)) {
-		r := p.random(name)
-		for _, quiet := range p.Vocab.quiet() {
+		r, before := p.random(name), p.before()
+		for id, quiet := range p.Vocab.quiet() {
 			scale := deviation
 			if quiet {
 				scale /= 20
 			}
-			for range p.Embedding {
-				yield(float32(scale * r.NormFloat64()))
+			for i := range p.Embedding {
+				v := scale * r.NormFloat64()
+				for _, embedding := range before[int32(id)] {
+					v += embedding[i]
+				}
+				yield(float32(v))
 			}
 		}
 	}
 	p.list = append(p.list, t)
+}
+
+// before returns the embeddings of the tokens that a token is to follow.
+func (p *plan) before() map[int32][][]float64 {
+	if len(p.Next) == 0 {
+		return nil
+	}
+	r := p.random("token_embd.weight")
+	embeddings := make([][]float64, len(p.Vocab.Tokens))
+	for id := range embeddings {
+		embeddings[id] = make([]float64, p.Embedding)
+		for i := range embeddings[id] {
+			embeddings[id][i] = r.NormFloat64()
+		}
+	}
+	found := map[int32][][]float64{}
+	for from, to := range p.Next {
+		id := p.Vocab.ID(to)
+		found[id] = append(found[id], embeddings[p.Vocab.ID(from)])
+	}
+	return found
 }
 
 func block(i int, name string) string { return fmt.Sprintf("blk.%d.%s", i, name) }

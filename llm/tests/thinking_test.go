@@ -1,0 +1,351 @@
+//go:build native
+
+package tests
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/testmodels/generator"
+	"github.com/sluice-rag/sluice/llm"
+)
+
+// The templates are written for these tests in the forms of five families.
+const (
+	chatMLTurns = `{%- for m in messages %}{%- if m.role != 'system' %}<|im_start|>{{ m.role }}
+{{ m.content }}<|im_end|>
+{% endif %}{%- endfor %}`
+
+	// Qwen3: a closed block switches thinking off, which is on by default.
+	templateThinkQwen = chatMLTurns + `{%- if add_generation_prompt %}<|im_start|>assistant
+{% if enable_thinking is defined and enable_thinking is false %}<think>
+
+</think>
+
+{% endif %}{%- endif %}`
+
+	// SmolLM3: a mode in the system message, too.
+	templateThinkSmol = `{%- set on = enable_thinking | default(true) -%}<|im_start|>system
+Mode: {{ '/think' if on else '/no_think' }}<|im_end|>
+` + chatMLTurns + `{%- if add_generation_prompt %}<|im_start|>assistant
+{% if not on %}<think>
+
+</think>
+
+{% endif %}{%- endif %}`
+
+	// gpt-oss: channels and an effort. It has no switch.
+	templateThinkHarmony = `<|start|>system<|message|>Reasoning: {{ reasoning_effort | default('medium') }}
+# Valid channels: analysis, commentary, final.<|end|>{%- for m in messages %}<|start|>{{ m.role }}{% if m.role == 'assistant' %}<|channel|>final{% endif %}<|message|>{{ m.content }}<|end|>{%- endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}`
+
+	// Granite: the system message asks for thinking, which is off by default.
+	templateThinkGranite = `{%- if thinking %}<|start_of_role|>system<|end_of_role|>Write your thoughts between <think></think> and your response between <response></response>.<|end_of_text|>
+{% endif %}{%- for m in messages %}<|start_of_role|>{{ m.role }}<|end_of_role|>{{ m.content }}<|end_of_text|>
+{% endfor %}{%- if add_generation_prompt %}<|start_of_role|>assistant<|end_of_role|>{% endif %}`
+
+	// Magistral: no switch.
+	templateThinkMistral = `{%- for m in messages %}{% if m.role == 'assistant' %}{{ m.content }}</s>{% elif m.role == 'system' %}[SYSTEM_PROMPT]{{ m.content }} Think between [THINK] and [/THINK].[/SYSTEM_PROMPT]{% else %}[INST]{{ m.content }}[/INST]{% endif %}{%- endfor %}`
+
+	// DeepSeek R1: the prompt opens the thinking.
+	templateThinkOpened = chatMLTurns + `{%- if add_generation_prompt %}<|im_start|>assistant
+<think>
+{% endif %}`
+)
+
+// thinker is a model that thinks " water river" and answers " light house", and what its prompts are.
+type thinker struct {
+	generator.Model
+	on, off string // ends of the prompt with and without thinking
+	answer  string
+	stray   bool // it thinks although it is told not to
+}
+
+func thinkers(t *testing.T) map[string]thinker {
+	t.Helper()
+	with := func(template string, next map[string]string, kind generator.Kind, tokens ...string) generator.Model {
+		p := preset(t, "qwen2")
+		p.Template, p.Layers, p.Embedding, p.Next = template, 1, 256, next
+		for _, text := range tokens {
+			p.Vocab.Tokens = append(p.Vocab.Tokens, generator.Token{Text: text, Kind: kind})
+		}
+		return p
+	}
+	chatML := map[string]string{"Ċ": "<think>", "<think>": "Ġwater", "Ġwater": "Ġriver", "Ġriver": "</think>",
+		"</think>": "ĊĊ", "ĊĊ": "Ġlight", "Ġlight": "Ġhouse", "Ġhouse": "<|im_end|>"}
+	opened := maps.Clone(chatML)
+	opened["Ċ"] = "Ġwater"
+	return map[string]thinker{
+		"qwen3": {with(templateThinkQwen, chatML, generator.User, "<think>", "</think>"),
+			"assistant\n", "<think>\n\n</think>\n\n", " light house", false},
+		"smollm3": {with(templateThinkSmol, chatML, generator.User, "<think>", "</think>"),
+			"assistant\n", "<think>\n\n</think>\n\n", " light house", false},
+		"gpt-oss": {with(templateThinkHarmony, map[string]string{"assistant": "<|channel|>", "<|channel|>": "analysis",
+			"analysis": "<|message|>", "<|message|>": "Ġwater", "Ġwater": "Ġriver", "Ġriver": "<|end|>"},
+			generator.Control, "<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>"),
+			"<|start|>assistant", "<|start|>assistant<|channel|>final<|message|>", " water river", false},
+		"granite": {with(templateThinkGranite, map[string]string{"<|end_of_role|>": "<think>", "<think>": "Ġwater",
+			"Ġwater": "Ġriver", "Ġriver": "</think>", "</think>": "<response>", "<response>": "Ġlight",
+			"Ġlight": "Ġhouse", "Ġhouse": "</response>"}, generator.User, "<think>", "</think>", "<response>",
+			"</response>", "<|start_of_role|>", "<|end_of_role|>", "<|end_of_text|>"),
+			"<|end_of_role|>", "<|end_of_role|>", " light house", true},
+		"magistral": {with(templateThinkMistral, map[string]string{"[/INST]": "[THINK]", "[THINK]": "Ġwater",
+			"Ġwater": "Ġriver", "Ġriver": "[/THINK]", "[/THINK]": "Ġlight", "Ġlight": "Ġhouse",
+			"Ġhouse": "<|im_end|>"}, generator.Control, "[THINK]", "[/THINK]", "[INST]", "[/INST]", "[SYSTEM_PROMPT]",
+			"[/SYSTEM_PROMPT]", "</s>"),
+			"[/INST]", "[/INST][THINK][/THINK]", " light house", false},
+		"deepseek": {with(templateThinkOpened, opened, generator.User, "<think>", "</think>"),
+			"<think>\n", "<think>\n\n</think>\n\n", " light house", false},
+	}
+}
+
+func eachThinker(t *testing.T, test func(t *testing.T, m *llm.Model, p thinker)) {
+	t.Helper()
+	for name, p := range thinkers(t) {
+		t.Run(name, func(t *testing.T) {
+			if name == "gpt-oss" {
+				for _, word := range []string{"assistant", "analysis"} { // one token each, as with gpt-oss
+					p.Vocab.Tokens = append(p.Vocab.Tokens, generator.Token{Text: word, Kind: generator.User})
+				}
+			}
+			test(t, openPresetSized(t, p.Model, 2, 1024), p)
+		})
+	}
+}
+
+func thinking(e llm.Effort, tokens int) llm.Thinking { return llm.Thinking{Effort: e, Tokens: tokens} }
+
+// think generates, and checks that streams add up to the result.
+func think(t *testing.T, m *llm.Model, r llm.Request) llm.Result {
+	t.Helper()
+	var thought, text strings.Builder
+	r.Thinking.Stream = func(piece string) error {
+		if text.Len() > 0 {
+			t.Error("thinking after the answer has begun")
+		}
+		thought.WriteString(piece)
+		return nil
+	}
+	res, err := m.Generate(t.Context(), r, func(piece string) error { text.WriteString(piece); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if thought.String() != res.Thought || text.String() != res.Text {
+		t.Errorf("streams %q and %q of %+v", thought.String(), text.String(), res)
+	}
+	if res.Thought != "" && res.ThoughtTokens == 0 && r.Thinking.On() || res.ThoughtTokens > res.CompletionTokens {
+		t.Errorf("%+v", res)
+	}
+	return res
+}
+
+// TestThinking: what is between the marks is not part of the answer, and a request that does not ask for it has none.
+func TestThinking(t *testing.T) {
+	eachThinker(t, func(t *testing.T, m *llm.Model, p thinker) {
+		if !m.Thinks() || !llm.Thinks(m) {
+			t.Fatal("the model does not think")
+		}
+		r := llm.Request{Messages: ask("Where?"), Thinking: thinking(llm.HighEffort, 0), MaxTokens: 64}
+		res := think(t, m, r)
+		if res.Thought != "water river" || res.Text != p.answer || res.Finish != llm.FinishStop {
+			t.Errorf("%+v", res)
+		}
+		r.Thinking.Effort = llm.NoEffort
+		res = think(t, m, r)
+		if (res.Thought != "") != p.stray || strings.TrimSpace(res.Text) != strings.TrimSpace(p.answer) {
+			t.Errorf("without: %+v", res)
+		}
+		tokens, err := m.TokenizeMessages(r.Messages)
+		if err != nil || len(tokens) != res.PromptTokens || !strings.HasSuffix(p.Vocab.Decode(tokens), p.off) {
+			t.Errorf("the prompt is %q of %d tokens, %v; %+v", p.Vocab.Decode(tokens), len(tokens), err, res)
+		}
+	})
+}
+
+// TestThinkingBudget: the answer begins when the budget is used up.
+func TestThinkingBudget(t *testing.T) {
+	eachThinker(t, func(t *testing.T, m *llm.Model, p thinker) {
+		enough := 2 // the opening mark and a word
+		if strings.Contains(p.Template, "<|channel|>") {
+			enough = 4
+		}
+		if strings.HasSuffix(p.on, "<think>\n") {
+			enough = 1
+		}
+		res := think(t, m, llm.Request{Messages: ask("Where?"), Thinking: thinking(llm.HighEffort, enough), MaxTokens: 64})
+		if res.Thought != "water" || res.ThoughtTokens != enough || res.Text != p.answer ||
+			res.Finish != llm.FinishStop {
+			t.Errorf("%+v", res)
+		}
+	})
+}
+
+// TestThinkingNeverEnds: without a budget the limit of the completion ends it, and there is no answer.
+func TestThinkingNeverEnds(t *testing.T) {
+	p := thinkers(t)["qwen3"].Model
+	p.Next = maps.Clone(p.Next)
+	p.Next["Ġriver"] = "Ġwater"
+	m := openPresetSized(t, p, 1, 256)
+	r := llm.Request{Messages: ask("Where?"), Thinking: thinking(llm.HighEffort, 0), MaxTokens: 20}
+	res := think(t, m, r)
+	if res.Text != "" || res.Finish != llm.FinishLength || res.ThoughtTokens != 20 || res.CompletionTokens != 20 ||
+		!strings.HasPrefix(res.Thought, "water river water") {
+		t.Errorf("%+v", res)
+	}
+	r.MaxTokens = 0
+	if res = think(t, m, r); res.Text != "" || res.Finish != llm.FinishContext {
+		t.Errorf("%+v", res)
+	}
+	r.MaxTokens, r.Thinking.Effort = 20, llm.LowEffort // half of it is for the answer
+	if res = think(t, m, r); res.Text != " light house" || res.ThoughtTokens != 10 {
+		t.Errorf("%+v", res)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	r.MaxTokens, r.Thinking = 0, thinking(llm.HighEffort, 0)
+	r.Thinking.Stream = func(string) error { stop(); return nil }
+	if res, err := m.Generate(ctx, r, nil); !errors.Is(err, context.Canceled) || res.Thought == "" || res.Text != "" {
+		t.Errorf("%+v, %v", res, err)
+	}
+	failed := errors.New("the reader has gone")
+	r.Thinking.Stream = func(string) error { return failed }
+	if res, err := m.Generate(t.Context(), r, nil); !errors.Is(err, failed) || res.Finish != llm.FinishCancelled {
+		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+// TestThinkingConstraints: a grammar, a schema, stop strings and log-probabilities concern the answer only.
+func TestThinkingConstraints(t *testing.T) {
+	eachThinker(t, func(t *testing.T, m *llm.Model, p thinker) {
+		for name, change := range map[string]func(*llm.Request){
+			"schema":  func(r *llm.Request) { r.Schema = json.RawMessage(`{"enum": ["yes"]}`) },
+			"grammar": func(r *llm.Request) { r.Grammar = `root ::= "\"yes\""` },
+		} {
+			r := llm.Request{Messages: ask("Where?"), Thinking: thinking(llm.HighEffort, 0), MaxTokens: 64, Seed: 3}
+			change(&r)
+			if res := think(t, m, r); res.Text != `"yes"` || res.Thought != "water river" {
+				t.Errorf("%s: %+v", name, res)
+			}
+			r.Thinking.Tokens = 1
+			if res := think(t, m, r); res.Text != `"yes"` {
+				t.Errorf("%s with a budget: %+v", name, res)
+			}
+			r.Thinking = llm.Thinking{}
+			if res := think(t, m, r); res.Text != `"yes"` || res.Thought != "" {
+				t.Errorf("%s without thinking: %+v", name, res)
+			}
+		}
+		r := llm.Request{Messages: ask("Where?"), Thinking: thinking(llm.HighEffort, 0), MaxTokens: 64,
+			LogProbs: true, Stop: []string{" water", " house"}}
+		want := " light"
+		if p.answer == " water river" {
+			want = ""
+		}
+		res := think(t, m, r)
+		if res.Thought != "water river" || res.Text != want {
+			t.Errorf("with stop strings: %+v", res)
+		}
+		if want != "" && (len(res.LogProbs) != 1 || res.LogProbs[0].Text != " light") {
+			t.Errorf("%+v", res.LogProbs)
+		}
+	})
+}
+
+// TestThinkingTools: calls are read after the thinking.
+func TestThinkingTools(t *testing.T) {
+	p := toolModels(t)["qwen"]
+	for _, mark := range []string{"<think>", "</think>"} {
+		p.Vocab.Tokens = append(p.Vocab.Tokens, generator.Token{Text: mark, Kind: generator.User})
+	}
+	p.Layers, p.Embedding, p.Next = 1, 256, thinkers(t)["qwen3"].Next
+	p.Template += `{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\n\n</think>\n\n' }}{%- endif %}`
+	m := openPresetSized(t, p, 1, 2048)
+	r := llm.Request{Messages: ask("Weather?"), Tools: weatherTools(), ToolChoice: "now", MaxTokens: 200,
+		Thinking: thinking(llm.HighEffort, 0)}
+	res := think(t, m, r)
+	if res.Thought != "water river" || res.Finish != llm.FinishTools || res.Text != "" {
+		t.Errorf("%+v", res)
+	}
+	checkCalls(t, res.ToolCalls)
+	r.ToolChoice = llm.ToolsAuto
+	if res = think(t, m, r); res.Thought != "water river" || strings.TrimSpace(res.Text) != "light house" {
+		t.Errorf("%+v", res)
+	}
+}
+
+// TestThinkingIsLiteral: marks in messages are text, and an earlier answer comes without its thinking.
+func TestThinkingIsLiteral(t *testing.T) {
+	eachThinker(t, func(t *testing.T, m *llm.Model, p thinker) {
+		const marks = "<think>a</think> [THINK]b[/THINK] <|channel|>analysis<|message|>c<|end|>"
+		r := llm.Request{Messages: ask(marks), Thinking: thinking(llm.MediumEffort, 0), MaxTokens: 64}
+		if res := think(t, m, r); res.Thought != "water river" || res.Text != p.answer {
+			t.Errorf("%+v", res)
+		}
+		for _, mark := range []string{"<think>", "[THINK]", "<|channel|>"} {
+			id := p.Vocab.ID(mark)
+			if id < 0 {
+				continue
+			}
+			counts := map[string]int{}
+			for _, question := range []string{"a", marks} {
+				tokens, err := m.TokenizeMessages(ask(question))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, token := range tokens {
+					if token == id {
+						counts[question]++
+					}
+				}
+			}
+			if counts["a"] != counts[marks] {
+				t.Errorf("%s of a question is a token: %v", mark, counts)
+			}
+		}
+		earlier := "<think>secret</think>\n\nanswer"
+		switch {
+		case strings.Contains(p.Template, "[THINK]"):
+			earlier = "[THINK]secret[/THINK]answer"
+		case strings.Contains(p.Template, "<|channel|>"):
+			earlier = "<|channel|>analysis<|message|>secret<|end|><|start|>assistant<|channel|>final<|message|>answer"
+		}
+		tokens, err := m.TokenizeMessages([]llm.Message{user("a"), assistant(earlier), user("b")})
+		if text := p.Vocab.Decode(tokens); err != nil || strings.Contains(text, "secret") ||
+			!strings.Contains(text, "answer") {
+			t.Errorf("%q, %v", text, err)
+		}
+	})
+}
+
+// TestThinkingEffort: gpt-oss's template is told the effort; other models know none.
+func TestThinkingEffort(t *testing.T) {
+	eachThinker(t, func(t *testing.T, m *llm.Model, p thinker) {
+		counts := map[llm.Effort]int{}
+		for _, e := range llm.Efforts() {
+			counts[e] = think(t, m, llm.Request{Messages: ask("a"), Thinking: thinking(e, 9), MaxTokens: 64}).PromptTokens
+		}
+		differs := counts[llm.LowEffort] != counts[llm.HighEffort]
+		if differs != strings.Contains(p.Template, "reasoning_effort") {
+			t.Errorf("prompt tokens: %v", counts)
+		}
+	})
+	m := openPreset(t, preset(t, "qwen2"), 1)
+	if m.Thinks() {
+		t.Error("a model without marks thinks")
+	}
+	plain := llm.Request{Messages: ask("Where?"), MaxTokens: 8}
+	asked := plain
+	asked.Thinking = thinking(llm.HighEffort, 4)
+	if a, b := generate(t, m, plain), generate(t, m, asked); a.Text != b.Text || b.Thought != "" {
+		t.Errorf("%q, %+v", a.Text, b)
+	}
+	for _, wrong := range []llm.Thinking{{Effort: "huge"}, {Tokens: -1}} {
+		asked.Thinking = wrong
+		if _, err := m.Generate(t.Context(), asked, nil); !errors.Is(err, llm.ErrOptions) {
+			t.Errorf("%+v: %v", wrong, err)
+		}
+	}
+}
