@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,6 +33,9 @@ func (g *Generator) Generate(ctx context.Context, req llm.Request, stream func(p
 	}
 	a := &answer{req: req, stream: stream, started: time.Now(), result: llm.Result{Seed: seed},
 		scope: llm.ScopeOf(ctx), shared: g.o.Extensions == NoExtensions}
+	if req.Prompt == "" {
+		a.reader = llm.NewThinkReader(g.o.ThinkingOpened)
+	}
 	w := g.watch(ctx)
 	defer w.end()
 	if g.life.Err() != nil {
@@ -45,10 +49,15 @@ func (g *Generator) Generate(ctx context.Context, req llm.Request, stream func(p
 	if err := g.isStream(w, resp); err != nil {
 		return a.end(err)
 	}
-	return a.end(g.read(w, resp.Body, a))
+	err = g.read(w, resp.Body, a)
+	if a.thought.Len() > 0 {
+		g.thinks.Store(true)
+	}
+	return a.end(err)
 }
 
-// ask sends a request; once more with the limit's other name when a server wants that.
+// ask sends a request; once more with the limit's other name when a server wants that, and without the reasoning effort
+// when the server refuses it.
 func (g *Generator) ask(w *watch, req llm.Request, seed int64) (*http.Response, error) {
 	path := "chat/completions"
 	if req.Prompt != "" {
@@ -61,13 +70,20 @@ func (g *Generator) ask(w *watch, req llm.Request, seed int64) (*http.Response, 
 		}
 		resp, err := g.send(w, http.MethodPost, g.url(path), body)
 		var e *APIError
-		wanted := errors.As(err, &e) && e.Status == http.StatusBadRequest &&
-			strings.Contains(e.Message, "max_completion_tokens")
-		if !wanted || req.Prompt != "" || req.MaxTokens == 0 ||
-			strings.Contains(string(body), `"max_completion_tokens":`) {
+		if !errors.As(err, &e) || req.Prompt != "" ||
+			e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
 			return resp, err
 		}
-		g.newLimit.Store(true)
+		sent := func(field string) bool { return strings.Contains(string(body), `"`+field+`":`) }
+		said := strings.ToLower(e.Message)
+		switch {
+		case strings.Contains(said, "max_completion_tokens") && req.MaxTokens > 0 && !sent("max_completion_tokens"):
+			g.newLimit.Store(true)
+		case (strings.Contains(said, "reasoning") || strings.Contains(said, "thinking")) && sent(effortField):
+			g.refused.Store(cmp.Or(req.Thinking.Effort, llm.NoEffort), true)
+		default:
+			return resp, err
+		}
 	}
 }
 
@@ -127,9 +143,12 @@ type chunk struct {
 	Choices []struct {
 		Index int `json:"index"`
 		Delta struct {
-			Content   string     `json:"content"`
-			Refusal   string     `json:"refusal"`
-			ToolCalls []toolCall `json:"tool_calls"`
+			Content string `json:"content"`
+			Refusal string `json:"refusal"`
+			// Servers give thinking under one of these names, or the same text under both.
+			ReasoningContent string     `json:"reasoning_content"`
+			Reasoning        string     `json:"reasoning"`
+			ToolCalls        []toolCall `json:"tool_calls"`
 		} `json:"delta"`
 		Text         string    `json:"text"`
 		FinishReason string    `json:"finish_reason"`
@@ -145,6 +164,9 @@ type usage struct {
 	PromptDetails    struct {
 		CachedTokens int `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
+	CompletionDetails struct {
+		ReasoningTokens int `json:"reasoning_tokens"`
+	} `json:"completion_tokens_details"`
 }
 
 // take adds an event to the answer.
@@ -180,7 +202,8 @@ func (g *Generator) take(ev event, a *answer) error {
 		if err := a.addCalls(choice.Delta.ToolCalls); err != nil {
 			return err
 		}
-		if err := a.add(choice.Delta.Content + choice.Text); err != nil {
+		thought := cmp.Or(choice.Delta.ReasoningContent, choice.Delta.Reasoning)
+		if err := a.add(thought, choice.Delta.Content+choice.Text); err != nil {
 			return err
 		}
 	}
@@ -196,24 +219,33 @@ type answer struct {
 	started       time.Time
 	first, last   time.Time // of the first piece and of the end, zero before
 	text, refusal strings.Builder
+	thought       strings.Builder
+	reader        *llm.ThinkReader // finds thinking within the content; nil for a raw prompt
 	usage         *usage
 	reason        string
 	stopped       bool // by the stream function
 	result        llm.Result
 }
 
-func (a *answer) add(piece string) error {
-	if piece == "" {
-		return nil
-	}
-	if a.first.IsZero() {
+// add adds thinking that came in a field of its own, and content.
+func (a *answer) add(thought, content string) error {
+	if (thought != "" || content != "") && a.first.IsZero() {
 		a.first = time.Now()
 	}
-	a.text.WriteString(piece)
-	if a.stream == nil {
-		return nil
+	more, text := a.reader.Push(content)
+	return a.give(thought+more, text)
+}
+
+// give hands text to the stream functions.
+func (a *answer) give(thought, text string) (err error) {
+	a.thought.WriteString(thought)
+	a.text.WriteString(text)
+	if thought != "" && a.req.Thinking.Stream != nil {
+		err = a.req.Thinking.Stream(thought)
 	}
-	err := a.stream(piece)
+	if err == nil && text != "" && a.stream != nil {
+		err = a.stream(text)
+	}
 	a.stopped = err != nil
 	return err
 }
@@ -221,6 +253,9 @@ func (a *answer) add(piece string) error {
 // done checks an answer that the server has declared finished.
 func (a *answer) done(g *Generator) error {
 	r := &a.result
+	if err := a.give(a.reader.Finish()); err != nil {
+		return err
+	}
 	switch a.reason {
 	case "stop", "eos", "eos_token", "stop_sequence", "end_turn", "tool_calls", "function_call":
 		r.Finish = llm.FinishStop
@@ -242,6 +277,9 @@ func (a *answer) done(g *Generator) error {
 	if a.text.Len() == 0 && a.refusal.Len() > 0 {
 		return &APIError{Type: "refusal", Message: g.clean(a.refusal.String())}
 	}
+	if a.thought.Len() > 0 {
+		r.LogProbs = ofAnswer(r.LogProbs, a.text.Len())
+	}
 	if a.req.LogProbs && len(r.LogProbs) == 0 && a.text.Len() > 0 {
 		return fmt.Errorf("remote: %w: it has no log probabilities, which were asked for", ErrResponse)
 	}
@@ -254,10 +292,11 @@ func (a *answer) end(err error) (llm.Result, error) {
 	if a.last.IsZero() {
 		a.last = time.Now()
 	}
-	r.Text = a.text.String()
+	r.Text, r.Thought = a.text.String(), a.thought.String()
 	if a.usage != nil {
 		r.PromptTokens, r.CompletionTokens = max(a.usage.PromptTokens, 0), max(a.usage.CompletionTokens, 0)
 		r.CachedTokens = min(max(a.usage.PromptDetails.CachedTokens, 0), r.PromptTokens)
+		r.ThoughtTokens = min(max(a.usage.CompletionDetails.ReasoningTokens, 0), r.CompletionTokens)
 	}
 	if a.scope != nil && a.shared { // the count would tell what another scope's text begins with
 		r.CachedTokens = 0

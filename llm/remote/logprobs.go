@@ -65,6 +65,15 @@ func (l *logProbs) appendTo(list []llm.TokenLogProb, alternatives int) []llm.Tok
 	return list
 }
 
+// ofAnswer returns the tokens of the last n bytes of a text, the answer behind the thinking.
+func ofAnswer(list []llm.TokenLogProb, n int) []llm.TokenLogProb {
+	at := len(list)
+	for ; at > 0 && n > 0; at-- {
+		n -= len(list[at-1].Text)
+	}
+	return list[at:]
+}
+
 // best sorts and cuts the alternatives of a token.
 func best(p llm.TokenLogProb, n int) llm.TokenLogProb {
 	slices.SortStableFunc(p.Top, func(a, b llm.TokenLogProb) int {

@@ -59,6 +59,9 @@ type Options struct {
 	// is about the mean of English prose, 3 rarely too high for European languages, 2 for others and for code. 0: no
 	// estimate, CountTokens fails with ErrNoTokenizer. It is at least .5 and at most 16.
 	TokenEstimate float64 `key:"bytes_per_token" bounds:"0,16" doc:"estimate of a token's length where the server does not count tokens, to fit prompts into the window; from 0.5, and 0 refuses to estimate"`
+	// ThinkingOpened says that answers begin within the thinking: the server's chat template opens it, and the server
+	// leaves the marks in the text (vLLM without a reasoning parser, for instance).
+	ThinkingOpened bool `key:"thinking_opened" doc:"answers begin within the thinking, without an opening mark: for a server that passes the text of such a model on as it is"`
 	// Timeout is how long the server may be silent: until the header of its answer and between any two lines of it.
 	// 0: 5 minutes, since a long prompt takes a small machine as much.
 	Timeout time.Duration `key:"timeout_s" unit:"s" bounds:"1,86400" doc:"longest silence of the server, seconds"`

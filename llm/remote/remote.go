@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,8 @@ type Generator struct {
 	life     context.Context // ends with Close; requests end with it
 	end      context.CancelFunc
 	newLimit atomic.Bool // the server wants max_completion_tokens in the place of max_tokens
+	refused  sync.Map    // each llm.Effort that the server has refused
+	thinks   atomic.Bool // an answer had thinking
 }
 
 var _ llm.Generator = (*Generator)(nil)
@@ -82,6 +85,9 @@ func (g *Generator) Close() error {
 
 // ContextSize returns the most tokens of one request, as the options or the server say it.
 func (g *Generator) ContextSize() int { return g.window }
+
+// Thinks reports whether an answer of the model had thinking so far.
+func (g *Generator) Thinks() bool { return g.thinks.Load() }
 
 // Info has the model's name and, as Path, the base URL; a server does not tell the rest.
 func (g *Generator) Info() llm.Info {

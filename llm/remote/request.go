@@ -41,6 +41,8 @@ func (g *Generator) checkKnown(r llm.Request) error {
 		return optionError("no-repeat n-grams (%d) are known to no server", r.NoRepeatNGram)
 	case g.o.Extensions != NoExtensions:
 		return nil
+	case r.Thinking.Tokens > 0:
+		return unknown(fmt.Sprintf("a thinking budget of %d tokens", r.Thinking.Tokens))
 	case sampled && r.TopK > 0:
 		return unknown(fmt.Sprintf("top-k %d", r.TopK))
 	case sampled && r.MinP > 0:
@@ -81,6 +83,7 @@ func (g *Generator) body(ctx context.Context, r llm.Request, seed int64) ([]byte
 	}
 	m["messages"] = messagesOf(r.Messages)
 	addTools(m, r)
+	g.think(m, r.Thinking)
 	switch {
 	case r.MaxTokens > 0 && g.newLimit.Load():
 		m["max_completion_tokens"] = r.MaxTokens
@@ -154,6 +157,31 @@ func (g *Generator) extend(m map[string]any, r llm.Request, scope *llm.Scope) {
 		if r.Grammar != "" { // versions before 0.11 know the second name only; vLLM ignores unknown ones
 			m["structured_outputs"] = map[string]any{"grammar": r.Grammar}
 			m["guided_grammar"] = r.Grammar
+		}
+	}
+}
+
+// effortField is the name of the reasoning effort in a request and as a variable of gpt-oss's chat template.
+const effortField = "reasoning_effort"
+
+// think adds how long the model may think. llama-server and vLLM hand variables to the chat template, which ignores
+// those that it does not know; the effort "none" is not known to all versions.
+func (g *Generator) think(m map[string]any, t llm.Thinking) {
+	effort := cmp.Or(t.Effort, llm.NoEffort)
+	switch g.o.Extensions {
+	case LlamaServer, VLLM:
+		variables := map[string]any{"enable_thinking": t.On(), "thinking": t.On()}
+		if t.On() {
+			variables[effortField] = effort
+		}
+		m["chat_template_kwargs"] = variables
+		if t.Tokens > 0 {
+			m[map[Extensions]string{LlamaServer: "thinking_budget_tokens", VLLM: "thinking_token_budget"}[g.o.Extensions]] =
+				t.Tokens
+		}
+	default:
+		if _, refused := g.refused.Load(effort); !refused {
+			m[effortField] = effort
 		}
 	}
 }
