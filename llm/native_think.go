@@ -3,6 +3,7 @@
 package llm
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 )
@@ -16,8 +17,8 @@ func (r *run) thinkAndAnswer(m *Model, p prompt, req Request) (Result, error) {
 	t := &thinking{run: r, reader: newThinkReader([]thinkForm{form}, opened)}
 	aside := req
 	aside.Stop, aside.LogProbs, aside.Alternatives = []string{form.close}, false, 0
-	limit := req.Thinking.Limit(req.MaxTokens)
-	bounded := limit > 0 && (req.MaxTokens == 0 || limit < req.MaxTokens)
+	limit := req.Thinking.Limit(cmp.Or(req.MaxTokens, m.opts.ContextSize))
+	bounded := req.MaxTokens == 0 || limit < req.MaxTokens
 	if bounded {
 		aside.MaxTokens = limit
 	}

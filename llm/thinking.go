@@ -28,9 +28,9 @@ func Efforts() []Effort {
 // apply to the answer only.
 type Thinking struct {
 	// Effort is passed to the chat template, as far as it has a setting for it. Unless Tokens is set, it also limits
-	// the thinking: to 128 tokens (minimal), 512 (low) or 2048 (medium), and at most half of MaxTokens. "" and "none"
-	// turn thinking off: by the template's own setting, or else by a thinking block in the prompt that is already
-	// closed.
+	// the thinking: to 128 tokens (minimal), 512 (low), 2048 (medium) or 8192 (high), and to three quarters of
+	// MaxTokens, so that there is an answer. "" and "none" turn thinking off: by the template's own setting, or else by
+	// a thinking block in the prompt that is already closed.
 	Effort Effort
 	// Tokens limits the thinking. When they are used up, the thinking is closed, and the answer begins. 0: by Effort.
 	// Thinking counts toward MaxTokens as well. When these are used up first, there is no answer.
@@ -42,16 +42,13 @@ type Thinking struct {
 // On reports whether the model may think.
 func (t Thinking) On() bool { return t.Effort != "" && t.Effort != NoEffort }
 
-// Limit returns the most tokens of thinking in a completion of at most so many tokens; 0 in both means no limit.
+// Limit returns the most tokens of thinking in a completion of at most maxTokens.
 func (t Thinking) Limit(maxTokens int) int {
-	if t.Tokens > 0 {
+	if t.Tokens > 0 || !t.On() {
 		return t.Tokens
 	}
-	limit := map[Effort]int{MinimalEffort: 128, LowEffort: 512, MediumEffort: 2048}[t.Effort]
-	if limit > 0 && maxTokens > 1 {
-		return min(limit, maxTokens/2)
-	}
-	return limit
+	limit := map[Effort]int{MinimalEffort: 128, LowEffort: 512, MediumEffort: 2048, HighEffort: 8192}[t.Effort]
+	return min(limit, max(1, maxTokens*3/4))
 }
 
 func (t Thinking) check() error {

@@ -29,7 +29,7 @@ const (
 
 func (s *Server) shapeLimits() openai.Limits {
 	return openai.Limits{Messages: maxMessages, Texts: s.cfg.Limits.Batch, Tools: maxTools, MaxTokens: chatTokens,
-		Choices: maxChoices}
+		Choices: maxChoices, Thinking: llm.Thinking{Effort: s.cfg.Ask.ReasoningEffort, Tokens: s.cfg.Ask.ThinkingBudget}}
 }
 
 // asError keeps a nil *openai.Error from becoming an error.
@@ -166,7 +166,7 @@ func fits(g llm.Generator, req llm.Request) error {
 
 // said returns the message of a result.
 func said(r llm.Result, oneCall bool) openai.Said {
-	out := openai.Said{Role: "assistant"}
+	out := openai.Said{Role: "assistant", Reasoning: r.Thought}
 	if len(r.ToolCalls) > 0 {
 		out.ToolCalls = openai.Calls(calls(r, oneCall), false)
 		if r.Text == "" {
@@ -205,6 +205,12 @@ func (s *Server) streamChat(w http.ResponseWriter, r *http.Request, g llm.Genera
 				return err
 			}
 			return out.Send(h.at(i).chunk(openai.Delta{Content: &piece}, ""))
+		},
+		thought: func(i int, piece string) error {
+			if err := begin(i); err != nil {
+				return err
+			}
+			return out.Send(h.at(i).chunk(openai.Delta{Reasoning: piece}, ""))
 		},
 		end: func(i int, result llm.Result) error {
 			if err := begin(i); err != nil {

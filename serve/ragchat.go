@@ -73,7 +73,7 @@ func (s *Server) chatFromBase(w http.ResponseWriter, r *http.Request, b *base, q
 		return chatError(err)
 	}
 	text := a.Answer
-	out := h.completion(openai.Choice{Message: openai.Said{Role: "assistant", Content: &text},
+	out := h.completion(openai.Choice{Message: openai.Said{Role: "assistant", Content: &text, Reasoning: a.Thought},
 		FinishReason: openai.FinishReason(a.Trace.Finish)})
 	out.Usage, out.Sluice = ragUsage(a), ragAnswerOf(b, a, ignored)
 	return writeJSON(w, http.StatusOK, out)
@@ -145,6 +145,7 @@ func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSetting
 	if q.Seed != nil {
 		o.Seed = req.Seed
 	}
+	o.ReasoningEffort, o.ThinkingBudget = req.Thinking.Effort, req.Thinking.Tokens
 	if strings.ContainsAny(o.Template, `/\`) {
 		return o, bad("sluice.template", "a template is named without a folder, given %q", shortened(o.Template))
 	}
@@ -174,7 +175,8 @@ func refuseForRAG(q *openai.ChatRequest, req llm.Request) error {
 
 func ragUsage(a *answer.Answer) *openai.Usage {
 	return &openai.Usage{PromptTokens: a.Trace.PromptTokens, CompletionTokens: a.Trace.AnswerTokens,
-		TotalTokens: a.Trace.PromptTokens + a.Trace.AnswerTokens}
+		TotalTokens:       a.Trace.PromptTokens + a.Trace.AnswerTokens,
+		CompletionDetails: &openai.CompletionDetails{ReasoningTokens: a.Trace.ThoughtTokens}}
 }
 
 func ragAnswerOf(b *base, a *answer.Answer, ignored []string) *ragAnswer {
@@ -210,6 +212,10 @@ func (s *Server) streamFromBase(w http.ResponseWriter, r *http.Request, b *base,
 	}
 	o.Stream = func(piece string) error {
 		send(h.chunk(openai.Delta{Content: &piece}, ""))
+		return failed
+	}
+	o.Think = func(piece string) error {
+		send(h.chunk(openai.Delta{Reasoning: piece}, ""))
 		return failed
 	}
 	if steps {

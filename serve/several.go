@@ -22,8 +22,9 @@ func requestsFor(r llm.Request, n int) []llm.Request {
 
 // watcher receives completions as they are generated; its functions are called one at a time.
 type watcher struct {
-	piece func(i int, piece string) error
-	end   func(i int, r llm.Result) error
+	piece   func(i int, piece string) error
+	thought func(i int, piece string) error // may be nil
+	end     func(i int, r llm.Result) error
 }
 
 // generateAll generates completions, several at a time if the model decodes several together and there is room. The
@@ -35,14 +36,21 @@ func (s *Server) generateAll(ctx context.Context, g llm.Generator, all []llm.Req
 	var mu sync.Mutex // guards watch
 	one := func(ctx context.Context, i int) (err error) {
 		var stream func(string) error
-		if watch != nil {
-			stream = func(piece string) error {
+		locked := func(watch func(int, string) error) func(string) error {
+			return func(piece string) error {
 				mu.Lock()
 				defer mu.Unlock()
-				return watch.piece(i, piece)
+				return watch(i, piece)
 			}
 		}
-		if results[i], err = generate(ctx, g, all[i], stream); err != nil || watch == nil {
+		req := all[i]
+		if watch != nil {
+			stream = locked(watch.piece)
+			if watch.thought != nil {
+				req.Thinking.Stream = locked(watch.thought)
+			}
+		}
+		if results[i], err = generate(ctx, g, req, stream); err != nil || watch == nil {
 			return err
 		}
 		mu.Lock()

@@ -56,7 +56,8 @@ func TestSeveralAnswers(t *testing.T) {
 		}
 	}
 	want := &openai.Usage{PromptTokens: 4, CompletionTokens: 6, TotalTokens: 10,
-		PromptDetails: &openai.PromptDetails{CachedTokens: 1}}
+		PromptDetails:     &openai.PromptDetails{CachedTokens: 1},
+		CompletionDetails: &openai.CompletionDetails{}}
 	if d := cmp.Diff(want, a.Usage); d != "" {
 		t.Error(d)
 	}

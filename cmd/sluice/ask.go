@@ -13,7 +13,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/jsonl"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/terminal"
-	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/check"
 	"github.com/sluice-rag/sluice/rag/excerpt"
@@ -30,7 +29,7 @@ type askLine struct {
 
 func (a *app) askCommand() *cobra.Command {
 	var q query
-	var trace bool
+	var trace, thinking bool
 	var f retrieveFlags
 	cmd := &cobra.Command{
 		Use:   "ask QUESTION",
@@ -59,7 +58,7 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 			if q.batch != "" {
 				return closing(s, a.askBatch(cmd, s, q, o))
 			}
-			return closing(s, a.askOne(cmd, s, text, o, trace))
+			return closing(s, a.askOne(cmd, s, text, o, trace, thinking))
 		},
 	}
 	q.flags(cmd)
@@ -67,9 +66,10 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 	cmd.Flags().Lookup("strict").Usage = "leave out of a written answer what no passage backs (ask.strict); " +
 		"with --batch, the first bad line ends the batch, too"
 	cmd.Flags().BoolVar(&trace, "trace", false, "print how the answer came about (with --json it is always there)")
+	thinkingFlag(cmd, &thinking)
 	f.add(a, cmd)
 	a.askFlags(cmd)
-	brief(cmd, "batch", "gate", "k", "language", "max-tokens", "strict", "style", "trace", "transform", "where")
+	brief(cmd, "batch", "gate", "k", "language", "max-tokens", "show-thinking", "strict", "style", "trace", "transform", "where")
 	return cmd
 }
 
@@ -85,7 +85,7 @@ func (a *app) askFlags(cmd *cobra.Command) {
 }
 
 // askOne streams the answer, or prints it as one object.
-func (a *app) askOne(cmd *cobra.Command, s *sluice.Sluice, text string, o answer.Options, trace bool) error {
+func (a *app) askOne(cmd *cobra.Command, s *sluice.Sluice, text string, o answer.Options, trace, thinking bool) error {
 	if a.json {
 		answer, err := s.Ask(cmd.Context(), text, o)
 		if err != nil {
@@ -106,13 +106,21 @@ func (a *app) askOne(cmd *cobra.Command, s *sluice.Sluice, text string, o answer
 		}
 		spinner = a.spin(reading(t))
 	}
+	endThinking := func() error { return nil }
+	if thinking {
+		endThinking = a.showThinking(&o, func() { spinner.Stop() })
+	}
 	o.Stream = func(piece string) error {
 		spinner.Stop()
+		if err := endThinking(); err != nil {
+			return err
+		}
 		_, err := io.WriteString(out, piece)
 		return err
 	}
 	answer, err := s.Ask(cmd.Context(), text, o)
 	spinner.Stop()
+	err = errors.Join(err, endThinking())
 	if started {
 		err = errors.Join(err, out.Flush())
 		fmt.Fprintln(a.stdout)
@@ -142,11 +150,8 @@ func (a *app) printAnswer(
 		b.WriteString(screen.Wrap("["+fmt.Sprintf(format, args...)+"]", "", ""))
 	}
 	t := answer.Trace
-	switch {
-	case answer.Truncated && t.Finish == llm.FinishContext:
-		note("cut off: the model's window is full; fewer passages (--k) leave more room")
-	case answer.Truncated:
-		note("cut off at %d tokens; --max-tokens allows more", maxTokens)
+	if answer.Truncated {
+		note("%s", cutOff(t, answer.Answer == "", maxTokens))
 	}
 	if n := t.RemovedCitations; n > 0 {
 		note("%s named no passage and %s removed", count(n, "citation"),
@@ -298,7 +303,11 @@ func writeTrace(b *strings.Builder, screen terminal.Screen, t answer.Trace) {
 	if t.Template != "" { // a quoted answer has no prompt
 		line("prompt", "template %s, %d tokens, %d passages dropped, %d shortened%s", t.Template, t.PromptTokens,
 			t.DroppedPassages, t.TruncatedPassages, promptText(t))
-		line("answer", "%d tokens, %d calls of %s, finish: %s", t.AnswerTokens, t.LLMCalls, t.Model, t.Finish)
+		thought := ""
+		if t.ThoughtTokens > 0 {
+			thought = fmt.Sprintf(" (%d of thinking)", t.ThoughtTokens)
+		}
+		line("answer", "%d tokens%s, %d calls of %s, finish: %s", t.AnswerTokens, thought, t.LLMCalls, t.Model, t.Finish)
 	}
 	if t.Remote != "" {
 		line("sent to", "%s", t.Remote)

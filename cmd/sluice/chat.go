@@ -34,6 +34,7 @@ A line that ends with \ goes on in the next one. // begins a question with a sla
 
 func (a *app) chatCommand() *cobra.Command {
 	var f retrieveFlags
+	var thinking bool
 	cmd := &cobra.Command{
 		Use:   "chat",
 		Short: "a conversation over the store",
@@ -56,14 +57,16 @@ Lines that begin with a slash are commands:
 				return closing(s, err)
 			}
 			a.examineUnasked(cmd.Context(), s, c)
-			ch := &chat{app: a, cmd: cmd, s: s, o: o, store: c.Store, terminal: !a.piped() && !a.json}
+			ch := &chat{app: a, cmd: cmd, s: s, o: o, store: c.Store, thinking: thinking,
+				terminal: !a.piped() && !a.json}
 			return closing(s, ch.run(cmd.Context()))
 		},
 	}
+	thinkingFlag(cmd, &thinking)
 	f.add(a, cmd)
 	a.flags(cmd, "ask.strict")
 	a.askFlags(cmd)
-	brief(cmd, "gate", "k", "language", "max-tokens", "strict", "style", "transform", "where")
+	brief(cmd, "gate", "k", "language", "max-tokens", "show-thinking", "strict", "style", "transform", "where")
 	return cmd
 }
 
@@ -81,6 +84,7 @@ type chat struct {
 	s        *sluice.Sluice
 	o        answer.Options
 	store    string
+	thinking bool // print what the model thinks
 	terminal bool // input is a terminal: a prompt is shown
 	turns    []chatTurn
 	failed   int
@@ -249,6 +253,7 @@ func (c *chat) ask(ctx context.Context, text string) error {
 	o.History = c.history()
 	spinner, out, streamed := c.spin("looking into the store"), terminal.NewWriter(c.stdout, c.screen()), false
 	defer func() { spinner.Stop() }()
+	endThinking := func() error { return nil }
 	if !c.json {
 		o.Start = func(t answer.Trace) {
 			spinner.Stop()
@@ -257,8 +262,14 @@ func (c *chat) ask(ctx context.Context, text string) error {
 			}
 			spinner = c.spin(reading(t))
 		}
+		if c.thinking {
+			endThinking = c.showThinking(&o, func() { spinner.Stop() })
+		}
 		o.Stream = func(piece string) error {
 			spinner.Stop()
+			if err := endThinking(); err != nil {
+				return err
+			}
 			streamed = true
 			_, err := io.WriteString(out, piece)
 			return err
@@ -266,6 +277,7 @@ func (c *chat) ask(ctx context.Context, text string) error {
 	}
 	answer, err := c.s.Ask(ctx, text, o)
 	spinner.Stop()
+	err = errors.Join(err, endThinking())
 	if streamed {
 		err = errors.Join(err, out.Flush())
 		fmt.Fprintln(c.stdout)
@@ -299,7 +311,7 @@ func (c *chat) history() (list []llm.Message) {
 // an answer; /sources shows all.
 func (c *chat) shortSources(answer *answer.Answer) error {
 	if answer.Truncated {
-		fmt.Fprintln(c.stdout, "[cut off: --max-tokens allows more]")
+		fmt.Fprint(c.stdout, c.screen().Wrap("["+cutOff(answer.Trace, answer.Answer == "", c.o.MaxTokens)+"]", "", ""))
 	}
 	shown := slices.DeleteFunc(slices.Clone(answer.Citations), func(x prompt.Citation) bool { return !x.Cited })
 	if len(answer.Nearest) > 0 {

@@ -14,105 +14,32 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// The templates are written for these tests in the forms of five families.
-const (
-	chatMLTurns = `{%- for m in messages %}{%- if m.role != 'system' %}<|im_start|>{{ m.role }}
-{{ m.content }}<|im_end|>
-{% endif %}{%- endfor %}`
-
-	// Qwen3: a closed block switches thinking off, which is on by default.
-	templateThinkQwen = chatMLTurns + `{%- if add_generation_prompt %}<|im_start|>assistant
-{% if enable_thinking is defined and enable_thinking is false %}<think>
-
-</think>
-
-{% endif %}{%- endif %}`
-
-	// SmolLM3: a mode in the system message, too.
-	templateThinkSmol = `{%- set on = enable_thinking | default(true) -%}<|im_start|>system
-Mode: {{ '/think' if on else '/no_think' }}<|im_end|>
-` + chatMLTurns + `{%- if add_generation_prompt %}<|im_start|>assistant
-{% if not on %}<think>
-
-</think>
-
-{% endif %}{%- endif %}`
-
-	// gpt-oss: channels and an effort. It has no switch.
-	templateThinkHarmony = `<|start|>system<|message|>Reasoning: {{ reasoning_effort | default('medium') }}
-# Valid channels: analysis, commentary, final.<|end|>{%- for m in messages %}<|start|>{{ m.role }}{% if m.role == 'assistant' %}<|channel|>final{% endif %}<|message|>{{ m.content }}<|end|>{%- endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}`
-
-	// Granite: the system message asks for thinking, which is off by default.
-	templateThinkGranite = `{%- if thinking %}<|start_of_role|>system<|end_of_role|>Write your thoughts between <think></think> and your response between <response></response>.<|end_of_text|>
-{% endif %}{%- for m in messages %}<|start_of_role|>{{ m.role }}<|end_of_role|>{{ m.content }}<|end_of_text|>
-{% endfor %}{%- if add_generation_prompt %}<|start_of_role|>assistant<|end_of_role|>{% endif %}`
-
-	// Magistral: no switch.
-	templateThinkMistral = `{%- for m in messages %}{% if m.role == 'assistant' %}{{ m.content }}</s>{% elif m.role == 'system' %}[SYSTEM_PROMPT]{{ m.content }} Think between [THINK] and [/THINK].[/SYSTEM_PROMPT]{% else %}[INST]{{ m.content }}[/INST]{% endif %}{%- endfor %}`
-
-	// DeepSeek R1: the prompt opens the thinking.
-	templateThinkOpened = chatMLTurns + `{%- if add_generation_prompt %}<|im_start|>assistant
-<think>
-{% endif %}`
-)
-
-// thinker is a model that thinks " water river" and answers " light house", and what its prompts are.
+// thinker is a model with the ends of its prompts with and without thinking.
 type thinker struct {
 	generator.Model
-	on, off string // ends of the prompt with and without thinking
+	on, off string
 	answer  string
 	stray   bool // it thinks although it is told not to
 }
 
-func thinkers(t *testing.T) map[string]thinker {
-	t.Helper()
-	with := func(template string, next map[string]string, kind generator.Kind, tokens ...string) generator.Model {
-		p := preset(t, "qwen2")
-		p.Template, p.Layers, p.Embedding, p.Next = template, 1, 256, next
-		for _, text := range tokens {
-			p.Vocab.Tokens = append(p.Vocab.Tokens, generator.Token{Text: text, Kind: kind})
-		}
-		return p
+func thinkers() map[string]thinker {
+	of := func(name, on, off string) thinker {
+		return thinker{generator.Thinkers()[name], on, off, " light house", name == "granite"}
 	}
-	chatML := map[string]string{"Ċ": "<think>", "<think>": "Ġwater", "Ġwater": "Ġriver", "Ġriver": "</think>",
-		"</think>": "ĊĊ", "ĊĊ": "Ġlight", "Ġlight": "Ġhouse", "Ġhouse": "<|im_end|>"}
-	opened := maps.Clone(chatML)
-	opened["Ċ"] = "Ġwater"
+	const closed = "<think>\n\n</think>\n\n"
+	harmony := of("gpt-oss", "<|start|>assistant", "<|start|>assistant<|channel|>final<|message|>")
+	harmony.answer = " water river"
 	return map[string]thinker{
-		"qwen3": {with(templateThinkQwen, chatML, generator.User, "<think>", "</think>"),
-			"assistant\n", "<think>\n\n</think>\n\n", " light house", false},
-		"smollm3": {with(templateThinkSmol, chatML, generator.User, "<think>", "</think>"),
-			"assistant\n", "<think>\n\n</think>\n\n", " light house", false},
-		"gpt-oss": {with(templateThinkHarmony, map[string]string{"assistant": "<|channel|>", "<|channel|>": "analysis",
-			"analysis": "<|message|>", "<|message|>": "Ġwater", "Ġwater": "Ġriver", "Ġriver": "<|end|>"},
-			generator.Control, "<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>"),
-			"<|start|>assistant", "<|start|>assistant<|channel|>final<|message|>", " water river", false},
-		"granite": {with(templateThinkGranite, map[string]string{"<|end_of_role|>": "<think>", "<think>": "Ġwater",
-			"Ġwater": "Ġriver", "Ġriver": "</think>", "</think>": "<response>", "<response>": "Ġlight",
-			"Ġlight": "Ġhouse", "Ġhouse": "</response>"}, generator.User, "<think>", "</think>", "<response>",
-			"</response>", "<|start_of_role|>", "<|end_of_role|>", "<|end_of_text|>"),
-			"<|end_of_role|>", "<|end_of_role|>", " light house", true},
-		"magistral": {with(templateThinkMistral, map[string]string{"[/INST]": "[THINK]", "[THINK]": "Ġwater",
-			"Ġwater": "Ġriver", "Ġriver": "[/THINK]", "[/THINK]": "Ġlight", "Ġlight": "Ġhouse",
-			"Ġhouse": "<|im_end|>"}, generator.Control, "[THINK]", "[/THINK]", "[INST]", "[/INST]", "[SYSTEM_PROMPT]",
-			"[/SYSTEM_PROMPT]", "</s>"),
-			"[/INST]", "[/INST][THINK][/THINK]", " light house", false},
-		"deepseek": {with(templateThinkOpened, opened, generator.User, "<think>", "</think>"),
-			"<think>\n", "<think>\n\n</think>\n\n", " light house", false},
+		"qwen3": of("qwen3", "assistant\n", closed), "smollm3": of("smollm3", "assistant\n", closed),
+		"gpt-oss": harmony, "granite": of("granite", "<|end_of_role|>", "<|end_of_role|>"),
+		"magistral": of("magistral", "[/INST]", "[/INST][THINK][/THINK]"), "deepseek": of("deepseek", "<think>\n", closed),
 	}
 }
 
 func eachThinker(t *testing.T, test func(t *testing.T, m *llm.Model, p thinker)) {
 	t.Helper()
-	for name, p := range thinkers(t) {
-		t.Run(name, func(t *testing.T) {
-			if name == "gpt-oss" {
-				for _, word := range []string{"assistant", "analysis"} { // one token each, as with gpt-oss
-					p.Vocab.Tokens = append(p.Vocab.Tokens, generator.Token{Text: word, Kind: generator.User})
-				}
-			}
-			test(t, openPresetSized(t, p.Model, 2, 1024), p)
-		})
+	for name, p := range thinkers() {
+		t.Run(name, func(t *testing.T) { test(t, openPresetSized(t, p.Model, 2, 1024), p) })
 	}
 }
 
@@ -185,11 +112,11 @@ func TestThinkingBudget(t *testing.T) {
 
 // TestThinkingNeverEnds: without a budget the limit of the completion ends it, and there is no answer.
 func TestThinkingNeverEnds(t *testing.T) {
-	p := thinkers(t)["qwen3"].Model
+	p := thinkers()["qwen3"].Model
 	p.Next = maps.Clone(p.Next)
 	p.Next["Ġriver"] = "Ġwater"
 	m := openPresetSized(t, p, 1, 256)
-	r := llm.Request{Messages: ask("Where?"), Thinking: thinking(llm.HighEffort, 0), MaxTokens: 20}
+	r := llm.Request{Messages: ask("Where?"), Thinking: thinking(llm.HighEffort, 1000), MaxTokens: 20}
 	res := think(t, m, r)
 	if res.Text != "" || res.Finish != llm.FinishLength || res.ThoughtTokens != 20 || res.CompletionTokens != 20 ||
 		!strings.HasPrefix(res.Thought, "water river water") {
@@ -199,13 +126,13 @@ func TestThinkingNeverEnds(t *testing.T) {
 	if res = think(t, m, r); res.Text != "" || res.Finish != llm.FinishContext {
 		t.Errorf("%+v", res)
 	}
-	r.MaxTokens, r.Thinking.Effort = 20, llm.LowEffort // half of it is for the answer
-	if res = think(t, m, r); res.Text != " light house" || res.ThoughtTokens != 10 {
+	r.MaxTokens, r.Thinking = 20, thinking(llm.LowEffort, 0) // a quarter of it is for the answer
+	if res = think(t, m, r); res.Text != " light house" || res.ThoughtTokens != 15 {
 		t.Errorf("%+v", res)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	r.MaxTokens, r.Thinking = 0, thinking(llm.HighEffort, 0)
+	r.MaxTokens, r.Thinking = 0, thinking(llm.HighEffort, 1000)
 	r.Thinking.Stream = func(string) error { stop(); return nil }
 	if res, err := m.Generate(ctx, r, nil); !errors.Is(err, context.Canceled) || res.Thought == "" || res.Text != "" {
 		t.Errorf("%+v, %v", res, err)
@@ -260,7 +187,7 @@ func TestThinkingTools(t *testing.T) {
 	for _, mark := range []string{"<think>", "</think>"} {
 		p.Vocab.Tokens = append(p.Vocab.Tokens, generator.Token{Text: mark, Kind: generator.User})
 	}
-	p.Layers, p.Embedding, p.Next = 1, 256, thinkers(t)["qwen3"].Next
+	p.Layers, p.Embedding, p.Next = 1, 256, thinkers()["qwen3"].Next
 	p.Template += `{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\n\n</think>\n\n' }}{%- endif %}`
 	m := openPresetSized(t, p, 1, 2048)
 	r := llm.Request{Messages: ask("Weather?"), Tools: weatherTools(), ToolChoice: "now", MaxTokens: 200,

@@ -373,7 +373,7 @@ func (a *State) prompt(ctx context.Context, v *flow.Visit) (_ flow.Verdict, err 
 	defer timer(&a.trace.Milliseconds.Prompt)()
 	passages, p := a.Passages, prompt.Prompt{}
 	o := prompt.Options{
-		ContextTokens: a.model.ContextSize(), AnswerTokens: a.MaxTokens,
+		ContextTokens: a.model.ContextSize(), AnswerTokens: a.MaxTokens + a.thinkingTokens(),
 		Language: a.language(passages), Template: a.Template, Order: a.Order, History: a.History,
 	}
 	o.Count, o.Literal = llm.ContentCounter(a.model)
@@ -445,13 +445,21 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 			return hand(piece)
 		}
 	}
+	maxTokens := a.MaxTokens
+	if len(p.Messages) > 0 {
+		maxTokens += a.thinkingTokens()
+	}
+	thinking := llm.Thinking{Effort: a.ReasoningEffort, Tokens: a.ThinkingBudget}
+	if a.hands(v) {
+		thinking.Stream = a.Think
+	}
 	r, err := v.Model(a.model).Generate(ctx, llm.Request{
-		Messages: p.Messages, Prompt: p.Text, Stop: p.Stop, MaxTokens: a.MaxTokens, Temperature: a.answerTemperature,
+		Messages: p.Messages, Prompt: p.Text, Stop: p.Stop, MaxTokens: maxTokens, Temperature: a.answerTemperature,
 		TopK: a.TopK, TopP: a.TopP, RepeatPenalty: a.RepeatPenalty, NoRepeatNGram: a.NoRepeatNGram,
-		Seed: v.Draw(a.Seed), Priority: a.requests(),
+		Seed: v.Draw(a.Seed), Priority: a.requests(), Thinking: thinking,
 	}, stream)
-	a.Answer.Answer, a.Answer.Citations = r.Text, []prompt.Citation{}
-	a.trace.AnswerTokens, a.trace.Finish = r.CompletionTokens, r.Finish
+	a.Answer.Answer, a.Answer.Thought, a.Answer.Citations = r.Text, r.Thought, []prompt.Citation{}
+	a.trace.AnswerTokens, a.trace.ThoughtTokens, a.trace.Finish = r.CompletionTokens, r.ThoughtTokens, r.Finish
 	a.Answer.Truncated = r.Finish == llm.FinishLength || r.Finish == llm.FinishContext
 	if r.PromptTokens > 0 {
 		a.trace.PromptTokens = r.PromptTokens
@@ -471,6 +479,15 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 		err = hand(added)
 	}
 	return err
+}
+
+// thinkingTokens returns how many tokens the model may think before an answer: at most a half of its window.
+func (a *State) thinkingTokens() int {
+	if !llm.Thinks(a.model) || a.ReasoningEffort == "" || a.ReasoningEffort == llm.NoEffort {
+		return 0
+	}
+	t := llm.Thinking{Effort: a.ReasoningEffort, Tokens: a.ThinkingBudget}
+	return min(t.Limit(a.model.ContextSize()), a.model.ContextSize()/2)
 }
 
 // named removes the citations whose number is not among the passages, and returns how many it removed.

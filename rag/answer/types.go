@@ -62,6 +62,9 @@ type Options struct {
 	NoRepeatNGram int     `json:"-" key:"no_repeat_ngram" bounds:"0,1024" doc:"no sequence of so many tokens comes twice in a written answer; 0 is off"`
 	Seed          int64   `json:"-" key:"seed" bounds:"0,4294967294" go:"-9223372036854775808,9223372036854775807" doc:"seed of the draws"`
 
+	ReasoningEffort llm.Effort `json:"-" key:"reasoning_effort" oneof:"none minimal low medium high" doc:"how long a model that thinks may think before it answers: none, or up to 128 (minimal), 512 (low), 2048 (medium) or 8192 tokens (high), beside max_tokens; other models ignore it"`
+	ThinkingBudget  int        `json:"-" key:"thinking_budget" bounds:"0,131072" go:"0,2147483647" doc:"most tokens of thinking before an answer; then it begins. 0 leaves it to reasoning_effort"`
+
 	// Parallel is the number of questions that Each answers concurrently. 0 takes the number that llm.ParallelOf
 	// returns for the model, but at most 2 in a graph that grades its answers.
 	Parallel int `json:"-" key:".generate.parallel" bounds:"0,1024" doc:"requests that calibrate and 'ask --batch' have under way; 0 takes the slots where results do not depend on what runs beside (2 for 'ask' with a flow that grades answers), else 1, as for a server"`
@@ -84,6 +87,8 @@ type Options struct {
 	// with each piece; the pieces concatenate to Answer.Answer. An error of Stream ends the answer.
 	Start  func(Trace)              `json:"-"`
 	Stream func(piece string) error `json:"-"`
+	// Think is called with each piece of the model's thinking before the answer, after Start.
+	Think func(piece string) error `json:"-"`
 	// Sources is called after Start with the passages of the prompt, before it is known which of them the answer cites.
 	Sources func([]prompt.Citation) `json:"-"`
 }
@@ -111,6 +116,7 @@ const noGate = "no gate yet: the store answers every question until 'sluice cali
 // Answer is the result of Run. `ask --json` prints its JSON, with the id of the answer as first field.
 type Answer struct {
 	Answer    string            `json:"answer"`
+	Thought   string            `json:"thought,omitempty"`   // what the model wrote for itself before it
 	Retrieved bool              `json:"retrieved"`           // contexts were in the prompt
 	Truncated bool              `json:"truncated,omitempty"` // the model was stopped at Options.MaxTokens or its window
 	Citations []prompt.Citation `json:"citations"`
@@ -141,7 +147,8 @@ type Trace struct {
 	Language          string              `json:"language,omitempty"` // named in the prompt
 	Compression       *prompt.Compression `json:"compression,omitempty"`
 	PromptTokens      int                 `json:"prompt_tokens"`
-	AnswerTokens      int                 `json:"answer_tokens"`
+	AnswerTokens      int                 `json:"answer_tokens"`               // thinking included
+	ThoughtTokens     int                 `json:"thought_tokens,omitempty"`    // of the answer's
 	DroppedPassages   int                 `json:"dropped_passages"`            // did not fit the window
 	TruncatedPassages int                 `json:"truncated_passages"`          // shortened to fit the window
 	RemovedCitations  int                 `json:"removed_citations,omitempty"` // of passages that do not exist
@@ -188,7 +195,7 @@ const DefaultMaxTokens = 256
 func DefaultOptions() Options {
 	return Options{Gate: GateAuto, Transform: prompt.None, Style: Auto, Own: prompt.FewShot,
 		Template: prompt.DefaultTemplate, Order: prompt.Forward, MaxTokens: DefaultMaxTokens, RepeatPenalty: 1,
-		Flow: FlowAsk, Retrieve: retrieve.DefaultOptions(),
+		ReasoningEffort: llm.LowEffort, Flow: FlowAsk, Retrieve: retrieve.DefaultOptions(),
 		FlowOptions: FlowOptions{Budget: flow.Budget{Retries: flow.DefaultRetries}, Router: ByPreset, Grader: ByPreset,
 			Verdicts: flow.Grammar, GroundedFrom: groundedFrom}}
 }

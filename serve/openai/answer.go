@@ -9,10 +9,11 @@ import (
 
 // Usage counts the tokens of a request.
 type Usage struct {
-	PromptTokens     int            `json:"prompt_tokens"`
-	CompletionTokens int            `json:"completion_tokens"`
-	TotalTokens      int            `json:"total_tokens"`
-	PromptDetails    *PromptDetails `json:"prompt_tokens_details,omitempty"`
+	PromptTokens      int                `json:"prompt_tokens"`
+	CompletionTokens  int                `json:"completion_tokens"`
+	TotalTokens       int                `json:"total_tokens"`
+	PromptDetails     *PromptDetails     `json:"prompt_tokens_details,omitempty"`
+	CompletionDetails *CompletionDetails `json:"completion_tokens_details,omitempty"`
 }
 
 // PromptDetails counts the tokens of the prompt that were cached from an earlier request.
@@ -20,12 +21,18 @@ type PromptDetails struct {
 	CachedTokens int `json:"cached_tokens"`
 }
 
+// CompletionDetails counts the tokens of the completion that are thinking.
+type CompletionDetails struct {
+	ReasoningTokens int `json:"reasoning_tokens"`
+}
+
 // UsageOf adds up completions, n for each prompt. A prompt counts once, as with OpenAI, with the cached tokens of its
 // first completion.
 func UsageOf(n int, results ...llm.Result) *Usage {
-	u := &Usage{PromptDetails: &PromptDetails{}}
+	u := &Usage{PromptDetails: &PromptDetails{}, CompletionDetails: &CompletionDetails{}}
 	for i, r := range results {
 		u.CompletionTokens += r.CompletionTokens
+		u.CompletionDetails.ReasoningTokens += r.ThoughtTokens
 		if i%n == 0 {
 			u.PromptTokens += r.PromptTokens
 			u.PromptDetails.CachedTokens += r.CachedTokens
@@ -69,8 +76,9 @@ type Choice struct {
 // Said is the assistant's message.
 type Said struct {
 	Role      string     `json:"role"`
-	Content   *string    `json:"content"` // null if there are only tool calls
-	Refusal   *string    `json:"refusal"` // always null
+	Content   *string    `json:"content"`                     // null if there are only tool calls
+	Refusal   *string    `json:"refusal"`                     // always null
+	Reasoning string     `json:"reasoning_content,omitempty"` // what the model wrote for itself before it
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 }
 
@@ -98,6 +106,7 @@ type ChunkChoice struct {
 type Delta struct {
 	Role      string     `json:"role,omitempty"`
 	Content   *string    `json:"content,omitempty"`
+	Reasoning string     `json:"reasoning_content,omitempty"`
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 }
 

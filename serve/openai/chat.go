@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/sluice-rag/sluice/llm"
 )
@@ -12,8 +13,9 @@ type Limits struct {
 	Messages  int // of a conversation
 	Texts     int // inputs of embeddings and classes, documents to rerank
 	Tools     int
-	MaxTokens int // default limit of a completion
-	Choices   int // completions per prompt (n)
+	MaxTokens int          // default limit of a completion
+	Thinking  llm.Thinking // default
+	Choices   int          // completions per prompt (n)
 }
 
 // ChatRequest is the body of POST /v1/chat/completions.
@@ -42,9 +44,12 @@ type ChatRequest struct {
 	Functions        json.RawMessage `json:"functions"`
 	FunctionCall     json.RawMessage `json:"function_call"`
 
-	// Without effect: they ask OpenAI's models to think longer or to say more.
 	ReasoningEffort json.RawMessage `json:"reasoning_effort"`
-	Verbosity       json.RawMessage `json:"verbosity"`
+	ThinkingBudget  *int            `json:"thinking_budget" bounds:"0,2147483647"` // as in Qwen's API
+	TemplateKwargs  json.RawMessage `json:"chat_template_kwargs"`                  // as in vLLM's; only enable_thinking
+
+	// Without effect: it asks OpenAI's models to say more.
+	Verbosity json.RawMessage `json:"verbosity"`
 }
 
 // Sampling has the fields that chat and raw completions share.
@@ -99,6 +104,9 @@ type Message struct {
 	ToolCalls  []ToolCall      `json:"tool_calls"`
 	ToolCallID string          `json:"tool_call_id"`
 
+	// Without effect: earlier turns' thinking is not repeated.
+	ReasoningContent json.RawMessage `json:"reasoning_content"`
+
 	Name         json.RawMessage `json:"name"`    // without effect: templates do not use it
 	Refusal      json.RawMessage `json:"refusal"` // clients send it back from an answer; null here
 	Audio        json.RawMessage `json:"audio"`
@@ -126,6 +134,9 @@ func (r *ChatRequest) Request(l Limits) (llm.Request, *Error) {
 		return out, err
 	}
 	r.length(&out)
+	if out.Thinking, err = r.thinking(l); err != nil {
+		return out, err
+	}
 	if err := r.logProbs(&out); err != nil {
 		return out, err
 	}
@@ -169,6 +180,36 @@ func (r *ChatRequest) length(out *llm.Request) {
 	default:
 		out.MaxTokens = min(*r.MaxTokens, *r.MaxCompletionTokens)
 	}
+}
+
+// thinking reads how long the model may think.
+func (r *ChatRequest) thinking(l Limits) (llm.Thinking, *Error) {
+	t := l.Thinking
+	if given(r.ReasoningEffort) {
+		var effort llm.Effort
+		if json.Unmarshal(r.ReasoningEffort, &effort) != nil || !slices.Contains(llm.Efforts(), effort) {
+			return t, invalid("reasoning_effort", "%.40s is none of %q", r.ReasoningEffort, llm.Efforts())
+		}
+		t.Effort = effort
+	}
+	if r.ThinkingBudget != nil {
+		t.Tokens = *r.ThinkingBudget
+	}
+	var kwargs struct {
+		Enable *bool `json:"enable_thinking"`
+		On     *bool `json:"thinking"`
+	}
+	if given(r.TemplateKwargs) && json.Unmarshal(r.TemplateKwargs, &kwargs) != nil {
+		return t, wrongType("chat_template_kwargs", `an object such as {"enable_thinking": false}`, r.TemplateKwargs)
+	}
+	for _, on := range []*bool{kwargs.Enable, kwargs.On} {
+		if on != nil && !*on {
+			t.Effort = llm.NoEffort
+		} else if on != nil && !t.On() {
+			t.Effort = llm.MediumEffort
+		}
+	}
+	return t, nil
 }
 
 func (r *ChatRequest) logProbs(out *llm.Request) *Error {

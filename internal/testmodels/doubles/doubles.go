@@ -99,6 +99,7 @@ type Model struct {
 	Say     func(llm.Request) string // answers instead of Answers; may be nil
 	Digest  string                   // of Info; "" is one of zeros
 	Window  int
+	Thought string                      // before each answer to a request with thinking; "": the model never thinks
 	Wait    func(context.Context) error // called by Generate before it answers; may be nil
 
 	mu       sync.Mutex
@@ -127,16 +128,35 @@ func (m *Model) Generate(ctx context.Context, r llm.Request, stream func(string)
 	if err := ctx.Err(); err != nil {
 		return llm.Result{}, err
 	}
-	for piece := range strings.SplitAfterSeq(text, " ") {
-		if stream == nil {
-			break
-		}
-		if err := stream(piece); err != nil {
+	result := llm.Result{Text: text, CompletionTokens: len(strings.Fields(text)), Finish: llm.FinishStop}
+	if r.Thinking.On() {
+		result.Thought, result.ThoughtTokens = m.Thought, len(strings.Fields(m.Thought))
+		result.CompletionTokens += result.ThoughtTokens
+		if err := give(m.Thought, r.Thinking.Stream); err != nil {
 			return llm.Result{Finish: llm.FinishCancelled}, err
 		}
 	}
-	return llm.Result{Text: text, CompletionTokens: len(strings.Fields(text)), Finish: llm.FinishStop}, nil
+	if err := give(text, stream); err != nil {
+		return llm.Result{Finish: llm.FinishCancelled}, err
+	}
+	return result, nil
 }
+
+// give hands a text to a stream function, which may be nil, word by word.
+func give(text string, stream func(string) error) error {
+	for piece := range strings.SplitAfterSeq(text, " ") {
+		if stream == nil || piece == "" {
+			break
+		}
+		if err := stream(piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Thinks reports whether the model has a Thought.
+func (m *Model) Thinks() bool { return m.Thought != "" }
 
 // Requests returns the requests made so far, in order.
 func (m *Model) Requests() []llm.Request {
