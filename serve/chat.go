@@ -28,8 +28,9 @@ const (
 )
 
 func (s *Server) shapeLimits() openai.Limits {
+	ask := s.cfg.Ask
 	return openai.Limits{Messages: maxMessages, Texts: s.cfg.Limits.Batch, Tools: maxTools, MaxTokens: chatTokens,
-		Choices: maxChoices, Thinking: llm.Thinking{Effort: s.cfg.Ask.ReasoningEffort, Tokens: s.cfg.Ask.ThinkingBudget}}
+		Choices: maxChoices, Thinking: llm.Thinking{Effort: ask.ReasoningEffort, Tokens: ask.ThinkingBudget}}
 }
 
 // asError keeps a nil *openai.Error from becoming an error.

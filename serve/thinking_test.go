@@ -20,7 +20,8 @@ func TestThinking(t *testing.T) {
 		{"model", `"model":"default"`, true},
 		{"model, off", `"model":"default","reasoning_effort":"none"`, false},
 		{"base", `"model":"sluice/sea","sluice":{"gate":"open"}`, true},
-		{"base, off", `"model":"sluice/sea","chat_template_kwargs":{"enable_thinking":false},"sluice":{"gate":"open"}`, false},
+		{"base, off", `"model":"sluice/sea","chat_template_kwargs":{"enable_thinking":false},"sluice":{"gate":"open"}`,
+			false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want, tokens := "", 0
@@ -56,7 +57,8 @@ func TestThinking(t *testing.T) {
 					}
 				}
 			}
-			if list[0].Choices[0].Delta.Role != "assistant" || thought.String() != want || text.String() != "An answer [1]." ||
+			if list[0].Choices[0].Delta.Role != "assistant" || thought.String() != want ||
+				text.String() != "An answer [1]." ||
 				list[len(list)-1].Usage.CompletionDetails.ReasoningTokens != tokens {
 				t.Errorf("%s", body)
 			}

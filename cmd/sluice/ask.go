@@ -69,7 +69,8 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 	thinkingFlag(cmd, &thinking)
 	f.add(a, cmd)
 	a.askFlags(cmd)
-	brief(cmd, "batch", "gate", "k", "language", "max-tokens", "show-thinking", "strict", "style", "trace", "transform", "where")
+	brief(cmd, "batch", "gate", "k", "language", "max-tokens", "show-thinking", "strict", "style", "trace", "transform",
+		"where")
 	return cmd
 }
 
@@ -307,7 +308,8 @@ func writeTrace(b *strings.Builder, screen terminal.Screen, t answer.Trace) {
 		if t.ThoughtTokens > 0 {
 			thought = fmt.Sprintf(" (%d of thinking)", t.ThoughtTokens)
 		}
-		line("answer", "%d tokens%s, %d calls of %s, finish: %s", t.AnswerTokens, thought, t.LLMCalls, t.Model, t.Finish)
+		line("answer", "%d tokens%s, %d calls of %s, finish: %s", t.AnswerTokens, thought, t.LLMCalls, t.Model,
+			t.Finish)
 	}
 	if t.Remote != "" {
 		line("sent to", "%s", t.Remote)

@@ -73,7 +73,7 @@ func TestAskThinks(t *testing.T) {
 		!strings.Contains(out, "of thinking)") {
 		t.Errorf("%s\n%s", out, errs)
 	}
-	if out, _ := ask("--show-thinking", "--reasoning-effort", "none", "--trace"); strings.Contains(out, "of thinking)") {
+	if out, _ := ask("--reasoning-effort", "none", "--trace"); strings.Contains(out, "of thinking)") {
 		t.Errorf("%s", out)
 	}
 	var said struct {

@@ -25,7 +25,7 @@
 // Token counts are the server's (usage), zero when it sends none. A token's number in Result.LogProbs is -1 where the
 // server does not tell it.
 //
-// Thinking is Result.Thought, whether it comes in a field of its own (reasoning_content or reasoning) or between marks in
-// the content. The effort is sent as reasoning_effort, also "none", until the server refuses it; llama-server and vLLM
-// get it as variables of the chat template, and the budget under their own names for it.
+// Thinking is Result.Thought, whether it comes in a field of its own (reasoning_content or reasoning) or between marks
+// in the content. The effort is sent as reasoning_effort, also "none", until the server refuses it; llama-server and
+// vLLM get it as variables of the chat template, and the budget under their own names for it.
 package remote

@@ -175,9 +175,12 @@ func (g *Generator) think(m map[string]any, t llm.Thinking) {
 			variables[effortField] = effort
 		}
 		m["chat_template_kwargs"] = variables
+		budget := "thinking_budget_tokens"
+		if g.o.Extensions == VLLM {
+			budget = "thinking_token_budget"
+		}
 		if t.Tokens > 0 {
-			m[map[Extensions]string{LlamaServer: "thinking_budget_tokens", VLLM: "thinking_token_budget"}[g.o.Extensions]] =
-				t.Tokens
+			m[budget] = t.Tokens
 		}
 	default:
 		if _, refused := g.refused.Load(effort); !refused {

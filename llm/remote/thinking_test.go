@@ -17,7 +17,8 @@ func aside(fields ...string) string {
 	return `{"choices":[{"index":0,"delta":{` + strings.Join(fields, ",") + `}}]}`
 }
 
-const thoughtUsage = `{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":8,"completion_tokens_details":{"reasoning_tokens":5}}}`
+const thoughtUsage = `{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":8,` +
+	`"completion_tokens_details":{"reasoning_tokens":5}}}`
 
 // TestThinking reads what servers make of thinking: a field of its own, or text between the marks of five families,
 // which events cut anywhere.
@@ -34,18 +35,23 @@ func TestThinking(t *testing.T) {
 		thought, answer string
 		opened          bool
 	}{
-		"reasoning_content": {[]string{aside(`"reasoning_content":"Hm "`), aside(`"reasoning_content":"so."`, `"content":null`),
-			delta("Yes."), delta(" No.")}, "Hm so.", "Yes. No.", false},
-		"reasoning":       {[]string{aside(`"reasoning":"Hm so."`, `"content":""`), delta("Yes.")}, "Hm so.", "Yes.", false},
-		"both":            {[]string{aside(`"reasoning":"Hm so."`, `"reasoning_content":"Hm so."`), delta("Yes.")}, "Hm so.", "Yes.", false},
-		"qwen3":           {inContent("<think>\nHm so.\n</think>\n\nYes."), "Hm so.", "Yes.", false},
-		"granite":         {inContent("<think>Hm so.</think>\n<response>Yes.</response>"), "Hm so.", "Yes.", false},
-		"magistral":       {inContent("[THINK]Hm so.[/THINK]Yes."), "Hm so.", "Yes.", false},
-		"harmony":         {inContent("<|channel|>analysis<|message|>Hm so.<|end|><|start|>assistant<|channel|>final<|message|>Yes."), "Hm so.", "Yes.", false},
-		"opened":          {inContent("Hm so.\n</think>\n\nYes."), "Hm so.", "Yes.", true},
-		"not opened":      {inContent("Hm so.</think>Yes."), "", "Hm so.</think>Yes.", false},
-		"never ends":      {inContent("<think>Hm so. </thin"), "Hm so. </thin", "", false},
-		"field and marks": {[]string{aside(`"reasoning":"Hm so."`), delta("Use <think>"), delta("x</think>")}, "Hm so.", "Use <think>x</think>", false},
+		"reasoning_content": {[]string{aside(`"reasoning_content":"Hm "`),
+			aside(`"reasoning_content":"so."`, `"content":null`), delta("Yes."), delta(" No.")},
+			"Hm so.", "Yes. No.", false},
+		"reasoning": {[]string{aside(`"reasoning":"Hm so."`, `"content":""`), delta("Yes.")},
+			"Hm so.", "Yes.", false},
+		"both": {[]string{aside(`"reasoning":"Hm so."`, `"reasoning_content":"Hm so."`), delta("Yes.")},
+			"Hm so.", "Yes.", false},
+		"qwen3":     {inContent("<think>\nHm so.\n</think>\n\nYes."), "Hm so.", "Yes.", false},
+		"granite":   {inContent("<think>Hm so.</think>\n<response>Yes.</response>"), "Hm so.", "Yes.", false},
+		"magistral": {inContent("[THINK]Hm so.[/THINK]Yes."), "Hm so.", "Yes.", false},
+		"harmony": {inContent("<|channel|>analysis<|message|>Hm so.<|end|>" +
+			"<|start|>assistant<|channel|>final<|message|>Yes."), "Hm so.", "Yes.", false},
+		"opened":     {inContent("Hm so.\n</think>\n\nYes."), "Hm so.", "Yes.", true},
+		"not opened": {inContent("Hm so.</think>Yes."), "", "Hm so.</think>Yes.", false},
+		"never ends": {inContent("<think>Hm so. </thin"), "Hm so. </thin", "", false},
+		"field and marks": {[]string{aside(`"reasoning":"Hm so."`), delta("Use <think>"), delta("x</think>")},
+			"Hm so.", "Use <think>x</think>", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			events := append(append([]string{}, c.events...), ends("stop"), thoughtUsage)
@@ -97,8 +103,8 @@ func TestThinkingBesideOtherSettings(t *testing.T) {
 	failed := errors.New("gone")
 	req = hello()
 	req.Thinking.Stream = func(string) error { return failed }
-	if r, err = open(t, serve(t, says("stop", "<think>Hm</think>a"))).Generate(t.Context(), req, nil); !errors.Is(err, failed) ||
-		r.Finish != llm.FinishCancelled {
+	r, err = open(t, serve(t, says("stop", "<think>Hm</think>a"))).Generate(t.Context(), req, nil)
+	if !errors.Is(err, failed) || r.Finish != llm.FinishCancelled {
 		t.Errorf("%+v, %v", r, err)
 	}
 	r, err = open(t, serve(t, sends(`{"choices":[{"text":"<think>a</think>b"}]}`, ends("stop")))).
@@ -108,7 +114,8 @@ func TestThinkingBesideOtherSettings(t *testing.T) {
 	}
 }
 
-// TestEffortAsSent compares bodies with the servers' documentation; a server that refuses an effort is not sent it again.
+// TestEffortAsSent compares bodies with the servers' documentation. A server that refuses an effort is not sent it
+// again.
 func TestEffortAsSent(t *testing.T) {
 	ask := func(e llm.Effort, budget int) llm.Request {
 		req := hello()
@@ -123,9 +130,11 @@ func TestEffortAsSent(t *testing.T) {
 		{"", ask("", 0), `{"reasoning_effort":"none"}`},
 		{"", ask(llm.HighEffort, 0), `{"reasoning_effort":"high"}`},
 		{LlamaServer, ask(llm.LowEffort, 70),
-			`{"chat_template_kwargs":{"enable_thinking":true,"thinking":true,"reasoning_effort":"low"},"thinking_budget_tokens":70}`},
+			`{"chat_template_kwargs":{"enable_thinking":true,"thinking":true,"reasoning_effort":"low"},
+			"thinking_budget_tokens":70}`},
 		{VLLM, ask(llm.MinimalEffort, 70),
-			`{"chat_template_kwargs":{"enable_thinking":true,"thinking":true,"reasoning_effort":"minimal"},"thinking_token_budget":70}`},
+			`{"chat_template_kwargs":{"enable_thinking":true,"thinking":true,"reasoning_effort":"minimal"},
+			"thinking_token_budget":70}`},
 		{VLLM, ask("", 0), `{"chat_template_kwargs":{"enable_thinking":false,"thinking":false}}`},
 	} {
 		var want map[string]any
@@ -133,7 +142,8 @@ func TestEffortAsSent(t *testing.T) {
 			t.Fatal(err)
 		}
 		body := sent(t, c.e, c.req).body
-		for _, field := range []string{"reasoning_effort", "chat_template_kwargs", "thinking_budget_tokens", "thinking_token_budget"} {
+		for _, field := range []string{"reasoning_effort", "chat_template_kwargs", "thinking_budget_tokens",
+			"thinking_token_budget"} {
 			if diff := cmp.Diff(want[field], body[field]); diff != "" {
 				t.Errorf("%q, %+v: %s: %s", c.e, c.req.Thinking, field, diff)
 			}

@@ -32,7 +32,8 @@ func thinkers() map[string]thinker {
 	return map[string]thinker{
 		"qwen3": of("qwen3", "assistant\n", closed), "smollm3": of("smollm3", "assistant\n", closed),
 		"gpt-oss": harmony, "granite": of("granite", "<|end_of_role|>", "<|end_of_role|>"),
-		"magistral": of("magistral", "[/INST]", "[/INST][THINK][/THINK]"), "deepseek": of("deepseek", "<think>\n", closed),
+		"magistral": of("magistral", "[/INST]", "[/INST][THINK][/THINK]"),
+		"deepseek":  of("deepseek", "<think>\n", closed),
 	}
 }
 
@@ -102,7 +103,8 @@ func TestThinkingBudget(t *testing.T) {
 		if strings.HasSuffix(p.on, "<think>\n") {
 			enough = 1
 		}
-		res := think(t, m, llm.Request{Messages: ask("Where?"), Thinking: thinking(llm.HighEffort, enough), MaxTokens: 64})
+		res := think(t, m, llm.Request{Messages: ask("Where?"), Thinking: thinking(llm.HighEffort, enough),
+			MaxTokens: 64})
 		if res.Thought != "water" || res.ThoughtTokens != enough || res.Text != p.answer ||
 			res.Finish != llm.FinishStop {
 			t.Errorf("%+v", res)
@@ -188,7 +190,7 @@ func TestThinkingTools(t *testing.T) {
 		p.Vocab.Tokens = append(p.Vocab.Tokens, generator.Token{Text: mark, Kind: generator.User})
 	}
 	p.Layers, p.Embedding, p.Next = 1, 256, thinkers()["qwen3"].Next
-	p.Template += `{%- if enable_thinking is defined and enable_thinking is false %}{{- '<think>\n\n</think>\n\n' }}{%- endif %}`
+	p.Template += `{%- if enable_thinking is false %}{{- '<think>\n\n</think>\n\n' }}{%- endif %}`
 	m := openPresetSized(t, p, 1, 2048)
 	r := llm.Request{Messages: ask("Weather?"), Tools: weatherTools(), ToolChoice: "now", MaxTokens: 200,
 		Thinking: thinking(llm.HighEffort, 0)}
@@ -252,7 +254,8 @@ func TestThinkingEffort(t *testing.T) {
 	eachThinker(t, func(t *testing.T, m *llm.Model, p thinker) {
 		counts := map[llm.Effort]int{}
 		for _, e := range llm.Efforts() {
-			counts[e] = think(t, m, llm.Request{Messages: ask("a"), Thinking: thinking(e, 9), MaxTokens: 64}).PromptTokens
+			r := llm.Request{Messages: ask("a"), Thinking: thinking(e, 9), MaxTokens: 64}
+			counts[e] = think(t, m, r).PromptTokens
 		}
 		differs := counts[llm.LowEffort] != counts[llm.HighEffort]
 		if differs != strings.Contains(p.Template, "reasoning_effort") {

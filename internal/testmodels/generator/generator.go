@@ -37,8 +37,8 @@ type Model struct {
 	Experts, Used     int // of each layer, llama only; Used of them per token
 	AttentionEvery    int // lfm2: every n-th layer has attention, the others a short convolution
 
-	// Next makes a model that says what a test expects: the token to follow a token, by their texts in the vocabulary. It
-	// is the most probable one, whatever comes before. With one layer, and not for gemma2 and gemma3.
+	// Next makes a model that says what a test expects: the token to follow a token, by their texts in the vocabulary.
+	// It is the most probable one, whatever comes before. With one layer, and not for gemma2 and gemma3.
 	Next map[string]string
 
 	Type string // of matrices: F32 (also if empty), F16, Q4_0, Q4_1, Q8_0, Q4_K, Q5_K, Q6_K or IQ4_XS

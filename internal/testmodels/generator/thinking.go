@@ -44,8 +44,8 @@ Mode: {{ '/think' if on else '/no_think' }}<|im_end|>
 {% endif %}`
 )
 
-// Thinkers returns a model for each form: it thinks " water river", and answers " light house", but for gpt-oss's, which
-// says " water river" in both.
+// Thinkers returns a model for each form: it thinks " water river", and answers " light house", but for gpt-oss's,
+// which says " water river" in both.
 func Thinkers() map[string]Model {
 	with := func(template string, next map[string]string, kind Kind, tokens ...string) Model {
 		p, _ := Preset("qwen2")

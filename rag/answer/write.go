@@ -1,0 +1,84 @@
+package answer
+
+import (
+	"context"
+
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/flow"
+	"github.com/sluice-rag/sluice/rag/prompt"
+)
+
+// complete runs the model on the prompt.
+func (a *State) complete(ctx context.Context, v *flow.Visit) error {
+	p := a.prompted
+	defer timer(&a.trace.Milliseconds.Generate)()
+	var hand func(string) error
+	if a.hands(v) {
+		if hand = a.Stream; a.Start != nil {
+			a.Start(*a.trace)
+		}
+		if a.Sources != nil {
+			a.Sources(p.Citations)
+		}
+	}
+	unnamed := &prompt.Unnamed{Passages: len(p.Citations)}
+	stream := hand
+	if len(p.Citations) > 0 && hand != nil {
+		stream = func(piece string) error {
+			if piece = unnamed.Write(piece); piece == "" {
+				return nil
+			}
+			return hand(piece)
+		}
+	}
+	maxTokens, thinking := a.MaxTokens, llm.Thinking{}
+	if len(p.Messages) > 0 {
+		maxTokens += a.thinkingTokens()
+		thinking = llm.Thinking{Effort: a.ReasoningEffort, Tokens: a.ThinkingBudget}
+	}
+	if a.hands(v) {
+		thinking.Stream = a.Think
+	}
+	r, err := v.Model(a.model).Generate(ctx, llm.Request{
+		Messages: p.Messages, Prompt: p.Text, Stop: p.Stop, MaxTokens: maxTokens, Temperature: a.answerTemperature,
+		TopK: a.TopK, TopP: a.TopP, RepeatPenalty: a.RepeatPenalty, NoRepeatNGram: a.NoRepeatNGram,
+		Seed: v.Draw(a.Seed), Priority: a.requests(), Thinking: thinking,
+	}, stream)
+	a.Answer.Answer, a.Answer.Thought, a.Answer.Citations = r.Text, r.Thought, []prompt.Citation{}
+	a.trace.AnswerTokens, a.trace.ThoughtTokens, a.trace.Finish = r.CompletionTokens, r.ThoughtTokens, r.Finish
+	a.Answer.Truncated = r.Finish == llm.FinishLength || r.Finish == llm.FinishContext
+	if r.PromptTokens > 0 {
+		a.trace.PromptTokens = r.PromptTokens
+	}
+	if len(p.Citations) > 0 {
+		a.Answer.Citations = prompt.Cite(r.Text, p.Citations)
+		if rest := unnamed.Flush(); rest != "" && err == nil && hand != nil {
+			err = hand(rest)
+		}
+		a.Answer.Answer, a.trace.RemovedCitations = named(r.Text, len(p.Citations))
+	}
+	if err != nil {
+		return err
+	}
+	added, err := a.check(ctx)
+	if err == nil && added != "" && hand != nil {
+		err = hand(added)
+	}
+	return err
+}
+
+// thinkingTokens returns how many tokens the model may think before an answer: at most a half of its window.
+func (a *State) thinkingTokens() int {
+	t := llm.Thinking{Effort: a.ReasoningEffort, Tokens: a.ThinkingBudget}
+	if !t.On() || !llm.Thinks(a.model) {
+		return 0
+	}
+	return min(t.Limit(a.model.ContextSize()), a.model.ContextSize()/2)
+}
+
+// named removes the citations whose number is not among the passages, and returns how many it removed.
+func named(text string, passages int) (string, int) {
+	u := prompt.Unnamed{Passages: passages}
+	text = u.Write(text) + u.Flush()
+	return text, u.Removed
+}
