@@ -3,6 +3,7 @@
 package answer_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -290,7 +291,7 @@ func TestFlowFigures(t *testing.T) {
 			continue
 		}
 		o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: v.name, MaxTokens: 64, RepeatPenalty: 1.1})
-		o.Style, o.Router, o.Grader = v.style, v.router, v.grader
+		o.Style, o.Router, o.Grader = cmp.Or(v.style, o.Style), cmp.Or(v.router, o.Router), cmp.Or(v.grader, o.Grader)
 		s.figure(t, name, o)
 	}
 }
