@@ -73,6 +73,9 @@ func (*Tokenizer) Tokens([]string, string, int) ([][]uint32, int, error) {
 	return nil, 0, ErrUnavailable
 }
 
+// Windows returns ErrUnavailable.
+func (*Tokenizer) Windows(string, string, int, int) ([]Window, error) { return nil, ErrUnavailable }
+
 // Digest returns "".
 func (*Tokenizer) Digest() string { return "" }
 
