@@ -144,6 +144,11 @@ func (m Models) Rerank(ctx context.Context, query string, documents []string) (*
 	})
 }
 
+// Reader loads the reader that Config.Reader names; Close frees it.
+func (m Models) Reader(ctx context.Context) (embed.Extractor, error) {
+	return during(ctx, m.s, m.s.reader.get)
+}
+
 // Language loads the language model; Close frees it.
 func (m Models) Language(ctx context.Context) (llm.Generator, error) {
 	return during(ctx, m.s, m.s.model.get)

@@ -286,6 +286,23 @@ func (s *Sluice) openReranker(ctx context.Context) (embed.Scorer, func() error, 
 	return r, r.Close, nil
 }
 
+// openReader loads the model that the options name.
+func (s *Sluice) openReader(ctx context.Context) (embed.Extractor, func() error, error) {
+	if s.cfg.Reader == "" {
+		return nil, nil, fmt.Errorf("%w: no reader is named (a name of 'models list', or a folder)", ErrOption)
+	}
+	dir, err := models.Locate(s.cfg.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.log.Debug("loading reader", "dir", dir)
+	r, err := embed.OpenReader(ctx, dir, s.embedOptions())
+	if err != nil {
+		return nil, nil, err
+	}
+	return r, r.Close, nil
+}
+
 // openEntailment loads the model that the options name.
 func (s *Sluice) openEntailment(ctx context.Context) (*embed.Entailment, func() error, error) {
 	dir, err := models.Locate(s.cfg.Entailment)

@@ -14,7 +14,7 @@ func (s *Sluice) With(store string) *Sluice {
 	c.Store = store
 	n := &Sluice{cfg: c, log: s.log, budget: s.budget, engine: s.engine, calls: newCalls(), asking: s.asking,
 		model: s.model, others: s.others, cards: s.cards, classifier: s.classifier, reranker: s.reranker,
-		entailment: s.entailment, web: s.web, decisions: s.decisions, shares: true}
+		entailment: s.entailment, reader: s.reader, web: s.web, decisions: s.decisions, shares: true}
 	n.encoder = newLazy(func(ctx context.Context) (embed.Embedder, func() error, error) {
 		return n.sharedEncoder(ctx, s)
 	})

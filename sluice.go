@@ -62,6 +62,7 @@ type Config struct {
 	Classifier string         `key:"classifier" doc:"classifier of texts, or of parts of texts: a name of 'models list' or a folder; 'classify' needs one"`
 	Reranker   string         `key:"reranker" doc:"cross-encoder: a name of 'models list' or a folder; 'rerank' needs one"`
 	Entailment string         `key:"entailment" doc:"cross-encoder that says whether one text follows from another (natural language inference): a name of 'models list' or a folder; it checks written sentences instead of the encoder"`
+	Reader     string         `key:"reader" doc:"reader (extractive question answering): a name of 'models list' or a folder; it marks the answer in quotes and says whether passages answer at all; 'read' needs one"`
 	// ModelHelper is a program, with its arguments, that opens a GGUF file before this process does (llm.Probe),
 	// because llama.cpp aborts the process on some damaged files. Built-in models with a pinned digest and files that
 	// were opened before are not probed. The command line names itself; a user of the library may name "sluice
@@ -131,6 +132,7 @@ type Sluice struct {
 	classifier *lazy[labeller]
 	reranker   *lazy[embed.Scorer]
 	entailment *lazy[*embed.Entailment]
+	reader     *lazy[embed.Extractor]
 	web        *web.Client    // nil without a provider
 	decisions  *decisions.Log // nil if decisions are not logged
 
@@ -180,7 +182,7 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	s.cards = &cards{known: map[string]*exam.Card{}}
 	s.others = &others{open: s.openModelNamed, models: map[string]*lazy[llm.Generator]{}}
 	s.classifier, s.reranker = newLazy(s.openClassifier), newLazy(s.openReranker)
-	s.entailment = newLazy(s.openEntailment)
+	s.entailment, s.reader = newLazy(s.openEntailment), newLazy(s.openReader)
 	s.base = knowledge.New(s.knowledge())
 	return s, nil
 }
@@ -190,6 +192,9 @@ func (s *Sluice) knowledge() knowledge.Config {
 	c := knowledge.Config{
 		Dir: s.cfg.Store, Engine: s.engine, Encoder: s.encoder.get, Scorer: s.reranker.get, Metric: s.cfg.Metric,
 		StaleTolerance: s.cfg.StaleTolerance, Shadow: s.cfg.Shadow, Logger: s.log, Multilingual: models.Multilingual,
+	}
+	if s.cfg.Reader != "" {
+		c.Extractor = s.reader.get
 	}
 	if s.cfg.Entailment != "" {
 		c.Entails = func(ctx context.Context, premises, hypotheses []string) ([]float64, error) {
@@ -214,7 +219,7 @@ func (s *Sluice) Close() error {
 		_ = s.web.Close()
 	}
 	return errors.Join(s.base.Close(), s.encoder.close(), s.model.close(), s.others.close(), s.classifier.close(),
-		s.reranker.close(), s.entailment.close(), s.decisions.Close(), s.engine.Close())
+		s.reranker.close(), s.entailment.close(), s.reader.close(), s.decisions.Close(), s.engine.Close())
 }
 
 // Device returns the device, instruction set and threads that the engine uses, and the reason.

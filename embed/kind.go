@@ -16,6 +16,7 @@ const (
 	KindClassifier      = kindClassifier
 	KindReranker        = kindReranker
 	KindTokenClassifier = kindTokens
+	KindReader          = kindReader
 )
 
 // KindOf tells what a model's folder is for: what its model.yaml says, else what the architecture in its config.json
@@ -47,6 +48,8 @@ func KindOf(dir string) (string, error) {
 		switch {
 		case strings.HasSuffix(a, "ForTokenClassification"):
 			return kindTokens, nil
+		case strings.HasSuffix(a, "ForQuestionAnswering"):
+			return kindReader, nil
 		case strings.HasSuffix(a, "ForSequenceClassification"):
 			return kindClassifier, nil
 		}

@@ -135,6 +135,8 @@ func (m *model) findSource(dir, kind string, p Precision, standard bool) (err er
 		o.Task, o.Types = onnx.Classify, m.tok.pair.highest()
 	case kindTokens:
 		o.Task = onnx.Tokens
+	case kindReader:
+		o.Task, o.Types = onnx.Spans, m.tok.pair.highest()
 	}
 	if m.src, err = findSource(dir, o); err == nil && m.src.graph == nil && o.Int8 {
 		err = fmt.Errorf("%s: %w: a ready export computes as it is written, not in %s", m.src.export, ErrModel, p)
@@ -258,7 +260,7 @@ func (m *model) infer(ctx context.Context, n int, read func(i int) (input, error
 	}
 	numbers := make([]int, 2*n+1)
 	r := &result{tokens: numbers[:n:n], contents: make([]Content, n), starts: numbers[n:]}
-	if m.src.task != onnx.Tokens {
+	if !m.src.task.PerToken() {
 		r.data = make([]float32, 0, n*m.session.dim)
 	}
 	done := 0
@@ -309,7 +311,7 @@ func (m *model) read(
 	}
 	for i, in := range inputs {
 		rows := 1
-		if m.src.task == onnx.Tokens {
+		if m.src.task.PerToken() {
 			rows = len(in.ids)
 		}
 		r.starts[start+i+1] = r.starts[start+i] + rows

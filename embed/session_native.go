@@ -43,7 +43,7 @@ func openSession(src *source, set *settings, p *provider) (*session, error) {
 		s.inputs, s.dim, s.places = g.Inputs, g.Dim, g.Config.PlaceTokens
 		if p.standard {
 			s.finish = whole
-			if src.task == onnx.Tokens {
+			if src.task.PerToken() {
 				s.finish = tokenRows(s.dim)
 			}
 		} else if s.ops, err = ops.Register(p.library, o); err != nil {
@@ -131,12 +131,12 @@ func (s *session) inspect(src *source, set *settings) (output string, err error)
 						i.DataType, i.Dimensions)
 			}
 			s.dim = int(i.Dimensions[rank-1])
-			if perToken := src.task == onnx.Tokens; want == onnx.Logits && perToken != (rank == 3) {
+			if perToken := src.task.PerToken(); want == onnx.Logits && perToken != (rank == 3) {
 				return "", fmt.Errorf("output %s is %v; a classifier of texts has [batch, labels], one of tokens "+
 					"[batch, sequence, labels]", i.Name, i.Dimensions)
 			}
 			s.finish = rows(set, rank, s.dim, want == onnx.Logits)
-			if src.task == onnx.Tokens {
+			if src.task.PerToken() {
 				s.finish = tokenRows(s.dim)
 			}
 			return want, nil

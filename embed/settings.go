@@ -36,9 +36,13 @@ type settings struct {
 	Dimensions     []int        `yaml:"dimensions"` // Info.Dimensions; empty: those of config.json
 
 	// Temperature divides a classifier's logits before they become probabilities.
-	Temperature float64        `yaml:"temperature"` // that logits are divided by before they become probabilities; 0: 1
-	Threshold   float64        `yaml:"threshold"`   // smallest probability of a label that is returned; 0: no threshold
-	Training    map[string]any `yaml:"training"`    // origin of a trained model; informational only
+	Temperature float64 `yaml:"temperature"` // that logits are divided by before they become probabilities; 0: 1
+	Threshold   float64 `yaml:"threshold"`   // smallest probability of a label that is returned; 0: no threshold
+	// NullAnswer says whether a reader was trained with questions that have no answer (SQuAD 2.0); nil: it was. A passage
+	// answers from NullThreshold on, in logits above the null answer.
+	NullAnswer    *bool          `yaml:"null_answer"`
+	NullThreshold float64        `yaml:"null_threshold"`
+	Training      map[string]any `yaml:"training"` // origin of a trained model; informational only
 
 	strict bool // read from model.yaml: a max_tokens above the model's own limit is an error; otherwise it is lowered
 }
@@ -48,12 +52,13 @@ const (
 	kindClassifier = "classifier"
 	kindReranker   = "reranker"
 	kindEntailment = "entailment"
+	kindReader     = "reader"
 	kindTokens     = "token-classifier"
 )
 
 // kinds returns the kinds that model.yaml may name, in the order of the error message.
 func kinds() []string {
-	return []string{kindEncoder, kindClassifier, kindReranker, kindEntailment, kindTokens}
+	return []string{kindEncoder, kindClassifier, kindReranker, kindEntailment, kindReader, kindTokens}
 }
 
 // prefix returns the text that is prepended for the role.
@@ -144,6 +149,8 @@ func parseSettings(raw []byte) (*settings, error) {
 		return nil, fmt.Errorf("%w: pooling %q; mean or cls expected", ErrModel, s.Pooling)
 	case !(s.Temperature >= 0 && s.Temperature <= 1e6):
 		return nil, fmt.Errorf("%w: temperature %v; a positive number expected", ErrModel, s.Temperature)
+	case !(s.NullThreshold >= -1e6 && s.NullThreshold <= 1e6):
+		return nil, fmt.Errorf("%w: null_threshold %v; expected between -1e6 and 1e6", ErrModel, s.NullThreshold)
 	case !(s.Threshold >= 0 && s.Threshold <= 1):
 		return nil, fmt.Errorf("%w: threshold %v; a probability expected, 0 to 1", ErrModel, s.Threshold)
 	case s.MaxTokens < 0 || s.MaxTokens > 1<<20:

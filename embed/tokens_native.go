@@ -2,7 +2,10 @@
 
 package embed
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Tokenizer turns texts into a model's tokens without the model.
 type Tokenizer struct{ t *tokenizer }
@@ -36,6 +39,30 @@ func (t *Tokenizer) Tokens(texts []string, prefix string, maxTokens int) (ids []
 		}
 	}
 	return ids, cut, nil
+}
+
+// Windows returns a question with the windows of a context, each of at most maxTokens tokens. Windows in a row share
+// stride tokens of the context.
+func (t *Tokenizer) Windows(question, context string, maxTokens, stride int) ([]Window, error) {
+	p, err := newPairer(t.t, maxTokens)
+	if err != nil {
+		return nil, err
+	}
+	fixed, _ := repair(question)
+	asked, err := p.read(fixed)
+	if err != nil {
+		return nil, err
+	}
+	ids, own, _, err := t.t.words(context, math.MaxInt32)
+	if err != nil {
+		return nil, err
+	}
+	at := make([][2]int, len(own))
+	for i, o := range own {
+		at[i] = [2]int{o.start, o.end}
+	}
+	front := t.t.special - t.t.closing
+	return t.t.pair.windowsOf(asked.ids, ids[front:front+len(own)], at, p.room, stride), nil
 }
 
 // Digest returns the sha256 of the tokenizer's file.

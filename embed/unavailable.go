@@ -56,6 +56,27 @@ func (*Classifier) Stats() Stats { return Stats{} }
 // Close does nothing.
 func (*Classifier) Close() error { return nil }
 
+// Reader requires the build tag "native".
+type Reader struct{}
+
+// OpenReader returns ErrUnavailable.
+func OpenReader(context.Context, string, Options) (*Reader, error) { return nil, ErrUnavailable }
+
+// Read returns ErrUnavailable.
+func (*Reader) Read(context.Context, string, []string) ([]Reading, error) { return nil, ErrUnavailable }
+
+// NullThreshold returns 0 and false.
+func (*Reader) NullThreshold() (float64, bool) { return 0, false }
+
+// Info returns the zero value.
+func (*Reader) Info() Info { return Info{} }
+
+// Stats returns the zero value.
+func (*Reader) Stats() Stats { return Stats{} }
+
+// Close does nothing.
+func (*Reader) Close() error { return nil }
+
 // LibraryVersion returns ErrUnavailable.
 func LibraryVersion(Options) (version, path string, err error) { return "", "", ErrUnavailable }
 
@@ -72,6 +93,9 @@ func OpenTokenizer(string) (*Tokenizer, error) { return nil, ErrUnavailable }
 func (*Tokenizer) Tokens([]string, string, int) ([][]uint32, int, error) {
 	return nil, 0, ErrUnavailable
 }
+
+// Windows returns ErrUnavailable.
+func (*Tokenizer) Windows(string, string, int, int) ([]Window, error) { return nil, ErrUnavailable }
 
 // Digest returns "".
 func (*Tokenizer) Digest() string { return "" }

@@ -95,7 +95,7 @@ func (m *metrics) server(out sink) {
 func (m *metrics) models(out sink) {
 	stats := m.s.models().Stats()
 	for name, e := range map[string]*embed.Stats{"encoder": stats.Encoder, "reranker": stats.Reranker,
-		"classifier": stats.Classifier} {
+		"classifier": stats.Classifier, "reader": stats.Reader} {
 		if e != nil {
 			out.encoder(name, e)
 		}

@@ -40,7 +40,7 @@ const exitCodes = `Exit codes:
   0    done
   1    failure, or a batch with bad lines
   2    usage: an unknown verb or flag, a bad argument or setting
-  3    'gate' with one query: the gate is closed
+  3    'gate' with one query: the gate is closed; 'read': no passage answers
   130  interrupted (Ctrl-C, SIGTERM); what was kept is said`
 
 // errGateClosed and errReported end a command without another message.
@@ -160,7 +160,7 @@ func (a *app) root() *cobra.Command {
 	f.BoolVarP(&a.verbose, "verbose", "v", false,
 		"more on standard error: each file that is skipped, what takes how long")
 	cmd.AddCommand(a.modelsCommand(), a.ingestCommand(), a.docsCommand(), a.embedCommand(), a.classifyCommand(),
-		a.rerankCommand(), a.calibrateCommand(),
+		a.rerankCommand(), a.readCommand(), a.calibrateCommand(),
 		a.gateCommand(),
 		a.retrieveCommand(), a.askCommand(), a.chatCommand(), a.flowCommand(),
 		a.serveCommand(), a.trainCommand(), a.routeCommand(), a.evalCommand(),

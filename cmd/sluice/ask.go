@@ -158,6 +158,9 @@ func (a *app) printAnswer(
 		note("%s named no passage and %s removed", count(n, "citation"),
 			map[bool]string{true: "was", false: "were"}[n == 1])
 	}
+	if r := t.Read; r != nil && r.Answers && t.Outcome == flow.Answered {
+		note("%s finds the answer in [%d]: %s", r.Model, r.Passage, short(r.Text, 200))
+	}
 	for _, u := range t.Unbacked() {
 		missing := ""
 		if len(u.Missing) > 0 {
@@ -317,11 +320,23 @@ func writeTrace(b *strings.Builder, screen terminal.Screen, t answer.Trace) {
 	for _, s := range t.Checked {
 		line("checked", "%s", checkedText(s))
 	}
+	if r := t.Read; r != nil {
+		line("read", "%s", spanText(*r))
+	}
 	writeSteps(line, screen, t)
 	m := t.Milliseconds
 	line("ms", "load %.1f, embed %.1f, gate %.1f, transform %.1f, retrieve %.1f, prompt %.1f, generate %.1f, "+
 		"sentences %.1f, total %.1f",
 		m.Load, m.Embed, m.Gate, m.Transform, m.Retrieve, m.Prompt, m.Generate, m.Sentences, m.Total)
+}
+
+// spanText returns what the reader found.
+func spanText(r answer.Read) string {
+	text := fmt.Sprintf("%s, %.2f in [%d]: %s", r.Model, r.Score, r.Passage, short(r.Text, 100))
+	if r.Threshold != nil {
+		text += fmt.Sprintf(" (a passage answers from %.2f on)", *r.Threshold)
+	}
+	return text
 }
 
 // checkedText returns whether a sentence of an answer is supported, and by which passages.

@@ -62,13 +62,13 @@ func (l layerCount) Set(text string) error {
 func (l layerCount) Type() string { return "head|N|all" }
 
 func (a *app) trainCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "train", Short: "train a classifier, a router, or the encoder, on your own data",
-		Long: `Trains on the CPU, without Python. --out is a folder: of a classifier or an encoder, it holds a checkpoint while the
+	cmd := &cobra.Command{Use: "train", Short: "train a classifier, a router, a reader, or the encoder, on your own data",
+		Long: `Trains on the CPU, without Python. --out is a folder: of a classifier, an encoder or a reader, it holds a checkpoint while the
 training runs, which is written after each epoch and every two minutes; Ctrl-C writes one and ends. The same command
 goes on from it, and gives the same bits as a training without a break. In the end the folder is a model: config.json,
 model.safetensors, tokenizer.json and model.yaml, which says where it comes from. A router takes seconds, and has files
 of its own.`}
-	cmd.AddCommand(a.trainClassifierCommand(), a.trainEncoderCommand(), a.trainRouterCommand())
+	cmd.AddCommand(a.trainClassifierCommand(), a.trainEncoderCommand(), a.trainReaderCommand(), a.trainRouterCommand())
 	return group(cmd)
 }
 
@@ -122,7 +122,7 @@ func (f *trainFlags) flags(cmd *cobra.Command, data string) {
 	fl.Float64Var(&f.set.WeightDecay, "weight-decay", f.set.WeightDecay, "weight decay of matrices")
 	fl.IntVar(&f.set.Patience, "patience", f.set.Patience, "end after so many epochs without a better one; 0: never")
 	fl.Uint64Var(&f.set.Seed, "seed", f.set.Seed, "seed of everything random")
-	fl.IntVar(&f.set.MaxTokens, "max-tokens", 0, "where texts are cut (default: as the model that it begins from says)")
+	fl.IntVar(&f.set.MaxTokens, "max-tokens", f.set.MaxTokens, "where texts are cut (default: as the model that it begins from says)")
 	fl.Float64Var(&f.set.ValidationShare, "validation-share", f.set.ValidationShare,
 		"share of the data without --validation")
 }
@@ -153,7 +153,7 @@ func (a *app) trainClassifier(cmd *cobra.Command, f *trainFlags) error {
 		path string
 		to   **train.Examples
 	}{{f.data, &in.Training}, {f.validation, &in.Validation}, {f.test, &in.Test}} {
-		if *file.to, err = a.examples(file.path); err != nil {
+		if *file.to, err = readData(a.stdin, file.path, train.ReadExamples); err != nil {
 			return err
 		}
 	}
@@ -164,22 +164,6 @@ func (a *app) trainClassifier(cmd *cobra.Command, f *trainFlags) error {
 	r, err := train.Classifier(cmd.Context(), in)
 	done()
 	return a.trained(f.out, r, err)
-}
-
-// examples reads labelled texts; nil for path "".
-func (a *app) examples(path string) (*train.Examples, error) {
-	if path == "" {
-		return nil, nil
-	}
-	if path == "-" {
-		return train.ReadExamples(a.stdin, path)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return train.ReadExamples(file, path)
 }
 
 // trainWith opens what a training needs beside its data; done frees it.
@@ -245,6 +229,9 @@ func (a *app) reportEpoch(e train.Epoch) {
 }
 
 func scoreText(s train.Scores) string {
+	if s.Reader != nil {
+		return readerText(s)
+	}
 	if s.NDCG > 0 {
 		return fmt.Sprintf("NDCG@10 %.4f (loss %.4f)", s.NDCG, s.Loss)
 	}
@@ -295,7 +282,7 @@ func (a *app) trained(out string, r *train.Result, err error) error {
 			c.Threshold, 100*c.Kept, 100*c.Precision)
 	}
 	if r.Test != nil {
-		fmt.Fprintf(a.stdout, "test: %s on %d texts\n", scoreText(*r.Test), r.Test.Examples)
+		fmt.Fprintf(a.stdout, "test: %s on %d examples\n", scoreText(*r.Test), r.Test.Examples)
 	}
 	_, err = fmt.Fprintf(a.stdout, "the model is in %s\n", r.Out)
 	return err

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice/embed/train"
@@ -35,13 +33,11 @@ func (a *app) trainEncoder(cmd *cobra.Command, f *trainFlags) error {
 	}
 	in := train.EncoderInput{Out: f.out, Name: f.name, Settings: f.set}
 	var err error
-	if in.Training, err = a.pairs(f.data); err != nil {
+	if in.Training, err = readData(a.stdin, f.data, train.ReadPairs); err != nil {
 		return err
 	}
-	if f.validation != "" {
-		if in.Validation, err = a.pairs(f.validation); err != nil {
-			return err
-		}
+	if in.Validation, err = readData(a.stdin, f.validation, train.ReadPairs); err != nil {
+		return err
 	}
 	done, err := a.trainWith(cmd, f, &in.From, &in.Tokenizer, &in.Engine, &in.Hooks)
 	if err != nil {
@@ -50,16 +46,4 @@ func (a *app) trainEncoder(cmd *cobra.Command, f *trainFlags) error {
 	r, err := train.Encoder(cmd.Context(), in)
 	done()
 	return a.trained(f.out, r, err)
-}
-
-func (a *app) pairs(path string) (*train.Pairs, error) {
-	if path == "-" {
-		return train.ReadPairs(a.stdin, path)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return train.ReadPairs(file, path)
 }

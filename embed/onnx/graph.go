@@ -22,8 +22,12 @@ const (
 	Embed    Task = iota // sentence_embedding, [batch, hidden]
 	Classify             // logits, [batch, labels]
 	Tokens               // logits, [batch, sequence, labels] or [tokens, labels]
+	Spans                // logits of the first and the last token of an answer, shaped as Tokens with two labels
 	Hidden               // last_hidden_state, [batch, sequence, hidden] as common exports end, or [tokens, hidden]
 )
+
+// PerToken reports whether there is a row for each token.
+func (t Task) PerToken() bool { return t >= Tokens }
 
 // Options of Write.
 type Options struct {
@@ -90,7 +94,7 @@ func Write(dir string, o Options) (*Graph, error) {
 	x := e.hidden()
 	g := &Graph{Folder: folder, Weights: w.Path, Config: c, Output: Embedding, Dim: int(c.Hidden), Types: e.types}
 	switch {
-	case o.Task == Classify, o.Task == Tokens:
+	case o.Task == Classify, o.Task == Tokens, o.Task == Spans:
 		e.findLabels(dir, o.Task)
 		g.Output, g.Dim = Logits, len(c.Labels)
 		x = e.head(x, o.Task)
@@ -135,7 +139,7 @@ func (e *encoder) inputInfo(names []string) [][]byte {
 func (e *encoder) outputInfo(g *Graph) []byte {
 	size := dim{size: int64(g.Dim)}
 	switch {
-	case e.Task != Hidden && e.Task != Tokens:
+	case !e.Task.PerToken():
 		return valueInfo(g.Output, elemFloat, dim{name: "batch"}, size)
 	case e.Standard:
 		return valueInfo(g.Output, elemFloat, dim{name: "batch"}, dim{name: "sequence"}, size)

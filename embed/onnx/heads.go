@@ -12,7 +12,10 @@ const maxLabels = 1 << 20
 
 // headKey returns the tensor of a head's last layer, without ".weight".
 func (f *family) headKey(t Task) string {
-	if t == Classify && f.head == headDense {
+	switch {
+	case t == Spans:
+		return "qa_outputs"
+	case t == Classify && f.head == headDense:
 		return "classifier.out_proj"
 	}
 	return "classifier"
@@ -24,11 +27,17 @@ func (e *encoder) findLabels(dir string, t Task) {
 	key := e.family.headKey(t) + ".weight"
 	head, ok := e.weights.Tensors[key]
 	config := filepath.Join(dir, "config.json")
+	if t == Spans { // id2label says nothing about them
+		e.Labels = []string{"start", "end"}
+	}
 	switch n := len(e.Labels); {
 	case !ok && n == 0:
 		e.fail("tensor %q is missing, and id2label in %s: it has no head for this", key, config)
 	case !ok:
 		e.fail("tensor %q is missing: it has no head for this", key)
+	case t == Spans && len(head.Shape) == 2 && head.Shape[0] != 2:
+		e.fail("tensor %q has shape %v, expected [2, %d]: the first and the last token of an answer", key, head.Shape,
+			e.Hidden)
 	case len(head.Shape) != 2 || head.Shape[0] < 1 || head.Shape[0] > maxLabels:
 		e.fail("tensor %q has shape %v, expected [labels, %d]", key, head.Shape, e.Hidden)
 	case n == 0:

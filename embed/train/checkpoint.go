@@ -19,7 +19,7 @@ var ErrModel = errors.New("train: not a model that training can begin from")
 
 // names holds the names of a layer's tensors below "<layer><i>."
 type names struct {
-	prefix, layer                          string
+	prefix, layer                          string // of all tensors but the head's; of layers
 	q, k, v, out, attnNorm, up, down, norm string
 }
 
@@ -45,19 +45,39 @@ type loader struct {
 // loadNetwork reads the encoder in dir (config.json, model.safetensors) as a DistilBERT without a head. Token type 0 of
 // a BERT is folded into the positions.
 func loadNetwork(dir string, a arithmetic[float32]) (*network[float32], error) {
+	n, err := loadAs(dir, a, &distilNames)
+	if err != nil {
+		return nil, err
+	}
+	if n.Epsilon != distilEpsilon {
+		return nil, fmt.Errorf("%w: %s: layer_norm_eps is %g; a DistilBERT has %g", ErrModel, dir, n.Epsilon,
+			distilEpsilon)
+	}
+	if n.types != nil {
+		for i := range n.positions {
+			n.positions[i] += n.types[i%n.Hidden]
+		}
+		n.types = nil
+	}
+	return n, nil
+}
+
+// loadAs reads the encoder in dir without a head. Its tensors get the names of a family; nil: of its own.
+func loadAs(dir string, a arithmetic[float32], to *names) (*network[float32], error) {
 	c, err := onnx.ReadConfig(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}
 	by := bertNames
-	switch {
-	case c.ModelType == "distilbert":
+	switch c.ModelType {
+	case "bert":
+	case "distilbert":
 		by = distilNames
-	case c.ModelType != "bert":
+	default:
 		return nil, fmt.Errorf("%w: %s: model_type %q; bert and distilbert are supported", ErrModel, dir, c.ModelType)
-	case c.Epsilon != distilEpsilon:
-		return nil, fmt.Errorf("%w: %s: layer_norm_eps is %g; a DistilBERT has %g", ErrModel, dir, c.Epsilon,
-			distilEpsilon)
+	}
+	if to == nil {
+		to = &by
 	}
 	if c.Activation != "gelu" {
 		return nil, fmt.Errorf("%w: %s: activation %q; gelu is supported", ErrModel, dir, c.Activation)
@@ -76,39 +96,35 @@ func loadNetwork(dir string, a arithmetic[float32]) (*network[float32], error) {
 	if _, ok := l.tensors[by.prefix+"embeddings.word_embeddings.weight"]; ok {
 		l.prefix = by.prefix
 	}
-	n := &network[float32]{arithmetic: a, shape: shape{Hidden: int(c.Hidden), Layers: int(c.Layers),
+	n := &network[float32]{arithmetic: a, names: *to, shape: shape{Hidden: int(c.Hidden), Layers: int(c.Layers),
 		Heads: int(c.Heads), Intermediate: int(c.Intermediate), Vocab: int(c.Vocab), Positions: int(c.Positions),
 		Epsilon: c.Epsilon}}
 	n.words = l.read("embeddings.word_embeddings.weight", n.Vocab, n.Hidden)
 	n.positions = l.read("embeddings.position_embeddings.weight", n.Positions, n.Hidden)
 	if c.ModelType == "bert" && c.TypeVocab > 0 {
-		types := l.read("embeddings.token_type_embeddings.weight", int(c.TypeVocab), n.Hidden)
-		for i := 0; l.err == nil && i < len(n.positions); i++ {
-			n.positions[i] += types[i%n.Hidden]
-		}
+		n.types = l.read("embeddings.token_type_embeddings.weight", int(c.TypeVocab), n.Hidden)
 	}
 	n.embedNorm = l.norm("embeddings.LayerNorm", "embeddings.LayerNorm", n.Hidden)
 	for i := range n.Layers {
-		n.layers = append(n.layers, l.layer(n.shape, by, i))
+		n.layers = append(n.layers, l.layer(n.shape, by, n.names, i))
 	}
 	return n, l.err
 }
 
-func (l *loader) layer(s shape, by names, i int) layer[float32] {
-	from, to, h := fmt.Sprint(by.layer, i, "."), fmt.Sprint(distilNames.layer, i, "."), s.Hidden
-	d := distilNames
+func (l *loader) layer(s shape, by, as names, i int) layer[float32] {
+	from, to, h := fmt.Sprint(by.layer, i, "."), fmt.Sprint(as.layer, i, "."), s.Hidden
 	k, v := l.linear(from+by.k, "", h, h), l.linear(from+by.v, "", h, h)
 	kv := linear[float32]{
 		&param[float32]{name: to + keyValue + ".weight", rows: 2 * h, cols: h, decays: true,
 			data: append(k.weight.data, v.weight.data...)},
 		&param[float32]{name: to + keyValue + ".bias", cols: 2 * h, data: append(k.bias.data, v.bias.data...)}}
-	return layer[float32]{q: l.linear(from+by.q, to+d.q, h, h), kv: kv, out: l.linear(from+by.out, to+d.out, h, h),
-		attnNorm: l.norm(from+by.attnNorm, to+d.attnNorm, h), up: l.linear(from+by.up, to+d.up, s.Intermediate, h),
-		down: l.linear(from+by.down, to+d.down, h, s.Intermediate), outNorm: l.norm(from+by.norm, to+d.norm, h)}
+	return layer[float32]{q: l.linear(from+by.q, to+as.q, h, h), kv: kv, out: l.linear(from+by.out, to+as.out, h, h),
+		attnNorm: l.norm(from+by.attnNorm, to+as.attnNorm, h), up: l.linear(from+by.up, to+as.up, s.Intermediate, h),
+		down: l.linear(from+by.down, to+as.down, h, s.Intermediate), outNorm: l.norm(from+by.norm, to+as.norm, h)}
 }
 
 // keyValue is the name of the stacked key and value projections, which are two tensors in a checkpoint.
-const keyValue = "attention.kv"
+const keyValue = "keys_and_values"
 
 func (l *loader) linear(from, to string, out, in int) linear[float32] {
 	return linear[float32]{
@@ -207,7 +223,7 @@ type named struct {
 	data []float32
 }
 
-// tensors returns the tensors of the model's file, with DistilBERT's names. All except those of the head have its
+// tensors returns the tensors of the model's file, with the family's names. All except those of the head have its
 // prefix.
 func (n *network[T]) tensors() []named {
 	var out []named
@@ -222,9 +238,12 @@ func (n *network[T]) tensors() []named {
 		}
 		out = append(out, named{name, dims, values})
 	}
-	p := distilNames.prefix
+	p := n.names.prefix
 	add(p+"embeddings.word_embeddings.weight", n.words, n.Vocab, n.Hidden)
 	add(p+"embeddings.position_embeddings.weight", n.positions, n.Positions, n.Hidden)
+	if n.types != nil {
+		add(p+"embeddings.token_type_embeddings.weight", n.types, len(n.types)/n.Hidden, n.Hidden)
+	}
 	all := []*param[T]{n.embedNorm.gamma, n.embedNorm.beta}
 	for i := range n.layers {
 		all = append(all, n.layers[i].params()...)
@@ -235,14 +254,14 @@ func (n *network[T]) tensors() []named {
 			if x.rows == 0 {
 				cols = half
 			}
-			add(p+before+distilNames.k+after, x.data[:half], x.rows/2, cols)
-			add(p+before+distilNames.v+after, x.data[half:], x.rows/2, cols)
+			add(p+before+n.names.k+after, x.data[:half], x.rows/2, cols)
+			add(p+before+n.names.v+after, x.data[half:], x.rows/2, cols)
 			continue
 		}
 		add(p+x.name, x.data, x.rows, x.cols)
 	}
-	if n.pre.weight != nil {
-		for _, x := range []*param[T]{n.pre.weight, n.pre.bias, n.classifier.weight, n.classifier.bias} {
+	if n.head != nil {
+		for _, x := range n.head.params() {
 			add(x.name, x.data, x.rows, x.cols)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
-	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -51,11 +50,10 @@ type Result struct {
 	Seconds     float64      `json:"seconds"`          // duration of the training, over all its runs
 }
 
-// set is a tokenised part of the data.
-type set struct {
-	ids      [][]int32
-	targets  []target
-	features [][]float32 // per text: the input of the first trained layer; nil if it is not kept
+// labelledSet is a set with the labels of its texts.
+type labelledSet struct {
+	set
+	targets []target
 }
 
 // classifier is the state of the training of a classifier.
@@ -64,7 +62,7 @@ type classifier struct {
 	net        *network[float32]
 	objective  objective
 	labels     []string
-	train, val set
+	train, val labelledSet
 	logits     []float32 // of the validation texts, after validate
 }
 
@@ -118,7 +116,7 @@ func openClassifier(ctx context.Context, in ClassifierInput) (*classifier, *run,
 		return nil, nil, err
 	}
 	c.net.dropout = dropout{rate: in.Settings.Dropout, seed: in.Settings.Seed}
-	c.net.addHead(len(c.labels), in.Settings.Seed)
+	c.net.addClassHead(len(c.labels), in.Settings.Seed)
 	if c.train, err = c.tokenise(ctx, in.Training, training); err != nil {
 		return nil, nil, err
 	}
@@ -207,8 +205,8 @@ func list(labels []string) string {
 }
 
 // tokenise converts examples of a file to ids, targets and, if layers are frozen, features.
-func (c *classifier) tokenise(ctx context.Context, of *Examples, list []Example) (set, error) {
-	var s set
+func (c *classifier) tokenise(ctx context.Context, of *Examples, list []Example) (labelledSet, error) {
+	var s labelledSet
 	var err error
 	if s.targets, err = targetsOf(of, list, c.labels); err != nil {
 		return s, err
@@ -225,7 +223,7 @@ func (c *classifier) tokenise(ctx context.Context, of *Examples, list []Example)
 		c.in.Hooks.warn("%s: %d of %d texts are longer than %d tokens: their ends are not read", of.Source, cut,
 			len(texts), c.in.Settings.MaxTokens)
 	}
-	s.features, err = c.net.freeze(ctx, s.ids, c.in.Hooks.Prepare)
+	s.features, err = freeze(ctx, c.net, &s.set, c.in.Hooks.Prepare)
 	return s, err
 }
 
@@ -247,45 +245,47 @@ func tokens(t Tokenizer, texts []string, prefix string, limit int) (ids [][]int3
 // kept is the largest number of feature values that are kept in memory: 1 GiB.
 const kept = 1 << 28
 
-// freeze computes the output of the frozen layers for texts. It returns nil if no layer is frozen or the output is too
-// large to keep.
-func (n *network[T]) freeze(ctx context.Context, ids [][]int32, report func(done, total int)) ([][]T, error) {
+// freeze computes the output of the frozen layers for the texts of a set. It returns nil if no layer is frozen or the
+// output is too large to keep.
+func freeze(ctx context.Context, n *network[float32], s *set, report func(done, total int)) ([][]float32, error) {
 	if n.from == 0 {
 		return nil, nil
 	}
-	size := 0
-	for _, t := range ids {
-		size += len(t) * n.Hidden
-	}
-	only := n.from == n.Layers
-	if only {
-		size = len(ids) * n.Hidden
+	only := n.from == n.Layers && n.head.first()
+	size := len(s.ids) * n.Hidden
+	if !only {
+		size = 0
+		for _, t := range s.ids {
+			size += len(t) * n.Hidden
+		}
 	}
 	if size > kept {
 		return nil, nil
 	}
-	out := make([][]T, 0, len(ids))
-	for _, part := range portions(ids) {
+	out := make([][]float32, 0, len(s.ids))
+	for _, part := range portions(s.ids) {
 		n.arena.reset()
-		texts := ids[part[0]:part[1]]
-		b := newBatch(texts)
+		items := make([]int, part[1]-part[0])
+		for i := range items {
+			items[i] = part[0] + i
+		}
+		b := s.batch(items)
 		x, err := n.features(b)
 		if err != nil {
 			return nil, err
 		}
-		for t := range texts {
+		for t := range items {
 			from, to := b.starts[t], b.starts[t+1]
 			if only {
 				from, to = t, t+1
 			}
-			rows := x[from*n.Hidden : to*n.Hidden]
-			out = append(out, slices.Clone(rows))
+			out = append(out, slices.Clone(x[from*n.Hidden:to*n.Hidden]))
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if report != nil {
-			report(len(out), len(ids))
+			report(len(out), len(s.ids))
 		}
 	}
 	return out, nil
@@ -309,36 +309,9 @@ func portions(ids [][]int32) [][2]int {
 	return out
 }
 
-// forwardOf runs the trained layers on some texts of a set.
-func (c *classifier) forwardOf(s *set, items []int) (*pass[float32], error) {
-	c.net.arena.reset()
-	texts := make([][]int32, len(items))
-	for i, at := range items {
-		texts[i] = s.ids[at]
-	}
-	b := newBatch(texts)
-	if s.features == nil {
-		x, err := c.net.features(b)
-		if err != nil {
-			return nil, err
-		}
-		return c.net.classify(x, b)
-	}
-	rows := len(b.ids)
-	if c.net.from == c.net.Layers {
-		rows = len(items)
-	}
-	x := c.net.arena.get(rows * c.net.Hidden)
-	to := x
-	for _, at := range items {
-		to = to[copy(to, s.features[at]):]
-	}
-	return c.net.classify(x, b)
-}
-
 // step computes the gradients of some training texts.
 func (c *classifier) step(items []int) (float64, error) {
-	p, err := c.forwardOf(&c.train, items)
+	p, err := passOf(c.net, &c.train.set, items)
 	if err != nil {
 		return 0, err
 	}
@@ -347,32 +320,12 @@ func (c *classifier) step(items []int) (float64, error) {
 		targets[i] = c.train.targets[at]
 	}
 	l, d := loss(&c.objective, p.logits, targets)
-	return l, c.net.gradients(p, d, len(items))
-}
-
-// logitsOf computes the logits of a set, without dropout.
-func (c *classifier) logitsOf(s *set) ([]float32, error) {
-	rate := c.net.dropout.rate
-	c.net.dropout.rate = 0
-	defer func() { c.net.dropout.rate = rate }()
-	var out []float32
-	for _, part := range portions(s.ids) {
-		items := make([]int, part[1]-part[0])
-		for i := range items {
-			items[i] = part[0] + i
-		}
-		p, err := c.forwardOf(s, items)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, p.logits...)
-	}
-	return out, nil
+	return l, c.net.gradients(p, d)
 }
 
 // validate scores the validation texts.
 func (c *classifier) validate() (s Scores, err error) {
-	if c.logits, err = c.logitsOf(&c.val); err != nil {
+	if c.logits, err = logitsOf(c.net, &c.val.set); err != nil {
 		return s, err
 	}
 	return score(&c.objective, c.logits, c.val.targets), nil
@@ -444,7 +397,7 @@ func (c *classifier) test(ctx context.Context) (*Scores, *Report, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	logits, err := c.logitsOf(&s)
+	logits, err := logitsOf(c.net, &s.set)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -471,27 +424,6 @@ func digestOf(v any) (string, error) {
 	h := fnv.New128a()
 	h.Write(raw)
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
-}
-
-// addHead adds DistilBERT's head to the network, initialised with N(0, 0.02²).
-func (n *network[T]) addHead(labels int, seed uint64) {
-	r := rand.New(rand.NewPCG(seed, 0))
-	line := func(name string, out, in int) linear[T] {
-		w := &param[T]{name: name + ".weight", rows: out, cols: in, data: make([]T, out*in), decays: true, head: true}
-		for i := range w.data {
-			w.data[i] = T(.02 * r.NormFloat64())
-		}
-		return linear[T]{w, &param[T]{name: name + ".bias", cols: out, data: make([]T, out), head: true}}
-	}
-	n.pre, n.classifier = line("pre_classifier", n.Hidden, n.Hidden), line("classifier", labels, n.Hidden)
-	n.grads()
-}
-
-// grads allocates the gradient of every trained parameter.
-func (n *network[T]) grads() {
-	for _, p := range n.params() {
-		p.grad = make([]T, len(p.data))
-	}
 }
 
 var _ Tokenizer = (*embed.Tokenizer)(nil)

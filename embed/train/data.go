@@ -137,11 +137,33 @@ func ReadPairs(r io.Reader, source string) (*Pairs, error) {
 	return p, err
 }
 
+// badData collects the errors of parts of the data, and keeps the first few.
+type badData struct {
+	first []error
+	count int
+}
+
+func (b *badData) add(err error) {
+	if b.count++; b.count <= shown {
+		b.first = append(b.first, err)
+	}
+}
+
+// err returns the errors as one, or nil without any. what is what the parts are called.
+func (b *badData) err(what string) error {
+	if b.count == 0 {
+		return nil
+	}
+	if b.count > shown {
+		b.first = append(b.first, fmt.Errorf("… and %d more", b.count-shown))
+	}
+	return fmt.Errorf("%w: bad %s: %d\n%w", ErrData, what, b.count, errors.Join(b.first...))
+}
+
 // readLines calls each for every non-blank line of r and returns the digest of the input.
 func readLines(r io.Reader, source string, each func(line int, raw []byte) error) (digest string, err error) {
 	hash := sha256.New()
-	var bad []error
-	count := 0
+	var bad badData
 	for line, err := range jsonl.Lines(io.TeeReader(r, hash), jsonl.MaxLineBytes) {
 		if err != nil && !errors.Is(err, jsonl.ErrLong) {
 			return "", fmt.Errorf("%s: reading line %d: %w", source, line.Number, err)
@@ -153,15 +175,10 @@ func readLines(r io.Reader, source string, each func(line int, raw []byte) error
 		if err == nil {
 			continue
 		}
-		if count++; count <= shown {
-			bad = append(bad, &jsonl.LineError{Source: source, Line: line.Number, Err: err})
-		}
+		bad.add(&jsonl.LineError{Source: source, Line: line.Number, Err: err})
 	}
-	if count > shown {
-		bad = append(bad, fmt.Errorf("… and %d more", count-shown))
-	}
-	if count > 0 {
-		return "", fmt.Errorf("%w: bad lines: %d\n%w", ErrData, count, errors.Join(bad...))
+	if err := bad.err("lines"); err != nil {
+		return "", err
 	}
 	return "sha256:" + hex.EncodeToString(hash.Sum(nil)), nil
 }

@@ -126,8 +126,7 @@ type encoder struct {
 
 // pairSet holds tokenised pairs; each distinct text is stored once.
 type pairSet struct {
-	ids              [][]int32
-	features         [][]float32
+	set
 	queries, context []int // indices into ids, per pair
 	contexts         []int // the distinct ones
 }
@@ -290,7 +289,7 @@ func (e *encoder) tokenise(ctx context.Context, p *Pairs) (pairSet, error) {
 		s.contexts = append(s.contexts, len(texts[0])+i)
 	}
 	var err error
-	s.features, err = e.net.freeze(ctx, s.ids, e.in.Hooks.Prepare)
+	s.features, err = freeze(ctx, e.net, &s.set, e.in.Hooks.Prepare)
 	return s, err
 }
 

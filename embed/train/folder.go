@@ -169,6 +169,16 @@ func (n *network[T]) config(architecture string) map[string]any {
 		"tie_weights_": true, "torch_dtype": "float32"}
 }
 
+// bertConfig returns the config.json of a BERT of the network's size.
+func (n *network[T]) bertConfig(architecture string) map[string]any {
+	return map[string]any{"architectures": []string{architecture}, "model_type": "bert", "hidden_act": "gelu",
+		"hidden_size": n.Hidden, "intermediate_size": n.Intermediate, "num_hidden_layers": n.Layers,
+		"num_attention_heads": n.Heads, "vocab_size": n.Vocab, "max_position_embeddings": n.Positions,
+		"type_vocab_size": len(n.types) / n.Hidden, "layer_norm_eps": n.Epsilon, "pad_token_id": 0,
+		"position_embedding_type": "absolute", "hidden_dropout_prob": .1, "attention_probs_dropout_prob": .1,
+		"initializer_range": .02, "torch_dtype": "float32"}
+}
+
 // writeModel writes a model's files, each whole or not at all; model.yaml, which makes them one, is the last.
 func writeModel(dir, from string, n *network[float32], config map[string]any, y *modelYAML) error {
 	text, err := json.MarshalIndent(config, "", "  ")

@@ -42,7 +42,7 @@ func TestGradients(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				p, err := n.classify(x, b)
+				p, err := n.decide(x, b)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -50,7 +50,7 @@ func TestGradients(t *testing.T) {
 				return l, p, d
 			}
 			_, p, d := run()
-			if err := n.gradients(p, d, b.texts()); err != nil {
+			if err := n.gradients(p, d); err != nil {
 				t.Fatal(err)
 			}
 			compare(t, n, func() float64 { l, _, _ := run(); return l })

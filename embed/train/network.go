@@ -28,15 +28,15 @@ type shape struct {
 	Epsilon                                               float64 // of LayerNorm
 }
 
-func (s shape) head() int { return s.Hidden / s.Heads }
+func (s shape) headDim() int { return s.Hidden / s.Heads }
 
 // param is a trained tensor: rows × cols, or a vector of cols (rows = 0).
 type param[T number] struct {
-	name       string // DistilBERT's, without a prefix
+	name       string // in a file, without a prefix
 	rows, cols int
 	data, grad []T // grad is nil in what is frozen
 	decays     bool
-	head       bool // belongs to the classification head
+	head       bool // belongs to the head
 }
 
 // linear is y = x·weightᵀ + bias.
@@ -59,8 +59,10 @@ type network[T number] struct {
 	words, positions []T // Vocab × Hidden, Positions × Hidden
 	embedNorm        norm[T]
 	layers           []layer[T]
-	pre, classifier  linear[T] // nil weights in an encoder without a head
-	from             int       // the first trained layer; Layers: only the head is
+	types            []T     // embeddings of the token types, × Hidden; nil: none, or folded into the positions
+	head             head[T] // nil in an encoder
+	names            names   // of the tensors in a file
+	from             int     // the first trained layer; Layers: only the head is
 	dropout          dropout
 
 	arithmetic[T]
@@ -71,6 +73,7 @@ type network[T number] struct {
 // batch is a ragged batch: text i has the tokens ids[starts[i]:starts[i+1]], at least one.
 type batch struct {
 	ids    []int32
+	types  []uint8 // token types; nil: all 0
 	starts []int
 }
 
@@ -277,8 +280,8 @@ func (n *network[T]) params() []*param[T] {
 	for i := n.from; i < len(n.layers); i++ {
 		all = append(all, n.layers[i].params()...)
 	}
-	if n.pre.weight != nil {
-		all = append(all, n.pre.weight, n.pre.bias, n.classifier.weight, n.classifier.bias)
+	if n.head != nil {
+		all = append(all, n.head.params()...)
 	}
 	return all
 }
@@ -288,7 +291,18 @@ func (l *layer[T]) params() []*param[T] {
 		l.attnNorm.beta, l.up.weight, l.up.bias, l.down.weight, l.down.bias, l.outNorm.gamma, l.outNorm.beta}
 }
 
-// embed returns the normalised sum of word and position embeddings.
+// addType adds the embedding of the token type of token i.
+func (n *network[T]) addType(row []T, b *batch, i int) {
+	kind := 0
+	if b.types != nil {
+		kind = int(b.types[i])
+	}
+	for j, v := range n.types[kind*n.Hidden:][:len(row)] {
+		row[j] += v
+	}
+}
+
+// embed returns the normalised sum of word, position and type embeddings.
 func (n *network[T]) embed(b *batch) ([]T, error) {
 	h := n.Hidden
 	x := n.arena.get(len(b.ids) * h)
@@ -303,6 +317,9 @@ func (n *network[T]) embed(b *batch) ([]T, error) {
 			row, word := x[i*h:][:h], n.words[int(b.ids[i])*h:][:h]
 			for j, p := range n.positions[(i-b.starts[t])*h:][:h] {
 				row[j] = word[j] + p
+			}
+			if n.types != nil {
+				n.addType(row, b, i)
 			}
 		}
 	}

@@ -141,7 +141,7 @@ func random[T number](a arithmetic[T], s shape, labels, from int) *network[T] {
 			outNorm: lay("outNorm")})
 	}
 	if labels > 0 {
-		n.pre, n.classifier = line("pre_classifier", h, h), line("classifier", labels, h)
+		n.head = &classHead[T]{line("pre_classifier", h, h), line("classifier", labels, h)}
 	}
 	for _, p := range n.params() {
 		p.grad = make([]T, len(p.data))

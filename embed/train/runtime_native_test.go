@@ -55,7 +55,7 @@ func TestRuntime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := logitsOf(t, in, texts)
+			want := trainedLogits(t, in, texts)
 			var worst float64
 			for i, v := range got.Logits {
 				worst = max(worst, math.Abs(float64(v-want[i])))
@@ -72,8 +72,8 @@ func TestRuntime(t *testing.T) {
 	}
 }
 
-// logitsOf computes the logits of the model in in.Out with the training code.
-func logitsOf(t *testing.T, in ClassifierInput, texts []string) []float32 {
+// trainedLogits computes the logits of the model in in.Out with the training code.
+func trainedLogits(t *testing.T, in ClassifierInput, texts []string) []float32 {
 	t.Helper()
 	m, err := newMachine(in.Engine)
 	if err != nil {
@@ -84,9 +84,9 @@ func logitsOf(t *testing.T, in ClassifierInput, texts []string) []float32 {
 		t.Fatal(err)
 	}
 	n.from = n.Layers
-	n.addHead(3, 1)
+	n.addClassHead(3, 1)
 	for _, x := range readTensors(t, filepath.Join(in.Out, "model.safetensors")) {
-		for _, p := range []*param[float32]{n.pre.weight, n.pre.bias, n.classifier.weight, n.classifier.bias} {
+		for _, p := range n.head.params() {
 			if p.name == x.Name {
 				copy(p.data, x.Data)
 			}
@@ -101,7 +101,7 @@ func logitsOf(t *testing.T, in ClassifierInput, texts []string) []float32 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := n.classify(x, b)
+	p, err := n.decide(x, b)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,8 @@ type Settings struct {
 	MaxTokens       int     `json:"max_tokens" yaml:"max_tokens"`
 	ValidationShare float64 `json:"validation_share" yaml:"validation_share"` // where there is no validation file
 	Scale           float64 `json:"scale,omitempty" yaml:"scale,omitempty"`   // of the ranking loss; encoders only
+	// Tokens of the context that two windows in a row share; readers only.
+	Stride int `json:"stride,omitempty" yaml:"stride,omitempty"`
 }
 
 // ClassifierDefaults returns the settings that won on clinc150 (docs/adr/0009-training-and-heads.md).
@@ -44,6 +46,12 @@ func EncoderDefaults() Settings {
 		Patience: 1, Seed: 1, ValidationShare: .1, Scale: 20}
 }
 
+// ReaderDefaults returns the settings for readers.
+func ReaderDefaults() Settings {
+	return Settings{Layers: AllLayers, Epochs: 3, Batch: 16, Rate: 1e-4, HeadRate: 1e-3, WarmUp: .1, WeightDecay: .01,
+		Clip: 1, Dropout: .1, Seed: 1, ValidationShare: .1, MaxTokens: 384, Stride: 128}
+}
+
 // check tells what of the settings is out of range.
 func (s Settings) check() error {
 	for _, c := range []struct {
@@ -56,7 +64,7 @@ func (s Settings) check() error {
 		{"warm-up", s.WarmUp, 0, 1}, {"weight decay", s.WeightDecay, 0, 1}, {"clip", s.Clip, 0, 1e9},
 		{"dropout", s.Dropout, 0, .9}, {"patience", float64(s.Patience), 0, 1e4},
 		{"max tokens", float64(s.MaxTokens), 0, 1 << 20}, {"validation share", s.ValidationShare, 0, .9},
-		{"scale", s.Scale, 0, 1e4},
+		{"scale", s.Scale, 0, 1e4}, {"stride", float64(s.Stride), 0, 1 << 20},
 	} {
 		if !(c.value >= c.low && c.value <= c.high) {
 			return fmt.Errorf("%w: %s is %v, expected %v to %v", ErrSetting, c.name, c.value, c.low, c.high)
@@ -84,6 +92,8 @@ type Scores struct {
 	Accuracy float64 `json:"accuracy" yaml:"accuracy"`
 	F1       float64 `json:"f1" yaml:"f1"`
 	NDCG     float64 `json:"ndcg_at_10,omitempty" yaml:"ndcg_at_10,omitempty"`
+	// Reader holds the scores of a reader, whose Accuracy and F1 are the exact match and F1 at the best thresholds.
+	Reader *ReaderScores `json:"reader,omitempty" yaml:"reader,omitempty"`
 }
 
 // Epoch is the report of one.

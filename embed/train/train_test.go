@@ -234,8 +234,8 @@ func TestFamilies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.addHead(3, 1)
-		m.addHead(3, 1)
+		n.addClassHead(3, 1)
+		m.addClassHead(3, 1)
 		b := newBatch([][]int32{{2, 5, 9, 3}, {2, 3}})
 		logits := func(n *network[float32]) []float32 {
 			n.arena.reset()
@@ -243,7 +243,7 @@ func TestFamilies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := n.classify(x, b)
+			p, err := n.decide(x, b)
 			if err != nil {
 				t.Fatal(err)
 			}

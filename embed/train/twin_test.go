@@ -88,8 +88,8 @@ func TestTwin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.addHead(w.Labels, 1)
-	for _, p := range []*param[float32]{n.pre.weight, n.pre.bias, n.classifier.weight, n.classifier.bias} {
+	n.addClassHead(w.Labels, 1)
+	for _, p := range n.head.params() {
 		copy(p.data, w.Weights[p.name])
 	}
 	opt := newAdamW(n, len(w.Steps), Settings{WarmUp: w.WarmUp, Rate: w.Rate, HeadRate: w.HeadRate,
@@ -107,12 +107,12 @@ func TestTwin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := n.classify(x, b)
+		p, err := n.decide(x, b)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, d := loss(o, p.logits, targets)
-		if err := n.gradients(p, d, b.texts()); err != nil {
+		if err := n.gradients(p, d); err != nil {
 			t.Fatal(err)
 		}
 		length, err := opt.length()

@@ -69,7 +69,7 @@ const (
 // Run makes every check, in order, and passes each to report. It ends early only if ctx does.
 func Run(ctx context.Context, o Options, report func(Check)) error {
 	for _, check := range []func(context.Context, Options) []Check{build, compute, kernelsAgree, gpus, runtimes,
-		encoder, classifier, reranker, entailment, generator, knowledge} {
+		encoder, classifier, reranker, entailment, reader, generator, knowledge} {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

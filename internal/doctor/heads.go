@@ -142,6 +142,33 @@ func entailment(ctx context.Context, o Options) []Check {
 	return headCheck(name, e.Info(), "labels", apart, err)
 }
 
+// reader loads the configured reader, if any, and reads a passage alone and in a batch.
+func reader(ctx context.Context, o Options) []Check {
+	const name = "reader"
+	if o.Reader == "" {
+		return nil
+	}
+	dir, bad := head(name, o.Reader)
+	if bad != nil {
+		return bad
+	}
+	r, err := embed.OpenReader(ctx, dir, o.embedding())
+	if err != nil {
+		return failed(name, err, headHint)
+	}
+	defer r.Close()
+	const question = "What lets water pass?"
+	together, err := r.Read(ctx, question, probes[:])
+	var apart float64
+	for i := 0; err == nil && i < len(probes); i++ {
+		var alone []embed.Reading
+		if alone, err = r.Read(ctx, question, probes[i:i+1]); err == nil {
+			apart = max(apart, math.Abs(alone[0].Score-together[i].Score))
+		}
+	}
+	return headCheck(name, r.Info(), "logits", apart, err)
+}
+
 const headHint = "sluice models list; a name or a folder is taken; sluice models verify"
 
 // head finds a model's folder; bad has its failures.

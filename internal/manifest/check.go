@@ -144,16 +144,19 @@ func (m *Manifest) checkModel(x Model) error {
 		if e == nil || (e.Pooling != "mean" && e.Pooling != "cls") || e.MaxTokens < 3 {
 			return errors.New("an encoder needs pooling (mean or cls) and max_tokens (3 or more)")
 		}
-	case Generator, Classifier, TokenClassifier, Reranker, Entailment:
+	case Generator, Classifier, TokenClassifier, Reranker, Entailment, Reader:
 		if x.Encoder != nil {
 			return fmt.Errorf("a %s has no encoder settings", x.Kind)
 		}
 	default:
-		return fmt.Errorf("kind %q is not encoder, generator, classifier, token-classifier, reranker or "+
-			"entailment", x.Kind)
+		return fmt.Errorf("kind %q is not encoder, generator, classifier, token-classifier, reranker, entailment or "+
+			"reader", x.Kind)
 	}
 	if x.ChatTemplate != "" && x.Kind != Generator {
 		return fmt.Errorf("a %s has no chat template", x.Kind)
+	}
+	if x.NullAnswer != nil && x.Kind != Reader {
+		return fmt.Errorf("a %s has no null answer", x.Kind)
 	}
 	if x.MaxTokens < 0 || x.MaxTokens > 0 && (x.Kind == Encoder || x.Kind == Generator) {
 		return fmt.Errorf("max_tokens %d of a %s; it is for classifiers and models of pairs, and positive", x.MaxTokens,

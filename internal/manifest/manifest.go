@@ -110,6 +110,7 @@ const (
 	TokenClassifier Kind = "token-classifier"
 	Reranker        Kind = "reranker"
 	Entailment      Kind = "entailment"
+	Reader          Kind = "reader"
 )
 
 // EncoderSpec describes how an encoder's tokens become one vector.
@@ -137,8 +138,10 @@ type Model struct {
 	ChatTemplate string `yaml:"chat_template,omitempty"`
 	Scorecard    string `yaml:"scorecard,omitempty"` // file of a generator's scorecard, in the manifest's folder
 	// MaxTokens is the length at which a model of pairs or a classifier cuts; 0: its number of positions.
-	MaxTokens int    `yaml:"max_tokens,omitempty"`
-	Files     []File `yaml:"files"`
+	MaxTokens int `yaml:"max_tokens,omitempty"`
+	// NullAnswer is false for a reader that was trained without questions that have no answer (SQuAD 1.1).
+	NullAnswer *bool  `yaml:"null_answer,omitempty"`
+	Files      []File `yaml:"files"`
 }
 
 // Parse reads and checks a manifest. Unknown keys, duplicate keys and a second YAML document are errors.

@@ -36,6 +36,9 @@ type Settings struct {
 
 	Languages []string `yaml:"languages,omitempty,flow"`
 
+	// For readers only:
+	NullAnswer *bool `yaml:"null_answer,omitempty"`
+
 	// For generators whose file has none only:
 	ChatTemplate string `yaml:"chat_template,omitempty"`
 
@@ -90,7 +93,7 @@ func (r *Registry) Pull(ctx context.Context, name string, progress fetch.Progres
 
 // settings returns the text of model.yaml and its digest.
 func settings(m manifest.Model) (text []byte, sum string, err error) {
-	s := Settings{Name: m.Name, Kind: m.Kind, MaxTokens: m.MaxTokens, ChatTemplate: m.ChatTemplate, Source: m.Source,
+	s := Settings{Name: m.Name, Kind: m.Kind, MaxTokens: m.MaxTokens, NullAnswer: m.NullAnswer, ChatTemplate: m.ChatTemplate, Source: m.Source,
 		Licence: m.Licence}
 	if e := m.Encoder; e != nil {
 		s.Pooling, s.Normalise, s.MaxTokens = e.Pooling, &e.Normalise, e.MaxTokens

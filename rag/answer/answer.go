@@ -101,12 +101,13 @@ type State struct {
 	unanswered                            bool // no part of the answer was kept
 	answerTemperature, rewriteTemperature float64
 	metric                                kernels.Metric
-	vectors                               engine.Vectors     // of trace.Queries
-	near                                  *knowledge.Nearest // contexts nearest to vectors; nil if unknown
-	faults                                []error            // per vector: why it is unusable, or nil
-	tried                                 []string           // queries searched for before a rewrite
-	found                                 []prompt.Passage   // passages of the first search with a result
-	foundBy                               engine.Vectors     // query vectors of that search
+	vectors                               engine.Vectors           // of trace.Queries
+	near                                  *knowledge.Nearest       // contexts nearest to vectors; nil if unknown
+	faults                                []error                  // per vector: why it is unusable, or nil
+	tried                                 []string                 // queries searched for before a rewrite
+	found                                 []prompt.Passage         // passages of the first search with a result
+	foundBy                               engine.Vectors           // query vectors of that search
+	readings                              map[string]embed.Reading // of passages' texts, by the reader
 }
 
 // note appends a step to the trace and calls Options.Step.

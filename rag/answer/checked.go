@@ -25,6 +25,13 @@ func (a *State) check(ctx context.Context) (added string, err error) {
 	for _, p := range a.shown() {
 		shown = append(shown, p.Chunk.Text)
 	}
+	read, err := a.read(ctx)
+	if err != nil {
+		return "", err
+	}
+	if read != nil && !read.Answers {
+		a.trace.Notice = noSpan
+	}
 	sentences, err := a.snapshot.Check(ctx, a.subject(), a.Answer.Answer, shown)
 	if err != nil {
 		return "", err

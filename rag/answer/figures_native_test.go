@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,10 +23,12 @@ import (
 )
 
 var (
-	figures     = flag.Bool("figures", false, "print the figures of docs/flow.md; minutes")
-	figureStore = flag.String("figures-store", "", "folder that keeps the store of squad16 between runs")
-	figureModel = flag.String("figures-model", "", "language model of the figures; empty is the default one")
-	figureFlows = flag.String("figures-flows", "", "graphs of the figures, with style, router and grader (\"ask write\"); empty is all")
+	figures      = flag.Bool("figures", false, "print the figures of docs/flow.md; minutes")
+	figureStore  = flag.String("figures-store", "", "folder that keeps the store of squad16 between runs")
+	figureModel  = flag.String("figures-model", "", "language model of the figures; empty is the default one")
+	figureReader = flag.String("figures-reader", "", "folder of a reader")
+	figureHalf   = flag.String("figures-half", "", "topics of squad16: first or second for eight of the sixteen; empty is all")
+	figureFlows  = flag.String("figures-flows", "", "graphs of the figures, with style, router and grader (\"ask write\"); empty is all")
 
 	figureMethods = flag.String("figures-methods", "", "methods of the graders' figures; empty is grammar,parse")
 
@@ -42,8 +45,26 @@ type squad struct {
 	dir            string // of the store
 }
 
+// half returns the contexts of the topics that -figures-half names.
+func half(all []datum) (some []datum) {
+	var topics []string
+	for _, c := range all {
+		if !slices.Contains(topics, c.Topic) {
+			topics = append(topics, c.Topic)
+		}
+	}
+	for _, c := range all {
+		isFirst := slices.Index(topics, c.Topic) < len(topics)/2
+		if *figureHalf == "" || isFirst == (*figureHalf == "first") {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
 func openSquad(t *testing.T, all []datum) squad {
 	t.Helper()
+	all = half(all)
 	s := squad{contexts: all}
 	taken, pseudo, there := map[string]int{}, "", map[string]bool{}
 	for _, c := range all {
@@ -66,7 +87,7 @@ func openSquad(t *testing.T, all []datum) squad {
 	}
 	var err error
 	s.dir = filepath.Join(dir, "store")
-	s.Sluice, err = sluice.Open(t.Context(), sluice.Config{Store: s.dir, Model: *figureModel,
+	s.Sluice, err = sluice.Open(t.Context(), sluice.Config{Store: s.dir, Model: *figureModel, Reader: *figureReader,
 		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

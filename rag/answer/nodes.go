@@ -184,7 +184,14 @@ func (a *State) web(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 // Pessoa.
 func (a *State) documents(ctx context.Context, v *flow.Visit, preset Decider) (flow.Verdict, error) {
 	v.Input(fmt.Sprintf("%d passages", len(a.Passages)))
-	decider, err := a.decider(ctx, v, documentsNode, prompt.Documents, a.Grader, preset, ByEmbedding)
+	otherwise, err := a.standIn(ctx)
+	if err != nil {
+		return "", err
+	}
+	if preset == ByEmbedding {
+		preset = otherwise
+	}
+	decider, err := a.decider(ctx, v, documentsNode, prompt.Documents, a.Grader, preset, otherwise)
 	if err != nil {
 		return "", err
 	}
@@ -203,9 +210,12 @@ func (a *State) documents(ctx context.Context, v *flow.Visit, preset Decider) (f
 			Passages: a.Passages}, false)
 		return said.Verdict, err
 	case ByReranker:
-		if err := a.byReranker(ctx, v); err != nil {
-			return "", err
-		}
+		err = a.byReranker(ctx, v)
+	case ByReader:
+		err = a.byReader(ctx, v)
+	}
+	if err != nil {
+		return "", err
 	}
 	if len(a.Passages) == 0 {
 		return No, nil
@@ -376,7 +386,11 @@ func (a *State) shown() []prompt.Passage {
 // resolved grades whether the answer resolves the question. If it does not, the temperature of the rewriter is raised.
 func (a *State) resolved(ctx context.Context, v *flow.Visit, graders Decider) (flow.Verdict, error) {
 	v.Input(line(a.Answer.Answer, 200))
-	decider, err := a.decider(ctx, v, answerNode, prompt.AnswerGrader, a.Grader, graders, ByEmbedding)
+	otherwise, err := a.standIn(ctx)
+	if err != nil {
+		return "", err
+	}
+	decider, err := a.decider(ctx, v, answerNode, prompt.AnswerGrader, a.Grader, graders, otherwise)
 	if err != nil {
 		return "", err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/excerpt"
 	"github.com/sluice-rag/sluice/rag/flow"
 	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/quote"
 )
 
 // Style is how an answer from passages is made.
@@ -35,8 +36,20 @@ func (a *State) quote(ctx context.Context, v *flow.Visit) (flow.Verdict, error) 
 	if err := a.embed(ctx, v); err != nil { // also opens the store, whose words weigh those of the question
 		return "", err
 	}
+	read, err := a.read(ctx)
+	if err != nil {
+		return "", err
+	}
+	var found []quote.Found
+	if read != nil {
+		if found = read.found; !read.Answers && a.Strict {
+			a.unanswered = true
+			v.Detail(noSpan)
+			return Found, nil
+		}
+	}
 	defer timer(&a.trace.Milliseconds.Generate)()
-	quotes, err := a.snapshot.Quotes(ctx, a.subject(), a.vectors, a.texts(), quotedSentences)
+	quotes, err := a.snapshot.Quotes(ctx, a.subject(), a.vectors, a.texts(), found, quotedSentences)
 	if err != nil || len(quotes) == 0 {
 		return Nothing, err
 	}
@@ -46,7 +59,8 @@ func (a *State) quote(ctx context.Context, v *flow.Visit) (flow.Verdict, error) 
 		texts[i] = fmt.Sprintf("%s [%d]", q, q.Passage+1)
 		if c := &citations[q.Passage]; !c.Cited {
 			c.Cited = true
-			a.Passages[q.Passage].Sentence = &excerpt.Sentence{Text: q.Text, Start: q.Start, End: q.End, Score: q.Score}
+			a.Passages[q.Passage].Sentence = &excerpt.Sentence{Text: q.Text, Start: q.Start, End: q.End, Score: q.Score,
+				Answer: q.Answer}
 		}
 	}
 	a.prompted = prompt.Prompt{Citations: citations}
@@ -55,6 +69,9 @@ func (a *State) quote(ctx context.Context, v *flow.Visit) (flow.Verdict, error) 
 	t.Mode, t.Style, t.Finish, t.Notice = FromContext, Quote, llm.FinishStop, ""
 	if t.NoGate {
 		t.Notice = noGate
+	}
+	if read != nil && !read.Answers {
+		t.Notice = noSpan
 	}
 	v.Score(quotes[0].Score)
 	v.Detail(fmt.Sprintf("%d of %d passages quoted", cited(citations), len(citations)))

@@ -76,8 +76,9 @@ func (a *State) writes(ctx context.Context, node string, graders Decider) (bool,
 	return card.Writes(a.asksIn), err
 }
 
-// resembles grades whether an answer resolves the question without the language model: by the cross-encoder, or by the
-// answer's similarity with the question, against the gate's cut-off for similarities; Yes without a calibration.
+// resembles grades whether an answer resolves the question without the language model: by the cross-encoder, by the
+// reader, or by the answer's similarity with the question, against the gate's cut-off for similarities; Yes without a
+// calibration.
 func (a *State) resembles(ctx context.Context, v *flow.Visit, by Decider) (flow.Verdict, error) {
 	if by == ByReranker {
 		scores, err := a.base.Rerank(ctx, a.subject(), []string{a.Answer.Answer})
@@ -86,6 +87,9 @@ func (a *State) resembles(ctx context.Context, v *flow.Visit, by Decider) (flow.
 		}
 		v.Score(scores[0])
 		return yesIf(scores[0] >= rerankedFrom), nil
+	}
+	if by == ByReader {
+		return a.holdsSpan(ctx, v)
 	}
 	if a.snapshot == nil { // answered without the store
 		return Yes, nil

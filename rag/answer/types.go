@@ -140,6 +140,7 @@ type Trace struct {
 	Queries           []string            `json:"queries"`                    // what was searched for
 	LLMCalls          int                 `json:"llm_calls"`
 	Checked           []check.Sentence    `json:"checked,omitempty"` // of an answer written from passages
+	Read              *Read               `json:"read,omitempty"`    // by the reader, if one is named
 	Ranking           *retrieve.Taken     `json:"ranking,omitempty"` // how the first query's contexts were found
 	Retrieved         []retrieve.Result   `json:"retrieved"`
 	Template          string              `json:"template"`
@@ -183,6 +184,7 @@ type Timings struct {
 	Retrieve  float64 `json:"retrieve"`
 	Prompt    float64 `json:"prompt"`
 	Generate  float64 `json:"generate"`
+	Read      float64 `json:"read"`      // by the reader
 	Check     float64 `json:"check"`     // of what the model wrote, within Generate
 	Sentences float64 `json:"sentences"` // nearest to the question, after the answer
 	Total     float64 `json:"total"`

@@ -84,7 +84,7 @@ type Options struct {
 	narrow  float64           // of tests; 0 is gate.NarrowInterval
 
 	OnBad    func(line int, err error)             // for each bad line of Queries
-	Progress func(stage string, done, total int64) // stages "pseudo-queries", "embedding"
+	Progress func(stage string, done, total int64) // stages "pseudo-queries", "embedding", "reading"
 }
 
 // DefaultOptions returns the default options.
@@ -193,6 +193,9 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 		follows: o.follows}
 	cal, positive, err := c.calibrate(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.readerThreshold(ctx, cal); err != nil {
 		return nil, err
 	}
 	c.say()

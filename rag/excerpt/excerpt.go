@@ -22,12 +22,20 @@ type Sentence struct {
 	End   int     `json:"end"`
 	Score float64 `json:"score"` // of the sentence alone, as the search scores
 
+	Answer *Span `json:"answer,omitempty"` // the words in it that answer the question, by a reader: bytes within the passage
+
 	Columns Span `json:"-"` // what names the columns of a row of a table; empty: nothing
 	Leans   bool `json:"-"` // the rest of a sentence that was cut, which needs the part before it
 }
 
 // Span is a stretch of a passage, in bytes.
-type Span struct{ Start, End int }
+type Span struct {
+	Start int `json:"start"`
+	End   int `json:"end"`
+}
+
+// Empty reports whether the stretch has no byte.
+func (s Span) Empty() bool { return s.End <= s.Start }
 
 // Within returns the text of the sentence in its passage, below the names of its columns.
 func (s Sentence) Within(passage string) string {

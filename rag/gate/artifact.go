@@ -148,6 +148,7 @@ type Calibration struct {
 	Bootstrap   Interval    `json:"bootstrap"`
 	Holdout     *Holdout    `json:"holdout,omitempty"`
 	General     *General    `json:"general,omitempty"`
+	Reader      *Reader     `json:"reader,omitempty"`
 	Evidence    Evidence    `json:"evidence"` // derived from the other fields; Load recomputes it
 	Device      string      `json:"device"`
 	Kernel      string      `json:"kernel"`
@@ -169,6 +170,18 @@ type Calibration struct {
 
 	scores    scores
 	questions engine.Vectors
+}
+
+// Reader is from which score on an extractive reader's best span answers a question of this base.
+type Reader struct {
+	Model     string  `json:"model"`
+	Digest    string  `json:"digest"`
+	Questions int     `json:"questions"` // with the passages that a search finds for them
+	Threshold float64 `json:"threshold"` // score of the span above that of the null answer, in logits
+	Answered  float64 `json:"answered"`  // share of these questions at or above the threshold
+	// Unanswered is the share below the threshold of the same questions, asked of the passages found without the
+	// question's own context.
+	Unanswered float64 `json:"unanswered"`
 }
 
 // MaximumScores returns the maximum distribution, one score per pseudo-query, nil if it was not kept. The caller must

@@ -249,3 +249,12 @@ func (g *Gate) percentile(score float64) float64 {
 	}
 	return 100 * share(notCloser, n)
 }
+
+// NullThreshold returns the score above the null answer from which a passage answers a question, if the calibration was
+// made with the reader of the digest.
+func (g *Gate) NullThreshold(reader string) (threshold float64, ok bool) {
+	if r := g.c.Reader; r != nil && r.Digest == reader {
+		return r.Threshold, true
+	}
+	return 0, false
+}

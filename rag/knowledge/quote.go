@@ -10,9 +10,9 @@ import (
 
 // Quotes chooses the sentences of passages that answer a question, at most so many, better first, as quote.Choose says.
 // The vectors are the question's, a row for each way in which it was put; what its words count is known from the
-// snapshot's texts.
+// snapshot's texts. What a reader has found in the passages counts, if it is given.
 func (s *Snapshot) Quotes(
-	ctx context.Context, question string, vectors engine.Vectors, passages []string, sentences int,
+	ctx context.Context, question string, vectors engine.Vectors, passages []string, found []quote.Found, sentences int,
 ) ([]quote.Quote, error) {
 	x, err := s.Postings(ctx)
 	if err != nil {
@@ -23,6 +23,6 @@ func (s *Snapshot) Quotes(
 		return nil, err
 	}
 	o := quote.Options{Engine: s.base.cfg.Engine, Embed: s.base.sentences(s.Metric()).Embed, Max: sentences,
-		Question: question}
+		Question: question, Found: found}
 	return quote.Choose(ctx, o, vectors, q, passages)
 }

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/sluice-rag/sluice/engine"
@@ -26,6 +27,8 @@ type Quote struct {
 	Score     float64 `json:"score"`
 
 	Columns string `json:"columns,omitempty"` // of a row of a table: what names its columns, verbatim
+
+	Answer *excerpt.Span `json:"answer,omitempty"` // the words that answer, by a reader: bytes within the passage
 }
 
 // String returns the quote as it can be understood: a row stands below the names of its columns.
@@ -50,7 +53,14 @@ type Options struct {
 	Embed  func(ctx context.Context, texts []string) (engine.Vectors, error) // of documents
 	Max    int                                                               // sentences; at least 1
 
-	Question string // what it asks for counts; may be ""
+	Question string  // what it asks for counts; may be ""
+	Found    []Found // what a reader has found, one for each passage; nil: there is no reader
+}
+
+// Found is where a reader finds the answer in a passage.
+type Found struct {
+	excerpt.Span         // bytes of the passage; empty where nothing was found
+	Score        float64 // logits, comparable across the passages of a question
 }
 
 // What counts for a sentence beside its cosine with the question and the cover of the question's words in it. On
@@ -65,6 +75,7 @@ const (
 	timeWeight    = .3  // a time, where the question asks for one
 	numberWeight  = .15 // a number, likewise
 	placeWeight   = .03 // the first sentence of the passage; of the second a half, of the third a third
+	readerWeight  = .5  // the sentence that the reader answers from, by the softmax of its scores over the passages
 )
 
 // topicShare is how much of a passage's sentences a word of the question stands in if the passage is about it. Where
@@ -88,6 +99,10 @@ func Choose(ctx context.Context, o Options, question engine.Vectors, w Words, pa
 	if o.Max < 1 {
 		return nil, fmt.Errorf("quote: %w: at least 1 sentence, given %d", kernels.ErrShape, o.Max)
 	}
+	if len(o.Found) > 0 && len(o.Found) != len(passages) {
+		return nil, fmt.Errorf("quote: %w: %d passages, and the reader's answers of %d", kernels.ErrShape, len(passages),
+			len(o.Found))
+	}
 	all, sentences, err := o.rank(ctx, question, w, passages)
 	if err != nil {
 		return nil, err
@@ -105,11 +120,46 @@ func (o Options) rank(ctx context.Context, question engine.Vectors, w Words, pas
 		return nil, nil, err
 	}
 	var all []candidate
+	shares := o.shares()
 	for i, sentences := range nearest[0] {
-		all = append(all, o.score(i, passages[i], sentences, w)...)
+		of := o.score(i, passages[i], sentences, w)
+		if len(shares) > 0 {
+			o.Found[i].mark(of, readerWeight*shares[i])
+		}
+		all = append(all, of...)
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.Score, a.Score) })
 	return all, nearest[0], nil
+}
+
+// shares returns the softmax of the reader's scores over the passages; nil without a reader.
+func (o Options) shares() []float64 {
+	best, sum, shares := math.Inf(-1), 0., make([]float64, len(o.Found))
+	for _, f := range o.Found {
+		if !f.Empty() {
+			best = max(best, f.Score)
+		}
+	}
+	for i, f := range o.Found {
+		if !f.Empty() {
+			shares[i] = math.Exp(f.Score - best)
+			sum += shares[i]
+		}
+	}
+	for i := range shares {
+		shares[i] /= max(sum, 1)
+	}
+	return shares
+}
+
+// mark adds a bonus to the sentence in which the answer begins, and marks it there.
+func (f Found) mark(sentences []candidate, bonus float64) {
+	for i := range sentences {
+		if s := &sentences[i]; !f.Empty() && s.Start <= f.Start && f.Start < s.End {
+			s.Score += bonus
+			s.Answer = &excerpt.Span{Start: f.Start, End: min(f.End, s.End)}
+		}
+	}
 }
 
 // score makes candidates of a passage's sentences.

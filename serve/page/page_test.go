@@ -149,6 +149,9 @@ func TestAsk(t *testing.T) {
 		"Entries go into the log book at once." {
 		t.Errorf("marked is %q", marked)
 	}
+	if words := get[string](p, `document.querySelector("dialog mark strong").innerText`); words != "log book" {
+		t.Errorf("the answer within it is %q", words)
+	}
 	p.press("Escape", 0)
 	p.wait(`!document.querySelector("dialog")`)
 	if where := get[string](p, `document.activeElement.className`); where != "cite" {

@@ -189,7 +189,7 @@ func (s *standIn) chat(w http.ResponseWriter, r *http.Request) any {
 		w.(http.Flusher).Flush()
 	}
 	second := "Entries go into the log book at once."
-	at := strings.Index(s.passage, second)
+	at, answer := strings.Index(s.passage, second), strings.Index(second, "log book")
 	citations := []any{
 		map[string]any{"number": 1, "id": "handbook/fog.md#3", "document": "handbook/fog.md",
 			"source": "handbook/fog.md", "anchor": "page=3",
@@ -198,7 +198,8 @@ func (s *standIn) chat(w http.ResponseWriter, r *http.Request) any {
 		map[string]any{"number": 2, "id": "handbook/log.md#1", "document": "handbook/log.md",
 			"source":  "handbook/log.md",
 			"heading": "The log book", "score": .66, "cited": true, "sentence": map[string]any{"text": second,
-				"start": at, "end": at + len(second)}},
+				"start": at, "end": at + len(second),
+				"answer": map[string]any{"start": at + answer, "end": at + answer + len("log book")}}},
 		map[string]any{"number": 3, "id": "handbook/lamp.md#2", "document": "handbook/lamp.md", "cited": false,
 			"source": "handbook/lamp.md", "heading": "The lamp", "score": .51},
 	}

@@ -45,7 +45,7 @@ rag/excerpt: kernels engine rag/corpus
 rag/quote: kernels engine rag/excerpt
 rag/check: kernels engine rag/entities rag/corpus rag/prompt
 rag/prompt: kernels llm rag/corpus rag/excerpt
-rag/calibrate: engine embed llm rag/corpus rag/exam rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/store internal/buildinfo internal/filelock internal/durable
+rag/calibrate: engine embed llm rag/corpus rag/exam rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/retrieve rag/store internal/buildinfo internal/filelock internal/durable
 rag/flow: llm internal/spans
 rag/exam: kernels engine embed llm rag/corpus rag/flow rag/postings rag/prompt rag/pseudo rag/quote internal/language internal/panics
 rag/answer: kernels engine embed llm internal/settings rag/check rag/exam rag/excerpt rag/flow rag/gate rag/knowledge rag/prompt rag/retrieve internal/panics

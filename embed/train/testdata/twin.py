@@ -32,27 +32,19 @@ def add_norm(name):
 
 
 P = "distilbert."
-add(P + "embeddings.word_embeddings.weight", 0, 1, VOCAB, H)
-add(P + "embeddings.position_embeddings.weight", 0, 0.3, POSITIONS, H)
-add_norm(P + "embeddings.LayerNorm")
-for i in range(LAYERS):
-    for n in ("q_lin", "k_lin", "v_lin", "out_lin"):
-        add_linear(f"{P}transformer.layer.{i}.attention.{n}", H, H)
-    add_norm(f"{P}transformer.layer.{i}.sa_layer_norm")
-    add_linear(f"{P}transformer.layer.{i}.ffn.lin1", INNER, H)
-    add_linear(f"{P}transformer.layer.{i}.ffn.lin2", H, INNER)
-    add_norm(f"{P}transformer.layer.{i}.output_layer_norm")
-add_linear("pre_classifier", H, H)
-add_linear("classifier", LABELS, H)
-start = {k: v.copy() for k, v in W.items()}
 
-texts, targets = [], []
-for _ in range(BATCH * STEPS):
-    label = int(rng.integers(LABELS))
-    ids = rng.integers(6, VOCAB, rng.integers(1, POSITIONS + 1))
-    ids[rng.integers(len(ids))] = 3 + label  # what the label can be learned from
-    texts.append([int(i) for i in ids])
-    targets.append(label)
+
+def add_encoder():
+    add(P + "embeddings.word_embeddings.weight", 0, 1, VOCAB, H)
+    add(P + "embeddings.position_embeddings.weight", 0, 0.3, POSITIONS, H)
+    add_norm(P + "embeddings.LayerNorm")
+    for i in range(LAYERS):
+        for n in ("q_lin", "k_lin", "v_lin", "out_lin"):
+            add_linear(f"{P}transformer.layer.{i}.attention.{n}", H, H)
+        add_norm(f"{P}transformer.layer.{i}.sa_layer_norm")
+        add_linear(f"{P}transformer.layer.{i}.ffn.lin1", INNER, H)
+        add_linear(f"{P}transformer.layer.{i}.ffn.lin2", H, INNER)
+        add_norm(f"{P}transformer.layer.{i}.output_layer_norm")
 
 
 def linear(x, name):
@@ -121,16 +113,31 @@ def layer_back(d, kept, i, G):
     return d
 
 
-def step(batch, labels):
-    T = max(map(len, batch))
-    ids = np.array([t + [0] * (T - len(t)) for t in batch])
-    mask = np.array([[1.0] * len(t) + [0.0] * (T - len(t)) for t in batch])
-    x, _ = norm(W[P + "embeddings.word_embeddings.weight"][ids] +
-                W[P + "embeddings.position_embeddings.weight"][:T], P + "embeddings.LayerNorm")
+def padded(rows, fill=0):
+    T = max(map(len, rows))
+    return np.array([t + [fill] * (T - len(t)) for t in rows])
+
+
+def encode(batch, types=None):
+    """Returns the last layer's rows, and what encode_back needs. types are the embeddings of the token types, if any."""
+    ids = padded(batch)
+    mask = padded([[1.0] * len(t) for t in batch])
+    x = W[P + "embeddings.word_embeddings.weight"][ids] + W[P + "embeddings.position_embeddings.weight"][:ids.shape[1]]
+    x, _ = norm(x if types is None else x + types, P + "embeddings.LayerNorm")
     tapes = []
     for i in range(LAYERS):
         x, tape = layer(x, ((1 - mask) * -1e30)[:, None, None, :], i)
         tapes.append(tape)
+    return x, tapes
+
+
+def encode_back(dx, tapes, G):
+    for i in reversed(range(LAYERS)):
+        dx = layer_back(dx, tapes[i], i, G)
+
+
+def step(batch, labels):
+    x, tapes = encode(batch)
     pre = linear(x[:, 0], "pre_classifier")
     h = np.maximum(pre, 0)
     z = linear(h, "classifier")
@@ -147,18 +154,14 @@ def step(batch, labels):
     d = linear_back(d, h, "classifier", G) * (pre > 0)
     dx = np.zeros_like(x)
     dx[:, 0] = linear_back(d, x[:, 0], "pre_classifier", G)
-    for i in reversed(range(LAYERS)):
-        dx = layer_back(dx, tapes[i], i, G)
+    encode_back(dx, tapes, G)
     return loss, right, G
 
 
-M, V, out = {}, {}, []
-for t in range(1, STEPS + 1):
-    part = slice((t - 1) * BATCH, t * BATCH)
-    loss, right, G = step(texts[part], np.array(targets[part]))
+def update(t, G, M, V):
+    """Takes step t, counted from 1, and returns the length of the gradient."""
     length = sqrt(sum((g * g).sum() for g in G.values()))
     factor = t / WARM_UP if t <= WARM_UP else (STEPS - t + 1) / (STEPS - WARM_UP)
-    out.append({"loss": loss, "accuracy": right, "length": length})
     for n, g in G.items():
         g = g * min(1, CLIP / length)
         M[n] = 0.9 * M.get(n, 0) + 0.1 * g
@@ -166,11 +169,40 @@ for t in range(1, STEPS + 1):
         rate = (RATE if n.startswith(P) else HEAD_RATE) * factor
         decay = rate * DECAY if W[n].ndim == 2 else 0
         W[n] = W[n] * (1 - decay) - rate * M[n] / (1 - 0.9**t) / (np.sqrt(V[n] / (1 - 0.999**t)) + 1e-8)
+    return length
 
-print(json.dumps({
-    "hidden": H, "layers": LAYERS, "heads": HEADS, "inner": INNER, "vocab": VOCAB, "positions": POSITIONS,
-    "labels": LABELS, "batch": BATCH, "rate": RATE, "head_rate": HEAD_RATE, "decay": DECAY, "warm_up": WARM_UP / STEPS,
-    "clip": CLIP, "class_weights": list(WEIGHTS), "texts": texts, "targets": targets, "steps": out,
-    "weights": {k: [float(np.float32(x)) for x in v.ravel()] for k, v in start.items()},
-    "sums": {k: float(v.sum()) for k, v in W.items()},
-}))
+
+def settings(start):
+    """Returns what both twins write. start are the weights before the first step."""
+    return {
+        "hidden": H, "layers": LAYERS, "heads": HEADS, "inner": INNER, "vocab": VOCAB, "positions": POSITIONS,
+        "labels": LABELS, "batch": BATCH, "rate": RATE, "head_rate": HEAD_RATE, "decay": DECAY,
+        "warm_up": WARM_UP / STEPS, "clip": CLIP,
+        "weights": {k: [float(np.float32(x)) for x in v.ravel()] for k, v in start.items()},
+        "sums": {k: float(v.sum()) for k, v in W.items()},
+    }
+
+
+def main():
+    add_encoder()
+    add_linear("pre_classifier", H, H)
+    add_linear("classifier", LABELS, H)
+    start = {k: v.copy() for k, v in W.items()}
+    texts, targets = [], []
+    for _ in range(BATCH * STEPS):
+        label = int(rng.integers(LABELS))
+        ids = rng.integers(6, VOCAB, rng.integers(1, POSITIONS + 1))
+        ids[rng.integers(len(ids))] = 3 + label  # what the label can be learned from
+        texts.append([int(i) for i in ids])
+        targets.append(label)
+    M, V, out = {}, {}, []
+    for t in range(1, STEPS + 1):
+        part = slice((t - 1) * BATCH, t * BATCH)
+        loss, right, G = step(texts[part], np.array(targets[part]))
+        out.append({"loss": loss, "accuracy": right, "length": update(t, G, M, V)})
+    print(json.dumps(settings(start) | {"class_weights": list(WEIGHTS), "texts": texts, "targets": targets,
+                                        "steps": out}))
+
+
+if __name__ == "__main__":
+    main()

@@ -4,7 +4,7 @@ import { h, svg, put, say, failure, number, percent } from "./dom.js";
 import * as api from "./api.js";
 import { chart } from "./chart.js";
 import { flow } from "./flow.js";
-import { open as openPassage, placeOf } from "./passage.js";
+import { open as openPassage, placeOf, words } from "./passage.js";
 
 const conversations = new Map(); // base → turns; they live as long as the page
 const asked = []; // what the gate has scored, for the calibration's view
@@ -348,7 +348,7 @@ function passages(title, citations, mark, used) {
               { class: "text" },
               h("b", {}, titleOf(c)),
               h("span", { class: "faint small" }, placeOf(c)),
-              c.sentence && h("q", { class: "small" }, c.sentence.text),
+              c.sentence && h("q", { class: "small" }, ...words(c.sentence)),
             ),
           ),
         ),

@@ -4,6 +4,15 @@ import { h, dialog, failure, put } from "./dom.js";
 import * as api from "./api.js";
 import { openDocument } from "./documents.js";
 
+// words returns a sentence, the words in bold in which a reader finds the answer. Places are bytes of UTF-8.
+export function words(sentence) {
+  if (!sentence.answer) return [sentence.text];
+  const raw = new TextEncoder().encode(sentence.text);
+  const [from, to] = [sentence.answer.start - sentence.start, sentence.answer.end - sentence.start];
+  const cut = (from, to) => new TextDecoder().decode(raw.subarray(from, to));
+  return [cut(0, from), h("strong", {}, cut(from, to)), cut(to)];
+}
+
 // marked splits a text at a sentence's place, which is given in bytes of UTF-8.
 export function marked(text, sentence) {
   if (!sentence) return [text];
@@ -12,9 +21,9 @@ export function marked(text, sentence) {
   if (sentence.end > raw.length || cut(sentence.start, sentence.end) !== sentence.text) {
     const at = text.indexOf(sentence.text); // the text has changed since, or is another part of it
     if (at < 0 || !sentence.text) return [text];
-    return [text.slice(0, at), h("mark", {}, sentence.text), text.slice(at + sentence.text.length)];
+    return [text.slice(0, at), h("mark", {}, ...words(sentence)), text.slice(at + sentence.text.length)];
   }
-  return [cut(0, sentence.start), h("mark", {}, cut(sentence.start, sentence.end)), cut(sentence.end)];
+  return [cut(0, sentence.start), h("mark", {}, ...words(sentence)), cut(sentence.end)];
 }
 
 // placeOf says where in a document a passage stands: the page of a PDF, or the anchor.

@@ -1,0 +1,336 @@
+package train
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/eval/metric"
+)
+
+// ReaderTokenizer also joins questions and contexts; *embed.Tokenizer is one.
+type ReaderTokenizer interface {
+	Tokenizer
+	// Windows returns a question with the windows of a context.
+	Windows(question, context string, maxTokens, stride int) ([]embed.Window, error)
+}
+
+var _ ReaderTokenizer = (*embed.Tokenizer)(nil)
+
+// ReaderInput holds the data and the options of the training of a reader. The model in From is a BERT, whose token
+// types tell question and context apart, or a DistilBERT.
+type ReaderInput struct {
+	Training   *Questions
+	Validation *Questions // nil: a share of the contexts of Training, whose questions are not used for training
+	Test       *Questions // used once, at the end; may be nil
+	From, Out  string
+	Name       string
+	Settings   Settings
+	Tokenizer  ReaderTokenizer
+	Engine     *engine.Engine
+	Hooks      Hooks
+}
+
+// ReaderScores are the measures of SQuAD 2.0 without a threshold, beside the best ones. A question's measure of having
+// no answer is the score of no answer minus that of the best answer.
+type ReaderScores struct {
+	metric.SQuAD2Scores `yaml:",inline"`
+	// AUROC says how well that measure tells answerable questions from others; 0 where there is only one kind.
+	AUROC float64 `json:"auroc,omitempty" yaml:"auroc,omitempty"`
+}
+
+// windowSet holds tokenised questions.
+type windowSet struct {
+	set
+	questions []Question
+	windows   []window
+}
+
+// reader is the state of the training of a reader.
+type reader struct {
+	in         ReaderInput
+	base       *base
+	net        *network[float32]
+	train, val windowSet
+}
+
+// Reader trains a reader and writes it to in.Out, like Classifier.
+func Reader(ctx context.Context, in ReaderInput) (*Result, error) {
+	if err := in.Settings.check(); err != nil {
+		return nil, err
+	}
+	if err := vacant(in.Out); err != nil {
+		return nil, err
+	}
+	r, run, err := openReader(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := prepareFolder(in.Out)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Release()
+	if err := run.train(ctx); err != nil {
+		return nil, err
+	}
+	out := &Result{Out: in.Out, Epochs: len(run.state.History), BestEpoch: run.state.Best + 1,
+		Validation: run.state.History[run.state.Best].Validation, Seconds: run.state.Seconds}
+	if in.Test != nil {
+		s, err := r.tokenise(ctx, in.Test, in.Test.List)
+		if err != nil {
+			return nil, err
+		}
+		scores, err := r.score(&s)
+		if err != nil {
+			return nil, err
+		}
+		out.Test = &scores
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // the checkpoint is from the last epoch
+	}
+	if err := r.write(out); err != nil {
+		return nil, err
+	}
+	return out, run.drop()
+}
+
+// openReader reads the model and tokenises the questions.
+func openReader(ctx context.Context, in ReaderInput) (*reader, *run, error) {
+	training, validation := in.Training.List, []Question(nil)
+	of := in.Training
+	if in.Validation == nil {
+		training, validation = splitQuestions(training, in.Settings.ValidationShare, in.Settings.Seed)
+	} else {
+		of, validation = in.Validation, in.Validation.List
+	}
+	if len(training) == 0 || len(validation) == 0 {
+		return nil, nil, fmt.Errorf("%w: %s: %d questions to train on and %d to validate with are left: there are too "+
+			"few contexts, or the validation share of %v is too small", ErrData, in.Training.Source, len(training),
+			len(validation), in.Settings.ValidationShare)
+	}
+	m, err := newMachine(in.Engine)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &reader{in: in}
+	if r.base, err = readBase(in.From); err != nil {
+		return nil, nil, err
+	}
+	if r.net, err = loadAs(in.From, m, nil); err != nil {
+		return nil, nil, err
+	}
+	r.in.Settings.MaxTokens = min(cmp.Or(in.Settings.MaxTokens, r.net.Positions), r.net.Positions)
+	if r.net.from, err = in.Settings.first(r.net.Layers); err != nil {
+		return nil, nil, err
+	}
+	r.net.dropout = dropout{rate: in.Settings.Dropout, seed: in.Settings.Seed}
+	r.net.addSpanHead(in.Settings.Seed)
+	if r.train, err = r.tokenise(ctx, in.Training, training); err != nil {
+		return nil, nil, err
+	}
+	if r.val, err = r.tokenise(ctx, of, validation); err != nil {
+		return nil, nil, err
+	}
+	if !slices.ContainsFunc(r.train.windows, func(w window) bool { return w.end > 0 }) {
+		return nil, nil, fmt.Errorf("%w: %s: none of the questions to train on has an answer", ErrData,
+			in.Training.Source)
+	}
+	u, err := r.run()
+	return r, u, err
+}
+
+// run returns the training of an opened reader.
+func (r *reader) run() (*run, error) {
+	in := map[string]any{"kind": "reader", "settings": r.in.Settings, "training": r.in.Training.Digest,
+		"model": r.base.digest, "tokenizer": r.in.Tokenizer.Digest()}
+	if r.in.Validation != nil {
+		in["validation"] = r.in.Validation.Digest
+	}
+	digest, err := digestOf(in)
+	if err != nil {
+		return nil, err
+	}
+	u := &run{net: r.net, set: r.in.Settings, count: len(r.train.windows), step: r.step,
+		validate: func() (Scores, error) { return r.score(&r.val) }, better: readsBetter, dir: r.in.Out, digest: digest,
+		hooks: r.in.Hooks, interval: checkpointInterval}
+	u.opt = newAdamW(r.net, u.set.Epochs*u.stepsPerEpoch(), u.set)
+	return u, nil
+}
+
+// splitQuestions takes a share of the contexts for validation, with all of their questions.
+func splitQuestions(list []Question, share float64, seed uint64) (training, validation []Question) {
+	var contexts []string
+	held := map[string]bool{}
+	for _, q := range list {
+		if _, seen := held[q.Context]; !seen {
+			held[q.Context] = false
+			contexts = append(contexts, q.Context)
+		}
+	}
+	rand.New(rand.NewPCG(seed, 1)).Shuffle(len(contexts), func(i, j int) {
+		contexts[i], contexts[j] = contexts[j], contexts[i]
+	})
+	for _, c := range contexts[:min(int(share*float64(len(contexts))+.5), max(len(contexts)-1, 0))] {
+		held[c] = true
+	}
+	for _, q := range list {
+		if held[q.Context] {
+			validation = append(validation, q)
+		} else {
+			training = append(training, q)
+		}
+	}
+	return training, validation
+}
+
+// tokenise converts questions to windows and, if layers are frozen, features.
+func (r *reader) tokenise(ctx context.Context, of *Questions, list []Question) (windowSet, error) {
+	s := windowSet{questions: list}
+	lost := 0
+	for i, q := range list {
+		windows, err := r.in.Tokenizer.Windows(q.Text, q.Context, r.in.Settings.MaxTokens, r.in.Settings.Stride)
+		if err != nil {
+			return s, fmt.Errorf("%s: question %q: %w", of.Source, short(q.Text), err)
+		}
+		whole := false
+		for _, w := range windows {
+			s.add(i, q, w, r.net.types != nil)
+			whole = whole || s.windows[len(s.windows)-1].end > 0
+		}
+		if len(q.Answers) > 0 && !whole {
+			lost++
+		}
+	}
+	if lost > 0 {
+		r.in.Hooks.warn("%s: the answers of %d of %d questions are in no window of %d tokens as a whole", of.Source, lost,
+			len(list), r.in.Settings.MaxTokens)
+	}
+	if err := r.net.checkTypes(s.types); err != nil {
+		return s, err
+	}
+	var err error
+	s.features, err = freeze(ctx, r.net, &s.set, r.in.Hooks.Prepare)
+	return s, err
+}
+
+// add appends a window of a question.
+func (s *windowSet) add(question int, q Question, w embed.Window, typed bool) {
+	ids, types := make([]int32, len(w.IDs)), make([]uint8, len(w.IDs))
+	for i, id := range w.IDs {
+		ids[i], types[i] = int32(id), uint8(min(w.Types[i], 255))
+	}
+	s.ids = append(s.ids, ids)
+	if typed {
+		s.types = append(s.types, types)
+	}
+	x := window{question: question, first: w.First, at: w.At}
+	if len(q.Answers) > 0 {
+		x.aim(q.Answers[0])
+	}
+	s.windows = append(s.windows, x)
+}
+
+// aim sets the tokens of an answer, if the window has all of it.
+func (w *window) aim(a Answer) {
+	from, to := a.Start, a.Start+len(a.Text)
+	if len(w.at) == 0 || w.at[0][0] > from || w.at[len(w.at)-1][1] < to {
+		return
+	}
+	start := slices.IndexFunc(w.at, func(t [2]int) bool { return t[1] > from })
+	end := len(w.at) - 1
+	for end > start && w.at[end][0] >= to {
+		end--
+	}
+	w.start, w.end = w.first+start, w.first+end
+}
+
+// step computes the gradients of some windows.
+func (r *reader) step(items []int) (float64, error) {
+	p, err := passOf(r.net, &r.train.set, items)
+	if err != nil {
+		return 0, err
+	}
+	windows, starts := make([]window, len(items)), make([]int, len(items)+1)
+	for i, at := range items {
+		windows[i], starts[i+1] = r.train.windows[at], starts[i]+len(r.train.ids[at])
+	}
+	l, d := spanLoss(p.logits, starts, windows)
+	return l, r.net.gradients(p, d)
+}
+
+// score reads all questions of a set.
+func (r *reader) score(s *windowSet) (Scores, error) {
+	logits, err := logitsOf(r.net, &s.set)
+	if err != nil {
+		return Scores{}, err
+	}
+	starts := make([]int, len(s.ids)+1)
+	readings := make([]reading, len(s.questions))
+	for i, w := range s.windows {
+		starts[i+1] = starts[i] + len(s.ids[i])
+		one := w.read(logits[2*starts[i] : 2*starts[i+1]])
+		if i > 0 && s.windows[i-1].question == w.question {
+			one = readings[w.question].merge(one)
+		}
+		readings[w.question] = one
+	}
+	out := scoreReadings(s.questions, readings)
+	out.Loss, _ = spanLoss(logits, starts, s.windows)
+	return out, nil
+}
+
+// scoreReadings compares what was read with the true answers.
+func scoreReadings(questions []Question, readings []reading) Scores {
+	list := make([]metric.Extracted, len(questions))
+	var answerable, other []float64
+	for i, q := range questions {
+		r := readings[i]
+		list[i] = metric.Extracted{Answer: q.Context[r.start:r.end], NoAnswer: r.null - r.score}
+		for _, a := range q.Answers {
+			list[i].Truths = append(list[i].Truths, a.Text)
+		}
+		if len(q.Answers) > 0 {
+			answerable = append(answerable, r.score-r.null)
+		} else {
+			other = append(other, r.score-r.null)
+		}
+	}
+	scores := &ReaderScores{SQuAD2Scores: metric.SQuAD2(list, math.Inf(1))}
+	scores.AUROC, _ = metric.AUROC(answerable, other) // 0 where there is one kind only
+	return Scores{Examples: len(questions), Accuracy: scores.BestExact, F1: scores.BestF1, Reader: scores}
+}
+
+// readsBetter reports whether a finds answers and tells whether there are any better than b. The best F1 alone would
+// not do: as long as a reader is weak, it is that of no answer at all.
+func readsBetter(a, b Scores) bool {
+	x, y := a.Reader.HasAns.F1+a.Reader.AUROC, b.Reader.HasAns.F1+b.Reader.AUROC
+	return x > y || x == y && a.Loss < b.Loss
+}
+
+// write writes the reader to its folder.
+func (r *reader) write(out *Result) error {
+	y := describe(r.base, out, r.in.Settings)
+	y.Kind, y.MaxTokens = "reader", r.in.Settings.MaxTokens
+	if r.in.Name != "" {
+		y.Name = r.in.Name
+	}
+	y.Training.Data, y.Training.Examples = r.in.Training.Digest, len(r.train.questions)
+	if r.in.Validation != nil {
+		y.Training.Validation = r.in.Validation.Digest
+	}
+	if r.in.Test != nil {
+		y.Training.Test = r.in.Test.Digest
+	}
+	config := r.net.config("DistilBertForQuestionAnswering")
+	if r.net.names == bertNames {
+		config = r.net.bertConfig("BertForQuestionAnswering")
+	}
+	return writeModel(r.in.Out, r.in.From, r.net, config, y)
+}
