@@ -107,7 +107,7 @@ func quoteFigures(t *testing.T, enc *timed, set string, one, two float64) {
 		}
 		choose := func(sentences int) ([]quote.Quote, float64) {
 			began := time.Now()
-			quotes, err := snap.Quotes(t.Context(), l.Text, vectors, passages, sentences)
+			quotes, err := snap.Quotes(t.Context(), l.Text, vectors, passages, nil, sentences)
 			if err != nil {
 				t.Fatal(err)
 			}
