@@ -88,7 +88,7 @@ func headsOf(t *testing.T, s checkpoint.Spec, byReference bool) headGolden {
 	if byReference {
 		in := task{Model: dirs[0], Task: "score"}
 		for _, d := range texts {
-			in.Pairs = append(in.Pairs, textPair{"ask: " + query, d, r.Info().MaxTokens})
+			in.Pairs = append(in.Pairs, textPair{A: "ask: " + query, B: d, Limit: r.Info().MaxTokens})
 		}
 		g.Score, _ = referenceRows(t, in)
 		g.Classify, _ = referenceRows(t, task{Model: dirs[1], Task: "classify", MaxTokens: c.Info().MaxTokens,

@@ -101,7 +101,7 @@ func TestEntailmentAgainstNumPy(t *testing.T) {
 			slices.Reverse(hypotheses)
 			in := task{Model: dir, Task: "score"}
 			for i := range premises {
-				in.Pairs = append(in.Pairs, textPair{premises[i], hypotheses[i], e.Info().MaxTokens})
+				in.Pairs = append(in.Pairs, textPair{A: premises[i], B: hypotheses[i], Limit: e.Info().MaxTokens})
 			}
 			logits, _ := reference(t, in)
 			got, err := e.Entails(t.Context(), premises, hypotheses)
@@ -138,7 +138,7 @@ func checkScores(t *testing.T, r *Reranker, dir string, queries ...string) {
 	in := task{Model: dir, Task: "score"}
 	for _, query := range queries {
 		for _, d := range documents {
-			in.Pairs = append(in.Pairs, textPair{"ask: " + query, d, r.Info().MaxTokens})
+			in.Pairs = append(in.Pairs, textPair{A: "ask: " + query, B: d, Limit: r.Info().MaxTokens})
 		}
 	}
 	want, ids := reference(t, in)

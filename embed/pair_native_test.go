@@ -33,8 +33,8 @@ func processors() map[string]string {
 
 // textPair is two texts and the limit of their sequence.
 type textPair struct {
-	A, B  string
-	Limit int
+	A, B          string
+	Limit, Stride int
 }
 
 // somePairs returns 1,000 pairs of squad16: questions, contexts, parts and several of them, and nothing, in sequences
@@ -58,7 +58,7 @@ func somePairs(t testing.TB) []textPair {
 	}
 	out := make([]textPair, 1000)
 	for i := range out {
-		out[i] = textPair{one(), one(), 9 + r.IntN([]int{20, 120, 512}[r.IntN(3)])}
+		out[i] = textPair{A: one(), B: one(), Limit: 9 + r.IntN([]int{20, 120, 512}[r.IntN(3)])}
 		if len(out[i].A)+len(out[i].B) > 2000 { // the reference keeps all pairs of what it cuts off
 			out[i].Limit += 100
 		}
@@ -73,13 +73,13 @@ func edgePairs() []textPair {
 	for _, limit := range []int{9, 10, 16, 17} {
 		for _, n := range []int{0, 1, 4, 5, 12, 13, 14, 40} {
 			for _, m := range []int{0, 1, 5, 13, 14, 41} {
-				out = append(out, textPair{word(n), word(m), limit})
+				out = append(out, textPair{word(n), word(m), limit, 0})
 			}
 		}
 	}
 	odd := "naïve café — 日本語 [SEP] </s> 😀 zero\u0301width"
-	return append(out, textPair{odd, odd, 64}, textPair{odd, "\t \n", 64}, textPair{word(400), word(500), 18},
-		textPair{word(500), word(400), 18}, textPair{word(400), word(400), 18})
+	return append(out, textPair{odd, odd, 64, 0}, textPair{odd, "\t \n", 64, 0}, textPair{word(400), word(500), 18, 0},
+		textPair{word(500), word(400), 18, 0}, textPair{word(400), word(400), 18, 0})
 }
 
 // pairGolden is testdata/golden-pairs.json: digests of the ids and types that the Python package tokenizers makes of

@@ -4,9 +4,12 @@
 usage: reference.py IN.json OUT
 IN.json: {"model": folder, "task": "embed"|"classify"|"label"|"tokens", "pooling": "mean"|"cls", "normalise": bool,
           "max_tokens": n, "texts": [...]} or
-         {"model": folder, "task": "score"|"pairs", "pairs": [{"A": text, "B": text, "Limit": n}, ...]}
+         {"model": folder, "task": "score"|"pairs"|"windows"|"read",
+          "pairs": [{"A": text, "B": text, "Limit": n, "Stride": n}, ...]}
 Writes OUT.json (token ids per text or pair, cut by the tokenizers library itself; for "pairs" with their types) and
 OUT.f64 (rows, little-endian; for "label" a row per token).
+For "windows" OUT.json has the windows of each pair, with the bytes of the second text that its tokens stand for; for
+"read" the answer of each pair: [first byte, end, score, score of no answer].
 """
 import json
 import math
@@ -227,6 +230,34 @@ def pair(tokenizer, p):
     return {"ids": e.ids, "types": e.type_ids}
 
 
+def windows(tokenizer, p):
+    """The question with each window of the passage, as the tokenizers library makes them."""
+    tokenizer.enable_truncation(p["Limit"], stride=p["Stride"], strategy="only_second")
+    e = tokenizer.encode(p["A"], p["B"])
+    byte = [0]
+    for c in p["B"]:
+        byte.append(byte[-1] + len(c.encode()))
+    out = []
+    for w in [e] + e.overflowing:
+        own = [i for i, s in enumerate(w.sequence_ids) if s == 1]
+        out.append({"ids": w.ids, "types": w.type_ids, "first": own[0] if own else len(w.ids),
+                    "at": [[byte[w.offsets[i][0]], byte[w.offsets[i][1]]] for i in own]})
+    return out
+
+
+def read(m, tokenizer, p, longest=30):
+    best, null = [0, 0, None], math.inf
+    for w in windows(tokenizer, p):
+        z = m.linear(m.hidden(w["ids"], w["types"]), "qa_outputs")
+        null = min(null, z[0].sum())
+        for i, (start, _) in enumerate(w["at"]):
+            for j in range(i, min(len(w["at"]), i + longest)):
+                score = z[w["first"] + i, 0] + z[w["first"] + j, 1]
+                if w["at"][j][1] > start and (best[2] is None or score > best[2]):
+                    best = [start, w["at"][j][1], score]
+    return best[:2] + [best[2] or 0, null]
+
+
 def main():
     task = json.load(open(sys.argv[1]))
     t = Tokenizer.from_file(task["model"] + "/tokenizer.json")
@@ -234,6 +265,13 @@ def main():
     t.no_truncation()
     if task["task"] == "pairs":
         json.dump([pair(t, p) for p in task["pairs"]], open(sys.argv[2] + ".json", "w"))
+        return
+    if task["task"] == "windows":
+        json.dump([windows(t, p) for p in task["pairs"]], open(sys.argv[2] + ".json", "w"))
+        return
+    if task["task"] == "read":
+        m = Model(task["model"])
+        json.dump([read(m, t, p) for p in task["pairs"]], open(sys.argv[2] + ".json", "w"))
         return
     if task["task"] == "score":
         m, rows = Model(task["model"]), [pair(t, p) for p in task["pairs"]]

@@ -104,7 +104,7 @@ func (s Spec) writeSettings(dir string, vocabulary []string) error {
 	}
 	settings := fmt.Sprintf("name: random-%s\nkind: %s\npooling: %s\nnormalise: %t\nmax_tokens: %d\n", s.Family, kind,
 		s.Pooling, s.Normalise, s.MaxTokens)
-	if kind != "token-classifier" {
+	if kind != "token-classifier" && kind != "reader" {
 		settings += "query_prefix: \"ask: \"\n"
 	}
 	return os.WriteFile(filepath.Join(dir, "model.yaml"), []byte(settings), 0o644)
@@ -115,6 +115,8 @@ func (s Spec) architectures() []string {
 	name := map[string]string{"bert": "Bert", "distilbert": "DistilBert", "roberta": "Roberta", "mpnet": "MPNet",
 		"xlm-roberta": "XLMRoberta", "camembert": "Camembert", "deberta-v2": "DebertaV2"}[s.Family]
 	switch {
+	case s.Kind == "reader":
+		return []string{name + "ForQuestionAnswering"}
 	case s.Kind == "token-classifier":
 		return []string{name + "ForTokenClassification"}
 	case len(s.Labels) > 0:
@@ -334,6 +336,8 @@ func (s Spec) tensors(vocab int) []Tensor {
 func (s Spec) head(prefix string, linear func(name string, in, to int)) {
 	h, n := s.Hidden, len(s.Labels)
 	switch {
+	case s.Kind == "reader":
+		linear("qa_outputs", h, 2)
 	case n == 0:
 	case s.Kind == "token-classifier":
 		linear("classifier", h, n)
