@@ -15,8 +15,8 @@ type Reading struct {
 type Extractor interface {
 	// Read returns a reading of each passage. Texts may be empty.
 	Read(ctx context.Context, question string, passages []string) ([]Reading, error)
-	// NullThreshold is the least Score − Null of a passage that answers, by the model's settings. ok is false for a model
-	// without a null answer (SQuAD 1.1).
+	// NullThreshold is the least Score − Null of a passage that answers, by the model's settings. ok is false for a
+	// model without a null answer (SQuAD 1.1).
 	NullThreshold() (threshold float64, ok bool)
 	Info() Info
 }

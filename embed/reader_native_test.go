@@ -122,6 +122,7 @@ func TestWindowsAreThoseOfTokenizers(t *testing.T) {
 func TestReadersRefuse(t *testing.T) {
 	needLibrary(t)
 	labels := checkpoint.Spec{Family: "bert", Prefixed: true, Labels: []string{"a", "b", "c"}}
+	bert := checkpoint.Spec{Family: "bert", Kind: "reader"}
 	for name, c := range map[string]struct {
 		spec   checkpoint.Spec
 		spoil  func(dir string) error
@@ -130,11 +131,11 @@ func TestReadersRefuse(t *testing.T) {
 		"a classifier": {labels, func(dir string) error { return os.Remove(filepath.Join(dir, "model.yaml")) },
 			`"qa_outputs.weight" is missing`},
 		"its kind":    {labels, nil, `kind is "classifier", "reader" expected`},
-		"NaN weights": {checkpoint.Spec{Family: "bert", Kind: "reader"}, checkpoint.SpoilWeights, "weights are damaged"},
-		"no null_answer": {checkpoint.Spec{Family: "bert", Kind: "reader"}, func(dir string) error {
+		"NaN weights": {bert, checkpoint.SpoilWeights, "weights are damaged"},
+		"no null_answer": {bert, func(dir string) error {
 			return appendTo(filepath.Join(dir, "model.yaml"), "null_threshold: .nan\n")
 		}, "null_threshold NaN"},
-		"vocabulary": {checkpoint.Spec{Family: "bert", Kind: "reader"}, func(dir string) error {
+		"vocabulary": {bert, func(dir string) error {
 			return replaceIn(filepath.Join(dir, "tokenizer.json"), `"gate":`, `"gate":9999990`)
 		}, ""},
 	} {
@@ -176,7 +177,8 @@ func replaceIn(path, old, with string) error {
 // TestReadersTakeAnyText: nothing, white space, NUL bytes, invalid UTF-8, and a question that is longer than a window.
 func TestReadersTakeAnyText(t *testing.T) {
 	needLibrary(t)
-	r := openReader(t, writeCheckpoint(t, checkpoint.Spec{Family: "roberta", Prefixed: true, Kind: "reader"}), Options{})
+	dir := writeCheckpoint(t, checkpoint.Spec{Family: "roberta", Prefixed: true, Kind: "reader"})
+	r := openReader(t, dir, Options{})
 	texts := []string{"", "   \n", "the\x00gate", "a \xff\xfe gate opens", strings.Repeat("the gate opens. ", 7000)}
 	for _, question := range []string{"", "the gate?", "\x00\xff", strings.Repeat("knowledge ", 400)} {
 		got, err := r.Read(t.Context(), question, texts)

@@ -38,8 +38,8 @@ type settings struct {
 	// Temperature divides a classifier's logits before they become probabilities.
 	Temperature float64 `yaml:"temperature"` // that logits are divided by before they become probabilities; 0: 1
 	Threshold   float64 `yaml:"threshold"`   // smallest probability of a label that is returned; 0: no threshold
-	// NullAnswer says whether a reader was trained with questions that have no answer (SQuAD 2.0); nil: it was. A passage
-	// answers from NullThreshold on, in logits above the null answer.
+	// NullAnswer says whether a reader was trained with questions that have no answer (SQuAD 2.0); nil: it was. A
+	// passage answers from NullThreshold on, in logits above the null answer.
 	NullAnswer    *bool          `yaml:"null_answer"`
 	NullThreshold float64        `yaml:"null_threshold"`
 	Training      map[string]any `yaml:"training"` // origin of a trained model; informational only

@@ -5,7 +5,7 @@ type Window struct {
 	IDs   []uint32
 	Types []int64
 	First int      // index of the first token of the context among IDs
-	At    [][2]int // the bytes of the context that its tokens stand for: At[i] are those of IDs[First+i]
+	At    [][2]int // the bytes of the context that its tokens stand for: At[i] belongs to IDs[First+i]
 }
 
 // windowsOf joins a question and a context by the template, the context in windows of which each begins stride tokens

@@ -184,8 +184,8 @@ func (a *app) printSpans(line readLine) error {
 		}
 	}
 	for _, s := range line.Found {
-		b.WriteString(screen.BoldLines(screen.Wrap(strings.Join(strings.Fields(s.Text), " "), fmt.Sprintf("%6.2f  ", s.Score),
-			"        ")))
+		text := strings.Join(strings.Fields(s.Text), " ")
+		b.WriteString(screen.BoldLines(screen.Wrap(text, fmt.Sprintf("%6.2f  ", s.Score), "        ")))
 		b.WriteString(screen.FaintLines(screen.Wrap(s.Place, "        ", "        ")))
 		at := excerpt.Sentence{Text: s.Text, Start: s.Start, End: s.End}
 		writeParts(&b, screen, excerpt.Snippet(s.Passage, &at, snippetRunes), "        ")

@@ -62,7 +62,8 @@ func (l layerCount) Set(text string) error {
 func (l layerCount) Type() string { return "head|N|all" }
 
 func (a *app) trainCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "train", Short: "train a classifier, a router, a reader, or the encoder, on your own data",
+	cmd := &cobra.Command{Use: "train",
+		Short: "train a classifier, a router, a reader, or the encoder, on your own data",
 		Long: `Trains on the CPU, without Python. --out is a folder: of a classifier, an encoder or a reader, it holds a checkpoint while the
 training runs, which is written after each epoch and every two minutes; Ctrl-C writes one and ends. The same command
 goes on from it, and gives the same bits as a training without a break. In the end the folder is a model: config.json,
@@ -122,7 +123,8 @@ func (f *trainFlags) flags(cmd *cobra.Command, data string) {
 	fl.Float64Var(&f.set.WeightDecay, "weight-decay", f.set.WeightDecay, "weight decay of matrices")
 	fl.IntVar(&f.set.Patience, "patience", f.set.Patience, "end after so many epochs without a better one; 0: never")
 	fl.Uint64Var(&f.set.Seed, "seed", f.set.Seed, "seed of everything random")
-	fl.IntVar(&f.set.MaxTokens, "max-tokens", f.set.MaxTokens, "where texts are cut (default: as the model that it begins from says)")
+	fl.IntVar(&f.set.MaxTokens, "max-tokens", f.set.MaxTokens,
+		"where texts are cut (default: as the model that it begins from says)")
 	fl.Float64Var(&f.set.ValidationShare, "validation-share", f.set.ValidationShare,
 		"share of the data without --validation")
 }

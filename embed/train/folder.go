@@ -98,6 +98,7 @@ type modelYAML struct {
 	Languages      []string   `yaml:"languages,omitempty,flow"`
 	Temperature    float64    `yaml:"temperature,omitempty"`
 	Threshold      float64    `yaml:"threshold,omitempty"`
+	NullThreshold  float64    `yaml:"null_threshold,omitempty"`
 	Training       provenance `yaml:"training"`
 }
 

@@ -210,7 +210,8 @@ func (n *network[T]) checkTypes(types [][]uint8) error {
 	for _, row := range types {
 		for _, kind := range row {
 			if count := len(n.types) / n.Hidden; int(kind) >= count {
-				return fmt.Errorf("%w: the tokenizer gives token type %d, the model has %d types", ErrModel, kind, count)
+				return fmt.Errorf("%w: the tokenizer gives token type %d, the model has %d types", ErrModel, kind,
+					count)
 			}
 		}
 	}

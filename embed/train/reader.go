@@ -209,7 +209,8 @@ func (r *reader) tokenise(ctx context.Context, of *Questions, list []Question) (
 		}
 	}
 	if lost > 0 {
-		r.in.Hooks.warn("%s: the answers of %d of %d questions are in no window of %d tokens as a whole", of.Source, lost,
+		r.in.Hooks.warn("%s: the answers of %d of %d questions are in no window of %d tokens as a whole", of.Source,
+			lost,
 			len(list), r.in.Settings.MaxTokens)
 	}
 	if err := r.net.checkTypes(s.types); err != nil {
@@ -308,7 +309,7 @@ func scoreReadings(questions []Question, readings []reading) Scores {
 }
 
 // readsBetter reports whether a finds answers and tells whether there are any better than b. The best F1 alone would
-// not do: as long as a reader is weak, it is that of no answer at all.
+// not do: as long as a reader is weak, no answer at all is best.
 func readsBetter(a, b Scores) bool {
 	x, y := a.Reader.HasAns.F1+a.Reader.AUROC, b.Reader.HasAns.F1+b.Reader.AUROC
 	return x > y || x == y && a.Loss < b.Loss
@@ -317,7 +318,7 @@ func readsBetter(a, b Scores) bool {
 // write writes the reader to its folder.
 func (r *reader) write(out *Result) error {
 	y := describe(r.base, out, r.in.Settings)
-	y.Kind, y.MaxTokens = "reader", r.in.Settings.MaxTokens
+	y.Kind, y.MaxTokens, y.NullThreshold = "reader", r.in.Settings.MaxTokens, -out.Validation.Reader.F1Threshold
 	if r.in.Name != "" {
 		y.Name = r.in.Name
 	}

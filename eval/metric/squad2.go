@@ -32,8 +32,8 @@ type SQuAD2Scores struct {
 }
 
 // SQuAD2 compares answers with the true ones as SQuAD's evaluate-v2.0.py does (Rajpurkar, Jia and Liang 2018): what has
-// a NoAnswer above the threshold counts as no answer, and the best thresholds are those of that program, which begins
-// with the threshold 0 for no answer at all and tries every answer in the order of NoAnswer.
+// a NoAnswer above the threshold counts as no answer, and the best thresholds are found as in that program, which
+// begins with the threshold 0 for no answer at all and tries every answer in the order of NoAnswer.
 func SQuAD2(list []Extracted, threshold float64) SQuAD2Scores {
 	var s SQuAD2Scores
 	exact, f1 := make([]float64, len(list)), make([]float64, len(list))

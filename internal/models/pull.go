@@ -93,8 +93,8 @@ func (r *Registry) Pull(ctx context.Context, name string, progress fetch.Progres
 
 // settings returns the text of model.yaml and its digest.
 func settings(m manifest.Model) (text []byte, sum string, err error) {
-	s := Settings{Name: m.Name, Kind: m.Kind, MaxTokens: m.MaxTokens, NullAnswer: m.NullAnswer, ChatTemplate: m.ChatTemplate, Source: m.Source,
-		Licence: m.Licence}
+	s := Settings{Name: m.Name, Kind: m.Kind, MaxTokens: m.MaxTokens, NullAnswer: m.NullAnswer,
+		ChatTemplate: m.ChatTemplate, Source: m.Source, Licence: m.Licence}
 	if e := m.Encoder; e != nil {
 		s.Pooling, s.Normalise, s.MaxTokens = e.Pooling, &e.Normalise, e.MaxTokens
 		s.QueryPrefix, s.DocumentPrefix, s.Languages = e.QueryPrefix, e.DocumentPrefix, e.Languages

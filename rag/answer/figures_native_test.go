@@ -27,7 +27,7 @@ var (
 	figureStore  = flag.String("figures-store", "", "folder that keeps the store of squad16 between runs")
 	figureModel  = flag.String("figures-model", "", "language model of the figures; empty is the default one")
 	figureReader = flag.String("figures-reader", "", "folder of a reader")
-	figureHalf   = flag.String("figures-half", "", "topics of squad16: first or second for eight of the sixteen; empty is all")
+	figureHalf   = flag.String("figures-half", "", "topics of squad16: first or second for eight of them; empty is all")
 	figureFlows  = flag.String("figures-flows", "", "graphs of the figures, with style, router and grader (\"ask write\"); empty is all")
 
 	figureMethods = flag.String("figures-methods", "", "methods of the graders' figures; empty is grammar,parse")

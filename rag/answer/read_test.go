@@ -36,13 +36,14 @@ func newWorldOf(t *testing.T, reader *doubles.Extractor) world {
 func TestReadersMarkTheAnswer(t *testing.T) {
 	reader := newReader()
 	w := newWorldOf(t, reader)
-	a, err := w.ask(t, lamps, overlay.On(answer.DefaultOptions(), answer.Options{Gate: answer.GateOpen, Style: answer.Quote,
-		Retrieve: retrieve.Options{Sentences: true}}))
+	a, err := w.ask(t, lamps, overlay.On(answer.DefaultOptions(), answer.Options{Gate: answer.GateOpen,
+		Style: answer.Quote, Retrieve: retrieve.Options{Sentences: true}}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := a.Trace.Read
-	if r == nil || !r.Answers || r.Text != "rocks and shallow water" || r.Score != 4 || *r.Threshold != 0 || r.Passage != 1 {
+	if r == nil || !r.Answers || r.Text != "rocks and shallow water" || r.Score != 4 || *r.Threshold != 0 ||
+		r.Passage != 1 {
 		t.Fatalf("%+v", r)
 	}
 	s := a.Citations[0].Sentence
@@ -88,8 +89,8 @@ func TestReadersSayThatNothingAnswers(t *testing.T) {
 
 // TestReadersGradeAnswers: an answer that does not hold the span does not resolve the question.
 func TestReadersGradeAnswers(t *testing.T) {
-	o := overlay.On(answer.DefaultOptions(), answer.Options{Gate: answer.GateOpen, Flow: answer.FlowGraph, Style: answer.Write,
-		FlowOptions: answer.FlowOptions{Grader: answer.ByReader}})
+	o := overlay.On(answer.DefaultOptions(), answer.Options{Gate: answer.GateOpen, Flow: answer.FlowGraph,
+		Style: answer.Write, FlowOptions: answer.FlowOptions{Grader: answer.ByReader}})
 	for said, outcome := range map[string]flow.Outcome{
 		"Lighthouses warn ships of rocks and shallow water [1].": flow.Answered,
 		"Lighthouses warn ships with a rotating lamp [1].":       flow.Unknown,
@@ -118,7 +119,8 @@ func TestReadersWithoutANullAnswerDoNotGrade(t *testing.T) {
 		t.Errorf("%v, %+v", err, a.Trace.Read)
 	}
 	o.Grader = answer.ByReader
-	if _, err := w.ask(t, lamps, o); !errors.Is(err, knowledge.ErrOption) || !strings.Contains(err.Error(), "SQuAD 1.1") {
+	_, err = w.ask(t, lamps, o)
+	if !errors.Is(err, knowledge.ErrOption) || !strings.Contains(err.Error(), "SQuAD 1.1") {
 		t.Errorf("%v", err)
 	}
 	plain := newWorld(t)

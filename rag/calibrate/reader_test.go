@@ -52,8 +52,8 @@ func TestCalibrateSetsTheReadersThreshold(t *testing.T) {
 		if (r.Reader == nil) != c.none {
 			t.Errorf("%s: %+v", name, r.Reader)
 		}
-		if x := r.Reader; x != nil && (x.Questions != 40 || x.Threshold != 4 || x.Answered != .95 || x.Unanswered != 1 ||
-			x.Model != "known" || x.Digest != reader.Info().Digest) {
+		if x := r.Reader; x != nil && (x.Questions != 40 || x.Threshold != 4 || x.Answered != .95 ||
+			x.Unanswered != 1 || x.Model != "known" || x.Digest != reader.Info().Digest) {
 			t.Errorf("%s: %+v", name, x)
 		}
 	}

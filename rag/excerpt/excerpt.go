@@ -22,7 +22,8 @@ type Sentence struct {
 	End   int     `json:"end"`
 	Score float64 `json:"score"` // of the sentence alone, as the search scores
 
-	Answer *Span `json:"answer,omitempty"` // the words in it that answer the question, by a reader: bytes within the passage
+	// Answer are the words in it that answer the question, by a reader, in bytes of the passage.
+	Answer *Span `json:"answer,omitempty"`
 
 	Columns Span `json:"-"` // what names the columns of a row of a table; empty: nothing
 	Leans   bool `json:"-"` // the rest of a sentence that was cut, which needs the part before it

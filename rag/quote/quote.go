@@ -100,8 +100,8 @@ func Choose(ctx context.Context, o Options, question engine.Vectors, w Words, pa
 		return nil, fmt.Errorf("quote: %w: at least 1 sentence, given %d", kernels.ErrShape, o.Max)
 	}
 	if len(o.Found) > 0 && len(o.Found) != len(passages) {
-		return nil, fmt.Errorf("quote: %w: %d passages, and the reader's answers of %d", kernels.ErrShape, len(passages),
-			len(o.Found))
+		return nil, fmt.Errorf("quote: %w: %d passages, and the reader's answers of %d", kernels.ErrShape,
+			len(passages), len(o.Found))
 	}
 	all, sentences, err := o.rank(ctx, question, w, passages)
 	if err != nil {

@@ -48,7 +48,7 @@ rag/prompt: kernels llm rag/corpus rag/excerpt
 rag/calibrate: engine embed llm rag/corpus rag/exam rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/retrieve rag/store internal/buildinfo internal/filelock internal/durable
 rag/flow: llm internal/spans
 rag/exam: kernels engine embed llm rag/corpus rag/flow rag/postings rag/prompt rag/pseudo rag/quote internal/language internal/panics
-rag/answer: kernels engine embed llm internal/settings rag/check rag/exam rag/excerpt rag/flow rag/gate rag/knowledge rag/prompt rag/retrieve internal/panics
+rag/answer: kernels engine embed llm internal/settings rag/check rag/exam rag/excerpt rag/flow rag/gate rag/knowledge rag/prompt rag/quote rag/retrieve internal/panics
 rag/decisions: kernels internal/durable internal/filelock rag/gate
 rag/entities: embed
 rag/web: embed llm/remote rag/corpus rag/knowledge rag/prompt rag/retrieve rag/store internal/upstream internal/panics
