@@ -32,18 +32,19 @@ func probeThinking(template string, render func(chat) (string, error)) (f thinkF
 	if at < 0 {
 		return f
 	}
+	c := chat{messages: []Message{{Role: User, Content: "One?"}}}
+	if _, err := render(c); err != nil {
+		return f
+	}
+	f.form = &forms[at]
 	with := func(name string, value any) string {
-		text, err := render(chat{messages: []Message{{Role: User, Content: "One?"}},
-			variables: map[string]any{name: value}})
+		c.variables = map[string]any{name: value}
+		text, err := render(c)
 		if err != nil {
 			return ""
 		}
 		return text
 	}
-	if with("", nil) == "" { // it formats nothing
-		return f
-	}
-	f.form = &forms[at]
 	for _, name := range []string{"enable_thinking", "thinking"} {
 		on, off := with(name, true), with(name, false)
 		if on != "" && off != "" && on != off {

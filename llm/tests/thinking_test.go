@@ -8,6 +8,7 @@ import (
 	"errors"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
@@ -81,6 +82,15 @@ func TestThinking(t *testing.T) {
 		if res.Thought != "water river" || res.Text != p.answer || res.Finish != llm.FinishStop {
 			t.Errorf("%+v", res)
 		}
+		before := m.Stats()
+		again := think(t, m, r) // but for the marks, all of it is in the cache
+		after := m.Stats()
+		if again.Text != res.Text || again.Thought != res.Thought || again.CompletionTokens != res.CompletionTokens {
+			t.Errorf("%+v, and then %+v", res, again)
+		}
+		if read := after.PromptTokens - before.PromptTokens - (after.ReusedTokens - before.ReusedTokens); read > 16 {
+			t.Errorf("%d tokens of prompts were read again", read)
+		}
 		r.Thinking.Effort = llm.NoEffort
 		res = think(t, m, r)
 		if (res.Thought != "") != p.stray || strings.TrimSpace(res.Text) != strings.TrimSpace(p.answer) {
@@ -143,6 +153,35 @@ func TestThinkingNeverEnds(t *testing.T) {
 	r.Thinking.Stream = func(string) error { return failed }
 	if res, err := m.Generate(t.Context(), r, nil); !errors.Is(err, failed) || res.Finish != llm.FinishCancelled {
 		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+// TestThinkingOfManyKinds: a budget holds for caches that cannot be cut, and beside other requests.
+func TestThinkingOfManyKinds(t *testing.T) {
+	for _, name := range []string{"lfm2", "gemma3", "phi3"} {
+		t.Run(name, func(t *testing.T) {
+			p := preset(t, name)
+			p.Template = strings.Replace(p.Template, "add_generation_prompt", "false", 1) +
+				"{% if add_generation_prompt %}\n<think>\n{% endif %}"
+			m := openPreset(t, p, 2)
+			r := llm.Request{Messages: ask("Where is the river?"), MaxTokens: 12, Thinking: thinking(llm.LowEffort, 5),
+				Temperature: 1, Seed: 7}
+			want := think(t, m, r)
+			if want.ThoughtTokens != 5 || want.CompletionTokens != 12 || want.Text == "" || want.Thought == "" ||
+				want.Finish != llm.FinishLength {
+				t.Errorf("%+v", want)
+			}
+			var wait sync.WaitGroup
+			for range 4 {
+				wait.Go(func() {
+					res, err := m.Generate(t.Context(), r, nil)
+					if err != nil || res.ThoughtTokens != 5 || res.CompletionTokens != 12 {
+						t.Errorf("%+v, %v", res, err)
+					}
+				})
+			}
+			wait.Wait()
+		})
 	}
 }
 
