@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ func probeThinking(template string, render func(chat) (string, error)) (f thinkF
 		case x.channels:
 			return strings.Contains(template, x.open) && strings.Contains(template, channelHeader) &&
 				strings.Contains(template, "analysis")
-		case x.begin != "" && !strings.Contains(template, x.begin):
+		case !strings.Contains(template, cmp.Or(x.named, x.begin)):
 			return false
 		}
 		return strings.Contains(template, x.close) || strings.Contains(template, x.open)
@@ -112,13 +113,16 @@ func (f thinkFormat) closeOff(prompt string) string {
 	case f.form.channels:
 		return prompt + f.form.begin
 	case f.opened(prompt):
-		return prompt + f.closing("", true) + f.form.begin
+		if f.form.after != "" && !strings.HasSuffix(prompt, "\n") {
+			prompt += "\n"
+		}
+		return prompt + f.closing("", true)
 	case f.toggle != "" || strings.HasSuffix(end, f.form.close): // the template has done it
 		return prompt
 	case f.form.after == "":
 		return prompt + f.form.open + f.form.close + f.form.begin
 	}
-	return prompt + f.form.open + "\n" + f.closing("", true) + f.form.begin
+	return prompt + f.form.open + "\n" + f.closing("", true)
 }
 
 // closing returns the end of a thinking up to the answer.

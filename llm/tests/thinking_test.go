@@ -142,6 +142,7 @@ func TestThinkingNeverEnds(t *testing.T) {
 	if res = think(t, m, r); res.Text != " light house" || res.ThoughtTokens != 15 {
 		t.Errorf("%+v", res)
 	}
+	checkBroken(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	r.MaxTokens, r.Thinking = 0, thinking(llm.HighEffort, 1000)
@@ -153,6 +154,28 @@ func TestThinkingNeverEnds(t *testing.T) {
 	r.Thinking.Stream = func(string) error { return failed }
 	if res, err := m.Generate(t.Context(), r, nil); !errors.Is(err, failed) || res.Finish != llm.FinishCancelled {
 		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+// checkBroken: a model that ends its turn within the thinking answers nevertheless, and one that does not think although
+// it may is asked as if it could not.
+func checkBroken(t *testing.T) {
+	t.Helper()
+	for from, c := range map[string]struct{ to, thought string }{
+		"Ġriver": {"<|im_end|>", "water river"}, "Ċ": {"Ġlight", ""}, "<think>": {"</think>", ""},
+	} {
+		p := generator.Thinkers()["qwen3"]
+		p.Next[from] = c.to
+		m := openPresetSized(t, p, 1, 256)
+		r := llm.Request{Messages: ask("Where?"), Thinking: thinking(llm.HighEffort, 0), MaxTokens: 20}
+		if res := think(t, m, r); res.Thought != c.thought || strings.TrimSpace(res.Text) != "light house" ||
+			res.Finish != llm.FinishStop {
+			t.Errorf("%s, then %s: %+v", from, c.to, res)
+		}
+		r.Schema = json.RawMessage(`{"enum": ["yes"]}`)
+		if res := think(t, m, r); res.Thought != c.thought || res.Text != `"yes"` {
+			t.Errorf("%s, then %s: %+v", from, c.to, res)
+		}
 	}
 }
 
