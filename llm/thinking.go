@@ -80,6 +80,7 @@ type thinkForm struct {
 	open, close string
 	begin, end  string // around the answer; may be empty
 	after       string // what models write between close and the answer
+	named       string // a text that only templates of this form have; empty: begin
 	// channels: every part has a header that begins with open, names its channel and ends with channelHeader. The
 	// channel "final" is the answer, all others are thinking.
 	channels bool
@@ -94,12 +95,16 @@ const (
 func thinkForms() []thinkForm {
 	return []thinkForm{
 		{open: "<|channel|>", close: "<|end|>", begin: "<|channel|>final<|message|>", end: "<|end|>", channels: true},
-		{open: "<think>", close: "</think>", begin: "<response>", end: "</response>", after: "\n"}, // Granite
-		{open: "<think>", close: "</think>", begin: "<answer>", end: "</answer>", after: "\n"},     // Hunyuan
+		{open: "<think>", close: "</think>", begin: "<response>", end: "</response>", after: "\n",
+			named: "<response></response>"}, // Granite, which speaks of them
+		{open: "<think>", close: "</think>", begin: "<answer>", end: "</answer>", after: "\n"}, // Hunyuan
 		{open: "<think>", close: "</think>", after: "\n\n"},
 		{open: "[THINK]", close: "[/THINK]"},
 		{open: "<|START_THINKING|>", close: "<|END_THINKING|>", begin: "<|START_RESPONSE|>", end: "<|END_RESPONSE|>"},
+		{open: "<|channel>thought", close: "<channel|>"}, // Gemma 4
 		{open: "<seed:think>", close: "</seed:think>"},
+		{open: "<mm:think>", close: "</mm:think>"},            // MiniMax M3
+		{open: "<|inner_prefix|>", close: "<|inner_suffix|>"}, // Apertus
 	}
 }
 
@@ -213,7 +218,7 @@ func (r *ThinkReader) before(text string, a *strings.Builder) (rest string, more
 	partly := false
 	for i, f := range r.forms {
 		for _, mark := range append(f.opens(), f.begin, f.close) {
-			if mark == "" || mark == f.begin && !r.read || mark == f.close && !r.closed {
+			if mark == "" || mark == f.begin && !r.read && !r.closed || mark == f.close && !r.closed {
 				continue
 			}
 			rest, ok := strings.CutPrefix(trimmed, mark)

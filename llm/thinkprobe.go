@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ func probeThinking(template string, render func(chat) (string, error)) (f thinkF
 		case x.channels:
 			return strings.Contains(template, x.open) && strings.Contains(template, channelHeader) &&
 				strings.Contains(template, "analysis")
-		case x.begin != "" && !strings.Contains(template, x.begin):
+		case !strings.Contains(template, cmp.Or(x.named, x.begin)):
 			return false
 		}
 		return strings.Contains(template, x.close) || strings.Contains(template, x.open)
@@ -32,18 +33,19 @@ func probeThinking(template string, render func(chat) (string, error)) (f thinkF
 	if at < 0 {
 		return f
 	}
+	c := chat{messages: []Message{{Role: User, Content: "One?"}}}
+	if _, err := render(c); err != nil {
+		return f
+	}
+	f.form = &forms[at]
 	with := func(name string, value any) string {
-		text, err := render(chat{messages: []Message{{Role: User, Content: "One?"}},
-			variables: map[string]any{name: value}})
+		c.variables = map[string]any{name: value}
+		text, err := render(c)
 		if err != nil {
 			return ""
 		}
 		return text
 	}
-	if with("", nil) == "" { // it formats nothing
-		return f
-	}
-	f.form = &forms[at]
 	for _, name := range []string{"enable_thinking", "thinking"} {
 		on, off := with(name, true), with(name, false)
 		if on != "" && off != "" && on != off {
@@ -111,13 +113,16 @@ func (f thinkFormat) closeOff(prompt string) string {
 	case f.form.channels:
 		return prompt + f.form.begin
 	case f.opened(prompt):
-		return prompt + f.closing("", true) + f.form.begin
+		if f.form.after != "" && !strings.HasSuffix(prompt, "\n") {
+			prompt += "\n"
+		}
+		return prompt + f.closing("", true)
 	case f.toggle != "" || strings.HasSuffix(end, f.form.close): // the template has done it
 		return prompt
 	case f.form.after == "":
 		return prompt + f.form.open + f.form.close + f.form.begin
 	}
-	return prompt + f.form.open + "\n" + f.closing("", true) + f.form.begin
+	return prompt + f.form.open + "\n" + f.closing("", true)
 }
 
 // closing returns the end of a thinking up to the answer.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/generator"
@@ -81,6 +82,15 @@ func TestThinking(t *testing.T) {
 		if res.Thought != "water river" || res.Text != p.answer || res.Finish != llm.FinishStop {
 			t.Errorf("%+v", res)
 		}
+		before := m.Stats()
+		again := think(t, m, r) // but for the marks, all of it is in the cache
+		after := m.Stats()
+		if again.Text != res.Text || again.Thought != res.Thought || again.CompletionTokens != res.CompletionTokens {
+			t.Errorf("%+v, and then %+v", res, again)
+		}
+		if read := after.PromptTokens - before.PromptTokens - (after.ReusedTokens - before.ReusedTokens); read > 16 {
+			t.Errorf("%d tokens of prompts were read again", read)
+		}
 		r.Thinking.Effort = llm.NoEffort
 		res = think(t, m, r)
 		if (res.Thought != "") != p.stray || strings.TrimSpace(res.Text) != strings.TrimSpace(p.answer) {
@@ -132,6 +142,7 @@ func TestThinkingNeverEnds(t *testing.T) {
 	if res = think(t, m, r); res.Text != " light house" || res.ThoughtTokens != 15 {
 		t.Errorf("%+v", res)
 	}
+	checkBroken(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	r.MaxTokens, r.Thinking = 0, thinking(llm.HighEffort, 1000)
@@ -143,6 +154,57 @@ func TestThinkingNeverEnds(t *testing.T) {
 	r.Thinking.Stream = func(string) error { return failed }
 	if res, err := m.Generate(t.Context(), r, nil); !errors.Is(err, failed) || res.Finish != llm.FinishCancelled {
 		t.Errorf("%+v, %v", res, err)
+	}
+}
+
+// checkBroken: a model that ends its turn within the thinking answers nevertheless, and one that does not think although
+// it may is asked as if it could not.
+func checkBroken(t *testing.T) {
+	t.Helper()
+	for from, c := range map[string]struct{ to, thought string }{
+		"Ġriver": {"<|im_end|>", "water river"}, "Ċ": {"Ġlight", ""}, "<think>": {"</think>", ""},
+	} {
+		p := generator.Thinkers()["qwen3"]
+		p.Next[from] = c.to
+		m := openPresetSized(t, p, 1, 256)
+		r := llm.Request{Messages: ask("Where?"), Thinking: thinking(llm.HighEffort, 0), MaxTokens: 20}
+		if res := think(t, m, r); res.Thought != c.thought || strings.TrimSpace(res.Text) != "light house" ||
+			res.Finish != llm.FinishStop {
+			t.Errorf("%s, then %s: %+v", from, c.to, res)
+		}
+		r.Schema = json.RawMessage(`{"enum": ["yes"]}`)
+		if res := think(t, m, r); res.Thought != c.thought || res.Text != `"yes"` {
+			t.Errorf("%s, then %s: %+v", from, c.to, res)
+		}
+	}
+}
+
+// TestThinkingOfManyKinds: a budget holds for caches that cannot be cut, and beside other requests.
+func TestThinkingOfManyKinds(t *testing.T) {
+	for _, name := range []string{"lfm2", "gemma3", "phi3"} {
+		t.Run(name, func(t *testing.T) {
+			p := preset(t, name)
+			p.Template = strings.Replace(p.Template, "add_generation_prompt", "false", 1) +
+				"{% if add_generation_prompt %}\n<think>\n{% endif %}"
+			m := openPreset(t, p, 2)
+			r := llm.Request{Messages: ask("Where is the river?"), MaxTokens: 12, Thinking: thinking(llm.LowEffort, 5),
+				Temperature: 1, Seed: 7}
+			want := think(t, m, r)
+			if want.ThoughtTokens != 5 || want.CompletionTokens != 12 || want.Text == "" || want.Thought == "" ||
+				want.Finish != llm.FinishLength {
+				t.Errorf("%+v", want)
+			}
+			var wait sync.WaitGroup
+			for range 4 {
+				wait.Go(func() {
+					res, err := m.Generate(t.Context(), r, nil)
+					if err != nil || res.ThoughtTokens != 5 || res.CompletionTokens != 12 {
+						t.Errorf("%+v, %v", res, err)
+					}
+				})
+			}
+			wait.Wait()
+		})
 	}
 }
 
