@@ -1,6 +1,7 @@
 package knowledge_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -131,5 +133,71 @@ func TestTitlesAndFileNamesAreWords(t *testing.T) {
 		if len(list.Results) != 1 || list.Results[0].ID != fmt.Sprint(i) {
 			t.Errorf("question %d: %v", i, list.Results)
 		}
+	}
+}
+
+// retitle commits the document of a text again, with a title and its chunk as it is.
+func (w *world) retitle(text, title string) {
+	w.t.Helper()
+	st, err := w.Writer(w.t.Context(), nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	known, err := st.Chunks(w.t.Context(), []string{text})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	document := &corpus.Document{ID: known[0].Document, Source: known[0].Source, Digest: title, Title: title}
+	_, err = st.Commit(w.t.Context(),
+		store.Batch{Known: known, Replace: true, Documents: []*corpus.Document{document}})
+	if err := w.Changed(err); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestTitlesAreIndexedAnew checks that another title of a document is found, and its old one no more, though no text
+// has changed.
+func TestTitlesAreIndexedAnew(t *testing.T) {
+	w := newWorld(t, 1000, 1000)
+	w.add("harbours and ships", "a castle")
+	w.retitle("a castle", "Corvane's report")
+	w.hasWords("Corvane", 2, "a castle")
+	w.retitle("a castle", "Alderon's report")
+	w.hasWords("Alderon", 2, "a castle")
+	w.hasWords("Corvane", 2)
+	w.hasWords("castle", 2, "a castle")
+	w.hasWords("harbour", 2, "harbours and ships")
+}
+
+// TestIndexOfAnEarlierAnalysis checks that a stored index without titles, which an earlier version has made, is not
+// used.
+func TestIndexOfAnEarlierAnalysis(t *testing.T) {
+	w := newWorld(t, 1000, 1000)
+	w.add("harbours and ships", "a castle")
+	w.retitle("a castle", "Corvane's report")
+	w.hasWords("Corvane", 2, "a castle")
+	if err := w.KeepIndex(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(w.Base.Base.Dir(), "index", "postings")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := w.again()
+	same.hasWords("Corvane", 2, "a castle")
+	if strings.Contains(same.Log.String(), "not used") {
+		t.Error(same.Log)
+	}
+	body := b[:len(b)-4]
+	binary.LittleEndian.PutUint32(b[8:], binary.LittleEndian.Uint32(b[8:])-1)
+	binary.LittleEndian.PutUint32(b[len(body):], durable.Checksum(body))
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	earlier := w.again()
+	earlier.hasWords("Corvane", 2, "a castle")
+	if !strings.Contains(earlier.Log.String(), "another one is made") {
+		t.Error(earlier.Log)
 	}
 }

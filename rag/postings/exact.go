@@ -3,7 +3,6 @@ package postings
 import (
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // maxExact is how long a name may be, in bytes: what is longer is data.
@@ -14,13 +13,17 @@ const maxExact = 64
 // but a stem of a part says little. An option that begins a line, where manuals define it, is a further term, with a
 // newline before it; of a query, each option is.
 func exact(text string, query bool, f func(term string)) {
-	if strings.IndexFunc(text, isSign) < 0 {
+	if !hasSign(text) {
 		return
 	}
 	for line := range strings.Lines(text) {
 		first := true // the line has had nothing but options
 		for field := range strings.FieldsSeq(line) {
-			name := strings.TrimRight(strings.TrimLeft(field, "([{<\"'`“‘„*"), "()[]{}<>\"'`”’*.,;:?!…[<")
+			if !hasSign(field) {
+				first = false
+				continue
+			}
+			name := strings.TrimRightFunc(strings.TrimLeftFunc(field, opens), closes)
 			option := len(name) > 1 && name[0] == '-' && strings.IndexFunc(name, isLetterOrDigit) > 0
 			first = first && option
 			if len(name) > maxExact || !option && !isName(name) {
@@ -60,7 +63,39 @@ func isName(s string) bool {
 
 // isSign reports whether names have a character inside.
 func isSign(r rune) bool {
-	return r < utf8.RuneSelf && strings.IndexByte("-_=/.:\\@#+$%,", byte(r)) >= 0
+	switch r {
+	case '-', '_', '=', '/', '.', ':', '\\', '@', '#', '+', '$', '%', ',':
+		return true
+	}
+	return false
+}
+
+// hasSign reports whether a text has a sign of names. All signs are ASCII, so that bytes can be compared.
+func hasSign(text string) bool {
+	for i := range len(text) {
+		if isSign(rune(text[i])) {
+			return true
+		}
+	}
+	return false
+}
+
+// opens reports whether a character stands before a name and does not belong to it.
+func opens(r rune) bool {
+	switch r {
+	case '(', '[', '{', '<', '"', '\'', '`', '“', '‘', '„', '*':
+		return true
+	}
+	return false
+}
+
+// closes reports whether a character stands behind a name and does not belong to it.
+func closes(r rune) bool {
+	switch r {
+	case '(', ')', '[', ']', '{', '}', '<', '>', '"', '\'', '`', '”', '’', '*', '.', ',', ';', ':', '?', '!', '…':
+		return true
+	}
+	return false
 }
 
 func isLetterOrDigit(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }

@@ -49,6 +49,8 @@ type Index struct {
 
 	dense      map[boundKey][]*dense // of the terms that were searched for
 	denseBytes int
+
+	scans sync.Pool // of *scan: in a small base, to make its buffers takes a third of a search
 }
 
 // analyzers are one for each language.

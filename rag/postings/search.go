@@ -30,8 +30,18 @@ func (q *Query) TopK(ctx context.Context, k int, allowed func(row int) bool) ([]
 			return nil, err
 		}
 	}
-	sort.Slice(s.best, func(i, j int) bool { return kernels.Cosine.Closer(s.best[i], s.best[j]) })
-	return s.best, nil
+	best := s.best
+	sort.Slice(best, func(i, j int) bool { return kernels.Cosine.Closer(best[i], best[j]) })
+	s.end()
+	return best, nil
+}
+
+// end keeps the buffers of a scan for the next one. One that has failed is not kept.
+func (s *scan) end() {
+	clear(s.cursor)
+	x := s.q.x
+	s.q, s.allowed, s.best = nil, nil, nil
+	x.scans.Put(s)
 }
 
 // scan is the state of one TopK.
@@ -122,7 +132,13 @@ func (c *cursor) seek(low int, row uint32) int {
 
 func newScan(q *Query, k int) *scan {
 	n := len(q.terms)
-	s := &scan{q: q, k: k, rest: make([]float64, n+1)}
+	s, _ := q.x.scans.Get().(*scan)
+	if s == nil {
+		s = &scan{}
+	}
+	s.q, s.k, s.limit, s.best = q, k, 0, nil
+	s.cursor, s.rest = s.cursor[:0], slices.Grow(s.rest[:0], n+1)[:n+1]
+	s.rest[n] = 0
 	for i := range q.terms {
 		t := &q.terms[i]
 		s.cursor = append(s.cursor, cursor{weighted: t, rows: q.x.denseLists(q, t)})

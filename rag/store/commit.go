@@ -189,6 +189,10 @@ func (c *commit) run(ctx context.Context, tx *change) error {
 	if c.collections, err = s.collections(tx); err != nil {
 		return err
 	}
+	retitled, err := c.retitled(ctx, tx)
+	if err != nil {
+		return err
+	}
 	if err := c.putDocuments(ctx, tx.Tx); err != nil {
 		return err
 	}
@@ -202,6 +206,9 @@ func (c *commit) run(ctx context.Context, tx *change) error {
 		return err
 	}
 	if err := c.putLabels(ctx, tx); err != nil {
+		return err
+	}
+	if err := c.renewRetitled(ctx, tx, retitled); err != nil {
 		return err
 	}
 	return putFiles(ctx, tx, c.batch.Files)
@@ -329,32 +336,6 @@ func (c *commit) deleteStale(ctx context.Context, tx *change) error {
 		}
 	}
 	return tx.deleteRows(ctx, rows)
-}
-
-// deleteRows deletes chunks; their texts go with them. A row may be named twice.
-func (c *change) deleteRows(ctx context.Context, rows []int64) error {
-	if len(rows) == 0 {
-		return ctx.Err()
-	}
-	list, err := json.Marshal(rows)
-	if err != nil {
-		return err
-	}
-	_, err = c.deleteWhere(`row IN (SELECT value FROM json_each(?1))`, string(list))
-	return err
-}
-
-// deleteWhere deletes the chunks of a condition on ?1 and remembers their rows; n counts them.
-func (c *change) deleteWhere(condition string, arg any) (n int64, err error) {
-	if _, err := c.Exec(`INSERT INTO deleted SELECT row, ?2 FROM chunks WHERE `+condition, arg,
-		c.generation); err != nil {
-		return 0, err
-	}
-	r, err := c.Exec(`DELETE FROM chunks WHERE `+condition, arg)
-	if err != nil {
-		return 0, err
-	}
-	return r.RowsAffected()
 }
 
 func (c *commit) putChunks(ctx context.Context, tx *change) error {

@@ -223,17 +223,8 @@ func (s *Store) renew(ctx context.Context, tx *change, chunks []rowOf, vectors [
 	if err := s.putBlocks(ctx, tx.Tx, tx.endRow, tx.next, asBytes(kept)); err != nil {
 		return 0, err
 	}
-	if _, err := tx.Exec(`PRAGMA defer_foreign_keys = ON`); err != nil { // texts and chunks move one after the other
+	if err := tx.moveRows(rows, tx.next); err != nil {
 		return 0, err
-	}
-	for i, row := range rows {
-		for _, q := range []string{`UPDATE texts SET row = ?1 WHERE row = ?2`,
-			`UPDATE chunks SET row = ?1 WHERE row = ?2`,
-			`INSERT INTO deleted VALUES (?2, ?3)`} {
-			if _, err := tx.Exec(q, tx.next+int64(i), row, tx.generation); err != nil {
-				return 0, err
-			}
-		}
 	}
 	return len(rows), ctx.Err()
 }

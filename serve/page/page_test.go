@@ -239,6 +239,29 @@ func TestSourceOpensItsDocument(t *testing.T) {
 	clean(t, p, s)
 }
 
+// TestCopiesOfASource checks that a source names the other places of its text, and that its window opens them.
+func TestCopiesOfASource(t *testing.T) {
+	b, s := startBrowser(t), newStandIn(t)
+	s.documents[1]["id"] = "old/log.md"
+	p := b.open(t, s.url, desktop())
+	ask(p, "When are entries made?")
+	p.wait(finished)
+	var texts []string
+	p.eval(`[...document.querySelectorAll("button.source")].map((e) => e.innerText)`, &texts)
+	if len(texts) != 3 || strings.Contains(texts[0], "also in") || !strings.Contains(texts[1], "also in old/log.md") {
+		t.Errorf("the sources say %q", texts)
+	}
+	p.click("li:nth-child(2) button.source")
+	p.wait(`document.querySelectorAll("dialog .passage ~ button").length === 2`)
+	if text := get[string](p, `document.querySelector("dialog .passage ~ button:last-child").innerText`); text !=
+		"Also in old/log.md" {
+		t.Errorf("the button says %q", text)
+	}
+	p.click("dialog .passage ~ button:last-child")
+	p.wait(`document.querySelector("dialog .chunks article.here")?.innerText.includes("Fog › Signals")`)
+	clean(t, p, s)
+}
+
 // TestTextStaysText checks that passages, answers, names and questions are not interpreted as HTML.
 func TestTextStaysText(t *testing.T) {
 	b, s := startBrowser(t), newStandIn(t)

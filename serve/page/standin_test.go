@@ -196,7 +196,9 @@ func (s *standIn) chat(w http.ResponseWriter, r *http.Request) any {
 			"heading": "Fog › Signals", "score": .71, "cited": true, "sentence": map[string]any{
 				"text": "In fog the horn sounds every ninety seconds.", "start": 0, "end": 0}},
 		map[string]any{"number": 2, "id": "handbook/log.md#1", "document": "handbook/log.md",
-			"source":  "handbook/log.md",
+			"source": "handbook/log.md",
+			"copies": []any{map[string]any{"id": "old/log.md#3", "document": "old/log.md", "source": "old/log.md",
+				"start": 7, "end": 90}},
 			"heading": "The log book", "score": .66, "cited": true, "sentence": map[string]any{"text": second,
 				"start": at, "end": at + len(second),
 				"answer": map[string]any{"start": at + answer, "end": at + answer + len("log book")}}},

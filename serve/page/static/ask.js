@@ -348,6 +348,7 @@ function passages(title, citations, mark, used) {
               { class: "text" },
               h("b", {}, titleOf(c)),
               h("span", { class: "faint small" }, placeOf(c)),
+              c.copies && h("span", { class: "faint small" }, `also in ${c.copies.map(placeOf).join(", ")}`),
               c.sentence && h("q", { class: "small" }, ...words(c.sentence)),
             ),
           ),

@@ -35,12 +35,13 @@ export function placeOf(citation) {
 
 export async function open(citation) {
   const body = h("div", { class: "passage", tabindex: "0" }, "…");
-  const there = () => openDocument({ id: citation.document, source: citation.source }, citation.id);
+  const shown = (c) => () => openDocument({ id: c.document, source: c.source }, c.id);
   const box = dialog(
     citation.heading || citation.document || citation.id,
     h("p", { class: "faint small source" }, placeOf(citation)),
     body,
-    !citation.web && h("button", { type: "button", onclick: there }, "Show it in its document"),
+    !citation.web && h("button", { type: "button", onclick: shown(citation) }, "Show it in its document"),
+    (citation.copies ?? []).map((c) => h("button", { type: "button", onclick: shown(c) }, `Also in ${placeOf(c)}`)),
   );
   box.classList.add("wide");
   try {

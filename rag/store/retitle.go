@@ -1,0 +1,63 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// retitled lists the documents of the batch that the store has with another title or source. It must run before
+// putDocuments.
+func (c *commit) retitled(ctx context.Context, tx *change) (ids []string, err error) {
+	all, given := make([]string, len(c.batch.Documents)), make(map[string][2]string, len(c.batch.Documents))
+	for i, d := range c.batch.Documents {
+		all[i], given[d.ID] = d.ID, [2]string{d.Title, d.Source}
+	}
+	err = each(tx, func(scan func(...any) error) error {
+		var id, title, source string
+		if err := scan(&id, &title, &source); err != nil {
+			return err
+		}
+		if given[id] != [2]string{title, source} {
+			ids = append(ids, id)
+		}
+		return ctx.Err()
+	}, `SELECT d.id, d.title, d.source FROM json_each(?) AS j CROSS JOIN documents AS d ON d.id = j.value`, jsonList(all))
+	return ids, err
+}
+
+// renewRetitled gives the chunks that stay, of documents with another title or source, new rows with the vectors that
+// they have: an index of rows that has read the old title reads the new rows.
+func (c *commit) renewRetitled(ctx context.Context, tx *change, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	var rows []int64
+	err := each(tx, func(scan func(...any) error) error {
+		var row int64
+		if err := scan(&row); err != nil {
+			return err
+		}
+		rows = append(rows, row)
+		return ctx.Err()
+	}, `SELECT c.row FROM json_each(?) AS j CROSS JOIN documents AS d ON d.id = j.value
+		CROSS JOIN chunks AS c ON c.document = d.no WHERE c.row < ? ORDER BY c.row`, jsonList(ids), tx.next)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	if n := tx.end + int64(len(rows)) - tx.firstRow; n > maxRows {
+		return fmt.Errorf("%w: %d rows are the limit of a store, this makes %d: 'sluice compact'", ErrInput, maxRows, n)
+	}
+	vectors, err := c.store.RowVectors(ctx, rows)
+	var damaged *BlockError
+	if errors.As(err, &damaged) { // Repair renews these rows
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	first := tx.end
+	tx.end += int64(len(rows))
+	tx.vectors = append(tx.vectors, vectors.Data)
+	return tx.moveRows(rows, first)
+}
