@@ -213,6 +213,9 @@ func printVerdict(w io.Writer, r *calibrate.Result) error {
 	}
 	fmt.Fprintf(&b, "\nthreshold  %g\ncut-off    %.4f\n", r.Threshold, r.Cutoff)
 	fmt.Fprintf(&b, "verdict    %s\n", r.Evidence.Verdict)
+	for _, s := range r.Sentences() {
+		fmt.Fprintf(&b, "promise    %s\n", s)
+	}
 	if h := r.Holdout; h != nil {
 		fmt.Fprintf(&b, "hold-out   %d of %d questions in scope open the gate", h.Retrieved, h.InScope)
 		if h.OutOfScope > 0 && r.Corpus.Topics { // else other documents answer them as well, and it says nothing

@@ -64,11 +64,15 @@ func (g *Gate) Found(best retrieve.Result) (Decision, error) {
 			fmt.Errorf("gate: %w: score %v with context %s", kernels.ErrNonFinite, best.Score, best.ID)
 	}
 	c := g.c
+	var in *float64
+	if p, ok := g.PIn(best.Score); ok {
+		in = &p
+	}
 	return Decision{
 		Retrieve: c.Metric.Better(best.Score, c.Cutoff),
 		Score:    best.Score, ScoredBy: c.Score, Cutoff: c.Cutoff, ContextID: best.ID,
 		Policy: c.Policy, PolicyValue: c.PolicyValue, Threshold: c.Threshold, Metric: c.Metric,
 		Percentile: g.percentile(best.Score), Stale: g.stale, Gone: g.gone, Warning: g.Warning(),
-		Shadow: g.besides(best.Score),
+		Shadow: g.besides(best.Score), PIn: in,
 	}, nil
 }

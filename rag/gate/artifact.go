@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -98,14 +99,18 @@ type Interval struct {
 // In scope: the query against all contexts. Out of scope (estimate): against contexts of other
 // groups only, as if its own topic were not in the base; absent with a single group.
 type Holdout struct {
-	Share         float64  `json:"share"`
-	Cutoff        float64  `json:"cutoff"` // computed without the held-out part
-	InScope       int      `json:"in_scope"`
-	Retrieved     int      `json:"retrieved"`   // of InScope: gate open (right)
-	FalseSkips    int      `json:"false_skips"` // of InScope: gate closed (wrong)
-	OutOfScope    int      `json:"out_of_scope"`
-	FalseRetrieve int      `json:"false_retrieve"` // of OutOfScope: gate open (wrong)
-	AUROC         *float64 `json:"auroc,omitempty"`
+	Share      float64 `json:"share"`
+	Cutoff     float64 `json:"cutoff"` // computed without the held-out part
+	InScope    int     `json:"in_scope"`
+	Retrieved  int     `json:"retrieved"`   // of InScope: gate open (right)
+	FalseSkips int     `json:"false_skips"` // of InScope: gate closed (wrong)
+	// Contexts are the contexts that were held out, and ContextsSkipped those of them about which one question, drawn at
+	// random, finds the gate closed.
+	Contexts        int      `json:"contexts"`
+	ContextsSkipped int      `json:"contexts_skipped"`
+	OutOfScope      int      `json:"out_of_scope"`
+	FalseRetrieve   int      `json:"false_retrieve"` // of OutOfScope: gate open (wrong)
+	AUROC           *float64 `json:"auroc,omitempty"`
 	// Alternatives lists the results of other policies with the same T on the same split.
 	Alternatives []Alternative `json:"alternatives,omitempty"`
 }
@@ -145,6 +150,7 @@ type Calibration struct {
 	PolicyValue float64     `json:"policy_value"` // P
 	Threshold   float64     `json:"threshold"`    // T
 	Cutoff      float64     `json:"cutoff"`       // P − T (l2: P + T)
+	Promise     *Promise    `json:"promise,omitempty"`
 	Bootstrap   Interval    `json:"bootstrap"`
 	Holdout     *Holdout    `json:"holdout,omitempty"`
 	General     *General    `json:"general,omitempty"`
@@ -487,7 +493,14 @@ func (c *Calibration) follows() error {
 	if len(values) == 0 {
 		return fmt.Errorf("policy %s without its distribution", c.Policy)
 	}
-	if v := p.value(c.Metric, values); v != c.PolicyValue {
+	v, promise, err := c.derive(p, values)
+	if err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(promise, c.Promise) {
+		return fmt.Errorf("policy %s promises something else than the artifact says", c.Policy)
+	}
+	if v != c.PolicyValue {
 		return fmt.Errorf("policy %s is %v of the distribution, policy_value says %v", c.Policy, v, c.PolicyValue)
 	}
 	c.weigh(p)

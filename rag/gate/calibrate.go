@@ -148,6 +148,8 @@ func (in *Input) score(ctx context.Context, e engine.Interface, c *Calibration, 
 	switch {
 	case want != nil && want.Kind == Similarity:
 		return nil
+	case want != nil && want.Words() && in.Words == nil && p.promised != nil && (in.Score == "" || in.Score == Auto):
+		return nil
 	case want != nil && want.Words() && in.Words == nil:
 		return fmt.Errorf("%w: score %s needs the texts of contexts and pseudo-queries", ErrPolicy, want.Name())
 	case want == nil && (in.Words == nil || in.Metric != kernels.Cosine):
@@ -265,7 +267,9 @@ func (c *Calibration) withPolicy(ctx context.Context, e each, policy string, thr
 	}
 	n := *c
 	n.Policy, n.Threshold = p.Name, threshold
-	n.PolicyValue = p.value(c.Metric, sorted(values))
+	if n.PolicyValue, n.Promise, err = n.derive(p, values); err != nil {
+		return nil, err
+	}
 	n.Cutoff = cutoff(c.Metric, n.PolicyValue, threshold)
 	if err := n.checkCutoff(); err != nil {
 		return nil, err
@@ -275,8 +279,18 @@ func (c *Calibration) withPolicy(ctx context.Context, e each, policy string, thr
 		n.weigh(p)
 		return &n, nil
 	}
-	if c.Bootstrap.Resamples > 0 {
-		if n.Bootstrap, err = bootstrap(ctx, e, p, c.Metric, values, lists.owner, c.Bootstrap); err != nil {
+	owner := lists.owner
+	if p.promised != nil { // of one question of each context, as P is
+		values, owner = n.ownScores(), nil
+		for i := range values {
+			owner = append(owner, int32(i))
+		}
+	}
+	switch {
+	case n.Promise != nil && n.Promise.Closed == nil:
+		n.Bootstrap = Interval{Level: c.Bootstrap.Level, Seed: c.Bootstrap.Seed}
+	case c.Bootstrap.Resamples > 0:
+		if n.Bootstrap, err = bootstrap(ctx, e, p, c.Metric, values, owner, c.Bootstrap); err != nil {
 			return nil, fmt.Errorf("gate: bootstrap: %w", err)
 		}
 	}
@@ -285,6 +299,18 @@ func (c *Calibration) withPolicy(ctx context.Context, e each, policy string, thr
 	}
 	n.weigh(p)
 	return &n, nil
+}
+
+// derive returns P of a policy, and what a conformal one promises. values are the distribution of the policy.
+func (c *Calibration) derive(p Policy, values []float64) (float64, *Promise, error) {
+	if p.promised == nil {
+		return p.value(c.Metric, sorted(values)), nil, nil
+	}
+	if c.Threshold != 0 {
+		return 0, nil, fmt.Errorf("%w: %s leaves nothing to loosen: the threshold must be 0, given %g", ErrPolicy,
+			p.Name, c.Threshold)
+	}
+	return c.promise(*p.promised)
 }
 
 var tableQuantiles = []float64{.05, .25, .5, .75, .95}

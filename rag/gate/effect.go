@@ -91,6 +91,9 @@ func (c *Calibration) effect() Effect {
 			continue
 		}
 		v := PolicyValue{Policy: p.Name, Value: p.value(c.Metric, sorted(lists.of(p)))}
+		if p.promised != nil {
+			v.Value = c.PolicyValue
+		}
 		if v.Held = v.Value; e.HeldOut {
 			v.Held = p.value(c.Metric, sorted(fit.of(p)))
 		}

@@ -128,6 +128,9 @@ func (p Policy) bounds(m kernels.Metric, level float64) (low, high int) {
 
 // least is from how many values on the statistic is more than a single one.
 func (p Policy) least(m kernels.Metric) int {
+	if p.promised != nil { // too few are refused
+		return minSample
+	}
 	q := p.quantile(m)
 	tail := min(q, 1-q)
 	switch {

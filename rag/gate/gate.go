@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sort"
 	"strings"
 
@@ -37,8 +38,10 @@ type Decision struct {
 	Threshold   float64        `json:"threshold"`
 	Metric      kernels.Metric `json:"metric"`
 	Percentile  float64        `json:"percentile"` // share of D+ that is not closer than Score, in [0,100]
-	Stale       float64        `json:"stale"`      // share of contexts that the calibration has not seen
-	Gone        float64        `json:"gone"`       // share of the calibrated contexts that were deleted
+	// PIn is the conformal p-value of "the question is like the calibration's" (Gate.PIn).
+	PIn   *float64 `json:"p_in,omitempty"`
+	Stale float64  `json:"stale"` // share of contexts that the calibration has not seen
+	Gone  float64  `json:"gone"`  // share of the calibrated contexts that were deleted
 	// Warning says why the decision is unreliable: the warnings of the calibration's evidence.
 	Warning string `json:"warning,omitempty"`
 	// Shadow is the decision of a second policy, if one is being tried.
@@ -82,6 +85,7 @@ type Use struct {
 type Gate struct {
 	c           *Calibration
 	positive    []float64 // sorted
+	own         []float64 // best scores of one question of each context, the farthest first
 	stale, gone float64
 	shadow      *ShadowDecision // template without a decision; nil if there is no shadow
 
@@ -115,7 +119,7 @@ func New(c *Calibration, positive []float64, use Use) (*Gate, error) {
 	if s := c.Chosen(); s != nil {
 		positive = s.scores.positive
 	}
-	g := &Gate{c: c, positive: sorted(positive)}
+	g := &Gate{c: c, positive: sorted(positive), own: c.ownScores()}
 	if c.ScoredBy().Kind == PseudoQuery {
 		g.ask(use.LiveIDs)
 	}
@@ -148,8 +152,16 @@ func (g *Gate) Stale() float64 { return g.stale }
 // because the cut-off still comes from real pairs.
 func (g *Gate) Gone() float64 { return g.gone }
 
-// Warning says why the decisions are unreliable: the warnings of the calibration's Evidence, or "".
-func (g *Gate) Warning() string { return strings.Join(g.c.Evidence.Warnings, "; ") }
+// Warning says why the decisions are unreliable: the warnings of the calibration's Evidence, and that a promise no
+// longer holds; or "".
+func (g *Gate) Warning() string {
+	warnings := g.c.Evidence.Warnings
+	if g.c.Promise != nil && g.stale+g.gone > 0 {
+		warnings = append(slices.Clone(warnings), fmt.Sprintf("the promise of %s has lapsed, because the contexts are "+
+			"not those of the calibration any more; calibrate again", g.c.Policy))
+	}
+	return strings.Join(warnings, "; ")
+}
 
 // Staleness describes Stale and Gone in a sentence, "" if both are 0.
 func (g *Gate) Staleness() string { return Staleness(g.stale, g.gone) }

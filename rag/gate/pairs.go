@@ -60,5 +60,8 @@ func (g *Gate) SimilarityCutoff() (float64, error) {
 	if len(scores) == 0 {
 		return g.c.Cutoff, nil
 	}
-	return cutoff(g.c.Metric, p.value(g.c.Metric, sorted(scores)), g.c.Threshold), nil
+	similarity := *g.c
+	similarity.Score = g.c.Metric.String()
+	value, _, err := similarity.derive(p, scores)
+	return cutoff(g.c.Metric, value, g.c.Threshold), err
 }

@@ -19,6 +19,8 @@ type Policy struct {
 	mean    bool    // the mean; else a quantile
 	density bool    // p counts from the far end: the mirrored quantile for l2
 	p       float64 // quantile in [0, 1]
+
+	promised *promised // of a conformal policy: P is not a statistic but follows from what is promised
 }
 
 const maximumPrefix = "maximum:"
@@ -30,8 +32,18 @@ var named = map[string]float64{"min": 0, "q1": .25, "median": .5, "q3": .75, "ma
 // density:NN, each of D+ or, after "maximum:", of the maximum distribution. Names are statistics of the
 // raw scores: p5 is the 5 % quantile whatever the metric. density:NN is the value that NN % of the scores
 // are closer than: p(100−NN) for similarities (the spelling of the authors' code) and pNN for distances.
+// Names that begin with conformalPrefix say what is promised.
 func ParsePolicy(s string) (Policy, error) {
 	p := Policy{Name: s}
+	if levels, ok := strings.CutPrefix(s, conformalPrefix); ok {
+		promised, ok := parsePromised(levels)
+		if !ok {
+			return Policy{}, fmt.Errorf("%w: %q (known: conformal:A, conformal:/B, conformal:A/B, each also with :D "+
+				"behind it; A, B and D between 0 and 1)", ErrPolicy, s)
+		}
+		p.promised, p.Maximum, p.density, p.p = &promised, true, true, promised.closed
+		return p, nil
+	}
 	var name string
 	name, p.Maximum = strings.CutPrefix(s, maximumPrefix)
 	if q, ok := named[name]; ok {
@@ -48,7 +60,7 @@ func ParsePolicy(s string) (Policy, error) {
 	if isDensity == isQuantile || !ok {
 		return Policy{},
 			fmt.Errorf("%w: %q (known: min, q1, mean, median, q3, max, p0 to p100, density:0 to density:100; each "+
-				"also as maximum:…)", ErrPolicy, s)
+				"also as maximum:…; conformal:A)", ErrPolicy, s)
 	}
 	if p.density = isDensity; isDensity {
 		v = 100 - v

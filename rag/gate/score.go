@@ -105,13 +105,19 @@ func resolve(policy, score string, m kernels.Metric) (p Policy, s *Score, err er
 	if p, err = ParsePolicy(policy); err != nil {
 		return p, nil, err
 	}
-	if score == Auto {
+	switch {
+	case p.promised != nil && (score == "" || score == Auto) && m == kernels.Cosine:
+		return p, &Score{Metric: m, Kind: Cover, Weight: unmeasuredWeight}, nil
+	case score == Auto && p.promised == nil:
 		return p, nil, nil
-	}
-	if score == "" {
+	case score == "" || score == Auto:
 		score = m.String()
 	}
 	parsed, err := ParseScore(score, m)
+	if err == nil && p.promised != nil && !parsed.isFixed() {
+		err = fmt.Errorf("%w: %s needs a score that is fixed before the questions are seen: %s, or %s%s:WEIGHT, given "+
+			"%s", ErrPolicy, p.Name, m, m, coverSuffix, score)
+	}
 	return p, &parsed, err
 }
 

@@ -36,6 +36,7 @@ const (
 	streamHoldout    = 2
 	streamCover      = 3
 	streamClusters   = 4
+	streamPromise    = 5
 	streamCandidates = 1 << 32 // and the numbers behind it
 )
 
@@ -191,6 +192,7 @@ func (s scores) split(share float64, seed uint64) (fit, held scores, ok bool) {
 		}
 		to.positive = append(to.positive, s.positive[i])
 		to.maximum = append(to.maximum, s.maximum[i])
+		to.owner = append(to.owner, s.owner[i])
 	}
 	return fit, held, true
 }
@@ -214,6 +216,8 @@ func (s scores) holdout(p Policy, m kernels.Metric, threshold, share float64, se
 	own := decide(p)
 	h.Cutoff, h.Retrieved, h.FalseRetrieve = own.Cutoff, own.Retrieved, own.FalseRetrieve
 	h.FalseSkips = h.InScope - h.Retrieved
+	each := oneEach(held.maximum, held.owner, seed)
+	h.Contexts, h.ContextsSkipped = len(each), len(each)-above(m, each, h.Cutoff)
 	if h.OutOfScope > 0 {
 		a := auroc(m, held.maximum, held.other)
 		h.AUROC = &a

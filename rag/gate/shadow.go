@@ -24,7 +24,10 @@ func (s Shadow) Check() error {
 	if s.Policy == "" {
 		return nil
 	}
-	_, err := ParsePolicy(s.Policy)
+	p, err := ParsePolicy(s.Policy)
+	if err == nil && p.promised != nil {
+		err = fmt.Errorf("%w: %s promises something of decisions, and a shadow makes none", ErrPolicy, s.Policy)
+	}
 	if err == nil && !finite(s.Threshold) {
 		err = fmt.Errorf("%w: threshold %v", ErrPolicy, s.Threshold)
 	}

@@ -1,0 +1,130 @@
+//go:build native
+
+package gate
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
+	"github.com/sluice-rag/sluice/rag/corpus"
+)
+
+// TestCoverageFigures splits contexts at random into calibration and test, one answerable question of each, and compares
+// the share of test questions that the conformal cut-off keeps out with what is promised: the mean over 1,000 splits
+// within [A − 1/(n+1), A], and the share of splits above A with confidence 1 − D, each within three standard errors.
+// The base holds all contexts in every split.
+func TestCoverageFigures(t *testing.T) {
+	if !*figures {
+		t.Skip("SKIP: go test -tags native ./rag/gate -run CoverageFigures -figures -v")
+	}
+	enc := openMiniLM(t)
+	for _, set := range []string{"squad16", "xquad-de"} {
+		contexts, questions := datasets.Lines(t, set+"/contexts.jsonl"), datasets.Lines(t, set+"/queries.jsonl")
+		in := Input{Seed: 1, CorpusDigest: set, Tool: "test", Encoder: enc.Info().Encoder, Resamples: -1,
+			Provenance: Provenance{Kind: "file", PerContext: 1}, Policy: "conformal:0.05"}
+		row := map[string]int32{}
+		for i, c := range contexts {
+			row[c.ID] = int32(i)
+			in.ContextIDs = append(in.ContextIDs, c.ID)
+			in.TextDigests = append(in.TextDigests, corpus.TextDigest(c.Text))
+		}
+		random := rand.New(rand.NewPCG(46, 0))
+		random.Shuffle(len(questions), func(i, j int) { questions[i], questions[j] = questions[j], questions[i] })
+		var asked []line
+		seen := map[string]bool{}
+		for _, q := range questions {
+			if (q.Answerable || set != "squad16") && !seen[q.ContextID] {
+				seen[q.ContextID] = true
+				asked, in.Owner = append(asked, q), append(in.Owner, row[q.ContextID])
+			}
+		}
+		in.Contexts, in.Queries = vectors(t, enc, contexts, embed.Document), vectors(t, enc, asked, embed.Query)
+		in.Words = &Words{Index: indexOf(t, contexts), Queries: textsOf(asked)}
+		c, _, err := Calibrate(t.Context(), newEngine(t), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		covered(t, set, c, random)
+	}
+}
+
+func covered(t *testing.T, set string, c *Calibration, random *rand.Rand) {
+	all := c.lists().maximum
+	for _, n := range []int{38, 100, 300} {
+		if n >= len(all) {
+			continue
+		}
+		for _, p := range []promised{{closed: .01}, {closed: .05}, {closed: .1}, {closed: .2}, {closed: .05, delta: .05},
+			{closed: .1, delta: .05}, {closed: .2, delta: .05}} {
+			const splits = 1000
+			var sum, squares, expected float64
+			above, rank, refused := 0, 0, false
+			for range splits {
+				order := random.Perm(len(all))
+				x := &Calibration{Metric: c.Metric, Score: c.Metric.String()}
+				for i, at := range order[:n] {
+					x.scores.maximum, x.scores.owner = append(x.scores.maximum, all[at]), append(x.scores.owner, int32(i))
+				}
+				cut, promise, err := x.promise(p)
+				if refused = err != nil; refused {
+					if n >= needed(p.closed, p.delta) {
+						t.Fatal(err)
+					}
+					break
+				}
+				closed := 0
+				for _, at := range order[n:] {
+					if !c.Metric.Better(all[at], cut) {
+						closed++
+					}
+				}
+				share := float64(closed) / float64(len(all)-n)
+				sum, squares, rank = sum+share, squares+share*share, promise.Closed.Rank
+				if share > p.closed {
+					above++
+				}
+			}
+			if refused {
+				t.Logf("%s, n %d, %+v: refused, %d are needed", set, n, p, needed(p.closed, p.delta))
+				continue
+			}
+			mean := sum / splits
+			error := math.Sqrt((squares/splits - mean*mean) / splits)
+			low := float64(rank) / float64(n+1)
+			t.Logf("%s, n %d, %+v: kept out %.4f on average (promised at most %.2f, rank/(n+1) %.4f), above in %.3f",
+				set, n, p, mean, p.closed, low, float64(above)/splits)
+			if mean > p.closed+3*error || p.delta == 0 && mean < p.closed-1/float64(n+1)-3*error {
+				t.Errorf("the mean %.4f ± %.4f is not what is promised", mean, 3*error)
+			}
+			if p.delta == 0 {
+				continue
+			}
+			expected = exceeds(n, rank, len(all)-n, p.closed)
+			if got := float64(above) / splits; math.Abs(got-expected) > 3*math.Sqrt(expected*(1-expected)/splits)+1e-9 {
+				t.Errorf("above in %.4f of the splits, the beta-binomial prediction is %.4f", got, expected)
+			}
+		}
+	}
+}
+
+// exceeds returns the probability that more than level·m of m further scores are below the k-th smallest of n: the
+// number below is beta-binomial with the parameters k and n+1−k.
+func exceeds(n, k, m int, level float64) (p float64) {
+	beta := func(a, b float64) float64 {
+		x, _ := math.Lgamma(a)
+		y, _ := math.Lgamma(b)
+		z, _ := math.Lgamma(a + b)
+		return x + y - z
+	}
+	choose := func(n, k float64) float64 { return -math.Log(n+1) - beta(n-k+1, k+1) }
+	a, b := float64(k), float64(n+1-k)
+	for j := range m + 1 {
+		if float64(j) > level*float64(m) {
+			p += math.Exp(choose(float64(m), float64(j)) + beta(float64(j)+a, float64(m-j)+b) - beta(a, b))
+		}
+	}
+	return p
+}
