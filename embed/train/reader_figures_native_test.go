@@ -16,12 +16,12 @@ import (
 )
 
 var (
-	figureReaders = flag.String("figures-readers", "", "folder with the readers first-N and second-N, trained on a half")
+	figureReaders = flag.String("figures-readers", "", "folder with the readers first-N and second-N")
 	figureCount   = flag.Int("figures-count", 0, "questions of the other half that are asked; 0: all")
 )
 
 // TestReaderFigures prints how well readers that were trained on eight topics of squad16 read the other eight: each
-// question is asked of its own context alone. The order of the questions is that of the file, in even steps.
+// question is asked of its own context alone.
 func TestReaderFigures(t *testing.T) {
 	if *figureReaders == "" {
 		t.Skip("SKIP: go test -tags native ./embed/train -run ReaderFigures -figures-readers DIR -v")

@@ -116,7 +116,8 @@ func readTwin(t *testing.T, path string, load func(dir string, m *machine) (*net
 func (w *twin) checkSums(t *testing.T, n *network[float32]) {
 	t.Helper()
 	for _, x := range n.tensors() {
-		if strings.HasSuffix(x.name, "k_lin.bias") || strings.HasSuffix(x.name, "key.bias") || x.name == "qa_outputs.bias" {
+		if strings.HasSuffix(x.name, "k_lin.bias") || strings.HasSuffix(x.name, "key.bias") ||
+			x.name == "qa_outputs.bias" {
 			continue // no softmax depends on it: its gradient is rounding, of which Adam makes whole steps
 		}
 		var sum float64
