@@ -81,6 +81,47 @@ func compare(t *testing.T, n *network[float64], value func() float64) {
 	}
 }
 
+// TestSpanGradients compares the gradients of a reader with token types.
+func TestSpanGradients(t *testing.T) {
+	race.Skip(t)
+	windows := []window{{start: 1, end: 2}, {}, {start: 8, end: 8}, {start: 0, end: 0}}
+	for name, c := range map[string]struct {
+		from    int
+		dropout float64
+	}{"all layers": {0, 0}, "last": {2, 0}, "head": {3, 0}, "dropout": {1, .3}} {
+		t.Run(name, func(t *testing.T) {
+			n := random[float64](plain[float64]{}, small, 4, c.from)
+			n.addSpanHead(9)
+			for i := range 2 * n.Hidden {
+				n.types = append(n.types, math.Sin(float64(i)))
+			}
+			n.dropout = dropout{rate: c.dropout, seed: 5, step: 3}
+			b := newBatch(texts)
+			for i := range b.ids {
+				b.types = append(b.types, uint8(i%2))
+			}
+			run := func() (float64, *pass[float64], []float64) {
+				n.arena.reset()
+				x, err := n.features(b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, err := n.decide(x, b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l, d := spanLoss(p.logits, b.starts, windows)
+				return l, p, d
+			}
+			_, p, d := run()
+			if err := n.gradients(p, d); err != nil {
+				t.Fatal(err)
+			}
+			compare(t, n, func() float64 { l, _, _ := run(); return l })
+		})
+	}
+}
+
 // TestRankingGradients: two of the contexts are the same one.
 func TestRankingGradients(t *testing.T) {
 	race.Skip(t)

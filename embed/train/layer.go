@@ -31,7 +31,7 @@ func (s *tape[T]) queries(t int) int {
 // attention returns the arguments of the attention kernel for one head of text t.
 func (n *network[T]) attention(s *tape[T], t int) training.AttendedHead {
 	return training.AttendedHead{Queries: s.queries(t), Length: s.batch.starts[t+1] - s.batch.starts[t],
-		Dim: n.headDim(),
+		Dim:     n.headDim(),
 		QStride: n.Hidden, KVStride: 2 * n.Hidden, Scale: float32(1 / math.Sqrt(float64(n.headDim())))}
 }
 
