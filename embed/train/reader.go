@@ -10,7 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/eval/metric"
+	"github.com/sluice-rag/sluice/eval/squad"
 )
 
 // ReaderTokenizer also joins questions and contexts; *embed.Tokenizer is one.
@@ -39,7 +39,7 @@ type ReaderInput struct {
 // ReaderScores are the measures of SQuAD 2.0 without a threshold, beside the best ones. A question's measure of having
 // no answer is the score of no answer minus that of the best answer.
 type ReaderScores struct {
-	metric.SQuAD2Scores `yaml:",inline"`
+	squad.Scores `yaml:",inline"`
 	// AUROC says how well that measure tells answerable questions from others; 0 where there is only one kind.
 	AUROC float64 `json:"auroc,omitempty" yaml:"auroc,omitempty"`
 }
@@ -289,11 +289,11 @@ func (r *reader) score(s *windowSet) (Scores, error) {
 
 // scoreReadings compares what was read with the true answers.
 func scoreReadings(questions []Question, readings []reading) Scores {
-	list := make([]metric.Extracted, len(questions))
+	list := make([]squad.Extracted, len(questions))
 	var answerable, other []float64
 	for i, q := range questions {
 		r := readings[i]
-		list[i] = metric.Extracted{Answer: q.Context[r.start:r.end], NoAnswer: r.null - r.score}
+		list[i] = squad.Extracted{Answer: q.Context[r.start:r.end], NoAnswer: r.null - r.score}
 		for _, a := range q.Answers {
 			list[i].Truths = append(list[i].Truths, a.Text)
 		}
@@ -303,8 +303,8 @@ func scoreReadings(questions []Question, readings []reading) Scores {
 			other = append(other, r.score-r.null)
 		}
 	}
-	scores := &ReaderScores{SQuAD2Scores: metric.SQuAD2(list, math.Inf(1))}
-	scores.AUROC, _ = metric.AUROC(answerable, other) // 0 where there is one kind only
+	scores := &ReaderScores{Scores: squad.Score(list, math.Inf(1))}
+	scores.AUROC = squad.AUROC(answerable, other)
 	return Scores{Examples: len(questions), Accuracy: scores.BestExact, F1: scores.BestF1, Reader: scores}
 }
 

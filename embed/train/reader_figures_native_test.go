@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/embed"
-	"github.com/sluice-rag/sluice/eval/metric"
+	"github.com/sluice-rag/sluice/eval/squad"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 )
 
@@ -74,7 +74,7 @@ func sampled(list []datasets.Line, count int) []datasets.Line {
 
 func readerFigures(t *testing.T, r *embed.Reader, contexts map[string]string, questions []datasets.Line) {
 	t.Helper()
-	var list []metric.Extracted
+	var list []squad.Extracted
 	var answerable, other []float64
 	for _, q := range questions {
 		context := contexts[q.ContextID]
@@ -83,7 +83,7 @@ func readerFigures(t *testing.T, r *embed.Reader, contexts map[string]string, qu
 			t.Fatal(err)
 		}
 		x := got[0]
-		list = append(list, metric.Extracted{Answer: context[x.Start:x.End], NoAnswer: x.Null - x.Score,
+		list = append(list, squad.Extracted{Answer: context[x.Start:x.End], NoAnswer: x.Null - x.Score,
 			Truths: q.Answers})
 		if q.Answerable {
 			answerable = append(answerable, x.Score-x.Null)
@@ -91,13 +91,10 @@ func readerFigures(t *testing.T, r *embed.Reader, contexts map[string]string, qu
 			other = append(other, x.Score-x.Null)
 		}
 	}
-	auroc, err := metric.AUROC(answerable, other)
-	if err != nil {
-		t.Fatal(err)
-	}
-	forced := metric.SQuAD2(list, math.Inf(1))
+	auroc := squad.AUROC(answerable, other)
+	forced := squad.Score(list, math.Inf(1))
 	threshold, _ := r.NullThreshold()
-	at := metric.SQuAD2(list, -threshold)
+	at := squad.Score(list, -threshold)
 	t.Logf("%d questions: HasAns EM %.1f F1 %.1f when forced to answer; AUROC of answerable %.3f; at the threshold of "+
 		"the training half (%.2f): HasAns EM %.1f F1 %.1f, NoAns %.1f; best EM %.1f, best F1 %.1f", len(list),
 		100*forced.HasAns.Exact, 100*forced.HasAns.F1, auroc, threshold, 100*at.HasAns.Exact, 100*at.HasAns.F1,

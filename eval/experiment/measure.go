@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rag/sluice/eval/metric"
+	"github.com/sluice-rag/sluice/eval/squad"
 )
 
 // measure lists what a measure needs.
@@ -79,9 +80,9 @@ func texts(name, answer string, truths []string) map[string]metric.Score {
 	}
 	switch name {
 	case "em":
-		return one(metric.ExactMatch(answer, truths))
+		return one(squad.ExactMatch(answer, truths))
 	case "f1":
-		return one(metric.TokenF1(answer, truths))
+		return one(squad.F1(answer, truths))
 	case "bleu":
 		v, err := metric.SentenceBLEU(answer, truths)
 		if err != nil {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/sluice-rag/sluice/eval/squad"
 )
 
 // ErrPairs: two lists that belong together differ in length, or are empty.
@@ -93,15 +95,5 @@ func AUROC(positive, negative []float64) (float64, error) {
 	if len(positive) == 0 || len(negative) == 0 {
 		return 0, fmt.Errorf("%w: %d positives, %d negatives", ErrPairs, len(positive), len(negative))
 	}
-	sorted := slices.Sorted(slices.Values(negative))
-	var below float64
-	for _, p := range positive {
-		low, _ := slices.BinarySearch(sorted, p)
-		high := low
-		for high < len(sorted) && sorted[high] == p {
-			high++
-		}
-		below += float64(low) + float64(high-low)/2
-	}
-	return below / float64(len(positive)) / float64(len(negative)), nil
+	return squad.AUROC(positive, negative), nil
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/sluice-rag/sluice/eval/squad"
 )
 
 // golden is the output of testdata/golden.py.
@@ -156,11 +158,11 @@ func TestROUGEIsRougeScores(t *testing.T) {
 
 func TestAnswersAreComparedAsInSQuAD(t *testing.T) {
 	for i, c := range read(t).Squad {
-		near(t, fmt.Sprint(i, " exact match"), ExactMatch(c.Text, c.Truths), c.Exact)
-		near(t, fmt.Sprint(i, " F1"), TokenF1(c.Text, c.Truths), c.F1)
+		near(t, fmt.Sprint(i, " exact match"), squad.ExactMatch(c.Text, c.Truths), c.Exact)
+		near(t, fmt.Sprint(i, " F1"), squad.F1(c.Text, c.Truths), c.F1)
 	}
-	if ExactMatch("", nil) != 1 || ExactMatch("Paris", nil) != 0 || TokenF1("", nil) != 1 ||
-		TokenF1("Paris", nil) != 0 {
+	if squad.ExactMatch("", nil) != 1 || squad.ExactMatch("Paris", nil) != 0 || squad.F1("", nil) != 1 ||
+		squad.F1("Paris", nil) != 0 {
 		t.Error("an unanswerable question wants the empty answer")
 	}
 }

@@ -157,8 +157,8 @@ func TestThinkingNeverEnds(t *testing.T) {
 	}
 }
 
-// checkBroken: a model that ends its turn within the thinking answers nevertheless, and one that does not think although
-// it may is asked as if it could not.
+// checkBroken: a model that ends its turn within the thinking answers nevertheless, and one that does not think
+// although it may is asked as if it could not.
 func checkBroken(t *testing.T) {
 	t.Helper()
 	for from, c := range map[string]struct{ to, thought string }{

@@ -104,8 +104,8 @@ type Holdout struct {
 	InScope    int     `json:"in_scope"`
 	Retrieved  int     `json:"retrieved"`   // of InScope: gate open (right)
 	FalseSkips int     `json:"false_skips"` // of InScope: gate closed (wrong)
-	// Contexts are the contexts that were held out, and ContextsSkipped those of them about which one question, drawn at
-	// random, finds the gate closed.
+	// Contexts are the contexts that were held out, and ContextsSkipped those of them about which one question, drawn
+	// at random, finds the gate closed.
 	Contexts        int      `json:"contexts"`
 	ContextsSkipped int      `json:"contexts_skipped"`
 	OutOfScope      int      `json:"out_of_scope"`

@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// TestCoverageFigures splits contexts at random into calibration and test, one answerable question of each, and compares
-// the share of test questions that the conformal cut-off keeps out with what is promised: the mean over 1,000 splits
-// within [A − 1/(n+1), A], and the share of splits above A with confidence 1 − D, each within three standard errors.
-// The base holds all contexts in every split.
+// TestCoverageFigures splits contexts at random into calibration and test, one answerable question of each, and
+// compares the share of test questions that the conformal cut-off keeps out with what is promised: the mean over 1,000
+// splits within [A − 1/(n+1), A], and the share of splits above A with confidence 1 − D, each within three standard
+// errors. The base holds all contexts in every split.
 func TestCoverageFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("SKIP: go test -tags native ./rag/gate -run CoverageFigures -figures -v")
@@ -57,8 +57,8 @@ func covered(t *testing.T, set string, c *Calibration, random *rand.Rand) {
 		if n >= len(all) {
 			continue
 		}
-		for _, p := range []promised{{closed: .01}, {closed: .05}, {closed: .1}, {closed: .2}, {closed: .05, delta: .05},
-			{closed: .1, delta: .05}, {closed: .2, delta: .05}} {
+		for _, p := range []promised{{closed: .01}, {closed: .05}, {closed: .1}, {closed: .2},
+			{closed: .05, delta: .05}, {closed: .1, delta: .05}, {closed: .2, delta: .05}} {
 			const splits = 1000
 			var sum, squares, expected float64
 			above, rank, refused := 0, 0, false
@@ -66,7 +66,8 @@ func covered(t *testing.T, set string, c *Calibration, random *rand.Rand) {
 				order := random.Perm(len(all))
 				x := &Calibration{Metric: c.Metric, Score: c.Metric.String()}
 				for i, at := range order[:n] {
-					x.scores.maximum, x.scores.owner = append(x.scores.maximum, all[at]), append(x.scores.owner, int32(i))
+					x.scores.maximum = append(x.scores.maximum, all[at])
+					x.scores.owner = append(x.scores.owner, int32(i))
 				}
 				cut, promise, err := x.promise(p)
 				if refused = err != nil; refused {
@@ -103,7 +104,8 @@ func covered(t *testing.T, set string, c *Calibration, random *rand.Rand) {
 				continue
 			}
 			expected = exceeds(n, rank, len(all)-n, p.closed)
-			if got := float64(above) / splits; math.Abs(got-expected) > 3*math.Sqrt(expected*(1-expected)/splits)+1e-9 {
+			got := float64(above) / splits
+			if math.Abs(got-expected) > 3*math.Sqrt(expected*(1-expected)/splits)+1e-9 {
 				t.Errorf("above in %.4f of the splits, the beta-binomial prediction is %.4f", got, expected)
 			}
 		}

@@ -49,7 +49,7 @@ func parsePromised(s string) (p promised, ok bool) {
 
 // Promise is what holds for decisions by a conformal cut-off, whatever the distribution of the scores: a question that
 // is exchangeable with those of the calibration, one of each context, is decided wrongly with a probability of at most
-// Level. It holds as long as the contexts are those of the calibration.
+// Level. It holds as long as the contexts do not change.
 type Promise struct {
 	Closed *Bound `json:"closed,omitempty"` // of a question like the calibration's
 	Open   *Bound `json:"open,omitempty"`   // of a question like those to be kept out
@@ -89,9 +89,9 @@ func (p *Promise) Sentences() (list []string) {
 }
 
 // rankOf returns the rank k of the score that the cut-off is put at, counted from the side where decisions are wrong,
-// so that a new score is beyond it with a probability of at most level: ⌊level·(n+1)⌋ on average over calibrations. With
-// confidence 1 − delta over calibrations k is the largest number for which Beta(k, n+1−k), the distribution of that
-// probability over calibrations, exceeds level with a probability of at most delta (Vovk, Conditional validity of
+// so that a new score is beyond it with a probability of at most level: ⌊level·(n+1)⌋ on average over calibrations.
+// With confidence 1 − delta over calibrations k is the largest number for which Beta(k, n+1−k), the distribution of
+// that probability over calibrations, exceeds level with a probability of at most delta (Vovk, Conditional validity of
 // inductive conformal predictors, 2012). 0 means that n is too small.
 func rankOf(n int, level, delta float64) int {
 	if delta == 0 {

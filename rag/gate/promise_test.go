@@ -113,14 +113,16 @@ func TestPromise(t *testing.T) {
 	c.scores.owner = []int32{0, 1, 2, 3, 4, 5, 6, 7, 8}
 	c.scores.general = []float64{.05, .2, .1, .35}
 	cut, p, err := c.promise(promised{closed: .3}) // the third of nine
-	if err != nil || cut >= .3 || math.Nextafter(cut, 1) != .3 || p.Closed.Rank != 3 || p.Closed.Of != 9 || p.Open != nil {
+	if err != nil || cut >= .3 || math.Nextafter(cut, 1) != .3 || p.Closed.Rank != 3 || p.Closed.Of != 9 ||
+		p.Open != nil {
 		t.Errorf("%v %+v %v", cut, p, err)
 	}
 	if !c.Metric.Better(.3, cut) {
 		t.Error("a tie is closed")
 	}
 	cut, p, err = c.promise(promised{open: .25}) // the highest of four
-	if err != nil || cut != .35 || p.Open.Rank != 1 || p.Open.Questions != "general questions" || c.Metric.Better(.35, cut) {
+	if err != nil || cut != .35 || p.Open.Rank != 1 || p.Open.Questions != "general questions" ||
+		c.Metric.Better(.35, cut) {
 		t.Errorf("%v %+v %v", cut, p, err)
 	}
 	_, _, err = c.promise(promised{closed: .3, open: .25})

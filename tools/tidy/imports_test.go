@@ -26,7 +26,7 @@ engine/internal/device/devicetest: kernels cuda engine internal/test
 embed/remote: embed llm internal/panics
 embed/ops: kernels embed/onnx
 embed: cuda engine internal/durable internal/filehash internal/regular internal/safetensors internal/panics
-embed/train: kernels embed engine internal/buildinfo internal/durable internal/filehash internal/filelock internal/jsonl internal/regular internal/safetensors
+embed/train: kernels embed engine eval/squad internal/buildinfo internal/durable internal/filehash internal/filelock internal/jsonl internal/regular internal/safetensors
 llm: engine/cores internal/filehash internal/panics
 llm/gguf:
 llm/grammar:
@@ -55,9 +55,10 @@ rag/web: embed llm/remote rag/corpus rag/knowledge rag/prompt rag/retrieve rag/s
 rag/ingest: kernels embed engine rag/corpus rag/entities rag/knowledge rag/route rag/store internal/buildinfo
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/route rag/store rag/check rag/entities rag/excerpt rag/quote internal/language internal/panics
 .: kernels engine embed llm rag internal
-eval/metric: kernels llm rag/corpus rag/prompt
+eval/squad:
+eval/metric: kernels llm rag/corpus rag/prompt eval/squad
 eval/dataset: internal/durable internal/jsonl
-eval/experiment: . kernels engine embed llm eval/metric eval/dataset rag internal/durable internal/filehash internal/filelock internal/jsonl internal/models
+eval/experiment: . kernels engine embed llm eval/metric eval/squad eval/dataset rag internal/durable internal/filehash internal/filelock internal/jsonl internal/models
 eval/preset: eval/experiment
 eval/crsb: . embed engine eval/dataset rag/corpus rag/ingest rag/pseudo internal/durable
 eval/rating: eval/metric internal/jsonl

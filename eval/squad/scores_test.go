@@ -1,14 +1,15 @@
-package metric
+package squad
 
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"testing"
 )
 
-// TestSQuAD2 compares with testdata/squad2.json, which testdata/squad2.py makes.
-func TestSQuAD2(t *testing.T) {
+// TestScores compares with testdata/squad2.json, which testdata/squad2.py makes.
+func TestScores(t *testing.T) {
 	raw, err := os.ReadFile("testdata/squad2.json")
 	if err != nil {
 		t.Fatal(err)
@@ -37,11 +38,11 @@ func TestSQuAD2(t *testing.T) {
 		for _, q := range c.Questions {
 			list = append(list, Extracted{q.Guess, q.Odds, q.Truths})
 		}
-		s := SQuAD2(list, c.Threshold)
+		s := Score(list, c.Threshold)
 		for name, p := range map[string]struct {
-			got  SQuAD2Part
+			got  Part
 			want [3]float64
-		}{"all": {s.SQuAD2Part, c.Want.All}, "HasAns": {s.HasAns, c.Want.Has}, "NoAns": {s.NoAns, c.Want.No}} {
+		}{"all": {s.Part, c.Want.All}, "HasAns": {s.HasAns, c.Want.Has}, "NoAns": {s.NoAns, c.Want.No}} {
 			near(t, fmt.Sprint(i, " ", name, " exact"), 100*p.got.Exact, p.want[0])
 			near(t, fmt.Sprint(i, " ", name, " F1"), 100*p.got.F1, p.want[1])
 			near(t, fmt.Sprint(i, " ", name, " total"), float64(p.got.Total), p.want[2])
@@ -50,5 +51,12 @@ func TestSQuAD2(t *testing.T) {
 		near(t, fmt.Sprint(i, " best exact's threshold"), s.ExactThreshold, c.Want.BestExact[1])
 		near(t, fmt.Sprint(i, " best F1"), 100*s.BestF1, c.Want.BestF1[0])
 		near(t, fmt.Sprint(i, " best F1's threshold"), s.F1Threshold, c.Want.BestF1[1])
+	}
+}
+
+func near(t *testing.T, what string, got, want float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= 1e-6) {
+		t.Errorf("%s: %.9f, want %.9f", what, got, want)
 	}
 }

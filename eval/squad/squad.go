@@ -1,6 +1,9 @@
-package metric
+// Package squad has the measures of extractive question answering, as SQuAD defines them (Rajpurkar et al. 2016;
+// Rajpurkar, Jia and Liang 2018).
+package squad
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -55,9 +58,9 @@ func ExactMatch(answer string, truths []string) float64 {
 	return 0
 }
 
-// TokenF1 returns the best F1 of an answer's tokens against a true answer's, after SQuAD's normalisation. Truths is as
+// F1 returns the best F1 of an answer's tokens against a true answer's, after SQuAD's normalisation. Truths is as
 // in ExactMatch.
-func TokenF1(answer string, truths []string) (best float64) {
+func F1(answer string, truths []string) (best float64) {
 	got := answerTokens(answer)
 	for _, t := range orEmpty(truths) {
 		want := answerTokens(t)
@@ -67,7 +70,7 @@ func TokenF1(answer string, truths []string) (best float64) {
 			}
 			continue
 		}
-		best = max(best, prf(overlap(counts(got), counts(want)), len(got), len(want)).F1)
+		best = max(best, 2*float64(common(got, want))/float64(len(got)+len(want)))
 	}
 	return best
 }
@@ -79,18 +82,36 @@ func orEmpty(truths []string) []string {
 	return truths
 }
 
-func counts(tokens []string) map[string]int {
-	c := make(map[string]int, len(tokens))
-	for _, t := range tokens {
-		c[t]++
+// common counts the tokens that two lists share, each as often as it stands in both.
+func common(a, b []string) (n int) {
+	left := map[string]int{}
+	for _, t := range a {
+		left[t]++
 	}
-	return c
-}
-
-// overlap is how many tokens two bags have in common.
-func overlap(a, b map[string]int) (n int) {
-	for t, k := range a {
-		n += min(k, b[t])
+	for _, t := range b {
+		if left[t] > 0 {
+			left[t]--
+			n++
+		}
 	}
 	return n
+}
+
+// AUROC returns the probability that a positive scores above a negative, ties counted half (the Mann–Whitney statistic
+// divided by its maximum); 0 without positives or negatives.
+func AUROC(positive, negative []float64) float64 {
+	if len(positive) == 0 || len(negative) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(negative))
+	var below float64
+	for _, p := range positive {
+		low, _ := slices.BinarySearch(sorted, p)
+		high := low
+		for high < len(sorted) && sorted[high] == p {
+			high++
+		}
+		below += float64(low) + float64(high-low)/2
+	}
+	return below / float64(len(positive)) / float64(len(negative))
 }

@@ -1,4 +1,4 @@
-package metric
+package squad
 
 import (
 	"cmp"
@@ -12,34 +12,34 @@ type Extracted struct {
 	Truths   []string // the true answers; none: the question is unanswerable
 }
 
-// SQuAD2Part holds the means over a part of the questions, from 0 to 1.
-type SQuAD2Part struct {
+// Part holds the means over a part of the questions, from 0 to 1.
+type Part struct {
 	Exact float64 `json:"exact" yaml:"exact"`
 	F1    float64 `json:"f1" yaml:"f1"`
 	Total int     `json:"total" yaml:"total"`
 }
 
-// SQuAD2Scores holds the measures of SQuAD 2.0, from 0 to 1: over all questions, over those that have an answer and
+// Scores holds the measures of SQuAD 2.0, from 0 to 1: over all questions, over those that have an answer and
 // over those that have none; and the best that any threshold of NoAnswer reaches, with that threshold.
-type SQuAD2Scores struct {
-	SQuAD2Part     `yaml:",inline"`
-	HasAns         SQuAD2Part `json:"has_ans" yaml:"has_ans"`
-	NoAns          SQuAD2Part `json:"no_ans" yaml:"no_ans"`
-	BestExact      float64    `json:"best_exact" yaml:"best_exact"`
-	ExactThreshold float64    `json:"best_exact_threshold" yaml:"best_exact_threshold"`
-	BestF1         float64    `json:"best_f1" yaml:"best_f1"`
-	F1Threshold    float64    `json:"best_f1_threshold" yaml:"best_f1_threshold"`
+type Scores struct {
+	Part           `yaml:",inline"`
+	HasAns         Part    `json:"has_ans" yaml:"has_ans"`
+	NoAns          Part    `json:"no_ans" yaml:"no_ans"`
+	BestExact      float64 `json:"best_exact" yaml:"best_exact"`
+	ExactThreshold float64 `json:"best_exact_threshold" yaml:"best_exact_threshold"`
+	BestF1         float64 `json:"best_f1" yaml:"best_f1"`
+	F1Threshold    float64 `json:"best_f1_threshold" yaml:"best_f1_threshold"`
 }
 
-// SQuAD2 compares answers with the true ones as SQuAD's evaluate-v2.0.py does (Rajpurkar, Jia and Liang 2018): what has
+// Score compares answers with the true ones as SQuAD's evaluate-v2.0.py does (Rajpurkar, Jia and Liang 2018): what has
 // a NoAnswer above the threshold counts as no answer, and the best thresholds are found as in that program, which
 // begins with the threshold 0 for no answer at all and tries every answer in the order of NoAnswer.
-func SQuAD2(list []Extracted, threshold float64) SQuAD2Scores {
-	var s SQuAD2Scores
+func Score(list []Extracted, threshold float64) Scores {
+	var s Scores
 	exact, f1 := make([]float64, len(list)), make([]float64, len(list))
 	for i, x := range list {
 		truths := slices.DeleteFunc(slices.Clone(x.Truths), func(t string) bool { return len(answerTokens(t)) == 0 })
-		exact[i], f1[i] = ExactMatch(x.Answer, truths), TokenF1(x.Answer, truths)
+		exact[i], f1[i] = ExactMatch(x.Answer, truths), F1(x.Answer, truths)
 		part := &s.HasAns
 		if len(x.Truths) == 0 {
 			part = &s.NoAns
@@ -52,11 +52,11 @@ func SQuAD2(list []Extracted, threshold float64) SQuAD2Scores {
 			}
 			f = e
 		}
-		for _, p := range []*SQuAD2Part{&s.SQuAD2Part, part} {
+		for _, p := range []*Part{&s.Part, part} {
 			p.Exact, p.F1, p.Total = p.Exact+e, p.F1+f, p.Total+1
 		}
 	}
-	for _, p := range []*SQuAD2Part{&s.SQuAD2Part, &s.HasAns, &s.NoAns} {
+	for _, p := range []*Part{&s.Part, &s.HasAns, &s.NoAns} {
 		p.Exact, p.F1 = p.Exact/float64(max(p.Total, 1)), p.F1/float64(max(p.Total, 1))
 	}
 	s.BestExact, s.ExactThreshold = bestThreshold(list, exact)
