@@ -97,6 +97,7 @@ func TestKindOf(t *testing.T) {
 			KindTokenClassifier},
 		{checkpoint.Spec{Family: "distilbert", Labels: []string{"a", "b"}, Bare: true}, KindClassifier},
 		{checkpoint.Spec{Family: "distilbert", Bare: true}, ""},
+		{checkpoint.Spec{Family: "roberta", Kind: "reader"}, KindReader},
 	} {
 		if got, err := KindOf(writeCheckpoint(t, c.spec)); err != nil || got != c.want {
 			t.Errorf("%+v: %q, %v", c.spec, got, err)

@@ -18,8 +18,8 @@ type Reader struct {
 var _ Extractor = (*Reader)(nil)
 
 // OpenReader loads a question-answering checkpoint (BERT, DistilBERT, RoBERTa, MPNet, DeBERTa) whose head, qa_outputs,
-// gives each token two logits: as the first and as the last one of the answer. tokenizer.json must say how it reads two
-// texts. Errors as of Open.
+// gives each token two logits: as the first and as the last one of the answer; or a ready export with the outputs
+// start_logits and end_logits. tokenizer.json must say how it reads two texts. Errors as of Open.
 func OpenReader(ctx context.Context, dir string, o Options) (*Reader, error) {
 	m, err := openModel(ctx, dir, kindReader, o)
 	if err != nil {

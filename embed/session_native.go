@@ -19,11 +19,13 @@ type session struct {
 	ops    *ops.Domain // nil for an exported graph
 	path   string      // for errors
 	inputs []string
-	dim    int
-	padID  int64
-	vocab  int                            // ids at or above are refused; 0 = unknown
-	places func(ids []uint32, to []int64) // position ids of a sequence's tokens
-	kept   kept
+	// outputs has one name, or two where an exported reader has the logits of first and last tokens apart.
+	outputs []string
+	dim     int
+	padID   int64
+	vocab   int                            // ids at or above are refused; 0 = unknown
+	places  func(ids []uint32, to []int64) // position ids of a sequence's tokens
+	kept    kept
 	// finish converts the output of a graph of padded texts to rows; nil if the graph takes concatenated texts.
 	finish func(raw []float32, tokens []sequence, columns int, out []float32)
 }
@@ -40,7 +42,7 @@ func openSession(src *source, set *settings, p *provider) (*session, error) {
 	}
 	s := &session{path: src.weights(), padID: src.padID, vocab: src.vocab}
 	if g := src.graph; g != nil {
-		s.inputs, s.dim, s.places = g.Inputs, g.Dim, g.Config.PlaceTokens
+		s.inputs, s.outputs, s.dim, s.places = g.Inputs, []string{g.Output}, g.Dim, g.Config.PlaceTokens
 		if p.standard {
 			s.finish = whole
 			if src.task.PerToken() {
@@ -51,13 +53,10 @@ func openSession(src *source, set *settings, p *provider) (*session, error) {
 		}
 		err = o.AddSessionConfigEntry("session.model_external_initializers_file_folder_path", g.Folder)
 		if err == nil {
-			s.s, err = ort.NewDynamicAdvancedSessionWithONNXData(g.ONNX, s.inputs, []string{g.Output}, o)
+			s.s, err = ort.NewDynamicAdvancedSessionWithONNXData(g.ONNX, s.inputs, s.outputs, o)
 		}
-	} else {
-		var output string
-		if output, err = s.inspect(src, set); err == nil {
-			s.s, err = ort.NewDynamicAdvancedSession(src.export, s.inputs, []string{output}, o)
-		}
+	} else if s.outputs, err = s.inspect(src, set); err == nil {
+		s.s, err = ort.NewDynamicAdvancedSession(src.export, s.inputs, s.outputs, o)
 	}
 	if err != nil && p.options != nil {
 		err = fmt.Errorf("%w: %w", ErrDevice, err)
@@ -92,57 +91,83 @@ func sessionOptions() (o *ort.SessionOptions, err error) {
 	return o, nil
 }
 
-// inspect reads an exported graph's inputs and outputs, and chooses how its output is converted to rows.
-func (s *session) inspect(src *source, set *settings) (output string, err error) {
+// inspect reads an exported graph's inputs and outputs, and chooses how its outputs are converted to rows.
+func (s *session) inspect(src *source, set *settings) (outputs []string, err error) {
 	o, err := sessionOptions()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer o.Destroy()
 	if err := o.SetGraphOptimizationLevel(ort.GraphOptimizationLevelDisableAll); err != nil {
-		return "", err
+		return nil, err
 	}
 	in, out, err := ort.GetInputOutputInfoWithOptions(src.export, o)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	for _, i := range in {
 		if !slices.Contains([]string{onnx.InputIDs, onnx.AttentionMask, onnx.TokenTypes}, i.Name) ||
 			i.DataType != ort.TensorElementDataTypeInt64 {
-			return "",
+			return nil,
 				fmt.Errorf("input %s of type %v is not known; int64 input_ids, attention_mask and token_type_ids are",
 					i.Name, i.DataType)
 		}
 		s.inputs = append(s.inputs, i.Name)
 	}
-	outputs := []string{onnx.Logits}
-	if src.task == onnx.Embed {
-		outputs = []string{onnx.Embedding, onnx.HiddenState, "token_embeddings"}
+	known := map[string]ort.InputOutputInfo{}
+	for _, i := range out {
+		known[i.Name] = i
 	}
-	for _, want := range outputs {
-		for _, i := range out {
-			if i.Name != want {
-				continue
-			}
-			rank := len(i.Dimensions)
-			if i.DataType != ort.TensorElementDataTypeFloat || rank < 2 || rank > 3 || i.Dimensions[rank-1] < 1 {
-				return "",
-					fmt.Errorf("output %s is %v %v; float32 [batch, dim] or [batch, sequence, dim] expected", i.Name,
-						i.DataType, i.Dimensions)
-			}
-			s.dim = int(i.Dimensions[rank-1])
-			if perToken := src.task.PerToken(); want == onnx.Logits && perToken != (rank == 3) {
-				return "", fmt.Errorf("output %s is %v; a classifier of texts has [batch, labels], one of tokens "+
-					"[batch, sequence, labels]", i.Name, i.Dimensions)
-			}
-			s.finish = rows(set, rank, s.dim, want == onnx.Logits)
-			if src.task.PerToken() {
-				s.finish = tokenRows(s.dim)
-			}
-			return want, nil
+	wanted := []string{onnx.Logits}
+	switch src.task {
+	case onnx.Spans:
+		return s.inspectSpans(known)
+	case onnx.Embed:
+		wanted = []string{onnx.Embedding, onnx.HiddenState, "token_embeddings"}
+	}
+	for _, want := range wanted {
+		if i, ok := known[want]; ok {
+			return []string{want}, s.inspectRows(src, set, i)
 		}
 	}
-	return "", fmt.Errorf("it has none of the outputs %v", outputs)
+	return nil, fmt.Errorf("it has none of the outputs %v", wanted)
+}
+
+// inspectRows chooses the conversion of an output that has a row for each text or token.
+func (s *session) inspectRows(src *source, set *settings, i ort.InputOutputInfo) error {
+	rank := len(i.Dimensions)
+	if i.DataType != ort.TensorElementDataTypeFloat || rank < 2 || rank > 3 || i.Dimensions[rank-1] < 1 {
+		return fmt.Errorf("output %s is %v %v; float32 [batch, dim] or [batch, sequence, dim] expected", i.Name,
+			i.DataType, i.Dimensions)
+	}
+	s.dim = int(i.Dimensions[rank-1])
+	if perToken := src.task.PerToken(); i.Name == onnx.Logits && perToken != (rank == 3) {
+		return fmt.Errorf("output %s is %v; a classifier of texts has [batch, labels], one of tokens "+
+			"[batch, sequence, labels]", i.Name, i.Dimensions)
+	}
+	s.finish = rows(set, rank, s.dim, i.Name == onnx.Logits)
+	if src.task.PerToken() {
+		s.finish = tokenRows(s.dim)
+	}
+	return nil
+}
+
+// inspectSpans takes the two outputs that exports of readers have.
+func (s *session) inspectSpans(known map[string]ort.InputOutputInfo) ([]string, error) {
+	outputs := []string{onnx.StartLogits, onnx.EndLogits}
+	for _, name := range outputs {
+		i, ok := known[name]
+		if !ok {
+			return nil, fmt.Errorf("it has no output %s: a reader has %v", name, outputs)
+		}
+		if i.DataType != ort.TensorElementDataTypeFloat || len(i.Dimensions) != 2 {
+			return nil, fmt.Errorf("output %s is %v %v; float32 [batch, sequence] expected", name, i.DataType,
+				i.Dimensions)
+		}
+	}
+	s.dim = len(outputs)
+	s.finish = tokenRows(s.dim)
+	return outputs, nil
 }
 
 // rows returns the function that converts an exported graph's output to rows: it pools output per token, and
@@ -299,19 +324,45 @@ func (s *session) runPadded(tokens []sequence, out []float32, stop *ort.RunOptio
 			return fmt.Errorf("%s: %w", s.path, err)
 		}
 	}
-	got := []ort.Value{nil}
+	got := make([]ort.Value, len(s.outputs))
 	if err := s.s.RunWithOptions(in, got, stop); err != nil {
 		return fmt.Errorf("%s: %d texts of up to %d tokens: %w", s.path, len(tokens), columns, err)
 	}
-	defer got[0].Destroy()
-	t, ok := got[0].(*ort.Tensor[float32])
-	size := int64(len(tokens) * s.dim)
-	if !ok || t.GetShape().FlattenedSize() != size && t.GetShape().FlattenedSize() != size*int64(columns) {
-		return fmt.Errorf("%s: %w: output of shape %v for %d texts of %d tokens", s.path, ErrModel, got[0].GetShape(),
-			len(tokens), columns)
+	defer (*inputs)(&got).free()
+	raw, err := s.raw(got, len(tokens), columns)
+	if err != nil {
+		return err
 	}
-	s.finish(t.GetData(), tokens, columns, out)
+	s.finish(raw, tokens, columns, out)
 	return nil
+}
+
+// raw returns the numbers of a run's output. Those of two outputs take turns, as if both were columns of one.
+func (s *session) raw(got []ort.Value, texts, columns int) ([]float32, error) {
+	var all [][]float32
+	size := int64(texts * s.dim)
+	for _, v := range got {
+		t, ok := v.(*ort.Tensor[float32])
+		n := int64(-1)
+		if ok {
+			n = t.GetShape().FlattenedSize() * int64(len(got))
+		}
+		if n != size*int64(columns) && (n != size || len(got) > 1) {
+			return nil, fmt.Errorf("%s: %w: output of shape %v for %d texts of %d tokens", s.path, ErrModel,
+				v.GetShape(), texts, columns)
+		}
+		all = append(all, t.GetData())
+	}
+	if len(all) == 1 {
+		return all[0], nil
+	}
+	out := make([]float32, 0, texts*columns*len(all))
+	for i := range all[0] {
+		for _, one := range all {
+			out = append(out, one[i])
+		}
+	}
+	return out, nil
 }
 
 // pad lays the sequences out in rows of equal length.

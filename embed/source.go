@@ -68,6 +68,9 @@ func findSource(dir string, o onnx.Options) (*source, error) {
 		}
 		s.take(c)
 	}
+	if o.Task == onnx.Spans { // id2label says nothing about them
+		s.labels = nil
+	}
 	s.identity = fmt.Sprintf("onnx export pad=%d", s.padID)
 	return s, nil
 }

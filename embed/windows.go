@@ -9,12 +9,12 @@ type Window struct {
 }
 
 // windowsOf joins a question and a context by the template, the context in windows of which each begins stride tokens
-// before the end of the one before it. room is how many tokens a window has beside the special ones; a question takes
-// half of it at most.
+// before the end of the one before it, or fewer where windows are short. room is how many tokens a window has beside
+// the special ones; a question takes half of it at most.
 func (t template) windowsOf(question, context []uint32, at [][2]int, room, stride int) []Window {
 	question = question[:min(len(question), room/2)]
 	size := room - len(question)
-	step := size - min(stride, size-1)
+	step := max(size-stride, (size+3)/4) // no token is in more than four windows, however long the question is
 	first := 0
 	for _, p := range t {
 		if p.text == 2 {

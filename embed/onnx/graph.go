@@ -55,6 +55,10 @@ const (
 	Embedding     = "sentence_embedding"
 	Logits        = "logits"
 	HiddenState   = "last_hidden_state"
+
+	// Common exports of readers have two outputs, [batch, sequence], instead of Logits.
+	StartLogits = "start_logits"
+	EndLogits   = "end_logits"
 )
 
 // Graph is a written graph with the information needed to run it.

@@ -30,7 +30,8 @@ func TestOurManifest(t *testing.T) {
 	if !ok || gen.Name != "SmolLM2-135M-Instruct" {
 		t.Errorf("default generator: %+v", gen)
 	}
-	for _, name := range []string{"BGE-base-en-v1.5", "uae-large-v1", "bge-m3", "all-mpnet-base-v2"} {
+	for _, name := range []string{"BGE-base-en-v1.5", "uae-large-v1", "bge-m3", "all-mpnet-base-v2", "bge-small-en-v1.5",
+		"bge-large-en-v1.5", "multilingual-e5-small", "multilingual-e5-base"} {
 		x, ok := m.Model(name)
 		if !ok || x.Kind != Encoder || x.Package != "" {
 			t.Errorf("%s: %v %+v", name, ok, x)
@@ -48,6 +49,13 @@ func TestOurManifest(t *testing.T) {
 				!regexp.MustCompile(`^https://huggingface\.co/[^/]+/[^/]+/resolve/[0-9a-f]{40}/`).MatchString(f.URL) {
 				t.Errorf("%s: %+v", name, f)
 			}
+		}
+	}
+	for name, null := range map[string]bool{"minilm-uncased-squad2": true, "tinyroberta-squad2": true,
+		"roberta-base-squad2": true, "distilbert-base-cased-distilled-squad": false} {
+		x, ok := m.Model(name)
+		if !ok || x.Kind != Reader || null != (x.NullAnswer == nil || *x.NullAnswer) {
+			t.Errorf("%s: %v %+v", name, ok, x)
 		}
 	}
 	if _, ok := m.Model("no-such-model"); ok {
