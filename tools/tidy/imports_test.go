@@ -26,7 +26,7 @@ engine/internal/device/devicetest: kernels cuda engine internal/test
 embed/remote: embed llm internal/panics
 embed/ops: kernels embed/onnx
 embed: cuda engine internal/durable internal/filehash internal/regular internal/safetensors internal/panics
-embed/train: kernels embed engine internal/buildinfo internal/durable internal/filehash internal/filelock internal/jsonl internal/regular internal/safetensors
+embed/train: kernels embed engine eval/metric internal/buildinfo internal/durable internal/filehash internal/filelock internal/jsonl internal/regular internal/safetensors
 llm: engine/cores internal/filehash internal/panics
 llm/gguf:
 llm/grammar:
