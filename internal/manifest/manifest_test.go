@@ -30,8 +30,8 @@ func TestOurManifest(t *testing.T) {
 	if !ok || gen.Name != "SmolLM2-135M-Instruct" {
 		t.Errorf("default generator: %+v", gen)
 	}
-	for _, name := range []string{"BGE-base-en-v1.5", "uae-large-v1", "bge-m3", "all-mpnet-base-v2", "bge-small-en-v1.5",
-		"bge-large-en-v1.5", "multilingual-e5-small", "multilingual-e5-base"} {
+	for _, name := range []string{"BGE-base-en-v1.5", "uae-large-v1", "bge-m3", "all-mpnet-base-v2",
+		"bge-small-en-v1.5", "bge-large-en-v1.5", "multilingual-e5-small", "multilingual-e5-base"} {
 		x, ok := m.Model(name)
 		if !ok || x.Kind != Encoder || x.Package != "" {
 			t.Errorf("%s: %v %+v", name, ok, x)
