@@ -47,8 +47,13 @@ type Settings struct {
 }
 
 // Pull fetches a model of the manifest and returns its folder. A model that passes the quick check is left alone; a
-// damaged one is replaced. The folder appears when it is complete.
+// damaged one is replaced. The folder appears when it is complete. A model of another program's cache is only found.
 func (r *Registry) Pull(ctx context.Context, name string, progress fetch.Progress) (string, error) {
+	if ref, ok, err := parseReference(name); err != nil {
+		return "", err
+	} else if ok {
+		return ref.locate()
+	}
 	m, ok := r.manifest.Model(name)
 	if !ok {
 		return "", fmt.Errorf("%w: %q is not one of: %s", ErrUnknownModel, name, strings.Join(r.names(), ", "))

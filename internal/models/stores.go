@@ -69,6 +69,9 @@ func parseReference(text string) (ref reference, ok bool, err error) {
 	if owner, name, given := strings.Cut(rest, "/"); given {
 		ref.owner, ref.name = owner, name
 	}
+	if hub && (ref.owner == "" || ref.revision == "") {
+		return ref, true, fmt.Errorf("%w: %q is not of the form %s", ErrReference, text, form)
+	}
 	parts := []string{ref.owner, ref.name}
 	parts = append(parts, strings.Split(ref.revision, "/")...)
 	parts = append(parts, strings.Split(ref.choice, "/")...)
@@ -119,6 +122,10 @@ func (ref reference) locate() (string, error) {
 		bring = "ollama pull " + strings.TrimPrefix(ref.text, ollamaPrefix)
 	}
 	for _, dir := range places {
+		dir, err := filepath.Abs(dir)
+		if err != nil {
+			return "", err
+		}
 		if path, err := look(dir); !errors.Is(err, fs.ErrNotExist) {
 			return path, err
 		}
@@ -174,7 +181,18 @@ func (ref reference) inHub(cache string) (string, error) {
 		return dir, nil
 	}
 	name, err := ref.choose(ggufs)
-	return filepath.Join(dir, name), err
+	if err != nil {
+		return "", err
+	}
+	if stem, _, of, split := manifest.Part(name); split {
+		for i := range of {
+			part := fmt.Sprintf("%s-%05d-of-%05d.gguf", stem, i+1, of)
+			if !slices.Contains(ggufs, part) {
+				return "", fmt.Errorf("%w: %s: of %d files %s is missing in %s", ErrNotPulled, ref.text, of, part, dir)
+			}
+		}
+	}
+	return filepath.Join(dir, name), nil
 }
 
 // within returns the names of the files of a snapshot. A link that leads out of the model's folder is an error.
