@@ -9,7 +9,7 @@ import (
 // models that do not count, such as those on a server.
 type Stats struct {
 	Encoder, Reranker, Classifier, Reader *embed.Stats
-	Model                         *llm.Stats
+	Model                                 *llm.Stats
 }
 
 // Stats returns the counts of the models. It does not open models and never waits.

@@ -156,8 +156,8 @@ func (r *Registry) Downloaded() int64 { return r.cache.Downloaded() }
 func (r *Registry) dir(name string) string { return r.cache.Path("models", name) }
 
 // Locate returns the folder of a model of the manifest, after a quick check of its files (size and modification time; a
-// file that was touched is read). A path of an existing file or folder is returned as it is, made absolute. For hf:OWNER/REPO and
-// ollama:NAME it is the file or folder in the cache of Hugging Face's programs or of Ollama.
+// file that was touched is read). A path of an existing file or folder is returned as it is, made absolute. For
+// hf:OWNER/REPO and ollama:NAME it is the file or folder in the cache of Hugging Face's programs or of Ollama.
 func (r *Registry) Locate(name string) (string, error) {
 	if ref, ok, err := parseReference(name); err != nil {
 		return "", err
