@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -134,16 +135,24 @@ type System struct {
 
 // Table is a layout: values of a part with dimensions in rows and columns, beside published values.
 type Table struct {
-	Title     string     `yaml:"title"`
-	Note      string     `yaml:"note"`
-	Part      string     `yaml:"part"`
-	Rows      []string   `yaml:"rows"`
-	Columns   []string   `yaml:"columns"`
-	Measures  []string   `yaml:"measures"`
-	Groups    []string   `yaml:"groups"`
-	Plot      bool       `yaml:"plot"`
-	Published [][]string `yaml:"published"` // the first row is the header
-	Source    string     `yaml:"source"`    // of the published values
+	Title    string   `yaml:"title"`
+	Note     string   `yaml:"note"`
+	Part     string   `yaml:"part"`
+	Rows     []string `yaml:"rows"`
+	Columns  []string `yaml:"columns"`
+	Measures []string `yaml:"measures"`
+	Groups   []string `yaml:"groups"`
+	// Change lists measures that get a column with the change of the mean, in percent, from the first to the last of
+	// the two values of Columns.
+	Change []string `yaml:"change"`
+	// Names has, by dimension and value, what the table shows in place of the value, such as the name in a paper.
+	Names     map[string]map[string]string `yaml:"names"`
+	Plot      bool                         `yaml:"plot"`
+	Published [][]string                   `yaml:"published"` // the first row is the header
+	Source    string                       `yaml:"source"`    // of the published values
+	// Align is the dimension, one of Rows, that the first column of Published names: published values are then put into
+	// the lines of the table. "" shows them beside it.
+	Align string `yaml:"align"`
 }
 
 // Parse reads an experiment and checks everything that does not require data or models.
@@ -185,10 +194,17 @@ func (f *File) check() error {
 		if !names[t.Part] {
 			return fmt.Errorf("table %q: there is no part %q", t.Title, t.Part)
 		}
-		for _, d := range slices.Concat(t.Rows, t.Columns) {
+		for _, d := range slices.Concat(t.Rows, t.Columns, slices.Sorted(maps.Keys(t.Names))) {
 			if !slices.Contains(Dimensions(), d) {
 				return fmt.Errorf("table %q: dimension %q (known: %s)", t.Title, d, strings.Join(Dimensions(), ", "))
 			}
+		}
+		switch {
+		case len(t.Change) > 0 && len(t.Columns) == 0:
+			return fmt.Errorf("table %q: change needs columns, whose first and last value are compared", t.Title)
+		case t.Align != "" && (!slices.Contains(t.Rows, t.Align) || len(t.Published) == 0):
+			return fmt.Errorf("table %q: align %q needs published values, and to be one of rows %q", t.Title, t.Align,
+				t.Rows)
 		}
 	}
 	return nil

@@ -37,7 +37,8 @@ type Result struct {
 	Resumed  int // of Items, taken from the journal
 	Unscored int // values that could not be computed or graded
 	Judge    string
-	Seconds  float64 // of this run
+	Examined *Examined // the judge's scorecard; nil: nothing is judged, or it was not examined
+	Seconds  float64   // of this run
 }
 
 type run struct {
@@ -86,6 +87,9 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 		if err := r.part(ctx, p, sets[i]); err != nil {
 			return nil, err
 		}
+	}
+	if r.result.Examined, err = r.examined(ctx); err != nil {
+		return nil, err
 	}
 	r.result.Seconds = time.Since(begun).Seconds()
 	return r.result, nil

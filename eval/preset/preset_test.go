@@ -2,6 +2,7 @@ package preset_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/sluice-rag/sluice/eval/experiment"
@@ -31,6 +32,11 @@ func TestPresets(t *testing.T) {
 				published++
 				if len(line) != len(table.Published[0]) {
 					t.Errorf("%s: %s: %v", name, table.Title, line)
+				}
+			}
+			for _, m := range table.Change {
+				if !slices.Contains(table.Measures, m) {
+					t.Errorf("%s: %s: change of %s, which it does not show", name, table.Title, m)
 				}
 			}
 			if (table.Source == "") != (len(table.Published) == 0) {

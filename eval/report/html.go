@@ -19,6 +19,9 @@ func (r *Report) html(w io.Writer, grids []grid, plots [][]byte) error {
 	type section struct {
 		grid
 		SVG           template.HTML
+		Theirs        int  // first column of published values
+		Aligned       bool // there are such columns
+		Warnings      []string
 		PublishedHead []string
 		PublishedBody [][]string
 	}
@@ -28,11 +31,11 @@ func (r *Report) html(w io.Writer, grids []grid, plots [][]byte) error {
 	}
 	var sections []section
 	for i, g := range grids {
-		s := section{grid: g}
+		s := section{grid: g, Theirs: len(g.Head) - g.published, Aligned: g.published > 0, Warnings: r.warnings(g)}
 		if plots[i] != nil { // drawn by our own code: its texts are escaped there
 			s.SVG = template.HTML(beforeSVG.ReplaceAllString(string(plots[i]), "<svg "))
 		}
-		if len(g.Published) > 0 {
+		if len(g.Published) > 0 && g.published == 0 {
 			s.PublishedHead, s.PublishedBody = g.Published[0], g.Published[1:]
 		}
 		sections = append(sections, s)

@@ -33,7 +33,7 @@ func svg(g grid) ([]byte, error) {
 		measure = g.Measures[0]
 	}
 	var columns []int
-	for c := range len(g.Head) - len(g.Table.Rows) {
+	for c := range g.values() {
 		if slices.ContainsFunc(g.rows, func(l []*experiment.Row) bool {
 			return l[c] != nil && l[c].N > 0 && (measure == "" || l[c].Measure == measure)
 		}) {
@@ -71,6 +71,14 @@ func svg(g grid) ([]byte, error) {
 		return nil, fmt.Errorf("report: plot of %s: %w", g.Title, err)
 	}
 	return fontSize.ReplaceAllFunc(b.Bytes(), smaller), nil
+}
+
+// values is the number of columns with values.
+func (g grid) values() int {
+	if len(g.rows) == 0 {
+		return 0
+	}
+	return len(g.rows[0])
 }
 
 // fontSize is a size in a drawing. Whoever shows it need not have the font that the drawing was laid out for, and most

@@ -194,8 +194,14 @@ func (r *Report) markdown(w io.Writer, grids []grid, plots [][]byte) error {
 		if g.Note != "" {
 			fmt.Fprintf(&b, "%s\n\n", strings.TrimSpace(g.Note))
 		}
+		for _, w := range r.warnings(g) {
+			fmt.Fprintf(&b, "> **Warning.** %s\n\n", w)
+		}
 		b.WriteString(markdown(g.Head, g.Body) + "\n")
-		if len(g.Published) > 0 {
+		switch {
+		case g.published > 0:
+			fmt.Fprintf(&b, "Published: %s\n\n", g.Source)
+		case len(g.Published) > 0:
 			fmt.Fprintf(&b, "Published: %s\n\n%s\n", g.Source, markdown(g.Published[0], g.Published[1:]))
 		}
 		if plots[i] != nil {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/sluice-rag/sluice/eval/experiment"
 	"github.com/sluice-rag/sluice/eval/metric"
+	"github.com/sluice-rag/sluice/rag/exam"
 )
 
 var update = flag.Bool("update", false, "write testdata/results.parquet; testdata/parquet.py checks it with pyarrow")
@@ -87,6 +89,59 @@ func TestWrite(t *testing.T) {
 	lines, err := csv.NewReader(strings.NewReader(read(CSV))).ReadAll()
 	if err != nil || len(lines) != 5 || len(lines[0]) != 21 || lines[2][16] != "0.75" || lines[3][16] != "" {
 		t.Errorf("%v, %v", lines, err)
+	}
+}
+
+// TestAligned: published values stand in the lines that they are about, others in lines of their own, and the change is
+// that of the means.
+func TestAligned(t *testing.T) {
+	row := func(encoder string, routed bool, mean float64) experiment.Row {
+		return experiment.Row{Part: "search", Encoder: encoder, Routed: routed, Measure: "ms.total",
+			Summary: metric.Summary{N: 2, Mean: mean, Low: mean, High: mean}}
+	}
+	g := layout(experiment.Table{Part: "search", Rows: []string{"encoder"}, Columns: []string{"routed"},
+		Measures: []string{"ms.total"}, Change: []string{"ms.total"}, Align: "encoder",
+		Names:     map[string]map[string]string{"routed": {"partitions": "CAR"}, "measure": {"ms.total": "time"}},
+		Published: [][]string{{"model", "change"}, {"other", "-1"}, {"mini-LM", "-2"}}},
+		[]experiment.Row{row("MiniLM", false, 8), row("MiniLM", true, 6), row("bge", false, 0), row("bge", true, 6)})
+	want := [][]string{{"encoder", "all, time", "CAR, time", "change of time, %", "published: change"},
+		{"MiniLM", "8.000", "6.000", "-25.00", "-2"}, {"bge", "0.000", "6.000", "–", "–"},
+		{"other", "–", "–", "–", "-1"}}
+	if got := append([][]string{g.Head}, g.Body...); !reflect.DeepEqual(got, want) {
+		t.Errorf("%q", got)
+	}
+	if drawn, err := svg(g); err != nil || bytes.Count(drawn, []byte("other")) > 0 || g.values() != 2 {
+		t.Errorf("%d columns are drawn, %v", g.values(), err)
+	}
+}
+
+// TestWarnings: a table with values of a judge says how often such verdicts are right, and where they are all equal.
+func TestWarnings(t *testing.T) {
+	row := func(system, measure string, mean float64) experiment.Row {
+		return experiment.Row{Part: "p", System: system, Measure: measure, Summary: metric.Summary{N: 2, Mean: mean}}
+	}
+	rows := []experiment.Row{row("RAG", "context_relevancy", 1), row("CAG", "context_relevancy", .99999),
+		row("RAG", "answer_relevancy", .5), row("CAG", "answer_relevancy", .25), row("RAG", "f1", 1),
+		row("CAG", "f1", 1)}
+	r := result()
+	judged := layout(experiment.Table{Part: "p", Rows: []string{"system"}}, rows)
+	if w := r.warnings(judged); len(w) != 2 || !strings.Contains(w[0], "not been examined") ||
+		!strings.HasPrefix(w[1], "All 2 values of context_relevancy are 1.000") {
+		t.Errorf("%q", w)
+	}
+	r.Examined = &experiment.Examined{Model: "small", Verdicts: map[string]map[string]exam.Verdict{
+		"context_relevancy": {"en": {Balanced: .5, Low: .4}}, "answer_relevancy": {"en": {Balanced: .53, Low: .44}}}}
+	if w := r.warnings(judged); !strings.Contains(w[0], "0.500 (en, at least 0.400) for context_relevancy") ||
+		!strings.Contains(w[0], "no better than chance") {
+		t.Errorf("%q", w)
+	}
+	r.Examined.Verdicts["answer_relevancy"]["en"] = exam.Verdict{Balanced: .9, Low: .8}
+	if w := r.warnings(judged); strings.Contains(w[0], "chance, and these") {
+		t.Errorf("%q", w)
+	}
+	if w := r.warnings(layout(experiment.Table{Part: "p", Rows: []string{"system"}, Measures: []string{"f1"}},
+		rows)); w != nil {
+		t.Errorf("nothing was judged: %q", w)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/sluice-rag/sluice/eval/experiment"
 )
@@ -11,14 +12,16 @@ import (
 // grid is a table as shown, and the rows of its values, for plots.
 type grid struct {
 	experiment.Table
-	Head  []string
-	Body  [][]string
-	names [][]string // of the values: the cells of the dimensions
-	rows  [][]*experiment.Row
+	Head      []string
+	Body      [][]string
+	published int        // number of the last columns that hold published values
+	names     [][]string // of the values: the cells of the dimensions
+	rows      [][]*experiment.Row
 }
 
 // layout puts the rows of a result into a table: a line for each combination of Table.Rows, a column for each of
-// Table.Columns and each measure, unless that is among the rows. Dimensions keep the order in which they come up.
+// Table.Columns and each measure, unless that is among the rows. Dimensions keep the order in which they come up. Then
+// come the columns of Table.Change, and the published values if Table.Align says which line is whose.
 func layout(t experiment.Table, all []experiment.Row) grid {
 	g := grid{Table: t}
 	columns := t.Columns
@@ -39,17 +42,92 @@ func layout(t experiment.Table, all []experiment.Row) grid {
 	across.sort(t.Measures)
 	g.Head = slices.Clone(t.Rows)
 	for _, c := range across.order {
-		g.Head = append(g.Head, strings.Join(nonEmpty(across.names[c]), ", "))
+		g.Head = append(g.Head, strings.Join(nonEmpty(g.shown(columns, across.names[c])), ", "))
 	}
 	for l, name := range lines.names {
-		body, rows := slices.Clone(name), []*experiment.Row{}
+		rows := []*experiment.Row{}
+		body := g.shown(t.Rows, name)
 		for _, c := range across.order {
 			r := values[place{l, c}]
 			body, rows = append(body, show(r)), append(rows, r)
 		}
-		g.Body, g.names, g.rows = append(g.Body, body), append(g.names, name), append(g.rows, rows)
+		g.Body, g.names, g.rows = append(g.Body, body), append(g.names, g.shown(t.Rows, name)), append(g.rows, rows)
 	}
+	g.change()
+	g.align()
 	return g
+}
+
+// shown returns what the table shows for the values of dimensions.
+func (g *grid) shown(dimensions, values []string) []string {
+	out := slices.Clone(values)
+	for i, v := range out {
+		if name, ok := g.Names[dimensions[i]][v]; ok {
+			out[i] = name
+		}
+	}
+	return out
+}
+
+// change adds the columns of Table.Change.
+func (g *grid) change() {
+	for _, m := range g.Change {
+		g.Head = append(g.Head, "change of "+g.shown([]string{"measure"}, []string{m})[0]+", %")
+		for l, rows := range g.rows {
+			var of []*experiment.Row
+			for _, r := range rows {
+				if r != nil && r.Measure == m && r.N > 0 {
+					of = append(of, r)
+				}
+			}
+			text := "–"
+			if len(of) > 1 && of[0].Mean != 0 {
+				text = fmt.Sprintf("%+.2f", 100*(of[len(of)-1].Mean-of[0].Mean)/of[0].Mean)
+			}
+			g.Body[l] = append(g.Body[l], text)
+		}
+	}
+}
+
+// align adds the published values: to the lines whose cell of the dimension Table.Align is the first cell of a
+// published row, ignoring case and punctuation, and as further lines where there is none.
+func (g *grid) align() {
+	if g.Align == "" {
+		return
+	}
+	at, width := slices.Index(g.Table.Rows, g.Align), len(g.Head)
+	for _, name := range g.Published[0][1:] {
+		g.Head = append(g.Head, "published: "+name)
+	}
+	g.published = len(g.Published[0]) - 1
+	for _, p := range g.Published[1:] {
+		found := false
+		for l, line := range g.Body {
+			if len(line) == width && plain(line[at]) == plain(p[0]) {
+				g.Body[l], found = append(line, p[1:]...), true
+			}
+		}
+		if !found {
+			line := slices.Repeat([]string{"–"}, width)
+			line[at] = p[0]
+			g.Body = append(g.Body, append(line, p[1:]...))
+		}
+	}
+	for l, line := range g.Body {
+		if missing := len(g.Head) - len(line); missing > 0 {
+			g.Body[l] = append(line, slices.Repeat([]string{"–"}, missing)...)
+		}
+	}
+}
+
+// plain returns the letters and digits of a name, in lower case.
+func plain(name string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, name)
 }
 
 // index numbers combinations in the order in which they come up.

@@ -58,7 +58,7 @@ rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retriev
 eval/squad:
 eval/metric: kernels llm rag/corpus rag/prompt eval/squad
 eval/dataset: internal/durable internal/jsonl
-eval/experiment: . kernels engine embed llm eval/metric eval/squad eval/dataset rag internal/durable internal/filehash internal/filelock internal/jsonl internal/models
+eval/experiment: . kernels engine embed llm eval/metric eval/squad eval/dataset rag internal/durable internal/filehash internal/filelock internal/jsonl internal/models internal/scorecards
 eval/preset: eval/experiment
 eval/crsb: . embed engine eval/dataset rag/corpus rag/ingest rag/pseudo internal/durable
 eval/rating: eval/metric internal/jsonl
