@@ -4,7 +4,7 @@ import "context"
 
 // Reading is the answer to a question that a reader has found in a passage.
 type Reading struct {
-	Start, End int     // bytes of the passage: the best span that is not empty; 0, 0 where there is none
+	Start, End int     // bytes of the passage: the best span that is not empty; 0, 0 without one
 	Score      float64 // start logit + end logit of the span, the best over the passage's windows
 	Null       float64 // the same of the null answer, the least over the windows; 0 where the model has no null answer
 	Tokens     int

@@ -37,12 +37,8 @@ func OpenReader(ctx context.Context, dir string, o Options) (*Reader, error) {
 	return &Reader{m, p}, nil
 }
 
-const (
-	// readerStride is how many tokens of a passage two windows in a row share, as in BERT's code for SQuAD.
-	readerStride = 128
-	// maxSpan is the number of tokens of the longest answer, likewise.
-	maxSpan = 30
-)
+// readerStride is how many tokens of a passage two windows in a row share, as in BERT's code for SQuAD.
+const readerStride = 128
 
 // Read implements Extractor. A passage of more tokens than the model takes beside the question is read in windows that
 // overlap by readerStride tokens. A question that takes more than half of a window is cut there.
@@ -85,9 +81,9 @@ func (r *Reader) Read(ctx context.Context, question string, passages []string) (
 	}
 	seen := make([]bool, len(passages))
 	for n, w := range windows {
-		read := w.read(found.data[2*found.starts[n] : 2*found.starts[n+1]])
+		read := w.Read(found.data[2*found.starts[n] : 2*found.starts[n+1]])
 		if best := &out[of[n]]; seen[of[n]] {
-			best.merge(read)
+			best.Merge(read)
 		} else {
 			best.Start, best.End, best.Score, best.Null = read.Start, read.End, read.Score, read.Null
 		}
@@ -100,28 +96,6 @@ func (r *Reader) Read(ctx context.Context, question string, passages []string) (
 		}
 	}
 	return out, nil
-}
-
-// read decodes the logits of a window: two for each token.
-func (w Window) read(logits []float32) (r Reading) {
-	r.Null = float64(logits[0]) + float64(logits[1])
-	for i, from := range w.At {
-		for j := i; j < min(len(w.At), i+maxSpan); j++ {
-			score := float64(logits[2*(w.First+i)]) + float64(logits[2*(w.First+j)+1])
-			if from[0] < w.At[j][1] && (r.End == 0 || score > r.Score) {
-				r.Start, r.End, r.Score = from[0], w.At[j][1], score
-			}
-		}
-	}
-	return r
-}
-
-// merge takes the better span of another window, and the lesser score of the null answer.
-func (r *Reading) merge(o Reading) {
-	if o.End > 0 && (r.End == 0 || o.Score > r.Score) {
-		r.Start, r.End, r.Score = o.Start, o.End, o.Score
-	}
-	r.Null = min(r.Null, o.Null)
 }
 
 // trim leaves out white space around the span, which tokens of byte-level vocabularies include.

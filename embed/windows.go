@@ -8,6 +8,31 @@ type Window struct {
 	At    [][2]int // the bytes of the context that its tokens stand for: At[i] belongs to IDs[First+i]
 }
 
+// maxSpan is the number of tokens of the longest answer, as in BERT's code for SQuAD.
+const maxSpan = 30
+
+// Read decodes the logits of a window: two for each token.
+func (w Window) Read(logits []float32) (r Reading) {
+	r.Null = float64(logits[0]) + float64(logits[1])
+	for i, from := range w.At {
+		for j := i; j < min(len(w.At), i+maxSpan); j++ {
+			score := float64(logits[2*(w.First+i)]) + float64(logits[2*(w.First+j)+1])
+			if from[0] < w.At[j][1] && (r.End == 0 || score > r.Score) {
+				r.Start, r.End, r.Score = from[0], w.At[j][1], score
+			}
+		}
+	}
+	return r
+}
+
+// Merge takes the better span of another window, and the lesser score of the null answer.
+func (r *Reading) Merge(o Reading) {
+	if o.End > 0 && (r.End == 0 || o.Score > r.Score) {
+		r.Start, r.End, r.Score = o.Start, o.End, o.Score
+	}
+	r.Null = min(r.Null, o.Null)
+}
+
 // windowsOf joins a question and a context by the template, the context in windows of which each begins stride tokens
 // before the end of the one before it, or fewer where windows are short. room is how many tokens a window has beside
 // the special ones; a question takes half of it at most.

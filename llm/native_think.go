@@ -85,7 +85,7 @@ func (t *thinking) push(piece string) bool {
 	return t.reader.state != inAnswer
 }
 
-// finish hands the rest of the thinking over. A header that a limit has cut is none.
+// finish hands over the rest of the thinking. A channel header that the token limit has cut is not part of it.
 func (t *thinking) finish() {
 	if t.reader.state == inHeader {
 		return

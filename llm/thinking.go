@@ -54,7 +54,7 @@ func (t Thinking) Limit(maxTokens int) int {
 func (t Thinking) check() error {
 	switch {
 	case t.Effort != "" && !slices.Contains(Efforts(), t.Effort):
-		return optionError("reasoning effort %q is none of %q", t.Effort, Efforts())
+		return optionError("the reasoning effort must be one of %q, given %q", Efforts(), t.Effort)
 	case t.Tokens < 0:
 		return optionError("a thinking budget of %d tokens is less than 0", t.Tokens)
 	}

@@ -69,17 +69,7 @@ type classifier struct {
 // Classifier trains a classifier and writes it to in.Out. It resumes an unfinished training there with the same data
 // and settings. If the context ends, a checkpoint is left.
 func Classifier(ctx context.Context, in ClassifierInput) (*Result, error) {
-	if err := in.Settings.check(); err != nil {
-		return nil, err
-	}
-	if err := vacant(in.Out); err != nil {
-		return nil, err
-	}
-	c, r, err := openClassifier(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	lock, err := prepareFolder(in.Out)
+	c, r, lock, err := begin(ctx, in, in.Settings, in.Out, openClassifier)
 	if err != nil {
 		return nil, err
 	}
@@ -342,9 +332,9 @@ func (c *classifier) finish(ctx context.Context, r *run) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Result{Out: c.in.Out, Labels: len(c.labels), Epochs: len(r.state.History), BestEpoch: r.state.Best + 1,
-		Validation: scores, Seconds: r.state.Seconds,
-		Report: report(&c.objective, c.labels, c.logits, c.val.targets)}
+	out := r.result()
+	out.Labels, out.Validation = len(c.labels), scores
+	out.Report = report(&c.objective, c.labels, c.logits, c.val.targets)
 	calibration := calibrate(&c.objective, c.logits, c.val.targets)
 	if c.in.Threshold > 0 {
 		calibration.Threshold = c.in.Threshold

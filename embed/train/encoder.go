@@ -133,17 +133,7 @@ type pairSet struct {
 
 // Encoder trains an encoder and writes it to in.Out, like Classifier.
 func Encoder(ctx context.Context, in EncoderInput) (*Result, error) {
-	if err := in.Settings.check(); err != nil {
-		return nil, err
-	}
-	if err := vacant(in.Out); err != nil {
-		return nil, err
-	}
-	e, r, err := openEncoder(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	lock, err := prepareFolder(in.Out)
+	e, r, lock, err := begin(ctx, in, in.Settings, in.Out, openEncoder)
 	if err != nil {
 		return nil, err
 	}
@@ -155,8 +145,8 @@ func Encoder(ctx context.Context, in EncoderInput) (*Result, error) {
 	if err := r.train(ctx); err != nil {
 		return nil, err
 	}
-	out := &Result{Out: in.Out, Epochs: len(r.state.History), BestEpoch: r.state.Best + 1, Before: &before,
-		Validation: r.state.History[r.state.Best].Validation, Seconds: r.state.Seconds}
+	out := r.result()
+	out.Before = &before
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

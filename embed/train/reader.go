@@ -61,17 +61,7 @@ type reader struct {
 
 // Reader trains a reader and writes it to in.Out, like Classifier.
 func Reader(ctx context.Context, in ReaderInput) (*Result, error) {
-	if err := in.Settings.check(); err != nil {
-		return nil, err
-	}
-	if err := vacant(in.Out); err != nil {
-		return nil, err
-	}
-	r, run, err := openReader(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	lock, err := prepareFolder(in.Out)
+	r, run, lock, err := begin(ctx, in, in.Settings, in.Out, openReader)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +69,7 @@ func Reader(ctx context.Context, in ReaderInput) (*Result, error) {
 	if err := run.train(ctx); err != nil {
 		return nil, err
 	}
-	out := &Result{Out: in.Out, Epochs: len(run.state.History), BestEpoch: run.state.Best + 1,
-		Validation: run.state.History[run.state.Best].Validation, Seconds: run.state.Seconds}
+	out := run.result()
 	if in.Test != nil {
 		s, err := r.tokenise(ctx, in.Test, in.Test.List)
 		if err != nil {
@@ -231,7 +220,7 @@ func (s *windowSet) add(question int, q Question, w embed.Window, typed bool) {
 	if typed {
 		s.types = append(s.types, types)
 	}
-	x := window{question: question, first: w.First, at: w.At}
+	x := window{Window: embed.Window{First: w.First, At: w.At}, question: question}
 	if len(q.Answers) > 0 {
 		x.aim(q.Answers[0])
 	}
@@ -241,15 +230,15 @@ func (s *windowSet) add(question int, q Question, w embed.Window, typed bool) {
 // aim sets the tokens of an answer, if the window has all of it.
 func (w *window) aim(a Answer) {
 	from, to := a.Start, a.Start+len(a.Text)
-	if len(w.at) == 0 || w.at[0][0] > from || w.at[len(w.at)-1][1] < to {
+	if len(w.At) == 0 || w.At[0][0] > from || w.At[len(w.At)-1][1] < to {
 		return
 	}
-	start := slices.IndexFunc(w.at, func(t [2]int) bool { return t[1] > from })
-	end := len(w.at) - 1
-	for end > start && w.at[end][0] >= to {
+	start := slices.IndexFunc(w.At, func(t [2]int) bool { return t[1] > from })
+	end := len(w.At) - 1
+	for end > start && w.At[end][0] >= to {
 		end--
 	}
-	w.start, w.end = w.first+start, w.first+end
+	w.start, w.end = w.First+start, w.First+end
 }
 
 // step computes the gradients of some windows.
@@ -273,14 +262,15 @@ func (r *reader) score(s *windowSet) (Scores, error) {
 		return Scores{}, err
 	}
 	starts := make([]int, len(s.ids)+1)
-	readings := make([]reading, len(s.questions))
+	readings := make([]embed.Reading, len(s.questions))
 	for i, w := range s.windows {
 		starts[i+1] = starts[i] + len(s.ids[i])
-		one := w.read(logits[2*starts[i] : 2*starts[i+1]])
+		one := w.Read(logits[2*starts[i] : 2*starts[i+1]])
 		if i > 0 && s.windows[i-1].question == w.question {
-			one = readings[w.question].merge(one)
+			readings[w.question].Merge(one)
+		} else {
+			readings[w.question] = one
 		}
-		readings[w.question] = one
 	}
 	out := scoreReadings(s.questions, readings)
 	out.Loss, _ = spanLoss(logits, starts, s.windows)
@@ -288,19 +278,19 @@ func (r *reader) score(s *windowSet) (Scores, error) {
 }
 
 // scoreReadings compares what was read with the true answers.
-func scoreReadings(questions []Question, readings []reading) Scores {
+func scoreReadings(questions []Question, readings []embed.Reading) Scores {
 	list := make([]squad.Extracted, len(questions))
 	var answerable, other []float64
 	for i, q := range questions {
 		r := readings[i]
-		list[i] = squad.Extracted{Answer: q.Context[r.start:r.end], NoAnswer: r.null - r.score}
+		list[i] = squad.Extracted{Answer: q.Context[r.Start:r.End], NoAnswer: r.Null - r.Score}
 		for _, a := range q.Answers {
 			list[i].Truths = append(list[i].Truths, a.Text)
 		}
 		if len(q.Answers) > 0 {
-			answerable = append(answerable, r.score-r.null)
+			answerable = append(answerable, r.Score-r.Null)
 		} else {
-			other = append(other, r.score-r.null)
+			other = append(other, r.Score-r.Null)
 		}
 	}
 	scores := &ReaderScores{Scores: squad.Score(list, math.Inf(1))}

@@ -169,15 +169,17 @@ func TestWindows(t *testing.T) {
 	}
 	logits := make([]float32, 2*len(s.ids[0]))
 	logits[0], logits[1], logits[2*4], logits[2*5+1], logits[2*6+1], logits[2*4+1] = 1, 2, 5, 3, 4, -9
-	first := s.windows[0].read(logits)
-	if got := context[first.start:first.end]; got != "two three four" || first.score != 9 || first.null != 3 {
+	first := s.windows[0].Read(logits)
+	if got := context[first.Start:first.End]; got != "two three four" || first.Score != 9 || first.Null != 3 {
 		t.Errorf("%q, %+v", got, first)
 	}
-	both := first.merge(reading{score: 10, null: 5, start: 1, end: 2, found: true})
-	if both.score != 10 || both.null != 3 || both.end != 2 {
+	both := first
+	both.Merge(embed.Reading{Score: 10, Null: 5, Start: 1, End: 2})
+	if both.Score != 10 || both.Null != 3 || both.End != 2 {
 		t.Errorf("%+v", both)
 	}
-	if both := first.merge(reading{null: -1}); both.score != 9 || both.null != -1 {
+	both = first
+	if both.Merge(embed.Reading{Null: -1}); both.Score != 9 || both.Null != -1 {
 		t.Errorf("%+v", both)
 	}
 }

@@ -176,3 +176,27 @@ func (r *run) drop() error {
 	}
 	return nil
 }
+
+// begin checks the settings and the folder of a result, opens a training and locks the folder.
+func begin[T, In any](
+	ctx context.Context, in In, s Settings, out string, open func(context.Context, In) (T, *run, error),
+) (t T, r *run, lock *filelock.Lock, err error) {
+	if err = s.check(); err != nil {
+		return t, nil, nil, err
+	}
+	if err = vacant(out); err != nil {
+		return t, nil, nil, err
+	}
+	if t, r, err = open(ctx, in); err != nil {
+		return t, nil, nil, err
+	}
+	lock, err = prepareFolder(out)
+	return t, r, lock, err
+}
+
+// result returns what a training has come to.
+func (r *run) result() *Result {
+	s := &r.state
+	return &Result{Out: r.dir, Epochs: len(s.History), BestEpoch: s.Best + 1, Validation: s.History[s.Best].Validation,
+		Seconds: s.Seconds}
+}

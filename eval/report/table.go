@@ -90,7 +90,7 @@ func (g *grid) change() {
 }
 
 // align adds the published values: to the lines whose cell of the dimension Table.Align is the first cell of a
-// published row, ignoring case and punctuation, and as further lines where there is none.
+// published row, ignoring case and punctuation, and as further lines if no row of ours matches.
 func (g *grid) align() {
 	if g.Align == "" {
 		return

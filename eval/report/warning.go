@@ -57,7 +57,7 @@ func (r *Report) accuracy(measures []string) string {
 		}
 		parts = append(parts, fmt.Sprintf("%s for %s", strings.Join(of, " and "), m))
 	}
-	text += " " + strings.Join(parts, ", ") + "; chance is 0.500, and the limits are those of 95 % intervals."
+	text += " " + strings.Join(parts, ", ") + "; chance is 0.500, and the limits bound 95 % intervals."
 	if !passes {
 		text += " Such verdicts are no better than chance, and these values say nothing about what they are given to."
 	}

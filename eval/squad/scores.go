@@ -8,7 +8,7 @@ import (
 // Extracted is what a system of extractive question answering says to a question of SQuAD 2.0.
 type Extracted struct {
 	Answer   string   // "": it has no answer
-	NoAnswer float64  // how sure it is that there is none, on any scale
+	NoAnswer float64  // confidence that the question has no answer, on any scale
 	Truths   []string // the true answers; none: the question is unanswerable
 }
 

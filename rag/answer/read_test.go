@@ -56,7 +56,7 @@ func TestReadersMarkTheAnswer(t *testing.T) {
 	}
 }
 
-// TestReadersSayThatNothingAnswers: a quote says so, with Strict there is none, and a graph ends in "I don't know".
+// TestReadersSayThatNothingAnswers: a quote says so, with Strict nothing is quoted, and a graph ends in "I don't know".
 func TestReadersSayThatNothingAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		o       answer.Options

@@ -34,7 +34,7 @@ type Config struct {
 	Engine    *engine.Engine
 	Encoder   func(context.Context) (embed.Embedder, error)  // called when the encoder is needed; loads it once
 	Scorer    func(context.Context) (embed.Scorer, error)    // called when a search wants a reranker; may be nil
-	Extractor func(context.Context) (embed.Extractor, error) // called when a reader is needed; nil: there is none
+	Extractor func(context.Context) (embed.Extractor, error) // called when a reader is needed; nil without one
 	// Entails scores pairs of texts when an answer is checked. If it is nil, cosine similarities of the encoder decide.
 	Entails func(ctx context.Context, premises, hypotheses []string) ([]float64, error)
 	Metric  kernels.Metric // of a new store; an existing one keeps its own

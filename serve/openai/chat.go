@@ -188,7 +188,7 @@ func (r *ChatRequest) thinking(l Limits) (llm.Thinking, *Error) {
 	if given(r.ReasoningEffort) {
 		var effort llm.Effort
 		if json.Unmarshal(r.ReasoningEffort, &effort) != nil || !slices.Contains(llm.Efforts(), effort) {
-			return t, invalid("reasoning_effort", "%.40s is none of %q", r.ReasoningEffort, llm.Efforts())
+			return t, invalid("reasoning_effort", "must be one of %q, given %.40q", llm.Efforts(), r.ReasoningEffort)
 		}
 		t.Effort = effort
 	}
