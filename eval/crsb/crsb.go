@@ -4,6 +4,7 @@
 package crsb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,7 @@ type Result struct {
 	Negative  int            `json:"negative_pairs"`
 	BadLines  int            `json:"bad_lines"`        // in Options.Queries
 	Unknown   int            `json:"unknown_contexts"` // questions in Options.Queries about unknown contexts
+	Short     int            `json:"short_contexts"`   // with fewer questions than the language model was asked for
 	Generated *pseudo.Report `json:"generated,omitempty"`
 }
 
@@ -159,10 +161,24 @@ func (o Options) queries(
 	}
 	contexts := pseudo.Contexts{Chunks: chunks, Vectors: engine.Vectors{Data: v.Data, Rows: len(chunks), Dim: v.Dim}}
 	queries, report, err := pseudo.Generate(ctx, gen, enc, e, contexts, pseudo.Options{PerContext: o.Questions,
-		Sample: o.Sample, Seed: o.Seed, Journal: filepath.Join(o.Out, "journal.jsonl"), Progress: o.Progress})
+		Again: again, Sample: o.Sample, Seed: o.Seed, Journal: filepath.Join(o.Out, "journal.jsonl"),
+		Progress: o.Progress})
 	r.Generated = &report
+	count := map[string]int{}
+	for _, q := range queries {
+		count[q.ContextID]++
+	}
+	r.Short = report.Contexts
+	for _, n := range count {
+		if n >= cmp.Or(o.Questions, pseudo.DefaultPerContext) {
+			r.Short--
+		}
+	}
 	return queries, err
 }
+
+// again is how often the language model is asked for more questions about contexts of which some were rejected.
+const again = 4
 
 // pairs combines each question with its own context, and with contexts of other topics, drawn at random with the seed.
 // If there is only one topic, the other contexts are drawn from it.

@@ -115,7 +115,9 @@ func (x extraction) run(ctx context.Context, e engine.Interface, c Contexts, o O
 			}
 		}
 	}
-	kept := keep(c, rows, list, o, &report)
+	k := newKeeper()
+	k.add(c, list, o, &report)
+	kept := k.all(rows, &report)
 	if report.Kept == 0 {
 		return nil, report, fmt.Errorf("%w: none of %d extracted questions about %d contexts can be used (rejected: %v)",
 			ErrQueries, report.Generated, report.Contexts, report.Rejected)

@@ -19,11 +19,12 @@ type candidate struct {
 	near bool // its context is among the best RankLimit
 }
 
-// filter applies the filters to the model's answers about the contexts in rows, in that order.
+// filter applies the filters that look at one question to the model's answers about the contexts in rows, in that
+// order, and finds the rank of what is left.
 func filter(
 	ctx context.Context, emb embed.Embedder, e engine.Interface, c Contexts, rows []int, answers [][]answer, o Options,
 	report *Report,
-) ([]Query, error) {
+) ([]candidate, error) {
 	var list []candidate
 	for i, row := range rows {
 		passage, template, err := spoken(c.Chunks[row].Text, o)
@@ -48,32 +49,55 @@ func filter(
 			return nil, err
 		}
 	}
-	return keep(c, rows, list, o, report), nil
+	return list, nil
 }
 
-// keep leaves out what comes twice, ranks too low, or is more than a context is to have.
-func keep(c Contexts, rows []int, list []candidate, o Options, report *Report) (kept []Query) {
-	seen, count := map[string]bool{}, map[int]int{}
+// keeper leaves out what comes twice, ranks too low, or is more than a context is to have.
+type keeper struct {
+	seen map[string]bool
+	kept map[int][]Query // by row
+}
+
+func newKeeper() *keeper { return &keeper{map[string]bool{}, map[int][]Query{}} }
+
+func (k *keeper) add(c Contexts, list []candidate, o Options, report *Report) {
 	for _, q := range list {
 		var reason Reason
 		switch {
-		case seen[normal(q.text)]:
+		case k.seen[normal(q.text)]:
 			reason = Duplicate
 		case !q.near:
 			reason = LowRank
-		case count[q.row] == o.PerContext:
+		case len(k.kept[q.row]) == o.PerContext:
 			reason = Surplus
 		}
 		if reason != "" {
 			report.Rejected[reason]++
 			continue
 		}
-		seen[normal(q.text)] = true
-		count[q.row]++
+		k.seen[normal(q.text)] = true
 		id := c.Chunks[q.row].ID
-		kept = append(kept, Query{ID: fmt.Sprintf("%s-q%d", id, count[q.row]), ContextID: id, Text: q.text})
+		k.kept[q.row] = append(k.kept[q.row],
+			Query{ID: fmt.Sprintf("%s-q%d", id, len(k.kept[q.row])+1), ContextID: id, Text: q.text})
 	}
-	report.Barren, report.Kept = len(rows)-len(count), len(kept)
+}
+
+// short returns the rows that have fewer than n questions.
+func (k *keeper) short(rows []int, n int) (short []int) {
+	for _, row := range rows {
+		if len(k.kept[row]) < n {
+			short = append(short, row)
+		}
+	}
+	return short
+}
+
+// all returns the questions in the order of their contexts, and counts them.
+func (k *keeper) all(rows []int, report *Report) (kept []Query) {
+	for _, row := range rows {
+		kept = append(kept, k.kept[row]...)
+	}
+	report.Barren, report.Kept = len(rows)-len(k.kept), len(kept)
 	return kept
 }
 

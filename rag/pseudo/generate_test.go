@@ -64,6 +64,37 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
+// TestGenerateAgain: contexts of which questions were rejected are asked about again, also by a run that goes on with
+// the journals, until they have as many as they are to have.
+func TestGenerateAgain(t *testing.T) {
+	c, journal := base(t), filepath.Join(t.TempDir(), "journal.jsonl")
+	model := good(plenty)
+	well := model.answer
+	model.answer = func(ctx context.Context, call int, r llm.Request) (llm.Result, error) {
+		if s := subject(r); s == "violin" && r.Temperature < .6 || s == "desert" {
+			return llm.Result{Text: " is?", Finish: llm.FinishStop}, nil
+		}
+		return well(ctx, call, r)
+	}
+	for _, x := range []struct{ again, kept, calls int }{{0, 30, 36}, {1, 30, 6}, {2, 33, 6}, {2, 33, 0}} {
+		model.calls = 0
+		got, report, err := Generate(t.Context(), model, &bag{}, newEngine(t), c,
+			Options{RankLimit: 1, Again: x.again, Journal: journal})
+		if err != nil || len(got) != x.kept || report.Kept != x.kept || model.calls != x.calls ||
+			total(report) != report.Generated {
+			t.Errorf("again %d times: %d kept after %d calls, %+v, %v", x.again, len(got), model.calls, report, err)
+		}
+		if !slices.IsSortedFunc(got, func(a, b Query) int { return at(c, a.ContextID) - at(c, b.ContextID) }) {
+			t.Errorf("the questions are not in the order of their contexts: %+v", got)
+		}
+	}
+}
+
+// at returns the row of a context.
+func at(c Contexts, id string) int {
+	return slices.IndexFunc(c.Chunks, func(x corpus.Chunk) bool { return x.ID == id })
+}
+
 // TestFilters: each reason is found, in the order in which they are documented, and everything is counted.
 func TestFilters(t *testing.T) {
 	c := base(t)

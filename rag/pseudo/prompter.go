@@ -40,6 +40,8 @@ type OneShot struct {
 	Temperature float64 // 0 = .3
 }
 
+const oneShotTemperature = .3
+
 // language is the text of a OneShot prompt.
 type language struct {
 	task, passage, question string
@@ -78,7 +80,8 @@ func (p OneShot) Requests(passage string, n int) ([]Request, error) {
 	for i := range requests {
 		first, _, _ := strings.Cut(l.questions[i%len(l.questions)], " ")
 		requests[i] = Request{Prefix: first, Request: llm.Request{
-			Prompt: shared.String() + first, Temperature: cmp.Or(p.Temperature, .3), Stop: []string{"\n"},
+			Prompt: shared.String() + first, Temperature: cmp.Or(p.Temperature, oneShotTemperature),
+			Stop: []string{"\n"},
 		}}
 	}
 	return requests, nil

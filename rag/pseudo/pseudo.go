@@ -5,6 +5,7 @@
 package pseudo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,6 +87,9 @@ type Options struct {
 	Journal  string
 	Parallel int // contexts asked about at a time; 0 is llm.ParallelOf
 	Progress func(done, total int)
+	// Again is how often contexts with fewer than PerContext questions that are kept are asked about once more, with
+	// other seeds and a higher temperature. What is too many of the new questions is rejected as Surplus.
+	Again int
 	// Prompter makes the prompts; nil is OneShot.
 	Prompter Prompter
 }
@@ -118,16 +122,43 @@ func Generate(
 	}
 	rows, answers = inOrder(rows[:len(answers)], answers)
 	report.Contexts = len(rows)
-	kept, err := filter(ctx, emb, e, c, rows, answers, o, &report)
-	if err != nil {
-		return nil, report, err
+	asked := rows
+	k := newKeeper()
+	for again := 1; ; again++ {
+		list, err := filter(ctx, emb, e, c, rows, answers, o, &report)
+		if err != nil {
+			return nil, report, err
+		}
+		k.add(c, list, o, &report)
+		short := k.short(rows, o.PerContext)
+		if again > o.Again || len(short) == 0 {
+			break
+		}
+		if answers, err = ask(ctx, gen, c.Chunks, short, o.again(again), &report); err != nil {
+			return nil, report, err
+		}
+		rows = short[:len(answers)]
 	}
+	kept := k.all(asked, &report)
 	if report.Kept == 0 {
 		return nil, report,
 			fmt.Errorf("%w: none of %d generated questions about %d contexts can be used (rejected: %v); a larger "+
 				"model or --queries FILE may help", ErrQueries, report.Generated, report.Contexts, report.Rejected)
 	}
 	return kept, report, nil
+}
+
+// again returns the options of asking for the n-th time more.
+func (o Options) again(n int) Options {
+	o.Seed += uint64(n)
+	if o.Journal != "" { // a journal has one answer for each text
+		o.Journal = fmt.Sprintf("%s.%d", o.Journal, n)
+	}
+	if p, ok := o.Prompter.(OneShot); ok {
+		p.Temperature = cmp.Or(p.Temperature, oneShotTemperature) + .2*float64(n)
+		o.Prompter = p
+	}
+	return o
 }
 
 // begin checks the input and finds the contexts that are asked about.
@@ -166,7 +197,7 @@ func (o Options) withDefaults() (Options, error) {
 		otherwise int
 	}{{"questions per context", &o.PerContext, DefaultPerContext}, {"rank limit", &o.RankLimit, DefaultRankLimit},
 		{"maximum of tokens", &o.MaxTokens, DefaultMaxTokens}, {"parallel requests", &o.Parallel, 0},
-		{"sample", &o.Sample, 0}} {
+		{"sample", &o.Sample, 0}, {"further times", &o.Again, 0}} {
 		if *x.value < 0 {
 			return o, fmt.Errorf("pseudo: %s: %d is negative", x.name, *x.value)
 		}
