@@ -151,6 +151,9 @@ func (a *app) evaluate(cmd *cobra.Command, file *experiment.File, f evalFlags) e
 	}
 	r := report.Report{Result: result, Settings: string(settings), When: time.Now(),
 		Machine: fmt.Sprintf("%s, %d threads", harness.Processor(), cmp.Or(l.Config.Threads, runtime.NumCPU()))}
+	if r.People, err = a.people(f.out); err != nil {
+		return err
+	}
 	if err := r.Write(f.out); err != nil {
 		return err
 	}

@@ -1,17 +1,20 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/eval/crsb"
+	"github.com/sluice-rag/sluice/eval/experiment"
 	"github.com/sluice-rag/sluice/eval/rating"
 )
 
@@ -76,6 +79,10 @@ func (a *app) buildCRSB(cmd *cobra.Command, s *sluice.Sluice, o crsb.Options, qu
 	if r.BadLines+r.Unknown > 0 {
 		a.warn("%s: %d bad lines, %d questions about contexts that are not there", queries, r.BadLines, r.Unknown)
 	}
+	if r.Short > 0 {
+		a.warn("%d of %d contexts have fewer than %d questions: what else the model wrote about them was rejected",
+			r.Short, r.Generated.Contexts, o.Questions)
+	}
 	if a.json {
 		return a.printJSON(r)
 	}
@@ -87,21 +94,24 @@ func (a *app) buildCRSB(cmd *cobra.Command, s *sluice.Sluice, o crsb.Options, qu
 
 // rateFlags holds the flags of `eval rate`.
 type rateFlags struct {
-	ratings, rater, write, read string
-	report                      bool
-	seed                        uint64
+	ratings, rater, write, read, part string
+	report                            bool
+	seed                              uint64
 }
 
 func (a *app) evalRateCommand() *cobra.Command {
 	var f rateFlags
 	cmd := &cobra.Command{
-		Use:   "rate ITEMS.jsonl",
+		Use:   "rate ITEMS.jsonl|RESULTS",
 		Short: "have two people rate answers of several systems, and how far they agree",
-		Long: `Shows the answers of {"id","question","answers":{"SYSTEM":"TEXT"}} lines one after another, in a random order for
-each rater and without the systems' names, and appends the ratings (1 to 5) to a file; a later call goes on. --write and
---read exchange them as JSON lines instead: a rater fills in "rating". --report prints Cohen's kappa of two raters, and how
-often each system got which rating.`,
+		Long: `Shows the answers of {"id","question","answers":{"SYSTEM":"TEXT"}} lines, or those of an experiment (the folder of
+its results, or the journal.jsonl there), one after another, in a random order for each rater and without the systems'
+names, and appends the ratings (1 to 5) to a file; a later call goes on. --write and --read exchange them as JSON lines
+instead: a rater fills in "rating". --report prints Cohen's kappa of two raters, how often each system got which rating,
+and how far the judge of an experiment agrees with them. If the ratings are RESULTS/ratings.jsonl, the next run of the
+experiment says that above its tables.`,
 		Example: "  sluice eval rate answers.jsonl --rater ann --ratings ratings.jsonl\n" +
+			"  sluice eval rate results --part answers --rater ann --ratings results/ratings.jsonl\n" +
 			"  sluice eval rate answers.jsonl --ratings ratings.jsonl --report",
 		Args: takes(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -111,7 +121,7 @@ often each system got which rating.`,
 			if f.rater == "" && !f.report {
 				return usagef("--rater must name who rates")
 			}
-			items, err := readFile(args[0], rating.ReadItems)
+			items, err := a.rated(args[0], f.part)
 			if err != nil {
 				return err
 			}
@@ -123,6 +133,7 @@ often each system got which rating.`,
 	fl.StringVar(&f.rater, "rater", "", "name of who rates")
 	fl.StringVar(&f.write, "write", "", "write the rater's pairs to this file instead of asking")
 	fl.StringVar(&f.read, "read", "", "take the rater's ratings from this file instead of asking")
+	fl.StringVar(&f.part, "part", "", "part of the experiment whose answers are rated (empty: all)")
 	fl.BoolVar(&f.report, "report", false, "print agreement and histogram")
 	fl.Uint64Var(&f.seed, "seed", 0, "of the orders")
 	cmd.MarkFlagsMutuallyExclusive("write", "read", "report")
@@ -140,6 +151,80 @@ func readFile[T any](path string, read func(io.Reader) (T, error)) (v T, err err
 		err = fmt.Errorf("%s: %w", path, err)
 	}
 	return v, err
+}
+
+// rated reads the items of a file, or the answers of an experiment's journal; part "" takes all of its parts.
+func (a *app) rated(path, part string) ([]rating.Item, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, experiment.Journal)
+	}
+	return readFile(path, func(r io.Reader) ([]rating.Item, error) {
+		text := bufio.NewReader(r)
+		if head, _ := text.Peek(64); !experiment.IsJournal(head) { // an error comes up again
+			if part != "" {
+				return nil, usagef("--part %q is for experiments, and %s is not the journal of one", part, path)
+			}
+			return rating.ReadItems(text)
+		}
+		answers, unnamed, err := experiment.ReadAnswers(text)
+		if unnamed > 0 {
+			a.warn("%s: %d answers of an older version do not say what was asked, and are left out", path, unnamed)
+		}
+		if err != nil {
+			return nil, err
+		}
+		items := itemsOf(answers, part)
+		if len(items) == 0 {
+			return nil, fmt.Errorf("%w: there is no answer of part %q", rating.ErrRating, part)
+		}
+		return items, nil
+	})
+}
+
+// people compares the verdicts of the judge of an experiment with the ratings in the folder of its results, if any are
+// there.
+func (a *app) people(out string) (map[string]rating.Agreement, error) {
+	path := filepath.Join(out, ratingsFile)
+	given, err := readFile(path, rating.ReadRatings)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	items, err := a.rated(out, "")
+	return rating.Judges(items, given), err
+}
+
+// ratingsFile in the folder of an experiment's results is read for its report.
+const ratingsFile = "ratings.jsonl"
+
+// itemsOf collects the answers to each question in each part.
+func itemsOf(answers []experiment.Answered, part string) (items []rating.Item) {
+	at := map[string]int{}
+	for _, x := range answers {
+		if part != "" && x.Part != part || strings.TrimSpace(x.Answer) == "" {
+			continue
+		}
+		id := x.Part + " " + x.ID
+		i, known := at[id]
+		if !known {
+			i = len(items)
+			at[id] = i
+			items = append(items, rating.Item{ID: id, Question: x.Question, Answers: map[string]string{},
+				Correct: map[string]map[string]float64{}})
+		}
+		items[i].Answers[x.Cell] = x.Answer
+		for _, m := range []string{"correct", "correct_by_context"} {
+			if v, ok := x.Judged[m]; ok {
+				if items[i].Correct[x.Cell] == nil {
+					items[i].Correct[x.Cell] = map[string]float64{}
+				}
+				items[i].Correct[x.Cell][m] = v
+			}
+		}
+	}
+	return items
 }
 
 func (a *app) rate(items []rating.Item, f rateFlags) error {

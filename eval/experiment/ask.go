@@ -34,6 +34,7 @@ func (r *run) ask(ctx context.Context, s *session, d *data, c Cell, q question) 
 		item: Item{Scores: map[string]metric.Score{}, MS: map[string]float64{}}}
 	var err error
 	if c.Answers {
+		a.item.Asked = &Asked{Part: c.Part, Cell: c.name(), Model: c.Generator.Model, Question: q.Text}
 		err = a.answer(ctx)
 	} else {
 		err = a.search(ctx)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rag/sluice/eval/metric"
@@ -108,6 +109,19 @@ func (c Cell) row(experiment, group, measure string, s metric.Summary) Row {
 		Chunker: c.Chunker, Mode: string(search.Mode), Metric: search.Metric, Weight: search.Weight,
 		K: search.K, Routed: c.Retriever.Routed, Generator: c.Generator.label(), System: c.System.label(),
 		Group: group, Measure: measure, Summary: s}
+}
+
+// name of the combination by what the file gives.
+func (c Cell) name() string {
+	r := c.row("", "", "", metric.Summary{})
+	routed := ""
+	if r.Routed {
+		routed = r.Dimension("routed")
+	}
+	names := []string{r.System, r.Generator, strings.TrimSpace(r.Encoder + " " + r.Precision), r.Chunker, r.Mode,
+		r.Metric,
+		routed}
+	return strings.Join(slices.DeleteFunc(names, func(s string) bool { return s == "" }), ", ")
 }
 
 // label names a generator by its model and what is set.

@@ -25,6 +25,15 @@ type Item struct {
 	Retrieved []string                `json:"retrieved,omitempty"`
 	Answer    string                  `json:"answer,omitempty"`
 	Model     string                  `json:"model,omitempty"` // digest of the weights that were trained for it
+	Asked     *Asked                  `json:"asked,omitempty"` // of an answer
+}
+
+// Asked says what an answer is the answer to, for readers of the journal who do not have the experiment.
+type Asked struct {
+	Part     string `json:"part"`
+	Cell     string `json:"cell"`  // names the combination by what is not the default in it
+	Model    string `json:"model"` // generator
+	Question string `json:"question"`
 }
 
 // journal keeps finished items: a line with its version, then a line for each item. Lines are appended whole; what a
@@ -35,6 +44,9 @@ type journal struct {
 	f    *os.File
 	done map[string]map[string]Item // by cell and id
 }
+
+// Journal is the name of the journal in the folder of the results.
+const Journal = "journal.jsonl"
 
 const journalVersion = 1
 

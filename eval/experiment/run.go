@@ -68,7 +68,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	if err := durable.MkdirAll(r.work); err != nil {
 		return nil, fmt.Errorf("experiment: %w", err)
 	}
-	if r.journal, err = openJournal(filepath.Join(o.Out, "journal.jsonl")); err != nil {
+	if r.journal, err = openJournal(filepath.Join(o.Out, Journal)); err != nil {
 		return nil, err
 	}
 	defer func() {

@@ -1,6 +1,7 @@
 package experiment_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -147,6 +148,39 @@ func TestRun(t *testing.T) {
 	for i := range r.Rows {
 		if r.Rows[i] != again.Rows[i] {
 			t.Errorf("row %+v, again %+v", r.Rows[i], again.Rows[i])
+		}
+	}
+}
+
+// TestReadAnswers: the journal says what was asked and answered, also where its last line is torn.
+func TestReadAnswers(t *testing.T) {
+	b := newBench(t)
+	if _, err := b.run(t, both); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(b.out, experiment.Journal))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, unnamed, err := experiment.ReadAnswers(bytes.NewReader(append(text, `{"cell":"torn`...)))
+	if err != nil || unnamed != 0 || len(got) != 3*5 || !experiment.IsJournal(text) {
+		t.Fatalf("%d answers, %d unnamed, %v", len(got), unnamed, err)
+	}
+	for _, a := range got[:3] {
+		if a.Part != "answers" || !strings.HasPrefix(a.Cell, "RAG, double") ||
+			!strings.HasPrefix(a.Answer, "It runs last in first out.") ||
+			!strings.Contains(library, a.Question) || len(a.MS) == 0 || len(a.Judged) != 0 { // all is unscored
+			t.Errorf("%+v", a)
+		}
+	}
+	older := bytes.ReplaceAll(text, []byte(`"asked"`), []byte(`"other"`))
+	if got, unnamed, err := experiment.ReadAnswers(bytes.NewReader(older)); err != nil || len(got) != 0 ||
+		unnamed != 15 {
+		t.Errorf("%d answers, %d unnamed, %v", len(got), unnamed, err)
+	}
+	for _, bad := range []string{"", "{}\n", string(text[:len(text)/2]) + "\n"} {
+		if _, _, err := experiment.ReadAnswers(strings.NewReader(bad)); !errors.Is(err, experiment.ErrJournal) {
+			t.Errorf("%.40q: %v", bad, err)
 		}
 	}
 }

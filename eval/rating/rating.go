@@ -32,6 +32,8 @@ type Item struct {
 	ID       string            `json:"id"`
 	Question string            `json:"question"`
 	Answers  map[string]string `json:"answers"` // by system
+	// Correct has, by system, the measure of a judge that finds the answer correct (1) or not (0); may be nil.
+	Correct map[string]map[string]float64 `json:"correct,omitempty"`
 }
 
 // Pair is a question and one answer, as a rater sees it. Rating is 0 until it is given.
@@ -184,6 +186,7 @@ type Report struct {
 	Systems   map[string]map[string][]int `json:"histogram"` // by system and rater: counts of 1 … Max
 	Means     map[string]float64          `json:"means"`     // by system, over all raters
 	Unknown   int                         `json:"unknown"`   // ratings of answers that are not among the items
+	Judges    map[string]Agreement        `json:"judges,omitempty"`
 }
 
 // Summarise makes the report. Of several ratings of an answer by a rater the last one counts. Other than two raters is
@@ -229,6 +232,7 @@ func Summarise(items []Item, ratings []Rating) (*Report, error) {
 			first, second = append(first, strconv.Itoa(a)), append(second, strconv.Itoa(b))
 		}
 	}
+	r.Judges = Judges(items, ratings)
 	for s := range sums {
 		r.Means[s] = float64(sums[s]) / float64(counts[s])
 	}
@@ -256,6 +260,9 @@ func (r *Report) Text() string {
 			}
 			fmt.Fprintf(&b, "  %d %4d %s\n", n, count, strings.Repeat("█", min(count, 60)))
 		}
+	}
+	for _, m := range slices.Sorted(maps.Keys(r.Judges)) {
+		fmt.Fprintf(&b, "\n%s: the judge agrees with %s\n", m, r.Judges[m])
 	}
 	if r.Unknown > 0 {
 		fmt.Fprintf(&b, "\n%d ratings are of answers that are not among the items\n", r.Unknown)

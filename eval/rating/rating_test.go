@@ -100,3 +100,36 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestJudges: verdicts of a judge are compared with the mean of the ratings, and those in the middle are left out.
+func TestJudges(t *testing.T) {
+	verdict := func(v float64) map[string]map[string]float64 {
+		return map[string]map[string]float64{"RAG": {"correct": v}}
+	}
+	list := []rating.Item{{ID: "1", Correct: verdict(1)}, {ID: "2", Correct: verdict(1)},
+		{ID: "3", Correct: verdict(0)},
+		{ID: "4", Correct: verdict(1)}, {ID: "5", Correct: verdict(0)}, {ID: "6"}}
+	for i := range list {
+		list[i].Question, list[i].Answers = "Who?", map[string]string{"RAG": "Cod."}
+	}
+	var all []rating.Rating
+	rate := func(item int, rater string, n int) {
+		all = append(all, rating.Rating{Rater: rater, Key: rating.Pairs(list[item:item+1], "", 0)[0].Key, Rating: n})
+	}
+	rate(0, "Ann", 1) // corrected by the next
+	rate(0, "Ann", 5)
+	rate(0, "Bob", 3)
+	rate(1, "Ann", 1) // the judge finds it correct
+	rate(2, "Ann", 2)
+	rate(3, "Ann", 5) // the mean is the middle
+	rate(3, "Bob", 1)
+	rate(5, "Ann", 5) // no verdict
+	got := rating.Judges(list, all)
+	want := rating.Agreement{Good: 1, GoodAgreed: 1, Bad: 2, BadAgreed: 1}
+	if len(got) != 1 || got["correct"] != want {
+		t.Errorf("%+v", got)
+	}
+	if got := rating.Judges(list, nil); got != nil {
+		t.Errorf("without ratings: %+v", got)
+	}
+}

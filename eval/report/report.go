@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/eval/experiment"
+	"github.com/sluice-rag/sluice/eval/rating"
 	"github.com/sluice-rag/sluice/internal/buildinfo"
 	"github.com/sluice-rag/sluice/internal/durable"
 )
@@ -31,6 +32,7 @@ type Report struct {
 	Machine  string
 	Settings string // the experiment as YAML
 	When     time.Time
+	People   map[string]rating.Agreement // of the judge with people's ratings, by measure; may be nil
 }
 
 // Write writes all files to a folder, each atomically.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-rag/sluice/eval/experiment"
 	"github.com/sluice-rag/sluice/eval/metric"
+	"github.com/sluice-rag/sluice/eval/rating"
 	"github.com/sluice-rag/sluice/rag/exam"
 )
 
@@ -137,6 +138,10 @@ func TestWarnings(t *testing.T) {
 	}
 	r.Examined.Verdicts["answer_relevancy"]["en"] = exam.Verdict{Balanced: .9, Low: .8}
 	if w := r.warnings(judged); strings.Contains(w[0], "chance, and these") {
+		t.Errorf("%q", w)
+	}
+	r.People = map[string]rating.Agreement{"answer_relevancy": {Good: 3, GoodAgreed: 2, Bad: 4, BadAgreed: 1}}
+	if w := r.warnings(judged); len(w) != 3 || !strings.Contains(w[2], "2 of 3 good answers and 1 of 4 bad ones") {
 		t.Errorf("%q", w)
 	}
 	if w := r.warnings(layout(experiment.Table{Part: "p", Rows: []string{"system"}, Measures: []string{"f1"}},

@@ -30,6 +30,9 @@ func (r *Report) warnings(g grid) (list []string) {
 	}
 	list = append(list, r.accuracy(measures))
 	for _, m := range measures {
+		if a, ok := r.People[m]; ok {
+			list = append(list, fmt.Sprintf("In %s, this judge agrees with %s.", m, a))
+		}
 		if all := slices.Compact(slices.Sorted(slices.Values(cells[m]))); len(all) == 1 && len(cells[m]) > 1 {
 			list = append(list, fmt.Sprintf("All %d values of %s are %s: the judge does not tell the lines apart.",
 				len(cells[m]), m, all[0]))

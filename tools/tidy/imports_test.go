@@ -62,7 +62,7 @@ eval/experiment: . kernels engine embed llm eval/metric eval/squad eval/dataset 
 eval/preset: eval/experiment
 eval/crsb: . embed engine eval/dataset rag/corpus rag/ingest rag/pseudo internal/durable
 eval/rating: eval/metric internal/jsonl
-eval/report: eval/experiment internal/buildinfo internal/durable
+eval/report: eval/experiment eval/rating internal/buildinfo internal/durable
 serve: . kernels engine embed llm rag internal/durable internal/filelock internal/panics internal/printable internal/spans
 serve/openai: llm internal/settings
 serve/page:
