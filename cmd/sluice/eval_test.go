@@ -47,6 +47,14 @@ func TestEval(t *testing.T) {
 		"| int8 | hybrid | 1.000 |") {
 		t.Errorf("%s, %v", text, err)
 	}
+	ratings := filepath.Join(out, "ratings.jsonl")
+	b.stdin = "5\n1\n"
+	if said := b.ok("eval", "rate", out, "--ratings", ratings, "--rater", "ann"); strings.Count(said, "Answer:") != 3 {
+		t.Error(said)
+	}
+	b.fails(exitFailure, `no answer of part "moon"`, "eval", "rate", out, "--ratings", ratings, "--rater", "ann",
+		"--part", "moon")
+	b.ok("eval", "run", file, "--out", out) // with the ratings
 	b.fails(exitUsage, "--out must name", "eval", "run", file)
 	for _, flag := range []string{"--model", "--encoder"} {
 		b.fails(exitUsage, "unknown model", "eval", "run", file, "--out", out, flag, "/no/such")
@@ -109,4 +117,47 @@ func TestEvalBuildCRSB(t *testing.T) {
 		t.Error(said)
 	}
 	b.fails(exitUsage, "--out must", "eval", "build-crsb", b.dir)
+}
+
+// TestEvalReproduce: the paper's models are listed with what has to be fetched, and times go by an earlier run.
+func TestEvalReproduce(t *testing.T) {
+	b := newBench(t)
+	if text := b.ok("eval", "reproduce", "keibel-matrix"); !strings.Contains(text, "zephyr-7b-beta") ||
+		!strings.Contains(text, "Times: not known") || !strings.Contains(text, "sluice models pull") {
+		t.Error(text)
+	}
+	journal := `{"sluice_experiment":1}` + "\n"
+	for range 2 {
+		journal += `{"cell":"c","id":"q","item":{"scores":{},"ms":{"generate":3000},"calls":1,"asked":{"part":"p","cell":"c",` +
+			`"model":"SmolLM2-135M-Instruct","question":"Who?"}}}` + "\n"
+	}
+	results := filepath.Dir(b.file("results/journal.jsonl", journal))
+	var said struct {
+		Fetch  int64 `json:"fetch_bytes"`
+		Models []struct {
+			Role, Name string
+			Bytes      int64
+			Seconds    float64
+		}
+	}
+	if err := json.Unmarshal([]byte(b.ok("eval", "reproduce", "cag-tables", "--results", results, "--json")),
+		&said); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range said.Models {
+		// SmolLM2-135M-Instruct has about 0.1 GB: an answer of a file of 4.7 GB takes about 47 times 3 s.
+		if m.Role == "generator" && (m.Bytes < 3e9 || m.Seconds < 84*3*30 || m.Seconds > 84*3*60) {
+			t.Errorf("%+v", m)
+		}
+	}
+	if len(said.Models) != 4 || said.Fetch < 10e9 {
+		t.Errorf("%+v", said)
+	}
+	if text := b.ok("eval", "reproduce", "local-rag", "--yaml"); !strings.Contains(text, "model: Llama-3-8B-Instruct") {
+		t.Errorf("%.200s", text)
+	}
+	b.fails(exitUsage, "there is no preset", "eval", "reproduce", "none")
+	b.fails(exitUsage, "known is paper", "eval", "reproduce", "local-rag", "--models", "mine")
+	b.fails(exitFailure, "no answer of a language model", "eval", "reproduce", "local-rag", "--results",
+		filepath.Dir(b.file("other/journal.jsonl", `{"sluice_experiment":1}`+"\n")))
 }

@@ -302,20 +302,55 @@ func (f *File) Scale(n int) {
 
 // Use replaces the encoders and the language models of all parts; "" leaves them as they are.
 func (f *File) Use(encoder, model string) {
+	var encoders []Encoder
+	var generators []string
+	if encoder != "" {
+		encoders = []Encoder{{Name: encoder}}
+	}
+	if model != "" {
+		generators = []string{model}
+	}
+	f.UseAll(encoders, generators)
+}
+
+// UseAll is Use for several: each generator comes with the settings of every one that it replaces. Without an encoder
+// or a generator, those of the file stay.
+func (f *File) UseAll(encoders []Encoder, generators []string) {
 	for i := range f.Parts {
 		p := &f.Parts[i]
-		if encoder != "" && p.Best == nil {
-			p.Encoders = []Encoder{{Name: encoder}}
-		}
-		if model == "" {
-			continue
+		if len(encoders) > 0 && p.Best == nil {
+			p.Encoders = slices.Clone(encoders)
 		}
 		var all []Generator
-		for _, g := range p.Generators {
-			if g.Model = model; !slices.Contains(all, g) {
-				all = append(all, g)
+		for _, model := range generators {
+			for _, g := range p.Generators {
+				if g.Model = model; !slices.Contains(all, g) {
+					all = append(all, g)
+				}
 			}
 		}
-		p.Generators = all
+		if len(generators) > 0 {
+			p.Generators = all
+		}
 	}
+}
+
+// Answers is the number of answers that each generator gives in the parts that draw a sample. A group may have fewer
+// questions than the sample asks for.
+func (f *File) Answers() (n int) {
+	for _, p := range f.Parts {
+		if len(p.Generators) == 0 {
+			continue
+		}
+		questions := 0
+		for _, k := range p.Sample {
+			questions += k
+		}
+		if p.Sample["*"] > 0 && p.GroupBy == ByType {
+			questions *= 4
+		}
+		n += questions * len(orOne(p.Encoders)) * len(orOne(p.Chunkers)) * len(orOne(p.Retrievers)) *
+			len(orOne(p.Systems))
+	}
+	return n
 }

@@ -1,9 +1,12 @@
 package preset_test
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"testing"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-rag/sluice/eval/experiment"
 	"github.com/sluice-rag/sluice/eval/preset"
@@ -47,7 +50,52 @@ func TestPresets(t *testing.T) {
 			t.Errorf("%s: %q, %v, %v, %d published lines", name, f.Name, precisions, models, published)
 		}
 	}
+	if _, err := preset.Models("moon"); !errors.Is(err, experiment.ErrFile) {
+		t.Errorf("%v", err)
+	}
 	if _, err := preset.Load("moon"); !errors.Is(err, experiment.ErrFile) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestPaper: each paper has models with roles, and its experiment with them is a file that can be read again.
+func TestPaper(t *testing.T) {
+	for _, name := range preset.Names() {
+		list, err := preset.Models(name)
+		if err != nil || len(list) < 2 {
+			t.Errorf("%s: %v, %v", name, list, err)
+		}
+		for _, m := range list {
+			if m.Role == "" || m.Name == "" || m.Billions == 0 && m.Note == "" {
+				t.Errorf("%s: %+v", name, m)
+			}
+		}
+		f, err := preset.Paper(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := yaml.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := experiment.Parse(text)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if same, err := yaml.Marshal(again); err != nil || !bytes.Equal(same, text) {
+			t.Errorf("%s: %s\nbecomes\n%s, %v", name, text, same, err)
+		}
+	}
+	f, err := preset.Paper("keibel-matrix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := f.Parts; len(p[0].Encoders) != 4 || len(p[1].Encoders) != 0 || len(p[1].Generators) != 2*5 ||
+		f.Judge != "SmolLM2-135M-Instruct:Q4_0" || f.Answers() != 30 {
+		t.Errorf("%d encoders, %d generators, judge %s, %d answers", len(p[0].Encoders), len(p[1].Generators), f.Judge,
+			f.Answers())
+	}
+	if f, err = preset.Paper("cag-tables"); err != nil || f.Judge != "Llama-3.2-3B-Instruct" || f.Answers() != 12*7 {
+		t.Errorf("judge %s, %d answers, %v", f.Judge, f.Answers(), err)
 	}
 }
