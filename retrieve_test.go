@@ -2,6 +2,7 @@ package sluice_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
@@ -109,5 +111,44 @@ func TestAskTakesTheOptionsOfSearches(t *testing.T) {
 	if r := a.Trace.Ranking; !slices.Equal(ids, []string{"herring", "lights"}) || r == nil || r.Mode != retrieve.Auto ||
 		r.Where != "topic=sea" || r.Reranked != 2 || a.Trace.Retrieved[0].Parts.Reranker == nil {
 		t.Errorf("%v, %+v", ids, a.Trace.Ranking)
+	}
+}
+
+// TestSearchPseudoQueries checks that a search can go by the questions of a calibration that has kept them, and what it
+// says where there are none.
+func TestSearchPseudoQueries(t *testing.T) {
+	w := newWorld(t, nil)
+	w.ingest(t, "a.jsonl", doubles.Contexts)
+	o := overlay.On(retrieve.DefaultOptions(), retrieve.Options{Mode: retrieve.PseudoQuery})
+	refused := func(says string) {
+		t.Helper()
+		_, err := w.Retrieve(t.Context(), []string{"plankton"}, o)
+		if !errors.Is(err, retrieve.ErrNoQuestions) || !errors.Is(err, retrieve.ErrOption) ||
+			!strings.Contains(err.Error(), says) {
+			t.Errorf("%v", err)
+		}
+	}
+	calibrated := func(keep bool) {
+		t.Helper()
+		lines := `{"context_id":"lights","text":"Which plankton does the herring eat?"}
+{"context_id":"defer","text":"When does a deferred function run?"}
+`
+		if _, err := w.Calibrate(t.Context(), calibrate.Options{Queries: strings.NewReader(lines), Source: "lines",
+			KeepQuestions: keep}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused("not calibrated")
+	calibrated(false)
+	refused("--keep-questions")
+	calibrated(true)
+	for range 2 {
+		found, err := w.Retrieve(t.Context(), []string{"Which plankton does the herring eat?"}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := found[0].Results; len(r) != 2 || r[0].ID != "lights" || r[0].Score < .999 || r[1].ID != "defer" {
+			t.Errorf("the question about the lighthouses is this one, two contexts have none: %+v", r)
+		}
 	}
 }

@@ -58,7 +58,7 @@ func (a *asking) timed(stage string, do func() error) error {
 
 // search finds passages without answering, and asks the gate if there is one.
 func (a *asking) search(ctx context.Context) error {
-	o, err := a.cell.Retriever.options()
+	o, err := a.cell.search()
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (a *asking) answer(ctx context.Context) error {
 	o.Transform = cmp.Or(prompt.Transform(a.cell.System.Transform), o.Transform)
 	o.Flow, o.Template = cmp.Or(a.cell.System.Flow, o.Flow), cmp.Or(a.cell.System.Template, o.Template)
 	var err error
-	if o.Retrieve, err = a.cell.Retriever.options(); err != nil {
+	if o.Retrieve, err = a.cell.search(); err != nil {
 		return err
 	}
 	if o.Retrieve.Where, err = a.partitions(ctx); err != nil {
@@ -164,7 +164,7 @@ func (a *asking) decide(ctx context.Context) error {
 		}
 		open = score.Value > 0
 	} else {
-		o, err := a.cell.Retriever.options()
+		o, err := a.cell.search()
 		if err != nil {
 			return err
 		}

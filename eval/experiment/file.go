@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
 // The errors of this package.
@@ -126,6 +128,7 @@ type System struct {
 	Threshold float64 `yaml:"threshold" json:"threshold,omitempty"`
 	Supervise int     `yaml:"supervise" json:"supervise,omitempty"`
 	Transform string  `yaml:"transform" json:"transform,omitempty"` // of the question
+	Mode      string  `yaml:"mode" json:"mode,omitempty"`           // of the search, instead of the retriever's
 	Template  string  `yaml:"template" json:"template,omitempty"`   // of the prompt with passages; "": the default
 	Flow      string  `yaml:"flow" json:"flow,omitempty"`           // graph that the question goes through; "": ask
 	// Classifier and Features name a cell of a part of kind classifiers.
@@ -237,8 +240,12 @@ func (p *Part) check(earlier map[string]bool) error {
 		return errors.New("it measures nothing")
 	}
 	for _, r := range p.Retrievers {
-		if _, err := r.options(); err != nil {
+		o, err := r.options()
+		if err != nil {
 			return err
+		}
+		if o.Mode == retrieve.PseudoQuery && p.Base.Pseudo < 1 {
+			return errors.New("a search of pseudo-queries needs some: set base.pseudo")
 		}
 	}
 	for _, s := range p.Systems {
@@ -265,7 +272,13 @@ func (s System) check(p *Part) error {
 	if s.Transform != "" && !slices.Contains(prompt.Transforms(), prompt.Transform(s.Transform)) {
 		return fmt.Errorf("transform %q (known: %v)", s.Transform, prompt.Transforms())
 	}
+	o := retrieve.DefaultOptions()
+	if o.Mode = cmp.Or(retrieve.Mode(s.Mode), o.Mode); o.Check() != nil {
+		return o.Check()
+	}
 	switch {
+	case o.Mode == retrieve.PseudoQuery && p.Base.Pseudo < 1:
+		return errors.New("a search of pseudo-queries needs some: set base.pseudo")
 	case s.Flow != "" && !slices.Contains(answer.Presets(), s.Flow):
 		return fmt.Errorf("flow %q (known: %v)", s.Flow, answer.Presets())
 	case (s.Flow != "" || s.Template != "") && len(p.Generators) == 0:

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -62,6 +63,13 @@ func (r Retriever) options() (retrieve.Options, error) {
 		return o, fmt.Errorf("%w: retriever: %w", ErrFile, err)
 	}
 	return o, nil
+}
+
+// search returns the options of a cell's search.
+func (c Cell) search() (retrieve.Options, error) {
+	o, err := c.Retriever.options()
+	o.Mode = cmp.Or(retrieve.Mode(c.System.Mode), o.Mode)
+	return o, err
 }
 
 // over returns options with what the file names.

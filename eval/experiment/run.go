@@ -195,7 +195,7 @@ func (r *run) cell(ctx context.Context, c Cell, d *data) error {
 			if err != nil {
 				return err
 			}
-			if c.System.Gate == "calibrated" {
+			if c.calibrated() {
 				if _, err := r.calibrate(ctx, s, c, d); err != nil {
 					return err
 				}

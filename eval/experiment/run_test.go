@@ -45,6 +45,7 @@ parts:
       - {name: adaptive, gate: model}
       - {name: supervisor, gate: supervisor, supervise: 2}
       - {name: none, gate: closed}
+      - {name: asked, gate: open, mode: pseudo-query}
     measures: [em, f1, rouge1, bleu, csga, correct, faithfulness, context_relevancy, answer_relevancy, gate_right]
 tables:
   - {title: Search, part: search, rows: [mode], measures: [ndcg@2, mrr], plot: true, published: [[mode, NDCG], [dense, "1"]], source: nobody}
@@ -125,7 +126,8 @@ func TestRun(t *testing.T) {
 	if x := value(t, r, "answers", "RAG", "all", "correct"); x.N != 0 || x.Unscored != 3 {
 		t.Errorf("a judge's garbage is unscored: %+v", x)
 	}
-	for system, want := range map[string]float64{"RAG": 1, "adaptive": 2, "supervisor": 3, "none": 1, "CAG": 1} {
+	for system, want := range map[string]float64{"RAG": 1, "adaptive": 2, "supervisor": 3, "none": 1, "CAG": 1,
+		"asked": 1} {
 		if x := value(t, r, "answers", system, "all", "llm_calls"); x.Mean != want {
 			t.Errorf("%s: %g calls, want %g", system, x.Mean, want)
 		}
@@ -133,7 +135,7 @@ func TestRun(t *testing.T) {
 	if x := value(t, r, "answers", "CAG", "all", "gate_right"); x.Mean != 1 {
 		t.Errorf("the gate: %+v", x)
 	}
-	if r.Items != 7*2+3*5 || r.Resumed != 0 {
+	if r.Items != 7*2+3*6 || r.Resumed != 0 {
 		t.Errorf("%d items, %d resumed", r.Items, r.Resumed)
 	}
 	calls, asked := b.encoder.Calls.Load(), len(b.model.Requests())
@@ -163,7 +165,7 @@ func TestReadAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, unnamed, err := experiment.ReadAnswers(bytes.NewReader(append(text, `{"cell":"torn`...)))
-	if err != nil || unnamed != 0 || len(got) != 3*5 || !experiment.IsJournal(text) {
+	if err != nil || unnamed != 0 || len(got) != 3*6 || !experiment.IsJournal(text) {
 		t.Fatalf("%d answers, %d unnamed, %v", len(got), unnamed, err)
 	}
 	for _, a := range got[:3] {
@@ -175,7 +177,7 @@ func TestReadAnswers(t *testing.T) {
 	}
 	older := bytes.ReplaceAll(text, []byte(`"asked"`), []byte(`"other"`))
 	if got, unnamed, err := experiment.ReadAnswers(bytes.NewReader(older)); err != nil || len(got) != 0 ||
-		unnamed != 15 {
+		unnamed != 18 {
 		t.Errorf("%d answers, %d unnamed, %v", len(got), unnamed, err)
 	}
 	for _, bad := range []string{"", "{}\n", string(text[:len(text)/2]) + "\n"} {
@@ -221,7 +223,7 @@ func TestRunGoesOn(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(b.data, dataset.QueriesFile), []byte(changed), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err = b.run(t, both); err != nil || got.Resumed != got.Items-2-5 {
+	if got, err = b.run(t, both); err != nil || got.Resumed != got.Items-2-6 {
 		t.Errorf("%d of %d resumed, %v", got.Resumed, got.Items, err)
 	}
 }

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/route"
 )
 
@@ -128,9 +130,17 @@ func writeDocuments(dir string, base []dataset.Context) error {
 	return nil
 }
 
+// calibrated reports whether a cell needs a calibration.
+func (c Cell) calibrated() bool { return c.System.Gate == "calibrated" || c.asksQuestions() }
+
+// asksQuestions reports whether the search goes by the calibration's questions.
+func (c Cell) asksQuestions() bool {
+	return cmp.Or(retrieve.Mode(c.System.Mode), c.Retriever.named().Mode) == retrieve.PseudoQuery
+}
+
 // calibrate puts the policy of a cell in force.
 func (r *run) calibrate(ctx context.Context, s *session, c Cell, d *data) (*calibrate.Result, error) {
-	name := "eval-" + digest([]any{c.System.Policy, c.System.Score, c.System.Threshold})
+	name := "eval-" + digest([]any{c.System.Policy, c.System.Score, c.System.Threshold, c.asksQuestions()})
 	if s.gate == name && c.Kind != Distribution {
 		return nil, nil
 	}
@@ -145,8 +155,8 @@ func (r *run) calibrate(ctx context.Context, s *session, c Cell, d *data) (*cali
 		return nil, fmt.Errorf("%w: part %s: the data has no answerable question for a calibration", ErrMissing, c.Part)
 	}
 	cal, err := s.Calibrate(ctx, calibrate.Options{Name: name, Use: true, Policy: c.System.Policy,
-		Score:     c.System.Score,
-		Threshold: c.System.Threshold, PerContext: c.Base.Pseudo, Queries: strings.NewReader(lines.String()),
+		Score: c.System.Score, Threshold: c.System.Threshold, KeepQuestions: c.asksQuestions(),
+		PerContext: c.Base.Pseudo, Queries: strings.NewReader(lines.String()),
 		Source: "first questions of each context", Seed: r.File.Seed})
 	if err != nil {
 		return nil, fmt.Errorf("experiment: part %s: %w", c.Part, err)

@@ -95,7 +95,7 @@ func TestPaper(t *testing.T) {
 		t.Errorf("%d encoders, %d generators, judge %s, %d answers", len(p[0].Encoders), len(p[1].Generators), f.Judge,
 			f.Answers())
 	}
-	if f, err = preset.Paper("cag-tables"); err != nil || f.Judge != "Llama-3.2-3B-Instruct" || f.Answers() != 12*7 {
+	if f, err = preset.Paper("cag-tables"); err != nil || f.Judge != "Llama-3.2-3B-Instruct" || f.Answers() != 12*8 {
 		t.Errorf("judge %s, %d answers, %v", f.Judge, f.Answers(), err)
 	}
 }

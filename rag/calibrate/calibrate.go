@@ -64,7 +64,9 @@ type Options struct {
 	Seed       uint64  `key:"seed" bounds:"0,18446744073709551615" doc:"seed of everything random"`
 	Holdout    float64 `key:"holdout" bounds:"0,0.9" doc:"share of the contexts that is kept apart to test the gate; 0 tests nothing"`
 	Resamples  int     `key:"resamples" bounds:"-1,1000000" words:"0=-1" doc:"bootstrap resamples of the interval of P; -1 makes none"`
-	RankLimit  int     `key:"rank_limit" bounds:"1,1000000" doc:"a generated question is kept when its own context is among so many best"`
+	// KeepQuestions costs four bytes for each dimension and question.
+	KeepQuestions bool `key:"keep_questions" doc:"keep the vectors of the pseudo-queries, which the mode pseudo-query of searches compares"`
+	RankLimit     int  `key:"rank_limit" bounds:"1,1000000" doc:"a generated question is kept when its own context is among so many best"`
 
 	Parallel int  // contexts that the model is asked about at a time; 0 is llm.ParallelOf
 	Precise  bool // Sample 0 finds a number for given questions, too

@@ -42,6 +42,9 @@ func Follow(ctx context.Context, base *knowledge.Base, in Input) (*Result, error
 	if a.Choice != "" && a.Choice != "asked for" { // it was the best one; now that may be another
 		in.Score = "auto"
 	}
+	if v, _ := a.Questions(); v.Rows > 0 {
+		in.KeepQuestions = true
+	}
 	if in.Holdout = 0; a.Holdout != nil {
 		in.Holdout = a.Holdout.Share
 	}

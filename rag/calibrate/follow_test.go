@@ -67,7 +67,7 @@ func TestFollowAsksAboutNewContextsOnly(t *testing.T) {
 			calibrate.Input{Options: o, Model: w.Generator, Templates: w.templates})
 	}
 	o := calibrate.Options{PerContext: 1, RankLimit: 1000, Resamples: 20, Policy: "maximum:p10", Threshold: .02,
-		KeepBytes: new(int64(pairs.DefaultLimit))}
+		KeepQuestions: true, KeepBytes: new(int64(pairs.DefaultLimit))}
 	if r, err := follow(o); err != nil || r.Name != "default" || r.InForce != "default" { // there was none
 		t.Fatalf("%+v %v", r, err)
 	}
@@ -86,6 +86,9 @@ func TestFollowAsksAboutNewContextsOnly(t *testing.T) {
 	}
 	if n := len(w.Model.Requests()) - asked; n != 1 {
 		t.Errorf("asked about %d contexts, one text is new", n)
+	}
+	if v, of := r.Questions(); v.Rows != r.Queries.Queries || len(of) != v.Rows {
+		t.Errorf("%d of %d questions are kept", v.Rows, r.Queries.Queries)
 	}
 	if r.Policy != "maximum:p10" || r.Threshold != .02 || r.Corpus.Contexts != 39 || r.Counted.Pairs >= r.Counted.Of/2 {
 		t.Errorf("%s − %g, %d contexts, %+v", r.Policy, r.Threshold, r.Corpus.Contexts, r.Counted)

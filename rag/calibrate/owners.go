@@ -52,6 +52,7 @@ func (c *run) input(ctx context.Context) (gate.Input, error) {
 		Holdout: c.Holdout, Resamples: c.Resamples, Seed: c.Seed,
 		Provenance: c.provenance, Tool: buildinfo.Tool(), Checkpoint: filepath.Join(c.dir, c.Name+".pairs"),
 		Keep: c.keep(c.names[:own]), Counted: func(r pairs.Report) { c.counted = r },
+		KeepQuestions: c.KeepQuestions,
 	}, nil
 }
 

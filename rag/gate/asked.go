@@ -11,6 +11,10 @@ import (
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
+// Questions returns the vectors of the pseudo-queries and the ids of their contexts, if they were kept. They must not
+// be changed.
+func (c *Calibration) Questions() (engine.Vectors, []string) { return c.questions, c.QuestionContexts }
+
 // ask takes the pseudo-queries of live contexts from the calibration.
 func (g *Gate) ask(ids iter.Seq[string]) {
 	live := map[string]bool{}

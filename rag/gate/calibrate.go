@@ -59,6 +59,8 @@ type Input struct {
 	Seed         uint64  // of sampled negatives, bootstrap and hold-out split
 	Provenance   Provenance
 	Tool         string // name and version of the program
+	// KeepQuestions keeps the vectors of the pseudo-queries for searches, whatever the score is.
+	KeepQuestions bool
 	// Checkpoint, if not empty, is a file that counted pairs are recorded in: an interrupted calibration of the
 	// same input goes on where it was. One of another input is begun anew.
 	Checkpoint string
@@ -128,6 +130,9 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 	c.Device, c.Kernel = describe(e)
 	if err := in.score(ctx, e, c, policy, score); err != nil {
 		return nil, nil, fmt.Errorf("gate: calibrating: %w", err)
+	}
+	if in.KeepQuestions && c.questions.Rows == 0 {
+		in.keepQuestions(c)
 	}
 	c.Bootstrap = Interval{Level: bootstrapLevel, Resamples: max(in.Resamples, 0), Seed: in.Seed}
 	if in.Resamples == 0 {

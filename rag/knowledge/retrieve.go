@@ -60,6 +60,11 @@ func (s *Snapshot) SearchFrom(
 	if near != nil {
 		src.Nearest = near.hits
 	}
+	if o.Mode == retrieve.PseudoQuery {
+		if src.Questions, err = s.questions(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if s.base.cfg.Scorer != nil {
 		src.Rerank = s.rerank
 	}
@@ -83,7 +88,7 @@ func (s *Snapshot) routes(o retrieve.Options) (bool, *route.Router, error) {
 
 // byWords reports whether a search needs the inverted index.
 func byWords(o retrieve.Options, q retrieve.Queries) bool {
-	return o.Mode != retrieve.Dense && len(q.Texts) > 0
+	return o.Mode != retrieve.Dense && o.Mode != retrieve.PseudoQuery && len(q.Texts) > 0
 }
 
 // Nearest holds the contexts nearest to each query of a DecideFor, so that a SearchFrom of the same snapshot can reuse

@@ -25,6 +25,7 @@ type Snapshot struct {
 	gating   turn // of who makes the gate
 	gate     atomic.Pointer[snapshotGate]
 	searched atomic.Pointer[engine.Vectors] // what searches go by; nil before the first one
+	pseudo   atomic.Pointer[pseudoQueries]  // pseudo-queries that are searched; nil before the first such search
 	dividing turn                           // of who makes the partitions
 	divided  atomic.Pointer[partitions]
 	sets     []*prepared // that it keeps open; of whose turn it is in base.search

@@ -22,6 +22,10 @@ const (
 	BM25   Mode = "bm25"   // Okapi BM25 of the words; contexts without a word of the query are not found
 	TFIDF  Mode = "tfidf"  // cosine of the tf-idf weights of the words; contexts without a word are not found
 	Hybrid Mode = "hybrid" // Options.Fusion of Dense and BM25
+	// PseudoQuery compares the query with the pseudo-queries of a calibration, Source.Questions, instead of the
+	// contexts. A context gets the score of the nearest question about it. A context without questions is not found.
+	// Heydari et al. (Context Awareness Gate) propose it in place of HyDE.
+	PseudoQuery Mode = "pseudo-query"
 )
 
 // Fusion selects how Hybrid merges two rankings.
@@ -58,6 +62,8 @@ var (
 	ErrFilter = errors.New("retrieve: bad filter")
 	// ErrNoWords: the mode needs an index of words, and the contexts have none.
 	ErrNoWords = errors.New("retrieve: there is no index of words")
+	// ErrNoQuestions: the mode needs the vectors of pseudo-queries, and there are none.
+	ErrNoQuestions = fmt.Errorf("%w: there are no pseudo-queries to search", ErrOption)
 )
 
 // StoreMetric is an Options.Metric: that of the store.
@@ -76,7 +82,7 @@ const (
 // and Goldstein, SIGIR 1998).
 type Options struct {
 	K          int       `json:"k" bounds:"1,1000000" request:"1000" doc:"contexts per query"`
-	Mode       Mode      `json:"mode" oneof:"auto dense bm25 tfidf hybrid" doc:"how contexts are ranked: auto takes the best measured ranking that the store allows, by vectors and words; dense goes by vectors, bm25 and tfidf by words, hybrid by both"`
+	Mode       Mode      `json:"mode" oneof:"auto dense bm25 tfidf hybrid pseudo-query" doc:"how contexts are ranked: auto takes the best measured ranking that the store allows, by vectors and words; dense goes by vectors, bm25 and tfidf by words, hybrid by both, pseudo-query by the vectors of the questions of a calibration with --keep-questions"`
 	Metric     string    `json:"metric" oneof:"store cosine ip l2" doc:"how vectors are compared in a search: store is as the store was made"`
 	Weight     float64   `json:"weight" bounds:"0,1" doc:"share of the vectors in auto and hybrid; the rest is that of the words"`
 	Fusion     Fusion    `json:"fusion" oneof:"min-max min-max-top-n rrf" doc:"how hybrid makes one score of two: normalised between the worst and the best of all contexts, or of the top n of each search, or by ranks (rrf)"`

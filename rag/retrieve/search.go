@@ -19,7 +19,8 @@ type Source struct {
 	Rerank func(ctx context.Context, query string, ids []string) ([]float64, error)
 	// Nearest holds the nearest contexts of each query by Metric, best first, if an earlier search found them: as many
 	// as the function Nearest returns, or all contexts. If it is nil, they are searched.
-	Nearest [][]engine.Hit
+	Nearest   [][]engine.Hit
+	Questions *Questions // of PseudoQuery; else it may be nil
 }
 
 // Nearest reports whether Search ranks the nearest contexts in the metric, and how many of them it needs. words says
@@ -79,7 +80,9 @@ func (src Source) fits(q Queries, o Options) error {
 		return fmt.Errorf("retrieve: %w: %d ids for %d contexts", kernels.ErrShape, len(c.IDs), c.Vectors.Rows)
 	case o.Vectors() && q.Vectors.Rows != q.len():
 		return fmt.Errorf("retrieve: %w: %d vectors for %d queries", kernels.ErrShape, q.Vectors.Rows, q.len())
-	case c.Words == nil && o.Mode != Auto && o.Mode != Dense:
+	case o.Mode == PseudoQuery && src.Questions == nil:
+		return fmt.Errorf("%w: mode %s", ErrNoQuestions, o.Mode)
+	case c.Words == nil && !slices.Contains([]Mode{Auto, Dense, PseudoQuery}, o.Mode):
 		return fmt.Errorf("%w: mode %s", ErrNoWords, o.Mode)
 	case o.Mode != Dense && c.Words != nil && len(q.Texts) != q.len(), o.Rerank > 0 && len(q.Texts) != q.len():
 		return fmt.Errorf("retrieve: %w: %d texts for %d queries", kernels.ErrShape, len(q.Texts), q.len())
@@ -112,6 +115,8 @@ func (s *search) rank(ctx context.Context) error {
 		return s.sparse(ctx, KindTFIDF)
 	case Hybrid:
 		return s.hybrid(ctx)
+	case PseudoQuery:
+		return s.asked(ctx)
 	}
 	return s.auto(ctx)
 }

@@ -1,0 +1,94 @@
+package retrieve
+
+import (
+	"context"
+
+	"github.com/sluice-rag/sluice/engine"
+)
+
+// Questions are pseudo-queries: question i, with row i of Vectors, is about the context in Rows[i].
+type Questions struct {
+	Vectors engine.Vectors
+	Rows    []int
+}
+
+// noQuestions is the reason for a list without results.
+const noQuestions = "no context that is searched has a pseudo-query"
+
+// asked ranks the contexts by the nearest of the questions about each. Several questions may be about one context, so
+// more of them are looked for until there are enough contexts, or no more questions.
+func (s *search) asked(ctx context.Context) error {
+	s.take()
+	v := s.Questions.Vectors
+	if v.Rows == 0 {
+		return nil
+	}
+	wanted, pending := s.wanted(), all(s.q.len())
+	for k := min(v.Rows, 4*s.k); len(pending) > 0; k = min(v.Rows, 4*k) {
+		hits, err := s.Engine.TopK(ctx, s.some(pending), v, s.Metric, k, nil)
+		if err != nil {
+			return err
+		}
+		var more []int
+		for j, i := range pending {
+			found := s.owners(hits[j], wanted)
+			if len(found) < s.k && k < v.Rows {
+				more = append(more, i)
+				continue
+			}
+			s.found(i, found)
+		}
+		pending = more
+	}
+	return nil
+}
+
+// take records how the lists are made.
+func (s *search) take() {
+	for i := range s.lists {
+		t := &s.lists[i].Taken
+		t.Ranking, t.Metric, t.Ascending = string(PseudoQuery), s.Metric.String(), s.Metric.Ascending()
+		t.Reason = noQuestions
+	}
+}
+
+// found fills in the list of query i.
+func (s *search) found(i int, hits []engine.Hit) {
+	if len(hits) == 0 {
+		return
+	}
+	list := &s.lists[i]
+	list.Taken.Reason = ""
+	list.Results = s.Contexts.results(hits, same)
+	if !s.o.Explain {
+		return
+	}
+	for n := range list.Results {
+		r := &list.Results[n]
+		r.Parts = &Parts{Dense: at(r.Score), DenseRank: n + 1, Rule: string(PseudoQuery)}
+	}
+}
+
+// wanted returns a function that reports whether a context is searched.
+func (s *search) wanted() func(row int) bool {
+	allowed, deleted := s.Contexts.allowed(), s.Contexts.Deleted
+	return func(row int) bool {
+		return (allowed == nil || allowed(row)) && (deleted == nil || !deleted(row))
+	}
+}
+
+// owners returns the contexts of questions, each with the score of the first one, at most as many as are ranked.
+func (s *search) owners(questions []engine.Hit, wanted func(row int) bool) (found []engine.Hit) {
+	seen := map[int]bool{}
+	for _, h := range questions {
+		row := s.Questions.Rows[h.Row]
+		if len(found) == s.k {
+			break
+		}
+		if !seen[row] && wanted(row) {
+			seen[row] = true
+			found = append(found, engine.Hit{Row: row, Score: h.Score})
+		}
+	}
+	return found
+}
