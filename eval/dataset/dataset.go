@@ -38,6 +38,13 @@ type Query struct {
 	Text       string   `json:"text"`
 	Answerable *bool    `json:"answerable,omitempty"`
 	Answers    []string `json:"answers,omitempty"`
+	History    []Turn   `json:"history,omitempty"` // of the conversation before, oldest first
+}
+
+// Turn is a question of a conversation with its answer, which may be empty.
+type Turn struct {
+	User      string `json:"user"`
+	Assistant string `json:"assistant,omitempty"`
 }
 
 // CanAnswer reports whether the query's context answers it.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -161,4 +162,28 @@ func FuzzOpen(f *testing.F) {
 			ids[c.ID] = true
 		}
 	})
+}
+
+// TestFollowUps: a name that two questions about a context have becomes a pronoun in the second; a change of topic
+// keeps the question.
+func TestFollowUps(t *testing.T) {
+	no := false
+	all := []dataset.Query{
+		{ID: "1", ContextID: "a", Topic: "x", Text: "Where is Mount Etna?", Answers: []string{"in Sicily", "Italy"}},
+		{ID: "2", ContextID: "a", Topic: "x", Text: "When did Mount Etna's crater collapse?"},
+		{ID: "3", ContextID: "a", Topic: "x", Text: "Is Mount Etna high?", Answerable: &no},
+		{ID: "4", ContextID: "a", Topic: "x", Text: "Mount Etna is how high?"}, // it would begin with "it"
+		{ID: "5", ContextID: "b", Topic: "y", Text: "How old is Mount Etna?"}}
+	got := dataset.FollowUps(all)
+	if len(got) != 1 || got[0].Text != "When did its crater collapse?" || got[0].ID != "follow-up 2" ||
+		!slices.Equal(got[0].History, []dataset.Turn{{User: "Where is Mount Etna?", Assistant: "in Sicily"}}) {
+		t.Errorf("%+v", got)
+	}
+	changes := dataset.Changes(all[4:], all)
+	if len(changes) != 1 || changes[0].Text != all[4].Text || changes[0].History[0].User != all[2].Text {
+		t.Errorf("%+v", changes)
+	}
+	if got := dataset.Changes(all, nil); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
 }

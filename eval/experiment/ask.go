@@ -10,10 +10,13 @@ import (
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/eval/metric"
+	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/flow"
+	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
 // asking is one question in one cell.
@@ -62,12 +65,12 @@ func (a *asking) search(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	queries := answer.Standing(a.q.Text, a.history())
 	if a.cell.System.Gate == "calibrated" {
 		if err := a.timed("gate", func() error {
-			d, err := a.s.Gate(ctx, []string{a.q.Text})
-			if err == nil {
-				a.item.Open = &d[0].Retrieve
-			}
+			decisions, err := a.s.Gate(ctx, queries)
+			open := slices.ContainsFunc(decisions, func(d gate.Decision) bool { return d.Retrieve })
+			a.item.Open = &open
 			return err
 		}); err != nil {
 			return err
@@ -79,15 +82,36 @@ func (a *asking) search(ctx context.Context) error {
 	if o.Where, err = a.partitions(ctx); err != nil {
 		return err
 	}
-	found, times, err := a.s.Lookup(ctx, []string{a.q.Text}, sluice.LookupOptions{Gate: answer.GateOpen, Retrieve: &o})
+	found, times, err := a.s.Lookup(ctx, queries, sluice.LookupOptions{Gate: answer.GateOpen, Retrieve: &o})
 	if err != nil {
 		return err
 	}
 	a.item.MS["embed"], a.item.MS["retrieve"] = times.Embed, times.Retrieve // as in an answer's trace
-	for _, p := range found[0].Passages {
-		a.passages = append(a.passages, p.Chunk)
+	chunks, lists := map[string]corpus.Chunk{}, make([]retrieve.List, len(found))
+	for i, f := range found {
+		lists[i] = retrieve.List{Taken: f.Taken, Results: f.Results}
+		for j, r := range f.Results {
+			chunks[r.ID] = f.Passages[j].Chunk
+		}
+	}
+	for _, r := range retrieve.Merge(lists, o.K) {
+		a.passages = append(a.passages, chunks[r.ID])
 	}
 	return nil
+}
+
+// history returns the conversation before the question, unless the system ignores it.
+func (a *asking) history() (all []llm.Message) {
+	if a.cell.System.History == ignored {
+		return nil
+	}
+	for _, t := range a.q.History {
+		all = append(all, llm.Message{Role: llm.User, Content: t.User})
+		if t.Assistant != "" {
+			all = append(all, llm.Message{Role: llm.Assistant, Content: t.Assistant})
+		}
+	}
+	return all
 }
 
 // answer has the system decide and the generator answer.
@@ -95,6 +119,7 @@ func (a *asking) answer(ctx context.Context) error {
 	o, g := answer.DefaultOptions(), a.cell.Generator
 	o.Gate, o.Style, o.MaxTokens = answer.GateOpen, answer.Write, cmp.Or(g.MaxTokens, o.MaxTokens)
 	o.Temperature, o.RepeatPenalty, o.NoRepeatNGram = g.Temperature, g.RepeatPenalty, g.NoRepeatNGram
+	o.History = a.history()
 	o.Transform = cmp.Or(prompt.Transform(a.cell.System.Transform), o.Transform)
 	o.Flow, o.Template = cmp.Or(a.cell.System.Flow, o.Flow), cmp.Or(a.cell.System.Template, o.Template)
 	var err error

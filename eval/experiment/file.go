@@ -76,6 +76,9 @@ type Base struct {
 	// calibration and are not asked.
 	Pseudo     int      `yaml:"pseudo"`
 	OutOfScope []string `yaml:"out_of_scope"` // files of questions in the data folder, JSON lines with "text"
+	// FollowUps makes conversations of the questions: those that follow another one about the same context, each of the
+	// base's questions after one about another topic, and each one that is out of scope after one of the base.
+	FollowUps bool `yaml:"follow_ups" json:",omitempty"`
 	// Draws is how often training texts of classifiers are drawn; values are the means over all draws. 0 means 1.
 	Draws int `yaml:"draws" json:",omitempty"`
 }
@@ -130,11 +133,17 @@ type System struct {
 	Transform string  `yaml:"transform" json:"transform,omitempty"` // of the question
 	Mode      string  `yaml:"mode" json:"mode,omitempty"`           // of the search, instead of the retriever's
 	Template  string  `yaml:"template" json:"template,omitempty"`   // of the prompt with passages; "": the default
-	Flow      string  `yaml:"flow" json:"flow,omitempty"`           // graph that the question goes through; "": ask
+	// History is what becomes of the conversation before a question: "" has it searched and answered with, as the
+	// program does; ignored.
+	History string `yaml:"history" json:"history,omitempty"`
+	Flow    string `yaml:"flow" json:"flow,omitempty"` // graph that the question goes through; "": ask
 	// Classifier and Features name a cell of a part of kind classifiers.
 	Classifier string `yaml:"classifier" json:"classifier,omitempty"`
 	Features   string `yaml:"features" json:"features,omitempty"`
 }
+
+// ignored is a System.History.
+const ignored = "ignored"
 
 // Table is a layout: values of a part with dimensions in rows and columns, beside published values.
 type Table struct {
@@ -220,6 +229,9 @@ func (p *Part) check(earlier map[string]bool) error {
 	if !slices.Contains([]GroupBy{ByScope, ByType}, p.GroupBy) {
 		return fmt.Errorf("group_by %q (known: question_type, or none)", p.GroupBy)
 	}
+	if p.Base.FollowUps && p.GroupBy != ByScope {
+		return errors.New("follow_ups has groups of its own: leave group_by out")
+	}
 	if p.Best != nil {
 		if !earlier[p.Best.Of] {
 			return fmt.Errorf("best: there is no earlier part %q", p.Best.Of)
@@ -268,6 +280,9 @@ func (s System) check(p *Part) error {
 	}
 	if !slices.Contains([]string{"", "open", "closed", "calibrated", "model", "supervisor"}, s.Gate) {
 		return fmt.Errorf("gate %q (known: open, closed, calibrated, model, supervisor)", s.Gate)
+	}
+	if s.History != "" && s.History != ignored {
+		return fmt.Errorf("history %q (known: ignored, or none)", s.History)
 	}
 	if s.Transform != "" && !slices.Contains(prompt.Transforms(), prompt.Transform(s.Transform)) {
 		return fmt.Errorf("transform %q (known: %v)", s.Transform, prompt.Transforms())

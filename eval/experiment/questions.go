@@ -32,6 +32,12 @@ const (
 	OutOfScope   = "out of scope"
 )
 
+// The groups of questions with conversations before them; the third is OutOfScope.
+const (
+	FollowUp = "follow-up"       // cannot be understood without the question before
+	Change   = "change of topic" // can, and the question before is about another topic
+)
+
 // data is the collection and the questions of a part.
 type data struct {
 	base      []dataset.Context
@@ -91,7 +97,11 @@ func load(root string, p Part, seed uint64) (*data, error) {
 			return nil, err
 		}
 	}
-	d.group(p.GroupBy)
+	if p.Base.FollowUps {
+		d.followUps()
+	} else {
+		d.group(p.GroupBy)
+	}
 	d.digest = digest([]any{d.base, d.pseudo})
 	d.questions = draw(d.questions, p.Sample, seed)
 	if len(d.questions) == 0 && p.Kind == Questions {
@@ -144,6 +154,29 @@ func (d *data) group(by GroupBy) {
 			q.group = Answerable
 		default:
 			q.group = Unanswerable
+		}
+	}
+}
+
+// followUps makes conversations of the questions.
+func (d *data) followUps() {
+	var known, outside []dataset.Query
+	for _, q := range d.questions {
+		switch {
+		case !q.known:
+			outside = append(outside, q.Query)
+		case q.CanAnswer():
+			known = append(known, q.Query)
+		}
+	}
+	d.questions = nil
+	for _, x := range []struct {
+		group string
+		list  []dataset.Query
+	}{{FollowUp, dataset.FollowUps(known)}, {Change, dataset.Changes(known, known)},
+		{OutOfScope, dataset.Changes(outside, known)}} {
+		for _, q := range x.list {
+			d.questions = append(d.questions, question{Query: q, group: x.group, known: x.group != OutOfScope})
 		}
 	}
 }

@@ -228,6 +228,61 @@ func TestRunGoesOn(t *testing.T) {
 	}
 }
 
+// TestFollowUps: questions of conversations are searched with the question before, or without it where a system ignores
+// it, and the model reads the conversation.
+func TestFollowUps(t *testing.T) {
+	b := newBench(t)
+	const talk = `{"id":"q1","context_id":"herring","topic":"sea","text":"Where does the Herring swim?","answers":["north"]}
+{"id":"q2","context_id":"herring","topic":"sea","text":"What does the Herring eat?","answers":["plankton"]}
+{"id":"q3","context_id":"defer","topic":"go","text":"When does a deferred function run?","answers":["last"]}
+{"id":"q4","text":"How long should I boil an egg?"}
+`
+	if err := os.WriteFile(filepath.Join(b.data, dataset.QueriesFile), []byte(talk), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := b.run(t, `name: f
+parts:
+  - name: search
+    base: {follow_ups: true}
+    systems: [{name: alone, history: ignored}, {name: together}]
+    retrievers: [{mode: bm25, k: 4}]
+    measures: [recall@4]
+  - name: answers
+    base: {follow_ups: true}
+    sample: {follow-up: 1}
+    generators: [{model: double}]
+    measures: [f1]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// "What does it eat?" has no word of the context, the question before has.
+	for system, want := range map[string]float64{"alone": 0, "together": 1} {
+		if x := value(t, r, "search", system, experiment.FollowUp, "recall@4"); x.N != 1 || x.Mean != want {
+			t.Errorf("%s: %+v", system, x)
+		}
+	}
+	if x := value(t, r, "search", "alone", experiment.Change, "recall@4"); x.N < 1 {
+		t.Errorf("%+v", x)
+	}
+	if x := value(t, r, "search", "alone", experiment.OutOfScope, "recall@4"); x.N+x.Unscored != 1 {
+		t.Errorf("%+v", x)
+	}
+	requests := fmt.Sprint(b.model.Requests())
+	if !strings.Contains(requests, "Where does the Herring swim?") ||
+		!strings.Contains(requests, "What does it eat?") {
+		t.Errorf("the model read %s", requests)
+	}
+	for text, says := range map[string]string{
+		"base: {follow_ups: true}, group_by: question_type": "groups of its own",
+		"systems: [{history: kept}]":                        `history "kept"`} {
+		_, err := experiment.Parse([]byte("name: f\nparts: [{name: p, measures: [mrr], " + text + "}]"))
+		if !errors.Is(err, experiment.ErrFile) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // TestJournalRefuses checks that another file, a damaged line and a second run are reported as errors.
 func TestJournalRefuses(t *testing.T) {
 	b := newBench(t)

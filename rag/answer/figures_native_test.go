@@ -8,12 +8,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/eval/dataset"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
@@ -126,19 +126,6 @@ func (s squad) ingest(t *testing.T, contexts []datum) error {
 	return err
 }
 
-var name = regexp.MustCompile(`\b[A-Z][\w.'-]*(?: (?:of |the )?[A-Z][\w.'-]*)*`)
-
-// followUp returns the second question as one that needs the first: a name that both have becomes a pronoun.
-func followUp(first, second string) (string, bool) {
-	for _, n := range name.FindAllString(second, -1) {
-		if strings.HasPrefix(second, n) || !strings.Contains(first, n) {
-			continue
-		}
-		return strings.NewReplacer(n+"'s", "its", n, "it").Replace(second), true
-	}
-	return "", false
-}
-
 // TestFollowUpFigures compares ways to search for a question that follows another one, without a call of the language
 // model: the question alone, joined with the one before, the better of both, and what Options.History does.
 func TestFollowUpFigures(t *testing.T) {
@@ -156,7 +143,7 @@ func TestFollowUpFigures(t *testing.T) {
 			continue
 		}
 		if before := last[q.ContextID]; before != "" {
-			if text, ok := followUp(before, q.Text); ok {
+			if text, ok := dataset.FollowUp(before, q.Text); ok {
 				follow = append(follow, turn{before, text, q.ContextID})
 			}
 		}
