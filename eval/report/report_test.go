@@ -111,6 +111,11 @@ func TestAligned(t *testing.T) {
 	if got := append([][]string{g.Head}, g.Body...); !reflect.DeepEqual(got, want) {
 		t.Errorf("%q", got)
 	}
+	lines := layout(experiment.Table{Part: "p", Rows: []string{"measure"}, Measures: []string{"b", "c", "a"}},
+		[]experiment.Row{{Part: "p", Measure: "a"}, {Part: "p", Measure: "b"}, {Part: "p", Measure: "c"}})
+	if b := lines.Body; len(b) != 3 || b[0][0] != "b" || b[1][0] != "c" || b[2][0] != "a" {
+		t.Errorf("measures as lines keep the table's order: %q", b)
+	}
 	if drawn, err := svg(g); err != nil || bytes.Count(drawn, []byte("other")) > 0 || g.values() != 2 {
 		t.Errorf("%d columns are drawn, %v", g.values(), err)
 	}

@@ -39,12 +39,16 @@ func layout(t experiment.Table, all []experiment.Row) grid {
 		}
 		values[place{lines.of(r, t.Rows), across.of(r, columns)}] = r
 	}
-	across.sort(t.Measures)
+	if n := len(columns); n > 0 && columns[n-1] == "measure" {
+		across.sort(t.Measures)
+	}
+	lines.sortBy(slices.Index(t.Rows, "measure"), t.Measures)
 	g.Head = slices.Clone(t.Rows)
 	for _, c := range across.order {
 		g.Head = append(g.Head, strings.Join(nonEmpty(g.shown(columns, across.names[c])), ", "))
 	}
-	for l, name := range lines.names {
+	for _, l := range lines.order {
+		name := lines.names[l]
 		rows := []*experiment.Row{}
 		body := g.shown(t.Rows, name)
 		for _, c := range across.order {
@@ -170,6 +174,17 @@ func (x *index) sort(measures []string) {
 			return d
 		}
 		return slices.Index(measures, na[len(na)-1]) - slices.Index(measures, nb[len(nb)-1])
+	})
+}
+
+// sortBy puts lines in the order that a table gives its measures, which are the values at an index of their names; −1:
+// they are not among these.
+func (x *index) sortBy(at int, measures []string) {
+	if at < 0 || len(measures) == 0 {
+		return
+	}
+	slices.SortStableFunc(x.order, func(a, b int) int {
+		return slices.Index(measures, x.names[a][at]) - slices.Index(measures, x.names[b][at])
 	})
 }
 
