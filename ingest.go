@@ -70,7 +70,7 @@ func (s *Sluice) counter(ctx context.Context) (ingest.Counter, func()) {
 			name = st.Encoder().Name
 		}
 	}
-	name, _ = embed.SplitName(name)
+	name, _, tokens := embed.SplitName(name)
 	if _, _, ok := remote.SplitName(name); ok {
 		return nil, none
 	}
@@ -78,7 +78,7 @@ func (s *Sluice) counter(ctx context.Context) (ingest.Counter, func()) {
 	if err != nil {
 		return nil, none
 	}
-	c, err := embed.OpenCounter(dir)
+	c, err := embed.OpenCounter(dir, tokens)
 	if err != nil {
 		s.log.Debug("the encoder is loaded to count tokens", "because", err)
 		return nil, none

@@ -30,7 +30,7 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 			name = st.Encoder().Name
 		}
 	}
-	name, precision := embed.SplitName(name)
+	name, precision, tokens := embed.SplitName(name)
 	if s.cfg.Precision != "" && s.cfg.Precision != "auto" {
 		precision = embed.Precision(s.cfg.Precision)
 	}
@@ -45,7 +45,7 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 	e, err := embed.Open(ctx, dir, embed.Options{
 		Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens,
 		Queue: s.cfg.EncoderQueue, Cores: s.budget, Progress: s.base.EncoderProgress, Precision: precision,
-		Device: s.cfg.EncoderDevice, DeviceMemory: s.cfg.EncoderMemory,
+		Device: s.cfg.EncoderDevice, DeviceMemory: s.cfg.EncoderMemory, Tokens: tokens,
 	})
 	if err != nil {
 		return nil, nil, err

@@ -13,9 +13,9 @@ type Counter struct {
 
 var _ Examiner = (*Counter)(nil)
 
-// OpenCounter loads the tokenizer and the settings of the encoder in the folder dir. Errors wrap ErrModel: also where
-// only the encoder itself can tell how many tokens it reads. Close frees it.
-func OpenCounter(dir string) (*Counter, error) {
+// OpenCounter loads the tokenizer and the settings of the encoder in the folder dir; tokens is Options.Tokens. Errors
+// wrap ErrModel: also where only the encoder itself can tell how many tokens it reads. Close frees it.
+func OpenCounter(dir string, tokens int) (*Counter, error) {
 	set, err := readSettings(dir, kindEncoder)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,12 @@ func OpenCounter(dir string) (*Counter, error) {
 		t.close()
 		return nil, fmt.Errorf("%s: %w: max_tokens is %d", dir, ErrModel, set.MaxTokens)
 	}
-	before, err := t.encode(set.DocumentPrefix)
+	err = set.windows(dir, tokens)
+	set.MaxTokens = max(set.MaxTokens, tokens)
+	var before []uint32
+	if err == nil {
+		before, err = t.encode(set.DocumentPrefix)
+	}
 	if err != nil {
 		t.close()
 		return nil, err

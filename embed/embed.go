@@ -32,6 +32,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sluice-rag/sluice/embed/identity"
@@ -85,7 +86,8 @@ func (e *Embeddings) Cut(dim int, normalised bool) {
 type Info struct {
 	identity.Encoder
 	Dir          string
-	MaxTokens    int
+	MaxTokens    int    // tokens that are read of a text
+	Window       int    // tokens that are read at a time, if those are fewer (Options.Tokens); else 0
 	Languages    string // that it was trained for: ISO 639-1 codes with spaces between them; "": not known
 	Architecture string // bert, distilbert, …
 	Runtime      Runtime
@@ -126,6 +128,10 @@ type Options struct {
 	// tokens that may wait before a call is a *BusyError, unless it is a batch job; 0 = any
 	Queue     int
 	Precision Precision // "" = F32; a ready export computes as it is written, and takes no other
+	// Tokens is how many tokens of a text are read, if these are more than the encoder reads at a time: the text is
+	// then cut into windows of about the same length, and its vector is the mean of theirs. Texts of one window have
+	// the same vectors as without. 0 reads one window.
+	Tokens int
 	// Device is what the layers are computed on: "" or "cpu", "cuda", "cuda:1" or "auto". A GPU needs ONNX Runtime's
 	// build for it (make onnxruntime-cuda), which then serves all models of the process; it computes in float32, in
 	// graphs of ONNX's own operators over padded batches. Its vectors are within 1e-5 of the CPU's.
@@ -144,12 +150,19 @@ const (
 	Int8 Precision = "int8" // weights and activations of 8 bits, a step for each 32 of them; with AMX bfloat16
 )
 
-// SplitName takes the precision off the name of an encoder: all-MiniLM-L6-v2:int8. It is "" where the name has none.
-func SplitName(name string) (string, Precision) {
-	if base, ok := strings.CutSuffix(name, ":"+string(Int8)); ok {
-		return base, Int8
+// SplitName takes the precision and Options.Tokens off the name of an encoder: all-MiniLM-L6-v2:int8:512. They are ""
+// and 0 where the name has none.
+func SplitName(name string) (base string, p Precision, tokens int) {
+	if i := strings.LastIndexByte(name, ':'); i > 0 && !strings.Contains(name, "://") &&
+		strings.Trim(name[i+1:], "0123456789") == "" {
+		if n, err := strconv.Atoi(name[i+1:]); err == nil {
+			name, tokens = name[:i], n
+		}
 	}
-	return name, ""
+	if base, ok := strings.CutSuffix(name, ":"+string(Int8)); ok {
+		return base, Int8, tokens
+	}
+	return name, "", tokens
 }
 
 // The errors of this package, wrapped with the file and the values given.

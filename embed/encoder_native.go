@@ -25,6 +25,9 @@ func Open(ctx context.Context, dir string, o Options) (*Encoder, error) {
 
 // Embed implements Embedder. A cancelled ctx ends it after the batches that are running.
 func (e *Encoder) Embed(ctx context.Context, texts []string, role Role) (*Embeddings, error) {
+	if e.m.whole > 0 {
+		return e.m.inWindows(ctx, texts, role)
+	}
 	r, err := e.m.infer(ctx, len(texts), e.m.texts(texts, role))
 	if err != nil {
 		return nil, err
@@ -51,7 +54,7 @@ func (e *Encoder) Examine(text string) (tokens int, c Content, err error) {
 	err = e.m.use(func() error {
 		ids, err := e.m.tok.encode(e.m.set.DocumentPrefix + text)
 		tokens = len(ids)
-		ids, _ = truncate(ids, e.m.set.MaxTokens, e.m.tok.closing)
+		ids, _ = truncate(ids, e.m.info.MaxTokens, e.m.tok.closing)
 		c = e.m.content(ids, Document)
 		return err
 	})

@@ -23,6 +23,7 @@ type model struct {
 	src     *source
 	tok     *tokenizer
 	front   [2]int // tokens before the text's own, by role: special ones and the prefix's
+	whole   int    // tokens that are read of a text in windows; 0: a text is one window
 	session *session
 	info    Info
 	workers int
@@ -93,6 +94,9 @@ func openModel(ctx context.Context, dir, kind string, o Options) (*model, error)
 // newModel reads the settings of the model in a folder.
 func newModel(dir, kind string, o Options) (m *model, err error) {
 	m = &model{workers: o.Workers, cores: o.Cores, progress: o.Progress}
+	if kind == kindEncoder {
+		m.whole = o.Tokens
+	}
 	if err := checkFolder(dir); err != nil {
 		return nil, err
 	}
@@ -144,19 +148,27 @@ func (m *model) findSource(dir, kind string, p Precision, standard bool) (err er
 	return err
 }
 
-// name returns the model's own name, with the precision where it is not the usual one.
+// name returns the model's own name, with the precision and the tokens where these are not the usual ones.
 func (m *model) name() string {
+	name := m.set.Name
 	if m.src.int8 {
-		return m.set.Name + ":" + string(Int8)
+		name += ":" + string(Int8)
 	}
-	return m.set.Name
+	if m.whole > 0 {
+		name += fmt.Sprintf(":%d", m.whole)
+	}
+	return name
 }
 
 func (m *model) vectorSettings() string {
+	text := m.set.vectorSettings()
 	if m.src.int8 {
-		return m.set.vectorSettings() + " precision=" + string(Int8)
+		text += " precision=" + string(Int8)
 	}
-	return m.set.vectorSettings()
+	if m.whole > 0 {
+		text += fmt.Sprintf(" windows=%d", m.whole)
+	}
+	return text
 }
 
 // load opens the tokenizer and the session while the digests are computed.
@@ -180,9 +192,15 @@ func (m *model) load(ctx context.Context, dir, kind string, o Options, p *provid
 	if err := m.set.limit(dir, m.src.maxTokens, m.tok.special); err != nil {
 		return err
 	}
+	if err := m.set.windows(dir, m.whole); err != nil {
+		return err
+	}
 	m.info = Info{Encoder: identity.Encoder{Name: m.name(), TokenizerDigest: m.tok.digest}, Dir: dir,
 		MaxTokens: m.set.MaxTokens, Languages: m.set.languages(), Architecture: m.src.architecture,
 		Runtime: m.src.runtime(p)}
+	if m.whole > 0 {
+		m.info.MaxTokens, m.info.Window = m.whole, m.set.MaxTokens
+	}
 	var g errgroup.Group
 	g.Go(func() (err error) {
 		defer panics.Into(&err)

@@ -84,10 +84,10 @@ func TestPrecisionIsPartOfTheIdentity(t *testing.T) {
 	if !plain.Same(named.Encoder) || coded.Same(plain.Encoder) {
 		t.Errorf("%v, %v and %v", plain.Encoder, named.Encoder, coded.Encoder)
 	}
-	if name, p := SplitName(coded.Name); name != plain.Name || p != Int8 || coded.Runtime.Precision != "int8" {
+	if name, p, _ := SplitName(coded.Name); name != plain.Name || p != Int8 || coded.Runtime.Precision != "int8" {
 		t.Errorf("%q is %q in %q, computed in %q", coded.Name, name, p, coded.Runtime.Precision)
 	}
-	if name, p := SplitName(plain.Name); name != plain.Name || p != "" {
+	if name, p, _ := SplitName(plain.Name); name != plain.Name || p != "" {
 		t.Errorf("%q is %q in %q", plain.Name, name, p)
 	}
 	if _, err := Open(t.Context(), dir, Options{Precision: "f16"}); !errors.Is(err, ErrModel) ||

@@ -93,6 +93,18 @@ func (s *settings) limit(dir string, own, special int) error {
 	return nil
 }
 
+// maxWindows bounds the windows of a text.
+const maxWindows = 64
+
+// windows checks Options.Tokens.
+func (s *settings) windows(dir string, tokens int) error {
+	if tokens != 0 && (tokens <= s.MaxTokens || tokens > maxWindows*s.MaxTokens) {
+		return fmt.Errorf("%s: %w: %d tokens in windows of the %d that it reads at a time; they are from %d to %d", dir,
+			ErrModel, tokens, s.MaxTokens, s.MaxTokens+1, maxWindows*s.MaxTokens)
+	}
+	return nil
+}
+
 // readSettings reads dir/model.yaml, or the files of sentence-transformers. Only an encoder requires one of them.
 func readSettings(dir, kind string) (*settings, error) {
 	path := filepath.Join(dir, "model.yaml")

@@ -107,7 +107,7 @@ func (*Tokenizer) Close() {}
 type Counter struct{}
 
 // OpenCounter returns ErrUnavailable.
-func OpenCounter(string) (*Counter, error) { return nil, ErrUnavailable }
+func OpenCounter(string, int) (*Counter, error) { return nil, ErrUnavailable }
 
 // CountTokens returns ErrUnavailable.
 func (*Counter) CountTokens(string) (int, error) { return 0, ErrUnavailable }

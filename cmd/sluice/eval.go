@@ -177,7 +177,7 @@ func (a *app) evalModels(cmd *cobra.Command, file *experiment.File, c config.Con
 	}
 	encoder, model := named("encoder", c.Encoder), named("model", c.Model)
 	if _, _, remotely := remote.SplitName(encoder); encoder != "" && !remotely {
-		name, _ := embed.SplitName(encoder)
+		name, _, _ := embed.SplitName(encoder)
 		if _, err := models.Locate(name); err != nil {
 			return err
 		}

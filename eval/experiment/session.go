@@ -102,6 +102,14 @@ func (r *run) ingest(ctx context.Context, c Cell, d *data) error {
 	if err != nil {
 		return fmt.Errorf("experiment: %w", err)
 	}
+	enc, err := r.open.Models().Encoder(ctx)
+	if err != nil {
+		return err
+	}
+	if enc.Window > 0 {
+		r.note(fmt.Sprintf("%s: %s reads %d tokens of a text in windows of at most %d; the text's vector is the mean of "+
+			"theirs", c.Part, enc.Name, enc.MaxTokens, enc.Window))
+	}
 	if in.Truncated > 0 {
 		r.note(fmt.Sprintf("%s: the encoder did not read %d of %d chunks to their end", c.Part, in.Truncated,
 			in.Chunks))

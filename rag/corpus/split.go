@@ -134,7 +134,8 @@ func newSplitter(
 	case o.Count == nil:
 		return nil, fmt.Errorf("%w: no token counter", ErrChunkSize)
 	case o.MaxTokens > 0 && o.Size > o.MaxTokens:
-		return nil, fmt.Errorf("%w: size %d, but the encoder reads %d tokens", ErrChunkSize, o.Size, o.MaxTokens)
+		return nil, fmt.Errorf("%w: size %d, but the encoder reads %d tokens; with the name NAME:%d a local one reads "+
+			"longer texts in windows", ErrChunkSize, o.Size, o.MaxTokens, o.Size)
 	case o.Overlap < 0 || o.Overlap > o.Size/2:
 		return nil, fmt.Errorf("%w: an overlap of %d; at most half the size of %d", ErrChunkSize, o.Overlap, o.Size)
 	}

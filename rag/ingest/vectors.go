@@ -113,7 +113,7 @@ func (r *run) embed(ctx context.Context, ask []corpus.Chunk, places []int, all [
 	}
 	from := r.at
 	r.base.WatchEncoder(func(done, total int) {
-		r.track.embedding(done)
+		r.track.embedding(len(ask) * done / max(total, 1)) // it may count windows
 		r.progress(from + (to-from)*int64(done)/int64(total))
 	})
 	list := make([]string, len(ask))

@@ -1,0 +1,89 @@
+//go:build native
+
+package embed
+
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+// inWindows implements Encoder.Embed for texts of more tokens than the model reads at a time.
+func (m *model) inWindows(ctx context.Context, texts []string, role Role) (*Embeddings, error) {
+	n := len(texts)
+	out := &Embeddings{Dim: m.session.dim, Data: make([]float32, n*m.session.dim), Tokens: make([]int, n),
+		Contents: make([]Content, n)}
+	var parts []input
+	first := make([]int, n+1) // of each text, its first part
+	err := m.use(func() error {
+		for i := range texts {
+			in, err := m.wholeText(texts[i], role)
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				return err
+			}
+			out.Tokens[i], out.Contents[i] = len(in.ids), in.content
+			if in.cut {
+				out.Truncated++
+			}
+			if in.repaired {
+				out.Repaired++
+			}
+			for _, ids := range windowed(in.ids, m.front[role], m.tok.closing, m.set.MaxTokens) {
+				parts = append(parts, input{sequence: sequence{ids: ids}})
+			}
+			first[i+1] = len(parts)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, err := m.infer(ctx, len(parts), func(i int) (input, error) { return parts[i], nil })
+	if err != nil {
+		return nil, err
+	}
+	for i := range texts {
+		mean(out.Row(i), r.data[first[i]*out.Dim:first[i+1]*out.Dim], m.set.Normalise)
+	}
+	return out, nil
+}
+
+// wholeText reads the tokens of a text that all its windows have together.
+func (m *model) wholeText(text string, role Role) (in input, err error) {
+	fixed, changed := repair(text)
+	all, _, err := m.tok.encodeHead(m.set.prefix(role)+fixed, m.whole)
+	if err != nil {
+		return in, fmt.Errorf("text %q: %w", text[:min(len(text), 40)], err)
+	}
+	in.repaired = changed
+	in.ids, in.cut = truncate(all, m.whole, m.tok.closing)
+	in.content = m.content(in.ids, role)
+	return in, nil
+}
+
+// mean sets row to the mean of the rows in data, of length 1 if normalised says that they have it. One row stays as it
+// is.
+func mean(row, data []float32, normalised bool) {
+	n := len(data) / len(row)
+	if n == 1 {
+		copy(row, data)
+		return
+	}
+	var norm float64
+	for j := range row {
+		sum := 0.
+		for k := range n {
+			sum += float64(data[k*len(row)+j])
+		}
+		row[j] = float32(sum / float64(n))
+		norm += float64(row[j]) * float64(row[j])
+	}
+	if norm = math.Sqrt(norm); normalised && norm > 0 {
+		for j, x := range row {
+			row[j] = float32(float64(x) / norm)
+		}
+	}
+}
