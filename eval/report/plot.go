@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -59,6 +60,10 @@ func svg(g grid) ([]byte, error) {
 	p.BackgroundColor, p.X.Label.Text = color.White, measure
 	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(3)
 	p.Legend.TextStyle.Font.Size = vg.Points(9)
+	for _, f := range []*font.Font{&p.X.Label.TextStyle.Font, &p.X.Tick.Label.Font, &p.Y.Tick.Label.Font,
+		&p.Legend.TextStyle.Font} {
+		f.Variant = "Sans" // narrower than what most browsers show, but less so than the default
+	}
 	p.X.Min = min(p.X.Min, 0)
 	if len(columns) > 1 { // room for the legend above the bars
 		p.Y.Max = float64(len(names)) - .5 + 14*float64(len(columns))/group
@@ -70,7 +75,9 @@ func svg(g grid) ([]byte, error) {
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return nil, fmt.Errorf("report: plot of %s: %w", g.Title, err)
 	}
-	return fontSize.ReplaceAllFunc(b.Bytes(), smaller), nil
+	drawn := bytes.ReplaceAll(b.Bytes(), []byte("font-family:Liberation Sans"),
+		[]byte("font-family:Liberation Sans,Arial,sans-serif"))
+	return fontSize.ReplaceAllFunc(drawn, smaller), nil
 }
 
 // values is the number of columns with values.
