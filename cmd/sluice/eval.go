@@ -48,15 +48,31 @@ A run that was ended, by Ctrl-C or a kill, goes on where it stopped when the sam
 
 // evalFlags holds the flags of a run.
 type evalFlags struct {
-	data, out, judge string
-	sample           int
+	data, out, judge, book, questions string
+	sample                            int
 }
 
 func (f *evalFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.out, "out", "", "folder of the reports, the journal and the stores (required)")
 	cmd.Flags().StringVar(&f.judge, "judge", "", "model that grades answers, instead of the experiment's")
+	cmd.Flags().StringVar(&f.book, "book", "", "ask about this document (a PDF, or any other) instead of the data")
+	cmd.Flags().StringVar(&f.questions, "questions", "",
+		`questions about --book: one on each line, or {"text","answers"} lines of a .jsonl file`)
 	cmd.Flags().IntVar(&f.sample, "sample", 0,
 		"about so many questions in each part that draws a sample (0: as it says)")
+}
+
+// useBook has an experiment ask about --book.
+func (f *evalFlags) useBook(file *experiment.File) error {
+	book, err := filepath.Abs(f.book)
+	if err != nil {
+		return err
+	}
+	questions, err := filepath.Abs(f.questions)
+	if err != nil {
+		return err
+	}
+	return file.UseBook(book, questions)
 }
 
 func (a *app) evalRunCommand() *cobra.Command {
@@ -89,7 +105,7 @@ func (a *app) evalPresetCommand(name string) *cobra.Command {
 	var f evalFlags
 	cmd := &cobra.Command{
 		Use: name, Short: "a paper's tables on your data, with the published values beside",
-		Example: "  sluice eval " + name + " --data folder --out results",
+		Example: "  sluice eval " + name + " --data folder --out results" + bookExample(name),
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, err := preset.Load(name)
@@ -107,16 +123,31 @@ func (a *app) evalPresetCommand(name string) *cobra.Command {
 	return cmd
 }
 
+// bookExample is a further example of the preset that is about a book.
+func bookExample(name string) string {
+	if name != "keibel-book" {
+		return ""
+	}
+	return "\n  sluice eval keibel-book --book book.pdf --questions questions.txt --out results"
+}
+
 // evaluate runs an experiment and writes its report.
 func (a *app) evaluate(cmd *cobra.Command, file *experiment.File, f evalFlags) error {
 	file.Data = cmp.Or(f.data, file.Data)
 	switch {
 	case f.out == "":
 		return usagef("--out must name a folder for the results")
-	case file.Data == "":
+	case (f.book == "") != (f.questions == ""):
+		return usagef("--book and --questions are given together")
+	case file.Data == "" && f.book == "" && file.NeedsData():
 		return usagef("--data must name the folder of the dataset")
 	case f.sample < 0:
 		return usagef("--sample must not be negative, given %d", f.sample)
+	}
+	if f.book != "" {
+		if err := f.useBook(file); err != nil {
+			return usageError{err}
+		}
 	}
 	if f.sample > 0 {
 		file.Scale(f.sample)

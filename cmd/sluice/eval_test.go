@@ -161,3 +161,23 @@ func TestEvalReproduce(t *testing.T) {
 	b.fails(exitFailure, "no answer of a language model", "eval", "reproduce", "local-rag", "--results",
 		filepath.Dir(b.file("other/journal.jsonl", `{"sluice_experiment":1}`+"\n")))
 }
+
+// TestEvalBook: an experiment is run on a document and a file of questions, and refuses where it needs contexts.
+func TestEvalBook(t *testing.T) {
+	b := newBench(t)
+	book := b.file("book.md", "# Sea\n\nThe herring feeds on plankton. Lighthouses warn ships of rocks.\n")
+	questions := b.file("questions.txt", "What does the herring feed on?\nWhat do lighthouses warn ships of?\n")
+	out := filepath.Join(b.dir, "out")
+	file := b.file("x.yaml", "name: x\nparts: [{name: p, base: {set: none, documents: true}, sample: {answerable: 9}, "+
+		"chunkers: [64/2, 32/2], measures: [answer@1]}]")
+	said := b.ok("eval", "run", file, "--book", book, "--questions", questions, "--out", out)
+	if !strings.Contains(said, "4 items") {
+		t.Error(said)
+	}
+	text, err := os.ReadFile(filepath.Join(out, "results.md"))
+	if err != nil || !strings.Contains(string(text), "The base is book.md.") {
+		t.Errorf("%s, %v", text, err)
+	}
+	b.fails(exitUsage, "needs contexts", "eval", "cag-tables", "--book", book, "--questions", questions, "--out", out)
+	b.fails(exitUsage, "given together", "eval", "keibel-book", "--book", book, "--out", out)
+}

@@ -286,7 +286,7 @@ func (a *asking) ranked(name string, k int, r metric.Ranking) metric.Score {
 			return contains(c.Text, a.q.Answers)
 		})))
 	}
-	if a.cell.Base.Documents {
+	if a.cell.Base.Documents || len(a.data.files) > 0 {
 		return metric.Score{Unscored: "the contexts are within documents"}
 	}
 	if len(r.Grade) == 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -68,8 +69,13 @@ const (
 
 // Base is the text collection that is searched.
 type Base struct {
-	Set    string `yaml:"set"`    // folder within the data folder, unless that contains contexts.jsonl itself
-	Topics int    `yaml:"topics"` // number of topics, first by name; questions about others are out of scope. 0: all
+	Set string `yaml:"set"` // folder within the data folder, unless that contains contexts.jsonl itself
+	// Files are documents of any kind that are the base instead of a set, relative to the data folder, and Questions is
+	// a file with a question on each line, or JSON lines ({"text","answers"}) if its name ends in .jsonl.
+	Files     []string `yaml:"files" json:",omitempty"`
+	Questions string   `yaml:"questions" json:",omitempty"`
+
+	Topics int `yaml:"topics"` // number of topics, first by name; questions about others are out of scope. 0: all
 	// Documents makes one document per topic, with its contexts as paragraphs, so that chunkers have text to divide.
 	Documents bool `yaml:"documents"`
 	// Pseudo is the number of answerable questions per context, the first ones, that serve as pseudo-queries for
@@ -229,6 +235,9 @@ func (p *Part) check(earlier map[string]bool) error {
 	if !slices.Contains([]GroupBy{ByScope, ByType}, p.GroupBy) {
 		return fmt.Errorf("group_by %q (known: question_type, or none)", p.GroupBy)
 	}
+	if err := p.Base.check(p.Kind); err != nil {
+		return err
+	}
 	if p.Base.FollowUps && p.GroupBy != ByScope {
 		return errors.New("follow_ups has groups of its own: leave group_by out")
 	}
@@ -269,6 +278,19 @@ func (p *Part) check(earlier map[string]bool) error {
 		if n < 0 {
 			return fmt.Errorf("a sample of %d questions", n)
 		}
+	}
+	return nil
+}
+
+// check reports what does not go with documents as the base.
+func (b Base) check(kind Kind) error {
+	switch {
+	case len(b.Files) == 0 && b.Questions == "":
+		return nil
+	case len(b.Files) == 0 || b.Questions == "":
+		return errors.New("files and questions are given together")
+	case kind != Questions || b.Set != "" || b.Topics+b.Pseudo+len(b.OutOfScope) > 0 || b.Documents || b.FollowUps:
+		return errors.New("files and questions stand for the set, and all that is made of it")
 	}
 	return nil
 }
@@ -361,6 +383,25 @@ func (f *File) UseAll(encoders []Encoder, generators []string) {
 			p.Generators = all
 		}
 	}
+}
+
+// UseBook has all parts ask the questions of a file about a document.
+func (f *File) UseBook(book, questions string) error {
+	for i := range f.Parts {
+		p := &f.Parts[i]
+		if p.Kind != Questions || p.GroupBy != ByScope || p.Base.Pseudo > 0 || p.Base.FollowUps {
+			return fmt.Errorf("%w: part %s needs contexts with questions about each, and a book has none", ErrFile,
+				p.Name)
+		}
+		p.Base = Base{Files: []string{book}, Questions: questions}
+	}
+	f.Note = strings.TrimSpace(f.Note + "\nThe base is " + filepath.Base(book) + ".")
+	return nil
+}
+
+// NeedsData reports whether a part reads the data folder.
+func (f *File) NeedsData() bool {
+	return slices.ContainsFunc(f.Parts, func(p Part) bool { return len(p.Base.Files) == 0 })
 }
 
 // Answers is the number of answers that each generator gives in the parts that draw a sample. A group may have fewer

@@ -43,6 +43,7 @@ type data struct {
 	base      []dataset.Context
 	pseudo    []dataset.Query
 	questions []question
+	files     []string    // the base, instead
 	draws     []*labelled // of classifiers, instead
 	digest    string
 	notes     []string // what is wrong with it, or was not there

@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 	}()
 	sets := make([]*data, len(r.File.Parts))
 	for i, p := range r.File.Parts {
-		if sets[i], err = r.load(p); err != nil {
+		if sets[i], err = r.load(ctx, p); err != nil {
 			return nil, err
 		}
 	}
@@ -96,7 +96,7 @@ func Run(ctx context.Context, o Options) (_ *Result, err error) {
 }
 
 // load reads what a part needs, and counts its items.
-func (r *run) load(p Part) (d *data, err error) {
+func (r *run) load(ctx context.Context, p Part) (d *data, err error) {
 	if p.Kind == Classifiers {
 		d = &data{}
 		for i := range max(p.Base.Draws, 1) {
@@ -107,7 +107,12 @@ func (r *run) load(p Part) (d *data, err error) {
 			d.draws = append(d.draws, l)
 		}
 		d.digest = digest([]any{d.draws[0].train, d.draws[0].test})
-	} else if d, err = load(r.Data, p, r.File.Seed); err != nil {
+	} else if len(p.Base.Files) > 0 {
+		d, err = loadBook(ctx, r.Data, p, r.File.Seed)
+	} else {
+		d, err = load(r.Data, p, r.File.Seed)
+	}
+	if err != nil {
 		return nil, err
 	}
 	for _, n := range d.notes {

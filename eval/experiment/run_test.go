@@ -283,6 +283,64 @@ parts:
 	}
 }
 
+// TestBook: questions about a document without contexts are asked, judged and not ranked; a changed document is another
+// base.
+func TestBook(t *testing.T) {
+	b := newBench(t)
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(b.data, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("book.md", "# Sea\n\nThe herring feeds on plankton.\n\n# Go\n\nA deferred function runs last in first out.\n")
+	put("questions.txt", "What does the herring feed on?\n\n  When does a deferred function run?  \n")
+	put("questions.jsonl", `{"text":"What does the herring feed on?","answers":["plankton"]}`+"\n{\n{}\n")
+	const text = `name: b
+parts:
+  - name: search
+    base: {files: [book.md], questions: questions.jsonl}
+    chunkers: [64/2]
+    measures: [answer@1, recall@1]
+  - name: answers
+    base: {files: [book.md], questions: questions.txt}
+    sample: {answerable: 28}
+    chunkers: [64/2]
+    generators: [{model: double}]
+    measures: [correct_by_context, correct]
+`
+	r, err := b.run(t, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := value(t, r, "search", "", experiment.Answerable, "answer@1"); x.N != 1 || x.Mean != 1 {
+		t.Errorf("%+v", x)
+	}
+	if x := value(t, r, "search", "", experiment.Answerable, "recall@1"); x.N != 0 || x.Unscored != 1 {
+		t.Errorf("%+v", x)
+	}
+	if x := value(t, r, "answers", "", experiment.Answerable, "correct_by_context"); x.N+x.Unscored != 2 {
+		t.Errorf("%+v", x)
+	}
+	if !strings.Contains(strings.Join(b.notes, "; "), "questions.jsonl: 2 bad lines") || r.Items != 3 {
+		t.Errorf("%d items, %q", r.Items, b.notes)
+	}
+	put("book.md", "# Sea\n\nThe herring feeds on small plankton.\n")
+	if r, err = b.run(t, text); err != nil || r.Resumed != 0 {
+		t.Errorf("%d items resumed with another book, %v", r.Resumed, err)
+	}
+	for base, says := range map[string]string{"files: [book.md]": "given together",
+		"files: [book.md], questions: q.txt, pseudo: 1": "stand for the set"} {
+		_, err := experiment.Parse([]byte("name: b\nparts: [{name: p, measures: [mrr], base: {" + base + "}}]"))
+		if !errors.Is(err, experiment.ErrFile) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", base, err)
+		}
+	}
+	if _, err := b.run(t, strings.ReplaceAll(text, "book.md", "none.md")); !errors.Is(err, dataset.ErrData) {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestJournalRefuses checks that another file, a damaged line and a second run are reported as errors.
 func TestJournalRefuses(t *testing.T) {
 	b := newBench(t)

@@ -72,33 +72,22 @@ func (r *run) closeSession() error {
 
 // ingest puts the base into the store; what is there stays.
 func (r *run) ingest(ctx context.Context, c Cell, d *data) error {
-	dir := filepath.Join(r.work, "base-"+digest([]any{c.Base, c.Data}))
-	path := filepath.Join(dir, dataset.ContextsFile)
-	if c.Base.Documents {
-		path = dir
-	}
-	if _, err := os.Stat(dir); err != nil {
-		if err := durable.MkdirAll(dir); err != nil {
+	paths := d.files
+	if len(paths) == 0 {
+		path, err := r.writeBase(c, d)
+		if err != nil {
 			return fmt.Errorf("experiment: %w", err)
 		}
+		paths = []string{path}
 	}
-	var err error
-	if c.Base.Documents {
-		err = writeDocuments(dir, d.base)
-	} else {
-		err = dataset.WriteLines(path, d.base)
-	}
-	if err != nil {
-		return fmt.Errorf("experiment: %w", err)
-	}
-	o := ingest.Options{Strict: true, NoChunk: c.Chunker == "" || c.Chunker == "none"}
+	o := ingest.Options{Strict: true, NoChunk: c.Chunker == "none" || c.Chunker == "" && len(d.files) == 0}
 	if !o.NoChunk {
 		size, semantic := strings.CutPrefix(c.Chunker, "semantic")
 		if o.Chunk = strings.TrimSpace(size); semantic {
 			o.Chunker = "semantic"
 		}
 	}
-	in, err := r.open.Ingest(ctx, []string{path}, o)
+	in, err := r.open.Ingest(ctx, paths, o)
 	if err != nil {
 		return fmt.Errorf("experiment: %w", err)
 	}
@@ -115,6 +104,19 @@ func (r *run) ingest(ctx context.Context, c Cell, d *data) error {
 			in.Chunks))
 	}
 	return nil
+}
+
+// writeBase writes the contexts of a set for ingest, and returns the file or folder.
+func (r *run) writeBase(c Cell, d *data) (path string, err error) {
+	dir := filepath.Join(r.work, "base-"+digest([]any{c.Base, c.Data}))
+	if err := durable.MkdirAll(dir); err != nil {
+		return "", err
+	}
+	if c.Base.Documents {
+		return dir, writeDocuments(dir, d.base)
+	}
+	path = filepath.Join(dir, dataset.ContextsFile)
+	return path, dataset.WriteLines(path, d.base)
 }
 
 // writeDocuments makes a Markdown file of each topic: a title, then its contexts as paragraphs.

@@ -1,0 +1,84 @@
+package experiment
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sluice-rag/sluice/eval/dataset"
+	"github.com/sluice-rag/sluice/internal/filehash"
+	"github.com/sluice-rag/sluice/internal/jsonl"
+)
+
+// bookID is the context of all questions about documents: nobody has said which passage answers.
+const bookID = "book"
+
+// loadBook reads the questions about documents, and notes which documents these are.
+func loadBook(ctx context.Context, root string, p Part, seed uint64) (*data, error) {
+	d := &data{}
+	var digests []string
+	for _, name := range p.Base.Files {
+		path := within(root, name)
+		sum, err := filehash.Sum(ctx, path)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", dataset.ErrData, err)
+		}
+		d.files, digests = append(d.files, path), append(digests, sum)
+	}
+	d.digest = digest(digests)
+	text, err := os.ReadFile(within(root, p.Base.Questions))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", dataset.ErrData, err)
+	}
+	parse := plainQuestion
+	if strings.HasSuffix(p.Base.Questions, ".jsonl") {
+		parse = jsonQuestion
+	}
+	bad := 0
+	for line, err := range jsonl.Lines(bytes.NewReader(text), jsonl.MaxLineBytes) {
+		if err == nil && len(bytes.TrimSpace(line.Text())) == 0 {
+			continue
+		}
+		q := question{known: true, group: Answerable}
+		if err == nil {
+			q.Query, err = parse(line.Text())
+		}
+		if err != nil {
+			bad++
+			continue
+		}
+		q.ID, q.ContextID, q.Answerable = fmt.Sprint(line.Number), bookID, nil
+		d.questions = append(d.questions, q)
+	}
+	if bad > 0 {
+		d.notes = append(d.notes, fmt.Sprintf("%s: %d bad lines", p.Base.Questions, bad))
+	}
+	if d.questions = draw(d.questions, p.Sample, seed); len(d.questions) == 0 {
+		return nil, fmt.Errorf("%w: part %s: no question is left to ask", ErrMissing, p.Name)
+	}
+	return d, nil
+}
+
+// within returns the path of a file of the data folder.
+func within(root, name string) string {
+	if path := filepath.FromSlash(name); filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(root, filepath.FromSlash(name))
+}
+
+func plainQuestion(line []byte) (dataset.Query, error) {
+	return dataset.Query{Text: string(bytes.TrimSpace(line))}, nil
+}
+
+func jsonQuestion(line []byte) (q dataset.Query, err error) {
+	if err = json.Unmarshal(line, &q); err == nil && strings.TrimSpace(q.Text) == "" {
+		err = errors.New("a question needs a text")
+	}
+	return q, err
+}
