@@ -25,7 +25,9 @@ func (r *Report) html(w io.Writer, grids []grid, plots [][]byte) error {
 		PublishedHead []string
 		PublishedBody [][]string
 	}
-	t, err := template.New("report").Parse(page)
+	t, err := template.New("report").Funcs(template.FuncMap{"published": func(head string) string {
+		return strings.TrimPrefix(head, published)
+	}}).Parse(page)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"image/color"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -93,11 +94,11 @@ func (g grid) values() int {
 var fontSize = regexp.MustCompile(`font-size:[0-9.]+px`)
 
 func smaller(size []byte) []byte {
-	var px float64
-	if _, err := fmt.Sscanf(string(size), "font-size:%gpx", &px); err != nil {
+	px, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimPrefix(string(size), "font-size:"), "px"), 64)
+	if err != nil {
 		return size
 	}
-	return fmt.Appendf(nil, "font-size:%.3gpx", .78*px)
+	return fmt.Appendf(nil, "font-size:%.3gpx", .88*px)
 }
 
 // bars adds column c, the i-th of n, and its intervals.

@@ -116,6 +116,9 @@ func TestAligned(t *testing.T) {
 	if b := lines.Body; len(b) != 3 || b[0][0] != "b" || b[1][0] != "c" || b[2][0] != "a" {
 		t.Errorf("measures as lines keep the table's order: %q", b)
 	}
+	if smaller := string(smaller([]byte("font-size:12px"))); smaller != "font-size:10.6px" {
+		t.Errorf("a font of 12 px becomes %s", smaller)
+	}
 	if drawn, err := svg(g); err != nil || bytes.Count(drawn, []byte("other")) > 0 || g.values() != 2 {
 		t.Errorf("%d columns are drawn, %v", g.values(), err)
 	}

@@ -93,6 +93,9 @@ func (g *grid) change() {
 	}
 }
 
+// published begins the heads of columns with published values.
+const published = "published: "
+
 // align adds the published values: to the lines whose cell of the dimension Table.Align is the first cell of a
 // published row, ignoring case and punctuation, and as further lines if no row of ours matches.
 func (g *grid) align() {
@@ -101,7 +104,7 @@ func (g *grid) align() {
 	}
 	at, width := slices.Index(g.Table.Rows, g.Align), len(g.Head)
 	for _, name := range g.Published[0][1:] {
-		g.Head = append(g.Head, "published: "+name)
+		g.Head = append(g.Head, published+name)
 	}
 	g.published = len(g.Published[0]) - 1
 	for _, p := range g.Published[1:] {
