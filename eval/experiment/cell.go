@@ -119,8 +119,7 @@ func (c Cell) name() string {
 		routed = r.Dimension("routed")
 	}
 	names := []string{r.System, r.Generator, strings.TrimSpace(r.Encoder + " " + r.Precision), r.Chunker, r.Mode,
-		r.Metric,
-		routed}
+		r.Metric, routed}
 	return strings.Join(slices.DeleteFunc(names, func(s string) bool { return s == "" }), ", ")
 }
 

@@ -120,7 +120,7 @@ func TestRefuses(t *testing.T) {
 		"no vectors": {t.Context(), words, Queries{Texts: []string{"a"}}, DefaultOptions(), kernels.ErrShape,
 			"0 vectors for 1"},
 		"mode": {t.Context(), c, one, overlay.On(DefaultOptions(), Options{Mode: "sparse"}), ErrOption,
-			`mode: must be one of auto, dense, bm25, tfidf, hybrid, given "sparse"`},
+			`mode: must be one of auto, dense, bm25, tfidf, hybrid, pseudo-query, given "sparse"`},
 		"k": {t.Context(), c, one, overlay.On(DefaultOptions(),
 			Options{K: -1}), ErrOption, "k: -1 is not between 1 and 1000000"},
 		"fusion": {t.Context(), c, one, overlay.On(DefaultOptions(), Options{Fusion: "sum"}), ErrOption,
