@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/sluice-rag/sluice/embed"
+	encodergguf "github.com/sluice-rag/sluice/embed/gguf"
 	encoderremote "github.com/sluice-rag/sluice/embed/remote"
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/models"
@@ -41,12 +42,34 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 	if err != nil {
 		return nil, nil, err
 	}
+	if file, ok := encodergguf.Find(dir); ok {
+		return s.openGGUFEncoder(ctx, name, file, precision)
+	}
 	s.log.Debug("loading encoder", "dir", dir)
 	e, err := embed.Open(ctx, dir, embed.Options{
 		Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens,
 		Queue: s.cfg.EncoderQueue, Cores: s.budget, Progress: s.base.EncoderProgress, Precision: precision,
 		Device: s.cfg.EncoderDevice, DeviceMemory: s.cfg.EncoderMemory, Tokens: tokens,
 	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.keepRuntime(ctx, e); err != nil {
+		return nil, nil, errors.Join(err, e.Close())
+	}
+	return e, e.Close, nil
+}
+
+// openGGUFEncoder loads an encoder that llama.cpp computes.
+func (s *Sluice) openGGUFEncoder(ctx context.Context, name, file string, precision embed.Precision) (embed.Embedder,
+	func() error, error) {
+	if precision != "" {
+		return nil, nil, fmt.Errorf("%w: precision %s of %s: a GGUF file computes as its weights are written", ErrOption,
+			precision, file)
+	}
+	s.log.Debug("loading encoder", "file", file)
+	e, err := encodergguf.Open(ctx, file, encodergguf.Options{BatchTokens: s.cfg.MaxBatchTokens, Cores: s.budget,
+		Progress: s.base.EncoderProgress})
 	if err != nil {
 		return nil, nil, err
 	}

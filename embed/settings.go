@@ -56,6 +56,9 @@ const (
 	kindTokens     = "token-classifier"
 )
 
+// lastToken is a pooling that only GGUF files have.
+const lastToken onnx.Pooling = "last"
+
 // kinds returns the kinds that model.yaml may name, in the order of the error message.
 func kinds() []string {
 	return []string{kindEncoder, kindClassifier, kindReranker, kindEntailment, kindReader, kindTokens}
@@ -118,8 +121,8 @@ func readSettings(dir, kind string) (*settings, error) {
 		if s.Kind != "" && s.Kind != kind {
 			return nil, fmt.Errorf("%s: %w: kind is %q, %q expected", path, ErrModel, s.Kind, kind)
 		}
-		if kind == kindEncoder && s.Pooling == "" {
-			return nil, fmt.Errorf("%s: %w: pooling is missing, mean or cls expected", path, ErrModel)
+		if kind == kindEncoder && s.Pooling != onnx.Mean && s.Pooling != onnx.CLS {
+			return nil, fmt.Errorf("%s: %w: pooling is %q, mean or cls expected", path, ErrModel, s.Pooling)
 		}
 		return s.named(dir), nil
 	case !errors.Is(err, fs.ErrNotExist):
@@ -157,8 +160,8 @@ func parseSettings(raw []byte) (*settings, error) {
 		return nil, fmt.Errorf("%w: kind %q; one of %s expected", ErrModel, s.Kind, strings.Join(kinds(), ", "))
 	case s.Kind == kindTokens && s.QueryPrefix+s.DocumentPrefix != "":
 		return nil, fmt.Errorf("%w: a %s reads texts without a prefix", ErrModel, s.Kind)
-	case s.Pooling != "" && s.Pooling != onnx.Mean && s.Pooling != onnx.CLS:
-		return nil, fmt.Errorf("%w: pooling %q; mean or cls expected", ErrModel, s.Pooling)
+	case s.Pooling != "" && s.Pooling != onnx.Mean && s.Pooling != onnx.CLS && s.Pooling != lastToken:
+		return nil, fmt.Errorf("%w: pooling %q; mean or cls expected, or last for a GGUF file", ErrModel, s.Pooling)
 	case !(s.Temperature >= 0 && s.Temperature <= 1e6):
 		return nil, fmt.Errorf("%w: temperature %v; a positive number expected", ErrModel, s.Temperature)
 	case !(s.NullThreshold >= -1e6 && s.NullThreshold <= 1e6):

@@ -48,3 +48,16 @@ type Pin struct {
 }
 
 func (*Pin) Release() {}
+
+// Encoder gives vectors of texts by a GGUF model; a program built without the tag native never has one.
+type Encoder struct{}
+
+func OpenEncoder(context.Context, string, EncoderOptions) (*Encoder, error) {
+	return nil, ErrUnavailable
+}
+func (*Encoder) Info() Info                                         { return Info{} }
+func (*Encoder) Dim() int                                           { return 0 }
+func (*Encoder) Options() EncoderOptions                            { return EncoderOptions{} }
+func (*Encoder) Tokenize(string) ([]int32, error)                   { return nil, ErrUnavailable }
+func (*Encoder) Encode(context.Context, [][]int32, []float32) error { return ErrUnavailable }
+func (*Encoder) Close() error                                       { return nil }

@@ -173,6 +173,20 @@ typedef struct slc_llm_stats {
 } slc_llm_stats;
 void slc_llm_model_stats(void * handle, slc_llm_stats * stats);
 
+// An encoder gives a vector for each text: a load as above, of which group, cells and lora are not used, and batch is the
+// most tokens and slots the most texts of one decode. pooling is llama.cpp's enum llama_pooling_type (mean 1, cls 2,
+// last 3), or -1 for what the file says. Returns NULL, with the reason in error, where it cannot be loaded.
+void * slc_llm_encoder_open(slc_llm_load * load, int32_t pooling, int32_t * dim);
+void slc_llm_encoder_free(void * encoder);
+// slc_llm_encoder_tokenize copies the tokens of a text with the ones that the model puts around it, at most `room`, and
+// returns how many there are, at least one; -1 when it cannot be tokenised. Control tokens that the text spells are
+// ordinary text. Any number of threads may call it at the same time.
+int64_t slc_llm_encoder_tokenize(void * encoder, const char * text, int64_t length, int32_t * out, int64_t room);
+// slc_llm_encode writes n vectors of dim floats for texts whose tokens lie one after the other. One thread at a time.
+// It stops once cancel is non-zero. Returns an enum slc_llm_code, with the reason in error.
+int32_t slc_llm_encode(void * encoder, const int32_t * tokens, const int32_t * lengths, int32_t n, int32_t threads,
+                       const int32_t * cancel, float * out, char * error, size_t error_size);
+
 // slc_llm_abi identifies the layout of the structures above, so that a library built from another header is refused
 // instead of read wrongly.
 #define SLC_LLM_ABI \

@@ -141,8 +141,8 @@ func (m *Manifest) checkModel(x Model) error {
 	switch x.Kind {
 	case Encoder:
 		e := x.Encoder
-		if e == nil || (e.Pooling != "mean" && e.Pooling != "cls") || e.MaxTokens < 3 {
-			return errors.New("an encoder needs pooling (mean or cls) and max_tokens (3 or more)")
+		if e == nil || !slices.Contains([]string{"mean", "cls", "last"}, e.Pooling) || e.MaxTokens < 3 {
+			return errors.New("an encoder needs pooling (mean or cls, or last for a GGUF file) and max_tokens (3 or more)")
 		}
 	case Generator, Classifier, TokenClassifier, Reranker, Entailment, Reader:
 		if x.Encoder != nil {

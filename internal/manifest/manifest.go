@@ -115,7 +115,7 @@ const (
 
 // EncoderSpec describes how an encoder's tokens become one vector.
 type EncoderSpec struct {
-	Pooling        string `yaml:"pooling"` // mean or cls
+	Pooling        string `yaml:"pooling"` // mean or cls; of a GGUF file also last
 	Normalise      bool   `yaml:"normalise"`
 	MaxTokens      int    `yaml:"max_tokens"` // including special tokens
 	QueryPrefix    string `yaml:"query_prefix,omitempty"`

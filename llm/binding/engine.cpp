@@ -75,6 +75,17 @@ void require_generator(const llama_model * model) {
     }
 }
 
+} // namespace
+
+void start_backend() {
+    if (!*slc_llm_isa()) {
+        throw std::runtime_error("this processor lacks AVX2, FMA, F16C or BMI2, which llama.cpp needs here");
+    }
+    install_log();
+    static const bool started = (llama_backend_init(), true);
+    (void) started;
+}
+
 std::shared_ptr<Weights> load_weights(const slc_llm_load & l, LogSink & log) {
     auto mp = llama_model_default_params();
     mp.n_gpu_layers = l.gpu_layers;
@@ -91,12 +102,9 @@ std::shared_ptr<Weights> load_weights(const slc_llm_load & l, LogSink & log) {
         throw keep_loading(0, mp.progress_callback_user_data) ? failure("llama.cpp cannot load it", log)
                                                               : std::runtime_error("loading was cancelled");
     }
-    require_generator(w->model);
     w->vocab = llama_model_get_vocab(w->model);
     return w;
 }
-
-} // namespace
 
 Engine::Engine(std::shared_ptr<Weights> weights, const slc_llm_load & load)
     : load_(load), weights_(std::move(weights)) {
@@ -238,15 +246,10 @@ void Engine::unpin(int64_t pin) {
 }
 
 std::shared_ptr<Engine> open_engine(const slc_llm_load & load, LogSink & log) {
-    if (!*slc_llm_isa()) {
-        throw std::runtime_error("this processor lacks AVX2, FMA, F16C or BMI2, which llama.cpp needs here");
-    }
-    install_log();
+    start_backend();
     LogScope scope(&log);
     Registry & r = registry();
     std::lock_guard<std::mutex> lock(r.mutex);
-    static const bool started = (llama_backend_init(), true);
-    (void) started;
     const std::string key = engine_key(load);
     if (auto engine = r.engines[key].lock()) {
         return engine;
@@ -254,6 +257,7 @@ std::shared_ptr<Engine> open_engine(const slc_llm_load & load, LogSink & log) {
     auto weights = r.weights[weights_key(load)].lock();
     if (!weights) {
         weights = load_weights(load, log);
+        require_generator(weights->model);
         r.weights[weights_key(load)] = weights;
     }
     std::shared_ptr<Engine> engine;

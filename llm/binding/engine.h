@@ -150,6 +150,12 @@ private:
     std::thread thread_; // last: it starts when everything else exists
 };
 
+// Initialises llama.cpp once. Throws std::runtime_error on a processor that lacks what it needs.
+void start_backend();
+
+// The weights of a load's file, of any kind of model. Throws std::runtime_error with llama.cpp's reason.
+std::shared_ptr<Weights> load_weights(const slc_llm_load & load, LogSink & log);
+
 // The engine for a load, made or shared. Throws std::runtime_error; lines logged meanwhile go to log.
 std::shared_ptr<Engine> open_engine(const slc_llm_load & load, LogSink & log);
 

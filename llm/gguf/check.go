@@ -10,6 +10,9 @@ var encoders = map[string]bool{
 	"clip": true, "wavtokenizer-dec": true,
 }
 
+// notTexts are the architectures that cannot give vectors of texts here.
+var notTexts = map[string]bool{"t5": true, "t5encoder": true, "clip": true, "wavtokenizer-dec": true}
+
 // unrotated are the architectures with attention that never call ggml's rope.
 var unrotated = map[string]bool{
 	"gpt2": true, "gptj": true, "mpt": true, "refact": true, "bloom": true, "jais": true, "jamba": true,

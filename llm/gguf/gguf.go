@@ -21,6 +21,7 @@ type Model struct {
 	ChatTemplate   string   // Jinja source; empty when the file has none
 	ToolTemplate   string   // the same for conversations with tools; empty when it is not another one
 	Bytes          int64    // size on disk
+	Pooling        int      // of an encoder, as llama.cpp numbers it: 1 mean, 2 cls, 3 last, 4 rank; 0: not said
 	Types          []string // of its matrices, by name, sorted
 	Footprint      Footprint
 }

@@ -47,7 +47,7 @@ func FuzzParse(f *testing.F) {
 		if elements > 8*uint64(len(data)) { // the densest type has less than two bits per element
 			t.Errorf("%d elements in %d bytes", elements, len(data))
 		}
-		model, err := h.model("f.gguf")
+		model, err := h.model("f.gguf", false)
 		if err == nil && h.tensors == 0 {
 			t.Error("a model without tensors")
 		}

@@ -15,12 +15,17 @@ import (
 // Inspect reads the header of a GGUF model (all of its files when it is split) and checks that it is whole and that it
 // generates text; the tensors themselves are not read. isa is the instruction set that llama.cpp will run on (llm.ISA):
 // it decides which weights are copied; empty when it is not known. Errors are ErrModel with the file and the reason.
-func Inspect(path, isa string) (Model, error) {
+func Inspect(path, isa string) (Model, error) { return inspect(path, isa, false) }
+
+// InspectEncoder is Inspect for a model that gives vectors of texts: one of llama.cpp's encoders, or a generator.
+func InspectEncoder(path, isa string) (Model, error) { return inspect(path, isa, true) }
+
+func inspect(path, isa string, encode bool) (Model, error) {
 	h, size, err := readHeader(path)
 	if err != nil {
 		return Model{}, err
 	}
-	m, err := h.model(path)
+	m, err := h.model(path, encode)
 	if err != nil {
 		return Model{}, modelError(path, err)
 	}
@@ -76,7 +81,7 @@ func readHeader(path string) (h *header, size int64, err error) {
 	return h, st.Size(), err
 }
 
-func (h *header) model(path string) (Model, error) {
+func (h *header) model(path string, encode bool) (Model, error) {
 	arch := h.text("general.architecture")
 	m := Model{
 		// general.name is free text, often odd
@@ -87,6 +92,7 @@ func (h *header) model(path string) (Model, error) {
 		Embedding:      h.number(arch + ".embedding_length"),
 		ChatTemplate:   h.text("tokenizer.chat_template"),
 		ToolTemplate:   h.text("tokenizer.chat_template.tool_use"),
+		Pooling:        h.number(arch + ".pooling_type"),
 	}
 	kind := h.text("general.type")
 	vocab := h.arrays[tokensKey]
@@ -95,7 +101,9 @@ func (h *header) model(path string) (Model, error) {
 		return m, errors.New("the header names no architecture (general.architecture)")
 	case kind != "" && kind != "model":
 		return m, fmt.Errorf("it is of type %.80q, not a model", kind)
-	case encoders[arch]:
+	case encode && notTexts[arch]:
+		return m, fmt.Errorf("a %s model does not give vectors of texts", arch)
+	case !encode && encoders[arch]:
 		return m, fmt.Errorf("a %s model does not generate text", arch)
 	case h.tensors == 0:
 		return m, errors.New("it has no tensors: a vocabulary only")
