@@ -43,7 +43,7 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 		return nil, nil, err
 	}
 	if file, ok := encodergguf.Find(dir); ok {
-		return s.openGGUFEncoder(ctx, name, file, precision)
+		return s.openGGUFEncoder(ctx, file, precision)
 	}
 	s.log.Debug("loading encoder", "dir", dir)
 	e, err := embed.Open(ctx, dir, embed.Options{
@@ -61,11 +61,11 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 }
 
 // openGGUFEncoder loads an encoder that llama.cpp computes.
-func (s *Sluice) openGGUFEncoder(ctx context.Context, name, file string, precision embed.Precision) (embed.Embedder,
+func (s *Sluice) openGGUFEncoder(ctx context.Context, file string, precision embed.Precision) (embed.Embedder,
 	func() error, error) {
 	if precision != "" {
-		return nil, nil, fmt.Errorf("%w: precision %s of %s: a GGUF file computes as its weights are written", ErrOption,
-			precision, file)
+		return nil, nil, fmt.Errorf("%w: precision %s of %s: a GGUF file computes as its weights are written",
+			ErrOption, precision, file)
 	}
 	s.log.Debug("loading encoder", "file", file)
 	e, err := encodergguf.Open(ctx, file, encodergguf.Options{BatchTokens: s.cfg.MaxBatchTokens, Cores: s.budget,

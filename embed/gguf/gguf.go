@@ -66,7 +66,7 @@ func Find(path string) (file string, ok bool) {
 	return filepath.Join(path, file), file != ""
 }
 
-// Open loads the encoder in a file. Errors are those of llm.OpenEncoder, and embed.ErrModel for its model.yaml.
+// Open loads the encoder in a file. It fails as llm.OpenEncoder does, and with embed.ErrModel for its model.yaml.
 func Open(ctx context.Context, file string, o Options) (*Encoder, error) {
 	set, err := embed.ReadGGUFSettings(filepath.Dir(file))
 	if err != nil {
@@ -105,8 +105,8 @@ func (e *Encoder) describe(ctx context.Context, file string) error {
 	}
 	o, m := e.model.Options(), e.model.Info()
 	if o.MaxTokens <= len(empty) {
-		return fmt.Errorf("%s: %w: max_tokens is %d, the special tokens alone are %d", file, embed.ErrModel, o.MaxTokens,
-			len(empty))
+		return fmt.Errorf("%s: %w: max_tokens is %d, the special tokens alone are %d", file, embed.ErrModel,
+			o.MaxTokens, len(empty))
 	}
 	e.set.Pooling, e.set.MaxTokens = o.Pooling, o.MaxTokens
 	sum, err := filehash.Sum(ctx, file)

@@ -56,7 +56,8 @@ public:
     const llama_vocab * vocab() const { return weights_->vocab; }
 
     // Throws std::runtime_error. False: it was stopped.
-    bool encode(const int32_t * tokens, const int32_t * lengths, int n, int threads, const int32_t * cancel, float * out) {
+    bool encode(const int32_t * tokens, const int32_t * lengths, int n, int threads, const int32_t * cancel,
+                float * out) {
         fill(tokens, lengths, n);
         cancel_ = cancel;
         llama_set_n_threads(ctx_, threads, threads);
