@@ -174,8 +174,8 @@ typedef struct slc_llm_stats {
 void slc_llm_model_stats(void * handle, slc_llm_stats * stats);
 
 // An encoder gives a vector for each text: a load as above, of which group, cells and lora are not used, and batch is
-// the most tokens and slots the most texts of one decode. pooling is llama.cpp's enum llama_pooling_type (mean 1, cls 2,
-// last 3), or -1 for what the file says. Returns NULL, with the reason in error, where it cannot be loaded.
+// the most tokens and slots the most texts of one decode. pooling is llama.cpp's enum llama_pooling_type (mean 1,
+// cls 2, last 3), or -1 for what the file says. Returns NULL, with the reason in error, where it cannot be loaded.
 void * slc_llm_encoder_open(slc_llm_load * load, int32_t pooling, int32_t * dim);
 void slc_llm_encoder_free(void * encoder);
 // slc_llm_encoder_tokenize copies the tokens of a text with the ones that the model puts around it, at most `room`, and

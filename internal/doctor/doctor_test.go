@@ -87,11 +87,12 @@ func (wrong) Info() embed.Info                { return embed.Info{Encoder: ident
 
 func TestWrongVectorsAreFound(t *testing.T) {
 	for _, factor := range []float32{1, float32(math.NaN())} {
-		if _, err := compareVectors(t.Context(), wrong{factor}); err == nil || !strings.Contains(err.Error(), "batch") {
+		_, err := compareVectors(t.Context(), wrong{factor}, batchTolerance)
+		if err == nil || !strings.Contains(err.Error(), "batch") {
 			t.Errorf("factor %v: %v", factor, err)
 		}
 	}
-	detail, err := compareVectors(t.Context(), wrong{0})
+	detail, err := compareVectors(t.Context(), wrong{0}, batchTolerance)
 	if err != nil || !strings.Contains(detail, "no golden vectors") {
 		t.Errorf("%q, %v", detail, err)
 	}

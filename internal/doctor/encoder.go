@@ -7,13 +7,18 @@ import (
 	"math"
 
 	"github.com/sluice-rag/sluice/embed"
+	encodergguf "github.com/sluice-rag/sluice/embed/gguf"
 	encoderremote "github.com/sluice-rag/sluice/embed/remote"
 	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
 )
 
 // batchTolerance is how far a text's vector in a batch may lie from its vector alone: float32 sums in another order.
 const batchTolerance = 1e-6
+
+// ggufTolerance is the same for a GGUF file: llama.cpp computes in float16 in places.
+const ggufTolerance = 2e-3
 
 // probes differ in length, so that a batch of them is padded.
 var probes = [...]string{"sluice", "A sluice is a gate that lets water pass.",
@@ -40,15 +45,17 @@ func encoder(ctx context.Context, o Options) []Check {
 	if err != nil {
 		return failed(name, err, "sluice models list; --encoder takes a name or a folder")
 	}
-	e, err := embed.Open(ctx, dir, o.embedding())
-	if errors.Is(err, embed.ErrDevice) {
+	e, tolerance, err := o.openEncoder(ctx, dir)
+	switch {
+	case errors.Is(err, embed.ErrDevice):
 		return failed(name, err, "set embed.device (SLUICE_EMBED_DEVICE) to auto or cpu")
-	}
-	if err != nil {
+	case errors.Is(err, llm.ErrPooling):
+		return failed(name, err, "docs/models.md says what a model.yaml is")
+	case err != nil:
 		return failed(name, err, "sluice models verify")
 	}
 	defer e.Close()
-	detail, err := compareVectors(ctx, e)
+	detail, err := compareVectors(ctx, e, tolerance)
 	if err != nil {
 		return failed(name, err, "sluice models verify; make build")
 	}
@@ -56,6 +63,22 @@ func encoder(ctx context.Context, o Options) []Check {
 	return one(Check{Name: name, Status: OK,
 		Detail: fmt.Sprintf("%s (%s, %d dimensions, %d tokens) on %s: %s", info.Name, info.Architecture, info.Dim,
 			info.MaxTokens, info.Runtime.Provider, detail)})
+}
+
+// localEncoder is an encoder of this process.
+type localEncoder interface {
+	embed.Embedder
+	Close() error
+}
+
+// openEncoder loads the encoder in a folder or GGUF file, and says how far apart vectors alone and in a batch may lie.
+func (o Options) openEncoder(ctx context.Context, dir string) (e localEncoder, tolerance float64, err error) {
+	if file, ok := encodergguf.Find(dir); ok {
+		e, err = encodergguf.Open(ctx, file, encodergguf.Options{})
+		return e, ggufTolerance, err
+	}
+	e, err = embed.Open(ctx, dir, o.embedding())
+	return e, batchTolerance, err
 }
 
 // remoteEncoder has a server embed a word, and reports that using it sends text there.
@@ -76,7 +99,7 @@ func remoteEncoder(ctx context.Context, o Options, base, model string) []Check {
 }
 
 // compareVectors checks the golden vectors where they apply, and that a text alone gives the vector it has in a batch.
-func compareVectors(ctx context.Context, e embed.Embedder) (string, error) {
+func compareVectors(ctx context.Context, e embed.Embedder, tolerance float64) (string, error) {
 	golden, err := embed.Golden(ctx, e)
 	detail := "no golden vectors for this model"
 	switch {
@@ -99,8 +122,8 @@ func compareVectors(ctx context.Context, e embed.Embedder) (string, error) {
 			apart = max(apart, math.Abs(float64(x)-float64(together.Row(i)[j]))) // max keeps a NaN
 		}
 	}
-	if !(apart <= batchTolerance) {
-		return "", fmt.Errorf("a text in a batch and alone differ by %.2g, more than %.0g", apart, batchTolerance)
+	if !(apart <= tolerance) {
+		return "", fmt.Errorf("a text in a batch and alone differ by %.2g, more than %.0g", apart, tolerance)
 	}
 	return fmt.Sprintf("%s, batch = single to %.1g", detail, apart), nil
 }
