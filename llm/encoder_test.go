@@ -69,7 +69,7 @@ func rows(t *testing.T, e *Encoder, texts [][]int32, together int) (out [][]floa
 	return out
 }
 
-// TestEncoderAgainstGolden: texts have the tokens that the tokenizers library gives them, and the vectors are near those of PyTorch.
+// TestEncoderAgainstGolden: texts have the tokens that the tokenizers library gives them, and vectors near PyTorch's.
 // The difference has the size of float16's rounding: ggml takes GELU from a table of float16.
 func TestEncoderAgainstGolden(t *testing.T) {
 	race.Skip(t)
