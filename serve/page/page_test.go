@@ -108,7 +108,8 @@ func ask(p *tab, question string) {
 
 const finished = `!document.querySelector(".answer[aria-busy]") && document.querySelector(".answer")`
 
-// TestUnanswered checks that a question without an answer shows the nearest passages, not labelled as sources.
+// TestUnanswered checks that a question without an answer shows the nearest passages, not labelled as sources,
+// and what the model thought as text apart from the answer.
 func TestUnanswered(t *testing.T) {
 	b, s := startBrowser(t), newStandIn(t)
 	s.unanswered = true
@@ -125,6 +126,10 @@ func TestUnanswered(t *testing.T) {
 	}
 	if n := get[int](p, `document.querySelectorAll(".cite").length`); n != 0 {
 		t.Errorf("%d marks of citations", n)
+	}
+	if thought := get[string](p, `document.querySelector(".thought")?.textContent ?? ""`); thought !=
+		"The log says <b>nothing</b> of it." {
+		t.Errorf("the model thought %q", thought)
 	}
 	clean(t, p, s)
 }

@@ -206,6 +206,8 @@ func (s *standIn) chat(w http.ResponseWriter, r *http.Request) any {
 			"source": "handbook/lamp.md", "heading": "The lamp", "score": .51},
 	}
 	if s.unanswered {
+		send(map[string]any{"reasoning_content": "The log says <b>nothing</b> "}, nil, nil)
+		send(map[string]any{"reasoning_content": "of it."}, nil, nil)
 		send(map[string]any{"role": "assistant", "content": "I don't know."}, "stop",
 			map[string]any{"citations": []any{}, "retrieved": false, "nearest": citations,
 				"notice": "no answer held after 3 retries"})

@@ -215,6 +215,7 @@ async function stream(turn, messages, signal) {
     if (chunk.error) throw new api.RequestError(0, chunk.error);
     if (chunk.sluice?.step) turn.passed(chunk.sluice.step);
     else if (chunk.sluice) Object.assign(turn.sluice, chunk.sluice);
+    turn.think(chunk.choices?.[0]?.delta?.reasoning_content ?? "");
     turn.add(chunk.choices?.[0]?.delta?.content ?? "");
     turn.reason = chunk.choices?.[0]?.finish_reason ?? turn.reason;
   }
@@ -233,6 +234,7 @@ function newTurn(question) {
   const turn = {
     question,
     answer: "",
+    thought: "",
     sluice: {},
     element: h("article", { class: "turn" }, h("h2", { class: "question" }, question), answer, below),
     passed(step) {
@@ -240,6 +242,11 @@ function newTurn(question) {
       const told = `${step.node}: ${step.verdict}`;
       put(answer, dots(), h("span", { class: "faint small step" }, told));
       say(told);
+    },
+    think(text) {
+      if (!text) return;
+      if (!turn.thought) turn.passed({ node: "model", verdict: "thinks" });
+      turn.thought += text;
     },
     add(text) {
       if (!text) return;
@@ -305,6 +312,8 @@ function details(turn, effect) {
   if (citations.length) parts.push(sources(citations));
   else if (nearest.length) parts.push(nearestPassages(nearest));
   if (g && effect) parts.push(decision(g, effect));
+  if (turn.thought)
+    parts.push(h("details", {}, h("summary", {}, "What the model thought"), h("p", { class: "thought" }, turn.thought)));
   if (trace.ms || trace.steps) parts.push(h("details", {}, h("summary", {}, "The way it took"), flow(trace)));
   return parts;
 }
