@@ -96,6 +96,7 @@ func TestSquad16(t *testing.T) {
 	in.Contexts, in.Queries = vectors(t, enc, contexts, embed.Document), vectors(t, enc, pseudo, embed.Query)
 	in.Words, in.Topics = &Words{Index: indexOf(t, contexts), Queries: textsOf(pseudo)}, true
 	t.Run("parts", func(t *testing.T) { squad16Parts(t, in) })
+	t.Run("partials", func(t *testing.T) { squad16Partials(t, in) })
 	c, positive, err := Calibrate(t.Context(), newEngine(t), in)
 	if err != nil {
 		t.Fatal(err)

@@ -135,3 +135,52 @@ func TestNoInputIsSlowerThanCanonicalScores(t *testing.T) {
 		}
 	}
 }
+
+// TestHostilePartials: whatever the vectors, partials of four blocks give what one run gives.
+func TestHostilePartials(t *testing.T) {
+	const n = 200
+	for name, change := range hostile {
+		for _, metric := range []kernels.Metric{kernels.Cosine, kernels.IP, kernels.L2} {
+			in := hostileInput(change, n, 2, metric)
+			e := newTestEngine(t, 0)
+			want, err := Compute(t.Context(), &e.r, DefaultTuning(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			of, err := Brackets(t.Context(), &e.r, DefaultTuning(), in, .02)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := (&bounded{metric: metric, unit: 1}).wantedOf(of, 1e-5); err != nil {
+				of = &distribution.Brackets{Metric: metric, Ends: keepAll()} // scores are too few for ranges
+			}
+			var sum *Partial
+			for _, contexts := range [][2]int{{0, 70}, {70, n}} {
+				for _, queries := range [][2]int{{0, 90}, {90, n}} {
+					p, err := ComputePartial(t.Context(), &e.r, DefaultTuning(), in,
+						distribution.Whole{Contexts: n, Queries: n}, of,
+						distribution.Block{Contexts: contexts, Queries: queries})
+					if err != nil {
+						t.Fatalf("%s, %s: %v", name, metric, err)
+					}
+					if sum == nil {
+						sum = p
+					} else if sum, err = sum.Plus(p); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			got, next, err := sum.Finish(t.Context(), &e.r, in.Quantiles)
+			if err != nil || next != nil {
+				t.Errorf("%s, %s: %+v, %v", name, metric, next, err)
+				continue
+			}
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(),
+				cmpopts.IgnoreFields(distribution.Result{}, "DType", "Way", "Kept", "Rechecked", "Separation",
+					"SeparationError", "NegativeHistogram"),
+				cmpopts.IgnoreFields(distribution.Summary{}, "Mean", "Std", "MeanError", "StdError")); diff != "" {
+				t.Errorf("%s, %s (-one run +partials)\n%s", name, metric, diff)
+			}
+		}
+	}
+}

@@ -113,6 +113,14 @@ func (c *counts) sums(b *bounded) tileSums {
 
 // moments sets Mean and Std of D− and the bounds of their errors.
 func (j *job) moments(ctx context.Context, t *counts) error {
+	if j.sumMoments(t); j.bounded.metric == kernels.L2 {
+		return nil
+	}
+	return j.meanOfSums(ctx)
+}
+
+// sumMoments sets them from the sums of values.
+func (j *job) sumMoments(t *counts) {
 	s, b := &j.out.NegativeSummary, j.bounded
 	n := float64(s.N)
 	const unit, u = 1 << 30, 0x1p-24
@@ -137,11 +145,7 @@ func (j *job) moments(ctx context.Context, t *counts) error {
 		meanDifference += 2 * u * math.Sqrt(max(square, 0))
 	}
 	s.Std, s.StdError = std/scale, 1.01*(stdError+difference)/scale
-	if b.metric == kernels.L2 {
-		s.Mean, s.MeanError = mean/scale, 1.01*(meanError+meanDifference)/scale
-		return nil
-	}
-	return j.meanOfSums(ctx)
+	s.Mean, s.MeanError = mean/scale, 1.01*(meanError+meanDifference)/scale
 }
 
 // distanceError bounds the error of scaled distances r = √(−2v), in the root mean square and in the mean: |√a − √b| is

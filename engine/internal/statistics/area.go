@@ -1,0 +1,138 @@
+package statistics
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-rag/sluice/engine/distribution"
+)
+
+// numbers is the range [from, to).
+type numbers struct{ from, to uint64 }
+
+// slab is the pairs of a range of queries with ranges of contexts, which are ascending and do not touch.
+type slab struct {
+	queries  numbers
+	contexts []numbers
+}
+
+// area is a set of pairs as slabs, ascending, with nothing to join: equal sets have equal areas.
+type area []slab
+
+// rangesOf returns sorted numbers as ranges. A number that is there twice is an error.
+func rangesOf(sorted []uint64, what string) (list []numbers, err error) {
+	for i, x := range sorted {
+		switch last := len(list) - 1; {
+		case i > 0 && x == sorted[i-1]:
+			return nil, fmt.Errorf("%s %d is there twice", what, x)
+		case last >= 0 && list[last].to == x:
+			list[last].to++
+		default:
+			list = append(list, numbers{x, x + 1})
+		}
+	}
+	return list, nil
+}
+
+// newArea returns the pairs of some queries with some contexts.
+func newArea(contexts, queries []uint64) (a area, err error) {
+	c, err := rangesOf(slices.Sorted(slices.Values(contexts)), "context")
+	if err != nil {
+		return nil, err
+	}
+	q, err := rangesOf(slices.Sorted(slices.Values(queries)), "query")
+	if err != nil || len(c) == 0 {
+		return nil, err
+	}
+	for _, x := range q {
+		a = append(a, slab{x, c})
+	}
+	return a, nil
+}
+
+// plus returns the union. Pairs that both have are distribution.ErrPart.
+func (a area) plus(b area) (out area, err error) {
+	var edges []uint64
+	for _, s := range slices.Concat(a, b) {
+		edges = append(edges, s.queries.from, s.queries.to)
+	}
+	slices.Sort(edges)
+	edges = slices.Compact(edges)
+	i, k := 0, 0
+	for n := 1; n < len(edges); n++ {
+		x := slab{queries: numbers{edges[n-1], edges[n]}}
+		x.contexts, err = joined(a.at(x.queries.from, &i), b.at(x.queries.from, &k))
+		if err != nil {
+			return nil, fmt.Errorf("engine: %w: queries %d to %d: %w", distribution.ErrPart, x.queries.from,
+				x.queries.to-1, err)
+		}
+		if last := len(out) - 1; last >= 0 && out[last].queries.to == x.queries.from &&
+			slices.Equal(out[last].contexts, x.contexts) {
+			out[last].queries.to = x.queries.to
+		} else if len(x.contexts) > 0 {
+			out = append(out, x)
+		}
+	}
+	return out, nil
+}
+
+// at returns the contexts of a query; next, which only grows, is where to look first.
+func (a area) at(query uint64, next *int) []numbers {
+	for *next < len(a) && a[*next].queries.to <= query {
+		*next++
+	}
+	if *next < len(a) && a[*next].queries.from <= query {
+		return a[*next].contexts
+	}
+	return nil
+}
+
+// joined merges two lists of ranges.
+func joined(a, b []numbers) (out []numbers, err error) {
+	if len(a) == 0 || len(b) == 0 {
+		return slices.Concat(a, b), nil
+	}
+	all := slices.Concat(a, b)
+	slices.SortFunc(all, func(x, y numbers) int { return cmp.Compare(x.from, y.from) })
+	for _, x := range all {
+		switch last := len(out) - 1; {
+		case last >= 0 && x.from < out[last].to:
+			return nil, fmt.Errorf("contexts %d to %d are counted twice", x.from, min(x.to, out[last].to)-1)
+		case last >= 0 && x.from == out[last].to:
+			out[last].to = x.to
+		default:
+			out = append(out, x)
+		}
+	}
+	return out, nil
+}
+
+// whole returns distribution.ErrPart, with the first pairs that are missing, unless the area is all pairs.
+func (a area) whole(contexts, queries uint64) error {
+	missing := func(q, c numbers) error {
+		return fmt.Errorf("engine: %w: queries %d to %d with contexts %d to %d are not counted", distribution.ErrPart,
+			q.from, q.to-1, c.from, c.to-1)
+	}
+	if contexts == 0 || queries == 0 {
+		return nil
+	}
+	all, next := numbers{0, contexts}, uint64(0)
+	for _, s := range a {
+		if s.queries.from > next {
+			return missing(numbers{next, s.queries.from}, all)
+		}
+		if first := s.contexts[0]; first.from > 0 {
+			return missing(s.queries, numbers{0, first.from})
+		} else if len(s.contexts) > 1 {
+			return missing(s.queries, numbers{first.to, s.contexts[1].from})
+		} else if first.to < contexts {
+			return missing(s.queries, numbers{first.to, contexts})
+		}
+		next = s.queries.to
+	}
+	if next < queries {
+		return missing(numbers{next, queries}, all)
+	}
+	return nil
+}

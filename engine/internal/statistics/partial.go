@@ -1,0 +1,326 @@
+package statistics
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-rag/sluice/engine/distribution"
+	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/workers"
+	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
+)
+
+// Partial holds all that the distribution of a whole needs of a set of its pairs. Partials of disjoint sets add up, in
+// any order and grouping, to the same one, and that of all pairs gives the distribution without the vectors. It is a
+// Part without anything that could be asked again: kept pairs are canonical scores.
+type Partial struct {
+	of      distribution.Whole
+	b       distribution.Brackets
+	sum     [sha256.Size]byte // digest of both
+	area    area
+	counted int64
+	epsilon float64 // bound of the values that were counted, for unit 1
+	sums    []unitSums
+	// below counts, for each bracket in the order of closeness, the pairs less close than it; bins as in a Part.
+	below, bins     []int64
+	kept            []float64 // scores within the brackets or beyond the ends, by closeness, the farthest first
+	lowest, highest endPair   // of the scores beyond the ends, numerically
+	queries         []partialQuery
+}
+
+// unitSums are sums of values in a unit, a power of two: they add up exactly.
+type unitSums struct {
+	unit, tiles float64
+	sum, square tiles.Sum
+}
+
+// endPair is a pair by the numbers of its query and context; query −1: none.
+type endPair struct {
+	query, context int64
+	score          float64
+}
+
+// partialQuery is a query with its own context, and the best context of each kind so far; −1: none.
+type partialQuery struct {
+	number, owner uint64
+	positive      float64
+	best          [2]struct {
+		context int64
+		score   float64
+	}
+}
+
+// closeness is the order of scores that all lists of a Partial have.
+func closeness(m kernels.Metric, score float64) float64 {
+	if m.Ascending() {
+		return -score
+	}
+	return score
+}
+
+// closeRanges returns the brackets by closeness, ascending, and the ends; all: every pair is kept.
+func closeRanges(b *distribution.Brackets) (list [][2]float64, low, high float64, all bool) {
+	if b.Ends[0] >= b.Ends[1] {
+		return nil, 0, 0, true
+	}
+	list, low, high = slices.Clone(b.Ranges), b.Ends[0], b.Ends[1]
+	if b.Metric.Ascending() {
+		slices.Reverse(list)
+		for i, r := range list {
+			list[i] = [2]float64{-r[1], -r[0]}
+		}
+		low, high = -high, -low
+	}
+	return list, low, high, false
+}
+
+// digestOf returns what Partials must have in common to be added.
+func digestOf(of distribution.Whole, b *distribution.Brackets) (sum [sha256.Size]byte, err error) {
+	text, err := json.Marshal(partialHead{of, *b})
+	if err != nil {
+		return sum, fmt.Errorf("engine: brackets: %w: %w", kernels.ErrNonFinite, err)
+	}
+	return sha256.Sum256(text), nil
+}
+
+// ComputePartial counts a block of the input's pairs. The input has the rows of the block and the own contexts of its
+// queries; ids are numbers within the whole.
+func ComputePartial(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, whole distribution.Whole,
+	of *distribution.Brackets, share distribution.Block) (out *Partial, err error) {
+	rows, lanes, err := share.Lists(in)
+	if err != nil {
+		return nil, err
+	}
+	if of == nil {
+		return nil, fmt.Errorf("engine: %w: no brackets", distribution.ErrPart)
+	}
+	for i, row := range rows[min(1, len(rows)):] {
+		if last := in.ContextID(rows[i]); in.ContextID(row) <= last {
+			return nil, fmt.Errorf("engine: block: %w: context %d comes after %d; they must ascend",
+				kernels.ErrArgument, in.ContextID(row), last)
+		}
+	}
+	out = &Partial{of: whole, b: *of, lowest: noEnd, highest: noEnd}
+	if out.sum, err = digestOf(whole, of); err != nil {
+		return nil, err
+	}
+	p, j, err := computePart(ctx, r, t, in, of, &block{rows, lanes}, func(p *Part, j *job, c *counts) error {
+		return out.keep(ctx, p, j, c)
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer j.free()
+	return out, out.take(p, j, lanes)
+}
+
+var noEnd = endPair{query: -1, context: -1}
+
+// keep takes the canonical scores of what a part keeps.
+func (x *Partial) keep(ctx context.Context, p *Part, j *job, c *counts) error {
+	list, low, high, all := closeRanges(&x.b)
+	x.below = slices.Clone(p.below)
+	add := make([]int64, len(list)) // to below
+	var buffer []device.Entry
+	for _, r := range c.kept {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		entries, err := j.load(r, &buffer)
+		if err != nil {
+			return err
+		}
+		qs, cs, scores := make([]int32, len(entries)), make([]int32, len(entries)), make([]float64, len(entries))
+		for i, e := range entries {
+			qs[i], cs[i] = j.pair(r, e.At)
+		}
+		if err := j.pairs(scores, qs, cs); err != nil {
+			return err
+		}
+		for i, s := range scores {
+			close := closeness(x.b.Metric, s)
+			within := all
+			for k, w := range j.bounded.first.brackets {
+				if entries[i].Value >= w.low && close < list[k][0] {
+					add[k]++ // counted as in the bracket or beyond, which its canonical score is not
+				}
+				within = within || close >= list[k][0] && close <= list[k][1]
+			}
+			if all || close <= low || close >= high {
+				within = true
+				x.end(endPair{int64(j.in.QueryID(qs[i])), int64(j.in.ContextID(cs[i])), s})
+			}
+			if within {
+				x.kept = append(x.kept, close)
+			}
+		}
+	}
+	for k, n := range add {
+		x.below[k] += n
+	}
+	return workers.Sort(ctx, j.r.Pool, x.kept, cmp.Compare)
+}
+
+// end widens the extremes; of equal scores the lowest pair counts.
+func (x *Partial) end(p endPair) {
+	first := func(a, b endPair) bool {
+		return a.query < b.query || a.query == b.query && a.context < b.context
+	}
+	if p.query < 0 {
+		return
+	}
+	if e := &x.lowest; e.query < 0 || p.score < e.score || p.score == e.score && first(p, *e) {
+		*e = p
+	}
+	if e := &x.highest; e.query < 0 || p.score > e.score || p.score == e.score && first(p, *e) {
+		*e = p
+	}
+}
+
+// take moves the rest of a part into the Partial.
+func (x *Partial) take(p *Part, j *job, lanes []int32) (err error) {
+	whole := x.of
+	if len(p.below) > 0 && x.below == nil {
+		x.below = p.below // nothing was counted
+	}
+	x.bins, x.counted = p.bins, p.counted
+	if x.area, err = newArea(p.contexts, p.queries); err != nil {
+		return fmt.Errorf("engine: %w: %w", kernels.ErrArgument, err)
+	}
+	for _, s := range x.area {
+		if s.queries.to > uint64(whole.Queries) || s.contexts[len(s.contexts)-1].to > uint64(whole.Contexts) {
+			return fmt.Errorf("engine: %w: query %d, context %d of %d, %d", kernels.ErrArgument, s.queries.to-1,
+				s.contexts[len(s.contexts)-1].to-1, whole.Queries, whole.Contexts)
+		}
+	}
+	x.epsilon = p.epsilon
+	if x.b.Metric != kernels.Cosine {
+		x.epsilon /= p.unit
+		if x.b.Metric == kernels.L2 {
+			x.epsilon /= p.unit
+		}
+	}
+	if p.tiles > 0 {
+		x.sums = []unitSums{{p.unit, p.tiles, p.sum, p.sum2}}
+	}
+	oneGroup := j.in.Group != nil && !j.negatives.groups() // so that a part takes all contexts for others
+	if len(x.area) == 0 {
+		return nil
+	}
+	byID := map[uint64]int32{}
+	for _, q := range lanes {
+		byID[j.in.QueryID(q)] = q
+	}
+	for l, id := range p.queries {
+		q := byID[id]
+		y := partialQuery{number: id, owner: j.in.ContextID(j.in.Owner[q]), positive: j.out.Positive[q]}
+		for kind := range p.best {
+			y.best[kind].context, y.best[kind].score = -1, 0
+			if b := p.best[kind][l]; b.context >= 0 {
+				y.best[kind].context, y.best[kind].score = int64(p.contexts[b.context]), b.score
+			}
+		}
+		if oneGroup {
+			y.best[bestAll], y.best[bestOther] = y.best[bestOther], y.best[bestAll]
+		}
+		x.queries = append(x.queries, y)
+	}
+	slices.SortFunc(x.queries, func(a, b partialQuery) int { return cmp.Compare(a.number, b.number) })
+	return nil
+}
+
+// Plus returns the Partial of both sets of pairs. Those of another whole or other brackets, and sets that have a pair
+// in common, are distribution.ErrPart, which names it.
+func (x *Partial) Plus(y *Partial) (*Partial, error) {
+	if x.sum != y.sum {
+		return nil, fmt.Errorf("engine: %w: it belongs to another whole or other brackets", distribution.ErrPart)
+	}
+	if len(x.below) != len(y.below) || len(x.bins) != len(y.bins) {
+		return nil, fmt.Errorf("engine: %w: %d brackets and %d bins, want %d and %d", distribution.ErrPart,
+			len(y.below), len(y.bins), len(x.below), len(x.bins))
+	}
+	out := &Partial{of: x.of, b: x.b, sum: x.sum, counted: x.counted + y.counted, epsilon: max(x.epsilon, y.epsilon),
+		below: slices.Clone(x.below), bins: slices.Clone(x.bins), lowest: x.lowest, highest: x.highest}
+	var err error
+	if out.area, err = x.area.plus(y.area); err != nil {
+		return nil, err
+	}
+	if out.sums, err = addSums(x.sums, y.sums); err != nil {
+		return nil, err
+	}
+	for i, n := range y.below {
+		out.below[i] += n
+	}
+	for i, n := range y.bins {
+		out.bins[i] += n
+	}
+	out.kept = mergeSorted(x.kept, y.kept, cmp.Compare)
+	for _, p := range []endPair{y.lowest, y.highest} {
+		out.end(p)
+	}
+	out.queries, err = x.addQueries(y)
+	return out, err
+}
+
+func addSums(a, b []unitSums) (out []unitSums, err error) {
+	all := mergeSorted(a, b, func(a, b unitSums) int { return cmp.Compare(a.unit, b.unit) })
+	for _, s := range all {
+		last := len(out) - 1
+		if last < 0 || out[last].unit != s.unit {
+			out = append(out, s)
+			continue
+		}
+		t := &out[last]
+		t.tiles += s.tiles
+		if t.sum, err = t.sum.Plus(s.sum); err != nil {
+			return nil, err
+		}
+		if t.square, err = t.square.Plus(s.square); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// addQueries merges the maxima.
+func (x *Partial) addQueries(y *Partial) (out []partialQuery, err error) {
+	all := mergeSorted(x.queries, y.queries, func(a, b partialQuery) int { return cmp.Compare(a.number, b.number) })
+	out = make([]partialQuery, 0, len(all))
+	for _, q := range all {
+		last := len(out) - 1
+		if last < 0 || out[last].number != q.number {
+			out = append(out, q)
+			continue
+		}
+		t := &out[last]
+		if t.owner != q.owner || t.positive != q.positive {
+			return nil, fmt.Errorf("engine: %w: query %d has context %d with a score of %v, and context %d with %v",
+				distribution.ErrPart, q.number, t.owner, t.positive, q.owner, q.positive)
+		}
+		for kind, b := range q.best {
+			if c := &t.best[kind]; b.context >= 0 && (c.context < 0 || x.b.Metric.Better(b.score, c.score) ||
+				b.score == c.score && b.context < c.context) {
+				*c = b
+			}
+		}
+	}
+	return out, nil
+}
+
+// mergeSorted merges sorted lists.
+func mergeSorted[T any](a, b []T, compare func(a, b T) int) []T {
+	out := make([]T, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		if compare(b[0], a[0]) < 0 {
+			out, b = append(out, b[0]), b[1:]
+		} else {
+			out, a = append(out, a[0]), a[1:]
+		}
+	}
+	return append(append(out, a...), b...)
+}
