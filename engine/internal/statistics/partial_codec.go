@@ -216,7 +216,8 @@ func (x *Partial) checkNumbers() error {
 			at++
 		}
 		r := x.area[at].queries
-		if q.number < r.from || q.number >= r.to || i > 0 && q.number <= x.queries[i-1].number || q.owner >= uint64(x.of.Contexts) || q.positive != q.positive {
+		if q.number < r.from || q.number >= r.to || i > 0 && q.number <= x.queries[i-1].number ||
+			q.owner >= uint64(x.of.Contexts) || q.positive != q.positive {
 			return fmt.Errorf("query %d with context %d, score %v", q.number, q.owner, q.positive)
 		}
 		for _, b := range q.best {
