@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -37,11 +38,61 @@ func (d Documents) Get(ctx context.Context, id string) (store.DocumentInfo, erro
 	})
 }
 
+// DocumentLine is a document in the JSON of the server, without the paths of the server's files.
+type DocumentLine struct {
+	ID         string `json:"id"`
+	Source     string `json:"source"`
+	Title      string `json:"title,omitempty"`
+	Topic      string `json:"topic,omitempty"`
+	Chunks     int    `json:"chunks"`
+	Tokens     int    `json:"tokens"`
+	Added      string `json:"added"`
+	Collection string `json:"collection,omitempty"`
+	Partial    bool   `json:"partial,omitempty"` // an ingest was interrupted
+}
+
+// LineOf returns the record of a document for clients.
+func LineOf(d store.DocumentInfo) DocumentLine {
+	source := d.Source
+	if d.Path != "" { // a path of a command line; clients get only the id
+		source = d.ID
+	}
+	return DocumentLine{d.ID, source, d.Title, d.Topic, d.Chunks, d.Tokens, d.Added, d.Collection, d.Partial}
+}
+
+// Has reports whether each word is in the id, the title or the topic of a document. The words are in lower case.
+func (d DocumentLine) Has(words []string) bool {
+	if len(words) == 0 {
+		return true
+	}
+	in := strings.ToLower(d.ID + "\n" + d.Title + "\n" + d.Topic)
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(in, w) })
+}
+
 // Titles returns the titles of documents by their ids. Missing documents and documents without a title are left out.
 func (d Documents) Titles(ctx context.Context, ids []string) (map[string]string, error) {
 	return looking(ctx, d.s, func(ctx context.Context, snap *knowledge.Snapshot) (map[string]string, error) {
 		return snap.Titles(ctx, ids)
 	})
+}
+
+// TitlesOf returns the titles of the documents that were found, by their ids.
+func (d Documents) TitlesOf(ctx context.Context, all ...Found) (map[string]string, error) {
+	var ids []string
+	for _, one := range all {
+		for _, p := range one.Passages {
+			ids = append(ids, p.Chunk.Document)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	slices.Sort(ids)
+	titles, err := d.Titles(ctx, slices.Compact(ids))
+	if err != nil {
+		return nil, fmt.Errorf("the titles of what was found: %w", err)
+	}
+	return titles, nil
 }
 
 // Chunks returns chunks by their ids, in that order; a missing one is store.ErrNotFound.

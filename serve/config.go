@@ -41,6 +41,8 @@ type Config struct {
 	KeepCalibration bool
 	Limits
 	Drift
+	// MCPIngest lets programs that speak the Model Context Protocol put texts into a base.
+	MCPIngest bool
 	// Traces receives a span for each request and each of its steps, without texts; nil: no traces.
 	Traces  trace.TracerProvider
 	Logger  *slog.Logger // a record for each request, and failures; nil is slog.Default()

@@ -2,8 +2,7 @@ package serve
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -13,30 +12,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/store"
+	"github.com/sluice-rag/sluice/serve/mcp"
 )
-
-// document is a base's document as shown to clients, without the server's path.
-type document struct {
-	ID         string `json:"id"`
-	Source     string `json:"source"`
-	Title      string `json:"title,omitempty"`
-	Topic      string `json:"topic,omitempty"`
-	Chunks     int    `json:"chunks"`
-	Tokens     int    `json:"tokens"`
-	Added      string `json:"added"`
-	Collection string `json:"collection,omitempty"`
-	Partial    bool   `json:"partial,omitempty"` // an ingest was interrupted
-}
-
-func documentOf(d store.DocumentInfo) document {
-	source := d.Source
-	if d.Path != "" { // a path of a command line; clients get only the id
-		source = d.ID
-	}
-	return document{d.ID, source, d.Title, d.Topic, d.Chunks, d.Tokens, d.Added, d.Collection, d.Partial}
-}
 
 // partition is a topic with its number of documents.
 type partition struct {
@@ -47,16 +27,16 @@ type partition struct {
 
 // documentList is the response of GET /v1/documents.
 type documentList struct {
-	Store     string      `json:"store"`
-	Documents []document  `json:"documents"`
-	Total     int         `json:"total"` // matches of the search
-	Offset    int         `json:"offset"`
-	Topics    []partition `json:"topics"` // of all documents
-	All       int         `json:"documents_total"`
-	Chunks    int         `json:"chunks_total"`
+	Store     string                `json:"store"`
+	Documents []sluice.DocumentLine `json:"documents"`
+	Total     int                   `json:"total"` // matches of the search
+	Offset    int                   `json:"offset"`
+	Topics    []partition           `json:"topics"` // of all documents
+	All       int                   `json:"documents_total"`
+	Chunks    int                   `json:"chunks_total"`
 }
 
-// listDocuments answers GET /v1/documents?q=&topic=&offset=&limit=, in the order of the ids.
+// listDocuments answers GET /v1/documents?q=&topic=&offset=&limit=, in the store's order.
 func (s *Server) listDocuments(w http.ResponseWriter, r *http.Request) error {
 	query := r.URL.Query()
 	b, err := s.base(r, query.Get("store"))
@@ -71,7 +51,7 @@ func (s *Server) listDocuments(w http.ResponseWriter, r *http.Request) error {
 	if err != nil && !errors.Is(err, store.ErrNoStore) {
 		return err
 	}
-	out := documentList{Store: b.Name, Offset: part.Offset, All: len(all), Documents: []document{},
+	out := documentList{Store: b.Name, Offset: part.Offset, All: len(all), Documents: []sluice.DocumentLine{},
 		Topics: []partition{}}
 	words, topics := strings.Fields(strings.ToLower(query.Get("q"))), map[string]*partition{}
 	for _, d := range all {
@@ -81,11 +61,12 @@ func (s *Server) listDocuments(w http.ResponseWriter, r *http.Request) error {
 		topics[d.Topic].Documents++
 		topics[d.Topic].Chunks += d.Chunks
 		out.Chunks += d.Chunks
-		if query.Has("topic") && query.Get("topic") != d.Topic || !hasWords(d, words) {
+		line := sluice.LineOf(d)
+		if query.Has("topic") && query.Get("topic") != d.Topic || !line.Has(words) {
 			continue
 		}
 		if out.Total++; out.Total > part.Offset && len(out.Documents) < part.Limit {
-			out.Documents = append(out.Documents, documentOf(d))
+			out.Documents = append(out.Documents, line)
 		}
 	}
 	for _, p := range topics {
@@ -95,21 +76,12 @@ func (s *Server) listDocuments(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// hasWords reports whether each word is in the id, the title or the topic of a document.
-func hasWords(d store.DocumentInfo, words []string) bool {
-	if len(words) == 0 {
-		return true
-	}
-	in := strings.ToLower(d.ID + "\n" + d.Title + "\n" + d.Topic)
-	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(in, w) })
-}
-
 // documentAnswer is the response of GET /v1/documents/ID.
 type documentAnswer struct {
-	Store    string         `json:"store"`
-	Document document       `json:"document"`
-	Offset   int            `json:"offset"`
-	Chunks   []corpus.Chunk `json:"chunks"`
+	Store    string              `json:"store"`
+	Document sluice.DocumentLine `json:"document"`
+	Offset   int                 `json:"offset"`
+	Chunks   []corpus.Chunk      `json:"chunks"`
 }
 
 // deletedAnswer is the response of DELETE /v1/documents/ID.
@@ -145,7 +117,7 @@ func (s *Server) showDocument(w http.ResponseWriter, r *http.Request) error {
 			break
 		}
 	}
-	return writeJSON(w, http.StatusOK, documentAnswer{b.Name, documentOf(d), part.Offset, chunks})
+	return writeJSON(w, http.StatusOK, documentAnswer{b.Name, sluice.LineOf(d), part.Offset, chunks})
 }
 
 // showChunk answers GET /v1/chunks/ID.
@@ -203,31 +175,36 @@ func (s *Server) addDocuments(w http.ResponseWriter, r *http.Request) (err error
 	if err != nil {
 		return err
 	}
-	if err := s.mayUpload(b); err != nil {
+	j, err := s.handIn(r.Context(), b, func(u *handedIn) error {
+		if texts != nil {
+			return u.add("texts.jsonl", bytes.NewReader(texts))
+		}
+		return u.receive(r)
+	})
+	if err != nil {
 		return err
+	}
+	return accepted(w, j)
+}
+
+// handIn keeps an upload, which add fills, and queues its ingest.
+func (s *Server) handIn(ctx context.Context, b *base, add func(*handedIn) error) (_ *job, err error) {
+	if err := s.mayUpload(b); err != nil {
+		return nil, err
 	}
 	u, err := newUpload(b.Store().Dir())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, u.drop())
 		}
 	}()
-	if texts != nil {
-		err = u.add("texts.jsonl", bytes.NewReader(texts))
-	} else {
-		err = u.receive(r)
+	if err := add(u); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return err
-	}
-	j, err := s.accept(r.Context(), b, u)
-	if err != nil {
-		return err
-	}
-	return accepted(w, j)
+	return s.accept(ctx, b, u)
 }
 
 // receive writes the files of a form.
@@ -270,12 +247,7 @@ func asFormError(err error) error {
 }
 
 // textDocument is a document sent as text.
-type textDocument struct {
-	ID    string `json:"id,omitempty"` // "": derived from the text
-	Text  string `json:"text"`
-	Title string `json:"title,omitempty"`
-	Topic string `json:"topic,omitempty"`
-}
+type textDocument = mcp.Text
 
 // textDocuments reads {"text", "id", "title", "topic"} or {"documents": [{…}, …]} and returns them as JSON lines, with
 // the name of the knowledge base if the body has one.
@@ -294,23 +266,25 @@ func textDocuments(r *http.Request) (lines []byte, store string, err error) {
 	case len(in.Documents) == 0:
 		in.Documents = []textDocument{in.textDocument}
 	}
+	lines, err = textLines(in.Documents)
+	return lines, in.Store, err
+}
+
+// textLines returns documents as JSON lines. One without an id gets one from its text.
+func textLines(documents []textDocument) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	for i, d := range in.Documents {
+	for i, d := range documents {
 		if strings.TrimSpace(d.Text) == "" {
-			return nil, "", bad("text", "document %d has no text", i)
+			return nil, bad("text", "document %d has no text", i)
 		}
 		if utf8.RuneCountInString(d.ID) > 1000 || strings.ContainsFunc(d.ID, func(c rune) bool { return c < ' ' }) {
-			return nil, "", bad("id", "the id of document %d is longer than 1000 characters, or has control characters", i)
+			return nil, bad("id", "the id of document %d is longer than 1000 characters, or has control characters", i)
 		}
-		if d.ID == "" {
-			sum := sha256.Sum256([]byte(d.Text))
-			d.ID = "text-" + hex.EncodeToString(sum[:8])
-		}
-		if err := encoder.Encode(d); err != nil {
-			return nil, "", err
+		if err := encoder.Encode(d.Named()); err != nil {
+			return nil, err
 		}
 	}
-	return b.Bytes(), in.Store, nil
+	return b.Bytes(), nil
 }

@@ -202,7 +202,19 @@ func writeError(w http.ResponseWriter, err error) {
 	if e.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="sluice"`)
 	}
-	_ = writeJSON(w, e.Status, errorBody{e}) // the client has left
+	path := ""
+	if out, ok := w.(*response); ok {
+		path = out.path
+	}
+	_ = writeJSON(w, e.Status, e.body(path)) // the client has left
+}
+
+// body returns the body of an error in the form of the API that a path belongs to.
+func (e *requestError) body(path string) any {
+	if path == protocolPath {
+		return e.message()
+	}
+	return errorBody{e}
 }
 
 // writeJSON writes a value as the response.

@@ -1,8 +1,6 @@
 package serve
 
 import (
-	"context"
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -173,7 +171,11 @@ func (s *Server) retrieve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := retrieveAnswer{Store: b.Name, Lists: make([]retrievedList, len(all)), Milliseconds: times}
-	titles, err := b.titles(r.Context(), all)
+	found := make([]sluice.Found, len(all))
+	for i := range all {
+		found[i] = all[i].Found
+	}
+	titles, err := b.Documents().TitlesOf(r.Context(), found...)
 	if err != nil {
 		return err
 	}
@@ -184,23 +186,4 @@ func (s *Server) retrieve(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return writeJSON(w, http.StatusOK, out)
-}
-
-// titles returns the titles of the documents that were found.
-func (b *base) titles(ctx context.Context, all []sluice.Looked) (map[string]string, error) {
-	var ids []string
-	for _, one := range all {
-		for _, p := range one.Passages {
-			ids = append(ids, p.Chunk.Document)
-		}
-	}
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	slices.Sort(ids)
-	titles, err := b.Documents().Titles(ctx, slices.Compact(ids))
-	if err != nil {
-		return nil, fmt.Errorf("the titles of what was found: %w", err)
-	}
-	return titles, nil
 }

@@ -30,6 +30,7 @@ type contextKey int
 const (
 	keyKey contextKey = iota
 	idKey
+	baseKey
 )
 
 func keyOf(ctx context.Context) key {
@@ -53,6 +54,7 @@ type response struct {
 	within  time.Duration
 	control *http.ResponseController
 	err     error // error that the handler returned
+	path    string
 }
 
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
@@ -81,7 +83,8 @@ func (s *Server) middleware(next http.Handler) http.Handler {
 		if !idPattern.MatchString(id) {
 			id = strings.ToLower(rand.Text())
 		}
-		w := &response{ResponseWriter: out, within: s.cfg.Limits.Write, control: http.NewResponseController(out)}
+		w := &response{ResponseWriter: out, within: s.cfg.Limits.Write, path: r.URL.Path,
+			control: http.NewResponseController(out)}
 		h := w.Header()
 		h.Set("X-Request-Id", id)
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -197,7 +200,7 @@ func (s *Server) reachable(w http.ResponseWriter, r *http.Request) error {
 		h.Add("Vary", "Origin")
 		h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
 		h.Set("Access-Control-Allow-Headers", allowedHeaders(r.Header.Get("Access-Control-Request-Headers")))
-		h.Set("Access-Control-Expose-Headers", "Retry-After, X-Request-Id")
+		h.Set("Access-Control-Expose-Headers", "Mcp-Session-Id, Retry-After, X-Request-Id")
 		h.Set("Access-Control-Max-Age", "600")
 	}
 	if err := s.origins.Check(r); err != nil {
@@ -211,7 +214,8 @@ func (s *Server) reachable(w http.ResponseWriter, r *http.Request) error {
 // allowedHeaders returns the headers that a page may send: OpenAI's client adds a dozen of its own, which have no
 // effect here.
 func allowedHeaders(asked string) string {
-	const always = "Authorization, Content-Type, Sluice-Store, X-Api-Key, X-Request-Id"
+	const always = "Authorization, Content-Type, Mcp-Method, Mcp-Name, Mcp-Protocol-Version, Mcp-Session-Id, " +
+		"Sluice-Store, X-Api-Key, X-Request-Id"
 	allowed := always
 	for name := range strings.SplitSeq(asked, ",") {
 		name = strings.ToLower(strings.TrimSpace(name))

@@ -28,7 +28,7 @@ func described() []any {
 	return []any{errorBody{}, openai.ChatCompletion{}, openai.ChatChunk{}, openai.Completion{}, openai.RerankResponse{},
 		openai.RerankV2Response{},
 		openai.ClassifyResponse{}, openai.Models{}, openai.Tokenized{}, ragAnswer{}, gateAnswer{}, retrieveAnswer{},
-		feedbackAnswer{},
+		feedbackAnswer{}, rpcError{},
 		info{}, documentList{}, documentAnswer{}, deletedAnswer{}, corpus.Chunk{}, jobAnswer{}, jobList{}, jobState{},
 		calibrationAnswer{}}
 }
@@ -120,7 +120,7 @@ func (s *spec) check(t testing.TB, r *http.Request, status int, kind, body strin
 		return
 	}
 	if code == "default" {
-		s.valid(t, "#/components/schemas/ErrorBody", body, r)
+		s.valid(t, answer.Ref+"/content/application~1json/schema", body, r)
 		return
 	}
 	kind, _, _ = mime.ParseMediaType(kind)

@@ -68,6 +68,9 @@ func (s *Server) table() []endpoint {
 		{"GET /v1/models", keyed, s.modelList, "*"},
 		{"GET /v1/models/{model...}", keyed, s.oneModel, "*"},
 		{"POST /tokenize", keyed, s.tokenize, "*"},
+
+		{"POST /mcp", keyed, s.message, "store"},
+		{"DELETE /mcp", keyed, s.message, "store"},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/serve/mcp"
 	"github.com/sluice-rag/sluice/serve/page"
 )
 
@@ -36,6 +37,7 @@ type Server struct {
 	answering atomic.Int64 // requests to the language model
 	warming   atomic.Bool
 	pages     http.Handler
+	protocol  *mcp.Handler
 	started   time.Time
 	metrics   *metrics
 	jobs      *jobs
@@ -74,6 +76,7 @@ func New(c Config) (*Server, error) {
 	s.cfg = c
 	s.metrics = s.newMetrics()
 	s.pages = page.Handler()
+	s.protocol = s.newProtocol()
 	s.first = s.bases[c.Bases[0].Name]
 	s.jobs = newJobs(s.bases, c.Keys, s.log)
 	s.handler = s.middleware(s.mux())
@@ -96,6 +99,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		BaseContext: func(net.Listener) context.Context { return requests },
 	}
 	defer s.leaveUploads()
+	defer s.protocol.Close()
 	var background sync.WaitGroup
 	defer background.Wait()
 	following, unfollow := context.WithCancel(ctx)

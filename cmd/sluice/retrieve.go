@@ -188,13 +188,7 @@ func search(
 	if found, err = s.Retrieve(ctx, texts, o); err != nil {
 		return nil, nil, err
 	}
-	var documents []string
-	for _, f := range found {
-		for _, p := range f.Passages {
-			documents = append(documents, p.Chunk.Document)
-		}
-	}
-	titles, err = s.Documents().Titles(ctx, documents)
+	titles, err = s.Documents().TitlesOf(ctx, found...)
 	return found, titles, err
 }
 

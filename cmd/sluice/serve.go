@@ -59,7 +59,7 @@ Ctrl-C it takes no new requests and finishes those under way.`,
 	}
 	cmd.Flags().StringArrayVar(&stores, "store", nil,
 		"folder of a knowledge base, or NAME=FOLDER; may be given several times, the first is the default one")
-	a.flags(cmd, "serve.", "classifier", "gate.stale_tolerance", "ask.max_tokens", "ask.context_tokens")
+	a.flags(cmd, "serve.", "mcp.ingest", "classifier", "gate.stale_tolerance", "ask.max_tokens", "ask.context_tokens")
 	f.add(a, cmd)
 	a.generateFlags(cmd)
 	return cmd
@@ -75,7 +75,7 @@ func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err e
 	if o.Retrieve, err = f.options(c); err != nil {
 		return err
 	}
-	o.Ask.Retrieve = o.Retrieve
+	o.Ask.Retrieve, o.MCPIngest = o.Retrieve, c.MCPIngest
 	if o.Aliases, err = aliases(c.Serve.Aliases); err != nil {
 		return err
 	}

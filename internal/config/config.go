@@ -36,7 +36,8 @@ type Config struct {
 	Ask        answer.Options    `key:"ask"`
 	WebResults int               `key:"web.results" bounds:"1,20" doc:"pages of one search"`
 	sluice.Config
-	Serve Serve `key:"serve"`
+	Serve     Serve `key:"serve"`
+	MCPIngest bool  `key:"mcp.ingest" flag:"mcp-ingest" doc:"programs that speak the Model Context Protocol may put texts into the store"`
 }
 
 // Defaults returns the default settings.

@@ -305,7 +305,7 @@ func (p *Passage) join(siblings []corpus.Chunk, accepts func(corpus.Chunk) bool)
 	whole := siblings[from]
 	p.Joined = []string{whole.ID}
 	for _, c := range siblings[from+1 : to] {
-		whole.Text = joined(whole, c)
+		whole.Text = Joined(whole, c)
 		whole.End = max(whole.End, c.End)
 		whole.Tokens += c.Tokens
 		p.Joined = append(p.Joined, c.ID)
@@ -313,8 +313,8 @@ func (p *Passage) join(siblings []corpus.Chunk, accepts func(corpus.Chunk) bool)
 	p.Text, p.Start, p.End, p.Tokens = whole.Text, whole.Start, whole.End, whole.Tokens
 }
 
-// joined returns the text of two consecutive chunks without repeating their overlap.
-func joined(a, b corpus.Chunk) string {
+// Joined returns the text of two consecutive chunks without repeating their overlap.
+func Joined(a, b corpus.Chunk) string {
 	if b.Start < a.End {
 		for n := min(len(a.Text), len(b.Text)); n > 0; n-- {
 			if a.Text[len(a.Text)-n:] == b.Text[:n] {

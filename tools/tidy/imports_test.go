@@ -66,6 +66,7 @@ eval/rating: eval/metric internal/jsonl
 eval/report: eval/experiment eval/rating internal/buildinfo internal/durable
 serve: . kernels engine embed llm rag internal/durable internal/filelock internal/panics internal/printable internal/spans
 serve/openai: llm internal/settings
+serve/mcp: . rag internal/panics internal/printable internal/settings
 serve/page:
 bench: kernels engine embed rag/gate rag/pairs rag/postings internal
 bench/harness: engine/cores internal

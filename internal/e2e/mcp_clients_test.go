@@ -1,0 +1,69 @@
+//go:build native
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+)
+
+// TestMCPClients runs the official Python and TypeScript clients of the Model Context Protocol, unchanged, over both
+// transports against a store with the default models. The scripts print what they have passed.
+func TestMCPClients(t *testing.T) {
+	for _, c := range []struct {
+		name, variable, program, script, what string
+		least                                 int // cases
+	}{
+		{"Python", "SLUICE_TEST_PYTHON", "", "mcp_client.py", "a Python that has the package mcp (2.3)", 28},
+		{"TypeScript", "SLUICE_TEST_NODE_MODULES", "node", "mcp_client.mjs",
+			"a folder node_modules that has @modelcontextprotocol/sdk (1.32)", 14},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			at := os.Getenv(c.variable)
+			if at == "" {
+				t.Skipf("%s is to name %s", c.variable, c.what)
+			}
+			dir := t.TempDir() // node looks for its packages beside the script
+			copyFile(t, filepath.Join("testdata", "clients", c.script), filepath.Join(dir, c.script))
+			program := at
+			if c.program != "" {
+				var err error
+				if program, err = exec.LookPath(c.program); err != nil {
+					t.Skip(err)
+				}
+				if err := os.Symlink(at, filepath.Join(dir, "node_modules")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			bin, store := binary(t), filepath.Join(dir, "store")
+			run(t, bin, "ingest", "-q", "--no-chunk", "--store", store, writeFile(t, "a.jsonl", doubles.Contexts))
+			run(t, bin, "calibrate", "-q", "--store", store, "--queries", writeFile(t, "q.jsonl", doubles.Questions))
+			const key = "0123456789abcdef0123"
+			s := startServer(t, bin, "--store", store, "--api-key-file", writeFile(t, "keys", key+"\n"))
+			var stderr bytes.Buffer
+			cmd := exec.CommandContext(t.Context(), program, filepath.Join(dir, c.script), bin, store, s.url, key)
+			cmd.Stderr = &stderr
+			out, err := cmd.Output()
+			if err != nil {
+				t.Fatalf("%v\n%s%s", err, out, stderr.String())
+			}
+			var said struct {
+				Client string
+				Passed []string
+			}
+			if err := json.Unmarshal(out, &said); err != nil || len(said.Passed) < c.least {
+				t.Errorf("%v: %s", err, out)
+			}
+			t.Logf("%s: %q", said.Client, said.Passed)
+			if err := s.end(t); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
