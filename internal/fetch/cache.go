@@ -2,9 +2,13 @@ package fetch
 
 import (
 	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -27,7 +31,9 @@ type Want struct {
 	Name   string // for messages
 	URL    string // for HTTP
 	SHA256 string
-	Size   int64 // 0: unknown
+	Git    string // SHA-1 of git's blob, as the hub states it for small files; "": unknown
+	Size   int64  // 0: unknown
+	Token  string // for the scheme, host and port of URL alone, not for where it leads; "": none
 }
 
 // Cache is a content-addressed folder of files. Its methods may be called from several goroutines and processes.
@@ -35,6 +41,7 @@ type Cache struct {
 	root     string
 	client   *http.Client
 	log      func(format string, args ...any)
+	sleep    func(ctx context.Context, d time.Duration) error
 	retries  int
 	backoff  time.Duration
 	stall    time.Duration // of silence, after which an attempt is given up
@@ -84,14 +91,18 @@ func Open(root string, opts ...Option) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cache{root: root, client: http.DefaultClient, log: func(string, ...any) {}, retries: 5, backoff: time.Second,
-		stall: time.Minute, free: freeBytes}
+	c := &Cache{root: root, client: http.DefaultClient, log: func(string, ...any) {}, sleep: sleep, retries: 5,
+		backoff: time.Second, stall: time.Minute, free: freeBytes}
 	c.create = func(name string, flag int) (io.WriteCloser, error) { return os.OpenFile(name, flag, 0o644) }
 	for _, o := range opts {
 		o(c)
 	}
+	c.client = redirected(c.client)
 	return c, nil
 }
+
+// Log passes a remark on to what WithLog has set.
+func (c *Cache) Log(format string, args ...any) { c.log(format, args...) }
 
 // Root returns the folder of the cache.
 func (c *Cache) Root() string { return c.root }
@@ -131,7 +142,7 @@ func (c *Cache) Blob(w Want) (string, bool) {
 	return path, err == nil
 }
 
-// Verify compares the file with its pin: its size, and, if that is known, its SHA-256.
+// Verify compares the file with its pin: its size, and its digests as far as they are known.
 func Verify(path string, w Want) error {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -140,17 +151,78 @@ func Verify(path string, w Want) error {
 	if w.Size > 0 && st.Size() != w.Size {
 		return &MismatchError{w.Name, "size", strconv.FormatInt(w.Size, 10), strconv.FormatInt(st.Size(), 10)}
 	}
-	if w.SHA256 == "" {
-		return nil
-	}
-	got, err := filehash.Sum(context.Background(), path)
-	if err != nil {
-		return err
-	}
-	if got != w.SHA256 {
-		return &MismatchError{w.Name, "sha256", w.SHA256, got}
+	for _, d := range []struct {
+		what, want string
+		sum        func(ctx context.Context, path string) (string, error)
+	}{{"sha256", w.SHA256, filehash.Sum}, {"git's sha1", w.Git, gitSum}} {
+		if d.want == "" {
+			continue
+		}
+		got, err := d.sum(context.Background(), path)
+		if err != nil {
+			return err
+		}
+		if got != d.want {
+			return &MismatchError{w.Name, d.what, d.want, got}
+		}
 	}
 	return nil
+}
+
+// gitSum returns the SHA-1 by which git knows a file with the content of this one.
+func gitSum(_ context.Context, path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	h := sha1.New()
+	fmt.Fprintf(h, "blob %d\x00", st.Size())
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("reading %s: %w", path, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Room returns an error if the missing bytes of the files are more than the disk has room for.
+func (c *Cache) Room(what string, files []Want) error {
+	var missing int64
+	for _, w := range files {
+		n := w.Size
+		if st, err := os.Stat(c.Path("blobs", w.SHA256)); err == nil && w.SHA256 != "" && st.Size() == n {
+			continue
+		}
+		n = max(n-partial{c.Path("partial", w.key())}.size(), 0)
+		missing = min(missing, math.MaxInt64-n) + n
+	}
+	return c.room(what, missing)
+}
+
+func (c *Cache) room(what string, missing int64) error {
+	dir := c.root
+	for {
+		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir) // the folders are made when there is something for them
+	}
+	if free, ok := c.free(dir); ok && missing > free {
+		return fmt.Errorf("%w: %d bytes are missing of %s and %s has room for %d", ErrWrite, missing, what, c.root, free)
+	}
+	return nil
+}
+
+// key names what is on the way and its lock.
+func (w Want) key() string {
+	if w.SHA256 != "" {
+		return w.SHA256
+	}
+	sum := sha256.Sum256([]byte(w.URL))
+	return "url-" + hex.EncodeToString(sum[:])
 }
 
 // adopt verifies the file at path and gives it its name in the cache. A file that does not match is deleted.

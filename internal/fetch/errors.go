@@ -3,6 +3,7 @@ package fetch
 import (
 	"errors"
 	"fmt"
+	"net/http"
 )
 
 var (
@@ -19,6 +20,25 @@ var (
 	// ErrWrite is wrapped when the cache cannot be written, for example because the disk is full.
 	ErrWrite = errors.New("fetch: cannot write to the cache")
 )
+
+// StatusError describes a status that no retry will mend; it is ErrHTTP.
+type StatusError struct {
+	URL    string // that was asked, before redirects
+	Status int
+	// Reason is why, in a word of Hugging Face's hub: GatedRepo, RepoNotFound, RevisionNotFound, EntryNotFound; "":
+	// not said.
+	Reason string
+}
+
+func (e *StatusError) Error() string {
+	hint := ""
+	if e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {
+		hint = " (it asks for an account: download the file yourself and give its path)"
+	}
+	return fmt.Sprintf("%v: %s answers %d %s%s", ErrHTTP, e.URL, e.Status, http.StatusText(e.Status), hint)
+}
+
+func (e *StatusError) Unwrap() error { return ErrHTTP }
 
 // MismatchError describes how a file differs from its pin.
 type MismatchError struct {

@@ -2,8 +2,6 @@ package fetch
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -23,8 +22,6 @@ const (
 	worthwhile = 1 << 20
 )
 
-var errStalled = errors.New("the server sends nothing")
-
 // HTTP returns the path of the wanted file, downloading it if it is not in the cache. An interrupted download is
 // resumed where it stopped, also by a later process, if the server still has the same version of the file. If the
 // content does not match its pin, or the digest that the hub states, the file is deleted and the error is ErrMismatch.
@@ -32,11 +29,7 @@ func (c *Cache) HTTP(ctx context.Context, w Want, progress Progress) (string, er
 	if path, ok := c.Blob(w); ok {
 		return path, nil
 	}
-	key := w.SHA256
-	if key == "" {
-		sum := sha256.Sum256([]byte(w.URL))
-		key = "url-" + hex.EncodeToString(sum[:])
-	}
+	key := w.key()
 	unlock, err := c.Lock(ctx, key)
 	if err != nil {
 		return "", err
@@ -50,33 +43,19 @@ func (c *Cache) HTTP(ctx context.Context, w Want, progress Progress) (string, er
 		return "", err
 	}
 	part := partial{filepath.Join(dir, key)}
-	pause := c.backoff
-	for fruitless := 0; ; {
+	err = c.retry(ctx, w.Name, func() (fruitful bool, err error) {
 		before := part.size()
 		stated, err := c.attempt(ctx, w, part, progress)
-		if err == nil {
-			if w.SHA256 == "" {
-				w.SHA256 = stated
-			}
-			defer part.forget()
-			return c.adopt(part.path, w)
+		if err == nil && w.SHA256 == "" {
+			w.SHA256 = stated
 		}
-		if part.size()-before >= worthwhile {
-			fruitless, pause = 0, c.backoff
-		} else {
-			fruitless++
-		}
-		if !errors.Is(err, ErrIncomplete) || ctx.Err() != nil || c.retries == 0 || fruitless > c.retries {
-			return "", fmt.Errorf("%s: %w", w.Name, err)
-		}
-		c.log("%s: %v; trying again in %v", w.Name, err, pause)
-		select {
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-time.After(pause):
-		}
-		pause *= 2
+		return part.size()-before >= worthwhile, err
+	})
+	if err != nil {
+		return "", err
 	}
+	defer part.forget()
+	return c.adopt(part.path, w)
 }
 
 // attempt makes one request for the missing rest of part and appends the answer. It returns the digest that the hub
@@ -90,39 +69,35 @@ func (c *Cache) attempt(ctx context.Context, w Want, part partial, progress Prog
 	if w.Size > 0 && have >= w.Size { // complete or damaged: adopt finds out which
 		return "", nil
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watch := time.AfterFunc(c.stall, func() { cancel(fmt.Errorf("%w: %w for %v", ErrIncomplete, errStalled, c.stall)) })
-	defer watch.Stop()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.URL, nil)
-	if err != nil {
-		return "", err
-	}
-	req.Header.Set("Accept-Encoding", "identity") // ranges and lengths refer to the file itself
+	ctx, watch, cancel := c.watch(ctx)
+	defer cancel()
+	header := http.Header{}
 	if have > 0 {
-		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", have))
+		header.Set("Range", fmt.Sprintf("bytes=%d-", have))
 		if version != "" {
-			req.Header.Set("If-Range", version)
+			header.Set("If-Range", version)
 		}
 	}
-	resp, err := c.client.Do(req)
+	resp, err := c.get(ctx, w, header)
 	if err != nil {
-		return "", broken(ctx, err)
+		return "", err
 	}
 	defer resp.Body.Close()
 	from, done, err := part.answer(resp, w.URL, have, version)
 	if err != nil || done {
 		return statedDigest(resp), err
 	}
+	if whole := from + resp.ContentLength; w.Size > 0 && resp.ContentLength >= 0 && whole != w.Size {
+		part.drop()
+		return "", &MismatchError{w.Name, "size", strconv.FormatInt(w.Size, 10), strconv.FormatInt(whole, 10)}
+	}
 	total := w.Size
 	if total == 0 && resp.ContentLength > 0 {
 		total = from + resp.ContentLength
 	}
 	// Only the missing bytes count: a restart from 0 drops the existing part, which frees its space.
-	if free, ok := c.free(filepath.Dir(part.path)); ok && total-have > free {
-		return "",
-			fmt.Errorf("%w: %d bytes are missing of %s and %s has room for %d", ErrWrite, total-have, w.Name, c.root,
-				free)
+	if err := c.room(w.Name, total-have); err != nil {
+		return "", err
 	}
 	flag := os.O_CREATE | os.O_WRONLY | os.O_APPEND
 	if from == 0 {
@@ -134,21 +109,9 @@ func (c *Cache) attempt(ctx context.Context, w Want, part partial, progress Prog
 	body := &watched{resp.Body, watch, c.stall}
 	err = c.receive(body, part.path, flag, meter{w.Name, from, total, time.Time{}, progress}, w.Size)
 	if errors.Is(err, ErrIncomplete) {
-		err = broken(ctx, err)
+		err = broken(ctx, w.URL, err)
 	}
 	return statedDigest(resp), err
-}
-
-// broken returns the error of a request that ended too early, which may be retried. If the request was stopped because
-// it stalled, the error says so.
-func broken(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
-		return cause
-	}
-	if errors.Is(err, ErrIncomplete) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrIncomplete, err)
 }
 
 // watched resets the timeout on every read.

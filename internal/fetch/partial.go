@@ -71,15 +71,8 @@ func (p partial) answer(resp *http.Response, url string, have int64, version str
 		// The local part is not a beginning of the server's file: start again.
 		p.drop()
 		return 0, false, fmt.Errorf("%w: %s for %q", ErrIncomplete, resp.Status, asked)
-	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests ||
-		resp.StatusCode == http.StatusRequestTimeout:
-		return 0, false, fmt.Errorf("%w: %s", ErrIncomplete, resp.Status)
 	}
-	hint := ""
-	if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden {
-		hint = " (it asks for an account: download the file yourself and give its path)"
-	}
-	return 0, false, fmt.Errorf("%w: %s answers %s%s", ErrHTTP, url, resp.Status, hint)
+	return 0, false, refusal(resp, url)
 }
 
 // versionOf returns a strong entity tag, else the date of the last change.
