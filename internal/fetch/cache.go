@@ -211,7 +211,8 @@ func (c *Cache) room(what string, missing int64) error {
 		dir = filepath.Dir(dir) // the folders are made when there is something for them
 	}
 	if free, ok := c.free(dir); ok && missing > free {
-		return fmt.Errorf("%w: %d bytes are missing of %s and %s has room for %d", ErrWrite, missing, what, c.root, free)
+		return fmt.Errorf("%w: %d bytes are missing of %s and %s has room for %d", ErrWrite, missing, what, c.root,
+			free)
 	}
 	return nil
 }

@@ -27,7 +27,8 @@ type StatusError struct {
 	Status int
 	// Reason is why, in a word of Hugging Face's hub: GatedRepo, RepoNotFound, RevisionNotFound, EntryNotFound; "":
 	// not said.
-	Reason string
+	Reason     string
+	Redirected bool // the answer is of another host, where a redirect led
 }
 
 func (e *StatusError) Error() string {

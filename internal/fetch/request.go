@@ -110,11 +110,14 @@ func (e *busyError) Error() string {
 func (e *busyError) Unwrap() error { return ErrIncomplete }
 
 // refusal returns the error of a response without the file.
-func refusal(resp *http.Response, url string) error {
+func refusal(resp *http.Response, asked string) error {
 	if s := resp.StatusCode; s >= 500 || s == http.StatusTooManyRequests || s == http.StatusRequestTimeout {
 		return &busyError{s, retryAfter(resp.Header, time.Now())}
 	}
-	e := &StatusError{URL: url, Status: resp.StatusCode}
+	e := &StatusError{URL: asked, Status: resp.StatusCode}
+	if first, err := url.Parse(asked); err == nil {
+		e.Redirected = resp.Request.URL.Host != first.Host
+	}
 	if reason := resp.Header.Get("X-Error-Code"); reReason.MatchString(reason) {
 		e.Reason = reason
 	}

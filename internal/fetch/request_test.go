@@ -195,11 +195,12 @@ func TestRoom(t *testing.T) {
 		files []Want
 		short int64
 	}{
-		"here":          {[]Want{w, w, w, w, w, w}, 0},
-		"begun":         {[]Want{began, {URL: "http://x/1", Size: 3000}}, 0},
-		"too much":      {[]Want{began, {URL: "http://x/1", Size: 3001}}, 5001},
-		"size unknown":  {[]Want{{URL: "http://x/1"}}, 0},
-		"absurd":        {[]Want{{URL: "http://x/1", Size: math.MaxInt64}, {URL: "http://x/2", Size: 7}}, math.MaxInt64},
+		"here":         {[]Want{w, w, w, w, w, w}, 0},
+		"begun":        {[]Want{began, {URL: "http://x/1", Size: 3000}}, 0},
+		"too much":     {[]Want{began, {URL: "http://x/1", Size: 3001}}, 5001},
+		"size unknown": {[]Want{{URL: "http://x/1"}}, 0},
+		"absurd": {[]Want{{URL: "http://x/1", Size: math.MaxInt64}, {URL: "http://x/2", Size: 7}},
+			math.MaxInt64},
 		"absurd, begun": {[]Want{began, {URL: "http://x/1", Size: math.MaxInt64}}, math.MaxInt64},
 	} {
 		err := c.Room("the model", test.files)

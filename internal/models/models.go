@@ -46,7 +46,9 @@ type Info struct {
 	Source  string `json:"source"`
 	Pinned  bool   `json:"pinned"`          // every file has a sha256 in the manifest
 	Bytes   int64  `json:"bytes,omitempty"` // on disk, or from the manifest; 0: unknown
-	Dir     string `json:"dir,omitempty"`   // empty: not pulled
+	Dir     string `json:"dir,omitempty"`   // empty: not pulled; of a GGUF file of the hub or of Ollama, the file
+	// ReadOnly is set for a model in another program's cache.
+	ReadOnly bool `json:"read_only,omitempty"`
 	// ChatTemplate is set for a generator whose file has none: Jinja source, or the name of one of llama.cpp's.
 	ChatTemplate string `json:"-"`
 }
@@ -157,12 +159,14 @@ func (r *Registry) dir(name string) string { return r.cache.Path("models", name)
 
 // Locate returns the folder of a model of the manifest, after a quick check of its files (size and modification time; a
 // file that was touched is read). A path of an existing file or folder is returned as it is, made absolute. For
-// hf:OWNER/REPO and ollama:NAME it is the file or folder in the cache of Hugging Face's programs or of Ollama.
+// hf:OWNER/REPO and ollama:NAME it is the file or folder in the cache of Hugging Face's programs or of Ollama, else the
+// one that Pull has brought.
 func (r *Registry) Locate(name string) (string, error) {
 	if ref, ok, err := parseReference(name); err != nil {
 		return "", err
 	} else if ok {
-		return ref.locate()
+		p, err := r.find(context.Background(), ref, false)
+		return p.path(), err
 	}
 	m, ok := r.manifest.Model(name)
 	if !ok {
@@ -174,7 +178,7 @@ func (r *Registry) Locate(name string) (string, error) {
 				strings.Join(r.names(), ", "))
 	}
 	dir := r.dir(m.Name)
-	rec, err := readRecord(dir)
+	rec, err := readRecord(filepath.Join(dir, recordName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%w: %s; get it with: sluice models pull %s", ErrNotPulled, m.Name, m.Name)
 	}
@@ -240,7 +244,8 @@ func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// List returns the models of the manifest, defaults first, then by kind and name.
+// List returns the models of the manifest, defaults first, then by kind and name, and after them those that were pulled
+// by the names of their repositories.
 func (r *Registry) List() ([]Info, error) {
 	var list []Info
 	for _, m := range r.manifest.Models {
@@ -250,7 +255,7 @@ func (r *Registry) List() ([]Info, error) {
 			i.Bytes += f.Size
 			i.Pinned = i.Pinned && f.SHA256 != ""
 		}
-		if rec, err := readRecord(r.dir(m.Name)); err == nil {
+		if rec, err := readRecord(filepath.Join(r.dir(m.Name), recordName)); err == nil {
 			i.Dir, i.Bytes = r.dir(m.Name), 0
 			for _, f := range rec.Files {
 				i.Bytes += f.Size
@@ -272,7 +277,7 @@ func (r *Registry) List() ([]Info, error) {
 		}
 		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
 	})
-	return list, nil
+	return append(list, r.pulledReferences()...), nil
 }
 
 func (r *Registry) names() []string {
@@ -284,15 +289,24 @@ func (r *Registry) names() []string {
 }
 
 // Verify reads every file of a pulled model and compares it with its pin, or with what was recorded when it was first
-// pulled.
+// pulled; for a model in another program's cache with the digests by which that program names its files.
 func (r *Registry) Verify(ctx context.Context, name string) error {
+	if ref, ok, err := parseReference(name); err != nil {
+		return err
+	} else if ok {
+		p, err := r.find(ctx, ref, true)
+		if err != nil || p.ours {
+			return err
+		}
+		return p.verifyTheirs(ctx, ref)
+	}
 	m, ok := r.manifest.Model(name)
 	if !ok {
 		return fmt.Errorf("%w: %q has no pins to verify; there are: %s", ErrUnknownModel, name,
 			strings.Join(r.names(), ", "))
 	}
 	dir := r.dir(m.Name)
-	rec, err := readRecord(dir)
+	rec, err := readRecord(filepath.Join(dir, recordName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %s; get it with: sluice models pull %s", ErrNotPulled, m.Name, m.Name)
 	}

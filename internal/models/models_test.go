@@ -210,7 +210,7 @@ func TestTouchedFileIsReadAndKept(t *testing.T) {
 	if _, err := fx.Locate("wheel-model"); err != nil {
 		t.Fatal(err)
 	}
-	rec, err := readRecord(fx.dir)
+	rec, err := readRecord(filepath.Join(fx.dir, recordName))
 	must(t, err)
 	for _, f := range rec.Files {
 		if f.Path == "weights.bin" && !f.MTime.Equal(now) {

@@ -47,12 +47,13 @@ type Settings struct {
 }
 
 // Pull fetches a model of the manifest and returns its folder. A model that passes the quick check is left alone; a
-// damaged one is replaced. The folder appears when it is complete. A model of another program's cache is only found.
+// damaged one is replaced. The folder appears when it is complete. A model hf:OWNER/REPO that is in no cache is
+// downloaded from Hugging Face's hub; one of Ollama is only found.
 func (r *Registry) Pull(ctx context.Context, name string, progress fetch.Progress) (string, error) {
 	if ref, ok, err := parseReference(name); err != nil {
 		return "", err
 	} else if ok {
-		return ref.locate()
+		return r.pullReference(ctx, ref, progress)
 	}
 	m, ok := r.manifest.Model(name)
 	if !ok {
@@ -86,7 +87,7 @@ func (r *Registry) Pull(ctx context.Context, name string, progress fetch.Progres
 	if err != nil {
 		return "", fmt.Errorf("pulling %s: %w", m.Name, err)
 	}
-	if err := rec.write(tmp); err != nil {
+	if err := rec.write(filepath.Join(tmp, recordName)); err != nil {
 		return "", err
 	}
 	dir := r.dir(m.Name)
@@ -199,38 +200,70 @@ func (r *Registry) mirrored(url string) string {
 func (r *Registry) fromHub(
 	ctx context.Context, m manifest.Model, dir string, rec *record, progress fetch.Progress,
 ) error {
+	var a access
 	for _, f := range m.Files {
-		lock, err := r.readLock()
-		if err != nil {
-			return err
-		}
-		known, recorded := lock.Files[f.URL]
-		want := fetch.Want{Name: m.Name + "/" + f.Path, URL: r.mirrored(f.URL), SHA256: f.SHA256, Size: f.Size}
-		if f.SHA256 == "" && recorded {
-			want.SHA256, want.Size = known.SHA256, known.Size
-		}
-		blob, err := r.cache.HTTP(ctx, want, progress)
-		if errors.Is(err, fetch.ErrMismatch) && recorded {
-			return fmt.Errorf("%w (recorded on %s in %s; if the change is wanted, delete that entry)", err,
-				known.Recorded.Format(time.DateOnly), r.lockPath())
-		}
-		if err != nil {
-			return err
-		}
-		sum := filepath.Base(blob) // a blob is named after its content
-		if f.SHA256 == "" && !recorded {
-			if err := r.remember(ctx, f.URL, blob, sum); err != nil {
+		var err error
+		if a.base == "" && strings.HasPrefix(f.URL, hubHost+"/") {
+			if a, err = r.access(); err != nil {
 				return err
 			}
 		}
-		if err := place(blob, filepath.Join(dir, filepath.FromSlash(f.Path))); err != nil {
+		token := ""
+		if strings.HasPrefix(f.URL, hubHost+"/") {
+			token = a.token
+		}
+		blob, err := r.download(ctx, m.Name, token, source{File: f}, progress)
+		if err != nil {
+			return a.explain(m.Name, m.Source, err)
+		}
+		if err := linkOrCopy(blob, filepath.Join(dir, filepath.FromSlash(f.Path))); err != nil {
 			return err
 		}
-		if err := rec.add(dir, f.Path, sum); err != nil {
+		if err := rec.add(dir, f.Path, filepath.Base(blob)); err != nil { // a blob is named after its content
 			return err
 		}
 	}
 	return nil
+}
+
+// source is a file to download.
+type source struct {
+	manifest.File
+	git    string // SHA-1 of git's blob; "": unknown
+	stated bool   // the digests are the hub's word, not pins: what was recorded at the first time goes before it
+}
+
+// download brings a file and returns its blob. One without a pin is verified against what was recorded when it first
+// came. The token is for the hub.
+func (r *Registry) download(
+	ctx context.Context, model, token string, f source, progress fetch.Progress,
+) (string, error) {
+	lock, err := r.readLock()
+	if err != nil {
+		return "", err
+	}
+	known, recorded := lock.Files[f.URL]
+	pinned := f.SHA256 != "" && !f.stated
+	want := fetch.Want{Name: model + "/" + f.Path, URL: r.mirrored(f.URL), SHA256: f.SHA256, Git: f.git, Size: f.Size,
+		Token: token}
+	var blob string
+	if recorded && !pinned {
+		if f.SHA256 != "" && f.SHA256 != known.SHA256 {
+			err = &fetch.MismatchError{Name: want.Name, What: "sha256", Want: known.SHA256, Got: f.SHA256}
+		}
+		want.SHA256, want.Size = known.SHA256, known.Size
+	}
+	if err == nil {
+		blob, err = r.cache.HTTP(ctx, want, progress)
+	}
+	if errors.Is(err, fetch.ErrMismatch) && recorded && !pinned {
+		return "", fmt.Errorf("%w (recorded on %s in %s; if the change is wanted, delete that entry)", err,
+			known.Recorded.Format(time.DateOnly), r.lockPath())
+	}
+	if err == nil && !pinned && !recorded {
+		err = r.remember(ctx, f.URL, blob, filepath.Base(blob))
+	}
+	return blob, err
 }
 
 // remember adds a file to the lock file.
@@ -252,8 +285,8 @@ func (r *Registry) remember(ctx context.Context, url, blob, sum string) error {
 	return lock.write(r.lockPath())
 }
 
-// place makes the blob a real file of the model's folder: a hard link, or a copy where links do not reach.
-func place(blob, path string) error {
+// linkOrCopy makes the blob a real file of the model's folder: a hard link, or a copy where links do not reach.
+func linkOrCopy(blob, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("%w: %w", fetch.ErrWrite, err)
 	}

@@ -32,8 +32,8 @@ type fileRecord struct {
 	Inode  uint64    `json:"inode,omitempty"`
 }
 
-func readRecord(dir string) (*record, error) {
-	text, err := os.ReadFile(filepath.Join(dir, recordName))
+func readRecord(path string) (*record, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -42,17 +42,17 @@ func readRecord(dir string) (*record, error) {
 	rec := &record{}
 	if err := dec.Decode(rec); err != nil {
 		return nil,
-			fmt.Errorf("%w: %s: %w; delete the folder and pull again", ErrCorrupt, filepath.Join(dir, recordName), err)
+			fmt.Errorf("%w: %s: %w; delete it and pull again", ErrCorrupt, path, err)
 	}
 	return rec, nil
 }
 
-func (rec *record) write(dir string) error {
+func (rec *record) write(path string) error {
 	text, err := json.MarshalIndent(rec, "", "  ")
 	if err != nil {
 		return err
 	}
-	return writeAtomic(filepath.Join(dir, recordName), append(text, '\n'))
+	return writeAtomic(path, append(text, '\n'))
 }
 
 // add records a verified file.
@@ -65,32 +65,40 @@ func (rec *record) add(dir, path, sha256 string) error {
 	return nil
 }
 
-// check compares a model's files with the manifest's pins, else with the record. A quick check assumes that a file is
-// unchanged if its size, time and inode equal those of the record.
+// check compares a model's files with the manifest's pins, else with the record.
 func (r *Registry) check(ctx context.Context, m manifest.Model, dir string, rec *record, full bool) error {
-	byPath := map[string]*fileRecord{}
-	for i := range rec.Files {
-		byPath[rec.Files[i].Path] = &rec.Files[i]
-	}
 	_, sum, err := settings(m)
 	if err != nil {
 		return err
 	}
+	files := append([]manifest.File{{Path: settingsName, SHA256: sum}}, m.Files...)
+	return checkFiles(ctx, m.Name, dir, filepath.Join(dir, recordName), rec, files, full)
+}
+
+// checkFiles compares a model's files with their pins, else with the record, which is at a path. A quick check assumes
+// that a file is unchanged if its size, time and inode equal those of the record.
+func checkFiles(
+	ctx context.Context, model, dir, recordPath string, rec *record, files []manifest.File, full bool,
+) error {
+	byPath := map[string]*fileRecord{}
+	for i := range rec.Files {
+		byPath[rec.Files[i].Path] = &rec.Files[i]
+	}
 	touched := false
-	for _, f := range append([]manifest.File{{Path: settingsName, SHA256: sum}}, m.Files...) {
+	for _, f := range files {
 		known, path := byPath[f.Path], filepath.Join(dir, f.Path)
 		if known == nil || f.SHA256 != "" && known.SHA256 != f.SHA256 { // pulled with another version of the manifest
-			return &CorruptError{m.Name, path, "the file of this version's manifest", "another one"}
+			return &CorruptError{model, path, "the file of this version's manifest", "another one"}
 		}
 		st, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return &CorruptError{m.Name, path, "a file", "none"}
+			return &CorruptError{model, path, "a file", "none"}
 		}
 		if err != nil {
 			return err
 		}
 		if st.Size() != known.Size {
-			return &CorruptError{m.Name, path, strconv.FormatInt(known.Size, 10) + " bytes",
+			return &CorruptError{model, path, strconv.FormatInt(known.Size, 10) + " bytes",
 				strconv.FormatInt(st.Size(), 10)}
 		}
 		if !full && st.ModTime().Equal(known.MTime) && inode(st) == known.Inode {
@@ -101,14 +109,14 @@ func (r *Registry) check(ctx context.Context, m manifest.Model, dir string, rec 
 			return err
 		}
 		if sum != known.SHA256 {
-			return &CorruptError{m.Name, path, "sha256 " + known.SHA256, sum}
+			return &CorruptError{model, path, "sha256 " + known.SHA256, sum}
 		}
 		if !st.ModTime().Equal(known.MTime) || inode(st) != known.Inode {
 			known.MTime, known.Inode, touched = st.ModTime(), inode(st), true
 		}
 	}
 	if touched {
-		_ = rec.write(dir) // failure only makes the next check slower; the folder may be read-only
+		_ = rec.write(recordPath) // failure only makes the next check slower; the folder may be read-only
 	}
 	return nil
 }

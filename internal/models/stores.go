@@ -1,6 +1,7 @@
 package models
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,76 +12,25 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-rag/sluice/internal/manifest"
+	"github.com/sluice-rag/sluice/internal/fetch"
 	"github.com/sluice-rag/sluice/internal/regular"
 )
 
-// ErrReference is wrapped when a name that begins with "hf:" or "ollama:" is not well formed, or when it fits no file
-// or several.
-var ErrReference = errors.New("models: reference")
+var reOllama = regexp.MustCompile(`^sha256:([0-9a-f]{64})$`)
 
-const (
-	hubPrefix    = "hf:"
-	ollamaPrefix = "ollama:"
-	maxManifest  = 1 << 20 // bytes of one of Ollama's manifests, and of a file in the hub's refs
-)
-
-// reference is a model that another program's cache may hold.
-type reference struct {
-	text           string
-	owner, name    string
-	choice         string // of the hub: a quantisation or a file; of Ollama: the tag
-	revision       string // of the hub only
-	ollama, custom bool
-}
-
-var (
-	rePart     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
-	reCommit   = regexp.MustCompile(`^[0-9a-f]{40}$`)
-	reOllama   = regexp.MustCompile(`^sha256:([0-9a-f]{64})$`)
-	quantOrder = []string{"Q4_K_M", "Q4_0", "Q4_K_S", "Q5_K_M", "Q6_K", "Q8_0", "MXFP4", "F16", "BF16", "F32"}
-)
-
-// parseReference reads hf:OWNER/REPO[:CHOICE][@REVISION] and ollama:[NAMESPACE/]NAME[:TAG]. ok is false for any other
-// name.
-func parseReference(text string) (ref reference, ok bool, err error) {
-	rest, hub := strings.CutPrefix(text, hubPrefix)
-	if !hub {
-		if rest, ok = strings.CutPrefix(text, ollamaPrefix); !ok {
-			return ref, false, nil
-		}
+// hubHome returns the folder of Hugging Face's programs, or "".
+func hubHome() string {
+	if dir := os.Getenv("HF_HOME"); dir != "" {
+		return dir
 	}
-	form := "ollama:[NAMESPACE/]NAME[:TAG]"
-	ref = reference{text: text, owner: "library", choice: "latest", ollama: !hub}
-	if hub {
-		form, ref.owner, ref.choice, ref.revision = "hf:OWNER/REPO[:QUANTISATION or FILE][@REVISION]", "", "", "main"
-		if before, revision, given := strings.Cut(rest, "@"); given {
-			rest, ref.revision = before, revision
-		}
+	if dir := os.Getenv("XDG_CACHE_HOME"); dir != "" {
+		return filepath.Join(dir, "huggingface")
 	}
-	if before, choice, given := strings.Cut(rest, ":"); given {
-		rest, ref.choice = before, choice
-		ref.custom = true
-		if choice == "" {
-			return ref, true, fmt.Errorf("%w: %q is not of the form %s", ErrReference, text, form)
-		}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
 	}
-	ref.name = rest
-	if owner, name, given := strings.Cut(rest, "/"); given {
-		ref.owner, ref.name = owner, name
-	}
-	if hub && (ref.owner == "" || ref.revision == "") {
-		return ref, true, fmt.Errorf("%w: %q is not of the form %s", ErrReference, text, form)
-	}
-	parts := []string{ref.owner, ref.name}
-	parts = append(parts, strings.Split(ref.revision, "/")...)
-	parts = append(parts, strings.Split(ref.choice, "/")...)
-	for i, p := range parts {
-		if !rePart.MatchString(p) && (i < 2 || p != "") {
-			return ref, true, fmt.Errorf("%w: %q is not of the form %s", ErrReference, text, form)
-		}
-	}
-	return ref, true, nil
+	return filepath.Join(home, ".cache", "huggingface")
 }
 
 // hubCaches returns the folders in which Hugging Face's programs keep what they download.
@@ -88,17 +38,10 @@ func hubCaches() []string {
 	if dir := os.Getenv("HF_HUB_CACHE"); dir != "" {
 		return []string{dir}
 	}
-	if dir := os.Getenv("HF_HOME"); dir != "" {
-		return []string{filepath.Join(dir, "hub")}
+	if home := hubHome(); home != "" {
+		return []string{filepath.Join(home, "hub")}
 	}
-	if dir := os.Getenv("XDG_CACHE_HOME"); dir != "" {
-		return []string{filepath.Join(dir, "huggingface", "hub")}
-	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return nil
-	}
-	return []string{filepath.Join(home, ".cache", "huggingface", "hub")}
+	return nil
 }
 
 // ollamaStores returns the folders in which Ollama keeps models: the user's, and that of the system's service.
@@ -113,86 +56,139 @@ func ollamaStores() []string {
 	return append(dirs, "/usr/share/ollama/.ollama/models")
 }
 
-// locate returns the file or the folder of the model in the cache of the program that brought it. Nothing is written
-// there.
-func (ref reference) locate() (string, error) {
-	look, places, bring := ref.inHub, hubCaches(), "hf download "+ref.owner+"/"+ref.name
+// place is where a model of the hub or of Ollama is.
+type place struct {
+	dir    string   // of the repository's snapshot
+	files  []string // by their names in dir, the one to open first; of a folder in another program's cache: none
+	folder bool     // the model is the folder
+	ours   bool     // Sluice has pulled it
+}
+
+func (p place) path() string {
+	if p.folder || len(p.files) == 0 {
+		return p.dir
+	}
+	return filepath.Join(p.dir, filepath.FromSlash(p.files[0]))
+}
+
+// find returns where the model is: in the cache of the program that brought it, where nothing is written, else in ours,
+// after the check of its files.
+func (r *Registry) find(ctx context.Context, ref reference, full bool) (place, error) {
+	look, places := ref.inHub, hubCaches()
 	if ref.ollama {
 		look, places = ref.inOllama, ollamaStores()
-		bring = "ollama pull " + strings.TrimPrefix(ref.text, ollamaPrefix)
 	}
+	var others *choiceError
 	for _, dir := range places {
 		dir, err := filepath.Abs(dir)
 		if err != nil {
-			return "", err
+			return place{}, err
 		}
-		if path, err := look(dir); !errors.Is(err, fs.ErrNotExist) {
-			return path, err
+		if p, err := look(dir); !errors.Is(err, fs.ErrNotExist) {
+			return p, err
+		} else if others == nil {
+			errors.As(err, &others)
 		}
 	}
-	return "", fmt.Errorf("%w: %s is not in %s; bring it with: %s", ErrNotPulled, ref.text,
-		strings.Join(places, " or "), bring)
+	bring := "sluice models pull " + ref.text
+	if ref.ollama {
+		bring = "ollama pull " + strings.TrimPrefix(ref.text, ollamaPrefix)
+	} else {
+		p, err := ref.inHub(r.hubDir())
+		if p.ours = true; err == nil {
+			err = r.checkPulled(ctx, ref, &p, full)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return p, err
+		} else if others == nil {
+			errors.As(err, &others)
+		}
+	}
+	here := ""
+	if others != nil && len(others.files) > 0 {
+		here = ", where there are only " + strings.Join(others.files[:min(len(others.files), mostListed)], ", ")
+	}
+	return place{}, fmt.Errorf("%w: %s is not in %s%s; get it with: %s", ErrNotPulled, ref.text,
+		strings.Join(places, " or "), here, bring)
 }
 
-func (ref reference) inOllama(store string) (string, error) {
+func (ref reference) inOllama(store string) (p place, err error) {
 	path := filepath.Join(store, "manifests", "registry.ollama.ai", ref.owner, ref.name, ref.choice)
 	raw, err := regular.ReadFile(path, maxManifest)
 	if err != nil {
-		return "", err
+		return p, err
 	}
 	var m struct {
 		Layers []struct{ MediaType, Digest string }
 	}
 	if err := json.Unmarshal(raw, &m); err != nil {
-		return "", fmt.Errorf("%w: %s: %w", ErrReference, path, err)
+		return p, fmt.Errorf("%w: %s: %w", ErrReference, path, err)
 	}
 	for _, l := range m.Layers {
 		sum := reOllama.FindStringSubmatch(l.Digest)
 		if l.MediaType != "application/vnd.ollama.image.model" || sum == nil {
 			continue
 		}
-		blob := filepath.Join(store, "blobs", "sha256-"+sum[1])
-		_, err := os.Stat(blob)
-		return blob, err
+		p = place{dir: filepath.Join(store, "blobs"), files: []string{"sha256-" + sum[1]}}
+		_, err := os.Stat(p.path())
+		return p, err
 	}
-	return "", fmt.Errorf("%w: %s has no layer with a model and a SHA-256", ErrReference, path)
+	return p, fmt.Errorf("%w: %s has no layer with a model and a SHA-256", ErrReference, path)
 }
 
-func (ref reference) inHub(cache string) (string, error) {
-	base := filepath.Join(cache, "models--"+ref.owner+"--"+ref.name)
+// inHub looks into a cache with the layout of Hugging Face's programs, which ours has, too.
+func (ref reference) inHub(cache string) (p place, err error) {
+	base := filepath.Join(cache, ref.folder())
 	commit := ref.revision
 	if !reCommit.MatchString(commit) {
-		path := filepath.Join(base, "refs", filepath.FromSlash(ref.revision))
-		raw, err := regular.ReadFile(path, maxManifest)
-		if err != nil {
-			return "", err
-		}
-		if commit = strings.TrimSpace(string(raw)); !reCommit.MatchString(commit) {
-			return "", fmt.Errorf("%w: %s has no commit", ErrReference, path)
+		if commit, err = readRef(filepath.Join(base, "refs", filepath.FromSlash(ref.revision))); err != nil {
+			return p, err
 		}
 	}
-	dir := filepath.Join(base, "snapshots", commit)
-	found, err := within(base, dir)
+	p.dir = filepath.Join(base, "snapshots", commit)
+	names, err := within(base, p.dir)
+	if err != nil {
+		return p, err
+	}
+	return p, p.pick(ref, names)
+}
+
+// pick sets which of the files of a snapshot the reference asks for. What is not there as a whole is fs.ErrNotExist.
+func (p *place) pick(ref reference, names []string) (err error) {
+	var choice *choiceError
+	p.files, err = ref.pick(names)
+	switch {
+	case errors.As(err, &choice) && choice.several:
+		return err
+	case err != nil:
+		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
+	case p.files != nil:
+		return nil
+	}
+	p.folder = true
+	if !slices.Contains(names, "config.json") || !slices.ContainsFunc(names, isWeights) {
+		return fmt.Errorf("%w: %s has no weights that are read here", fs.ErrNotExist, p.dir)
+	}
+	return nil
+}
+
+// isWeights reports whether a file is what a folder's model computes with; without one only a part of it is there.
+func isWeights(name string) bool {
+	return name == "model.safetensors" || slices.Contains(exports(), name)
+}
+
+// exports returns the names of ready ONNX graphs, the one that is taken first.
+func exports() []string { return []string{"onnx/model.onnx", "model.onnx"} }
+
+func readRef(path string) (commit string, err error) {
+	raw, err := regular.ReadFile(path, maxManifest)
 	if err != nil {
 		return "", err
 	}
-	ggufs := slices.DeleteFunc(slices.Clone(found), func(f string) bool { return filepath.Ext(f) != ".gguf" })
-	if !ref.custom && (len(ggufs) == 0 || slices.Contains(found, "model.safetensors")) {
-		return dir, nil
+	if commit = strings.TrimSpace(string(raw)); !reCommit.MatchString(commit) {
+		return "", fmt.Errorf("%w: %s has no commit", ErrReference, path)
 	}
-	name, err := ref.choose(ggufs)
-	if err != nil {
-		return "", err
-	}
-	if stem, _, of, split := manifest.Part(name); split {
-		for i := range of {
-			part := fmt.Sprintf("%s-%05d-of-%05d.gguf", stem, i+1, of)
-			if !slices.Contains(ggufs, part) {
-				return "", fmt.Errorf("%w: %s: of %d files %s is missing in %s", ErrNotPulled, ref.text, of, part, dir)
-			}
-		}
-	}
-	return filepath.Join(dir, name), nil
+	return commit, nil
 }
 
 // within returns the names of the files of a snapshot. A link that leads out of the model's folder is an error.
@@ -222,35 +218,41 @@ func within(base, dir string) (names []string, err error) {
 	return names, err
 }
 
-// choose returns the file, or the first of a split model's files, that the reference asks for.
-func (ref reference) choose(ggufs []string) (string, error) {
-	var first []string
-	for _, f := range ggufs {
-		if _, part, _, split := manifest.Part(f); !split || part == 1 {
-			first = append(first, f)
+// verifyTheirs reads the files of a model in another program's cache and compares them with the digests by which that
+// program names them.
+func (p place) verifyTheirs(ctx context.Context, ref reference) error {
+	names := p.files
+	if p.folder {
+		var err error
+		if names, err = within(filepath.Dir(filepath.Dir(p.dir)), p.dir); err != nil {
+			return err
 		}
 	}
-	if slices.Contains(first, ref.choice) {
-		return ref.choice, nil
-	}
-	kinds := quantOrder
-	if ref.custom {
-		kinds = []string{ref.choice}
-	} else if len(first) == 1 {
-		return first[0], nil
-	}
-	for _, kind := range kinds {
-		re := regexp.MustCompile(`(?i)(^|[^A-Za-z0-9])` + regexp.QuoteMeta(kind) + `(-\d{5}-of-\d{5})?\.gguf$`)
-		var fit []string
-		for _, f := range first {
-			if re.MatchString(f) {
-				fit = append(fit, f)
-			}
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		if len(fit) == 1 {
-			return fit[0], nil
+		file := filepath.Join(p.dir, filepath.FromSlash(name))
+		to, err := filepath.EvalSymlinks(file)
+		if err != nil {
+			return err
+		}
+		w := fetch.Want{Name: file}
+		switch sum := strings.TrimPrefix(filepath.Base(to), "sha256-"); {
+		case reSHA256.MatchString(sum):
+			w.SHA256 = sum
+		case reCommit.MatchString(sum):
+			w.Git = sum
+		default:
+			continue // a copy, where links are not possible
+		}
+		var m *fetch.MismatchError
+		if err := fetch.Verify(file, w); errors.As(err, &m) {
+			return fmt.Errorf("%w: %s: %s: expected %s %s, has %s; the program that brought it can bring it again",
+				ErrCorrupt, ref.text, file, m.What, m.Want, m.Got)
+		} else if err != nil {
+			return err
 		}
 	}
-	return "", fmt.Errorf("%w: %s fits no single file of the cache; there are: %s", ErrReference, ref.text,
-		strings.Join(first, ", "))
+	return nil
 }

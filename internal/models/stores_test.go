@@ -78,7 +78,7 @@ func TestModelsOfTheHubsCache(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]error{
-		"hf:o/gen:Q5_0": ErrReference, "hf:o/gen:Q6_K": ErrNotPulled, "hf:o/none": ErrNotPulled,
+		"hf:o/gen:Q5_0": ErrNotPulled, "hf:o/gen:Q6_K": ErrNotPulled, "hf:o/none": ErrNotPulled,
 		"hf:o/gen@v2": ErrNotPulled, "hf:o/bad": ErrReference, "hf:": ErrReference, "hf:o/../x": ErrReference,
 		"hf:../x": ErrReference, "hf:o/gen@../../x": ErrReference, "hf:o/gen:../x": ErrReference,
 		"hf:o/gen:": ErrReference, "ollama:": ErrReference, "hf:gen@": ErrReference, "hf:gen": ErrReference,

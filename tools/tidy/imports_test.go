@@ -79,6 +79,7 @@ cmd: . kernels engine embed llm rag serve eval bench internal
 examples: . rag
 third_party:
 internal: internal third_party
+internal/models: embed/onnx internal third_party
 internal/testmodels/doubles: embed engine llm rag/knowledge
 tools: internal tools third_party
 tools/gpubundle: cuda/drivertest
