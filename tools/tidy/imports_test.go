@@ -78,7 +78,7 @@ bench/generate: llm bench/harness
 cmd: . kernels engine embed llm rag serve eval bench internal
 examples: . rag
 third_party:
-internal: internal third_party
+internal: internal
 internal/models: embed/onnx internal third_party
 internal/testmodels/doubles: embed engine llm rag/knowledge
 tools: internal tools third_party
