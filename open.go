@@ -43,11 +43,11 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 		return nil, nil, err
 	}
 	if file, ok := encodergguf.Find(dir); ok {
-		return s.openGGUFEncoder(ctx, file, precision)
+		return s.openGGUFEncoder(ctx, name, file, precision)
 	}
 	s.log.Debug("loading encoder", "dir", dir)
 	e, err := embed.Open(ctx, dir, embed.Options{
-		Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens,
+		Name: named(name), Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens,
 		Queue: s.cfg.EncoderQueue, Cores: s.budget, Progress: s.base.EncoderProgress, Precision: precision,
 		Device: s.cfg.EncoderDevice, DeviceMemory: s.cfg.EncoderMemory, Tokens: tokens,
 	})
@@ -61,15 +61,16 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 }
 
 // openGGUFEncoder loads an encoder that llama.cpp computes.
-func (s *Sluice) openGGUFEncoder(ctx context.Context, file string, precision embed.Precision) (embed.Embedder,
-	func() error, error) {
+func (s *Sluice) openGGUFEncoder(
+	ctx context.Context, name, file string, precision embed.Precision,
+) (embed.Embedder, func() error, error) {
 	if precision != "" {
 		return nil, nil, fmt.Errorf("%w: precision %s of %s: a GGUF file computes as its weights are written",
 			ErrOption, precision, file)
 	}
 	s.log.Debug("loading encoder", "file", file)
-	e, err := encodergguf.Open(ctx, file, encodergguf.Options{BatchTokens: s.cfg.MaxBatchTokens, Cores: s.budget,
-		Progress: s.base.EncoderProgress})
+	e, err := encodergguf.Open(ctx, file, encodergguf.Options{Name: named(name), BatchTokens: s.cfg.MaxBatchTokens,
+		Cores: s.budget, Progress: s.base.EncoderProgress})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -77,6 +78,15 @@ func (s *Sluice) openGGUFEncoder(ctx context.Context, file string, precision emb
 		return nil, nil, errors.Join(err, e.Close())
 	}
 	return e, e.Close, nil
+}
+
+// named returns the name by which a store or a trace remembers a model of the hub, "" for others: the folder of such a
+// model is named after a commit.
+func named(model string) string {
+	if models.IsReference(model) {
+		return model
+	}
+	return ""
 }
 
 // keepRuntime records beside a store made with the encoder which runtime computes its vectors, and refuses a runtime
@@ -278,12 +288,12 @@ func (s *Sluice) openClassifier(ctx context.Context) (l labeller, closer func() 
 	}
 	s.log.Debug("loading classifier", "dir", dir, "kind", kind)
 	if kind == embed.KindTokenClassifier {
-		if l.tokens, err = embed.OpenTokenClassifier(ctx, dir, s.embedOptions()); err != nil {
+		if l.tokens, err = embed.OpenTokenClassifier(ctx, dir, s.embedOptions(s.cfg.Classifier)); err != nil {
 			return l, nil, err
 		}
 		return l, l.tokens.Close, nil
 	}
-	if l.texts, err = embed.OpenClassifier(ctx, dir, s.embedOptions()); err != nil {
+	if l.texts, err = embed.OpenClassifier(ctx, dir, s.embedOptions(s.cfg.Classifier)); err != nil {
 		return l, nil, err
 	}
 	return l, l.texts.Close, nil
@@ -302,7 +312,7 @@ func (s *Sluice) openReranker(ctx context.Context) (embed.Scorer, func() error, 
 		return nil, nil, err
 	}
 	s.log.Debug("loading reranker", "dir", dir)
-	r, err := embed.OpenReranker(ctx, dir, s.embedOptions())
+	r, err := embed.OpenReranker(ctx, dir, s.embedOptions(s.cfg.Reranker))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -319,7 +329,7 @@ func (s *Sluice) openReader(ctx context.Context) (embed.Extractor, func() error,
 		return nil, nil, err
 	}
 	s.log.Debug("loading reader", "dir", dir)
-	r, err := embed.OpenReader(ctx, dir, s.embedOptions())
+	r, err := embed.OpenReader(ctx, dir, s.embedOptions(s.cfg.Reader))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -333,17 +343,18 @@ func (s *Sluice) openEntailment(ctx context.Context) (*embed.Entailment, func() 
 		return nil, nil, err
 	}
 	s.log.Debug("loading entailment model", "dir", dir)
-	e, err := embed.OpenEntailment(ctx, dir, s.embedOptions())
+	e, err := embed.OpenEntailment(ctx, dir, s.embedOptions(s.cfg.Entailment))
 	if err != nil {
 		return nil, nil, err
 	}
 	return e, e.Close, nil
 }
 
-// embedOptions returns the options for models that read texts.
-func (s *Sluice) embedOptions() embed.Options {
-	return embed.Options{Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers, MaxBatchTokens: s.cfg.MaxBatchTokens,
-		Queue: s.cfg.EncoderQueue, Cores: s.budget, Device: s.cfg.EncoderDevice, DeviceMemory: s.cfg.EncoderMemory}
+// embedOptions returns the options for a model that reads texts.
+func (s *Sluice) embedOptions(model string) embed.Options {
+	return embed.Options{Name: named(model), Library: s.cfg.ONNXRuntime, Workers: s.cfg.Workers,
+		MaxBatchTokens: s.cfg.MaxBatchTokens, Queue: s.cfg.EncoderQueue, Cores: s.budget,
+		Device: s.cfg.EncoderDevice, DeviceMemory: s.cfg.EncoderMemory}
 }
 
 // others holds language models beside Config.Model, each opened when it is first needed.

@@ -120,6 +120,7 @@ type TokenReader interface {
 
 // Options of Open. The zero value is a sensible default.
 type Options struct {
+	Name string // of the model in Info; "" = what model.yaml calls it, else the name of its folder
 	// path of libonnxruntime.so; "" = SLUICE_ONNXRUNTIME, else searched beside the binary, in its build tree and in the
 	// cache for the one that the set-up assembled, by its digest
 	Library        string

@@ -3,6 +3,7 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -103,6 +104,7 @@ func newModel(dir, kind string, o Options) (m *model, err error) {
 	if m.set, err = readSettings(dir, kind); err != nil {
 		return nil, err
 	}
+	m.set.Name = cmp.Or(o.Name, m.set.Name)
 	if m.cores == nil {
 		m.cores = cores.New(0)
 	}

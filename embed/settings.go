@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -317,12 +318,13 @@ func readJSON(path string, to any) (bool, error) {
 }
 
 // languages returns the languages of model.yaml, else those of models that are known by name, whose folders may lack
-// the key.
+// the key. The name may be that of the model's repository.
 func (s *settings) languages() string {
 	if len(s.Languages) > 0 {
 		return strings.Join(s.Languages, " ")
 	}
-	switch s.Name {
+	name, _, _ := strings.Cut(path.Base(s.Name), "@")
+	switch name {
 	case "all-MiniLM-L6-v2", "all-MiniLM-L12-v2", "all-mpnet-base-v2", "bge-small-en-v1.5", "bge-base-en-v1.5",
 		"bge-large-en-v1.5", "UAE-Large-V1":
 		return "en"

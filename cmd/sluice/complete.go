@@ -63,14 +63,19 @@ func calibrationNames(ctx context.Context, s *sluice.Sluice) (names []string, er
 	return names, err
 }
 
-// modelNames completes the names of built-in models of the given kinds, or of all kinds if none is given, and with
-// files also file names.
+// modelNames completes the names of built-in models, and of those that are here, of the given kinds, or of all kinds if
+// none is given, and with files also file names.
 func modelNames(files bool, kinds ...manifest.Kind) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, begun string) (words []string, _ cobra.ShellCompDirective) {
-		list, err := models.List()
+		registry, err := models.Default()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
+		list, err := registry.List()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		list = append(list, registry.Elsewhere()...)
 		var all []string
 		for _, m := range list {
 			if len(kinds) == 0 || slices.Contains(kinds, manifest.Kind(m.Kind)) {

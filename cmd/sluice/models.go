@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-rag/sluice/internal/fetch"
 	"github.com/sluice-rag/sluice/internal/manifest"
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/progress"
@@ -22,13 +23,16 @@ import (
 
 func (a *app) modelsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "models", Short: "bring, verify and list models",
-		Long: "The list of models is built in; any other encoder folder or GGUF file works by its path. Only 'pull' " +
-			"uses the network."}
+		Long: "The list of models is built in; any other encoder folder or GGUF file works by its path, and a model of " +
+			"Hugging Face's\nhub or of Ollama by its name (hf:OWNER/REPO, ollama:NAME). Only 'pull' uses the network."}
 	pull := &cobra.Command{Use: "pull [NAME...]",
-		Short: "bring models to this machine (without names the default ones)", RunE: a.pull}
+		Short: "bring models to this machine (without names the default ones)", Long: pullHelp,
+		Example: "  sluice models pull Qwen2.5-7B-Instruct\n" +
+			"  sluice models pull hf:bartowski/Llama-3.2-3B-Instruct-GGUF:Q8_0\n" +
+			"  sluice models pull hf:sentence-transformers/all-MiniLM-L12-v2", RunE: a.pull}
 	verify := &cobra.Command{Use: "verify [NAME...]",
 		Short: "read models and compare them with their digests (without names all that are here)", RunE: a.verify}
-	list := &cobra.Command{Use: "list", Short: "list the built-in models and which of them are here", Long: listHelp,
+	list := &cobra.Command{Use: "list", Short: "list the built-in models and those that are here", Long: listHelp,
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return a.listModels(cmd.Context()) }}
 	pull.ValidArgsFunction = modelNames(false)
 	verify.ValidArgsFunction = pull.ValidArgsFunction
@@ -36,16 +40,31 @@ func (a *app) modelsCommand() *cobra.Command {
 	return group(cmd)
 }
 
+const pullHelp = `A name is one of 'models list', or hf:OWNER/REPO[:QUANTISATION or FILE][@REVISION] for a repository of Hugging Face's
+hub. What other programs have in the hub's cache is used from there. Of GGUF files the quantisation is taken, without one Q4_K_M
+if there is one; of other repositories the configuration, the tokenizer and the weights. Without a revision it is the newest one,
+and stays the one that it was when it was first pulled.
+
+A download that is broken off goes on where it was. Files are compared with the digests that the hub states. The hub's token, for
+gated and private repositories, is read from HF_TOKEN or from where 'hf auth login' keeps it, and is sent to the hub alone
+(HF_ENDPOINT: another address of it).`
+
 const listHelp = `MB is the size on disk. MEMORY is what a language model that is here needs when it is opened, in MB: its weights, the KV cache
 of the default context (4,096 tokens, or less if it was trained for less) and scratch; ? before it is pulled. TEMPLATE is the name
 of the chat template that it is used with. DIGEST is pinned when every file is verified against a digest that Sluice brings, and
-trusted on first use when a file is verified against what came when it was first pulled. ANSWERS says whether 'ask' has the model
+trusted on first use when a file is verified against what came when it was first pulled; the hub's are those that it stated then.
+HERE is read-only for a model in the cache of Hugging Face's programs or of Ollama, where Sluice writes nothing. ANSWERS says whether 'ask' has the model
 write answers from passages or quotes the passages, by its scorecard ('models check'); - where it has not been examined.`
 
 // trust returns in a word or two what a model's files are verified against.
 func trust(m models.Info) string {
-	if m.Pinned {
+	switch {
+	case m.Pinned:
 		return "pinned"
+	case m.ReadOnly:
+		return "its program's"
+	case models.IsReference(m.Name):
+		return "the hub's"
 	}
 	return "trusted on first use"
 }
@@ -82,6 +101,10 @@ func (a *app) pull(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	registry, err := models.Default(fetch.WithLog(a.note))
+	if err != nil {
+		return err
+	}
 	for _, name := range names {
 		if i := slices.IndexFunc(list,
 			func(m models.Info) bool { return strings.EqualFold(m.Name, name) && m.Dir == "" }); i >= 0 {
@@ -89,7 +112,7 @@ func (a *app) pull(cmd *cobra.Command, args []string) error {
 				list[i].Licence, list[i].Source)
 		}
 		tasks := map[string]*progress.Task{}
-		dir, err := models.Pull(cmd.Context(), name, func(file string, done, total int64) {
+		dir, err := registry.Pull(cmd.Context(), name, func(file string, done, total int64) {
 			if tasks[file] == nil {
 				tasks[file] = a.task(file, "bytes")
 			}
@@ -139,7 +162,8 @@ func (a *app) verify(cmd *cobra.Command, args []string) error {
 			status["error"] = err.Error()
 			a.say("%v", err)
 		}
-		if err := a.status(status, "%s %s (%s)\n", word, name, against[strings.ToLower(name)]); err != nil {
+		if err := a.status(status, "%s %s (%s)\n", word, name,
+			cmp.Or(against[strings.ToLower(name)], "its program's")); err != nil {
 			return err
 		}
 	}
@@ -184,14 +208,16 @@ func listed(ctx context.Context, m models.Info) listedModel {
 	if m.Kind != string(manifest.Generator) {
 		return l
 	}
-	card, err := scorecards.Find(ctx, m.Name)
-	switch l.Card = card.Summary(); {
-	case err != nil:
-		l.Card = err.Error()
-	case card.Writes(""):
-		l.answers = "written"
-	case card.Examined():
-		l.answers = "quoted"
+	if !m.ReadOnly { // to find it takes reading the whole file once
+		card, err := scorecards.Find(ctx, m.Name)
+		switch l.Card = card.Summary(); {
+		case err != nil:
+			l.Card = err.Error()
+		case card.Writes(""):
+			l.answers = "written"
+		case card.Examined():
+			l.answers = "quoted"
+		}
 	}
 	if m.Dir == "" {
 		return l
@@ -216,10 +242,15 @@ func listed(ctx context.Context, m models.Info) listedModel {
 }
 
 func (a *app) listModels(ctx context.Context) error {
-	list, err := models.List()
+	registry, err := models.Default()
 	if err != nil {
 		return err
 	}
+	list, err := registry.List()
+	if err != nil {
+		return err
+	}
+	list = append(list, registry.Elsewhere()...)
 	if a.json {
 		p := newPrinter(a.stdout)
 		for _, m := range list {
@@ -239,9 +270,12 @@ func (a *app) listModels(ctx context.Context) error {
 		if l.Problem != "" {
 			a.say("%s", l.Problem)
 		}
-		table.Add(m.Name, m.Kind, yes(m.Default), yes(m.Dir != ""),
-			megabytes(m.Bytes),
-			l.memoryText(), l.answers, cmp.Or(l.Template, "-"), trust(m), m.Licence, m.Source)
+		here := yes(m.Dir != "")
+		if m.ReadOnly {
+			here = "read-only"
+		}
+		table.Add(m.Name, m.Kind, yes(m.Default), here, megabytes(m.Bytes), l.memoryText(), l.answers,
+			cmp.Or(l.Template, "-"), trust(m), cmp.Or(m.Licence, "-"), m.Source)
 	}
 	_, err = io.WriteString(a.stdout, table.Text(a.screen()))
 	return err

@@ -20,12 +20,14 @@ import (
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/filehash"
+	"github.com/sluice-rag/sluice/internal/regular"
 	"github.com/sluice-rag/sluice/llm"
 )
 
 // Options of Open. The zero value is a sensible default.
 type Options struct {
-	BatchTokens     int // tokens computed together; 0: 512, or a longer text alone
+	Name            string // of the model in Info; "": what model.yaml calls it, else the file
+	BatchTokens     int    // tokens computed together; 0: 512, or a longer text alone
 	SkipMemoryCheck bool
 	Progress        func(done, total int) // texts; called from one goroutine at a time; may be nil
 	Cores           *cores.Budget         // the process's CPU budget; nil: every core
@@ -45,11 +47,23 @@ type Encoder struct {
 
 var _ embed.Embedder = (*Encoder)(nil)
 
+// begins reports whether a file begins as GGUF files do; those of Ollama are named after their digests.
+func begins(path string) bool {
+	f, err := regular.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, 4)
+	_, err = io.ReadFull(f, head)
+	return err == nil && string(head) == "GGUF"
+}
+
 // Find returns the GGUF file that a path is, or the only one in the folder that it is; ok is false where there is
 // none, or model.safetensors or an ONNX graph beside it.
 func Find(path string) (file string, ok bool) {
 	if st, err := os.Stat(path); err != nil || !st.IsDir() {
-		return path, err == nil && strings.EqualFold(filepath.Ext(path), ".gguf")
+		return path, err == nil && (strings.EqualFold(filepath.Ext(path), ".gguf") || begins(path))
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -81,6 +95,7 @@ func Open(ctx context.Context, file string, o Options) (*Encoder, error) {
 	if err != nil {
 		return nil, err
 	}
+	set.Name = cmp.Or(o.Name, set.Name)
 	e := &Encoder{model: model, set: set, progress: o.Progress}
 	if err := e.describe(ctx, file); err != nil {
 		_ = model.Close() // cannot fail

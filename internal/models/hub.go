@@ -153,8 +153,8 @@ func (r *Registry) ask(ctx context.Context, ref reference, a access) (*repositor
 
 var reLicence = regexp.MustCompile(`^[A-Za-z0-9 ._+-]{1,60}$`)
 
-// parseRepository reads an answer of the hub. Files whose names have other characters than reference allows are left
-// out.
+// parseRepository reads an answer of the hub. Files whose names have other characters than reference allows or are
+// longer than one, are left out.
 func parseRepository(raw []byte) (*repository, error) {
 	var said struct {
 		Commit string `json:"sha"`
@@ -169,14 +169,14 @@ func parseRepository(raw []byte) (*repository, error) {
 		} `json:"siblings"`
 	}
 	if err := json.Unmarshal(raw, &said); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrReference, err)
+		return nil, fmt.Errorf("%w: %.200v", ErrReference, err) // the error may quote a number of any length
 	}
 	if !reCommit.MatchString(said.Commit) {
 		return nil, fmt.Errorf("%w: it names no commit", ErrReference)
 	}
 	repo := &repository{commit: said.Commit, files: map[string]hubFile{}, licence: licenceOf(raw)}
 	for _, f := range said.Files {
-		if !plain(f.Path) {
+		if len(f.Path) > maxReference || !plain(f.Path) {
 			continue
 		}
 		to := hubFile{size: f.Size}

@@ -24,7 +24,7 @@ engine/gorgonia: kernels cuda engine
 engine/kmeans: kernels engine
 engine/internal/device/devicetest: kernels cuda engine internal/test
 embed/remote: embed llm internal/panics
-embed/gguf: embed engine/cores llm internal/filehash
+embed/gguf: embed engine/cores llm internal/filehash internal/regular
 embed/ops: kernels embed/onnx
 embed: cuda engine internal/durable internal/filehash internal/regular internal/safetensors internal/panics
 embed/train: kernels embed engine eval/squad internal/buildinfo internal/durable internal/filehash internal/filelock internal/jsonl internal/regular internal/safetensors
