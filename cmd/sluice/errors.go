@@ -32,7 +32,7 @@ import (
 func isUsage(err error) bool {
 	var usage usageError
 	return errors.As(err, &usage) || isAny(err, config.ErrConfig, sluice.ErrOption, gate.ErrPolicy, figure.ErrFormat,
-		retrieve.ErrOption, retrieve.ErrFilter, models.ErrUnknownModel,
+		retrieve.ErrOption, retrieve.ErrFilter, models.ErrUnknownModel, models.ErrReference,
 		kernels.ErrMetric, kernels.ErrISA, corpus.ErrChunkSize, llm.ErrOptions, benches.ErrOption, benches.ErrWorkload,
 		generate.ErrOption, matrixfile.ErrName,
 		train.ErrSetting, route.ErrOption, experiment.ErrFile)

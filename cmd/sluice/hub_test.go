@@ -73,7 +73,7 @@ func TestModelsOfTheHub(t *testing.T) {
 	b, s := hubBench(t)
 	model := languageModel(t)
 	s.Add("o/gen", &hub.Repo{Commit: hubCommit, Files: map[string]string{"m-Q4_K_M.gguf": model, "m-Q8_0.gguf": model[:5000]}})
-	s.Add("o/gated", &hub.Repo{Commit: hubCommit, Gated: true, Files: map[string]string{"m.gguf": model}})
+	s.Add("o/gated", &hub.Repo{Commit: hubCommit, Gated: true, Files: map[string]string{"m.gguf": model[:4000]}})
 	s.Add("o/liar", &hub.Repo{Commit: hubCommit, Files: map[string]string{"m.gguf": model},
 		SHA256: map[string]string{"m.gguf": hub.Sum("x")}})
 	b.fails(exitFailure, "get it with: sluice models pull hf:o/gen", "models", "verify", "hf:o/gen")

@@ -146,6 +146,9 @@ func (a *app) verify(cmd *cobra.Command, args []string) error {
 	against := map[string]string{}
 	for _, m := range list {
 		against[strings.ToLower(m.Name)] = trust(m)
+		if m.Dir != "" {
+			against[m.Dir] = trust(m)
+		}
 	}
 	failed := false
 	for _, name := range names {
@@ -162,8 +165,9 @@ func (a *app) verify(cmd *cobra.Command, args []string) error {
 			status["error"] = err.Error()
 			a.say("%v", err)
 		}
+		path, _ := models.Locate(name) // a model of the hub has several names
 		if err := a.status(status, "%s %s (%s)\n", word, name,
-			cmp.Or(against[strings.ToLower(name)], "its program's")); err != nil {
+			cmp.Or(against[strings.ToLower(name)], against[path], "its program's")); err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,15 @@ func (r *Registry) Digest(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if ref, ok, _ := parseReference(name); ok {
+		if p, err := r.find(ctx, ref, false); err == nil && p.ours {
+			rec, err := readRecord(p.record())
+			if err != nil {
+				return "", err
+			}
+			return rec.Files[0].SHA256, nil
+		}
+	}
 	mark, err := r.mark("digests", path, "")
 	if err != nil {
 		return "", err

@@ -4,6 +4,9 @@
 // graph's folder) with model.yaml, which tells embed how to read it, and .files.json, which tells this package what was
 // verified. Only Pull touches the network.
 //
-// Input: a name of the manifest, or a path. Output: a folder, or an error that wraps ErrUnknownModel, ErrNotPulled or
-// ErrCorrupt and says what to do.
+// Models of Hugging Face's hub and of Ollama are named hf:OWNER/REPO and ollama:NAME. They are looked for in the caches
+// of those programs, which are only read, and those of the hub in $SLUICE_CACHE/hub, where Pull brings them.
+//
+// Input: a name, or a path. Output: a folder or file, or an error that wraps ErrUnknownModel, ErrReference, ErrNotPulled,
+// ErrCorrupt, ErrAccess or ErrHub and says what to do.
 package models

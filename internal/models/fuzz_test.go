@@ -69,7 +69,7 @@ func FuzzRepository(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		repo, err := parseRepository(raw)
 		if err != nil {
-			if !errors.Is(err, ErrReference) || len(err.Error()) > 2000 {
+			if !errors.Is(err, ErrHub) || len(err.Error()) > 2000 {
 				t.Errorf("%v", err)
 			}
 			return

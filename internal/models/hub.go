@@ -25,6 +25,9 @@ import (
 // ErrAccess is wrapped when the hub wants a licence to be accepted, or a token, or refuses the one that it was sent.
 var ErrAccess = errors.New("models: no access")
 
+// ErrHub is wrapped when what the hub says about a repository makes no sense.
+var ErrHub = errors.New("models: the hub")
+
 const (
 	maxAnswer = 32 << 20 // bytes of what the hub says about a repository
 	maxToken  = 4096     // bytes of the file with the hub's token
@@ -43,7 +46,7 @@ type access struct {
 func (r *Registry) access() (a access, err error) {
 	u, err := upstream.Base(EnvHub, cmp.Or(r.hub, hubHost))
 	if err != nil {
-		return a, fmt.Errorf("models: the hub: %w", err)
+		return a, fmt.Errorf("models: the hub's address: %w", err)
 	}
 	a.base = u.String()
 	if a.token, a.from, err = hubToken(); err != nil {
@@ -143,10 +146,10 @@ func (r *Registry) ask(ctx context.Context, ref reference, a access) (*repositor
 	}
 	repo, err := parseRepository(raw)
 	if err != nil {
-		return nil, fmt.Errorf("what %s says about it: %w", a.base, err)
+		return nil, fmt.Errorf("%s: what %s says about it: %w", ref.text, a.base, err)
 	}
 	if reCommit.MatchString(ref.revision) && repo.commit != ref.revision {
-		return nil, fmt.Errorf("%w: %s answers with the commit %s", ErrReference, a.base, repo.commit)
+		return nil, fmt.Errorf("%w: %s: %s answers with the commit %s", ErrHub, ref.text, a.base, repo.commit)
 	}
 	return repo, nil
 }
@@ -169,10 +172,10 @@ func parseRepository(raw []byte) (*repository, error) {
 		} `json:"siblings"`
 	}
 	if err := json.Unmarshal(raw, &said); err != nil {
-		return nil, fmt.Errorf("%w: %.200v", ErrReference, err) // the error may quote a number of any length
+		return nil, fmt.Errorf("%w: %.200v", ErrHub, err) // the error may quote a number of any length
 	}
 	if !reCommit.MatchString(said.Commit) {
-		return nil, fmt.Errorf("%w: it names no commit", ErrReference)
+		return nil, fmt.Errorf("%w: it names no commit", ErrHub)
 	}
 	repo := &repository{commit: said.Commit, files: map[string]hubFile{}, licence: licenceOf(raw)}
 	for _, f := range said.Files {
@@ -183,14 +186,14 @@ func parseRepository(raw []byte) (*repository, error) {
 		if l := f.LFS; l != nil {
 			to.sha256, to.size = l.SHA256, cmp.Or(f.Size, l.Size)
 			if !reSHA256.MatchString(l.SHA256) || to.size != l.Size {
-				return nil, fmt.Errorf("%w: %s has the sizes %d and %d and the SHA-256 %.80q", ErrReference, f.Path,
+				return nil, fmt.Errorf("%w: %s has the sizes %d and %d and the SHA-256 %.80q", ErrHub, f.Path,
 					f.Size, l.Size, l.SHA256)
 			}
 		} else if reCommit.MatchString(f.Blob) {
 			to.git = f.Blob
 		}
 		if _, twice := repo.files[f.Path]; twice || to.size < 0 {
-			return nil, fmt.Errorf("%w: %s is there twice, or of %d bytes", ErrReference, f.Path, to.size)
+			return nil, fmt.Errorf("%w: %s is there twice, or of %d bytes", ErrHub, f.Path, to.size)
 		}
 		repo.files[f.Path] = to
 	}

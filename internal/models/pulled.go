@@ -38,6 +38,9 @@ func (r *Registry) checkPulled(ctx context.Context, ref reference, p *place, ful
 	if err != nil {
 		return err
 	}
+	if len(rec.Files) == 0 {
+		return fmt.Errorf("%w: %s names no files; delete it and pull again", ErrCorrupt, p.record())
+	}
 	p.files = nil
 	var files []manifest.File
 	for _, f := range rec.Files {
@@ -196,7 +199,7 @@ func (b *bringer) folder(ctx context.Context) (files []string, err error) {
 	}
 	c, err := readConfig(blob)
 	if err != nil {
-		return nil, fmt.Errorf("%w: config.json: %w", ErrReference, err)
+		return nil, fmt.Errorf("%w: %s: config.json: %.200v", ErrReference, b.ref.text, err)
 	}
 	export := ""
 	for _, e := range slices.Backward(exports()) {

@@ -157,19 +157,19 @@ func TestBadHubs(t *testing.T) {
 		}, fetch.ErrWrite, "has room for", 1},
 		"a negative size": {func(_ *hub.Server, r *hub.Repo) {
 			r.Size = map[string]int64{m: -5}
-		}, ErrReference, "-5 bytes", 1},
+		}, ErrHub, "-5 bytes", 1},
 		"two sizes": {func(s *hub.Server, _ *hub.Repo) {
 			s.Answer(answer(`{"rfilename":"` + m + `","size":7,"lfs":{"sha256":"` + hub.Sum("") + `","size":8}}`))
-		}, ErrReference, "7 and 8", 1},
+		}, ErrHub, "7 and 8", 1},
 		"a digest that is none": {func(s *hub.Server, _ *hub.Repo) {
 			s.Answer(answer(`{"rfilename":"` + m + `","lfs":{"sha256":"../../x","size":8}}`))
-		}, ErrReference, "../../x", 1},
+		}, ErrHub, "../../x", 1},
 		"git's digest of another file": {func(s *hub.Server, _ *hub.Repo) {
 			s.Answer(answer(`{"rfilename":"` + m + `","blobId":"` + commit + `"}`))
 		}, fetch.ErrMismatch, commit, 2},
 		"a file twice": {func(s *hub.Server, _ *hub.Repo) {
 			s.Answer(answer(`{"rfilename":"` + m + `"},{"rfilename":"` + m + `"}`))
-		}, ErrReference, "twice", 1},
+		}, ErrHub, "twice", 1},
 		"files that lead out": {func(s *hub.Server, _ *hub.Repo) {
 			s.Answer(answer(`{"rfilename":"../m.gguf"},{"rfilename":"/m.gguf"},{"rfilename":"a/../m.gguf"},` +
 				`{"rfilename":"a\\m.gguf"},{"rfilename":"C:m.gguf"},{"rfilename":".m.gguf"},` +
@@ -178,20 +178,20 @@ func TestBadHubs(t *testing.T) {
 		}, ErrReference, "neither GGUF files", 1},
 		"no commit": {func(s *hub.Server, _ *hub.Repo) {
 			s.Answer(`{"sha":"../x","siblings":[]}`)
-		}, ErrReference, "no commit", 1},
-		"no object": {func(s *hub.Server, _ *hub.Repo) { s.Answer(`[]`) }, ErrReference, "says about it", 1},
+		}, ErrHub, "no commit", 1},
+		"no object": {func(s *hub.Server, _ *hub.Repo) { s.Answer(`[]`) }, ErrHub, "says about it", 1},
 		"half an object": {func(s *hub.Server, _ *hub.Repo) {
 			s.Answer(`{"sha":"` + commit)
-		}, ErrReference, "says about it", 1},
+		}, ErrHub, "says about it", 1},
 		"a page": {func(s *hub.Server, _ *hub.Repo) {
 			s.Answer("<html>sign in</html>")
-		}, ErrReference, "says about it", 1},
+		}, ErrHub, "says about it", 1},
 		"a long number": {func(s *hub.Server, _ *hub.Repo) {
 			s.Answer(`{"sha":` + strings.Repeat("9", 1<<20) + `}`)
-		}, ErrReference, "says about it", 1},
+		}, ErrHub, "says about it", 1},
 		"deeply nested": {func(s *hub.Server, _ *hub.Repo) {
 			s.Answer(strings.Repeat("[", 1<<20))
-		}, ErrReference, "says about it", 1},
+		}, ErrHub, "says about it", 1},
 		"too much": {func(s *hub.Server, _ *hub.Repo) {
 			s.Answer(strings.Repeat(" ", maxAnswer+1))
 		}, fetch.ErrHTTP, fmt.Sprint(maxAnswer), 1},
