@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/fetch"
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 	"github.com/sluice-rag/sluice/internal/testmodels/hub"
 )
@@ -60,8 +61,16 @@ func state(t *testing.T, dirs ...string) string {
 // TestNativeModelsFromWhereTheyAre ingests, gates and asks with an encoder and a language model that are found in the
 // caches of other programs, where nothing is written, and with the same two pulled from a hub.
 func TestNativeModelsFromWhereTheyAre(t *testing.T) {
+	root, err := fetch.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
 	b, s := hubBench(t)
 	b.embedder, b.model = nil, nil
+	b.file("cache/note", "")
+	if err := os.Symlink(filepath.Join(root, "out"), filepath.Join(b.dir, "cache", "out")); err != nil { // ONNX Runtime
+		t.Fatal(err)
+	}
 	encoder, model := encoderFiles(t), languageModel(t)
 	b.cached("o", "theirs", encoder)
 	b.ollama("small", model)
