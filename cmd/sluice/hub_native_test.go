@@ -68,7 +68,8 @@ func TestNativeModelsFromWhereTheyAre(t *testing.T) {
 	b, s := hubBench(t)
 	b.embedder, b.model = nil, nil
 	b.file("cache/note", "")
-	if err := os.Symlink(filepath.Join(root, "out"), filepath.Join(b.dir, "cache", "out")); err != nil { // ONNX Runtime
+	// ONNX Runtime is found in the cache.
+	if err := os.Symlink(filepath.Join(root, "out"), filepath.Join(b.dir, "cache", "out")); err != nil {
 		t.Fatal(err)
 	}
 	encoder, model := encoderFiles(t), languageModel(t)
@@ -94,7 +95,8 @@ func TestNativeModelsFromWhereTheyAre(t *testing.T) {
 		with := func(args ...string) []string { return append(args, "--store", store) }
 		b.ok(with("ingest", "--no-chunk", "--encoder", c.encoder, b.file("contexts.jsonl", contexts))...)
 		b.ok(with("calibrate", "--queries", b.file("questions.jsonl", questions))...) // the encoder is the store's
-		gated := objects(t, b.ok(with("gate", "--json", "--encoder", c.encoder, "Why do lighthouses warn ships?")...))
+		gated := objects(t,
+			b.ok(with("gate", "--json", "--encoder", c.encoder, "Why do lighthouses warn ships?")...))
 		if len(gated) != 1 || gated[0]["score"] == nil {
 			t.Errorf("%v", gated)
 		}
@@ -104,7 +106,8 @@ func TestNativeModelsFromWhereTheyAre(t *testing.T) {
 		if answer[0]["answer"] == "" || trace["llm_calls"] != 1.0 {
 			t.Errorf("%v", answer)
 		}
-		vectors[c.encoder] = fmt.Sprint(objects(t, b.ok("embed", "--json", "--encoder", c.encoder, "tide"))[0]["vector"])
+		embedded := objects(t, b.ok("embed", "--json", "--encoder", c.encoder, "tide"))
+		vectors[c.encoder] = fmt.Sprint(embedded[0]["vector"])
 	}
 	if vectors["hf:o/theirs"] != vectors["hf:o/enc"] {
 		t.Error("the same encoder has two vectors")

@@ -72,7 +72,8 @@ func (b *bench) cached(owner, name string, files map[string]string) {
 func TestModelsOfTheHub(t *testing.T) {
 	b, s := hubBench(t)
 	model := languageModel(t)
-	s.Add("o/gen", &hub.Repo{Commit: hubCommit, Files: map[string]string{"m-Q4_K_M.gguf": model, "m-Q8_0.gguf": model[:5000]}})
+	s.Add("o/gen", &hub.Repo{Commit: hubCommit, Files: map[string]string{"m-Q4_K_M.gguf": model,
+		"m-Q8_0.gguf": model[:5000]}})
 	s.Add("o/gated", &hub.Repo{Commit: hubCommit, Gated: true, Files: map[string]string{"m.gguf": model[:4000]}})
 	s.Add("o/liar", &hub.Repo{Commit: hubCommit, Files: map[string]string{"m.gguf": model},
 		SHA256: map[string]string{"m.gguf": hub.Sum("x")}})

@@ -7,6 +7,6 @@
 // Models of Hugging Face's hub and of Ollama are named hf:OWNER/REPO and ollama:NAME. They are looked for in the caches
 // of those programs, which are only read, and those of the hub in $SLUICE_CACHE/hub, where Pull brings them.
 //
-// Input: a name, or a path. Output: a folder or file, or an error that wraps ErrUnknownModel, ErrReference, ErrNotPulled,
-// ErrCorrupt, ErrAccess or ErrHub and says what to do.
+// Input: a name, or a path. Output: a folder or file, or an error that wraps ErrUnknownModel, ErrReference,
+// ErrNotPulled, ErrCorrupt, ErrAccess or ErrHub and says what to do.
 package models
