@@ -81,8 +81,8 @@ func TestNativeModelsFromWhereTheyAre(t *testing.T) {
 	s.Add("o/gen", &hub.Repo{Commit: hubCommit, Files: map[string]string{"m-Q4_K_M.gguf": model}})
 
 	b.fails(exitFailure, "sluice models pull hf:o/enc", "embed", "--encoder", "hf:o/enc", "tide")
-	b.fails(exitFailure, "sluice models pull hf:o/gen", "ask", "--gate", "closed", "--encoder", "hf:o/theirs", "--model",
-		"hf:o/gen", "tide")
+	b.fails(exitFailure, "sluice models pull hf:o/gen", "ask", "--gate", "closed", "--encoder", "hf:o/theirs",
+		"--model", "hf:o/gen", "tide")
 	if r := s.Requests(); len(r) > 0 {
 		t.Errorf("asked without a pull: %q", r)
 	}
