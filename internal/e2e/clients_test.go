@@ -105,3 +105,27 @@ func TestOpenAIClients(t *testing.T) {
 		})
 	}
 }
+
+// TestPythonClient runs clients/python/sluice-client, which needs Python alone, against a server with the default
+// models.
+func TestPythonClient(t *testing.T) {
+	root, err := fetch.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	python := filepath.Join(root, "clients", "python3")
+	if _, err := os.Stat(python); err != nil {
+		t.Skipf("the client is not there (make test sets it up): %v", err)
+	}
+	cmd := exec.CommandContext(t.Context(), python, filepath.Join("testdata", "clients", "sluice_client_script.py"),
+		filepath.Join("..", "..", "clients", "python", "sluice-client", "src"), served(t))
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	var said struct{ Passed []string }
+	if err != nil || json.Unmarshal(out, &said) != nil || len(said.Passed) != 7 {
+		t.Fatalf("%v\n%s%s", err, out, stderr.String())
+	}
+	t.Log(said.Passed)
+}

@@ -1,0 +1,18 @@
+"""Client of a Sluice server, by the standard library alone."""
+
+from ._client import Busy, Client, NotFound, Refused, SluiceError
+from ._types import Answer, Citation, Decision, Document, Job, Passage
+
+__all__ = [
+    "Answer",
+    "Busy",
+    "Citation",
+    "Client",
+    "Decision",
+    "Document",
+    "Job",
+    "NotFound",
+    "Passage",
+    "Refused",
+    "SluiceError",
+]
