@@ -323,8 +323,8 @@ func (s *settings) languages() string {
 	if len(s.Languages) > 0 {
 		return strings.Join(s.Languages, " ")
 	}
-	name, _, _ := strings.Cut(path.Base(s.Name), "@")
-	switch name {
+	name, _, _ := strings.Cut(s.Name, "@")
+	switch path.Base(name) {
 	case "all-MiniLM-L6-v2", "all-MiniLM-L12-v2", "all-mpnet-base-v2", "bge-small-en-v1.5", "bge-base-en-v1.5",
 		"bge-large-en-v1.5", "UAE-Large-V1":
 		return "en"

@@ -144,6 +144,16 @@ func TestSentenceTransformersFolder(t *testing.T) {
 	}
 }
 
+// A model that is known by its name is known by that of its repository, too.
+func TestLanguagesByName(t *testing.T) {
+	for name, want := range map[string]string{"all-MiniLM-L6-v2": "en", "hf:o/all-MiniLM-L6-v2": "en",
+		"hf:o/all-MiniLM-L6-v2@refs/pr/1": "en", "hf:o/all-MiniLM-L6-v2@v1": "en", "hf:o/other": "", "": ""} {
+		if got := (&settings{Name: name}).languages(); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestLimit(t *testing.T) {
 	for _, c := range []struct {
 		given, own, want int
