@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -305,6 +306,51 @@ func TestPullsAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	if n := s.Sent(); n != 40_001 {
+		t.Errorf("%d bytes were sent", n)
+	}
+}
+
+const processEnv = "SLUICE_TEST_PULL"
+
+// Three processes that pull the same model, of which one is killed while it downloads, end with one file; the others go
+// on where that one was.
+func TestPullsOfProcesses(t *testing.T) {
+	if job := os.Getenv(processEnv); job != "" {
+		root, url, _ := strings.Cut(job, " ")
+		cache, err := fetch.Open(root)
+		must(t, err)
+		r := Open(cache, newFixture(t).manifest, "")
+		r.hub = url
+		_, err = r.Pull(t.Context(), "hf:o/gen", nil)
+		must(t, err)
+		return
+	}
+	fx, s := hubFixture(t)
+	repo := ggufs("m-Q4_K_M.gguf")
+	repo.Files["m-Q4_K_M.gguf"] = text(2_000_000, 1)
+	s.Add("o/gen", repo)
+	start := func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestPullsOfProcesses$")
+		cmd.Env = append(os.Environ(), processEnv+"="+fx.cache.Root()+" "+s.URL)
+		must(t, cmd.Start())
+		return cmd
+	}
+	s.Break(true, 1_200_000)
+	first := start()
+	part := fx.cache.Path("partial", hub.Sum(repo.Files["m-Q4_K_M.gguf"]))
+	for st, err := os.Stat(part); err != nil || st.Size() < 1_000_000; st, err = os.Stat(part) {
+		time.Sleep(time.Millisecond)
+	}
+	others := []*exec.Cmd{start(), start()}
+	must(t, first.Process.Kill())
+	_ = first.Wait()
+	for _, cmd := range others {
+		must(t, cmd.Wait())
+	}
+	path, err := fx.Locate("hf:o/gen")
+	must(t, err)
+	mustBe(t, path, repo.Files["m-Q4_K_M.gguf"])
+	if n := s.Sent(); n < 2_000_000 || n > 2_300_000 {
 		t.Errorf("%d bytes were sent", n)
 	}
 }
