@@ -105,6 +105,7 @@ type State struct {
 	near                                  *knowledge.Nearest       // contexts nearest to vectors; nil if unknown
 	faults                                []error                  // per vector: why it is unusable, or nil
 	tried                                 []string                 // queries searched for before a rewrite
+	asked                                 *gate.Gate               // that has opened
 	found                                 []prompt.Passage         // passages of the first search with a result
 	foundBy                               engine.Vectors           // query vectors of that search
 	readings                              map[string]embed.Reading // of passages' texts, by the reader
@@ -219,11 +220,13 @@ func (a *State) gate(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 	if err != nil {
 		return "", err
 	}
-	a.trace.Gate = &d
+	a.trace.Gate, a.trace.Promises = &d, g.Promises()
 	v.Score(d.Score)
 	if !d.Retrieve {
+		a.trace.Verdict = gate.Outside
 		return Closed, nil
 	}
+	a.asked = g
 	return Open, nil
 }
 

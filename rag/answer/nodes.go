@@ -22,6 +22,7 @@ const (
 	Closed  flow.Verdict = "closed"
 	Found   flow.Verdict = "found"
 	Nothing flow.Verdict = "nothing"
+	Topical flow.Verdict = "topic only" // found, but the passages do not seem to answer
 
 	VectorStore  flow.Verdict = "vectorstore"
 	WebSearch    flow.Verdict = "web_search"
@@ -314,10 +315,13 @@ func (a *State) texts() []string {
 	return texts
 }
 
-// write answers with a quote if the style of answers is Quote and one is found. Otherwise it runs prompt and generate
-// as one node.
+// write answers with a quote if the style of answers is Quote, or the passages do not seem to answer, and one is found.
+// Otherwise it runs prompt and generate as one node.
 func (a *State) write(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
-	if a.Style == Quote && len(a.Passages) > 0 {
+	if err := a.second(ctx, v); err != nil {
+		return "", err
+	}
+	if (a.Style == Quote || a.isTopicOnly()) && len(a.Passages) > 0 {
 		if found, err := a.quote(ctx, v); err != nil || found == Found {
 			return flow.Done, err
 		}

@@ -68,29 +68,29 @@ func retry(from string, on flow.Verdict, to string) flow.Edge {
 	return flow.Edge{From: from, On: on, To: to, Retry: true}
 }
 
-// ask returns the shortest graph. In the style Quote a node between search and prompt quotes, and the language model is
-// called where there is nothing to quote.
+// ask returns the shortest graph. In the style Quote, and where the passages do not seem to answer, a node quotes, and
+// the language model is called where there is nothing to quote.
 func ask(style Style) (*flow.Graph[*State], error) {
 	does, found := "the gate decides whether the store is used; one call of the language model", promptNode
-	all := nodes{
-		gateNode:     node("asks the calibration whether the store can help", (*State).gate, Open, Closed),
-		retrieveNode: node("finds passages", (*State).retrieve, Found, Nothing),
-		promptNode:   node("fits passages and question into the model's window", (*State).prompt),
-		generateNode: node("has the language model answer", (*State).generate),
-	}
-	edges := []flow.Edge{
-		edge(gateNode, Open, retrieveNode),
-		edge(gateNode, Closed, promptNode),
-		edge(retrieveNode, Nothing, promptNode),
-		edge(promptNode, flow.Done, generateNode),
-		edge(generateNode, flow.Done, flow.End),
-	}
 	if style == Quote {
 		does, found = "the gate decides whether the store is used; sentences of the passages answer", quoteNode
-		all[quoteNode] = node("quotes the sentences that answer", (*State).quote, Found, Nothing)
-		edges = append(edges, edge(quoteNode, Found, flow.End), edge(quoteNode, Nothing, promptNode))
 	}
-	return flow.New(FlowAsk, does, gateNode, all, append(edges, edge(retrieveNode, Found, found))...)
+	return flow.New(FlowAsk, does, gateNode, nodes{
+		gateNode:     node("asks the calibration whether the store can help", (*State).gate, Open, Closed),
+		retrieveNode: node("finds passages, and whether they answer", (*State).search, Found, Topical, Nothing),
+		quoteNode:    node("quotes the sentences that answer, or the nearest ones", (*State).quote, Found, Nothing),
+		promptNode:   node("fits passages and question into the model's window", (*State).prompt),
+		generateNode: node("has the language model answer", (*State).generate),
+	},
+		edge(gateNode, Open, retrieveNode),
+		edge(gateNode, Closed, promptNode),
+		edge(retrieveNode, Found, found),
+		edge(retrieveNode, Topical, quoteNode),
+		edge(retrieveNode, Nothing, promptNode),
+		edge(quoteNode, Found, flow.End),
+		edge(quoteNode, Nothing, promptNode),
+		edge(promptNode, flow.Done, generateNode),
+		edge(generateNode, flow.Done, flow.End))
 }
 
 // common returns the nodes that the longer graphs share, with who decides at the router, at the grader of documents and

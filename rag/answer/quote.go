@@ -40,6 +40,11 @@ func (a *State) quote(ctx context.Context, v *flow.Visit) (flow.Verdict, error) 
 	if err != nil {
 		return "", err
 	}
+	if a.isTopicOnly() && a.Strict {
+		a.unanswered = true
+		v.Detail(topicOnly)
+		return Found, nil
+	}
 	var found []quote.Found
 	if read != nil {
 		if found = read.found; !read.Answers && a.Strict {
@@ -72,6 +77,9 @@ func (a *State) quote(ctx context.Context, v *flow.Visit) (flow.Verdict, error) 
 	}
 	if read != nil && !read.Answers {
 		t.Notice = noSpan
+	}
+	if a.isTopicOnly() {
+		t.Notice, t.StyleReason = topicOnly, ""
 	}
 	v.Score(quotes[0].Score)
 	v.Detail(fmt.Sprintf("%d of %d passages quoted", cited(citations), len(citations)))

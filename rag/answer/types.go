@@ -133,8 +133,11 @@ type Trace struct {
 	StyleReason       string              `json:"style_reason,omitempty"` // set if the scorecard chose the style
 	Notice            string              `json:"notice,omitempty"`
 	GateMode          GateMode            `json:"gate_mode"`
-	Gate              *gate.Decision      `json:"gate,omitempty"`    // absent when the gate was not asked
-	NoGate            bool                `json:"no_gate,omitempty"` // GateAuto, and the store has no calibration
+	Gate              *gate.Decision      `json:"gate,omitempty"`     // absent when the gate was not asked
+	NoGate            bool                `json:"no_gate,omitempty"`  // GateAuto, and the store has no calibration
+	Verdict           gate.Sufficiency    `json:"verdict,omitempty"`  // of the gate and the second question
+	Second            *Second             `json:"second,omitempty"`   // absent when the second question was not asked
+	Promises          []string            `json:"promises,omitempty"` // what holds of verdicts like this one
 	Transform         prompt.Transform    `json:"transform"`
 	TransformFailed   bool                `json:"transform_failed,omitempty"` // the transformation gave no query
 	Queries           []string            `json:"queries"`                    // what was searched for
@@ -180,6 +183,7 @@ type Timings struct {
 	Load      float64 `json:"load"`
 	Embed     float64 `json:"embed"`
 	Gate      float64 `json:"gate"`
+	Second    float64 `json:"second"` // question, whether the passages answer
 	Transform float64 `json:"transform"`
 	Retrieve  float64 `json:"retrieve"`
 	Prompt    float64 `json:"prompt"`

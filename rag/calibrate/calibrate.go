@@ -58,6 +58,7 @@ type Options struct {
 	Policy     string  `key:"policy" doc:"auto: maximum:p5 of the score that tells the calibration's questions best from those of other topics; paper: density:95 of the similarity; or a statistic of the positive distribution that becomes P: min, q1, mean, median, q3, max, pNN, density:NN, with 'maximum:' before it of the maximum distribution; or what is promised: conformal:A keeps out at most the share A of questions like the calibration's, conformal:/B lets through at most B of the others, conformal:A/B both, with :D behind it with confidence 1 - D; empty is auto"`
 	Score      string  `key:"score" doc:"what the gate compares with its cut-off: cosine (or the store's metric), cosine+cover (with the share of the query's words, weighted by IDF, that a context has), cosine+cover:WEIGHT, pseudo-query (the best similarity with a question of the calibration), or auto, the best of them; empty is auto with the policy auto, else the similarity"`
 	Threshold  float64 `key:"threshold" bounds:"-1000000,1000000" doc:"T: the gate opens above P - T, so more is looser"`
+	Second     string  `key:"second" doc:"the second question, whether the passages that are found answer: conformal:A says \"topic only\" of at most the share A of questions like the calibration's, conformal:/B \"answers\" of at most B of those whose context is out of reach, conformal:A/B both, with :D behind it with confidence 1 - D; off asks none; empty is conformal:0.1 where there are enough contexts"`
 	Negatives  string  `key:"negatives" doc:"pairs of the negative distribution: all, cross-topic, sample:N per question"`
 	PerContext int     `key:"per_context" bounds:"1,1000" doc:"pseudo-queries per context"`
 	Sample     int     `key:"sample" bounds:"0,2147483647" words:"auto=0 all=2147483647" doc:"contexts that get pseudo-queries, drawn at random; all takes all; auto, or 0, goes on until the 95 % interval of P is at most 0.075 wide, with 500 contexts or after 5 minutes, and with --queries takes all unless it is given"`
@@ -171,7 +172,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 	if err := gate.CheckPolicy(o.Policy, o.Score, snap.Metric()); err != nil {
 		return nil, err
 	}
-	if err := gate.CheckThreshold(snap.Metric(), o.Threshold); err != nil {
+	if err := errors.Join(gate.CheckThreshold(snap.Metric(), o.Threshold), gate.CheckSecond(o.Second)); err != nil {
 		return nil, err
 	}
 	st, err := base.Writer(ctx, nil) // before the work: a store that cannot be written to is the sooner error
@@ -197,7 +198,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 	if err != nil {
 		return nil, err
 	}
-	if err := c.readerThreshold(ctx, cal); err != nil {
+	if err := c.second(ctx, cal); err != nil {
 		return nil, err
 	}
 	c.say()
@@ -410,6 +411,9 @@ func Repolicy(ctx context.Context, base *knowledge.Base, o Options) (_ *Result, 
 		return nil, err
 	}
 	if r.Calibration, err = r.WithPolicy(o.Policy, o.Score, o.Threshold); err != nil {
+		return nil, err
+	}
+	if r.Calibration, err = r.WithSecond(o.Second); err != nil {
 		return nil, err
 	}
 	r.Name = o.Name

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/pseudo"
 )
@@ -44,6 +45,12 @@ func Follow(ctx context.Context, base *knowledge.Base, in Input) (*Result, error
 	}
 	if v, _ := a.Questions(); v.Rows > 0 {
 		in.KeepQuestions = true
+	}
+	switch in.Second = ""; {
+	case a.SecondOff:
+		in.Second = gate.NoSecond
+	case a.Second != nil && a.Second.Policy != gate.DefaultSecond:
+		in.Second = a.Second.Policy
 	}
 	if in.Holdout = 0; a.Holdout != nil {
 		in.Holdout = a.Holdout.Share

@@ -3,13 +3,14 @@ package calibrate
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"math"
 	"math/rand/v2"
 	"slices"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/rag/gate"
-	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/pseudo"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
@@ -22,70 +23,114 @@ const (
 	leastAnswered = .8
 )
 
-// readerThreshold asks the base's reader the calibration's questions, each of the passages that a search finds, and
-// once more of those that it finds without the question's own context, and sets the threshold that tells the two apart
-// best. Without a reader that has a null answer, or with too few questions, the calibration has no threshold. Extracted
-// questions are lists of words, which readers were not trained for.
-func (c *run) readerThreshold(ctx context.Context, cal *gate.Calibration) error {
-	if !c.base.Reads() || c.provenance.Kind == Extracted {
-		return nil
+// asked is a question of the calibration with the passages that a search finds for it, one more than it shows.
+type asked struct {
+	pseudo.Query
+	vector   engine.Vectors
+	passages []string
+	own      int // the question's own context among those that are shown; −1: not among them
+	readings []embed.Reading
+}
+
+// shown are the passages that a search shows, and without those that it shows without the question's own context.
+func (a asked) shown() []string {
+	return a.passages[:min(retrieve.DefaultOptions().K, len(a.passages))]
+}
+
+func (a asked) without() []string {
+	if a.own < 0 {
+		return a.shown()
 	}
-	reader, err := c.base.Extractor(ctx)
+	return slices.Delete(slices.Clone(a.passages), a.own, a.own+1)
+}
+
+// read returns the best score above the null answer in the passages that shown and without return.
+func (a asked) read() (with, without float64) {
+	shown := a.readings[:len(a.shown())]
+	if a.own < 0 {
+		return bestOf(shown), bestOf(shown)
+	}
+	return bestOf(shown), bestOf(slices.Delete(slices.Clone(a.readings), a.own, a.own+1))
+}
+
+// ask searches for at most n questions of different contexts, and has the base's reader read what is found unless it is
+// nil.
+func (c *run) ask(ctx context.Context, n int, reader embed.Extractor) ([]asked, error) {
+	queries := c.oneEach(n)
+	texts, names := make([]string, len(queries)), make([][32]byte, len(queries))
+	for i, q := range queries {
+		texts[i], names[i] = q.Text, sha256.Sum256([]byte(q.Text))
+	}
+	vectors, err := c.vectors.vectors(names)
 	if err != nil {
-		return err
-	}
-	if _, ok := reader.NullThreshold(); !ok {
-		return nil
-	}
-	asked := c.oneEach(readQuestions)
-	texts := make([]string, len(asked))
-	for i, q := range asked {
-		texts[i] = q.Text
-	}
-	e, err := c.base.Embed(ctx, texts, embed.Query)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	o := retrieve.DefaultOptions()
 	shown := o.K
 	o.K++
-	lists, err := c.snap.Search(ctx, retrieve.Queries{Texts: texts, Vectors: knowledge.Vectors(e)}, o)
+	lists, err := c.snap.Search(ctx, retrieve.Queries{Texts: texts, Vectors: vectors}, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var with, without []float64
-	for i, q := range asked {
-		c.progress("reading", int64(i), int64(len(asked)))
+	all := make([]asked, len(queries))
+	for i, q := range queries {
+		c.progress("reading", int64(i), int64(len(all)))
+		a := asked{Query: q, own: -1, vector: vectors}
+		a.vector.Data, a.vector.Rows = vectors.Data[i*vectors.Dim:][:vectors.Dim], 1
 		chunks, err := c.snap.Chunks(ctx, idsOf(lists[i].Results))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		passages, own := make([]string, len(chunks)), -1
 		for j, chunk := range chunks {
-			if passages[j] = chunk.Text; chunk.ID == q.ContextID {
-				own = j
+			if a.passages = append(a.passages, chunk.Text); chunk.ID == q.ContextID && j < shown {
+				a.own = j
 			}
 		}
-		if own < 0 || own >= shown || len(chunks) < 2 { // the passages may not answer
-			continue
+		if reader != nil {
+			if a.readings, err = reader.Read(ctx, q.Text, a.passages); err != nil {
+				return nil, err
+			}
 		}
-		readings, err := reader.Read(ctx, q.Text, passages)
-		if err != nil {
-			return err
-		}
-		with = append(with, bestOf(readings[:min(shown, len(readings))]))
-		without = append(without, bestOf(slices.Delete(readings, own, own+1)))
+		all[i] = a
 	}
-	c.progress("reading", int64(len(asked)), int64(len(asked)))
+	c.progress("reading", int64(len(all)), int64(len(all)))
+	return all, nil
+}
+
+// reader returns the base's reader if it has a null answer and the questions are ones that it was trained for:
+// extracted ones are lists of words.
+func (c *run) reader(ctx context.Context) (embed.Extractor, error) {
+	if !c.base.Reads() || c.provenance.Kind == Extracted {
+		return nil, nil
+	}
+	reader, err := c.base.Extractor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := reader.NullThreshold(); !ok {
+		return nil, nil
+	}
+	return reader, nil
+}
+
+// readerThreshold sets the threshold that tells best what the reader finds for questions from what it finds for the
+// same ones without their own context. With too few questions the calibration has no threshold.
+func readerThreshold(cal *gate.Calibration, reader embed.Extractor, all []asked) {
+	var with, without []float64
+	for _, a := range all {
+		if a.own >= 0 && len(a.passages) > 1 { // otherwise the passages may not answer
+			own, other := a.read()
+			with, without = append(with, own), append(without, other)
+		}
+	}
 	if len(with) < leastRead {
-		return nil
+		return
 	}
 	info := reader.Info()
 	set := &gate.Reader{Model: info.Name, Digest: info.Digest, Questions: len(with)}
 	if set.Threshold, set.Answered, set.Unanswered = tellApart(with, without); set.Answered > 0 {
 		cal.Reader = set
 	}
-	return nil
 }
 
 // oneEach returns at most n questions of different contexts, in an order that depends on the seed.

@@ -155,7 +155,9 @@ type Calibration struct {
 	Holdout     *Holdout    `json:"holdout,omitempty"`
 	General     *General    `json:"general,omitempty"`
 	Reader      *Reader     `json:"reader,omitempty"`
-	Evidence    Evidence    `json:"evidence"` // derived from the other fields; Load recomputes it
+	Second      *Second     `json:"second,omitempty"`
+	SecondOff   bool        `json:"second_off,omitempty"` // nobody wants one
+	Evidence    Evidence    `json:"evidence"`             // derived from the other fields; Load recomputes it
 	Device      string      `json:"device"`
 	Kernel      string      `json:"kernel"`
 	// The names of the score files carry the first 16 hex digits of their sha256.
@@ -443,7 +445,7 @@ func (c *Calibration) check() error {
 	case slices.ContainsFunc(c.NegativeHistogram, func(n int64) bool { return n < 0 }):
 		return errors.New("negative_histogram counts below zero")
 	}
-	if err := c.checkScore(); err != nil {
+	if err := errors.Join(c.checkScore(), c.Second.check()); err != nil {
 		return err
 	}
 	for _, f := range c.files(nil) {

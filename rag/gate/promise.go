@@ -183,6 +183,25 @@ func oneEach(values []float64, owner []int32, seed uint64) []float64 {
 	return one
 }
 
+// bounded returns what is promised of scores at a level, and the score that the cut-off is put at: those beyond it are
+// wrong, by sign the lower (1) or the higher ones (−1). questions says whose scores they are, few what is missing.
+func bounded(level, delta float64, scores []float64, sign float64, questions, few string) (*Bound, float64, error) {
+	b := &Bound{Level: level, Of: len(scores), Rank: rankOf(len(scores), level, delta), Questions: questions}
+	if delta > 0 {
+		b.Confidence = 1 - delta
+	}
+	if b.Rank == 0 {
+		return nil, 0, fmt.Errorf("%w: at most %g needs %d %s, there are %d", ErrPromise, level, needed(level, delta),
+			few, len(scores))
+	}
+	ranked := make([]float64, len(scores))
+	for i, x := range scores {
+		ranked[i] = sign * x
+	}
+	slices.Sort(ranked)
+	return b, sign * ranked[b.Rank-1], nil
+}
+
 // promise derives P of a conformal policy, and what holds then.
 func (c *Calibration) promise(p promised) (value float64, _ *Promise, err error) {
 	lists, seed := c.lists(), c.Bootstrap.Seed
@@ -194,27 +213,11 @@ func (c *Calibration) promise(p promised) (value float64, _ *Promise, err error)
 	if c.Metric.Ascending() {
 		sign = -1
 	}
-	side := func(level float64, scores []float64, sign float64, questions, few string) (*Bound, float64, error) {
-		b := &Bound{Level: level, Of: len(scores), Rank: rankOf(len(scores), level, p.delta), Questions: questions}
-		if p.delta > 0 {
-			b.Confidence = 1 - p.delta
-		}
-		if b.Rank == 0 {
-			return nil, 0, fmt.Errorf("%w: at most %g needs %d %s, there are %d", ErrPromise, level,
-				needed(level, p.delta), few, len(scores))
-		}
-		ranked := make([]float64, len(scores))
-		for i, x := range scores {
-			ranked[i] = sign * x
-		}
-		slices.Sort(ranked)
-		return b, sign * ranked[b.Rank-1], nil
-	}
 	promise := &Promise{Seed: seed}
 	var closed, open float64
 	if p.closed > 0 {
 		own := oneEach(lists.maximum, lists.owner, seed)
-		if promise.Closed, closed, err = side(p.closed, own, sign, "calibration's",
+		if promise.Closed, closed, err = bounded(p.closed, p.delta, own, sign, "calibration's",
 			"contexts with a question"); err != nil {
 			return 0, nil, err
 		}
@@ -226,7 +229,7 @@ func (c *Calibration) promise(p promised) (value float64, _ *Promise, err error)
 		if c.byTopic() {
 			others = oneEach(others, lists.owner, seed)
 		}
-		if promise.Open, open, err = side(p.open, others, -sign, what, what); err != nil {
+		if promise.Open, open, err = bounded(p.open, p.delta, others, -sign, what, what); err != nil {
 			return 0, nil, err
 		}
 		switch {

@@ -2,6 +2,7 @@ package knowledge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -76,4 +77,19 @@ func (b *Base) Rerank(ctx context.Context, query string, texts []string) ([]floa
 		b.log.Info(fmt.Sprintf("the reranker cut %d of %d contexts at its limit", found.Truncated, len(texts)))
 	}
 	return scores, nil
+}
+
+// Reranker returns the digest of the base's cross-encoder, "" without one.
+func (b *Base) Reranker(ctx context.Context) (string, error) {
+	if b.cfg.Scorer == nil {
+		return "", nil
+	}
+	scorer, err := b.cfg.Scorer(ctx)
+	if errors.Is(err, ErrOption) { // none is named
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return scorer.Info().Digest, nil
 }

@@ -26,3 +26,19 @@ func (s *Snapshot) Quotes(
 		Question: question, Found: found}
 	return quote.Choose(ctx, o, vectors, q, passages)
 }
+
+// Evidence weighs how well passages answer a question, as quote.Weigh says. ok is false if they have no sentence.
+func (s *Snapshot) Evidence(ctx context.Context, question string, vectors engine.Vectors, passages []string) (
+	e quote.Evidence, ok bool, err error,
+) {
+	x, err := s.Postings(ctx)
+	if err != nil {
+		return e, false, err
+	}
+	q, err := x.Query(question, postings.Scoring{Kind: postings.Cover})
+	if err != nil {
+		return e, false, err
+	}
+	o := quote.Options{Engine: s.base.cfg.Engine, Embed: s.base.sentences(s.Metric()).Embed, Question: question}
+	return quote.Weigh(ctx, o, vectors, q, s.base.QuestionLanguage(question), passages)
+}
