@@ -59,6 +59,7 @@ type Base struct {
 type Drift struct {
 	Scores    int     `key:"drift_scores" bounds:"20,1000000" doc:"how many of the gate's last scores are compared with the calibration's"`
 	Threshold float64 `key:"drift_threshold" bounds:"0,1" doc:"largest difference of the two distributions (Kolmogorov-Smirnov, 0 to 1) that is not an alarm; part of it is the questions that have nothing to do with the base"`
+	Delta     float64 `key:"drift_delta" bounds:"0,0.5" doc:"chance of a false alarm, ever, of the test whether questions that open the gate are like the calibration's; 0 tests nothing"`
 }
 
 // Limits bounds the resources that clients can use.
@@ -81,7 +82,7 @@ func DefaultConfig() Config {
 	return Config{Retrieve: retrieve.DefaultOptions(), Ask: answer.DefaultOptions(), Ingest: ingest.DefaultOptions(),
 		Limits: Limits{Body: 8 << 20, Upload: 64 << 20, Batch: 1024, Requests: 256, Timeout: 10 * time.Minute,
 			Drain: 30 * time.Second, Read: time.Minute, Write: 30 * time.Second, Follow: 200 * time.Millisecond},
-		Drift: Drift{Scores: 500, Threshold: .3}}
+		Drift: Drift{Scores: 500, Threshold: .3, Delta: .01}}
 }
 
 var baseName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)

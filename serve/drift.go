@@ -83,6 +83,7 @@ func (d *drift) now() (statistic float64, alarm bool, scores int) {
 // watch counts and compares the decisions of a base.
 func (m *metrics) watch(b *base) *prometheus.Registry {
 	d := &drift{store: b.Name, log: m.s.log, limits: m.s.cfg.Drift}
+	x := &exchange{store: b.Name, log: m.s.log, delta: m.s.cfg.Drift.Delta}
 	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_gate_decisions_total",
 		Help: "Decisions of the gate."}, []string{"store", "decision"})
 	share := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_gate_stale_ratio",
@@ -93,20 +94,22 @@ func (m *metrics) watch(b *base) *prometheus.Registry {
 		if m.s.warming.Load() { // a question of the warm-up
 			return
 		}
-		scores := make([]float64, len(all))
+		scores, opened := make([]float64, len(all)), []float64(nil)
 		for i := range all {
 			scores[i] = all[i].Score
 			if all[i].Retrieve {
 				open.Inc()
+				opened = append(opened, all[i].Score)
 			} else {
 				closed.Inc()
 			}
 		}
 		stale.Set(g.Stale())
 		d.add(g.Reference(), scores...)
+		x.add(g.Reference(), g.OpenReference, opened...)
 	})
 	all := prometheus.NewRegistry()
-	all.MustRegister(decisions, share, collected(d.send))
+	all.MustRegister(decisions, share, collected(d.send), collected(x.send))
 	return all
 }
 

@@ -283,6 +283,22 @@ func (a *app) askBatch(cmd *cobra.Command, s *sluice.Sluice, q query, o answer.O
 	return <-read
 }
 
+// sufficiencyText says what the documents can do for the question, "" if that is not known.
+func sufficiencyText(t answer.Trace) string {
+	switch s := t.Second; {
+	case s != nil:
+		text := fmt.Sprintf("%s: the passages score %.4f, cut-off %.4f (%s), p = %.3f", t.Verdict, s.Score, s.Cutoff,
+			s.Policy, s.PIn)
+		if s.Warning != "" {
+			text += "; " + s.Warning
+		}
+		return text
+	case t.Verdict == gate.Outside:
+		return fmt.Sprintf("%s: the question is not about the documents", t.Verdict)
+	}
+	return ""
+}
+
 // writeTrace writes the trace of an answer.
 func writeTrace(b *strings.Builder, screen terminal.Screen, t answer.Trace) {
 	b.WriteString("\n" + screen.Bold("Trace:") + "\n")
@@ -291,6 +307,12 @@ func writeTrace(b *strings.Builder, screen terminal.Screen, t answer.Trace) {
 	}
 	line("mode", "%s", t.Mode)
 	line("gate", "%s", gateText(t))
+	if text := sufficiencyText(t); text != "" {
+		line("verdict", "%s", text)
+	}
+	for _, p := range t.Promises {
+		line("promise", "%s", p)
+	}
 	line("transform", "%s", t.Transform)
 	if t.StyleReason != "" {
 		line("style", "%s: %s", t.Style, t.StyleReason)
@@ -325,9 +347,9 @@ func writeTrace(b *strings.Builder, screen terminal.Screen, t answer.Trace) {
 	}
 	writeSteps(line, screen, t)
 	m := t.Milliseconds
-	line("ms", "load %.1f, embed %.1f, gate %.1f, transform %.1f, retrieve %.1f, prompt %.1f, generate %.1f, "+
+	line("ms", "load %.1f, embed %.1f, gate %.1f, second %.1f, transform %.1f, retrieve %.1f, prompt %.1f, generate %.1f, "+
 		"sentences %.1f, total %.1f",
-		m.Load, m.Embed, m.Gate, m.Transform, m.Retrieve, m.Prompt, m.Generate, m.Sentences, m.Total)
+		m.Load, m.Embed, m.Gate, m.Second, m.Transform, m.Retrieve, m.Prompt, m.Generate, m.Sentences, m.Total)
 }
 
 // spanText returns what the reader found.

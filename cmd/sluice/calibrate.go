@@ -213,7 +213,11 @@ func printVerdict(w io.Writer, r *calibrate.Result) error {
 	}
 	fmt.Fprintf(&b, "\nthreshold  %g\ncut-off    %.4f\n", r.Threshold, r.Cutoff)
 	fmt.Fprintf(&b, "verdict    %s\n", r.Evidence.Verdict)
-	for _, s := range r.Sentences() {
+	if s := r.Second; s != nil {
+		fmt.Fprintf(&b, "second     cut-off %.4f (%s): \"topic only\" for %.0f %% of questions whose own context is out of "+
+			"reach\n", s.Cutoff, s.Policy, 100*s.Caught)
+	}
+	for _, s := range r.Promises() {
 		fmt.Fprintf(&b, "promise    %s\n", s)
 	}
 	if h := r.Holdout; h != nil {

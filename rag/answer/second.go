@@ -13,10 +13,10 @@ import (
 // topicOnly is the notice of passages that are on the topic and do not answer by the second question.
 const topicOnly = "the documents do not seem to answer this; these are the nearest passages"
 
-// Second is the answer to the second question: whether the passages that were found answer.
-type Second struct {
+// Sufficient is the answer to the second question: whether the passages that were found answer.
+type Sufficient struct {
 	gate.SecondDecision
-	Parts quote.Evidence `json:"parts"` // of Features.Evidence
+	Parts quote.Support `json:"parts"` // of Features.Evidence
 }
 
 // isTopicOnly reports whether the passages do not seem to answer.
@@ -83,7 +83,7 @@ func (a *State) second(ctx context.Context, v *flow.Visit) error {
 	if err != nil {
 		return err
 	}
-	a.trace.Second, a.trace.Verdict = &Second{d, parts}, d.Verdict
+	a.trace.Second, a.trace.Verdict = &Sufficient{d, parts}, d.Verdict
 	return nil
 }
 

@@ -136,7 +136,7 @@ type Trace struct {
 	Gate              *gate.Decision      `json:"gate,omitempty"`     // absent when the gate was not asked
 	NoGate            bool                `json:"no_gate,omitempty"`  // GateAuto, and the store has no calibration
 	Verdict           gate.Sufficiency    `json:"verdict,omitempty"`  // of the gate and the second question
-	Second            *Second             `json:"second,omitempty"`   // absent when the second question was not asked
+	Second            *Sufficient         `json:"second,omitempty"`   // absent when the second question was not asked
 	Promises          []string            `json:"promises,omitempty"` // what holds of verdicts like this one
 	Transform         prompt.Transform    `json:"transform"`
 	TransformFailed   bool                `json:"transform_failed,omitempty"` // the transformation gave no query

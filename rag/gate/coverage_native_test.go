@@ -3,8 +3,10 @@
 package gate
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/sluice-rag/sluice/embed"
@@ -20,8 +22,11 @@ func TestCoverageFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("SKIP: go test -tags native ./rag/gate -run CoverageFigures -figures -v")
 	}
-	enc := openMiniLM(t)
-	for _, set := range []string{"squad16", "xquad-de"} {
+	for _, x := range []struct {
+		set       string
+		precision embed.Precision
+	}{{"squad16", embed.F32}, {"xquad-de", embed.F32}, {"squad16", embed.Int8}} {
+		set, enc := x.set, openMiniLMAs(t, x.precision)
 		contexts, questions := datasets.Lines(t, set+"/contexts.jsonl"), datasets.Lines(t, set+"/queries.jsonl")
 		in := Input{Seed: 1, CorpusDigest: set, Tool: "test", Encoder: enc.Info().Encoder, Resamples: -1,
 			Provenance: Provenance{Kind: "file", PerContext: 1}, Policy: "conformal:0.05"}
@@ -47,7 +52,82 @@ func TestCoverageFigures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		covered(t, set, c, random)
+		covered(t, set+" "+string(x.precision), c, random)
+		if set == "squad16" {
+			streams(t, c, asked, random)
+		}
+	}
+}
+
+// streams shows what a promise and the martingale do where questions change: calibrated by the questions of all topics but
+// one, and asked those of the other one; and with streams that do not change.
+func streams(t *testing.T, c *Calibration, asked []line, random *rand.Rand) {
+	const level, delta, times = .05, .01, 1000
+	all := c.lists().maximum
+	cutOf := func(scores []float64) float64 {
+		x := &Calibration{Metric: c.Metric, Score: c.Metric.String()}
+		for i, score := range scores {
+			x.scores.maximum, x.scores.owner = append(x.scores.maximum, score), append(x.scores.owner, int32(i))
+		}
+		cut, _, err := x.promise(promised{closed: level})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cut
+	}
+	opened := func(scores []float64, cut float64) (open []float64) {
+		for _, score := range scores {
+			if score > cut {
+				open = append(open, score)
+			}
+		}
+		return open
+	}
+	topics := map[string][]float64{}
+	for i, q := range asked {
+		topics[q.Topic] = append(topics[q.Topic], all[i])
+	}
+	names := slices.Sorted(maps.Keys(topics))
+	for _, name := range names {
+		var rest []float64
+		for _, other := range names {
+			if other != name {
+				rest = append(rest, topics[other]...)
+			}
+		}
+		cut := cutOf(rest)
+		open := opened(topics[name], cut)
+		m, at := NewMartingale(opened(rest, cut), 1), 0
+		for range 4 { // a topic has few questions
+			for _, i := range random.Perm(len(open)) {
+				if m.Add(open[i]); at == 0 && m.Alarms(delta) {
+					at = m.Questions()
+				}
+			}
+		}
+		t.Logf("%s, calibrated without it: keeps out %.3f of %d, %.2f are promised; alarm after %d of %d open questions "+
+			"(0: none)", name, 1-float64(len(open))/float64(len(topics[name])), len(topics[name]), level, at, m.Questions())
+	}
+	alarms := 0
+	for seed := range uint64(times) {
+		order := random.Perm(len(all))
+		scores := make([]float64, len(all))
+		for i, at := range order {
+			scores[i] = all[at]
+		}
+		cut := cutOf(scores[:100])
+		m := NewMartingale(opened(scores[:100], cut), seed)
+		for _, score := range opened(scores[100:], cut) {
+			if m.Add(score); m.Alarms(delta) {
+				alarms++
+				break
+			}
+		}
+	}
+	share := float64(alarms) / times
+	t.Logf("of %d streams that do not change %.3f raise an alarm, %.2f are promised", times, share, delta)
+	if share > delta+3*math.Sqrt(delta*(1-delta)/times) {
+		t.Errorf("%.3f false alarms", share)
 	}
 }
 

@@ -161,6 +161,33 @@ func (c *Calibration) Sentences() []string {
 		plural(h.Contexts, "held-out context"))}
 }
 
+// PromiseLabel returns the promise in a few words, for drawings; "" without one.
+func (c *Calibration) PromiseLabel() string {
+	h := c.Holdout
+	if c.Promise == nil {
+		if h == nil || h.Contexts == 0 {
+			return ""
+		}
+		return fmt.Sprintf("P(closed) ≤ %.3g, 1 − δ = %g, n = %d held out",
+			atMost(h.ContextsSkipped, h.Contexts, promiseConfidence), promiseConfidence, h.Contexts)
+	}
+	var parts []string
+	for _, x := range []struct {
+		*Bound
+		format string
+	}{{c.Promise.Closed, "α = %g, n = %d"}, {c.Promise.Open, "β = %g, n = %d"}} {
+		if x.Bound == nil {
+			continue
+		}
+		part := fmt.Sprintf(x.format, x.Level, x.Of)
+		if x.Confidence > 0 {
+			part += fmt.Sprintf(", 1 − δ = %g", x.Confidence)
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, "; ")
+}
+
 // oneEach returns one score of each context, because those of one context are not exchangeable with those of others:
 // which one follows from the seed.
 func oneEach(values []float64, owner []int32, seed uint64) []float64 {

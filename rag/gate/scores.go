@@ -37,6 +37,7 @@ const (
 	streamCover      = 3
 	streamClusters   = 4
 	streamPromise    = 5
+	streamMartingale = 6
 	streamCandidates = 1 << 32 // and the numbers behind it
 )
 

@@ -68,7 +68,7 @@ func (c *Calibration) WithSecond(policy string) (*Calibration, error) {
 
 // Features tell whether passages answer a question.
 type Features struct {
-	Evidence float64  `json:"evidence"`         // quote.Evidence.Score
+	Evidence float64  `json:"evidence"`         // quote.Support.Score
 	Reader   *float64 `json:"reader,omitempty"` // the best span's score above the null answer's
 	Reranker *float64 `json:"reranker,omitempty"`
 }
@@ -141,7 +141,7 @@ func NewSecond(policy string, seed uint64, asked []Asked) (*Second, error) {
 	}
 	var found, lost []float64
 	for _, a := range asked[n:] {
-		with, without := s.score(a.With), s.score(a.Without)
+		with, without := s.Score(a.With), s.Score(a.Without)
 		s.With, s.Without = append(s.With, with), append(s.Without, without)
 		if a.Found {
 			found, lost = append(found, with), append(lost, without)
@@ -188,8 +188,8 @@ func (s *Second) WithPolicy(policy string, seed uint64) (*Second, error) {
 	return &n, nil
 }
 
-// score returns the log odds that passages answer.
-func (s *Second) score(f Features) (sum float64) {
+// Score returns the log odds that passages answer.
+func (s *Second) Score(f Features) (sum float64) {
 	for k, x := range f.row() {
 		sum += s.Weights[k] * x
 	}
@@ -288,7 +288,7 @@ func (g *Gate) DecideSecond(f Features) (SecondDecision, error) {
 	if s == nil || len(f.row()) != len(s.Weights) {
 		return SecondDecision{}, fmt.Errorf("%w: the calibration has no second question of these features", ErrMismatch)
 	}
-	d := SecondDecision{Verdict: TopicOnly, Features: f, Score: s.score(f), Cutoff: s.Cutoff, Policy: s.Policy}
+	d := SecondDecision{Verdict: TopicOnly, Features: f, Score: s.Score(f), Cutoff: s.Cutoff, Policy: s.Policy}
 	if d.Score > s.Cutoff {
 		d.Verdict = Answers
 	}

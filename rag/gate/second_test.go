@@ -76,7 +76,7 @@ func TestSecondKeepsItsPromise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.score(all[60].With) <= s.Cutoff {
+		if s.Score(all[60].With) <= s.Cutoff {
 			wrong++
 		}
 	}

@@ -23,13 +23,15 @@ import (
 
 type line = datasets.Line
 
-func openMiniLM(t *testing.T) *embed.Encoder {
+func openMiniLM(t *testing.T) *embed.Encoder { return openMiniLMAs(t, embed.F32) }
+
+func openMiniLMAs(t *testing.T, precision embed.Precision) *embed.Encoder {
 	t.Helper()
 	dir, err := models.Locate("all-MiniLM-L6-v2")
 	if err != nil {
 		t.Skipf("SKIP: the default encoder is not there: %v", err)
 	}
-	enc, err := embed.Open(t.Context(), dir, embed.Options{})
+	enc, err := embed.Open(t.Context(), dir, embed.Options{Precision: precision})
 	if errors.Is(err, embed.ErrUnavailable) {
 		t.Skipf("SKIP: %v", err)
 	}

@@ -29,7 +29,7 @@ func (s *Snapshot) Quotes(
 
 // Evidence weighs how well passages answer a question, as quote.Weigh says. ok is false if they have no sentence.
 func (s *Snapshot) Evidence(ctx context.Context, question string, vectors engine.Vectors, passages []string) (
-	e quote.Evidence, ok bool, err error,
+	e quote.Support, ok bool, err error,
 ) {
 	x, err := s.Postings(ctx)
 	if err != nil {

@@ -96,7 +96,7 @@ func TestPlot(t *testing.T) {
 			fmt.Sprintf("this one: %.0f %% of its own, %.0f %% of the others", float64(own)/1.2, float64(other)/1.2),
 			"questions this base answers: 120, about 40 passages", "questions about other topics: the same 120",
 			fmt.Sprintf("How close they come: cut-off %.3f (in grey its 95 %% interval: ", c.Cutoff),
-			"gate open", "gate closed",
+			"gate open", "gate closed", fmt.Sprintf("n = %d held out", c.Holdout.Contexts),
 		} {
 			if !strings.Contains(labels, want) {
 				t.Errorf("%s: no label %q among %q", m, want, labels)

@@ -289,6 +289,7 @@ func (d *drawing) histograms() *plot.Plot {
 	}
 	d.cutoff(p, 1.18*highest)
 	d.sides(p, 1.1*highest)
+	d.promise(p, 1.02*highest)
 	return p
 }
 
@@ -316,6 +317,25 @@ func (d *drawing) sides(p *plot.Plot, y float64) {
 			labels.TextStyle[0].XAlign, labels.TextStyle[0].YAlign = side.align, text.YCenter
 			p.Add(labels)
 		}
+	}
+}
+
+// promise writes what is promised of the cut-off beside it, below what sides writes.
+func (d *drawing) promise(p *plot.Plot, y float64) {
+	label := d.c.PromiseLabel()
+	if label == "" {
+		return
+	}
+	gap := .012 * (d.high - d.low)
+	x, align := d.c.Cutoff+gap, text.XLeft
+	if d.high-d.c.Cutoff < d.c.Cutoff-d.low {
+		x, align = d.c.Cutoff-gap, text.XRight
+	}
+	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: x, Y: y}}, Labels: []string{label}})
+	if err == nil {
+		labels.TextStyle[0] = textStyle(9.5, colours().faint)
+		labels.TextStyle[0].XAlign, labels.TextStyle[0].YAlign = align, text.YCenter
+		p.Add(labels)
 	}
 }
 

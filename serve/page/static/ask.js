@@ -297,6 +297,7 @@ function details(turn, effect) {
     const missing = s.missing?.length ? `, which do not have ${s.missing.join(", ")}` : "";
     parts.push(h("p", { class: "notice" }, `Not backed by the passages${missing}: ${s.text}`));
   }
+  if (trace.second?.warning) parts.push(h("p", { class: "notice" }, trace.second.warning));
   if (g?.warning) parts.push(h("p", { class: "notice" }, g.warning));
   parts.push(
     h(
@@ -304,6 +305,7 @@ function details(turn, effect) {
       { class: "facts" },
       g && h("span", { class: `badge ${g.retrieve ? "open" : "closed"}` }, g.retrieve ? "gate open" : "gate closed"),
       g && ` score ${number(g.score)}, cut-off ${number(g.cutoff)} · `,
+      trace.second && `passages: ${trace.verdict} (${number(trace.second.score)}, cut-off ${number(trace.second.cutoff)}) · `,
       Number.isFinite(trace.ms?.total) && `${number(trace.ms.total / 1000, 1)} s`,
       trace.style === "quote" && trace.mode === "context" ? " · quoted" : trace.model && ` · ${trace.model}`,
       thumbs(turn),
@@ -314,6 +316,9 @@ function details(turn, effect) {
   if (g && effect) parts.push(decision(g, effect));
   if (turn.thought)
     parts.push(h("details", {}, h("summary", {}, "What the model thought"), h("p", { class: "thought" }, turn.thought)));
+  if (trace.promises?.length) {
+    parts.push(h("details", {}, h("summary", {}, "What is promised"), trace.promises.map((p) => h("p", {}, `${p}.`))));
+  }
   if (trace.ms || trace.steps) parts.push(h("details", {}, h("summary", {}, "The way it took"), flow(trace)));
   return parts;
 }

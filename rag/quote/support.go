@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 )
 
-// Evidence is how well passages answer a question, without a call of a model beside the encoder.
-type Evidence struct {
+// Support is how well passages answer a question, without a call of a model beside the encoder.
+type Support struct {
 	Score   float64 `json:"score"`   // what the other fields come to
 	Best    float64 `json:"best"`    // of the best sentence, as Choose scores it
 	Margin  float64 `json:"margin"`  // of the best sentence above the mean of the next three
@@ -19,7 +19,7 @@ type Evidence struct {
 	Negated bool    `json:"negated"` // the question is, and the best sentence is not
 }
 
-// What counts for the score of Evidence, chosen on the first eight topics of squad16
+// What counts for the score of Support, chosen on the first eight topics of squad16
 // (docs/adr/0032-second-question.md).
 const (
 	marginWeight  = .5
@@ -35,7 +35,7 @@ const nextSentences = 3
 // count. ok is false if the passages have no sentence.
 func Weigh(
 	ctx context.Context, o Options, question engine.Vectors, w Words, language string, passages []string,
-) (e Evidence, ok bool, err error) {
+) (e Support, ok bool, err error) {
 	o.Found = nil
 	all, _, err := o.rank(ctx, question, w, passages)
 	if err != nil || len(all) == 0 {
