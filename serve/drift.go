@@ -83,7 +83,7 @@ func (d *drift) now() (statistic float64, alarm bool, scores int) {
 // watch counts and compares the decisions of a base.
 func (m *metrics) watch(b *base) *prometheus.Registry {
 	d := &drift{store: b.Name, log: m.s.log, limits: m.s.cfg.Drift}
-	x := &exchange{store: b.Name, log: m.s.log, delta: m.s.cfg.Drift.Delta}
+	x := &exchangeTest{store: b.Name, log: m.s.log, delta: m.s.cfg.Drift.Delta}
 	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "sluice_gate_decisions_total",
 		Help: "Decisions of the gate."}, []string{"store", "decision"})
 	share := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "sluice_gate_stale_ratio",

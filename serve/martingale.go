@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-rag/sluice/rag/gate"
 )
 
-// exchange tests whether the questions that open the gate of a base are exchangeable with those of its calibration that
-// do (gate.Martingale). It begins anew with another calibration, and after mostTested questions.
-type exchange struct {
+// exchangeTest tests whether the questions that open the gate of a base are exchangeable with those of its calibration
+// that do (gate.Martingale). It begins anew with another calibration, and after mostTested questions.
+type exchangeTest struct {
 	store string
 	log   *slog.Logger
 	delta float64 // of calibrations whose questions change nothing, at most this share raises an alarm; 0: no test
@@ -24,9 +24,9 @@ type exchange struct {
 // mostTested bounds the memory of a test and the time of a question in it.
 const mostTested = 1 << 16
 
-// add takes the scores of questions that have opened the gate; all are the calibration's scores, by which another one is
-// known, and open returns those of them that open the gate.
-func (x *exchange) add(all []float64, open func() []float64, scores ...float64) {
+// add takes the scores of questions that have opened the gate; all are the calibration's scores, by which another one
+// is known, and open returns those of them that open the gate.
+func (x *exchangeTest) add(all []float64, open func() []float64, scores ...float64) {
 	if x.delta == 0 || len(all) == 0 {
 		return
 	}
@@ -49,7 +49,7 @@ func (x *exchange) add(all []float64, open func() []float64, scores ...float64) 
 }
 
 // send exports how far the test has come.
-func (x *exchange) send(out sink) {
+func (x *exchangeTest) send(out sink) {
 	x.mu.Lock()
 	value, n, alarm := 0., 0, x.at > 0
 	if x.test != nil {

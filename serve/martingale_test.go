@@ -9,7 +9,7 @@ import (
 
 func TestExchange(t *testing.T) {
 	log := &lockedBuilder{}
-	x := &exchange{store: "sea", log: slog.New(slog.NewTextHandler(log, nil)), delta: .01}
+	x := &exchangeTest{store: "sea", log: slog.New(slog.NewTextHandler(log, nil)), delta: .01}
 	reference := make([]float64, 100)
 	for i := range reference {
 		reference[i] = float64((i * 61) % 100)

@@ -86,7 +86,9 @@ func TestMetricsOfAKey(t *testing.T) {
 		if strings.Contains(line, "moon") || !slices.Contains([]string{"sluice_build_info", "sluice_ready",
 			"sluice_http_requests_in_flight", "sluice_http_requests_limit", "sluice_gate_decisions_total",
 			"sluice_gate_stale_ratio", "sluice_gate_drift_statistic", "sluice_gate_drift_alarm",
-			"sluice_gate_drift_scores", "sluice_model_tokens_total", "sluice_model_reused_tokens_total"}, name) {
+			"sluice_gate_drift_scores", "sluice_gate_martingale_log10", "sluice_gate_martingale_alarm",
+			"sluice_gate_martingale_questions", "sluice_model_tokens_total",
+			"sluice_model_reused_tokens_total"}, name) {
 			t.Errorf("a key for one base sees %s", line)
 		}
 	}

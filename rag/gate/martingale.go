@@ -9,8 +9,8 @@ import (
 
 // Martingale tests whether the questions that come in are exchangeable with a reference, after each of them: while they
 // are, its value exceeds 1/δ at any time with a probability of at most δ (Ville's inequality). Each question gets a
-// smoothed conformal p-value among the reference and the questions before it, and joins them; on the p-values, which are
-// independent and uniform as long as nothing changes, the simple jumper bets (Vovk et al., Conformal testing in a
+// smoothed conformal p-value among the reference and the questions before it, and joins them; on the p-values, which
+// are independent and uniform as long as nothing changes, the simple jumper bets (Vovk et al., Conformal testing in a
 // nutshell, 2021). It is not safe for concurrent use.
 type Martingale struct {
 	known   []float64  // ascending

@@ -14,8 +14,7 @@ import (
 // Sufficiency says what a base can do for a question.
 type Sufficiency string
 
-// The verdicts. Outside is the gate's, the others are those of the second question: whether the passages that a search
-// finds answer.
+// The verdicts. The gate says Outside, the second question the others: whether the passages that a search finds answer.
 const (
 	Answers   Sufficiency = "answers"
 	TopicOnly Sufficiency = "topic only"

@@ -93,7 +93,7 @@ func TestSecondRefuses(t *testing.T) {
 		want   string
 	}{
 		{"", askedOf(18, 3, 1), "takes questions about 19 contexts, there are 18"},
-		{"conformal:0.01", askedOf(60, 3, 1), "at most 0.01 needs 99 contexts beside those of the weights, there are 40"},
+		{"conformal:0.01", askedOf(60, 3, 1), "needs 99 contexts beside those of the weights, there are 40"},
 		{"conformal:0.05/0.05", askedOf(150, 1, 1), "both sides of the second question cannot hold"},
 		{"conformal:0.1", askedOf(150, -3, 1), "look no worse"},
 	} {

@@ -1,0 +1,99 @@
+package answer_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
+	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/flow"
+	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/ingest"
+)
+
+// newHarbour returns a base that knows what forty ships carry, with a second question.
+func newHarbour(t *testing.T) world {
+	t.Helper()
+	w := world{doubles.NewBase(t, nil)}
+	word := func(i int) string { return string([]rune{rune('b' + i%20), 'a', rune('b' + i/20), 'o', 'k'}) }
+	var contexts, questions strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&contexts, `{"id":"c%d","text":"The ship %s lies in the harbour. It carries %s to the island."}`+
+			"\n", i, word(i), word(i+40))
+		fmt.Fprintf(&questions, `{"context_id":"c%d","text":"What does the ship %s carry to the island?"}`+"\n", i,
+			word(i))
+	}
+	in := ingest.Input{Paths: []string{w.File(t, "a.jsonl", contexts.String())}, Options: ingest.Options{NoChunk: true}}
+	if _, err := ingest.Run(t.Context(), w.Base.Base, in); err != nil {
+		t.Fatal(err)
+	}
+	o := calibrate.Options{Queries: strings.NewReader(questions.String()), Source: "questions", Policy: "maximum:min",
+		Threshold: .09}
+	r, err := calibrate.Run(t.Context(), w.Base.Base, calibrate.Input{Options: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Second == nil || r.Second.Policy != gate.DefaultSecond || r.Second.Fitted != 13 || r.Second.AUROC != 1 {
+		t.Fatalf("%+v", r.Second)
+	}
+	return w
+}
+
+// TestSecondQuestion: a question whose words the passages lack gets the nearest sentences, and is said not to be
+// answered; in the longer graphs as well.
+func TestSecondQuestion(t *testing.T) {
+	w := newHarbour(t)
+	for _, x := range []struct {
+		question string
+		flow     string
+		verdict  gate.Sufficiency
+		style    answer.Style
+	}{
+		{"What does the ship dabok carry to the island?", answer.FlowAsk, gate.Answers, answer.Write},
+		{"What does the ship Zzyzx carry to the island?", answer.FlowAsk, gate.TopicOnly, answer.Quote},
+		{"What does the ship Zzyzx carry to the island?", answer.FlowGraph, gate.TopicOnly, answer.Quote},
+	} {
+		w.Model.Reset("Coal [1].")
+		if x.flow == answer.FlowGraph { // which grades the quote
+			w.Model.Reset(`{"relevant":"yes"}`, `{"grounded":"yes"}`, `{"resolves":"yes"}`)
+		}
+		a, err := w.ask(t, x.question, overlay.On(answer.DefaultOptions(),
+			answer.Options{Flow: x.flow, Style: answer.Write,
+				FlowOptions: answer.FlowOptions{Router: answer.ByGate, Grader: answer.ByLLM}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := a.Trace.Second
+		if a.Trace.Verdict != x.verdict || s == nil || s.Verdict != x.verdict || a.Trace.Style != x.style ||
+			(s.Score > s.Cutoff) != (x.verdict == gate.Answers) || len(a.Trace.Promises) == 0 {
+			t.Fatalf("%s by %s: %q, %s, %+v", x.question, x.flow, a.Trace.Verdict, a.Trace.Style, s)
+		}
+		if said := strings.Contains(a.Trace.Notice, "do not seem to answer"); said != (x.verdict == gate.TopicOnly) {
+			t.Errorf("%s by %s: notice %q", x.question, x.flow, a.Trace.Notice)
+		}
+		if x.verdict == gate.TopicOnly && (s.Parts.Names != 1 || !strings.Contains(a.Answer, "ship")) {
+			t.Errorf("%+v, %q", s.Parts, a.Answer)
+		}
+	}
+}
+
+func TestSecondQuestionStrict(t *testing.T) {
+	w := newHarbour(t)
+	a, err := w.ask(t, "What does the ship Zzyzx carry to the island?", overlay.On(answer.DefaultOptions(),
+		answer.Options{Strict: true, Style: answer.Quote}))
+	if err != nil || a.Trace.Outcome != flow.Unknown || a.Answer != answer.IDontKnow || len(a.Nearest) == 0 {
+		t.Errorf("%v, %q, %+v", err, a.Answer, a.Trace)
+	}
+	a, err = w.ask(t, "zzyzx qqq", overlay.On(answer.DefaultOptions(), answer.Options{}))
+	if err != nil || a.Trace.Verdict != gate.Outside || a.Trace.Second != nil || a.Retrieved {
+		t.Errorf("%v, %q, %+v", err, a.Answer, a.Trace)
+	}
+	a, err = w.ask(t, "What does the ship Zzyzx carry to the island?", overlay.On(answer.DefaultOptions(),
+		answer.Options{Gate: answer.GateOpen, Style: answer.Quote}))
+	if err != nil || a.Trace.Verdict != "" || a.Trace.Second != nil {
+		t.Errorf("with the gate held open: %v, %+v", err, a.Trace)
+	}
+}
