@@ -9,7 +9,7 @@ func TestFlowVerb(t *testing.T) {
 	b := newBench(t)
 	for args, want := range map[string]string{
 		"flow list":                     "graph-llm",
-		"flow list --json":              `"nodes":["gate","retrieve","prompt","generate"]`,
+		"flow list --json":              `"nodes":["gate","retrieve","prompt","quote","generate"]`,
 		"flow graph paper":              `n_documents -.->|"no"| n_rewrite`,
 		"flow graph paper --form dot":   `"hallucination" -> "web" [label="hallucinated", style=dashed]`,
 		"flow graph graph --form table": "own_knowledge",

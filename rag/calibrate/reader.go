@@ -56,14 +56,20 @@ func (a asked) read() (with, without float64) {
 // ask searches for at most n questions of different contexts, and has the base's reader read what is found unless it is
 // nil.
 func (c *run) ask(ctx context.Context, n int, reader embed.Extractor) ([]asked, error) {
-	queries := c.oneEach(n)
-	texts, names := make([]string, len(queries)), make([][32]byte, len(queries))
-	for i, q := range queries {
-		texts[i], names[i] = q.Text, sha256.Sum256([]byte(q.Text))
-	}
-	vectors, err := c.vectors.vectors(names)
-	if err != nil {
-		return nil, err
+	queries := c.oneEach(len(c.queries))
+	var texts []string
+	vectors := engine.Vectors{Dim: c.live.Vectors.Dim}
+	queries = slices.DeleteFunc(queries, func(q pseudo.Query) bool {
+		row := make([]float32, vectors.Dim)
+		if len(texts) == n || !c.vectors.get(sha256.Sum256([]byte(q.Text)), row) {
+			return true // or its context has gone, or is not in the sample
+		}
+		texts, vectors.Data = append(texts, q.Text), append(vectors.Data, row...)
+		vectors.Rows++
+		return false
+	})
+	if len(queries) == 0 {
+		return nil, nil
 	}
 	o := retrieve.DefaultOptions()
 	shown := o.K
