@@ -21,7 +21,7 @@ import (
 
 var (
 	second = flag.Bool("second", false,
-		"print how well the second question decides on squad16 (docs/adr/0032-second-question.md); minutes")
+		"print how well the second question decides on squad16 (docs/adr/0034-second-question.md); minutes")
 	secondReaders = flag.String("second-readers", "",
 		"two folders, FIRST,SECOND: readers that were trained on the first and on the last eight topics")
 	secondEach = flag.Int("second-each", 1000, "questions of each kind")

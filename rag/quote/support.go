@@ -19,8 +19,8 @@ type Support struct {
 	Negated bool    `json:"negated"` // the question is, and the best sentence is not
 }
 
-// What counts for the score of Support, chosen on the first eight topics of squad16
-// (docs/adr/0032-second-question.md).
+// What counts for the score of Support, rounded from regressions on both halves of squad16
+// (docs/adr/0034-second-question.md) (docs/adr/0034-second-question.md).
 const (
 	marginWeight  = .5
 	negatedWeight = 3.
