@@ -20,7 +20,7 @@ type Support struct {
 }
 
 // What counts for the score of Support, rounded from regressions on both halves of squad16
-// (docs/adr/0034-second-question.md) (docs/adr/0034-second-question.md).
+// (docs/adr/0034-second-question.md).
 const (
 	marginWeight  = .5
 	negatedWeight = 3.
