@@ -23,64 +23,74 @@ func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &q); err != nil {
 		return err
 	}
-	inputs, wrong := q.Inputs(s.shapeLimits())
-	if wrong != nil {
-		return wrong
-	}
-	query, wrong := q.IsQuery()
-	if wrong != nil {
-		return wrong
-	}
-	encoded, wrong := q.Base64()
-	if wrong != nil {
-		return wrong
-	}
-	if err := s.loaded(); err != nil {
-		return err
-	}
-	info, err := s.models().Models().Encoder(r.Context())
+	v, n, err := s.embedded(r.Context(), &q)
 	if err != nil {
 		return err
 	}
+	return writeVectors(w, v, n)
+}
+
+// embedded returns the vectors that a request asks for, and their number.
+func (s *Server) embedded(ctx context.Context, q *openai.EmbeddingRequest) (v openai.Vectors, n int, err error) {
+	inputs, wrong := q.Inputs(s.shapeLimits())
+	if wrong != nil {
+		return v, 0, wrong
+	}
+	query, wrong := q.IsQuery()
+	if wrong != nil {
+		return v, 0, wrong
+	}
+	encoded, wrong := q.Base64()
+	if wrong != nil {
+		return v, 0, wrong
+	}
+	if err := s.loaded(); err != nil {
+		return v, 0, err
+	}
+	info, err := s.models().Models().Encoder(ctx)
+	if err != nil {
+		return v, 0, err
+	}
 	model, shown := s.called(q.Model)
 	if !named(model, info.Name, s.models().Models().Names().Encoder) {
-		return unknownModel(q.Model, "encoder", info.Name)
+		return v, 0, unknownModel(q.Model, "encoder", info.Name)
 	}
 	dim, wrong := q.Dim(info.Dim, info.Dimensions)
 	if wrong != nil {
-		return wrong
+		return v, 0, wrong
 	}
 	role := embed.Document
 	if query {
 		role = embed.Query
 	}
-	ctx, leave, err := s.bulk(r.Context(), inputs)
+	whole := ctx
+	ctx, leave, err := s.bulk(ctx, inputs)
 	if err != nil {
-		return err
+		return v, 0, err
 	}
 	texts, err := s.textsOf(ctx, inputs)
 	if err != nil {
 		leave()
-		return err
+		return v, 0, err
 	}
 	ctx, end := spans.Start(ctx, "embed", attribute.Int("sluice.texts", len(texts)))
 	e, err := s.models().Embed(ctx, texts, role)
 	end(&err)
 	if leave(); err != nil {
-		return err
+		return v, 0, err
 	}
 	if q.Truncate != nil && !*q.Truncate && e.Truncated > 0 {
-		return s.tooLong(r.Context(), texts, info.MaxTokens)
+		return v, 0, s.tooLong(whole, texts, info.MaxTokens)
 	}
 	if dim < e.Dim {
 		e.Cut(dim, info.Normalised)
 	}
-	v := openai.Vectors{Model: cmp.Or(shown, modelName(info.Name)), Data: e.Data, Dim: e.Dim, Cut: e.Truncated,
+	v = openai.Vectors{Model: cmp.Or(shown, modelName(info.Name)), Data: e.Data, Dim: e.Dim, Cut: e.Truncated,
 		Mended: e.Repaired, Base64: encoded}
 	for _, n := range e.Tokens {
 		v.Tokens += n
 	}
-	return writeVectors(w, v, len(texts))
+	return v, len(texts), nil
 }
 
 // writeVectors writes the response with the vectors of a number of texts.

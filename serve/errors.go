@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-rag/sluice"
@@ -211,8 +212,15 @@ func writeError(w http.ResponseWriter, err error) {
 
 // body returns the body of an error in the form of the API that a path belongs to.
 func (e *requestError) body(path string) any {
-	if path == protocolPath {
+	switch {
+	case path == protocolPath:
 		return e.message()
+	case strings.HasPrefix(path, "/api/"):
+		return ollamaError{e.withHint()}
+	case path == messagesPath:
+		return anthropicError{Type: "error", Error: anthropicFailure{Type: anthropicType(e.Status), Message: e.withHint()}}
+	case path == "/retrieval":
+		return difyError{difyCode(e), e.withHint()}
 	}
 	return errorBody{e}
 }

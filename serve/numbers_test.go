@@ -27,6 +27,9 @@ func requestTypes() map[string]any {
 		"ClassifyRequest": openai.ClassifyRequest{}, "TokenizeRequest": openai.TokenizeRequest{},
 		"Message": openai.Message{}, "KnowledgeSettings": ragSettings{}, "GateRequest": queries{},
 		"RetrieveRequest": retrieveRequest{}, "FeedbackRequest": feedbackRequest{},
+		"OllamaChatRequest": ollamaChatRequest{}, "OllamaGenerateRequest": ollamaGenerateRequest{},
+		"OllamaEmbedRequest": ollamaEmbedRequest{}, "OllamaOptions": ollamaOptions{}, "DifyRequest": difyRequest{},
+		"MessagesRequest": messagesRequest{}, "AnthropicThought": anthropicThought{},
 		"CalibrateRequest": calibrateRequest{}, "PolicyRequest": policyRequest{},
 	}
 }

@@ -28,7 +28,8 @@ func described() []any {
 	return []any{errorBody{}, openai.ChatCompletion{}, openai.ChatChunk{}, openai.Completion{}, openai.RerankResponse{},
 		openai.RerankV2Response{},
 		openai.ClassifyResponse{}, openai.Models{}, openai.Tokenized{}, ragAnswer{}, gateAnswer{}, retrieveAnswer{},
-		feedbackAnswer{}, rpcError{},
+		feedbackAnswer{}, rpcError{}, anthropicMessage{}, anthropicEvent{}, anthropicError{}, ollamaAnswer{}, ollamaModels{},
+		ollamaShown{}, ollamaEmbedded{}, ollamaError{}, difyAnswer{}, difyError{},
 		info{}, documentList{}, documentAnswer{}, deletedAnswer{}, corpus.Chunk{}, jobAnswer{}, jobList{}, jobState{},
 		calibrationAnswer{}}
 }
@@ -134,13 +135,17 @@ func (s *spec) check(t testing.TB, r *http.Request, status int, kind, body strin
 	switch kind {
 	case "application/json":
 		s.valid(t, at, body, r)
+	case "application/x-ndjson":
+		for line := range strings.Lines(body) {
+			s.valid(t, at, line, r)
+		}
 	case "text/event-stream":
 		if at += "/properties/data"; strings.Contains(path, "completions") { // or [DONE]
 			at += "/anyOf/0"
 		}
 		at += "/contentSchema"
 		for event := range strings.SplitSeq(strings.TrimSpace(body), "\n\n") {
-			data := strings.TrimPrefix(event, "data: ")
+			_, data, _ := strings.Cut("\n"+event, "\ndata: ") // a name may come before
 			switch {
 			case data == "[DONE]":
 			case strings.HasPrefix(data, `{"error"`):

@@ -73,7 +73,8 @@ func (s *Server) chatFromBase(w http.ResponseWriter, r *http.Request, b *base, q
 		return chatError(err)
 	}
 	text := a.Answer
-	out := h.completion(openai.Choice{Message: openai.Said{Role: "assistant", Content: &text, Reasoning: a.Thought},
+	out := h.completion(openai.Choice{Message: openai.Said{Role: "assistant", Content: &text, Reasoning: a.Thought,
+		Annotations: annotations(r, b, text, a.Citations)},
 		FinishReason: openai.FinishReason(a.Trace.Finish)})
 	out.Usage, out.Sluice = ragUsage(a), ragAnswerOf(b, a, ignored)
 	return writeJSON(w, http.StatusOK, out)
@@ -232,7 +233,8 @@ func (s *Server) streamFromBase(w http.ResponseWriter, r *http.Request, b *base,
 	if err != nil {
 		return breakOff(out, chatError(err))
 	}
-	last := h.chunk(openai.Delta{}, openai.FinishReason(a.Trace.Finish))
+	last := h.chunk(openai.Delta{Annotations: annotations(r, b, a.Answer, a.Citations)},
+		openai.FinishReason(a.Trace.Finish))
 	last.Sluice = ragAnswerOf(b, a, ignored)
 	if send(last); failed != nil {
 		return failed

@@ -69,6 +69,15 @@ func (s *Server) table() []endpoint {
 		{"GET /v1/models/{model...}", keyed, s.oneModel, "*"},
 		{"POST /tokenize", keyed, s.tokenize, "*"},
 
+		{"POST /v1/messages", answers, s.messages, "store *"},
+		{"GET /api/version", public, s.ollamaVersion, ""},
+		{"GET /api/tags", keyed, s.ollamaTags, ""},
+		{"POST /api/show", keyed, s.ollamaShow, ""},
+		{"POST /api/chat", answers, s.ollamaChat, "store"},
+		{"POST /api/generate", answers, s.ollamaGenerate, "store"},
+		{"POST /api/embed", keyed, s.ollamaEmbed, ""},
+		{"POST /retrieval", keyed, s.difyRetrieve, "store"},
+
 		{"POST /mcp", keyed, s.message, "store"},
 		{"DELETE /mcp", keyed, s.message, "store"},
 	}

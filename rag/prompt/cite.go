@@ -71,3 +71,37 @@ func BlankCitations(answer string) string {
 	}
 	return string(out)
 }
+
+// Mark is a place of an answer that cites a passage.
+type Mark struct {
+	Citation   Citation
+	Start, End int // bytes of the answer
+}
+
+// Marks returns the places that cite passages, in order, with one Mark for each passage that a place names. Brackets in
+// code are not citations, and numbers that were not shown are ignored, as in Cite.
+func Marks(answer string, c []Citation) (marks []Mark) {
+	byNumber := make(map[int]Citation, len(c))
+	for _, x := range c {
+		byNumber[x.Number] = x
+	}
+	blank := BlankCitations(answer)
+	for _, m := range brackets.FindAllStringSubmatchIndex(answer, -1) {
+		if blank[m[0]] != ' ' { // in code
+			continue
+		}
+		for _, r := range citedOne.FindAllStringSubmatch(answer[m[2]:m[3]], -1) {
+			from, _ := strconv.Atoi(r[1]) // at most four digits
+			to := from
+			if r[2] != "" {
+				to, _ = strconv.Atoi(r[2])
+			}
+			for n := from; n <= min(to, len(c)); n++ {
+				if x, ok := byNumber[n]; ok {
+					marks = append(marks, Mark{x, m[0], m[1]})
+				}
+			}
+		}
+	}
+	return marks
+}

@@ -80,6 +80,22 @@ type Said struct {
 	Refusal   *string    `json:"refusal"`                     // always null
 	Reasoning string     `json:"reasoning_content,omitempty"` // what the model wrote for itself before it
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
+	// Annotations are the places that cite sources, of an answer from a knowledge base.
+	Annotations []Annotation `json:"annotations,omitempty"`
+}
+
+// Annotation is a place of an answer that cites a source.
+type Annotation struct {
+	Type        string      `json:"type"` // "url_citation"
+	URLCitation URLCitation `json:"url_citation"`
+}
+
+// URLCitation is the source of a place, which is given in characters of the message.
+type URLCitation struct {
+	StartIndex int    `json:"start_index"`
+	EndIndex   int    `json:"end_index"`
+	URL        string `json:"url"`
+	Title      string `json:"title"`
 }
 
 // ChatChunk is a chunk of a streamed answer.
@@ -108,6 +124,8 @@ type Delta struct {
 	Content   *string    `json:"content,omitempty"`
 	Reasoning string     `json:"reasoning_content,omitempty"`
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
+	// Annotations come with the last chunk.
+	Annotations []Annotation `json:"annotations,omitempty"`
 }
 
 // Calls returns the tool calls of a result in their JSON form, numbered for a stream.

@@ -1,0 +1,127 @@
+package serve
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/serve/openai"
+)
+
+// listener receives an answer while it is written. Its functions may be nil.
+type listener struct {
+	begin         func(model string) error // before anything else; after it, errors are part of the answer
+	text, thought func(piece string) error
+}
+
+// spoken is an answer in no API's form.
+type spoken struct {
+	model         string
+	text, thought string
+	calls         []llm.ToolCall
+	finish        string // as OpenAI names it
+	usage         *openai.Usage
+	base          *base             // nil: the language model alone has answered
+	citations     []prompt.Citation // of the passages in the prompt
+	rag           *ragAnswer
+	took          time.Duration
+}
+
+// speak answers a chat request of another API, which was translated into OpenAI's: from a knowledge base for the models
+// "sluice" and "sluice/NAME", else by the language model alone.
+func (s *Server) speak(r *http.Request, q *openai.ChatRequest, to listener) (out spoken, err error) {
+	started := time.Now()
+	defer func() { out.took = time.Since(started) }()
+	settings, err := s.ragSettingsOf(q.Sluice)
+	if err != nil {
+		return out, err
+	}
+	model, shown := s.called(q.Model)
+	b, err := s.ragBase(r, model, settings.Store)
+	if err != nil {
+		return out, err
+	}
+	req, wrong := q.Request(s.shapeLimits())
+	if wrong != nil {
+		return out, wrong
+	}
+	if b != nil {
+		out.model, out.base = cmp.Or(shown, model, ragModel), b
+		return out, s.speakFromBase(r, q, req, settings, to, &out)
+	}
+	g, name, err := s.generator(r.Context(), model)
+	if err != nil {
+		return out, err
+	}
+	if err := fits(g, req); err != nil {
+		return out, err
+	}
+	out.model = cmp.Or(shown, name)
+	if to.begin != nil {
+		if err := to.begin(out.model); err != nil {
+			return out, err
+		}
+	}
+	watch := &watcher{piece: func(_ int, piece string) error { return give(to.text, piece) },
+		thought: func(_ int, piece string) error { return give(to.thought, piece) },
+		end:     func(int, llm.Result) error { return nil }}
+	results, err := s.generateAll(r.Context(), g, []llm.Request{req}, watch)
+	if err != nil {
+		return out, chatError(err)
+	}
+	one := results[0]
+	out.text, out.thought, out.finish = one.Text, one.Thought, openai.FinishReason(one.Finish)
+	out.calls = calls(one, q.ParallelToolCalls != nil && !*q.ParallelToolCalls)
+	out.usage = openai.UsageOf(1, one)
+	return out, nil
+}
+
+// give passes a piece to a function, unless that is nil or the piece empty.
+func give(to func(string) error, piece string) error {
+	if to == nil || piece == "" {
+		return nil
+	}
+	return to(piece)
+}
+
+// speakFromBase is speak for an answer from a knowledge base.
+func (s *Server) speakFromBase(r *http.Request, q *openai.ChatRequest, req llm.Request, settings ragSettings,
+	to listener, out *spoken) error {
+	question, history, ignored, err := conversation(req.Messages)
+	if err != nil {
+		return err
+	}
+	o, err := s.askOptions(q, req, settings)
+	if err != nil {
+		return err
+	}
+	if err := s.modelTakes(r.Context(), req); err != nil {
+		return err
+	}
+	o.History = history
+	var failed error
+	o.Start = func(answer.Trace) {
+		if to.begin != nil {
+			failed = to.begin(out.model)
+		}
+	}
+	o.Stream = func(piece string) error { return cmp.Or(failed, give(to.text, piece)) }
+	o.Think = func(piece string) error { return cmp.Or(failed, give(to.thought, piece)) }
+	a, err := out.base.Ask(r.Context(), question, o)
+	if err = cmp.Or(err, failed); err != nil {
+		return chatError(err)
+	}
+	out.text, out.thought, out.finish = a.Answer, a.Thought, openai.FinishReason(a.Trace.Finish)
+	out.usage, out.citations, out.rag = ragUsage(a), a.Citations, ragAnswerOf(out.base, a, ignored)
+	return nil
+}
+
+// quoted returns a text as JSON.
+func quoted(text string) json.RawMessage {
+	raw, _ := json.Marshal(text) // any string can be written
+	return raw
+}
