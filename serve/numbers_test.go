@@ -29,7 +29,7 @@ func requestTypes() map[string]any {
 		"RetrieveRequest": retrieveRequest{}, "FeedbackRequest": feedbackRequest{},
 		"OllamaChatRequest": ollamaChatRequest{}, "OllamaGenerateRequest": ollamaGenerateRequest{},
 		"OllamaEmbedRequest": ollamaEmbedRequest{}, "OllamaOptions": ollamaOptions{}, "DifyRequest": difyRequest{},
-		"MessagesRequest": messagesRequest{}, "AnthropicThought": anthropicThought{},
+		"MessagesRequest": messagesRequest{}, "ResponsesRequest": responsesRequest{}, "AnthropicThought": anthropicThought{},
 		"CalibrateRequest": calibrateRequest{}, "PolicyRequest": policyRequest{},
 	}
 }

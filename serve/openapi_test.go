@@ -28,7 +28,7 @@ func described() []any {
 	return []any{errorBody{}, openai.ChatCompletion{}, openai.ChatChunk{}, openai.Completion{}, openai.RerankResponse{},
 		openai.RerankV2Response{},
 		openai.ClassifyResponse{}, openai.Models{}, openai.Tokenized{}, ragAnswer{}, gateAnswer{}, retrieveAnswer{},
-		feedbackAnswer{}, rpcError{}, anthropicMessage{}, anthropicEvent{}, anthropicError{}, ollamaAnswer{}, ollamaModels{},
+		feedbackAnswer{}, rpcError{}, responseBody{}, anthropicMessage{}, anthropicEvent{}, anthropicError{}, ollamaAnswer{}, ollamaModels{},
 		ollamaShown{}, ollamaEmbedded{}, ollamaError{}, difyAnswer{}, difyError{},
 		info{}, documentList{}, documentAnswer{}, deletedAnswer{}, corpus.Chunk{}, jobAnswer{}, jobList{}, jobState{},
 		calibrationAnswer{}}

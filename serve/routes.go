@@ -69,6 +69,7 @@ func (s *Server) table() []endpoint {
 		{"GET /v1/models/{model...}", keyed, s.oneModel, "*"},
 		{"POST /tokenize", keyed, s.tokenize, "*"},
 
+		{"POST /v1/responses", answers, s.responses, "store *"},
 		{"POST /v1/messages", answers, s.messages, "store *"},
 		{"GET /api/version", public, s.ollamaVersion, ""},
 		{"GET /api/tags", keyed, s.ollamaTags, ""},

@@ -200,3 +200,69 @@ func TestDify(t *testing.T) {
 		}
 	}
 }
+
+// TestResponses checks POST /v1/responses: text, thinking, functions, searches with results, events, and errors.
+func TestResponses(t *testing.T) {
+	w := worldOf(t, weather)
+	const hi = `{"model":"default","instructions":"Be brief.","input":"x"`
+	const tool = `,"tools":[{"type":"function","name":"weather","parameters":{"type":"object"}}]`
+	const cited = `{"model":"gpt","input":[{"role":"user","content":[{"type":"input_text","text":"` + deferred +
+		`"}]}],"tools":[{"type":"file_search","vector_store_ids":["sea"]}],"include":["file_search_call.results"],` +
+		`"sluice":{"style":"quote"}`
+	for body, wants := range map[string][]string{
+		hi + `}`: {`"content":[{"type":"reasoning_text","text":"Hm."}]`, `"text":"It rains.","annotations":[]`,
+			`"status":"completed"`, `"input_tokens":5`},
+		hi + tool + `}`: {`"call_id":"call-1","name":"weather","arguments":"{\"city\":\"Bern\"}"`},
+		cited + `}`: {`"queries":["` + deferred, `"text":"A deferred function runs`, `"type":"file_citation","file_id":"defer"`,
+			`"model":"gpt"`},
+		`{"model":"default","input":[{"role":"user","content":"x"},{"type":"function_call","call_id":"a","name":"f",` +
+			`"arguments":"{}"},{"type":"function_call_output","call_id":"a","output":"y"}]}`: {"It rains."},
+		hi + `,"text":{"format":{"type":"json_schema","name":"s","schema":{"type":"object"}}}}`: {"It rains."},
+	} {
+		status, text := do(t, w, post("/v1/responses", body))
+		for _, want := range wants {
+			if status != http.StatusOK || !strings.Contains(text, want) {
+				t.Errorf("%s: %d %s, want %s", body, status, text, want)
+			}
+		}
+	}
+	for body, want := range map[string]string{
+		hi: "created in_progress output_item.added reasoning_text.delta reasoning_text.done output_item.done " +
+			"output_item.added content_part.added output_text.delta output_text.delta output_text.done " +
+			"content_part.done output_item.done completed",
+		hi + tool: "created in_progress output_item.added function_call_arguments.delta function_call_arguments.done " +
+			"output_item.done completed",
+		cited: "created in_progress output_item.added file_search_call.in_progress file_search_call.searching " +
+			"file_search_call.completed output_item.done output_item.added content_part.added output_text.delta " +
+			"output_text.annotation.added output_text.done content_part.done output_item.done completed",
+	} {
+		_, text := do(t, w, post("/v1/responses", body+`,"stream":true}`))
+		var names []string
+		for line := range strings.Lines(text) {
+			if name, ok := strings.CutPrefix(line, "event: response."); ok {
+				names = append(names, strings.TrimSpace(name))
+			}
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s\n%s", got, text)
+		}
+	}
+	for _, c := range []struct {
+		body, param string
+		status      int
+	}{
+		{`{"model":"gone","input":"x"}`, "model", 404},
+		{`{"model":"default"}`, "input", 400},
+		{`{"model":"default","input":"x","previous_response_id":"resp_1"}`, "previous_response_id", 400},
+		{`{"model":"default","input":"x","background":true}`, "background", 400},
+		{`{"model":"default","input":"x","tools":[{"type":"web_search"}]}`, "tools[0].type", 400},
+		{`{"model":"default","input":[{"type":"item_reference","id":"x"}]}`, "input[0].type", 400},
+		{`{"model":"default","input":"x","temperature":3}`, "temperature", 400},
+		{`{"model":"x","input":"x","tools":[{"type":"file_search","vector_store_ids":["moon"]}]}`, "store", 404},
+	} {
+		status, text := do(t, w, post("/v1/responses", c.body))
+		if e := failure(t, text); status != c.status || e.Param != c.param {
+			t.Errorf("%s: %d %s", c.body, status, text)
+		}
+	}
+}

@@ -14,7 +14,9 @@ import (
 
 // listener receives an answer while it is written. Its functions may be nil.
 type listener struct {
-	begin         func(model string) error // before anything else; after it, errors are part of the answer
+	begin func(model string) error // before anything else; after it, errors are part of the answer
+	// sources are the passages in the prompt of an answer from a base, after begin
+	sources       func(*base, []prompt.Citation) error
 	text, thought func(piece string) error
 }
 
@@ -107,6 +109,11 @@ func (s *Server) speakFromBase(r *http.Request, q *openai.ChatRequest, req llm.R
 	o.Start = func(answer.Trace) {
 		if to.begin != nil {
 			failed = to.begin(out.model)
+		}
+	}
+	o.Sources = func(list []prompt.Citation) {
+		if to.sources != nil && failed == nil {
+			failed = to.sources(out.base, list)
 		}
 	}
 	o.Stream = func(piece string) error { return cmp.Or(failed, give(to.text, piece)) }

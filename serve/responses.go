@@ -1,0 +1,436 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sluice-rag/sluice/rag/prompt"
+	"github.com/sluice-rag/sluice/serve/openai"
+)
+
+// responseBody is the answer of POST /v1/responses.
+type responseBody struct {
+	ID          string          `json:"id"`
+	Object      string          `json:"object"` // "response"
+	Created     float64         `json:"created_at"`
+	Status      string          `json:"status"` // in_progress, completed or incomplete
+	Error       any             `json:"error"`  // null: errors have a status of their own
+	Incomplete  *incomplete     `json:"incomplete_details"`
+	Model       string          `json:"model"`
+	Output      []outputItem    `json:"output"`
+	Tools       json.RawMessage `json:"tools"`
+	ToolChoice  json.RawMessage `json:"tool_choice"`
+	Parallel    bool            `json:"parallel_tool_calls"`
+	Usage       *responseUsage  `json:"usage"`
+	Store       bool            `json:"store"` // false: nothing is kept
+	Temperature *float64        `json:"temperature"`
+	TopP        *float64        `json:"top_p"`
+	Metadata    json.RawMessage `json:"metadata"`
+	Sluice      *ragAnswer      `json:"sluice,omitempty"` // of an answer from a knowledge base
+}
+
+type incomplete struct {
+	Reason string `json:"reason"`
+}
+
+type responseUsage struct {
+	Input        int                  `json:"input_tokens"`
+	InputDetails openai.PromptDetails `json:"input_tokens_details"`
+	Output       int                  `json:"output_tokens"`
+	Details      struct {
+		Reasoning int `json:"reasoning_tokens"`
+	} `json:"output_tokens_details"`
+	Total int `json:"total_tokens"`
+}
+
+// outputItem is a message, a call, or thinking.
+type outputItem struct {
+	Type      string          `json:"type"`
+	ID        string          `json:"id"`
+	Status    string          `json:"status,omitempty"`
+	Role      string          `json:"role,omitempty"`
+	Content   []outputContent `json:"content,omitempty"`
+	Summary   []outputContent `json:"summary,omitzero"` // of thinking; empty, because Content has all of it
+	CallID    string          `json:"call_id,omitempty"`
+	Name      string          `json:"name,omitempty"`
+	Arguments *string         `json:"arguments,omitempty"`
+	Queries   []string        `json:"queries,omitempty"`
+	Results   []searchResult  `json:"results,omitempty"`
+}
+
+type outputContent struct {
+	Type        string             `json:"type"`
+	Text        string             `json:"text"`
+	Annotations []outputAnnotation `json:"annotations,omitzero"`
+	LogProbs    []any              `json:"logprobs,omitzero"`
+}
+
+// outputAnnotation is a place of the text that cites a source: a document, or a page of the web.
+type outputAnnotation struct {
+	Type     string `json:"type"` // file_citation or url_citation
+	FileID   string `json:"file_id,omitempty"`
+	Filename string `json:"filename,omitempty"`
+	Index    *int   `json:"index,omitempty"`
+	Start    *int   `json:"start_index,omitempty"`
+	End      *int   `json:"end_index,omitempty"`
+	URL      string `json:"url,omitempty"`
+	Title    string `json:"title,omitempty"`
+}
+
+// searchResult is a passage that was found.
+type searchResult struct {
+	FileID     string         `json:"file_id"`
+	Filename   string         `json:"filename"`
+	Score      float64        `json:"score"`
+	Text       string         `json:"text"`
+	Attributes map[string]any `json:"attributes"`
+}
+
+// annotationsOf returns the places of an answer that cite sources.
+func (a *spoken) annotationsOf(r *http.Request) []outputAnnotation {
+	out := []outputAnnotation{}
+	if a.base == nil {
+		return out
+	}
+	marks := prompt.Marks(a.text, a.citations)
+	for i, m := range annotations(r, a.base, a.text, a.citations) {
+		at := m.URLCitation
+		if c := marks[i].Citation; c.Web == nil {
+			out = append(out, outputAnnotation{Type: "file_citation", FileID: c.Document, Filename: titleOf(c),
+				Index: &at.EndIndex})
+			continue
+		}
+		out = append(out, outputAnnotation{Type: "url_citation", Start: &at.StartIndex, End: &at.EndIndex, URL: at.URL,
+			Title: at.Title})
+	}
+	return out
+}
+
+// searched returns the item of a search in a knowledge base, with what it found if the request asks for that.
+func (s *Server) searched(r *http.Request, b *base, in *responsesRequest, found []prompt.Citation) (outputItem, error) {
+	item := outputItem{Type: "file_search_call", ID: newHead("fs", "").id, Status: "completed",
+		Queries: []string{in.question()}}
+	if !slices.Contains(in.Include, "file_search_call.results") || len(found) == 0 {
+		return item, nil
+	}
+	texts := map[string]string{}
+	var ids []string
+	for _, c := range found {
+		if c.Web == nil {
+			ids = append(ids, c.ID)
+		}
+	}
+	chunks, err := b.Documents().Chunks(r.Context(), ids)
+	if err != nil {
+		return item, err
+	}
+	for _, c := range chunks {
+		texts[c.ID] = c.Text
+	}
+	for _, c := range found {
+		item.Results = append(item.Results, searchResult{FileID: c.Document, Filename: titleOf(c), Score: c.Score,
+			Text: texts[c.ID], Attributes: map[string]any{"passage": c.ID, "number": c.Number}})
+	}
+	return item, nil
+}
+
+// responses answers POST /v1/responses. Nothing is kept, so that each request has its whole conversation.
+func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
+	var in responsesRequest
+	if err := decode(r, &in); err != nil {
+		return err
+	}
+	q, err := in.chat()
+	if err != nil {
+		return err
+	}
+	out := &responding{server: s, request: r, in: &in, events: &events{w: w}, streams: in.Stream}
+	out.response = in.response(newHead("resp", in.Model))
+	to := listener{begin: out.begin, sources: out.found}
+	if in.Stream {
+		to.text, to.thought = out.text, out.thought
+	}
+	a, err := s.speak(r, q, to)
+	if err == nil {
+		err = out.end(&a)
+	}
+	switch {
+	case err != nil && in.Stream && out.events.begun && r.Context().Err() == nil:
+		e := asRequestError(err).finish()
+		_ = out.send("error", map[string]any{"code": e.Code, "message": e.Message, "param": e.Param}) // it has left
+		return err
+	case err != nil || in.Stream:
+		return err
+	}
+	return writeJSON(w, http.StatusOK, out.response)
+}
+
+// response returns the response before its output.
+func (q *responsesRequest) response(h head) responseBody {
+	out := responseBody{ID: h.id, Object: "response", Created: float64(time.Now().Unix()), Status: "in_progress",
+		Model: q.Model, Output: []outputItem{}, Tools: q.Tools, ToolChoice: q.ToolChoice, Parallel: true,
+		Temperature: q.Temperature, TopP: q.TopP, Metadata: q.Metadata}
+	if !given(out.Tools) {
+		out.Tools = json.RawMessage("[]")
+	}
+	if !given(out.ToolChoice) {
+		out.ToolChoice = json.RawMessage(`"auto"`)
+	}
+	if !given(out.Metadata) {
+		out.Metadata = json.RawMessage("{}")
+	}
+	if q.Parallel != nil {
+		out.Parallel = *q.Parallel
+	}
+	return out
+}
+
+// responding writes a response, as events if the request asks for a stream.
+type responding struct {
+	server  *Server
+	request *http.Request
+	in      *responsesRequest
+	events  *events
+	streams bool
+
+	response responseBody
+	number   int         // of the next event
+	open     *outputItem // the item that is being written, nil for none
+}
+
+// send sends an event.
+func (o *responding) send(name string, fields map[string]any) error {
+	if !o.streams {
+		return nil
+	}
+	fields["type"], fields["sequence_number"] = name, o.number
+	o.number++
+	return o.events.send(name, fields)
+}
+
+// place is the fields that name the open item.
+func (o *responding) place(more map[string]any) map[string]any {
+	more["output_index"], more["item_id"] = len(o.response.Output), o.open.ID
+	return more
+}
+
+func (o *responding) begin(model string) error {
+	if o.in.Model != "" {
+		model = o.in.Model
+	}
+	o.response.Model = model
+	if err := o.send("response.created", map[string]any{"response": o.response}); err != nil {
+		return err
+	}
+	return o.send("response.in_progress", map[string]any{"response": o.response})
+}
+
+// found adds the search that the answer rests on.
+func (o *responding) found(b *base, list []prompt.Citation) error {
+	item, err := o.server.searched(o.request, b, o.in, list)
+	if err != nil {
+		return err
+	}
+	begun := item
+	begun.Status, begun.Results = "in_progress", nil
+	if err := o.add(begun); err != nil {
+		return err
+	}
+	for _, step := range []string{"in_progress", "searching", "completed"} {
+		if err := o.send("response.file_search_call."+step, o.place(map[string]any{})); err != nil {
+			return err
+		}
+	}
+	return o.done(item)
+}
+
+// add begins an item.
+func (o *responding) add(item outputItem) error {
+	o.open = &item
+	return o.send("response.output_item.added", map[string]any{"output_index": len(o.response.Output), "item": item})
+}
+
+// done ends the open item.
+func (o *responding) done(item outputItem) error {
+	err := o.send("response.output_item.done", map[string]any{"output_index": len(o.response.Output), "item": item})
+	o.response.Output, o.open = append(o.response.Output, item), nil
+	return err
+}
+
+func (o *responding) thought(piece string) error {
+	if o.open == nil {
+		if err := o.add(outputItem{Type: "reasoning", ID: newHead("rs", "").id, Summary: []outputContent{}}); err != nil {
+			return err
+		}
+	}
+	return o.send("response.reasoning_text.delta", o.place(map[string]any{"content_index": 0, "delta": piece}))
+}
+
+// endThought ends the item of thinking, if it is open.
+func (o *responding) endThought(text string) error {
+	if o.open == nil || o.open.Type != "reasoning" {
+		return nil
+	}
+	err := o.send("response.reasoning_text.done", o.place(map[string]any{"content_index": 0, "text": text}))
+	if err != nil {
+		return err
+	}
+	item := *o.open
+	item.Content = []outputContent{{Type: "reasoning_text", Text: text}}
+	return o.done(item)
+}
+
+func (o *responding) text(piece string) error {
+	if o.open == nil || o.open.Type != "message" {
+		if err := o.endThought(""); err != nil { // the whole of it comes with the completed response
+			return err
+		}
+		if err := o.beginMessage(); err != nil {
+			return err
+		}
+	}
+	return o.send("response.output_text.delta", o.place(map[string]any{"content_index": 0, "delta": piece,
+		"logprobs": []any{}}))
+}
+
+func (o *responding) beginMessage() error {
+	err := o.add(outputItem{Type: "message", ID: newHead("msg", "").id, Status: "in_progress", Role: "assistant"})
+	if err != nil {
+		return err
+	}
+	return o.send("response.content_part.added", o.place(map[string]any{"content_index": 0,
+		"part": outputContent{Type: "output_text", Annotations: []outputAnnotation{}, LogProbs: []any{}}}))
+}
+
+// end completes the response.
+func (o *responding) end(a *spoken) error {
+	if a.thought != "" && !o.streams {
+		o.response.Output = append(o.response.Output, outputItem{Type: "reasoning", ID: newHead("rs", "").id,
+			Summary: []outputContent{}, Content: []outputContent{{Type: "reasoning_text", Text: a.thought}}})
+	}
+	if err := o.endThought(a.thought); err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(o.response.Output, func(x outputItem) bool { return x.Type == "reasoning" }); i >= 0 {
+		o.response.Output[i].Content = []outputContent{{Type: "reasoning_text", Text: a.thought}}
+	}
+	if a.text != "" || len(a.calls) == 0 {
+		if err := o.endMessage(a); err != nil {
+			return err
+		}
+	}
+	for _, c := range a.calls {
+		if err := o.call(c.ID, c.Name, c.Arguments); err != nil {
+			return err
+		}
+	}
+	o.response.Status, o.response.Sluice = "completed", a.rag
+	if a.finish == "length" {
+		o.response.Status, o.response.Incomplete = "incomplete", &incomplete{"max_output_tokens"}
+	}
+	u := &responseUsage{Input: a.usage.PromptTokens, Output: a.usage.CompletionTokens, Total: a.usage.TotalTokens}
+	if d := a.usage.PromptDetails; d != nil {
+		u.InputDetails = *d
+	}
+	if d := a.usage.CompletionDetails; d != nil {
+		u.Details.Reasoning = d.ReasoningTokens
+	}
+	o.response.Usage = u
+	return o.send("response."+o.response.Status, map[string]any{"response": o.response})
+}
+
+// endMessage ends the message, with its citations.
+func (o *responding) endMessage(a *spoken) error {
+	if o.open == nil {
+		if err := o.beginMessage(); err != nil {
+			return err
+		}
+	}
+	part := outputContent{Type: "output_text", Text: a.text, Annotations: a.annotationsOf(o.request), LogProbs: []any{}}
+	for i, x := range part.Annotations {
+		if err := o.send("response.output_text.annotation.added", o.place(map[string]any{"content_index": 0,
+			"annotation_index": i, "annotation": x})); err != nil {
+			return err
+		}
+	}
+	if err := o.send("response.output_text.done", o.place(map[string]any{"content_index": 0, "text": a.text,
+		"logprobs": []any{}})); err != nil {
+		return err
+	}
+	err := o.send("response.content_part.done", o.place(map[string]any{"content_index": 0, "part": part}))
+	if err != nil {
+		return err
+	}
+	item := *o.open
+	item.Status, item.Content = "completed", []outputContent{part}
+	return o.done(item)
+}
+
+// call adds a call of a function.
+func (o *responding) call(id, name, arguments string) error {
+	empty := ""
+	item := outputItem{Type: "function_call", ID: newHead("fc", "").id, CallID: id, Name: name, Status: "in_progress",
+		Arguments: &empty}
+	if err := o.add(item); err != nil {
+		return err
+	}
+	err := o.send("response.function_call_arguments.delta", o.place(map[string]any{"delta": arguments}))
+	if err == nil {
+		err = o.send("response.function_call_arguments.done", o.place(map[string]any{"arguments": arguments,
+			"name": name}))
+	}
+	if err != nil {
+		return err
+	}
+	item.Arguments, item.Status = &arguments, "completed"
+	return o.done(item)
+}
+
+// question returns the last text of the user.
+func (q *responsesRequest) question() string {
+	if text := strings.TrimSpace(string(q.Input)); text != "" && text[0] == '"' {
+		var s string
+		_ = json.Unmarshal(q.Input, &s) // chat has read it
+		return s
+	}
+	items, _ := q.items() // likewise
+	for _, x := range slices.Backward(items) {
+		if x.Role == "user" {
+			text, _ := x.said("")
+			return text
+		}
+	}
+	return ""
+}
+
+// refuse returns an error for what this API has and this server has not.
+func (q *responsesRequest) refuse() error {
+	for _, x := range []struct {
+		param string
+		raw   json.RawMessage
+		hint  string
+	}{
+		{"previous_response_id", q.Previous, "nothing is kept: send the whole conversation as input"},
+		{"conversation", q.Conversation, "nothing is kept: send the whole conversation as input"},
+		{"prompt", q.Prompt, "send input and instructions"},
+	} {
+		if given(x.raw) {
+			return &openai.Error{Code: openai.CodeUnsupported, Param: x.param, Hint: x.hint,
+				Message: fmt.Sprintf("%s: it is not supported", x.param)}
+		}
+	}
+	if q.Background != nil && *q.Background {
+		return &openai.Error{Code: openai.CodeUnsupported, Param: "background",
+			Message: "background: it is not supported", Hint: "nothing is kept: send stream"}
+	}
+	for i, name := range q.Include {
+		if name != "file_search_call.results" && name != "reasoning.encrypted_content" {
+			return notServed(fmt.Sprintf("include[%d]", i), name)
+		}
+	}
+	return nil
+}
