@@ -253,7 +253,8 @@ func (a *spoken) cited(r *http.Request) (list []anthropicCitation) {
 // calledBlocks returns the blocks of tool calls.
 func (a *spoken) calledBlocks() (list []anthropicBlock) {
 	for _, c := range a.calls {
-		list = append(list, anthropicBlock{Type: "tool_use", ID: c.ID, Name: c.Name, Input: json.RawMessage(c.Arguments)})
+		list = append(list, anthropicBlock{Type: "tool_use", ID: c.ID, Name: c.Name,
+			Input: json.RawMessage(c.Arguments)})
 	}
 	return list
 }

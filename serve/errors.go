@@ -218,7 +218,7 @@ func (e *requestError) body(path string) any {
 	case strings.HasPrefix(path, "/api/"):
 		return ollamaError{e.withHint()}
 	case path == messagesPath:
-		return anthropicError{Type: "error", Error: anthropicFailure{Type: anthropicType(e.Status), Message: e.withHint()}}
+		return anthropicError{Type: "error", Error: anthropicFailure{anthropicType(e.Status), e.withHint()}}
 	case path == "/retrieval":
 		return difyError{difyCode(e), e.withHint()}
 	}

@@ -29,7 +29,8 @@ func requestTypes() map[string]any {
 		"RetrieveRequest": retrieveRequest{}, "FeedbackRequest": feedbackRequest{},
 		"OllamaChatRequest": ollamaChatRequest{}, "OllamaGenerateRequest": ollamaGenerateRequest{},
 		"OllamaEmbedRequest": ollamaEmbedRequest{}, "OllamaOptions": ollamaOptions{}, "DifyRequest": difyRequest{},
-		"MessagesRequest": messagesRequest{}, "ResponsesRequest": responsesRequest{}, "AnthropicThought": anthropicThought{},
+		"MessagesRequest": messagesRequest{}, "ResponsesRequest": responsesRequest{},
+		"AnthropicThought": anthropicThought{},
 		"CalibrateRequest": calibrateRequest{}, "PolicyRequest": policyRequest{},
 	}
 }

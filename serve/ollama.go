@@ -129,7 +129,8 @@ func (c *ollamaCommon) chat() (q openai.ChatRequest, err error) {
 	case text == `"json"`:
 		q.ResponseFormat = json.RawMessage(`{"type":"json_object"}`)
 	case text[0] == '{':
-		q.ResponseFormat = json.RawMessage(`{"type":"json_schema","json_schema":{"name":"format","schema":` + text + `}}`)
+		q.ResponseFormat = json.RawMessage(`{"type":"json_schema","json_schema":{"name":"format","schema":` + text +
+			`}}`)
 	default:
 		return q, bad("format", `format is "json" or a schema, given %s`, shortened(text))
 	}

@@ -28,8 +28,8 @@ func described() []any {
 	return []any{errorBody{}, openai.ChatCompletion{}, openai.ChatChunk{}, openai.Completion{}, openai.RerankResponse{},
 		openai.RerankV2Response{},
 		openai.ClassifyResponse{}, openai.Models{}, openai.Tokenized{}, ragAnswer{}, gateAnswer{}, retrieveAnswer{},
-		feedbackAnswer{}, rpcError{}, responseBody{}, anthropicMessage{}, anthropicEvent{}, anthropicError{}, ollamaAnswer{}, ollamaModels{},
-		ollamaShown{}, ollamaEmbedded{}, ollamaError{}, difyAnswer{}, difyError{},
+		feedbackAnswer{}, rpcError{}, responseBody{}, anthropicMessage{}, anthropicEvent{}, anthropicError{},
+		ollamaAnswer{}, ollamaModels{}, ollamaShown{}, ollamaEmbedded{}, ollamaError{}, difyAnswer{}, difyError{},
 		info{}, documentList{}, documentAnswer{}, deletedAnswer{}, corpus.Chunk{}, jobAnswer{}, jobList{}, jobState{},
 		calibrationAnswer{}}
 }

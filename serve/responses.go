@@ -53,7 +53,7 @@ type outputItem struct {
 	ID        string          `json:"id"`
 	Status    string          `json:"status,omitempty"`
 	Role      string          `json:"role,omitempty"`
-	Content   []outputContent `json:"content,omitempty"`
+	Content   []outputContent `json:"content,omitzero"`
 	Summary   []outputContent `json:"summary,omitzero"` // of thinking; empty, because Content has all of it
 	CallID    string          `json:"call_id,omitempty"`
 	Name      string          `json:"name,omitempty"`
@@ -263,7 +263,9 @@ func (o *responding) done(item outputItem) error {
 
 func (o *responding) thought(piece string) error {
 	if o.open == nil {
-		if err := o.add(outputItem{Type: "reasoning", ID: newHead("rs", "").id, Summary: []outputContent{}}); err != nil {
+		item := outputItem{Type: "reasoning", ID: newHead("rs", "").id, Summary: []outputContent{},
+			Content: []outputContent{}}
+		if err := o.add(item); err != nil {
 			return err
 		}
 	}
@@ -298,7 +300,8 @@ func (o *responding) text(piece string) error {
 }
 
 func (o *responding) beginMessage() error {
-	err := o.add(outputItem{Type: "message", ID: newHead("msg", "").id, Status: "in_progress", Role: "assistant"})
+	err := o.add(outputItem{Type: "message", ID: newHead("msg", "").id, Status: "in_progress", Role: "assistant",
+		Content: []outputContent{}})
 	if err != nil {
 		return err
 	}

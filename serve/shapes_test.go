@@ -13,7 +13,8 @@ import (
 // TestAnnotations checks the places that cite sources, whole and in a stream.
 func TestAnnotations(t *testing.T) {
 	w := newWorld(t, nil)
-	const body = `{"model":"sluice","messages":[{"role":"user","content":"` + deferred + `"}],"sluice":{"style":"write"}`
+	const body = `{"model":"sluice","messages":[{"role":"user","content":"` + deferred +
+		`"}],"sluice":{"style":"write"}`
 	_, text := do(t, w, post("/v1/chat/completions", body+`}`))
 	whole := as[openai.ChatCompletion](t, text).Choices[0].Message.Annotations
 	_, text = do(t, w, post("/v1/chat/completions", body+`,"stream":true}`))
@@ -59,7 +60,8 @@ func TestOllama(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
-	const hi = `{"model":"default:latest","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"x"}]`
+	const hi = `{"model":"default:latest","messages":[{"role":"system","content":"Be brief."},` +
+		`{"role":"user","content":"x"}]`
 	const tool = `,"tools":[{"type":"function","function":{"name":"weather","parameters":{"type":"object"}}}]`
 	for _, c := range []struct{ path, body, want string }{
 		{"/api/show", `{"model":"default"}`, `"capabilities":["completion","tools"]`},
@@ -68,7 +70,8 @@ func TestOllama(t *testing.T) {
 			`"message":{"role":"assistant","content":"It rains.","thinking":"Hm."},"done":true,"done_reason":"stop"`},
 		{"/api/chat", hi + `,"stream":false` + tool + `}`,
 			`"tool_calls":[{"id":"call-1","function":{"index":0,"name":"weather","arguments":{"city":"Bern"}}}]`},
-		{"/api/generate", `{"model":"default","prompt":"x","system":"Be brief.","stream":false}`, `"response":"It rains."`},
+		{"/api/generate", `{"model":"default","prompt":"x","system":"Be brief.","stream":false}`,
+			`"response":"It rains."`},
 		{"/api/generate", `{"model":"default"}`, `"done_reason":"load"`},
 		{"/api/chat", `{"model":"sluice","stream":false,"messages":[{"role":"user","content":"` + deferred +
 			`"}],"sluice":{"style":"write"}}`, `"retrieved":true`},
@@ -98,7 +101,8 @@ func TestOllama(t *testing.T) {
 		status           int
 	}{
 		{"/api/chat", `{"model":"gone","messages":[{"role":"user","content":"x"}]}`, `there is no language model`, 404},
-		{"/api/chat", `{"model":"default","messages":[{"role":"user","content":"x","images":["eA=="]}]}`, "pictures", 400},
+		{"/api/chat", `{"model":"default","messages":[{"role":"user","content":"x","images":["eA=="]}]}`, "pictures",
+			400},
 		{"/api/chat", hi + `,"format":7}`, `format is`, 400},
 		{"/api/chat", hi + `,"options":{"temperature":9}}`, `9 is not between 0 and 2`, 400},
 		{"/api/generate", `{"model":"default","prompt":"x","suffix":"y"}`, "suffix", 400},
@@ -115,14 +119,14 @@ func TestOllama(t *testing.T) {
 // TestAnthropic checks POST /v1/messages: text, thinking, tools, citations, the events of a stream, and errors.
 func TestAnthropic(t *testing.T) {
 	w := worldOf(t, weather)
-	const hi = `{"model":"default","max_tokens":9,"system":[{"type":"text","text":"Be brief."}],"messages":[{"role":"user",` +
-		`"content":[{"type":"text","text":"x"}]}]`
+	const hi = `{"model":"default","max_tokens":9,"system":[{"type":"text","text":"Be brief."}],"messages":[` +
+		`{"role":"user","content":[{"type":"text","text":"x"}]}]`
 	const tool = `,"tools":[{"name":"weather","input_schema":{"type":"object"}}],"tool_choice":{"type":"any"}`
 	const cited = `{"model":"sluice","max_tokens":99,"messages":[{"role":"user","content":"` + deferred +
 		`"}],"sluice":{"style":"quote"}`
 	for body, want := range map[string]string{
-		hi + `}`: `"content":[{"type":"thinking","thinking":"Hm.","signature":""},{"type":"text","text":"It rains."}],` +
-			`"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":5,"output_tokens":2}`,
+		hi + `}`: `"content":[{"type":"thinking","thinking":"Hm.","signature":""},` +
+			`{"type":"text","text":"It rains."}],"stop_reason":"end_turn","stop_sequence":null,"usage":{"input_tokens":5,"output_tokens":2}`,
 		hi + tool + `}`: `{"type":"tool_use","id":"call-1","name":"weather","input":{"city":"Bern"}}],` +
 			`"stop_reason":"tool_use"`,
 		`{"model":"default","max_tokens":9,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[` +
@@ -130,14 +134,16 @@ func TestAnthropic(t *testing.T) {
 			`"tool_use_id":"a","content":"y"}]}]}`: "It rains.",
 		cited + `}`: `"citations":[{"type":"search_result_location"`,
 	} {
-		if status, text := do(t, w, post("/v1/messages", body)); status != http.StatusOK || !strings.Contains(text, want) {
+		status, text := do(t, w, post("/v1/messages", body))
+		if status != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("%s: %d %s", body, status, text)
 		}
 	}
 	for body, want := range map[string]string{
 		hi: "message_start content_block_start content_block_delta content_block_stop content_block_start " +
 			"content_block_delta content_block_delta content_block_stop message_delta message_stop",
-		hi + tool: "message_start content_block_start content_block_delta content_block_stop message_delta message_stop",
+		hi + tool: "message_start content_block_start content_block_delta content_block_stop message_delta " +
+			"message_stop",
 	} {
 		_, text := do(t, w, post("/v1/messages", body+`,"stream":true}`))
 		var names []string
@@ -159,7 +165,7 @@ func TestAnthropic(t *testing.T) {
 		status     int
 	}{
 		{`{"model":"default","messages":[{"role":"user","content":"x"}]}`, "max_tokens is missing", 400},
-		{`{"model":"gone","max_tokens":1,"messages":[{"role":"user","content":"x"}]}`, "there is no language model", 404},
+		{`{"model":"gone","max_tokens":1,"messages":[{"role":"user","content":"x"}]}`, "there is no language", 404},
 		{`{"model":"default","max_tokens":1,"messages":[{"role":"bird","content":"x"}]}`, "bird", 400},
 		{`{"model":"default","max_tokens":1,"messages":[{"role":"user","content":[{"type":"image"}]}]}`, "image", 400},
 		{`{"model":"default","max_tokens":0,"messages":[]}`, "0 is not between 1", 400},
@@ -182,7 +188,8 @@ func TestDify(t *testing.T) {
 		got[0].Score <= .3 || got[0].Metadata.Passage != "defer" {
 		t.Errorf("%d %s", status, text)
 	}
-	if status, text = ask(firstKey, `{"knowledge_id":"sea","query":"`+unrelated+`"`+setting); text != "{\"records\":[]}\n" {
+	status, text = ask(firstKey, `{"knowledge_id":"sea","query":"`+unrelated+`"`+setting)
+	if text != "{\"records\":[]}\n" {
 		t.Errorf("%d %s", status, text)
 	}
 	for _, c := range []struct {
@@ -213,8 +220,8 @@ func TestResponses(t *testing.T) {
 		hi + `}`: {`"content":[{"type":"reasoning_text","text":"Hm."}]`, `"text":"It rains.","annotations":[]`,
 			`"status":"completed"`, `"input_tokens":5`},
 		hi + tool + `}`: {`"call_id":"call-1","name":"weather","arguments":"{\"city\":\"Bern\"}"`},
-		cited + `}`: {`"queries":["` + deferred, `"text":"A deferred function runs`, `"type":"file_citation","file_id":"defer"`,
-			`"model":"gpt"`},
+		cited + `}`: {`"queries":["` + deferred, `"text":"A deferred function runs`,
+			`"type":"file_citation","file_id":"defer"`, `"model":"gpt"`},
 		`{"model":"default","input":[{"role":"user","content":"x"},{"type":"function_call","call_id":"a","name":"f",` +
 			`"arguments":"{}"},{"type":"function_call_output","call_id":"a","output":"y"}]}`: {"It rains."},
 		hi + `,"text":{"format":{"type":"json_schema","name":"s","schema":{"type":"object"}}}}`: {"It rains."},

@@ -67,3 +67,28 @@ func TestMCPClients(t *testing.T) {
 		})
 	}
 }
+
+// TestShapeClients runs the official Python clients of OpenAI's Responses API, Anthropic and Ollama, unchanged, against
+// a server with the default models.
+func TestShapeClients(t *testing.T) {
+	python := os.Getenv("SLUICE_TEST_PYTHON")
+	if python == "" {
+		t.Skip("SLUICE_TEST_PYTHON is to name a Python that has the packages openai, anthropic and ollama")
+	}
+	var stderr bytes.Buffer
+	script := filepath.Join("testdata", "clients", "shapes_client.py")
+	cmd := exec.CommandContext(t.Context(), python, script, served(t), "SmolLM2-135M-Instruct")
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s%s", err, out, stderr.String())
+	}
+	var said struct {
+		Client string
+		Passed []string
+	}
+	if err := json.Unmarshal(out, &said); err != nil || len(said.Passed) < 19 {
+		t.Errorf("%v: %s", err, out)
+	}
+	t.Logf("%s: %q", said.Client, said.Passed)
+}
