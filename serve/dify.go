@@ -79,7 +79,7 @@ func (s *Server) difyRetrieve(w http.ResponseWriter, r *http.Request) error {
 			title = p.Document
 		}
 		out.Records = append(out.Records, difyRecord{Content: p.Text, Score: p.Score, Title: title,
-			Metadata: difyMetadata{Path: p.Source, Description: p.Heading, Document: p.Document, Passage: p.ID}})
+			Metadata: difyMetadata{Path: p.Document, Description: p.Heading, Document: p.Document, Passage: p.ID}})
 	}
 	return writeJSON(w, http.StatusOK, out)
 }
