@@ -106,6 +106,12 @@ func plainNumber(text string) string {
 
 // sane are valid bodies to put a number into.
 var sane = map[string]string{
+	"/api/chat":              `{"model":"default","stream":false,"messages":[{"role":"user","content":"x"}]}`,
+	"/api/embed":             `{"model":"words","input":"x"}`,
+	"/api/generate":          `{"model":"default","stream":false,"prompt":"x"}`,
+	"/retrieval":             `{"query":"x"}`,
+	"/v1/messages":           `{"model":"default","max_tokens":4,"messages":[{"role":"user","content":"x"}]}`,
+	"/v1/responses":          `{"model":"default","input":"x"}`,
 	"/tokenize":              `{"content":"x"}`,
 	"/v1/calibration":        `{"per_context":1}`,
 	"/v1/calibration/policy": `{}`,

@@ -59,6 +59,9 @@ func (s *Server) speak(r *http.Request, q *openai.ChatRequest, to listener) (out
 	if err != nil {
 		return out, err
 	}
+	if r.URL.Query().Get(storeParameter) != "" {
+		return out, bad(storeParameter, "the model %q answers from no knowledge base", shortened(q.Model))
+	}
 	if err := fits(g, req); err != nil {
 		return out, err
 	}
