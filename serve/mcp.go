@@ -79,7 +79,7 @@ type rpcError struct {
 type rpcFailure struct {
 	Code    int64         `json:"code"`
 	Message string        `json:"message"`
-	Data    *requestError `json:"data"`
+	Data    *requestError `json:"data,omitempty"`
 }
 
 // withHint returns the message with the hint, for clients that show nothing else.

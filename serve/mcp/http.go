@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,12 +69,39 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, body []byte, use
 	inner.Header.Set("Authorization", "Bearer checked") // by serve; the key itself need not come further
 	inner.Header.Del("X-Api-Key")
 	inner.Body = io.NopCloser(bytes.NewReader(body))
+	answer := &jsonErrors{ResponseWriter: w}
 	if stateless {
-		h.now.ServeHTTP(w, inner)
+		h.now.ServeHTTP(answer, inner)
 	} else {
-		h.old.ServeHTTP(w, inner)
+		h.old.ServeHTTP(answer, inner)
 	}
 	return nil
+}
+
+// jsonErrors writes the errors that the library of the protocol has as plain text in the protocol's form.
+type jsonErrors struct {
+	http.ResponseWriter
+	plain bool
+}
+
+func (w *jsonErrors) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *jsonErrors) WriteHeader(status int) {
+	header := w.Header()
+	if w.plain = status >= 400 && strings.HasPrefix(header.Get("Content-Type"), "text/plain"); w.plain {
+		header.Set("Content-Type", "application/json")
+		header.Del("Content-Length")
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *jsonErrors) Write(b []byte) (int, error) {
+	if !w.plain {
+		return w.ResponseWriter.Write(b)
+	}
+	_, err := w.ResponseWriter.Write(append(ErrorBody(notOne(jsonrpc.CodeInvalidRequest, "%s", bytes.TrimSpace(b))),
+		'\n'))
+	return len(b), err
 }
 
 // SessionsError means that a user has too many sessions.
