@@ -86,7 +86,7 @@ func TestBadFilesNameThePlaceAndTheRemedy(t *testing.T) {
 		"too large":       {"ask:\n  temperature: 3\n", `:2: ask.temperature: 3 is not between 0 and 2`},
 		"too small":       {"retrieve: {k: 0}\n", "retrieve.k: 0 is not between 1 and 1000000"},
 		"not a word": {"retrieve: {mode: best}\n",
-			`must be one of auto, dense, bm25, tfidf, hybrid, given "best"`},
+			`must be one of auto, dense, bm25, tfidf, hybrid, pseudo-query, given "best"`},
 		"nan":            {"gate: {stale_tolerance: nan}\n", "nan is not between 0 and 1"},
 		"list":           {"store: [a, b]\n", `"store" wants one value`},
 		"scalar section": {"ask: 3\n", `keys with values are wanted below "ask"`},

@@ -59,7 +59,7 @@ func TestAPIDocument(t *testing.T) {
 	if err := json.Unmarshal([]byte(read(t, "serve/openapi.json")), &spec); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := []string{"/", "/page/{file}", "/v1/feedback"} // the page, serving.md
+	elsewhere := []string{"/", "/page/{file}", "/v1/feedback", "/mcp"} // the page, serving.md, mcp.md
 	for path := range spec.Paths {
 		known := slices.Contains(elsewhere, path) || strings.HasPrefix(path, "/v1/documents") ||
 			strings.HasPrefix(path, "/v1/chunks") || strings.HasPrefix(path, "/v1/calibration") ||

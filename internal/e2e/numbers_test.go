@@ -94,7 +94,14 @@ func TestServeEveryNumber(t *testing.T) {
 		"/v1/completions": `{"prompt":"x","max_tokens":2,` + stop + `}`, "/v1/embeddings": `{"input":"x"}`,
 		"/v1/feedback": `{"id":"x","thumb":"up"}`, "/v1/gate": `{"query":"x"}`, "/v1/retrieve": `{"query":"x"}`,
 		"/v1/rerank": `{"query":"x","documents":["y"]}`, "/v2/rerank": `{"query":"x","documents":["y"]}`,
-		"/v1/documents": `{"text":"x"}`}
+		"/v1/documents": `{"text":"x"}`, "/retrieval": `{"query":"x"}`,
+		"/api/embed":    `{"model":"all-MiniLM-L6-v2","input":"x"}`,
+		"/api/generate": `{"model":"default","stream":false,"prompt":"x","options":{"num_predict":2,` + stop + `}}`,
+		"/api/chat": `{"model":"default","stream":false,"messages":[{"role":"user","content":"x"}],` +
+			`"options":{"num_predict":2,` + stop + `}}`,
+		"/v1/messages": `{"model":"default","max_tokens":2,"messages":[{"role":"user","content":"x"}],` +
+			`"stop_sequences":["e"," "]}`,
+		"/v1/responses": `{"model":"default","input":"x","max_output_tokens":2}`}
 	_, text := s.ask(t, http.MethodGet, "/openapi.json", "")
 	doc, err := numbers.Parse([]byte(text))
 	if err != nil {
