@@ -1,6 +1,7 @@
 """Client of a Sluice server, by the standard library alone."""
 
-from ._client import Busy, Client, NotFound, Refused, SluiceError
+from ._client import Client
+from ._errors import Busy, NotFound, Refused, SluiceError
 from ._types import Answer, Citation, Decision, Document, Job, Passage
 
 __all__ = [

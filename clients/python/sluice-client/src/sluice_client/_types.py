@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Optional, TypeVar
 
+from ._errors import SluiceError
+
 T = TypeVar("T")
 
 
@@ -107,8 +109,6 @@ class Job:
 
     def wait(self, *, poll: float = 0.2, timeout: Optional[float] = None) -> Job:
         """Waits for the end; a job that failed or was cancelled is an error, as is the timeout, in seconds."""
-        from ._client import SluiceError
-
         end = None if timeout is None else time.monotonic() + timeout
         job = self
         while not job.over:
