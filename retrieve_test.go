@@ -114,8 +114,8 @@ func TestAskTakesTheOptionsOfSearches(t *testing.T) {
 	}
 }
 
-// TestSearchPseudoQueries checks that a search can go by the questions of a calibration that has kept them, and what it
-// says where there are none.
+// TestSearchPseudoQueries checks that a search can go by the questions of a calibration that has kept them, and the
+// error where it has not.
 func TestSearchPseudoQueries(t *testing.T) {
 	w := newWorld(t, nil)
 	w.ingest(t, "a.jsonl", doubles.Contexts)

@@ -4,7 +4,6 @@ package embed
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	ort "github.com/yalue/onnxruntime_go"
@@ -185,7 +184,7 @@ func rows(set *settings, rank, dim int, logits bool) func([]float32, []sequence,
 			return
 		}
 		for i := range tokens {
-			normalise(out[i*dim : (i+1)*dim])
+			Normalise(out[i*dim : (i+1)*dim])
 		}
 	}
 }
@@ -211,17 +210,6 @@ func poolRow(hidden []float32, tokens int, p onnx.Pooling, out []float32) {
 			sum += float64(hidden[t*len(out)+j])
 		}
 		out[j] = float32(sum / float64(tokens))
-	}
-}
-
-func normalise(v []float32) {
-	var sum float64
-	for _, x := range v {
-		sum += float64(x) * float64(x)
-	}
-	norm := max(math.Sqrt(sum), 1e-12)
-	for j, x := range v {
-		v[j] = float32(float64(x) / norm)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path/filepath"
 
 	"github.com/sluice-rag/sluice/embed/onnx"
@@ -70,4 +71,16 @@ func Digest(ctx context.Context, weights []string, tokenizer, architecture strin
 	return vectorDigest(ctx, weights, tokenizer, architecture, (&settings{Pooling: onnx.Pooling(s.Pooling),
 		Normalise: s.Normalise, MaxTokens: s.MaxTokens, QueryPrefix: s.QueryPrefix,
 		DocumentPrefix: s.DocumentPrefix}).vectorSettings())
+}
+
+// Normalise gives a vector length 1; a vector of zeros stays.
+func Normalise(v []float32) {
+	var sum float64
+	for _, x := range v {
+		sum += float64(x) * float64(x)
+	}
+	norm := max(math.Sqrt(sum), 1e-12)
+	for j, x := range v {
+		v[j] = float32(float64(x) / norm)
+	}
 }

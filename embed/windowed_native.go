@@ -5,7 +5,6 @@ package embed
 import (
 	"context"
 	"fmt"
-	"math"
 )
 
 // inWindows implements Encoder.Embed for texts of more tokens than the model reads at a time.
@@ -72,18 +71,14 @@ func mean(row, data []float32, normalised bool) {
 		copy(row, data)
 		return
 	}
-	var norm float64
 	for j := range row {
 		sum := 0.
 		for k := range n {
 			sum += float64(data[k*len(row)+j])
 		}
 		row[j] = float32(sum / float64(n))
-		norm += float64(row[j]) * float64(row[j])
 	}
-	if norm = math.Sqrt(norm); normalised && norm > 0 {
-		for j, x := range row {
-			row[j] = float32(float64(x) / norm)
-		}
+	if normalised {
+		Normalise(row)
 	}
 }

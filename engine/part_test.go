@@ -350,15 +350,21 @@ func TestPartsRefused(t *testing.T) {
 	}
 }
 
-// FuzzPart: bytes are refused with a typed error, or are a part that merges or is refused.
-func FuzzPart(f *testing.F) {
-	e, ctx := newEngine(f, Options{Threads: 1}), context.Background()
+// fuzzedInput has 40 contexts and 50 queries.
+func fuzzedInput() DistributionInput {
 	in := partInput(kernels.Cosine, 0, 0)
 	in.Contexts.Rows, in.Queries.Rows = 40, 50
 	in.Owner = slices.Clone(in.Owner[:50])
 	for q := range in.Owner {
 		in.Owner[q] %= 40
 	}
+	return in
+}
+
+// FuzzPart: bytes are refused with a typed error, or are a part that merges or is refused.
+func FuzzPart(f *testing.F) {
+	e, ctx := newEngine(f, Options{Threads: 1}), context.Background()
+	in := fuzzedInput()
 	b, err := e.DistributionBrackets(ctx, in, 0)
 	if err != nil {
 		f.Fatal(err)

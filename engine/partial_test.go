@@ -259,12 +259,7 @@ func TestPartialsRefuse(t *testing.T) {
 // FuzzPartial: bytes that are no Partial are ErrPart, and whatever is one adds up and ends without a panic.
 func FuzzPartial(f *testing.F) {
 	e, ctx := newEngine(f, Options{Threads: 1}), context.Background()
-	in := partInput(kernels.Cosine, 0, 0)
-	in.Contexts.Rows, in.Queries.Rows = 40, 50
-	in.Owner = append([]int32{}, in.Owner[:50]...)
-	for q := range in.Owner {
-		in.Owner[q] %= 40
-	}
+	in := fuzzedInput()
 	for _, b := range []*Brackets{{Ends: [2]float64{1, -1}},
 		{Ends: [2]float64{-.9, .9}, Ranges: [][2]float64{{-.1, .1}}, Bins: 2, Low: -1, High: 1}} {
 		for _, contexts := range [][2]int{{0, 40}, {3, 9}} {

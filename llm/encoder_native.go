@@ -79,7 +79,7 @@ func (e *Encoder) load(ctx context.Context) error {
 	return nil
 }
 
-// cancelWith sets flag when ctx ends. The function that it returns makes sure that flag is no longer written.
+// cancelWith sets flag when ctx ends. After release has returned, flag is not written.
 func cancelWith(ctx context.Context, flag *int32) (release func()) {
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

@@ -116,16 +116,8 @@ func (m *Model) openHandles(ctx context.Context, n int) error {
 	var mem cMemory
 	defer mem.free()
 	l := m.newLoad(&mem)
-	cancelled := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		atomic.StoreInt32((*int32)(&l.cancel), 1)
-		close(cancelled)
-	})
-	defer func() {
-		if !stop() {
-			<-cancelled
-		}
-	}()
+	release := cancelWith(ctx, (*int32)(&l.cancel))
+	defer release()
 	C.slc_llm_abort_quietly()
 	for range n {
 		up, err := llama.New(strconv.FormatUint(uint64(uintptr(unsafe.Pointer(l))), 10))

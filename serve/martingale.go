@@ -18,7 +18,7 @@ type exchangeTest struct {
 	mu    sync.Mutex
 	given *float64 // address of the calibration's scores
 	test  *gate.Martingale
-	at    int // questions when the alarm came; 0: there is none
+	at    int // questions when the alarm came; 0: no alarm
 }
 
 // mostTested bounds the memory of a test and the time of a question in it.

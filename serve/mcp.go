@@ -143,7 +143,7 @@ func (s *Server) ingestTexts(ctx context.Context, to mcp.Base, documents []mcp.T
 		case <-s.jobs.ending:
 		}
 		return out, &requestError{Status: http.StatusServiceUnavailable, Code: "not_awaited",
-			Message: fmt.Sprintf("the texts are kept, and the job %s stores them; this call waits no longer", state.ID)}
+			Message: fmt.Sprintf("the texts are kept, and the job %s goes on storing them; this call has stopped waiting", state.ID)}
 	}
 }
 

@@ -52,7 +52,7 @@ gated and private repositories, is read from HF_TOKEN or from where 'hf auth log
 const listHelp = `MB is the size on disk. MEMORY is what a language model that is here needs when it is opened, in MB: its weights, the KV cache
 of the default context (4,096 tokens, or less if it was trained for less) and scratch; ? before it is pulled. TEMPLATE is the name
 of the chat template that it is used with. DIGEST is pinned when every file is verified against a digest that Sluice brings, and
-trusted on first use when a file is verified against what came when it was first pulled; the hub's are those that it stated then.
+trusted on first use when a file is verified against what came when it was first pulled; for the hub's, against what it stated then.
 HERE is read-only for a model in the cache of Hugging Face's programs or of Ollama, where Sluice writes nothing. ANSWERS says whether 'ask' has the model
 write answers from passages or quotes the passages, by its scorecard ('models check'); - where it has not been examined.`
 

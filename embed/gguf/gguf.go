@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -228,7 +227,7 @@ func (e *Encoder) embed(ctx context.Context, all [][]int32, batch []int, out *em
 	for i, text := range batch {
 		row := rows[i*dim : (i+1)*dim]
 		if e.set.Normalise {
-			normalise(row)
+			embed.Normalise(row)
 		}
 		copy(out.Row(text), row)
 	}
@@ -245,18 +244,5 @@ func (e *Encoder) report(done, total int) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.progress(done, total)
-	}
-}
-
-// normalise gives a vector length 1; a vector of zeros stays.
-func normalise(row []float32) {
-	var sum float64
-	for _, x := range row {
-		sum += float64(x) * float64(x)
-	}
-	if norm := math.Sqrt(sum); norm > 0 {
-		for i, x := range row {
-			row[i] = float32(float64(x) / norm)
-		}
 	}
 }

@@ -46,8 +46,8 @@ func Models(name string) ([]Model, error) {
 	return all[name], err
 }
 
-// Paper returns a preset with its paper's encoders, generators and judge that can be fetched; where there are none, the
-// preset's own stay. Generators come with the preset's settings.
+// Paper returns a preset with those of its paper's encoders, generators and judge that can be fetched. A role without
+// any keeps the preset's own. Generators come with the preset's settings.
 func Paper(name string) (*experiment.File, error) {
 	f, err := Load(name)
 	if err != nil {

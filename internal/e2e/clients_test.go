@@ -87,23 +87,30 @@ func TestOpenAIClients(t *testing.T) {
 			if err := os.Symlink(filepath.Join(clients, modules), filepath.Join(dir, modules)); err != nil {
 				t.Fatal(err)
 			}
-			var stderr bytes.Buffer
-			cmd := exec.CommandContext(t.Context(), program, filepath.Join(dir, c.script), url, "SmolLM2-135M-Instruct")
-			cmd.Stderr = &stderr
-			out, err := cmd.Output()
-			if err != nil {
-				t.Fatalf("%v\n%s%s", err, out, stderr.String())
-			}
-			var said struct {
-				Client string
-				Passed []string
-			}
-			if err := json.Unmarshal(out, &said); err != nil || len(said.Passed) < c.least {
-				t.Errorf("%v: %s", err, out)
-			}
-			t.Logf("%s: %v", said.Client, said.Passed)
+			passes(t, c.least, program, filepath.Join(dir, c.script), url, "SmolLM2-135M-Instruct")
 		})
 	}
+}
+
+// passes runs a script of a client, which prints the client and the cases that it has passed; there must be at least so
+// many.
+func passes(t *testing.T, least int, program string, args ...string) {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Stderr, cmd.Env = &stderr, append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s%s", err, out, stderr.String())
+	}
+	var said struct {
+		Client string
+		Passed []string
+	}
+	if err := json.Unmarshal(out, &said); err != nil || len(said.Passed) < least {
+		t.Errorf("%v: %s", err, out)
+	}
+	t.Logf("%s: %q", said.Client, said.Passed)
 }
 
 // TestPythonClient runs clients/python/sluice-client, which needs Python alone, against a server with the default
@@ -117,15 +124,6 @@ func TestPythonClient(t *testing.T) {
 	if _, err := os.Stat(python); err != nil {
 		t.Skipf("the client is not there (make test sets it up): %v", err)
 	}
-	cmd := exec.CommandContext(t.Context(), python, filepath.Join("testdata", "clients", "sluice_client_script.py"),
+	passes(t, 7, python, filepath.Join("testdata", "clients", "sluice_client_script.py"),
 		filepath.Join("..", "..", "clients", "python", "sluice-client", "src"), served(t))
-	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	var said struct{ Passed []string }
-	if err != nil || json.Unmarshal(out, &said) != nil || len(said.Passed) != 7 {
-		t.Fatalf("%v\n%s%s", err, out, stderr.String())
-	}
-	t.Log(said.Passed)
 }

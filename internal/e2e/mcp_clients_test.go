@@ -3,8 +3,6 @@
 package e2e
 
 import (
-	"bytes"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,14 +18,14 @@ func TestMCPClients(t *testing.T) {
 		name, variable, program, script, what string
 		least                                 int // cases
 	}{
-		{"Python", "SLUICE_TEST_PYTHON", "", "mcp_client.py", "a Python that has the package mcp (2.3)", 28},
+		{"Python", "SLUICE_TEST_PYTHON", "", "mcp_client.py", "a Python with the package mcp (2.3)", 28},
 		{"TypeScript", "SLUICE_TEST_NODE_MODULES", "node", "mcp_client.mjs",
-			"a folder node_modules that has @modelcontextprotocol/sdk (1.32)", 14},
+			"a folder node_modules with @modelcontextprotocol/sdk (1.32)", 14},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			at := os.Getenv(c.variable)
 			if at == "" {
-				t.Skipf("%s is to name %s", c.variable, c.what)
+				t.Skipf("SKIP: set %s to %s", c.variable, c.what)
 			}
 			dir := t.TempDir() // node looks for its packages beside the script
 			copyFile(t, filepath.Join("testdata", "clients", c.script), filepath.Join(dir, c.script))
@@ -46,21 +44,7 @@ func TestMCPClients(t *testing.T) {
 			run(t, bin, "calibrate", "-q", "--store", store, "--queries", writeFile(t, "q.jsonl", doubles.Questions))
 			const key = "0123456789abcdef0123"
 			s := startServer(t, bin, "--store", store, "--api-key-file", writeFile(t, "keys", key+"\n"))
-			var stderr bytes.Buffer
-			cmd := exec.CommandContext(t.Context(), program, filepath.Join(dir, c.script), bin, store, s.url, key)
-			cmd.Stderr = &stderr
-			out, err := cmd.Output()
-			if err != nil {
-				t.Fatalf("%v\n%s%s", err, out, stderr.String())
-			}
-			var said struct {
-				Client string
-				Passed []string
-			}
-			if err := json.Unmarshal(out, &said); err != nil || len(said.Passed) < c.least {
-				t.Errorf("%v: %s", err, out)
-			}
-			t.Logf("%s: %q", said.Client, said.Passed)
+			passes(t, c.least, program, filepath.Join(dir, c.script), bin, store, s.url, key)
 			if err := s.end(t); err != nil {
 				t.Error(err)
 			}
@@ -73,22 +57,7 @@ func TestMCPClients(t *testing.T) {
 func TestShapeClients(t *testing.T) {
 	python := os.Getenv("SLUICE_TEST_PYTHON")
 	if python == "" {
-		t.Skip("SLUICE_TEST_PYTHON is to name a Python that has the packages openai, anthropic and ollama")
+		t.Skip("SKIP: set SLUICE_TEST_PYTHON to a Python with the packages openai, anthropic and ollama")
 	}
-	var stderr bytes.Buffer
-	script := filepath.Join("testdata", "clients", "shapes_client.py")
-	cmd := exec.CommandContext(t.Context(), python, script, served(t), "SmolLM2-135M-Instruct")
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s%s", err, out, stderr.String())
-	}
-	var said struct {
-		Client string
-		Passed []string
-	}
-	if err := json.Unmarshal(out, &said); err != nil || len(said.Passed) < 19 {
-		t.Errorf("%v: %s", err, out)
-	}
-	t.Logf("%s: %q", said.Client, said.Passed)
+	passes(t, 19, python, filepath.Join("testdata", "clients", "shapes_client.py"), served(t), "SmolLM2-135M-Instruct")
 }

@@ -59,7 +59,7 @@ func FuzzReference(f *testing.F) {
 	})
 }
 
-// FuzzRepository checks that no answer of a hub has files that lead out of a folder, or digests that are none.
+// FuzzRepository checks that no answer of a hub leads out of a folder, or has malformed digests.
 func FuzzRepository(f *testing.F) {
 	f.Add([]byte(`{"sha":"` + commit + `","siblings":[{"rfilename":"a/b.gguf","size":7,"blobId":"` + commit +
 		`","lfs":{"sha256":"` + strings.Repeat("ab", 32) + `","size":7}},{"rfilename":"../x"}],` +

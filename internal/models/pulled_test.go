@@ -155,7 +155,7 @@ func TestPullAFolderOfTheHub(t *testing.T) {
 	}
 }
 
-// Which files are brought for which repositories, and what is said where there are none to bring.
+// The files that are pulled from each kind of repository, and the error where it has no usable ones.
 func TestWhatIsPulled(t *testing.T) {
 	fx, s := hubFixture(t)
 	vocabulary := encoder()

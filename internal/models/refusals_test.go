@@ -161,7 +161,7 @@ func TestBadHubs(t *testing.T) {
 		"two sizes": {func(s *hub.Server, _ *hub.Repo) {
 			s.Answer(answer(`{"rfilename":"` + m + `","size":7,"lfs":{"sha256":"` + hub.Sum("") + `","size":8}}`))
 		}, ErrHub, "7 and 8", 1},
-		"a digest that is none": {func(s *hub.Server, _ *hub.Repo) {
+		"a malformed digest": {func(s *hub.Server, _ *hub.Repo) {
 			s.Answer(answer(`{"rfilename":"` + m + `","lfs":{"sha256":"../../x","size":8}}`))
 		}, ErrHub, "../../x", 1},
 		"git's digest of another file": {func(s *hub.Server, _ *hub.Repo) {

@@ -62,7 +62,7 @@ var (
 	ErrFilter = errors.New("retrieve: bad filter")
 	// ErrNoWords: the mode needs an index of words, and the contexts have none.
 	ErrNoWords = errors.New("retrieve: there is no index of words")
-	// ErrNoQuestions: the mode needs the vectors of pseudo-queries, and there are none.
+	// ErrNoQuestions: the mode needs the vectors of pseudo-queries, and the calibration has not kept them.
 	ErrNoQuestions = fmt.Errorf("%w: there are no pseudo-queries to search", ErrOption)
 )
 

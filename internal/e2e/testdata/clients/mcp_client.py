@@ -49,10 +49,14 @@ async def session(name, server, mode):
         await asyncio.sleep(.1)
         assert len(seen) >= 2 and [p for p, _ in seen] == sorted({p for p, _ in seen}), seen
         passed("progress")
+        begun = asyncio.Event()
+
+        async def first(p, total, message):
+            begun.set()
         task = asyncio.create_task(c.call_tool("ask", {
             "question": "Tell me everything about " + "very " * 40 + "long stories.", "gate": "closed",
-            "max_tokens": 3000}))
-        await asyncio.sleep(1)
+            "max_tokens": 3000}, progress_callback=first))
+        await begun.wait()
         task.cancel()
         try:
             await task
