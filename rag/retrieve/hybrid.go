@@ -2,6 +2,7 @@ package retrieve
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/sluice-rag/sluice/engine"
@@ -13,18 +14,21 @@ type bounds struct{ worst, best float64 }
 
 // normalised is a score between its bounds, 0 the worst and 1 the best; where all are equal, 1.
 func (b bounds) normalised(x float64) float64 {
-	if b.best == b.worst {
+	if b.width() == 0 {
 		return 1
 	}
 	return (x - b.worst) / (b.best - b.worst)
 }
 
-// width is how far the bounds lie apart.
+// width is how far the bounds lie apart. It is 0 where rounding alone can have made the difference: sums of the same
+// terms in another order would otherwise be spread over the whole of 0 to 1.
 func (b bounds) width() float64 {
-	if b.best < b.worst {
-		return b.worst - b.best
+	const rounding = 1e-9 // of the larger bound
+	width := math.Abs(b.best - b.worst)
+	if width <= rounding*max(math.Abs(b.best), math.Abs(b.worst)) {
+		return 0
 	}
-	return b.best - b.worst
+	return width
 }
 
 // mixed is a query of a search that goes by vectors and words.
