@@ -218,8 +218,10 @@ func (s *Server) streamChat(w http.ResponseWriter, r *http.Request, g llm.Genera
 				return err
 			}
 			for _, c := range openai.Calls(calls(result, oneCall), true) {
-				if err := sendCall(out, h.at(i), c); err != nil {
-					return err
+				for _, x := range callChunks(h.at(i), c) {
+					if err := out.Send(x); err != nil {
+						return err
+					}
 				}
 			}
 			last := h.at(i).chunk(openai.Delta{}, openai.FinishReason(result.Finish))
@@ -233,16 +235,12 @@ func (s *Server) streamChat(w http.ResponseWriter, r *http.Request, g llm.Genera
 	return endStream(out, h, openai.UsageOf(len(results), results...), usage)
 }
 
-// sendCall sends a tool call as OpenAI does: first the tool, then the arguments.
-func sendCall(out *openai.Stream, h head, c openai.ToolCall) error {
-	arguments := c.Function.Arguments
-	c.Function.Arguments = ""
-	if err := out.Send(h.chunk(openai.Delta{ToolCalls: []openai.ToolCall{c}}, "")); err != nil {
-		return err
-	}
+// callChunks returns a tool call as OpenAI streams it: first the tool, then the arguments.
+func callChunks(h head, c openai.ToolCall) []*openai.ChatChunk {
 	rest := openai.ToolCall{Index: c.Index}
-	rest.Function.Arguments = arguments
-	return out.Send(h.chunk(openai.Delta{ToolCalls: []openai.ToolCall{rest}}, ""))
+	rest.Function.Arguments, c.Function.Arguments = c.Function.Arguments, ""
+	return []*openai.ChatChunk{h.chunk(openai.Delta{ToolCalls: []openai.ToolCall{c}}, ""),
+		h.chunk(openai.Delta{ToolCalls: []openai.ToolCall{rest}}, "")}
 }
 
 // endStream sends what follows the last chunk of the answer.

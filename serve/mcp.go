@@ -106,7 +106,7 @@ func (s *Server) beginAnswer(ctx context.Context) (leave func(), err error) {
 		return nil, err
 	}
 	leave = func() { s.answering.Add(-1) }
-	if err := s.modelTakes(ctx, llm.Request{}); err != nil {
+	if _, err := s.modelTakes(ctx, llm.Request{}); err != nil {
 		leave()
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/grammar"
@@ -53,73 +54,137 @@ type ragAnswer struct {
 // chatFromBase answers the last message from a knowledge base; the earlier ones are its history.
 func (s *Server) chatFromBase(w http.ResponseWriter, r *http.Request, b *base, q *openai.ChatRequest, req llm.Request,
 	settings ragSettings, h head) error {
-	question, history, ignored, err := conversation(req.Messages)
+	asked, err := s.asked(r.Context(), q, req, settings)
 	if err != nil {
 		return err
 	}
-	o, err := s.askOptions(q, req, settings)
-	if err != nil {
-		return err
-	}
-	if err := s.modelTakes(r.Context(), req); err != nil {
-		return err
-	}
-	o.History = history
 	if q.Streams() {
-		return s.streamFromBase(w, r, b, question, o, h, ignored, q.WantsUsage(), settings.Steps)
+		return s.streamFromBase(w, r, b, asked, h, q.WantsUsage(), settings.Steps)
 	}
-	a, err := b.Ask(r.Context(), question, o)
-	if err != nil {
+	answers := make([]*answer.Answer, asked.choices)
+	if err := s.several(r.Context(), len(answers), asked.parallel, func(ctx context.Context, i int) (err error) {
+		answers[i], err = b.Ask(ctx, asked.question, asked.choice(i))
+		return err
+	}); err != nil {
 		return chatError(err)
 	}
-	text := a.Answer
-	out := h.completion(openai.Choice{Message: openai.Said{Role: "assistant", Content: &text, Reasoning: a.Thought,
-		Annotations: annotations(r, b, text, a.Citations)},
-		FinishReason: openai.FinishReason(a.Trace.Finish)})
-	out.Usage, out.Sluice = ragUsage(a), ragAnswerOf(b, a, ignored)
+	out := h.completion()
+	for i, a := range answers {
+		out.Choices = append(out.Choices, openai.Choice{Index: i, Message: asked.said(r, b, a),
+			FinishReason: openai.FinishReason(a.Trace.Finish)})
+	}
+	out.Usage, out.Sluice = ragUsage(answers...), ragAnswerOf(b, answers[0], asked.ignored)
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// modelTakes returns an error if the language model takes no more requests, or not this one: after the sources of a
-// stream have been sent, it would be too late for a 429.
-func (s *Server) modelTakes(ctx context.Context, req llm.Request) error {
+// ragAsked is a question for a knowledge base, with all that a request says of its answer.
+type ragAsked struct {
+	question string
+	options  answer.Options
+	ignored  []string // messages that were not used
+	choices  int
+	oneCall  bool // of a tool at a time
+	parallel int  // answers that the language model writes at a time
+}
+
+// asked returns what a request asks of a knowledge base.
+func (s *Server) asked(ctx context.Context, q *openai.ChatRequest, req llm.Request, settings ragSettings) (x ragAsked,
+	err error) {
+	talk, err := conversation(req.Messages)
+	if err != nil {
+		return x, err
+	}
+	if x.options, err = s.askOptions(q, req, settings); err != nil {
+		return x, err
+	}
+	if x.parallel, err = s.modelTakes(ctx, req); err != nil {
+		return x, err
+	}
+	x.question, x.ignored = talk.question, talk.ignored
+	x.options.History, x.options.Form.Called = talk.history, talk.called
+	x.choices, x.oneCall = q.Choices(), q.ParallelToolCalls != nil && !*q.ParallelToolCalls
+	return x, nil
+}
+
+// choice returns the options of answer i: the seeds of further answers follow the one of the first.
+func (x ragAsked) choice(i int) answer.Options {
+	o := x.options
+	o.Seed = openai.Each(llm.Request{Seed: o.Seed}, i).Seed
+	return o
+}
+
+// refuses reports whether an answer is a sentence in place of JSON, which a program could not read.
+func (x ragAsked) refuses(t answer.Trace) bool {
+	return len(x.options.Form.Schema) > 0 && t.Outcome == flow.Unknown
+}
+
+// said returns an answer as a message.
+func (x ragAsked) said(r *http.Request, b *base, a *answer.Answer) openai.Said {
+	if x.refuses(a.Trace) {
+		return openai.Said{Role: "assistant", Refusal: &a.Answer}
+	}
+	out := said(llm.Result{Text: a.Answer, Thought: a.Thought, ToolCalls: a.ToolCalls}, x.oneCall)
+	out.Annotations = annotations(r, b, a.Answer, a.Citations)
+	return out
+}
+
+// modelTakes returns how many requests the language model answers at a time, or an error if it takes no more requests,
+// or not this one: after the sources of a stream have been sent, it would be too late for a status of its own.
+func (s *Server) modelTakes(ctx context.Context, req llm.Request) (parallel int, err error) {
 	if err := s.loaded(); err != nil {
-		return err
+		return 0, err
+	}
+	if len(req.Schema) > 0 {
+		if _, err := grammar.FromSchema(req.Schema); err != nil {
+			return 0, chatError(err)
+		}
 	}
 	g, err := s.models().Models().Language(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if err := fits(g, req); err != nil {
-		return err
+		return 0, err
 	}
-	if m, ok := g.(interface{ Ready() error }); ok {
-		return m.Ready()
-	}
-	return nil
-}
-
-// conversation returns the question, the history, and the ignored messages: system messages are replaced by the
-// knowledge base's own prompts.
-func conversation(all []llm.Message) (question string, history []llm.Message, ignored []string, err error) {
-	last := len(all) - 1
-	param := fmt.Sprintf("messages[%d]", last)
-	if all[last].Role != llm.User {
-		return "", nil, nil, bad(param+".role", "the last message has to be the user's question, its role is %q",
-			all[last].Role)
-	}
-	question = strings.TrimSpace(all[last].Content)
-	if question == "" {
-		return "", nil, nil, bad(param+".content", "the question is empty")
-	}
-	for i, m := range all[:last] {
-		if m.Role == llm.User || m.Role == llm.Assistant && len(m.ToolCalls) == 0 {
-			history = append(history, llm.Message{Role: m.Role, Content: m.Content})
-		} else {
-			ignored = append(ignored, fmt.Sprintf("messages[%d]: role %s", i, m.Role))
+	if m, ok := g.(interface{ HasTools() error }); ok && req.HasTools() {
+		if err := m.HasTools(); err != nil {
+			return 0, chatError(err)
 		}
 	}
-	return question, history, ignored, nil
+	if m, ok := g.(interface{ Ready() error }); ok {
+		err = m.Ready()
+	}
+	return llm.ParallelOf(g), err
+}
+
+// talk is a conversation as a knowledge base takes it.
+type talk struct {
+	question        string        // of the last message of the user
+	history, called []llm.Message // before the question; calls of tools after it, with their results
+	ignored         []string      // system messages, which are replaced by the base's own prompts
+}
+
+func conversation(all []llm.Message) (t talk, err error) {
+	last := len(all) - 1
+	for last > 0 && (all[last].Role == llm.ToolRole || len(all[last].ToolCalls) > 0) {
+		last--
+	}
+	param := fmt.Sprintf("messages[%d]", last)
+	if all[last].Role != llm.User {
+		return t, bad(param+".role", "the last message has to be the user's question, its role is %q", all[last].Role)
+	}
+	if t.question = strings.TrimSpace(all[last].Content); t.question == "" {
+		return t, bad(param+".content", "the question is empty")
+	}
+	t.called = all[last+1:]
+	for i, m := range all[:last] {
+		if m.Role == llm.User || m.Role == llm.Assistant && len(m.ToolCalls) == 0 {
+			t.history = append(t.history, llm.Message{Role: m.Role, Content: m.Content})
+		} else {
+			t.ignored = append(t.ignored, fmt.Sprintf("messages[%d]: role %s", i, m.Role))
+		}
+	}
+	return t, nil
 }
 
 // askOptions returns the options of an answer from a base: the server's, overridden by the request.
@@ -127,6 +192,14 @@ func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSetting
 	o := x.askSettings
 	if err := refuseForRAG(q, req); err != nil {
 		return o, err
+	}
+	if (len(req.Schema) > 0 || len(req.Tools) > 0) && o.Style == answer.Quote {
+		return o, bad("sluice.style", "a quote follows no schema and calls no tools; %q and %q write answers",
+			answer.Auto, answer.Write)
+	}
+	if len(req.Tools) > 0 && o.Flow != answer.FlowAsk {
+		return o, bad("sluice.flow", "an answer with tools takes the flow %q, given %q", answer.FlowAsk,
+			shortened(o.Flow))
 	}
 	if q.MaxTokens != nil || q.MaxCompletionTokens != nil {
 		o.MaxTokens = req.MaxTokens
@@ -146,6 +219,7 @@ func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSetting
 	if q.Seed != nil {
 		o.Seed = req.Seed
 	}
+	o.Form = answer.Form{Stop: req.Stop, Schema: req.Schema, Tools: req.Tools, ToolChoice: req.ToolChoice}
 	o.ReasoningEffort, o.ThinkingBudget = req.Thinking.Effort, req.Thinking.Tokens
 	if strings.ContainsAny(o.Template, `/\`) {
 		return o, bad("sluice.template", "a template is named without a folder, given %q", shortened(o.Template))
@@ -160,8 +234,6 @@ func refuseForRAG(q *openai.ChatRequest, req llm.Request) error {
 		param string
 		given bool
 	}{
-		{"n", q.Choices() > 1}, {"stop", len(req.Stop) > 0}, {"response_format", len(req.Schema) > 0},
-		{"tools", len(req.Tools) > 0},
 		{"logprobs", req.LogProbs}, {"presence_penalty", req.PresencePenalty != 0},
 		{"frequency_penalty", req.FrequencyPenalty != 0}, {"min_p", q.MinP != nil && *q.MinP != 0},
 	} {
@@ -174,10 +246,14 @@ func refuseForRAG(q *openai.ChatRequest, req llm.Request) error {
 	return nil
 }
 
-func ragUsage(a *answer.Answer) *openai.Usage {
-	return &openai.Usage{PromptTokens: a.Trace.PromptTokens, CompletionTokens: a.Trace.AnswerTokens,
-		TotalTokens:       a.Trace.PromptTokens + a.Trace.AnswerTokens,
-		CompletionDetails: &openai.CompletionDetails{ReasoningTokens: a.Trace.ThoughtTokens}}
+func ragUsage(answers ...*answer.Answer) *openai.Usage {
+	u := &openai.Usage{PromptTokens: answers[0].Trace.PromptTokens, CompletionDetails: &openai.CompletionDetails{}}
+	for _, a := range answers {
+		u.CompletionTokens += a.Trace.AnswerTokens
+		u.CompletionDetails.ReasoningTokens += a.Trace.ThoughtTokens
+	}
+	u.TotalTokens = u.PromptTokens + u.CompletionTokens
+	return u
 }
 
 func ragAnswerOf(b *base, a *answer.Answer, ignored []string) *ragAnswer {
@@ -185,61 +261,99 @@ func ragAnswerOf(b *base, a *answer.Answer, ignored []string) *ragAnswer {
 		Citations: a.Citations, Nearest: a.Nearest, Trace: &a.Trace}
 }
 
-// streamFromBase streams an answer: the first chunk has the sources with the decision, then the text follows, and the
-// last chunk has the cited sources and the whole trace.
-func (s *Server) streamFromBase(w http.ResponseWriter, r *http.Request, b *base, question string, o answer.Options,
-	h head, ignored []string, usage, steps bool) error {
+// streamFromBase streams the choices of an answer: the first chunk of each has the sources with the decision, then the
+// text follows, and the last chunk has the cited sources and the whole trace.
+func (s *Server) streamFromBase(w http.ResponseWriter, r *http.Request, b *base, asked ragAsked, h head,
+	usage, steps bool) error {
 	out := openai.NewStream(w)
-	var failed error // error of a chunk sent in a callback that returns none
-	send := func(c *openai.ChatChunk) {
-		if d := &c.Choices[0].Delta; !out.Begun() { // OpenAI's clients expect the role in the first chunk
-			d.Role = "assistant"
-			d.Content = cmp.Or(d.Content, new(string))
+	answers := make([]*answer.Answer, asked.choices)
+	var mu sync.Mutex // guards out
+	err := s.several(r.Context(), len(answers), asked.parallel, func(ctx context.Context, i int) error {
+		c := ragChoice{ragAsked: asked, base: b, head: h.at(i), send: func(c *openai.ChatChunk) error {
+			mu.Lock()
+			defer mu.Unlock()
+			return out.Send(c)
+		}}
+		a, err := b.Ask(ctx, asked.question, c.watched(asked.choice(i), steps))
+		if err = cmp.Or(err, c.failed); err != nil {
+			return err
 		}
-		if failed == nil {
-			failed = out.Send(c)
-		}
-	}
-	var begun answer.Trace
-	o.Start = func(t answer.Trace) { begun = t }
-	o.Sources = func(list []prompt.Citation) {
-		c := h.chunk(openai.Delta{}, "")
-		if list == nil {
-			list = []prompt.Citation{}
-		}
-		c.Sluice = &ragAnswer{Store: b.Name, Retrieved: len(list) > 0, Notice: begun.Notice, Ignored: ignored,
-			Citations: list, Trace: &begun}
-		send(c)
-	}
-	o.Stream = func(piece string) error {
-		send(h.chunk(openai.Delta{Content: &piece}, ""))
-		return failed
-	}
-	o.Think = func(piece string) error {
-		send(h.chunk(openai.Delta{Reasoning: piece}, ""))
-		return failed
-	}
-	if steps {
-		o.Step = func(step flow.Step) {
-			c := h.chunk(openai.Delta{}, "")
-			c.Sluice = map[string]any{"step": step}
-			send(c)
-		}
-	}
-	a, err := b.Ask(r.Context(), question, o)
-	if err == nil {
-		err = failed
-	}
+		answers[i] = a
+		return c.end(r, a)
+	})
 	if err != nil {
 		return breakOff(out, chatError(err))
 	}
-	last := h.chunk(openai.Delta{Annotations: annotations(r, b, a.Answer, a.Citations)},
-		openai.FinishReason(a.Trace.Finish))
-	last.Sluice = ragAnswerOf(b, a, ignored)
-	if send(last); failed != nil {
-		return failed
+	return endStream(out, h, ragUsage(answers...), usage)
+}
+
+// ragChoice streams one choice.
+type ragChoice struct {
+	ragAsked
+	base   *base
+	head   head
+	send   func(*openai.ChatChunk) error
+	begun  answer.Trace
+	spoken bool
+	failed error // of a chunk sent in a callback that returns none
+}
+
+// chunk sends a chunk. OpenAI's clients expect the role in the first one.
+func (c *ragChoice) chunk(x *openai.ChatChunk) error {
+	if d := &x.Choices[0].Delta; !c.spoken {
+		c.spoken, d.Role = true, "assistant"
+		if d.Refusal == nil {
+			d.Content = cmp.Or(d.Content, new(string))
+		}
 	}
-	return endStream(out, h, ragUsage(a), usage)
+	if c.failed == nil {
+		c.failed = c.send(x)
+	}
+	return c.failed
+}
+
+// watched returns options whose callbacks send what they are called with.
+func (c *ragChoice) watched(o answer.Options, steps bool) answer.Options {
+	o.Start = func(t answer.Trace) { c.begun = t }
+	o.Sources = func(list []prompt.Citation) {
+		x := c.head.chunk(openai.Delta{}, "")
+		if list == nil {
+			list = []prompt.Citation{}
+		}
+		x.Sluice = &ragAnswer{Store: c.base.Name, Retrieved: len(list) > 0, Notice: c.begun.Notice, Ignored: c.ignored,
+			Citations: list, Trace: &c.begun}
+		_ = c.chunk(x) // it is kept in c.failed
+	}
+	o.Stream = func(piece string) error {
+		if c.refuses(c.begun) {
+			return c.chunk(c.head.chunk(openai.Delta{Refusal: &piece}, ""))
+		}
+		return c.chunk(c.head.chunk(openai.Delta{Content: &piece}, ""))
+	}
+	o.Think = func(piece string) error { return c.chunk(c.head.chunk(openai.Delta{Reasoning: piece}, "")) }
+	if steps {
+		o.Step = func(step flow.Step) {
+			x := c.head.chunk(openai.Delta{}, "")
+			x.Sluice = map[string]any{"step": step}
+			_ = c.chunk(x) // it is kept in c.failed
+		}
+	}
+	return o
+}
+
+// end sends the tool calls and the last chunk of an answer.
+func (c *ragChoice) end(r *http.Request, a *answer.Answer) error {
+	for _, call := range openai.Calls(calls(llm.Result{ToolCalls: a.ToolCalls}, c.oneCall), true) {
+		for _, x := range callChunks(c.head, call) {
+			if err := c.chunk(x); err != nil {
+				return err
+			}
+		}
+	}
+	last := c.head.chunk(openai.Delta{Annotations: annotations(r, c.base, a.Answer, a.Citations)},
+		openai.FinishReason(a.Trace.Finish))
+	last.Sluice = ragAnswerOf(c.base, a, c.ignored)
+	return c.chunk(last)
 }
 
 // chatError adds the parameter's name to an error of the language model.

@@ -65,6 +65,7 @@ type outputItem struct {
 type outputContent struct {
 	Type        string             `json:"type"`
 	Text        string             `json:"text"`
+	Refusal     string             `json:"refusal,omitempty"`
 	Annotations []outputAnnotation `json:"annotations,omitzero"`
 	LogProbs    []any              `json:"logprobs,omitzero"`
 }
@@ -152,7 +153,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
 	out.response = in.response(newHead("resp", in.Model))
 	to := listener{begin: out.begin, sources: out.found}
 	if in.Stream {
-		to.text, to.thought = out.text, out.thought
+		to.text, to.thought, to.refusal = out.text, out.thought, out.refusal
 	}
 	a, err := s.speak(r, q, to)
 	if err == nil {
@@ -291,7 +292,7 @@ func (o *responding) text(piece string) error {
 		if err := o.endThought(""); err != nil { // the whole of it comes with the completed response
 			return err
 		}
-		if err := o.beginMessage(); err != nil {
+		if err := o.beginMessage(outputContent{Type: "output_text"}); err != nil {
 			return err
 		}
 	}
@@ -299,14 +300,26 @@ func (o *responding) text(piece string) error {
 		"logprobs": []any{}}))
 }
 
-func (o *responding) beginMessage() error {
+// refusal sends the whole of a refusal.
+func (o *responding) refusal(text string) error {
+	if err := o.endThought(""); err != nil {
+		return err
+	}
+	if err := o.beginMessage(outputContent{Type: "refusal"}); err != nil {
+		return err
+	}
+	return o.send("response.refusal.delta", o.place(map[string]any{"content_index": 0, "delta": text}))
+}
+
+// beginMessage begins a message with an empty part.
+func (o *responding) beginMessage(part outputContent) error {
+	part.Annotations, part.LogProbs = []outputAnnotation{}, []any{}
 	err := o.add(outputItem{Type: "message", ID: newHead("msg", "").id, Status: "in_progress", Role: "assistant",
 		Content: []outputContent{}})
 	if err != nil {
 		return err
 	}
-	return o.send("response.content_part.added", o.place(map[string]any{"content_index": 0,
-		"part": outputContent{Type: "output_text", Annotations: []outputAnnotation{}, LogProbs: []any{}}}))
+	return o.send("response.content_part.added", o.place(map[string]any{"content_index": 0, "part": part}))
 }
 
 // end completes the response.
@@ -348,20 +361,26 @@ func (o *responding) end(a *spoken) error {
 
 // endMessage ends the message, with its citations.
 func (o *responding) endMessage(a *spoken) error {
+	part := outputContent{Type: "output_text", Text: a.text, Annotations: a.annotationsOf(o.request), LogProbs: []any{}}
+	if a.refused {
+		part = outputContent{Type: "refusal", Refusal: a.text}
+	}
 	if o.open == nil {
-		if err := o.beginMessage(); err != nil {
+		if err := o.beginMessage(outputContent{Type: part.Type}); err != nil {
 			return err
 		}
 	}
-	part := outputContent{Type: "output_text", Text: a.text, Annotations: a.annotationsOf(o.request), LogProbs: []any{}}
 	for i, x := range part.Annotations {
 		if err := o.send("response.output_text.annotation.added", o.place(map[string]any{"content_index": 0,
 			"annotation_index": i, "annotation": x})); err != nil {
 			return err
 		}
 	}
-	if err := o.send("response.output_text.done", o.place(map[string]any{"content_index": 0, "text": a.text,
-		"logprobs": []any{}})); err != nil {
+	name, fields := "response.output_text.done", map[string]any{"content_index": 0, "text": a.text, "logprobs": []any{}}
+	if a.refused {
+		name, fields = "response.refusal.done", map[string]any{"content_index": 0, "refusal": a.text}
+	}
+	if err := o.send(name, o.place(fields)); err != nil {
 		return err
 	}
 	err := o.send("response.content_part.done", o.place(map[string]any{"content_index": 0, "part": part}))

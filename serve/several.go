@@ -27,9 +27,7 @@ type watcher struct {
 	end     func(i int, r llm.Result) error
 }
 
-// generateAll generates completions, several at a time if the model decodes several together and there is room. The
-// first error ends all of them. With several completions they are batch jobs, so that single ones go first. watch may
-// be nil.
+// generateAll generates completions. Several are batch jobs, so that single ones go first. watch may be nil.
 func (s *Server) generateAll(ctx context.Context, g llm.Generator, all []llm.Request, watch *watcher) ([]llm.Result,
 	error) {
 	results := make([]llm.Result, len(all))
@@ -57,15 +55,25 @@ func (s *Server) generateAll(ctx context.Context, g llm.Generator, all []llm.Req
 		defer mu.Unlock()
 		return watch.end(i, results[i])
 	}
-	if len(all) == 1 {
-		return results, one(ctx, 0)
+	if len(all) > 1 {
+		for i := range all {
+			all[i].Priority = llm.Batch
+		}
 	}
-	places, leave := s.morePlaces(min(len(all), llm.ParallelOf(g)))
+	return results, s.several(ctx, len(all), llm.ParallelOf(g), one)
+}
+
+// several calls one for each of n completions, as many at a time as the model decodes together and there is room for.
+// The first error ends all of them.
+func (s *Server) several(ctx context.Context, n, parallel int, one func(ctx context.Context, i int) error) error {
+	if n == 1 {
+		return one(ctx, 0)
+	}
+	places, leave := s.morePlaces(min(n, parallel))
 	defer leave()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(places)
-	for i := range all {
-		all[i].Priority = llm.Batch
+	for i := range n {
 		group.Go(func() (err error) {
 			defer panics.Into(&err)
 			if err := ctx.Err(); err != nil {
@@ -74,7 +82,7 @@ func (s *Server) generateAll(ctx context.Context, g llm.Generator, all []llm.Req
 			return one(ctx, i)
 		})
 	}
-	return results, group.Wait()
+	return group.Wait()
 }
 
 // morePlaces takes up to wanted−1 places in addition to the request's own, as many as are free, and returns the number

@@ -18,12 +18,14 @@ type listener struct {
 	// sources are the passages in the prompt of an answer from a base, after begin
 	sources       func(*base, []prompt.Citation) error
 	text, thought func(piece string) error
+	refusal       func(piece string) error // a sentence in place of JSON that was asked for; nil: it is text
 }
 
 // spoken is an answer in no API's form.
 type spoken struct {
 	model         string
 	text, thought string
+	refused       bool // text is a sentence in place of JSON that was asked for
 	calls         []llm.ToolCall
 	finish        string // as OpenAI names it
 	usage         *openai.Usage
@@ -96,20 +98,16 @@ func give(to func(string) error, piece string) error {
 // speakFromBase is speak for an answer from a knowledge base.
 func (s *Server) speakFromBase(r *http.Request, q *openai.ChatRequest, req llm.Request, settings ragSettings,
 	to listener, out *spoken) error {
-	question, history, ignored, err := conversation(req.Messages)
+	asked, err := s.asked(r.Context(), q, req, settings)
 	if err != nil {
 		return err
 	}
-	o, err := s.askOptions(q, req, settings)
-	if err != nil {
-		return err
-	}
-	if err := s.modelTakes(r.Context(), req); err != nil {
-		return err
-	}
-	o.History = history
+	o := asked.options
 	var failed error
-	o.Start = func(answer.Trace) {
+	o.Start = func(t answer.Trace) {
+		if asked.refuses(t) && to.refusal != nil {
+			to.text = to.refusal
+		}
 		if to.begin != nil {
 			failed = to.begin(out.model)
 		}
@@ -121,12 +119,14 @@ func (s *Server) speakFromBase(r *http.Request, q *openai.ChatRequest, req llm.R
 	}
 	o.Stream = func(piece string) error { return cmp.Or(failed, give(to.text, piece)) }
 	o.Think = func(piece string) error { return cmp.Or(failed, give(to.thought, piece)) }
-	a, err := out.base.Ask(r.Context(), question, o)
+	a, err := out.base.Ask(r.Context(), asked.question, o)
 	if err = cmp.Or(err, failed); err != nil {
 		return chatError(err)
 	}
 	out.text, out.thought, out.finish = a.Answer, a.Thought, openai.FinishReason(a.Trace.Finish)
-	out.usage, out.citations, out.rag = ragUsage(a), a.Citations, ragAnswerOf(out.base, a, ignored)
+	out.refused = asked.refuses(a.Trace)
+	out.calls = calls(llm.Result{ToolCalls: a.ToolCalls}, asked.oneCall)
+	out.usage, out.citations, out.rag = ragUsage(a), a.Citations, ragAnswerOf(out.base, a, asked.ignored)
 	return nil
 }
 

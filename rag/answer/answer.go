@@ -381,11 +381,19 @@ func (a *State) prompt(ctx context.Context, v *flow.Visit) (_ flow.Verdict, err 
 		Language: a.language(passages), Template: a.Template, Order: a.Order, History: a.History,
 	}
 	o.Count, o.Literal = llm.ContentCounter(a.model)
+	tools, err := a.Form.tokens(o.Count)
+	if err != nil {
+		return "", err
+	}
+	o.AnswerTokens += tools
 	a.trace.Language = o.Language
 	if len(passages) > 0 {
 		p, err = a.library.Context(a.Question, passages, o)
 	} else {
 		p, err = a.library.Own(a.Question, a.Own, o)
+	}
+	if err == nil {
+		err = a.Form.fits(p)
 	}
 	if err != nil {
 		return "", err
@@ -415,7 +423,7 @@ func (a *State) generate(ctx context.Context, v *flow.Visit) (flow.Verdict, erro
 	if err := a.complete(ctx, v); err != nil {
 		return "", err
 	}
-	if a.Strict && a.trace.Mode == FromContext && a.Answer.Answer == "" {
+	if a.Strict && a.trace.Mode == FromContext && a.Answer.Answer == "" && len(a.Answer.ToolCalls) == 0 {
 		found, err := a.quote(ctx, v)
 		a.unanswered = found == Nothing
 		return flow.Done, err

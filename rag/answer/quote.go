@@ -30,7 +30,7 @@ const quotedSentences = 2
 // no sentence.
 func (a *State) quote(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 	v.Input(a.Question)
-	if len(a.Passages) == 0 {
+	if len(a.Passages) == 0 || a.Form.calls() { // a tool may help where the passages do not answer
 		return Nothing, nil
 	}
 	if err := a.embed(ctx, v); err != nil { // also opens the store, whose words weigh those of the question
@@ -40,7 +40,7 @@ func (a *State) quote(ctx context.Context, v *flow.Visit) (flow.Verdict, error) 
 	if err != nil {
 		return "", err
 	}
-	if a.isTopicOnly() && a.Strict {
+	if a.isTopicOnly() && (a.Strict || len(a.Form.Schema) > 0) {
 		a.unanswered = true
 		v.Detail(topicOnly)
 		return Found, nil
@@ -69,7 +69,8 @@ func (a *State) quote(ctx context.Context, v *flow.Visit) (flow.Verdict, error) 
 		}
 	}
 	a.prompted = prompt.Prompt{Citations: citations}
-	a.Answer.Answer, a.Answer.Retrieved, a.Answer.Citations = strings.Join(texts, "\n\n"), true, slices.Clone(citations)
+	a.Answer.Answer = a.Form.ends(strings.Join(texts, "\n\n"))
+	a.Answer.Retrieved, a.Answer.Citations = true, slices.Clone(citations)
 	t := a.trace
 	t.Mode, t.Style, t.Finish, t.Notice = FromContext, Quote, llm.FinishStop, ""
 	if t.NoGate {

@@ -22,6 +22,9 @@ func (in Input) style(ctx context.Context, language string) (style Style, why st
 	if in.Style != Auto {
 		return in.Style, "", nil
 	}
+	if in.Form.written() {
+		return Write, "a quote follows no schema and calls no tools", nil
+	}
 	if in.Cards == nil {
 		return Write, "", nil
 	}

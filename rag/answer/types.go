@@ -79,6 +79,7 @@ type Options struct {
 	// searched for joined with that one (Standing). With Transform prompt.Condense, the language model rewrites it into
 	// a self-contained question instead.
 	History []llm.Message `json:"-"`
+	Form    Form          `json:"-"`
 	// Step is called after each node. Run calls it on the caller's goroutine. Each never calls it concurrently, also
 	// for different questions.
 	Step func(flow.Step) `json:"-"`
@@ -116,9 +117,10 @@ const noGate = "no gate yet: the store answers every question until 'sluice cali
 // Answer is the result of Run. `ask --json` prints its JSON, with the id of the answer as first field.
 type Answer struct {
 	Answer    string            `json:"answer"`
-	Thought   string            `json:"thought,omitempty"`   // what the model wrote for itself before it
-	Retrieved bool              `json:"retrieved"`           // contexts were in the prompt
-	Truncated bool              `json:"truncated,omitempty"` // the model was stopped at Options.MaxTokens or its window
+	Thought   string            `json:"thought,omitempty"`    // what the model wrote for itself before it
+	Retrieved bool              `json:"retrieved"`            // contexts were in the prompt
+	ToolCalls []llm.ToolCall    `json:"tool_calls,omitempty"` // of Form.Tools, instead of an answer or beside it
+	Truncated bool              `json:"truncated,omitempty"`  // the model was stopped at Options.MaxTokens or its window
 	Citations []prompt.Citation `json:"citations"`
 	// Nearest holds the passages nearest to an unanswered question (Trace.Outcome is flow.Unknown), with their texts.
 	// They are not sources of the answer.
@@ -130,7 +132,7 @@ type Answer struct {
 type Trace struct {
 	Mode              Mode                `json:"mode"`
 	Style             Style               `json:"style"`                  // of the answer
-	StyleReason       string              `json:"style_reason,omitempty"` // set if the scorecard chose the style
+	StyleReason       string              `json:"style_reason,omitempty"` // set if the style was chosen for the user
 	Notice            string              `json:"notice,omitempty"`
 	GateMode          GateMode            `json:"gate_mode"`
 	Gate              *gate.Decision      `json:"gate,omitempty"`     // absent when the gate was not asked
@@ -214,5 +216,8 @@ func (o Options) Check() error {
 	if err := settings.Check(o); err != nil {
 		return fmt.Errorf("%w: %w", knowledge.ErrOption, err)
 	}
-	return checkHistory(o.History)
+	if err := checkHistory(o.History); err != nil {
+		return err
+	}
+	return o.Form.check(o)
 }

@@ -2,6 +2,7 @@ package answer
 
 import (
 	"context"
+	"slices"
 
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/flow"
@@ -23,7 +24,8 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 	}
 	unnamed := &prompt.Unnamed{Passages: len(p.Citations)}
 	stream := hand
-	if len(p.Citations) > 0 && hand != nil {
+	cites := len(p.Citations) > 0 && len(a.Form.Schema) == 0 // brackets of JSON are not citations
+	if cites && hand != nil {
 		stream = func(piece string) error {
 			if piece = unnamed.Write(piece); piece == "" {
 				return nil
@@ -40,24 +42,26 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 		thinking.Stream = a.Think
 	}
 	r, err := v.Model(a.model).Generate(ctx, llm.Request{
-		Messages: p.Messages, Prompt: p.Text, Stop: p.Stop, MaxTokens: maxTokens, Temperature: a.answerTemperature,
+		Messages: slices.Concat(p.Messages, a.Form.Called), Prompt: p.Text, Stop: slices.Concat(p.Stop, a.Form.Stop),
+		Schema: a.Form.Schema, Tools: a.Form.Tools, ToolChoice: a.Form.ToolChoice, MaxTokens: maxTokens, Temperature: a.answerTemperature,
 		TopK: a.TopK, TopP: a.TopP, RepeatPenalty: a.RepeatPenalty, NoRepeatNGram: a.NoRepeatNGram,
 		Seed: v.Draw(a.Seed), Priority: a.requests(), Thinking: thinking,
 	}, stream)
-	a.Answer.Answer, a.Answer.Thought, a.Answer.Citations = r.Text, r.Thought, []prompt.Citation{}
+	a.Answer.Answer, a.Answer.Thought, a.Answer.ToolCalls = r.Text, r.Thought, r.ToolCalls
+	a.Answer.Citations = append([]prompt.Citation{}, p.Citations...)
 	a.trace.AnswerTokens, a.trace.ThoughtTokens, a.trace.Finish = r.CompletionTokens, r.ThoughtTokens, r.Finish
 	a.Answer.Truncated = r.Finish == llm.FinishLength || r.Finish == llm.FinishContext
 	if r.PromptTokens > 0 {
 		a.trace.PromptTokens = r.PromptTokens
 	}
-	if len(p.Citations) > 0 {
+	if cites {
 		a.Answer.Citations = prompt.Cite(r.Text, p.Citations)
 		if rest := unnamed.Flush(); rest != "" && err == nil && hand != nil {
 			err = hand(rest)
 		}
 		a.Answer.Answer, a.trace.RemovedCitations = named(r.Text, len(p.Citations))
 	}
-	if err != nil {
+	if err != nil || len(a.Form.Schema) > 0 {
 		return err
 	}
 	added, err := a.check(ctx)
