@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -256,7 +257,19 @@ func (d Documents) MoveCollection(ctx context.Context, name, folder string) erro
 		return fmt.Errorf("%w: %s is not a folder", ErrOption, folder)
 	}
 	_, err = writing(ctx, d.s, func(ctx context.Context, st *store.Store) (none struct{}, _ error) {
-		return none, st.MoveCollection(ctx, name, root)
+		all, err := st.Collections(ctx)
+		if err != nil {
+			return none, err
+		}
+		if err := st.MoveCollection(ctx, name, root); err != nil {
+			return none, err
+		}
+		for _, c := range all {
+			if c.Name == name {
+				err = ingest.MoveAccess(ctx, st, c.Root, root)
+			}
+		}
+		return none, err
 	})
 	return err
 }

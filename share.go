@@ -12,14 +12,33 @@ import (
 func (s *Sluice) With(store string) *Sluice {
 	c := s.cfg
 	c.Store = store
-	n := &Sluice{cfg: c, log: s.log, budget: s.budget, engine: s.engine, calls: newCalls(), asking: s.asking,
-		model: s.model, others: s.others, cards: s.cards, classifier: s.classifier, reranker: s.reranker,
-		entailment: s.entailment, reader: s.reader, web: s.web, decisions: s.decisions, shares: true}
+	n := s.sharing(c)
 	n.encoder = newLazy(func(ctx context.Context) (embed.Embedder, func() error, error) {
 		return n.sharedEncoder(ctx, s)
 	})
 	n.base = knowledge.New(n.knowledge())
 	return n
+}
+
+// For opens the same store for members of groups, who find the documents that are for everybody or for one of their
+// groups, as if the store held nothing else, also in the gate's scores, word statistics and counts. The result writes
+// nothing and shares the models of s. Close it before s.
+func (s *Sluice) For(groups ...string) *Sluice {
+	c := s.cfg
+	c.Groups = append([]string{}, groups...)
+	n := s.sharing(c)
+	n.encoder = newLazy(func(ctx context.Context) (embed.Embedder, func() error, error) {
+		e, err := s.encoder.get(ctx)
+		return e, nil, err
+	})
+	n.base = knowledge.New(n.knowledge())
+	return n
+}
+
+func (s *Sluice) sharing(c Config) *Sluice {
+	return &Sluice{cfg: c, log: s.log, budget: s.budget, engine: s.engine, calls: newCalls(), asking: s.asking,
+		model: s.model, others: s.others, cards: s.cards, classifier: s.classifier, reranker: s.reranker,
+		entailment: s.entailment, reader: s.reader, web: s.web, decisions: s.decisions, shares: true}
 }
 
 // sharedEncoder returns the encoder of another system if the store was made with it.

@@ -47,9 +47,12 @@ var (
 
 // Config configures Open. The zero value is a store in ./.sluice with the default models and all cores.
 type Config struct {
-	Store     string `key:"store" doc:"folder of the knowledge base"` // "" is DefaultStore
-	Encoder   string `key:"encoder" doc:"encoder: a name of 'models list', a folder, or the URL of an OpenAI-compatible server (https://HOST/v1#MODEL), to which texts are then sent; empty takes the store's own, for a new store the default one"`
-	Precision string `key:"precision" oneof:"auto f32 int8" doc:"what the encoder computes in: f32, or int8, which is faster and another encoder to a store; auto takes the store's own, for a new store f32"` // "": auto
+	Store string `key:"store" doc:"folder of the knowledge base"` // "" is DefaultStore
+	// Groups restrict a Sluice to the documents that one of them may read, as if the store held nothing else; nothing
+	// can be written then. nil reads everything.
+	Groups    []string `key:"groups" doc:"read the knowledge base as a member of these groups may: documents that carry other groups are left out, and nothing can be written; empty reads everything"`
+	Encoder   string   `key:"encoder" doc:"encoder: a name of 'models list', a folder, or the URL of an OpenAI-compatible server (https://HOST/v1#MODEL), to which texts are then sent; empty takes the store's own, for a new store the default one"`
+	Precision string   `key:"precision" oneof:"auto f32 int8" doc:"what the encoder computes in: f32, or int8, which is faster and another encoder to a store; auto takes the store's own, for a new store f32"` // "": auto
 	// RemoteEncoder is the server that Encoder names if that is a URL: documents and questions are then sent there, and
 	// a warning is logged. A store that records such a name is ErrRemoteEncoder unless it is given here. URL, model and
 	// logger are filled in; ContextSize is the length at which texts are truncated.
@@ -191,6 +194,7 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 func (s *Sluice) knowledge() knowledge.Config {
 	c := knowledge.Config{
 		Dir: s.cfg.Store, Engine: s.engine, Encoder: s.encoder.get, Scorer: s.reranker.get, Metric: s.cfg.Metric,
+		Groups:         s.cfg.Groups,
 		StaleTolerance: s.cfg.StaleTolerance, Shadow: s.cfg.Shadow, Logger: s.log, Multilingual: models.Multilingual,
 	}
 	if s.cfg.Reader != "" {

@@ -226,8 +226,8 @@ func TestChatRefusals(t *testing.T) {
 		{"chat/completions", `{"model":"sluice",` + hi + `,"sluice":{"template":"../x"}}`, 400, "", "sluice.template"},
 		{"chat/completions", `{"model":"sluice",` + hi + `,"sluice":{"template":"nosuch"}}`, 400, "bad_option", ""},
 		{"chat/completions", `{"model":"sluice",` + hi + `,"min_p":0.5}`, 400, "unsupported_parameter", "min_p"},
-		{"chat/completions", `{"model":"sluice",` + hi + `,"response_format":{"type":"json_object"},"sluice":{"style":` +
-			`"quote"}}`, 400, "", "sluice.style"},
+		{"chat/completions", `{"model":"sluice",` + hi + `,"response_format":{"type":"json_object"},` +
+			`"sluice":{"style":"quote"}}`, 400, "", "sluice.style"},
 		{"chat/completions", `{"model":"sluice",` + hi + `,` + tideTool + `,"sluice":{"flow":"graph"}}`, 400, "",
 			"sluice.flow"},
 		{"chat/completions", `{"model":"sluice",` + hi + `,"stream":true,"response_format":{"type":"json_schema",` +

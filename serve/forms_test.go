@@ -116,8 +116,8 @@ func TestFormsOfAnswersFromBases(t *testing.T) {
 	}
 }
 
-// TestRefusals: where a graph finds no answer, a program that asked for JSON gets a refusal instead of a sentence in its
-// place, and may send that back.
+// TestRefusals: where a graph finds no answer, a program that asked for JSON gets a refusal instead of a sentence in
+// its place, and may send that back.
 func TestRefusals(t *testing.T) {
 	w, _ := formsWorld(t)
 	const form = `"response_format":{"type":"json_object"},"sluice":{"flow":"graph-llm","gate":"open"}`

@@ -218,7 +218,7 @@ func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	for _, b := range s.allowed(keyOf(r.Context())) {
+	for _, b := range s.allowed(r.Context()) {
 		one, err := b.describe(r.Context())
 		if err != nil {
 			return err

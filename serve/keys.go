@@ -26,11 +26,17 @@ type Keys struct{ list []key }
 type key struct {
 	digest [sha256.Size]byte
 	bases  []string   // bases that the key may use; nil: all
+	groups []string   // that its user belongs to, sorted; nil: the key may read everything, and change it
 	scope  *llm.Scope // prompt scope of its requests: other keys must not learn what they contain; nil without Keys
 }
 
+// groupsWord begins a word of a line that names groups, "groups=a,b".
+const groupsWord = "groups="
+
 // ReadKeys reads one key per line, followed by the names of the knowledge bases that it may use; without names it may
-// use all. Empty lines and lines that begin with # are skipped. ErrKeys names the line of a mistake, never the key.
+// use all. A word groups=A,B gives the key the documents that are for everybody or for one of these groups, as if the
+// bases held nothing else, and it changes nothing then; groups= alone gives it what is for everybody. Empty lines and
+// lines that begin with # are skipped. ErrKeys names the line of a mistake, never the key.
 func ReadKeys(r io.Reader) (*Keys, error) {
 	k := &Keys{}
 	lines := bufio.NewScanner(r)
@@ -43,7 +49,18 @@ func ReadKeys(r io.Reader) (*Keys, error) {
 			return nil, fmt.Errorf("%w: the key of line %d has %d characters, at least %d are needed "+
 				"('openssl rand -hex 24' makes one)", ErrKeys, n, len(words[0]), minKey)
 		}
-		one := key{digest: sha256.Sum256([]byte(words[0])), bases: words[1:], scope: llm.NewScope()}
+		one := key{digest: sha256.Sum256([]byte(words[0])), scope: llm.NewScope()}
+		for _, word := range words[1:] {
+			list, ok := strings.CutPrefix(word, groupsWord)
+			switch {
+			case !ok:
+				one.bases = append(one.bases, word)
+			case one.groups != nil:
+				return nil, fmt.Errorf("%w: line %d names groups twice", ErrKeys, n)
+			default:
+				one.groups = groupsOf(list)
+			}
+		}
 		if slices.ContainsFunc(k.list, func(x key) bool { return x.digest == one.digest }) {
 			return nil, fmt.Errorf("%w: the key of line %d is there twice", ErrKeys, n)
 		}
@@ -56,6 +73,22 @@ func ReadKeys(r io.Reader) (*Keys, error) {
 		return nil, fmt.Errorf("%w: it holds none", ErrKeys)
 	}
 	return k, nil
+}
+
+// groupsOf reads a list of groups, which is not nil.
+func groupsOf(list string) []string {
+	groups := slices.DeleteFunc(strings.Split(list, ","), func(g string) bool { return g == "" })
+	slices.Sort(groups)
+	return slices.Compact(groups)
+}
+
+// whole returns an error if the key may not read everything.
+func (k key) whole() error {
+	if k.groups == nil {
+		return nil
+	}
+	return &requestError{Status: http.StatusForbidden, Code: "restricted_key",
+		Message: "this key reads what its groups may, and changes nothing", Hint: "use a key without groups"}
 }
 
 // bases returns the bases that keys name.

@@ -116,6 +116,9 @@ func (s *Server) beginAnswer(ctx context.Context) (leave func(), err error) {
 // ingestTexts keeps texts, and waits for their ingest, which goes on if the client leaves.
 func (s *Server) ingestTexts(ctx context.Context, to mcp.Base, documents []mcp.Text,
 	progress func(done, total int64)) (out mcp.Ingested, err error) {
+	if err := keyOf(ctx).whole(); err != nil {
+		return out, err
+	}
 	b := s.bases[to.Name]
 	lines, err := textLines(documents)
 	if err != nil {

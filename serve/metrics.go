@@ -51,8 +51,10 @@ func (s *Server) newMetrics() *metrics {
 // of returns the metrics that a key may see.
 func (m *metrics) of(k key) prometheus.Gatherers {
 	all := prometheus.Gatherers{m.common}
-	for _, b := range m.s.allowed(k) {
-		all = append(all, m.bases[b.Name])
+	for _, b := range m.s.cfg.Bases {
+		if k.may(b.Name) {
+			all = append(all, m.bases[b.Name])
+		}
 	}
 	if len(k.bases) == 0 {
 		return append(all, m.process)

@@ -173,7 +173,7 @@ func (s *Server) knownModels(ctx context.Context) (all known, err error) {
 		}
 	}
 	add(ragModel, kindRAG, g.ContextSize())
-	for _, b := range s.allowed(keyOf(ctx)) {
+	for _, b := range s.allowed(ctx) {
 		add(ragModel+"/"+b.Name, kindRAG, g.ContextSize())
 	}
 	names, info := s.models().Models().Names(), g.Info().Name

@@ -19,9 +19,10 @@ type use int
 const (
 	public  use = iota // no key, no limit on requests under way
 	keyed              // needs a key, if there are Keys
-	scraped            // as keyed, but without the limit on requests: monitoring must see a full server
+	managed            // as keyed, with a key that may read everything
+	scraped            // as managed, but without the limit on requests: monitoring must see a full server
 	answers            // as keyed, for routes on which the language model generates
-	upload             // as keyed, with a body as large as a file
+	upload             // as managed, with a body as large as a file
 )
 
 // endpoint is a row of the route table.
@@ -49,15 +50,15 @@ func (s *Server) table() []endpoint {
 		{"GET /v1/documents", keyed, s.listDocuments, "store q topic offset limit"},
 		{"POST /v1/documents", upload, s.addDocuments, "store"},
 		{"GET /v1/documents/{id}", keyed, s.showDocument, "store offset limit"},
-		{"DELETE /v1/documents/{id}", keyed, s.deleteDocument, "store"},
+		{"DELETE /v1/documents/{id}", managed, s.deleteDocument, "store"},
 		{"GET /v1/chunks/{id}", keyed, s.showChunk, "store"},
-		{"GET /v1/calibration", keyed, s.showCalibration, "store name"},
-		{"POST /v1/calibration", keyed, s.calibrate, "store"},
-		{"POST /v1/calibration/policy", keyed, s.changePolicy, "store"},
-		{"GET /v1/jobs", keyed, s.listJobs, "store"},
-		{"GET /v1/jobs/{id}", keyed, s.showJob, ""},
-		{"DELETE /v1/jobs/{id}", keyed, s.cancelJob, ""},
-		{"GET /v1/jobs/{id}/events", keyed, s.followJob, ""},
+		{"GET /v1/calibration", managed, s.showCalibration, "store name"},
+		{"POST /v1/calibration", managed, s.calibrate, "store"},
+		{"POST /v1/calibration/policy", managed, s.changePolicy, "store"},
+		{"GET /v1/jobs", managed, s.listJobs, "store"},
+		{"GET /v1/jobs/{id}", managed, s.showJob, ""},
+		{"DELETE /v1/jobs/{id}", managed, s.cancelJob, ""},
+		{"GET /v1/jobs/{id}/events", managed, s.followJob, ""},
 
 		{"POST /v1/chat/completions", answers, s.chat, "store *"},
 		{"POST /v1/completions", answers, s.completions, "*"},
@@ -157,6 +158,11 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, at endpoint) erro
 		return err
 	}
 	r = r.WithContext(k.scope.In(context.WithValue(r.Context(), keyKey, k)))
+	if at.use == managed || at.use == scraped || at.use == upload {
+		if err := k.whole(); err != nil {
+			return err
+		}
+	}
 	if at.use == scraped {
 		return at.handler(w, r)
 	}

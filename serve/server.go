@@ -41,6 +41,7 @@ type Server struct {
 	started   time.Time
 	metrics   *metrics
 	jobs      *jobs
+	views     views
 }
 
 // base is a knowledge base with its state in the server.
@@ -99,6 +100,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		BaseContext: func(net.Listener) context.Context { return requests },
 	}
 	defer s.leaveUploads()
+	defer s.views.close()
 	defer s.protocol.Close()
 	var background sync.WaitGroup
 	defer background.Wait()
@@ -186,14 +188,16 @@ func (s *Server) base(r *http.Request, inBody string) (*base, error) {
 			Message: fmt.Sprintf("there is no knowledge base %q", shortened(name)),
 			Hint:    "GET /info lists those that there are"}
 	}
-	return b, nil
+	return s.views.of(r.Context(), b, k), nil
 }
 
-// allowed returns the bases that a key may use, in the order of the configuration.
-func (s *Server) allowed(k key) (list []*base) {
+// allowed returns the bases that a request's key may use, as its groups may read them, in the order of the
+// configuration.
+func (s *Server) allowed(ctx context.Context) (list []*base) {
+	k := keyOf(ctx)
 	for _, b := range s.cfg.Bases {
 		if k.may(b.Name) {
-			list = append(list, s.bases[b.Name])
+			list = append(list, s.views.of(ctx, s.bases[b.Name], k))
 		}
 	}
 	return list

@@ -28,7 +28,8 @@ func (c *caller) Generate(_ context.Context, r llm.Request, _ func(string) error
 	if last := r.Messages[len(r.Messages)-1]; last.Role == llm.ToolRole {
 		return llm.Result{Text: "By the register: " + last.Content + " [1] [9].", Finish: llm.FinishStop}, nil
 	}
-	return llm.Result{Finish: llm.FinishTools, ToolCalls: []llm.ToolCall{{ID: "1", Name: "register", Arguments: `{}`}}}, nil
+	call := llm.ToolCall{ID: "1", Name: "register", Arguments: `{}`}
+	return llm.Result{Finish: llm.FinishTools, ToolCalls: []llm.ToolCall{call}}, nil
 }
 
 const (

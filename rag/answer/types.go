@@ -119,8 +119,8 @@ type Answer struct {
 	Answer    string            `json:"answer"`
 	Thought   string            `json:"thought,omitempty"`    // what the model wrote for itself before it
 	Retrieved bool              `json:"retrieved"`            // contexts were in the prompt
-	ToolCalls []llm.ToolCall    `json:"tool_calls,omitempty"` // of Form.Tools, instead of an answer or beside it
-	Truncated bool              `json:"truncated,omitempty"`  // the model was stopped at Options.MaxTokens or its window
+	ToolCalls []llm.ToolCall    `json:"tool_calls,omitempty"` // of Form.Tools
+	Truncated bool              `json:"truncated,omitempty"`  // it was stopped at Options.MaxTokens or its window
 	Citations []prompt.Citation `json:"citations"`
 	// Nearest holds the passages nearest to an unanswered question (Trace.Outcome is flow.Unknown), with their texts.
 	// They are not sources of the answer.

@@ -210,7 +210,7 @@ func decodeText(d *Document, raw, forced string, p *pulse) (decoded, error) {
 const encodingKey = "encoding"
 
 // setMeta sets a value of the metadata.
-func (d *Document) setMeta(key, value string) {
+func (d *Document) setMeta(key string, value any) {
 	if d.Meta == nil {
 		d.Meta = Meta{}
 	}

@@ -49,10 +49,11 @@ func parseJSONLine(raw []byte, at int, own bool, p *pulse) (*Document, error) {
 		case "title":
 			d.Title = text
 		default:
-			if d.Meta == nil {
-				d.Meta = Meta{}
+			if key == AccessKey {
+				d.setMeta(key, access(text))
+			} else {
+				d.setMeta(key, text)
 			}
-			d.Meta[key] = text
 		}
 		return nil
 	})

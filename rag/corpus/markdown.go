@@ -3,6 +3,7 @@ package corpus
 import (
 	"bytes"
 	"maps"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -30,6 +31,9 @@ type markdownReader struct {
 // parse.
 func parseMarkdown(d *Document, in decoded, p *pulse) bool {
 	meta, base := frontMatter(in.text)
+	if groups, ok := meta[AccessKey]; ok { // also of a text that is not parsed
+		d.setMeta(AccessKey, groups)
+	}
 	if isHostile(in.text[base:]) {
 		return false
 	}
@@ -101,7 +105,11 @@ func frontMatter(src string) (Meta, int) {
 		if trimmed := strings.TrimRight(line, "\r\n"); trimmed != "---" && trimmed != "..." {
 			continue
 		}
-		meta, ok := frontValues(src[len(src)-len(body) : end])
+		block := src[len(src)-len(body) : end]
+		meta, ok := frontValues(block)
+		if !ok && namesAccess.MatchString(block) {
+			return Meta{AccessKey: []any{}}, 0
+		}
 		if !ok {
 			return nil, 0
 		}
@@ -109,6 +117,9 @@ func frontMatter(src string) (Meta, int) {
 	}
 	return nil, 0
 }
+
+// namesAccess finds AccessKey in front matter that cannot be read.
+var namesAccess = regexp.MustCompile(`(?m)^["']?` + AccessKey + `["']?[ \t]*:`)
 
 // maxYAMLValues bounds the values of front matter; an aliased value counts at each use.
 const maxYAMLValues = 10_000

@@ -22,6 +22,28 @@ const (
 	maxMetaDepth  = 8
 )
 
+// AccessKey is the key of the groups that may read a document: a text or a list of texts. A document without it is for
+// everybody. A value that names no group, or cannot be read, is kept as an empty list: nobody is meant, rather than
+// everybody.
+const AccessKey = "access"
+
+// access returns a value of AccessKey as it is kept.
+func access(value any) any {
+	list, ok := value.([]any)
+	if !ok {
+		list = []any{value}
+	}
+	groups := []any{}
+	for _, g := range list {
+		name, ok := g.(string)
+		if name = strings.TrimSpace(clean(name)); !ok || name == "" || len(list) > maxMetaValues {
+			return []any{}
+		}
+		groups = append(groups, name)
+	}
+	return groups
+}
+
 // UnmarshalJSON keeps numbers as they are written.
 func (m *Meta) UnmarshalJSON(raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -56,6 +78,10 @@ func (m Meta) Text(key string) string { return strings.Join(m.Texts(key), ", ") 
 
 // keep adds a value of JSON or YAML. A value in an object is named by its path ("author.name").
 func (m Meta) keep(key string, value any, inList bool, depth int) {
+	if key == AccessKey {
+		m[key] = access(value)
+		return
+	}
 	switch v := value.(type) {
 	case nil:
 	case map[string]any:
@@ -86,6 +112,9 @@ func (m Meta) keep(key string, value any, inList bool, depth int) {
 
 // keepMeta keeps a field of a JSON line that is not a string.
 func (d *Document) keepMeta(key string, raw []byte) {
+	if key == AccessKey {
+		d.setMeta(key, []any{}) // unless it is read
+	}
 	if len(raw) > maxMetaBytes {
 		return
 	}

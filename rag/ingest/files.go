@@ -148,7 +148,7 @@ func digestOfDocuments(digests map[string]string) (sum [16]byte) {
 
 // howOf returns what the documents of a file depend on besides the file: the options and the program. Options that only
 // select what is read or reported are left out.
-func howOf(o Options, entities string) string {
+func howOf(o Options, entities string, access accessRules) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s\n", buildinfo.Tool(), entities)
 	v := reflect.ValueOf(o)
@@ -163,12 +163,15 @@ func howOf(o Options, entities string) string {
 				fmt.Fprintf(h, "%s=%s\n", name, o.Duplicates)
 			}
 		case "CommitEvery", "Strict", "Files", "Replace", "Given", "Pages", "HandedIn", "CacheDir", "Sync",
-			"SyncOptions":
+			"SyncOptions", "Access":
 		default:
 			if v.Field(i).Kind() != reflect.Func {
 				fmt.Fprintf(h, "%s=%#v\n", name, v.Field(i).Interface())
 			}
 		}
+	}
+	if len(access) > 0 {
+		fmt.Fprintf(h, "Access=%v\n", access) // maps are printed in the order of their keys
 	}
 	if o.Files.Encoding != "" {
 		fmt.Fprintf(h, "Encoding=%s\n", o.Files.Encoding)

@@ -35,9 +35,12 @@ type Options struct {
 	Semantic SemanticOptions `key:".ingest"`
 
 	// Clean is parsed by corpus.ParseCleaners; "" removes nothing.
-	Clean    string `key:"clean" doc:"what is taken out of the prose of documents: none, all, or with commas between: contents (tables of contents), index, boilerplate (lines that come again and again, page numbers), bullets, dashes, space"`
-	Language string `key:"language" doc:"language of documents that name none, as an ISO 639-1 code such as de; empty guesses each one's"`
-	Entities bool   `key:"entities" doc:"find people, places, organisations, dates and quantities in each chunk, to search by them (--where label.person=NAME); names by the classifier, if that labels parts of texts, else by rules"`
+	Clean string `key:"clean" doc:"what is taken out of the prose of documents: none, all, or with commas between: contents (tables of contents), index, boilerplate (lines that come again and again, page numbers), bullets, dashes, space"`
+	// Access holds the groups that may read what is ingested, unless it names groups itself. nil leaves what earlier
+	// ingests of the same folders said; Everybody alone takes that back.
+	Access   []string `key:"access" doc:"groups that may read what is ingested, besides those who may read everything; documents that name groups themselves (access in front matter or JSON) keep these; * is everybody. Later ingests of the same folder keep them"`
+	Language string   `key:"language" doc:"language of documents that name none, as an ISO 639-1 code such as de; empty guesses each one's"`
+	Entities bool     `key:"entities" doc:"find people, places, organisations, dates and quantities in each chunk, to search by them (--where label.person=NAME); names by the classifier, if that labels parts of texts, else by rules"`
 
 	// Duplicates is KeepDuplicates ("" as well), ReportDuplicates or DropDuplicates.
 	Duplicates string `key:"duplicates" oneof:"keep report drop" doc:"new chunks that nearly repeat others: keep does not look for them, report tells of them, drop does not store them"`
@@ -170,10 +173,10 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	if err = r.resolveGiven(); err != nil {
 		return result, err
 	}
-	if err = r.openExisting(ctx); err != nil {
+	if err = r.openExisting(ctx, in.Paths); err != nil {
 		return result, err
 	}
-	r.how = howOf(r.o, r.entitiesBy())
+	r.how = howOf(r.o, r.entitiesBy(), r.access)
 	defer r.base.WatchEncoder(nil)
 	load := corpus.LoadOptions{FileOptions: r.o.Files, MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict,
 		OnSkip: r.unread, CacheDir: r.o.CacheDir, Clean: r.clean}
@@ -270,17 +273,19 @@ type run struct {
 
 	dropped map[string]bool // ids of chunks that repeat others
 	clean   []corpus.Cleaner
+	access  accessRules
 }
 
 // openExisting opens the store if there is one; else it is made when there is something to put in.
-func (r *run) openExisting(ctx context.Context) (err error) {
-	if r.held, err = r.base.Reader(ctx); !errors.Is(err, store.ErrNotFound) && !r.o.DryRun {
-		err = r.open(ctx)
+func (r *run) openExisting(ctx context.Context, paths []string) (err error) {
+	if r.held, err = r.base.Reader(ctx); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
 	}
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
+	there := err == nil
+	if err = r.chooseAccess(ctx, paths); err != nil || !there || r.o.DryRun {
+		return err
 	}
-	return err
+	return r.open(ctx)
 }
 
 // open opens the store for writing, which makes it when absent, and learns the names in it.
@@ -293,6 +298,9 @@ func (r *run) open(ctx context.Context) (err error) {
 		return err
 	}
 	if err := knowledge.SameEncoder(r.store, info.Encoder); err != nil {
+		return err
+	}
+	if err := r.keepAccess(ctx); err != nil {
 		return err
 	}
 	if err := r.repair(ctx); err != nil {
@@ -331,6 +339,9 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 		return err
 	}
 	if late, err := r.isOvertaken(ctx, doc); late || err != nil {
+		return err
+	}
+	if err := r.restrict(ctx, doc); err != nil {
 		return err
 	}
 	if err := r.lendCopy(ctx, doc); err != nil {

@@ -38,6 +38,9 @@ type Config struct {
 	// Entails scores pairs of texts when an answer is checked. If it is nil, cosine similarities of the encoder decide.
 	Entails func(ctx context.Context, premises, hypotheses []string) ([]float64, error)
 	Metric  kernels.Metric // of a new store; an existing one keeps its own
+	// Groups restrict the base to the documents that they may read (store.Options.Groups); nothing can be written then.
+	// nil reads everything.
+	Groups []string
 	// StaleTolerance is the share of live chunks that may be missing from the calibration; see gate.Use.
 	StaleTolerance *float64
 	Shadow         gate.Shadow // another policy that is tried beside the gate
@@ -218,12 +221,15 @@ func (b *Base) Logger() *slog.Logger { return b.log }
 
 // Reader opens the store for reading, whoever made it.
 func (b *Base) Reader(ctx context.Context) (*store.Store, error) {
-	return b.open(ctx, &b.reader, store.Options{ReadOnly: true})
+	return b.open(ctx, &b.reader, store.Options{ReadOnly: true, Groups: b.cfg.Groups})
 }
 
 // Writer opens the store for writing; with an encoder it is made when absent. Any number of processes may do so: they
 // write in turns, a transaction each.
 func (b *Base) Writer(ctx context.Context, enc *identity.Encoder) (*store.Store, error) {
+	if b.cfg.Groups != nil {
+		return nil, fmt.Errorf("%w: the knowledge base is read for the groups %q", store.ErrReadOnly, b.cfg.Groups)
+	}
 	return b.open(ctx, &b.writer, store.Options{Create: enc != nil, Encoder: enc, Metric: b.cfg.Metric})
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/route"
+	"github.com/sluice-rag/sluice/rag/store"
 )
 
 // partitions are the live rows of a snapshot by their domains. A chunk's domain is the one that the store's router was
@@ -126,7 +127,8 @@ type copies struct {
 }
 
 type copied struct {
-	first int64 // row in the store of row 0 of rows
+	first int64       // row in the store of row 0 of rows
+	view  *store.View // whose rows they are, if it is restricted and numbers them anew; else nil
 	rows  []int
 	data  []float32
 }
@@ -134,16 +136,21 @@ type copied struct {
 // partition returns the vectors of rows of a domain.
 func (b *Base) partition(s *Snapshot, name string, rows []int) engine.Vectors {
 	v := s.View.Vectors
+	var of *store.View
+	if s.Store.Restricted() {
+		of = s.View
+	}
 	b.copies.mu.Lock()
 	defer b.copies.mu.Unlock()
 	k := b.copies.list[name]
+	follows := k != nil && k.first == s.View.First && k.view == of
 	switch {
-	case k != nil && k.first == s.View.First && same(k.rows, rows):
-	case k != nil && k.first == s.View.First && len(k.rows) < len(rows) && slices.Equal(k.rows, rows[:len(k.rows)]):
-		k = &copied{first: k.first, rows: k.rows, data: k.data}
+	case follows && same(k.rows, rows):
+	case follows && len(k.rows) < len(rows) && slices.Equal(k.rows, rows[:len(k.rows)]):
+		k = &copied{first: k.first, view: of, rows: k.rows, data: k.data}
 		k.take(v, rows)
 	default:
-		k = &copied{first: s.View.First, data: make([]float32, 0, len(rows)*v.Dim)}
+		k = &copied{first: s.View.First, view: of, data: make([]float32, 0, len(rows)*v.Dim)}
 		k.take(v, rows)
 	}
 	if b.copies.list == nil {

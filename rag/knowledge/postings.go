@@ -70,7 +70,8 @@ func (s *Snapshot) Postings(ctx context.Context) (*postings.Index, error) {
 // makePostings returns the index of the snapshot, from that of an earlier one, the file, or nothing; s has the turn.
 func (s *Snapshot) makePostings(ctx context.Context) (*postings.Index, error) {
 	w, started := &s.base.words, time.Now()
-	from, keeps := postings.New(), s.View.Damage == nil // what is left out now may be there again later
+	// What is left out now may be there again later, and a restricted view numbers its rows anew.
+	from, keeps := postings.New(), s.View.Damage == nil && !s.Store.Restricted()
 	switch {
 	case !keeps:
 	case w.now != nil && w.view.First == s.View.First && w.view.Generation <= s.View.Generation:

@@ -179,7 +179,8 @@ func (s *Snapshot) prepare(ctx context.Context) error {
 	if s.searched.Load() != nil {
 		return nil
 	}
-	if at := address(s.View.Vectors); b.now == nil && b.tried != at && s.View.Vectors.Rows >= s.base.cfg.IndexRows {
+	if at := address(s.View.Vectors); b.now == nil && b.tried != at && !s.Store.Restricted() &&
+		s.View.Vectors.Rows >= s.base.cfg.IndexRows {
 		b.tried = at
 		b.now = s.loadIndex(ctx)
 	}

@@ -66,7 +66,7 @@ func (v *View) Select(ctx context.Context, accepts func(DocumentInfo) bool) (row
 			if err := scan(&row, &document); err != nil {
 				return err
 			}
-			if i := int(row - v.First); accepted[document] && i < len(v.IDs) && !v.Deleted(i) {
+			if i, ok := v.index(row); accepted[document] && ok && !v.Deleted(i) {
 				rows = append(rows, i)
 			}
 			return ctx.Err()

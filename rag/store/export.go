@@ -152,8 +152,8 @@ func (e *exporter) chunks(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		i := int(row - v.First)
-		if i < 0 || i >= len(v.IDs) || v.IDs[i] != k.ID {
+		i, ok := v.index(row)
+		if !ok || v.IDs[i] != k.ID {
 			return fmt.Errorf("%w: chunk %q has row %d, which is another one's", ErrCorrupt, k.ID, row)
 		}
 		line := archiveChunk{Chunk: k, SHA256: hex.EncodeToString(digest),

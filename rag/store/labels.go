@@ -109,7 +109,7 @@ func (v *View) Labels(ctx context.Context, kinds []string) (map[int][]Label, err
 		if err := scan(&row, &l.Kind, &l.Value); err != nil {
 			return err
 		}
-		if i := int(row - v.First); i >= 0 && i < len(v.IDs) && !v.Deleted(i) {
+		if i, ok := v.index(row); ok && !v.Deleted(i) {
 			labels[i] = append(labels[i], l)
 		}
 		return ctx.Err()

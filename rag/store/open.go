@@ -25,6 +25,7 @@ import (
 // Store is an open store folder. Its methods may be called from any number of goroutines.
 type Store struct {
 	dir      string
+	groups   []string // that it is read for; nil: it is read as a whole
 	settings settings // as of Open; what changes of it is not kept up to date
 	segments segments
 	read     *sql.DB
@@ -77,7 +78,10 @@ func open(ctx context.Context, dir string, o Options, x seams) (_ *Store, err er
 	if err := checkFolder(dir, o); err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, step: x.step, viewing: make(chan struct{}, 1)}
+	if o.Groups != nil && !o.ReadOnly {
+		return nil, fmt.Errorf("%w: a store that is opened for groups is opened for reading", ErrInput)
+	}
+	s := &Store{dir: dir, groups: o.Groups, step: x.step, viewing: make(chan struct{}, 1)}
 	s.viewing <- struct{}{}
 	defer func() {
 		if err != nil {
@@ -231,7 +235,7 @@ func errEmpty(dir string) error {
 
 // openForReading opens the reading connections and reads the settings.
 func (s *Store) openForReading(ctx context.Context) (err error) {
-	if s.read, err = openReader(s.dir, false); err != nil {
+	if s.read, err = openReader(s.dir, false, s.groups); err != nil {
 		return wrap(s.dir, "open", err)
 	}
 	var empty bool
@@ -282,7 +286,7 @@ func (s *Store) reopenImmutable() (err error) {
 			ErrReadOnly, s.dir, wal)
 	}
 	_ = s.read.Close()
-	if s.read, err = openReader(s.dir, true); err != nil {
+	if s.read, err = openReader(s.dir, true, s.groups); err != nil {
 		return wrap(s.dir, "open", err)
 	}
 	return nil

@@ -34,6 +34,9 @@ const (
 
 // IndexDir returns the folder of what could be made again: who keeps something there calls it so that it exists.
 func (s *Store) IndexDir() (string, error) {
+	if s.Restricted() { // it is everybody's
+		return "", s.wrap("keep an index", ErrReadOnly)
+	}
 	dir := filepath.Join(s.dir, IndexFolder)
 	return dir, durable.MkdirAllWith(dir, s.segments.fs.SyncDir)
 }

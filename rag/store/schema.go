@@ -164,14 +164,19 @@ const maxReaders = 64
 
 // openReader opens connections that only read. immutable is for folders where SQLite could not make
 // its shared-memory file: it takes no locks and sees the database file alone.
-func openReader(dir string, immutable bool) (*sql.DB, error) {
-	q := url.Values{"mode": {"ro"}, "_query_only": {"1"}, "_busy_timeout": {"10000"}, "_error_rc": {"1"}, "_dqs": {"0"}}
+// With groups they read what these may (access.go).
+func openReader(dir string, immutable bool, groups []string) (db *sql.DB, err error) {
+	q := url.Values{"mode": {"ro"}, "_busy_timeout": {"10000"}, "_error_rc": {"1"}, "_dqs": {"0"}}
 	if immutable {
 		q.Set("immutable", "1")
 	}
-	db, err := sql.Open("sqlite", dsn(filepath.Join(dir, databaseName), q))
-	if err != nil {
-		return nil, err
+	if at := filepath.Join(dir, databaseName); groups != nil {
+		db = sql.OpenDB(restricted{dsn(at, q), groups})
+	} else {
+		q.Set("_query_only", "1")
+		if db, err = sql.Open("sqlite", dsn(at, q)); err != nil {
+			return nil, err
+		}
 	}
 	db.SetMaxOpenConns(maxReaders)
 	db.SetMaxIdleConns(8)

@@ -38,7 +38,10 @@ type Options struct {
 	// whose vectors the store holds; another one is ErrEncoder. nil accepts whatever the store holds (reading, listing)
 	Encoder *identity.Encoder
 	Metric  kernels.Metric // recorded at creation; later opens keep the recorded one (Store.Metric)
-	like    *archiveHeader // whose id and date a new store gets; nil: its own
+	// Groups are those that a reader belongs to: he finds the documents that are for everybody or for one of them, as
+	// if the store held nothing else. It needs ReadOnly. nil reads everything, an empty list what is for everybody.
+	Groups []string
+	like   *archiveHeader // whose id and date a new store gets; nil: its own
 }
 
 // Batch is what one Commit makes durable: documents with their chunks and one vector per chunk.

@@ -32,6 +32,7 @@ type View struct {
 	Generation int64               // of the store's content
 	Damage     *Damage             // what is left out because it is not as it was committed; nil: nothing
 	rows       *rowList
+	places     []int64 // rows in the store, of a view for groups; nil: from First on
 	mapping    *mapping
 	texts      *reader
 	checksums  []uint32   // of the whole blocks
@@ -78,7 +79,7 @@ func (s *Store) view(ctx context.Context) (_ *View, now state, err error) {
 	if now, err = readState(context.WithoutCancel(ctx), texts.tx); err != nil {
 		return nil, now, err
 	}
-	if s.rows == nil {
+	if s.rows == nil && !s.Restricted() {
 		s.rows = s.loadRows()
 	}
 	if s.rows == nil || s.rows.generation != now.generation {
@@ -99,6 +100,12 @@ func (s *Store) view(ctx context.Context) (_ *View, now state, err error) {
 		if err := v.leaveOut(ctx, texts.tx, s.mapped.damaged); err != nil {
 			return nil, now, errors.Join(err, v.mapping.release())
 		}
+	}
+	if s.Restricted() {
+		if err := v.compact(ctx); err != nil {
+			return nil, now, errors.Join(err, v.mapping.release())
+		}
+		s.rows = nil // of all rows
 	}
 	v.live <- nil
 	return v, now, nil
@@ -249,7 +256,7 @@ func (v *View) makeLive(ctx context.Context) (*Live, error) {
 			g = int32(len(numbers))
 			numbers[v.rows.groups[i]] = g
 		}
-		l.IDs, l.Rows, l.Groups = append(l.IDs, id), append(l.Rows, v.First+int64(i)), append(l.Groups, g)
+		l.IDs, l.Rows, l.Groups = append(l.IDs, id), append(l.Rows, v.place(i)), append(l.Groups, g)
 		l.TextDigests = append(l.TextDigests, hex.EncodeToString(v.Digests[i][:]))
 		if copies {
 			l.Vectors.Data = append(l.Vectors.Data, v.Vectors.Data[i*dim:(i+1)*dim]...)
@@ -432,12 +439,12 @@ func (s *Store) RowVectors(ctx context.Context, rows []int64) (engine.Vectors, e
 				}
 			}
 		}
-		i := row - v.First
-		if i < 0 || i >= int64(v.Vectors.Rows) {
+		i, ok := v.index(row)
+		if !ok {
 			return out, s.wrap("read vectors", fmt.Errorf("%w: row %d, there are %d to %d", ErrNotFound, row, v.First,
 				v.First+int64(v.Vectors.Rows)-1))
 		}
-		out.Data = append(out.Data, v.Vectors.Data[i*int64(dim):(i+1)*int64(dim)]...)
+		out.Data = append(out.Data, v.Vectors.Data[i*dim:(i+1)*dim]...)
 	}
 	return out, nil
 }
@@ -453,7 +460,7 @@ type Stats struct {
 	Created           string  // RFC 3339
 }
 
-// Stats counts.
+// Stats counts. A restricted store has no DatabaseBytes, Segments and deleted rows.
 func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	st := Stats{Created: s.settings.created}
 	var first, end int64
@@ -466,6 +473,11 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	}
 	if err != nil {
 		return st, s.wrap("count", err)
+	}
+	if s.Restricted() { // the files hold other documents as well
+		st.Rows = int64(st.Chunks)
+		st.VectorBytes = st.Rows * s.segments.rowBytes()
+		return st, nil
 	}
 	i, err := os.Stat(filepath.Join(s.dir, databaseName))
 	if err != nil {

@@ -77,7 +77,7 @@ type Choice struct {
 type Said struct {
 	Role      string     `json:"role"`
 	Content   *string    `json:"content"`                     // null if there are only tool calls
-	Refusal   *string    `json:"refusal"`                     // in place of JSON, where the knowledge base has no answer
+	Refusal   *string    `json:"refusal"`                     // in place of JSON, without an answer
 	Reasoning string     `json:"reasoning_content,omitempty"` // what the model wrote for itself before it
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 	// Annotations are the places that cite sources, of an answer from a knowledge base.
