@@ -21,8 +21,8 @@ type Partial struct{ p *statistics.Partial }
 
 // PartialDistribution counts a block of a whole's pairs. The input has the rows of the block and the own contexts of
 // its queries; ContextIDs and QueryIDs are their numbers in the whole (nil: the input is the whole), and the block's
-// contexts come in ascending order, so that the lowest of equally good ones is found. It refuses what DistributionPart
-// refuses.
+// contexts come in ascending order, so that the lowest of equally good ones is found. Pairs may have a bias, and the
+// brackets are then of such pairs, too. Otherwise it refuses what DistributionPart refuses.
 func (e *Engine) PartialDistribution(ctx context.Context, in DistributionInput, of Whole, b *Brackets, share Block) (
 	*Partial, error) {
 	if err := whole(ctx, &in); err != nil {

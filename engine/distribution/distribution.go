@@ -52,7 +52,7 @@ type Input struct {
 	// example a lexical one, is calibrated together with the similarity. It writes out[i*len(contexts)+j] ≥ 0 for
 	// query row queries[i] and context row contexts[j]. It is called block by block, by several goroutines at once,
 	// and must return the same value for a pair on every call. All scores are then canonical, which takes 2 to 3 times
-	// as long as float32 tiles, and parts and Interval are not available.
+	// as long as float32 tiles. Interval and parts are not available; partials are.
 	Bias func(ctx context.Context, queries, contexts []int32, out []float32) error
 
 	// ContextIDs and QueryIDs name the rows in parts; nil names them by row number. The ids must be distinct.
@@ -72,6 +72,7 @@ type Block struct {
 type Brackets struct {
 	Metric    kernels.Metric `json:"metric"`
 	Negatives NegativeKind   `json:"negatives"`
+	Biased    bool           `json:"biased,omitempty"` // pairs have a bias (Input.Bias)
 	Ranges    [][2]float64   `json:"ranges"`
 	Ends      [2]float64     `json:"ends"` // scores ≤ Ends[0] or ≥ Ends[1] are kept
 	// Bins > 0 counts D− in so many equal bins between Low and High; scores beyond go to the first and the last.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
+	"github.com/sluice-rag/sluice/kernels"
 )
 
 // numbers is the range [from, to).
@@ -49,6 +50,17 @@ func newArea(contexts, queries []uint64) (a area, err error) {
 		a = append(a, slab{x, c})
 	}
 	return a, nil
+}
+
+// within returns kernels.ErrArgument for pairs beyond a whole.
+func (a area) within(of distribution.Whole) error {
+	for _, s := range a {
+		if last := s.contexts[len(s.contexts)-1].to; s.queries.to > uint64(of.Queries) || last > uint64(of.Contexts) {
+			return fmt.Errorf("engine: %w: query %d, context %d of %d, %d", kernels.ErrArgument, s.queries.to-1, last-1,
+				of.Queries, of.Contexts)
+		}
+	}
+	return nil
 }
 
 // plus returns the union. Pairs that both have are distribution.ErrPart.

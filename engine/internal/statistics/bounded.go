@@ -24,6 +24,7 @@ type bounded struct {
 	own                     []int32 // per lane: the packed row of its own context
 	rowGroup, laneGroup     []int32 // nil if there are no groups
 	counting                bool    // the pass counts D−; otherwise D− is empty or sampled
+	biased                  bool    // scores have a bias: a value is unit times the closeness
 	others                  bool    // there are contexts besides the near ones
 	epsilon                 float64
 	scaleRows, scaleLanes   float64
@@ -201,6 +202,9 @@ func (b *bounded) pair(task int, at uint32) (query, context int32) {
 
 // value converts a score to the exact counterpart of a tile's value; score is the inverse.
 func (b *bounded) value(score float64) float64 {
+	if b.biased {
+		return closeness(b.metric, score) * b.unit
+	}
 	switch b.metric {
 	case kernels.IP:
 		return score * b.unit
@@ -212,6 +216,9 @@ func (b *bounded) value(score float64) float64 {
 }
 
 func (b *bounded) score(value float64) float64 {
+	if b.biased {
+		return closeness(b.metric, value/b.unit)
+	}
 	switch b.metric {
 	case kernels.IP:
 		return value / b.unit

@@ -85,7 +85,8 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 		return nil, err
 	}
 	defer j.free()
-	out := &distribution.Brackets{Metric: in.Metric, Negatives: in.Negatives.Kind, Bins: in.Bins}
+	out := &distribution.Brackets{Metric: in.Metric, Negatives: in.Negatives.Kind, Bins: in.Bins,
+		Biased: in.Bias != nil}
 	if j.negatives.sampled() {
 		return nil, fmt.Errorf("engine: %w: sampled negatives are computed at once, not in parts", distribution.ErrPart)
 	}
@@ -93,7 +94,7 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 		return nil, fmt.Errorf("engine: brackets: %w: no negatives", kernels.ErrEmpty)
 	}
 	j.tune.Spread = j.spread(t.PartBytes)
-	b := &bounded{dtype: j.dtype, metric: in.Metric, counting: true}
+	b := &bounded{dtype: j.dtype, metric: in.Metric, counting: true, biased: out.Biased}
 	if err := b.setScales(ctx, j); err != nil {
 		return nil, err
 	}
@@ -121,7 +122,9 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 	out.Low, out.High = b.score(w.from)-span/8, b.score(w.to)+span/8
 	if in.Metric.Ascending() {
 		out.Ends[0], out.Ends[1] = out.Ends[1], out.Ends[0]
-		out.Low, out.High = max(0, out.High), out.Low
+		if out.Low, out.High = out.High, out.Low; !out.Biased {
+			out.Low = max(0, out.Low)
+		}
 		slices.Reverse(out.Ranges)
 		for i, r := range out.Ranges {
 			out.Ranges[i] = [2]float64{r[1], r[0]}
@@ -228,7 +231,7 @@ func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribu
 	if finish == nil {
 		finish = func(p *Part, j *job, c *counts) error { return p.takeKept(j, c) }
 	}
-	if of == nil || of.Metric != in.Metric || of.Negatives != in.Negatives.Kind {
+	if of == nil || of.Metric != in.Metric || of.Negatives != in.Negatives.Kind || of.Biased && in.Bias == nil {
 		return nil, nil,
 			fmt.Errorf("engine: %w: brackets of another metric or choice of negatives", distribution.ErrPart)
 	}

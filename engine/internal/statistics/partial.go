@@ -109,6 +109,13 @@ func ComputePartial(ctx context.Context, r *device.Resources, t Tuning, in distr
 	if out.sum, err = digestOf(whole, of); err != nil {
 		return nil, err
 	}
+	if of.Biased != (in.Bias != nil) {
+		return nil, fmt.Errorf("engine: %w: brackets and pairs: one has a bias, and the other has none",
+			distribution.ErrPart)
+	}
+	if in.Bias != nil {
+		return out, out.countBiased(ctx, r, t, in, rows, lanes)
+	}
 	p, j, err := computePart(ctx, r, t, in, of, &block{rows, lanes}, func(p *Part, j *job, c *counts) error {
 		return out.keep(ctx, p, j, c)
 	})
@@ -184,7 +191,6 @@ func (x *Partial) end(p endPair) {
 
 // take moves the rest of a part into the Partial.
 func (x *Partial) take(p *Part, j *job, lanes []int32) (err error) {
-	whole := x.of
 	if len(p.below) > 0 && x.below == nil {
 		x.below = p.below // nothing was counted
 	}
@@ -192,11 +198,8 @@ func (x *Partial) take(p *Part, j *job, lanes []int32) (err error) {
 	if x.area, err = newArea(p.contexts, p.queries); err != nil {
 		return fmt.Errorf("engine: %w: %w", kernels.ErrArgument, err)
 	}
-	for _, s := range x.area {
-		if s.queries.to > uint64(whole.Queries) || s.contexts[len(s.contexts)-1].to > uint64(whole.Contexts) {
-			return fmt.Errorf("engine: %w: query %d, context %d of %d, %d", kernels.ErrArgument, s.queries.to-1,
-				s.contexts[len(s.contexts)-1].to-1, whole.Queries, whole.Contexts)
-		}
+	if err := x.area.within(x.of); err != nil {
+		return err
 	}
 	x.epsilon = p.epsilon
 	if x.b.Metric != kernels.Cosine {

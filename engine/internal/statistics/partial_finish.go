@@ -39,7 +39,7 @@ func (x *Partial) Finish(ctx context.Context, r *device.Resources, quantiles []f
 			return nil, nil, fmt.Errorf("engine: quantile: %w: %v is not in [0, 1]", kernels.ErrArgument, p)
 		}
 	}
-	b := &bounded{metric: in.Metric, unit: 1, epsilon: x.epsilon, counting: true}
+	b := &bounded{metric: in.Metric, unit: 1, epsilon: x.epsilon, counting: true, biased: x.b.Biased}
 	j := &job{r: r, in: in, q: &device.Operand{Rows: cpu.Rows{N: m}}, out: newDistribution(m, in), bounded: b,
 		negatives: negatives{in: in, total: x.counted}}
 	for i, q := range x.queries {
@@ -129,6 +129,12 @@ func (x *Partial) ends(j *job) *distribution.Brackets {
 		bottom, top = -1, 1
 	case kernels.L2:
 		bottom = 0
+	}
+	switch { // a bias makes scores closer
+	case x.b.Biased && x.b.Metric.Ascending():
+		bottom = math.Inf(-1)
+	case x.b.Biased:
+		top = math.Inf(1)
 	}
 	pair := func(p endPair, bound float64) ref.Pair {
 		if p.query < 0 {
