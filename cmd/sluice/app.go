@@ -164,7 +164,7 @@ func (a *app) root() *cobra.Command {
 		a.gateCommand(),
 		a.retrieveCommand(), a.askCommand(), a.chatCommand(), a.flowCommand(),
 		a.serveCommand(), a.mcpCommand(), a.trainCommand(), a.routeCommand(), a.evalCommand(),
-		a.matrixCommand(),
+		a.matrixCommand(), a.clusterCommand(),
 		a.benchCommand(),
 		a.doctorCommand(), a.webCommand(), a.logCommand(),
 		a.feedbackCommand(),

@@ -47,7 +47,7 @@ func TestHelp(t *testing.T) {
 	b := newBench(t)
 	for _, verb := range []string{"", "models", "ingest", "docs", "embed", "classify", "rerank", "calibrate", "gate",
 		"retrieve", "ask", "flow",
-		"matrix", "doctor", "config"} {
+		"matrix", "cluster", "doctor", "config"} {
 		args, name := []string{verb, "--help"}, "help_"+verb
 		if verb == "" {
 			args, name = []string{"--help"}, "help"
