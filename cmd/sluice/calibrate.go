@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -213,6 +214,16 @@ func printVerdict(w io.Writer, r *calibrate.Result) error {
 	}
 	fmt.Fprintf(&b, "\nthreshold  %g\ncut-off    %.4f\n", r.Threshold, r.Cutoff)
 	fmt.Fprintf(&b, "verdict    %s\n", r.Evidence.Verdict)
+	if d := r.Domains; d != nil {
+		all := d.Of
+		if d.Rest != nil {
+			all = append(slices.Clone(all), *d.Rest)
+		}
+		for _, x := range all {
+			fmt.Fprintf(&b, "domain     %s: cut-off %.4f (rank %d of %d)\n", x.Name, x.Cutoff, x.Closed.Rank,
+				x.Closed.Of)
+		}
+	}
 	if s := r.Second; s != nil {
 		fmt.Fprintf(&b, "second     cut-off %.4f (%s): \"topic only\" for %.0f %% of questions whose own context is out of "+
 			"reach\n", s.Cutoff, s.Policy, 100*s.Caught)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,4 +80,59 @@ func TestCalibrateRefusesWhatItWouldIgnore(t *testing.T) {
 	}
 	b.fails(exitUsage, "--policy has no effect with --show", "calibrate", "--show", "--policy", "min")
 	b.fails(exitUsage, "unknown command", "calibrate", "lst")
+}
+
+// TestCalibrateByDomain: with a router, each domain has a cut-off that its decisions name, until the router is another
+// one.
+func TestCalibrateByDomain(t *testing.T) {
+	b := newBench(t)
+	var contexts, questions strings.Builder
+	for i := range 30 {
+		topic, text := "bread", fmt.Sprintf("dough number%d rises in the warm oven as loaf%d", i, i*7)
+		if i >= 20 {
+			topic, text = "ships", fmt.Sprintf("vessel number%d sails over the cold sea to port%d", i, i*7)
+		}
+		fmt.Fprintf(&contexts, `{"id":"c%d","topic":%q,"text":%q}`+"\n", i, topic, text)
+		fmt.Fprintf(&questions, `{"context_id":"c%d","text":%q}`+"\n", i, text+" when")
+	}
+	b.ok("ingest", "--no-chunk", b.file("contexts.jsonl", contexts.String()))
+	b.ok("route", "train")
+	file := b.file("questions.jsonl", questions.String())
+	said := b.ok("calibrate", "--queries", file, "--policy", "conformal:0.1", "--second", "off")
+	for _, want := range []string{"domain     bread: cut-off ", "(rank 2 of 20)\n", "domain     ships: cut-off ",
+		"(rank 1 of 10)\n", "the same holds in each of 2 domains alone"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not in\n%s", want, said)
+		}
+	}
+	query := "vessel number25 sails over the cold sea to port175 when"
+	line := objects(t, b.ok("gate", "--json", "--explain", query))[0]
+	explain, _ := line["explain"].(map[string]any)
+	domain, _ := explain["domain"].(map[string]any)
+	if domain["name"] != "ships" || domain["cutoff_of"] != "ships" || domain["closed"] == nil {
+		t.Errorf("%v", line)
+	}
+	if said := b.ok("gate", "--explain", query); !strings.Contains(said, "domain      ships, by the router; cut-off "+
+		"of ships: at most 10 % of the calibration's in ships are kept out (10 contexts)") {
+		t.Error(said)
+	}
+	if open := objects(t, b.ok("gate", "--no-score", "--json", query))[0]; open["cutoff"] != explain["cutoff"] {
+		t.Errorf("%v, %v", open, explain)
+	}
+	said = b.ok("calibrate", "--reuse", "--policy", "maximum:p5")
+	if strings.Contains(said, "domain ") {
+		t.Error(said)
+	}
+	b.ok("calibrate", "--reuse", "--policy", "conformal:0.1")
+	b.ok("route", "train", "--seed", "7")
+	line = objects(t, b.ok("gate", "--json", "--explain", query))[0]
+	explain, _ = line["explain"].(map[string]any)
+	if domain, _ = explain["domain"].(map[string]any); domain["cutoff_of"] != "all" ||
+		!strings.Contains(fmt.Sprint(line["warning"]), "router is not that of the calibration") {
+		t.Errorf("%v", line)
+	}
+	said = b.ok("calibrate", "--queries", file, "--policy", "conformal:0.1", "--second", "off", "--domains", "off")
+	if strings.Contains(said, "domain ") {
+		t.Error(said)
+	}
 }

@@ -194,6 +194,14 @@ func printDecision(w io.Writer, d gate.Decision, explain bool) error {
 		d.ScoredBy, direction, sign, d.PolicyValue, d.Policy, d.Threshold, d.Cutoff, d.Score, d.Percentile, parts,
 		100*d.Stale,
 		100*d.Gone)
+	if x := d.Domain; x != nil && err == nil {
+		verdict := x.Name
+		if verdict == "" {
+			verdict = "not known"
+		}
+		_, err = fmt.Fprintf(w, "  domain      %s, by the router; cut-off of %s%s\n", printable.Line(verdict),
+			printable.Line(x.Of), boundText(x.Closed))
+	}
 	if x := d.Shadow; x != nil && err == nil {
 		word := map[bool]string{true: "open", false: "closed"}[x.Retrieve]
 		if x.Retrieve == d.Retrieve {
@@ -207,6 +215,14 @@ func printDecision(w io.Writer, d gate.Decision, explain bool) error {
 		_, err = fmt.Fprintf(w, "  logged      as %s ('sluice feedback %s up' or 'down')\n", d.LogID, d.LogID)
 	}
 	return err
+}
+
+// boundText says what a cut-off of a domain promises.
+func boundText(b *gate.Bound) string {
+	if b == nil {
+		return ""
+	}
+	return fmt.Sprintf(": at most %.3g %% of the %s are kept out (%d contexts)", 100*b.Level, b.Questions, b.Of)
 }
 
 func (a *app) printContext(cmd *cobra.Command, s *sluice.Sluice, id string) error {

@@ -38,6 +38,9 @@ const (
 	Extracted = "extracted" // of the contexts' words (pseudo.Extract)
 )
 
+// domainsOff is an Options.Domains.
+const domainsOff = "off"
+
 // All is an Options.Sample of all contexts.
 const All = math.MaxInt32
 
@@ -51,14 +54,15 @@ type Options struct {
 	Queries io.Reader // pseudo-queries as {"context_id","text"} lines; nil lets the language model write them
 	Source  string    // what Queries is, for the artifact and errors
 
-	// "" is auto in Questions, Policy and Score, and all in Negatives. 0 is 3 in PerContext, 10 in RankLimit and
-	// gate.DefaultResamples in Resamples.
+	// "" is auto in Questions, Policy, Score and Domains, and all in Negatives. 0 is 3 in PerContext, 10 in RankLimit
+	// and gate.DefaultResamples in Resamples.
 
 	Questions  string  `key:"questions" oneof:"auto written extracted" doc:"pseudo-queries: written by the language model, extracted from the contexts' words without it, or, by auto, what its scorecard says is nearer to people's questions ('models check')"`
 	Policy     string  `key:"policy" doc:"auto: maximum:p5 of the score that tells the calibration's questions best from those of other topics; paper: density:95 of the similarity; or a statistic of the positive distribution that becomes P: min, q1, mean, median, q3, max, pNN, density:NN, with 'maximum:' before it of the maximum distribution; or what is promised: conformal:A keeps out at most the share A of questions like the calibration's, conformal:/B lets through at most B of the others, conformal:A/B both, with :D behind it with confidence 1 - D; empty is auto"`
 	Score      string  `key:"score" doc:"what the gate compares with its cut-off: cosine (or the store's metric), cosine+cover (with the share of the query's words, weighted by IDF, that a context has), cosine+cover:WEIGHT, pseudo-query (the best similarity with a question of the calibration), or auto, the best of them; empty is auto with the policy auto, else the similarity"`
 	Threshold  float64 `key:"threshold" bounds:"-1000000,1000000" doc:"T: the gate opens above P - T, so more is looser"`
 	Second     string  `key:"second" doc:"the second question, whether the passages that are found answer: conformal:A says \"topic only\" of at most the share A of questions like the calibration's, conformal:/B \"answers\" of at most B of those whose context is out of reach, conformal:A/B both, with :D behind it with confidence 1 - D; off asks none; empty is conformal:0.1 where there are enough contexts"`
+	Domains    string  `key:"domains" oneof:"auto off" doc:"auto: where the store has a router and the policy is conformal:A or conformal:A:D, each domain with enough contexts gets a cut-off with a promise of its own, and the others one together; off: one cut-off"`
 	Negatives  string  `key:"negatives" doc:"pairs of the negative distribution: all, cross-topic, sample:N per question"`
 	PerContext int     `key:"per_context" bounds:"1,1000" doc:"pseudo-queries per context"`
 	Sample     int     `key:"sample" bounds:"0,2147483647" words:"auto=0 all=2147483647" doc:"contexts that get pseudo-queries, drawn at random; all takes all; auto, or 0, goes on until the 95 % interval of P is at most 0.075 wide, with 500 contexts or after 5 minutes, and with --queries takes all unless it is given"`
@@ -92,8 +96,8 @@ type Options struct {
 
 // DefaultOptions returns the default options.
 func DefaultOptions() Options {
-	return Options{Questions: "auto", Negatives: "all", PerContext: pseudo.DefaultPerContext, Seed: 1, Holdout: .2,
-		Resamples: gate.DefaultResamples, RankLimit: 10}
+	return Options{Questions: "auto", Domains: "auto", Negatives: "all", PerContext: pseudo.DefaultPerContext, Seed: 1,
+		Holdout: .2, Resamples: gate.DefaultResamples, RankLimit: 10}
 }
 
 // Result is a calibration with where it lies. Its JSON is the artifact's without the
@@ -143,6 +147,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.PerContext > pseudo.MaxPerContext {
 		return o, fmt.Errorf("%w: per context %d, at most %d", knowledge.ErrOption, o.PerContext, pseudo.MaxPerContext)
+	}
+	if !slices.Contains([]string{"", "auto", domainsOff}, o.Domains) {
+		return o, fmt.Errorf("%w: domains %q; known are auto and %s", knowledge.ErrOption, o.Domains, domainsOff)
 	}
 	_, err := gate.ParseNegatives(o.Negatives, o.Seed)
 	return o, err

@@ -43,6 +43,9 @@ func Follow(ctx context.Context, base *knowledge.Base, in Input) (*Result, error
 	if a.Choice != "" && a.Choice != "asked for" { // it was the best one; now that may be another
 		in.Score = "auto"
 	}
+	if in.Domains = ""; a.Domains == nil {
+		in.Domains = domainsOff
+	}
 	if v, _ := a.Questions(); v.Rows > 0 {
 		in.KeepQuestions = true
 	}

@@ -41,12 +41,16 @@ func (c *run) input(ctx context.Context) (gate.Input, error) {
 	if err != nil {
 		return gate.Input{}, err
 	}
+	domains, domain, err := c.domains(ctx, texts[:own], engine.Vectors{Dim: q.Dim, Rows: own, Data: q.Data[:own*q.Dim]})
+	if err != nil {
+		return gate.Input{}, err
+	}
 	general := engine.Vectors{Dim: q.Dim, Rows: len(texts) - own, Data: q.Data[own*q.Dim:]}
 	q.Rows, q.Data = own, q.Data[:own*q.Dim]
 	return gate.Input{
 		General: general, AboutGeneral: about, Topics: view.Topics,
 		Contexts: view.Vectors, ContextIDs: view.IDs, TextDigests: view.TextDigests, Groups: view.Groups,
-		Queries: q, Owner: owner,
+		Queries: q, Owner: owner, Domains: domains, Domain: domain,
 		Encoder: c.enc.Info().Encoder, CorpusDigest: view.Digest, Metric: c.snap.Metric(),
 		Negatives: c.Negatives, Policy: c.Policy, Score: c.Score, Words: words, Threshold: c.Threshold,
 		Holdout: c.Holdout, Resamples: c.Resamples, Seed: c.Seed,
@@ -54,6 +58,28 @@ func (c *run) input(ctx context.Context) (gate.Input, error) {
 		Keep: c.keep(c.names[:own]), Counted: func(r pairs.Report) { c.counted = r },
 		KeepQuestions: c.KeepQuestions,
 	}, nil
+}
+
+// domains returns the verdicts of the store's router on the questions; nil without a router.
+func (c *run) domains(
+	ctx context.Context, texts []string, vectors engine.Vectors,
+) (d *gate.Domains, of []int32, err error) {
+	if c.Domains == domainsOff {
+		return nil, nil, nil
+	}
+	r, err := c.base.Router(c.snap.Store)
+	if err != nil {
+		c.base.Logger().Warn(fmt.Sprintf("no cut-offs by domain: %v", err))
+	}
+	if err != nil || r == nil {
+		return nil, nil, nil
+	}
+	verdicts, err := r.Decide(ctx, c.base.Engine(), texts, vectors)
+	for _, v := range verdicts {
+		k, _ := slices.BinarySearch(r.Labels, v.Labels[0].Label)
+		of = append(of, int32(k))
+	}
+	return &gate.Domains{Router: r.Digest(), Names: r.Labels}, of, err
 }
 
 // words returns the texts behind the vectors: the first own ones are pseudo-queries, the others general questions.

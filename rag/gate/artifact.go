@@ -151,6 +151,7 @@ type Calibration struct {
 	Threshold   float64     `json:"threshold"`    // T
 	Cutoff      float64     `json:"cutoff"`       // P − T (l2: P + T)
 	Promise     *Promise    `json:"promise,omitempty"`
+	Domains     *Domains    `json:"domains,omitempty"`
 	Bootstrap   Interval    `json:"bootstrap"`
 	Holdout     *Holdout    `json:"holdout,omitempty"`
 	General     *General    `json:"general,omitempty"`
@@ -165,6 +166,7 @@ type Calibration struct {
 	MaximumFile  string `json:"maximum_file,omitempty"`
 	OtherFile    string `json:"maximum_other_file,omitempty"`
 	OwnerFile    string `json:"owner_file,omitempty"`
+	DomainFile   string `json:"domain_file,omitempty"`
 	GeneralFile  string `json:"general_file,omitempty"` // scores of the general questions
 	// NegativeHistogram counts D− in equal bins between Negative.Min and Negative.Max, for plots.
 	NegativeHistogram []int64 `json:"negative_histogram,omitempty"`
@@ -204,9 +206,9 @@ func (c *Calibration) WithPolicy(policy, score string, threshold float64) (*Cali
 	n := *c
 	switch {
 	case policy == "" && score == "":
-		policy, score = c.Policy, c.Score
+		policy, score = c.Policy, c.keptScore()
 	case score == "" && policy != Auto && policy != Paper:
-		score = c.Score
+		score = c.keptScore()
 	case policy == "":
 		policy = c.Policy
 	}
@@ -259,8 +261,8 @@ func (c *Calibration) Save(path string, positive []float64) error {
 		func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err }); err != nil {
 		return fmt.Errorf("gate: saving %s: %w", path, err)
 	}
-	c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile, c.GeneralFile = saved.PositiveFile, saved.MaximumFile,
-		saved.OtherFile, saved.OwnerFile, saved.GeneralFile
+	c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile, c.GeneralFile, c.DomainFile = saved.PositiveFile,
+		saved.MaximumFile, saved.OtherFile, saved.OwnerFile, saved.GeneralFile, saved.DomainFile
 	c.Cover, c.PseudoQuery = saved.Cover, saved.PseudoQuery
 	c.QuestionsFile = saved.QuestionsFile
 	kept := []string{saved.QuestionsFile}
@@ -290,7 +292,7 @@ func (c *Calibration) files(positive []float64) []file {
 	list := []file{
 		{"positive", positive, &c.PositiveFile}, {"maximum", c.scores.maximum, &c.MaximumFile},
 		{"other", c.scores.other, &c.OtherFile}, {"owner", numbers(c.scores.owner), &c.OwnerFile},
-		{"general", c.scores.general, &c.GeneralFile},
+		{"general", c.scores.general, &c.GeneralFile}, {"domain", numbers(c.scores.domain), &c.DomainFile},
 	}
 	for _, k := range c.kinds() {
 		if w := *k.of; w != nil {
@@ -298,7 +300,8 @@ func (c *Calibration) files(positive []float64) []file {
 				file{k.file + "maximum", w.scores.maximum, &w.MaximumFile},
 				file{k.file + "other", w.scores.other, &w.OtherFile},
 				file{k.file + "owner", numbers(w.scores.owner), &w.OwnerFile},
-				file{k.file + "general", w.scores.general, &w.GeneralFile})
+				file{k.file + "general", w.scores.general, &w.GeneralFile},
+				file{k.file + "domain", numbers(w.scores.domain), &w.DomainFile})
 		}
 	}
 	return list
@@ -328,7 +331,7 @@ func load(path string) (*Calibration, error) {
 	}
 	dir := filepath.Dir(path)
 	if err := c.scores.read(dir, c.Positive.N, c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile,
-		c.GeneralFile); err != nil {
+		c.GeneralFile, c.DomainFile); err != nil {
 		return nil, err
 	}
 	for _, k := range c.kinds() {
@@ -337,7 +340,7 @@ func load(path string) (*Calibration, error) {
 			continue
 		}
 		if err := w.scores.read(dir, int64(w.Queries), w.PositiveFile, w.MaximumFile, w.OtherFile, w.OwnerFile,
-			w.GeneralFile); err != nil {
+			w.GeneralFile, w.DomainFile); err != nil {
 			return nil, err
 		}
 	}
@@ -352,12 +355,13 @@ func load(path string) (*Calibration, error) {
 
 // read reads the files of distributions and skips empty names. Each file must hold n scores, except the file of the
 // general questions.
-func (s *scores) read(dir string, n int64, positive, maximum, other, owner, general string) (err error) {
-	var rows []float64
+func (s *scores) read(dir string, n int64, positive, maximum, other, owner, general, domain string) (err error) {
+	var rows, domains []float64
 	for _, f := range []struct {
 		name string
 		to   *[]float64
-	}{{positive, &s.positive}, {maximum, &s.maximum}, {other, &s.other}, {owner, &rows}, {general, &s.general}} {
+	}{{positive, &s.positive}, {maximum, &s.maximum}, {other, &s.other}, {owner, &rows}, {general, &s.general},
+		{domain, &domains}} {
 		if f.name == "" {
 			continue
 		}
@@ -368,11 +372,17 @@ func (s *scores) read(dir string, n int64, positive, maximum, other, owner, gene
 			return fmt.Errorf("%s holds %d scores, the calibration counts %d", f.name, len(*f.to), n)
 		}
 	}
-	for _, x := range rows {
-		if x != math.Trunc(x) || x < 0 || x > math.MaxInt32 {
-			return fmt.Errorf("%s: %v is not a row number", owner, x)
+	for _, f := range []struct {
+		name   string
+		values []float64
+		to     *[]int32
+	}{{owner, rows, &s.owner}, {domain, domains, &s.domain}} {
+		for _, x := range f.values {
+			if x != math.Trunc(x) || x < 0 || x > math.MaxInt32 {
+				return fmt.Errorf("%s: %v is not a row number", f.name, x)
+			}
+			*f.to = append(*f.to, int32(x))
 		}
-		s.owner = append(s.owner, int32(x))
 	}
 	return nil
 }
@@ -445,7 +455,7 @@ func (c *Calibration) check() error {
 	case slices.ContainsFunc(c.NegativeHistogram, func(n int64) bool { return n < 0 }):
 		return errors.New("negative_histogram counts below zero")
 	}
-	if err := errors.Join(c.checkScore(), c.Second.check()); err != nil {
+	if err := errors.Join(c.checkScore(), c.Second.check(), c.Domains.check()); err != nil {
 		return err
 	}
 	for _, f := range c.files(nil) {
@@ -506,5 +516,5 @@ func (c *Calibration) follows() error {
 		return fmt.Errorf("policy %s is %v of the distribution, policy_value says %v", c.Policy, v, c.PolicyValue)
 	}
 	c.weigh(p)
-	return nil
+	return c.followDomains(p)
 }

@@ -72,11 +72,8 @@ func (g *Gate) anyAsked(
 		return nil, err
 	}
 	verdicts := make([]Verdict, len(decisions))
-	for i, d := range decisions {
-		verdicts[i] = Verdict{Retrieve: d.Retrieve, Cutoff: d.Cutoff, Stale: g.stale, Gone: g.gone, Warning: d.Warning}
-		if d.Retrieve {
-			verdicts[i].ContextID = d.ContextID
-		}
+	for i := range decisions {
+		verdicts[i] = decisions[i].Verdict()
 	}
 	return verdicts, nil
 }

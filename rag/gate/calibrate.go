@@ -42,6 +42,8 @@ type Input struct {
 	Topics      bool     // the groups are topics, not documents
 	Queries     engine.Vectors
 	Owner       []int32
+	Domains     *Domains       // router and names; nil: there is no router
+	Domain      []int32        // of each query, its number in Domains.Names
 	General     engine.Vectors // questions that have nothing to do with the contexts; may be none
 	// AboutGeneral says which ones General are, for the artifact.
 	AboutGeneral General
@@ -108,7 +110,8 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 		Queries: in.Provenance, Metric: in.Metric, Negatives: in.Negatives,
 		Positive: table(d.PositiveSummary), Negative: table(d.NegativeSummary), Maximum: table(d.Max),
 		NegativeHistogram: d.NegativeHistogram,
-		scores:            scores{positive: d.Positive, maximum: d.Best, owner: in.Owner},
+		scores:            scores{positive: d.Positive, maximum: d.Best, owner: in.Owner, domain: in.Domain},
+		Domains:           in.Domains,
 	}
 	if c.Negative.N > 0 {
 		c.Separation = d.Separation
@@ -237,6 +240,10 @@ func (in *Input) check() (groups int, err error) {
 			return shape("pseudo-query %d belongs to context %d of %d", j, o, n)
 		}
 	}
+	if d := in.Domains; d != nil && (len(in.Domain) != in.Queries.Rows || slices.ContainsFunc(in.Domain,
+		func(k int32) bool { return k < 0 || int(k) >= len(d.Names) })) {
+		return shape("%d numbers of %d domains for %d pseudo-queries", len(in.Domain), len(d.Names), in.Queries.Rows)
+	}
 	seen := map[int32]bool{}
 	for _, g := range in.Groups {
 		seen[g] = true
@@ -275,7 +282,7 @@ func (c *Calibration) withPolicy(ctx context.Context, e each, policy string, thr
 	if n.PolicyValue, n.Promise, err = n.derive(p, values); err != nil {
 		return nil, err
 	}
-	n.Cutoff = cutoff(c.Metric, n.PolicyValue, threshold)
+	n.Cutoff, n.Domains = cutoff(c.Metric, n.PolicyValue, threshold), n.byDomain(p)
 	if err := n.checkCutoff(); err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ type Scored struct {
 	MaximumFile  string  `json:"maximum_file"`
 	OtherFile    string  `json:"maximum_other_file,omitempty"`
 	OwnerFile    string  `json:"owner_file"`
+	DomainFile   string  `json:"domain_file,omitempty"`
 	GeneralFile  string  `json:"general_file,omitempty"`
 
 	scores scores

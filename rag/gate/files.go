@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/regular"
 )
 
-var scoreName = regexp.MustCompile(`\.((?:(?:cover-|question-)?(?:positive|maximum|other|owner|general))|questions)\.([0-9a-f]{16})\.npy$`)
+var scoreName = regexp.MustCompile(`\.((?:(?:cover-|question-)?(?:positive|maximum|other|owner|general|domain))|questions)\.([0-9a-f]{16})\.npy$`)
 
 // scoreDigest returns the part of a score file's name that its content must have; "" for another name.
 func scoreDigest(name string) string {

@@ -39,9 +39,11 @@ type Decision struct {
 	Metric      kernels.Metric `json:"metric"`
 	Percentile  float64        `json:"percentile"` // share of D+ that is not closer than Score, in [0,100]
 	// PIn is the conformal p-value of "the question is like the calibration's" (Gate.PIn).
-	PIn   *float64 `json:"p_in,omitempty"`
-	Stale float64  `json:"stale"` // share of contexts that the calibration has not seen
-	Gone  float64  `json:"gone"`  // share of the calibrated contexts that were deleted
+	PIn *float64 `json:"p_in,omitempty"`
+	// Domain says whose cut-off decided; nil where the calibration has a single one.
+	Domain *InDomain `json:"domain,omitempty"`
+	Stale  float64   `json:"stale"` // share of contexts that the calibration has not seen
+	Gone   float64   `json:"gone"`  // share of the calibrated contexts that were deleted
 	// Warning says why the decision is unreliable: the warnings of the calibration's evidence.
 	Warning string `json:"warning,omitempty"`
 	// Shadow is the decision of a second policy, if one is being tried.

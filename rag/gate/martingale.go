@@ -61,8 +61,22 @@ func (m *Martingale) Alarms(delta float64) bool { return m.log >= -math.Log(delt
 // OpenReference returns the scores of the calibration's questions that open the gate, one of each context: what scores
 // of questions that have opened it are compared with.
 func (g *Gate) OpenReference() (open []float64) {
-	for _, s := range g.own {
-		if g.c.Metric.Better(s, g.c.Cutoff) {
+	if g.Router() == "" {
+		for _, s := range g.own {
+			if g.c.Metric.Better(s, g.c.Cutoff) {
+				open = append(open, s)
+			}
+		}
+		return open
+	}
+	lists, seed := g.c.lists(), g.c.Bootstrap.Seed
+	of := oneEach(lists.domain, lists.owner, seed)
+	for i, s := range oneEach(lists.maximum, lists.owner, seed) {
+		cut := g.c.Cutoff
+		if x := g.c.Domains.find(g.c.Domains.Names[of[i]]); x != nil {
+			cut = x.Cutoff
+		}
+		if g.c.Metric.Better(s, cut) {
 			open = append(open, s)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-rag/sluice/kernels"
 )
 
 // conformalPrefix begins the names of policies whose cut-off keeps a promise (split conformal prediction: Vovk,
@@ -153,7 +155,11 @@ const promiseConfidence = .95
 func (c *Calibration) Sentences() []string {
 	h := c.Holdout
 	if c.Promise != nil || h == nil || h.Contexts == 0 {
-		return c.Promise.Sentences()
+		all := c.Promise.Sentences()
+		if s := c.Domains.sentence(); s != "" {
+			all = append(all, s)
+		}
+		return all
 	}
 	return []string{fmt.Sprintf("with %.3g %% confidence, at most %.3g %% of questions like the calibration's are kept "+
 		"out (%d of %s, one question of each)", 100*promiseConfidence,
@@ -188,9 +194,9 @@ func (c *Calibration) PromiseLabel() string {
 	return strings.Join(parts, "; ")
 }
 
-// oneEach returns one score of each context, because those of one context are not exchangeable with those of others:
-// which one follows from the seed.
-func oneEach(values []float64, owner []int32, seed uint64) []float64 {
+// oneEach returns the score of one question of each context, or another value of it, because questions of one context
+// are not exchangeable with those of others: which one follows from the seed.
+func oneEach[T any](values []T, owner []int32, seed uint64) []T {
 	cluster, n := clusters(owner)
 	size := make([]int, n)
 	for _, c := range cluster {
@@ -200,7 +206,7 @@ func oneEach(values []float64, owner []int32, seed uint64) []float64 {
 	for c := range take {
 		take[c] = rng.IntN(size[c])
 	}
-	one := make([]float64, 0, n)
+	one := make([]T, 0, n)
 	for i, c := range cluster {
 		if take[c] == 0 {
 			one = append(one, values[i])
@@ -278,12 +284,16 @@ func (s Score) isFixed() bool { return s.Kind == Similarity || s.Kind == Cover &
 // PIn returns the conformal p-value of a score for "the question is like the calibration's": the share of the
 // calibration's scores, one of each context and the new one, that are not closer. ok is false without those scores.
 func (g *Gate) PIn(score float64) (p float64, ok bool) {
-	n := len(g.own)
-	if n == 0 {
+	if len(g.own) == 0 {
 		return 0, false
 	}
-	notCloser := sort.Search(n, func(i int) bool { return g.c.Metric.Better(g.own[i], score) })
-	return float64(1+notCloser) / float64(n+1), true
+	return pValue(g.c.Metric, g.own, score), true
+}
+
+// pValue returns the share of scores, the farthest first, and of the new one that are not closer than the new one.
+func pValue(m kernels.Metric, own []float64, score float64) float64 {
+	notCloser := sort.Search(len(own), func(i int) bool { return m.Better(own[i], score) })
+	return float64(1+notCloser) / float64(len(own)+1)
 }
 
 // ownScores returns one score of each context, the farthest first; nil if the calibration does not hold them.
@@ -292,9 +302,13 @@ func (c *Calibration) ownScores() []float64 {
 	if lists.owner == nil || lists.maximum == nil {
 		return nil
 	}
-	own := sorted(oneEach(lists.maximum, lists.owner, c.Bootstrap.Seed))
-	if c.Metric.Ascending() {
-		slices.Reverse(own)
+	return farthestFirst(c.Metric, oneEach(lists.maximum, lists.owner, c.Bootstrap.Seed))
+}
+
+func farthestFirst(m kernels.Metric, scores []float64) []float64 {
+	list := sorted(scores)
+	if m.Ascending() {
+		slices.Reverse(list)
 	}
-	return own
+	return list
 }

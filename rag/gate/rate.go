@@ -112,6 +112,9 @@ func (r *rater) empty() scores {
 	}
 	for i, j := range r.sample {
 		s.owner[i] = r.in.Owner[j]
+		if r.in.Domains != nil {
+			s.domain = append(s.domain, r.in.Domain[j])
+		}
 	}
 	return s
 }

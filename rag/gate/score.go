@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/sluice-rag/sluice/kernels"
@@ -119,6 +120,20 @@ func resolve(policy, score string, m kernels.Metric) (p Policy, s *Score, err er
 			"%s", ErrPolicy, p.Name, m, m, coverSuffix, score)
 	}
 	return p, &parsed, err
+}
+
+// keptScore names the score in force, with its weight if the calibration's questions have not chosen that.
+func (c *Calibration) keptScore() string {
+	compared := 0
+	for _, x := range c.Candidates {
+		if x.Score == c.Score {
+			compared++
+		}
+	}
+	if s := c.ScoredBy(); s.Kind == Cover && compared < 2 {
+		return fmt.Sprintf("%s:%s", c.Score, strconv.FormatFloat(s.Weight, 'f', -1, 64))
+	}
+	return c.Score
 }
 
 // CheckPolicy finds out whether Calibrate would take a policy and a score, for a store of that metric.

@@ -19,6 +19,7 @@ type scores struct {
 	positive, maximum []float64
 	other             []float64 // best over the contexts of other groups; nil with a single group
 	owner             []int32   // row of the query's own context when it was calibrated
+	domain            []int32   // its number in Calibration.Domains.Names; nil without domains
 	general           []float64 // best over all contexts, of questions that have nothing to do with them; may be nil
 }
 

@@ -142,6 +142,9 @@ func (s *Snapshot) DecideFor(
 		return nil, nil, err
 	}
 	all, err := g.DecideFound(c, hits)
+	if err == nil {
+		err = s.byDomain(ctx, g, q, all)
+	}
 	s.decided(g, all, err)
 	return all, &Nearest{hits, k}, err
 }

@@ -312,8 +312,30 @@ func (s *Snapshot) Decide(
 		all = append(all, d...)
 		return err
 	})
+	if err == nil {
+		err = s.byDomain(ctx, g, queries, all)
+	}
 	s.decided(g, all, err)
 	return all, err
+}
+
+// byDomain decides again by the cut-offs of the queries' domains, where the gate has such.
+func (s *Snapshot) byDomain(ctx context.Context, g *gate.Gate, q retrieve.Queries, all []gate.Decision) error {
+	if g.Router() == "" {
+		return nil
+	}
+	r, err := s.base.Router(s.Store)
+	if err != nil || r == nil || r.Digest() != g.Router() || len(q.Texts) != len(all) {
+		for i := range all {
+			g.WithoutRouter(&all[i])
+		}
+		return nil
+	}
+	verdicts, err := r.Decide(ctx, s.base.cfg.Engine, q.Texts, q.Vectors)
+	for i, v := range verdicts {
+		g.In(&all[i], v.Labels[0].Label)
+	}
+	return err
 }
 
 // decided calls the observer of decisions, if one is set.
@@ -327,6 +349,13 @@ func (s *Snapshot) decided(g *gate.Gate, all []gate.Decision, err error) {
 func (s *Snapshot) Any(
 	ctx context.Context, g *gate.Gate, queries retrieve.Queries,
 ) (all []gate.Verdict, err error) {
+	if g.Router() != "" { // which cut-off counts is not known before the router's verdict
+		decisions, err := s.Decide(ctx, g, queries)
+		for i := range decisions {
+			all = append(all, decisions[i].Verdict())
+		}
+		return all, err
+	}
 	err = s.asked(ctx, g, queries, func(c retrieve.Contexts, queries engine.Vectors, bias []kernels.Biases) error {
 		v, err := g.Any(ctx, s.base.cfg.Engine, c, queries, bias)
 		all = append(all, v...)

@@ -232,7 +232,7 @@ func parse(text []byte, read func(name string, limit int64) ([]byte, error)) (*R
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrArtifact, numbersFile, err)
 	}
-	r := &Router{About: a.About}
+	r := &Router{About: a.About, digest: digest(text)}
 	if a.Data.Corpus != "" {
 		packed, err := load(chunksFile, maxChunks)
 		if err == nil {

@@ -21,7 +21,11 @@ type Router struct {
 	model      *learn.Model
 	prototypes engine.Vectors // no rows without vectors
 	chunks     []Chunk        // of the store that it was trained on, ascending by key
+	digest     string
 }
+
+// Digest identifies a router that was loaded: the digest of router.json, which names those of its other files.
+func (r *Router) Digest() string { return r.digest }
 
 // About is the content of router.json.
 type About struct {
