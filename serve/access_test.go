@@ -304,19 +304,3 @@ func TestGroupsSeeChangesOfAccess(t *testing.T) {
 		t.Errorf("%d views", n)
 	}
 }
-
-func TestKeysWithGroups(t *testing.T) {
-	k, err := ReadKeys(strings.NewReader("key-of-the-first-base sea groups=b,a,a\nkey-of-the-other-base groups=\n" +
-		"key-of-all-the-bases sea\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range [][]string{{"a", "b"}, {}, nil} {
-		if got := k.list[i].groups; !slices.Equal(got, want) || (got == nil) != (want == nil) {
-			t.Errorf("key %d: %q", i, got)
-		}
-	}
-	if _, err := ReadKeys(strings.NewReader("key-of-the-first-base groups=a groups=b")); err == nil {
-		t.Error("groups twice")
-	}
-}

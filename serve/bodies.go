@@ -195,7 +195,7 @@ func (s *Server) receive(w http.ResponseWriter, r *http.Request, at endpoint, k 
 // clientOf identifies the sender of a request: by the key, else by the address, with an IPv6 network as one address.
 func clientOf(r *http.Request, k key, keys bool) string {
 	if keys {
-		return string(k.digest[:])
+		return string(k.Digest[:])
 	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -319,7 +319,7 @@ func (s *Server) jobOf(r *http.Request) (*job, error) {
 	s.jobs.mu.Lock()
 	j := s.jobs.byID[id]
 	s.jobs.mu.Unlock()
-	if j == nil || !keyOf(r.Context()).may(j.state.Store) {
+	if j == nil || !keyOf(r.Context()).May(j.state.Store) {
 		return nil, &requestError{Status: http.StatusNotFound, Code: "unknown_job",
 			Message: fmt.Sprintf("there is no job %q", shortened(id)), Hint: "GET /v1/jobs lists those that there are"}
 	}
@@ -356,7 +356,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	list := []jobState{}
 	for _, j := range slices.Backward(all) {
 		state, _ := j.look()
-		if keyOf(r.Context()).may(state.Store) && (only == "" || only == state.Store) {
+		if keyOf(r.Context()).May(state.Store) && (only == "" || only == state.Store) {
 			list = append(list, state)
 		}
 	}

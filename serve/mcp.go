@@ -44,7 +44,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request) error {
 	}
 	user := "anyone"
 	if s.cfg.Keys != nil {
-		user = fmt.Sprintf("%x", keyOf(r.Context()).digest)
+		user = fmt.Sprintf("%x", keyOf(r.Context()).Digest)
 	}
 	err = s.protocol.Serve(w, r.WithContext(context.WithValue(r.Context(), baseKey, b)), body, user)
 	var many *mcp.SessionsError

@@ -52,11 +52,11 @@ func (s *Server) newMetrics() *metrics {
 func (m *metrics) of(k key) prometheus.Gatherers {
 	all := prometheus.Gatherers{m.common}
 	for _, b := range m.s.cfg.Bases {
-		if k.may(b.Name) {
+		if k.May(b.Name) {
 			all = append(all, m.bases[b.Name])
 		}
 	}
-	if len(k.bases) == 0 {
+	if len(k.Bases) == 0 {
 		return append(all, m.process)
 	}
 	own := prometheus.NewRegistry()

@@ -31,7 +31,8 @@ func requestTypes() map[string]any {
 		"OllamaEmbedRequest": ollamaEmbedRequest{}, "OllamaOptions": ollamaOptions{}, "DifyRequest": difyRequest{},
 		"MessagesRequest": messagesRequest{}, "ResponsesRequest": responsesRequest{},
 		"AnthropicThought": anthropicThought{},
-		"CalibrateRequest": calibrateRequest{}, "PolicyRequest": policyRequest{},
+		"CalibrateRequest": calibrateRequest{}, "PolicyRequest": policyRequest{}, "NewKey": newKey{},
+		"KeyRotation": keyRotation{},
 	}
 }
 
@@ -122,6 +123,8 @@ var sane = map[string]string{
 	"/v1/embeddings":         `{"input":"x"}`,
 	"/v1/feedback":           `{"id":"x","thumb":"up"}`,
 	"/v1/gate":               `{"query":"x"}`,
+	"/v1/keys":               `{"name":"x"}`,
+	"/v1/keys/{name}/rotate": `{}`,
 	"/v1/rerank":             `{"query":"x","documents":["y"]}`,
 	"/v1/retrieve":           `{"query":"x"}`,
 	"/v2/rerank":             `{"query":"x","documents":["y"]}`,

@@ -31,7 +31,7 @@ func described() []any {
 		feedbackAnswer{}, rpcError{}, responseBody{}, anthropicMessage{}, anthropicEvent{}, anthropicError{},
 		ollamaAnswer{}, ollamaModels{}, ollamaShown{}, ollamaEmbedded{}, ollamaError{}, difyAnswer{}, difyError{},
 		info{}, documentList{}, documentAnswer{}, deletedAnswer{}, corpus.Chunk{}, jobAnswer{}, jobList{}, jobState{},
-		calibrationAnswer{}}
+		calibrationAnswer{}, keyList{}, keyMade{}}
 }
 
 // spec is openapi.json with its schemas of responses.

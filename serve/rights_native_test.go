@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -146,21 +147,21 @@ func TestPromptsOfOtherKeysAreNotFound(t *testing.T) {
 // that requests of a job have the base's, and that each key's metrics count only its own.
 func TestRightsGoWithAllRequests(t *testing.T) {
 	w, m := twoKeys(t)
-	first, _ := w.cfg.Keys.find(firstKey)
-	second, _ := w.cfg.Keys.find(secondKey)
+	first := w.cfg.Keys.scope(sha256.Sum256([]byte(firstKey)))
+	second := w.cfg.Keys.scope(sha256.Sum256([]byte(secondKey)))
 	total := func() int64 { return m.Stats().PromptTokens }
 	of := func(s *llm.Scope) int64 { n, _, _ := s.Tokens(); return n }
 	for _, flow := range []string{"ask", "graph", "graph-llm", "paper"} {
-		before, own := total(), of(first.scope)
+		before, own := total(), of(first)
 		asked(t, w, m, firstKey, "/v1/chat/completions", map[string]any{"model": "sluice", "max_tokens": 2,
 			"messages": []map[string]string{{"role": "user", "content": "Which plankton does the herring feed on?"}},
 			"sluice":   map[string]any{"flow": flow, "transform": "rewrite"}})
-		for of(first.scope)-own != total()-before && t.Context().Err() == nil {
+		for of(first)-own != total()-before && t.Context().Err() == nil {
 			time.Sleep(time.Millisecond) // a request is counted at its end
 		}
 	}
-	if of(first.scope) != total() || of(second.scope) != 0 || total() < 500 {
-		t.Errorf("%d tokens of the key's scope, %d of the other one's, %d in all", of(first.scope), of(second.scope),
+	if of(first) != total() || of(second) != 0 || total() < 500 {
+		t.Errorf("%d tokens of the key's scope, %d of the other one's, %d in all", of(first), of(second),
 			total())
 	}
 	_, body := do(t, w, with(get("/metrics"), firstKey))
@@ -177,7 +178,7 @@ func TestRightsGoWithAllRequests(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	do(t, w, with(get("/v1/jobs/"+as[jobAnswer](t, body).Job.ID+"/events"), firstKey)) // until it has ended
-	if job := of(w.jobs.scopes["sea"]); job == 0 || of(first.scope) != own || total() != own+job {
-		t.Errorf("%d tokens of the job's scope, %d of the key's, %d in all", job, of(first.scope), total())
+	if job := of(w.jobs.scopes["sea"]); job == 0 || of(first) != own || total() != own+job {
+		t.Errorf("%d tokens of the job's scope, %d of the key's, %d in all", job, of(first), total())
 	}
 }

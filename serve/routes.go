@@ -60,6 +60,11 @@ func (s *Server) table() []endpoint {
 		{"DELETE /v1/jobs/{id}", managed, s.cancelJob, ""},
 		{"GET /v1/jobs/{id}/events", managed, s.followJob, ""},
 
+		{"GET /v1/keys", managed, s.listKeys, ""},
+		{"POST /v1/keys", managed, s.addKey, ""},
+		{"POST /v1/keys/{name}/rotate", managed, s.rotateKey, ""},
+		{"DELETE /v1/keys/{name}", managed, s.removeKey, ""},
+
 		{"POST /v1/chat/completions", answers, s.chat, "store *"},
 		{"POST /v1/completions", answers, s.completions, "*"},
 		{"POST /v1/embeddings", keyed, s.embeddings, "*"},

@@ -176,14 +176,14 @@ func (s *Server) base(r *http.Request, inBody string) (*base, error) {
 		return nil, err
 	}
 	if name == "" {
-		if len(k.bases) > 0 {
-			name = k.bases[0]
+		if len(k.Bases) > 0 {
+			name = k.Bases[0]
 		} else {
 			name = s.first.Name
 		}
 	}
 	b, ok := s.bases[name]
-	if !ok || !k.may(name) { // without access, its existence is not revealed
+	if !ok || !k.May(name) { // without access, its existence is not revealed
 		return nil, &requestError{Status: http.StatusNotFound, Code: "unknown_store", Param: "store",
 			Message: fmt.Sprintf("there is no knowledge base %q", shortened(name)),
 			Hint:    "GET /info lists those that there are"}
@@ -196,7 +196,7 @@ func (s *Server) base(r *http.Request, inBody string) (*base, error) {
 func (s *Server) allowed(ctx context.Context) (list []*base) {
 	k := keyOf(ctx)
 	for _, b := range s.cfg.Bases {
-		if k.may(b.Name) {
+		if k.May(b.Name) {
 			list = append(list, s.views.of(ctx, s.bases[b.Name], k))
 		}
 	}

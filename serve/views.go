@@ -27,10 +27,10 @@ type view struct {
 
 // of returns the base as the key's groups may read it, for the time of a request.
 func (v *views) of(request context.Context, b *base, k key) *base {
-	if k.groups == nil {
+	if k.Groups == nil {
 		return b
 	}
-	name := b.Name + "\x00" + strings.Join(k.groups, "\x00")
+	name := b.Name + "\x00" + strings.Join(k.Groups, "\x00")
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	one := v.list[name]
@@ -38,7 +38,7 @@ func (v *views) of(request context.Context, b *base, k key) *base {
 		if v.list == nil {
 			v.list = map[string]*view{}
 		}
-		one = &view{base: &base{Base: Base{Name: b.Name, Sluice: b.For(k.groups...)}}}
+		one = &view{base: &base{Base: Base{Name: b.Name, Sluice: b.For(k.Groups...)}}}
 		v.list[name] = one
 	}
 	one.users++

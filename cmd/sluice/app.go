@@ -163,7 +163,7 @@ func (a *app) root() *cobra.Command {
 		a.rerankCommand(), a.readCommand(), a.calibrateCommand(),
 		a.gateCommand(),
 		a.retrieveCommand(), a.askCommand(), a.chatCommand(), a.flowCommand(),
-		a.serveCommand(), a.mcpCommand(), a.trainCommand(), a.routeCommand(), a.evalCommand(),
+		a.serveCommand(), a.keysCommand(), a.mcpCommand(), a.trainCommand(), a.routeCommand(), a.evalCommand(),
 		a.matrixCommand(), a.clusterCommand(),
 		a.benchCommand(),
 		a.doctorCommand(), a.webCommand(), a.logCommand(),

@@ -60,6 +60,8 @@ func (a *app) docsCommand() *cobra.Command {
 			}
 			return err
 		})}
+	a.flags(list, "groups")
+	a.flags(show, "groups")
 	rm := &cobra.Command{Use: "rm DOCUMENT... | --gone", Short: "remove documents with their chunks",
 		Long: documentsHelp +
 			" With --gone: those whose files are not there any more, as 'docs list --gone' shows them.\n\nA removed " +

@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/pseudo"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/route"
+	"github.com/sluice-rag/sluice/serve/keys"
 )
 
 // isUsage reports whether an error is the fault of a given value, rather than of the environment.
@@ -35,7 +36,7 @@ func isUsage(err error) bool {
 		retrieve.ErrOption, retrieve.ErrFilter, models.ErrUnknownModel, models.ErrReference,
 		kernels.ErrMetric, kernels.ErrISA, corpus.ErrChunkSize, llm.ErrOptions, benches.ErrOption, benches.ErrWorkload,
 		generate.ErrOption, matrixfile.ErrName,
-		train.ErrSetting, route.ErrOption, experiment.ErrFile)
+		train.ErrSetting, route.ErrOption, experiment.ErrFile, keys.ErrName, keys.ErrFile)
 }
 
 func isAny(err error, targets ...error) bool {

@@ -62,7 +62,7 @@ It needs a calibration ('sluice calibrate') but no language model.
 	cmd.Flags().BoolVar(&noScore, "no-score", false,
 		"only decide: a query is searched until one context opens the gate, which need not be the best")
 	cmd.MarkFlagsMutuallyExclusive("explain", "no-score")
-	a.flags(cmd, "gate.stale_tolerance")
+	a.flags(cmd, "gate.stale_tolerance", "groups")
 	a.flags(cmd, "device")
 	return cmd
 }

@@ -101,7 +101,7 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 func (a *app) ingestSettings(cmd *cobra.Command) {
 	a.flags(cmd, "ingest.chunk", "ingest.chunker", "ingest.percentile", "ingest.min_tokens", "ingest.buffer",
 		"ingest.clean", "ingest.duplicates", "ingest.language", "ingest.commit_every", "ingest.max_file_mib",
-		"ingest.metric", "classifier")
+		"ingest.metric", "ingest.access", "classifier")
 }
 
 // ingesting reports on an ingest, or on one sync of a watch.

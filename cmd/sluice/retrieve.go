@@ -86,7 +86,7 @@ func (f *retrieveFlags) add(a *app, cmd *cobra.Command) {
 	for _, field := range settings.Fields(reflect.TypeFor[retrieve.Options]()) {
 		a.flags(cmd, "retrieve."+field.Key)
 	}
-	a.flags(cmd, "reranker", "device")
+	a.flags(cmd, "reranker", "device", "groups")
 	_ = cmd.RegisterFlagCompletionFunc("reranker", modelNames(true, manifest.Reranker)) // fails only for unknown flags
 	cmd.Flags().StringArrayVar(&f.where, "where", nil,
 		"only contexts whose documents fit, as topic=physics or meta.year>=2020; may be given several times")

@@ -184,18 +184,13 @@ func readKeys(path string, log *slog.Logger) (*serve.Keys, error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	if i, err := f.Stat(); err == nil && i.Mode().Perm()&0o077 != 0 {
+	if i, err := os.Stat(path); err == nil && i.Mode().Perm()&0o077 != 0 {
 		log.Warn("other users of this machine may read the file of keys", "file", path, "mode",
 			i.Mode().Perm().String())
 	}
-	k, err := serve.ReadKeys(f)
+	k, err := serve.OpenKeys(path)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("%s: %w", path, err)}
+		return nil, usageError{err}
 	}
 	return k, nil
 }

@@ -29,7 +29,7 @@ func objects(t *testing.T, text string) (list []map[string]any) {
 	return list
 }
 
-func keys(m map[string]any) []string {
+func keysOf(m map[string]any) []string {
 	var k []string
 	for name := range m {
 		k = append(k, name)
@@ -41,7 +41,7 @@ func keys(m map[string]any) []string {
 func sameKeys(t *testing.T, what string, m map[string]any, want ...string) {
 	t.Helper()
 	slices.Sort(want)
-	if diff := cmp.Diff(want, keys(m)); diff != "" {
+	if diff := cmp.Diff(want, keysOf(m)); diff != "" {
 		t.Errorf("%s: %s", what, diff)
 	}
 }

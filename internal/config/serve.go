@@ -8,7 +8,7 @@ type Serve struct {
 
 	Listen     string   `key:"listen" doc:"address and port that the server listens on; port 0 takes a free one, unix:PATH is a socket"`
 	Stores     []string `key:"stores" pairs:"true" flag:"-" doc:"knowledge bases that are served: NAME=FOLDER, with commas between them; the first is the default one; empty serves the one of store, as \"default\""`
-	APIKeyFile string   `key:"api_key_file" doc:"file of API keys, one a line, with the names of the bases that it is for behind it (none: all of them); empty: no key is needed"`
+	APIKeyFile string   `key:"api_key_file" doc:"file of API keys, which 'sluice keys' makes and changes: one a line, with the names of the bases that it is for behind it (none: all of them), and groups=A,B for a key that reads what these groups may; empty: no key is needed"`
 	TLSCert    string   `key:"tls_cert" doc:"file of the TLS certificate, with its chain; empty: plain HTTP"`
 	TLSKey     string   `key:"tls_key" doc:"file of the certificate's private key"`
 	Insecure   bool     `key:"insecure" doc:"listen where other machines can reach the server, without keys"`

@@ -101,6 +101,7 @@ func TestServeEveryNumber(t *testing.T) {
 			`"options":{"num_predict":2,` + stop + `}}`,
 		"/v1/messages": `{"model":"default","max_tokens":2,"messages":[{"role":"user","content":"x"}],` +
 			`"stop_sequences":["e"," "]}`,
+		"/v1/keys": `{"name":"x"}`, "/v1/keys/{name}/rotate": `{}`,
 		"/v1/responses": `{"model":"default","input":"x","max_output_tokens":2}`}
 	_, text := s.ask(t, http.MethodGet, "/openapi.json", "")
 	doc, err := numbers.Parse([]byte(text))

@@ -46,7 +46,8 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 		Stop:   slices.Concat(p.Stop, a.Form.Stop),
 		Schema: a.Form.Schema, Tools: a.Form.Tools, ToolChoice: a.Form.ToolChoice,
 		MaxTokens: maxTokens, Temperature: a.answerTemperature, TopK: a.TopK, TopP: a.TopP,
-		RepeatPenalty: a.RepeatPenalty, NoRepeatNGram: a.NoRepeatNGram, Seed: v.Draw(a.Seed), Priority: a.requests(), Thinking: thinking,
+		RepeatPenalty: a.RepeatPenalty, NoRepeatNGram: a.NoRepeatNGram, Seed: v.Draw(a.Seed),
+		Priority: a.requests(), Thinking: thinking,
 	}, stream)
 	a.Answer.Answer, a.Answer.Thought, a.Answer.ToolCalls = r.Text, r.Thought, r.ToolCalls
 	a.Answer.Citations = append([]prompt.Citation{}, p.Citations...)
