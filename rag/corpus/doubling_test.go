@@ -81,6 +81,11 @@ var syntaxes = map[string][]string{
 		"<c t=\"s\">", "<is>", "<t>", "</t>", "</is>", "<row r=\"9\">", "<mergeCell ref=\"A1:B2\"/>", "<x>", "</x>",
 		"<c t=\"inlineStr\">",
 		"<c r=\"A1\"><v>1</v></c>", "<row><c t=\"str\"><v>ab</v></c></row>"},
+	".ods": {"<table:table>", "</table:table>", "<table:table-row>",
+		"<table:table-row table:number-rows-repeated=\"9\">",
+		"</table:table-row>", "<table:table-cell>", "<table:table-cell table:number-columns-repeated=\"9\">",
+		"<table:table-cell table:number-columns-spanned=\"3\">", "</table:table-cell>", "<table:covered-table-cell/>",
+		"<text:p>a</text:p>", "<text:p>2023</text:p>", "<x>", "</x>"},
 	".odt": {"<text:h text:outline-level=\"2\">", "</text:h>", "<text:p>", "</text:p>", "a", "<text:s/>",
 		"<text:s text:c=\"9\"/>",
 		"<table:table>", "<table:table-row>", "<table:table-cell>", "</table:table-cell>", "</table:table-row>",
@@ -93,6 +98,22 @@ var syntaxes = map[string][]string{
 	".opf": {"<item id=\"a\" href=\"a.xhtml\"/>", "<itemref idref=\"a\"/>", "<package>", "<spine>", "</spine>",
 		"<manifest>", "</manifest>", "<dc:title>",
 		"a", "</dc:title>", "<x>", "</x>", "&amp;"},
+	".rst": {"=", "-", "a\n===\n", "a\n---\n", "===\na\n===\n", ".. ", "code-block:: c\n", "note:: ", "a::\n", "   b\n",
+		"\n", "\n\n", "`", "``", "*", "**", "`_", "<", ">", ":a:", ": ", ":ref:`", "* a\n", "a", " ", "|", "  "},
+	".adoc": {"= a\n", "== b\n", "----\n", "....\n", "|===\n", "|a |b\n", "`", "*", "http://a", "[", "]", ":a: b\n",
+		"// c\n", ".a\n", "* a\n", "\n", "\n\n", "a", " ", "+\n", "include::a[]\n"},
+	".org": {"* a\n", "** b\n", "[[", "]]", "][", "=", "~", "=a=", "#+begin_src\n", "#+end_src\n", "#+TITLE: a\n",
+		":a:\n", "|a|b|\n", "|-+-|\n", "- a\n", "\n", "\n\n", "a", " ", "#"},
+	".tex": {"\\", "{", "}", "[", "]", "\\section{a}\n", "\\cite{", "\\a", "\\emph{", "%", "\\%", "~", "--", "``", "''",
+		"\\begin{verbatim}\n", "\\end{verbatim}\n", "\\begin{document}\n", "\\item a\n", "\n", "\n\n", "a", " ", "$"},
+	".man": {".SH a\n", ".SS b\n", ".TP\n", ".PP\n", ".nf\n", ".fi\n", ".B a b\n", ".BR a , b\n", "\\fB", "\\fR", "\\(",
+		"em", "\\[", "]", "\\*", "\\-", "\\s+2", "\\", ".\\\" a\n", "\n", "a", " ", "\"", ".It a\n", ".", "'"},
+	".yaml": {"a: ", "b\n", "  ", "- ", "\n", "\n\n", "{", "}", "[", "]", "\"", "'", "|\n", "#", "&a ",
+		"*a", "é", "\t"},
+	".ipynb": {"\"# a\\n\",", "\"*a_ \",", "\"a\\n\",", "\"```\\n\",", "\"> \",", "\"\\n\",",
+		"\"|a|\\n|-|\\n\",", "\"[\",",
+		"\"]},{\"cell_type\":\"code\",\"source\":[\"a\",",
+		"\"]},{\"cell_type\":\"markdown\",\"source\":[\"b\",", "[", "{"},
 	".go": {"package a\n", "func f() {", "}", "(", ")", "[", "]", "{", "\n", "\"", "`", "//", "/*", "*/", "type a ",
 		"struct {", "chan ",
 		"a", " ", ";", ",", "var x = ", "'", "if a ", "else ", "const (\n", "import \"a\"\n", "func ", "go ", "<-",
@@ -127,6 +148,7 @@ var syntaxes = map[string][]string{
 
 // heads are the text that a format needs before and behind the drawn input.
 var heads = map[string][2]string{".eml": {"Subject: a\n", "\n\nwords\n"}, ".mbox": {"From a\n", "\n\nwords\n"},
+	".man": {".TH a 1\n", "\nwords\n"}, ".ipynb": {`{"cells":[{"cell_type":"markdown","source":[`, `"words"]}]}`},
 	".pdf": {"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj " +
 		"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]/Contents 4 0 R>>endobj ", "trailer<</Root 1 0 R>>"}}
 
@@ -142,6 +164,8 @@ func asFile(t testing.TB, ending, text string) string {
 		return sheet(t, text)
 	case ".odt":
 		return zipped(t, "content.xml", "<office:document-content><office:text>"+text)
+	case ".ods":
+		return zipped(t, "content.xml", "<office:document-content><office:spreadsheet>"+text)
 	case ".opf":
 		return zipped(t, "META-INF/container.xml", container, "OPS/c.opf", text, "OPS/a.xhtml", "<p>words")
 	}

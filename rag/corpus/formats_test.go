@@ -224,7 +224,19 @@ func FuzzTable(f *testing.F) {
 func FuzzMail(f *testing.F) {
 	fuzzKind(f, ".eml", nested(3), "Subject: =?utf-8?q?a=C3=A9?=\n\nwords\n")
 }
-func FuzzBook(f *testing.F) { fuzzKind(f, ".epub") }
+
+func FuzzMailbox(f *testing.F) {
+	fuzzKind(f, ".mbox", "From a@b Thu Jan  1 00:00:00 1970\nSubject: c\n\nFrom the harbour\n\n"+
+		"From d@e Fri Jan  2 00:00:00 1970\nContent-Type: text/plain; format=flowed; delsp=yes\n\nf \ng\n>From h\n")
+}
+
+func FuzzBook(f *testing.F) {
+	fuzzPart(f, ".epub", func(t testing.TB, part string) string {
+		return zipped(t, "META-INF/container.xml", container, "OPS/c.opf", part, "OPS/a.xhtml", "<p>words",
+			"OPS/b.HTML", "<h1>more</h1>")
+	}, `<package><metadata><dc:title>t</dc:title></metadata><manifest><item id="a" href="a.xhtml"/><item id="b" `+
+		`href="B.html"/></manifest><spine><itemref idref="a"/><itemref idref="b" linear="no"/></spine></package>`)
+}
 
 // TestHostilePDF: a file that is not PDF, is truncated, encrypted, declares what it does not have or unpacks to
 // gigabytes is skipped with a reason, and the file behind it is read.

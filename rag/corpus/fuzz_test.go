@@ -146,6 +146,18 @@ func FuzzHTML(f *testing.F) {
 		"<meta charset=latin1>\xe4 and more text here")
 }
 
+func FuzzXHTML(f *testing.F) {
+	fuzzKind(f, ".xhtml", "<?xml version='1.0'?><!DOCTYPE html [<!ENTITY a 'b'>]><html><head><title/><script/></head>"+
+		"<body><x:h1>c</x:h1><p hidden=''>d</p><![CDATA[e<]]>&a;&nbsp;</body></html>",
+		"<p>f<ruby>g<rt>h</ruby><math><mi>i</mi><annotation encoding='tex'>j</annotation></math>", "<ol start='3'><li>k")
+}
+
+func FuzzNotebook(f *testing.F) {
+	fuzzKind(f, ".ipynb", `{"cells":[{"cell_type":"markdown","source":["# A\n","b"]},{"cell_type":"code",`+
+		`"source":"c(1)\n"}],"nbformat":4}`,
+		`{"worksheets":[{"cells":[{"cell_type":"heading","level":2,"source":"d"}]}]}`)
+}
+
 func FuzzJSONL(f *testing.F) {
 	fuzzKind(f, ".jsonl", `{"id":"a","text":"b\u00e9\ud83d\ude00\u0000"}`+"\n"+`{"text":"x","title":"t"}`,
 		"\ufeff{\"text\":\"a\"}\r\n{}\n[1]\n")
@@ -299,18 +311,40 @@ func FuzzJSONFields(f *testing.F) {
 
 // FuzzCode reads a text as each programming language.
 func FuzzCode(f *testing.F) {
-	for _, seed := range []string{program, "class A:\n  def b(self):\n    '''x\n'''\n",
+	fuzzEndings(f, codeEndings(), program, "class A:\n  def b(self):\n    '''x\n'''\n",
 		"a(`${b}`, /x[/]/, {c: 'd'}) => {\n}",
 		"#if 1\nint f() {\n#else\nint g() {\n#endif\n}\nR\"x(})x\"", "<?php\nfunction f() { <<<X\n}\nX\n} ?>'",
 		"def a\n  x\nend\nfunction b() { }\n",
-		"impl<'a> S<'a> { fn f() { r#\"}\"# } }", "@\"a\"\"}\" class X { int y() { } }"} {
-		for ending := range len(codeEndings()) {
+		"impl<'a> S<'a> { fn f() { r#\"}\"# } }", "@\"a\"\"}\" class X { int y() { } }")
+}
+
+// FuzzLight reads a text as each light markup.
+func FuzzLight(f *testing.F) {
+	fuzzEndings(f, []string{".rst", ".adoc", ".org", ".tex", ".man"},
+		"=\nA\n=\n\nb\n--\n.. code:: c\n   :x:\n\n   d\n\nSee::\n\n  e `f <g>`_ **h** ``i``\n\n* j\n",
+		"= A\n:b: c\n== D\n[e]\n----\nf\n----\n* g\n|===\n|h |i\n|===\nhttp://j[k] `l` *m*\n",
+		"#+TITLE: A\n* B\n:C:\n:END:\n#+begin_src d\ne\n#+end_src\n- [[f][g]] =h= ~i~\n|j|k|\n|-+-|\n",
+		"\\title{A}\n\\begin{document}\n\\section{B}\n\\emph{c}~--- 5\\% % d\n\\item[e] f\n"+
+			"\\begin{verbatim}\ng\n\\end{verbatim}\n",
+		".TH A 1\n.SH B\n.TP\n.BR \\-c , \\fBd\\fR\n.nf\ne \\(em \\[rs]\n.fi\n.Dd f\n.Bd\ng\n.Ed\n")
+}
+
+// FuzzData reads a text as each format of data.
+func FuzzData(f *testing.F) {
+	fuzzEndings(f, []string{".json", ".yaml", ".toml"}, "{\n  \"a\": [1, \"b\"]\n}\n", "a: b\nc:\n  - d\n\n  - e\n",
+		"[a]\nb = \"c\"\n\n[[d]]\ne = 1\n")
+}
+
+// fuzzEndings reads a text as a file of each extension.
+func fuzzEndings(f *testing.F, endings []string, seeds ...string) {
+	f.Helper()
+	for _, seed := range seeds {
+		for ending := range endings {
 			f.Add([]byte(seed), uint8(ending))
 		}
 	}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, content []byte, ending uint8) {
-		endings := codeEndings()
 		path := write(t, dir, "x"+endings[int(ending)%len(endings)], string(content))
 		defer soon(t)()
 		for d, err := range Load(context.Background(), []string{path}, LoadOptions{MaxFileBytes: 1 << 20}) {

@@ -182,5 +182,5 @@ func sharedAtom(d *Document, i int) bool {
 	}
 	s := d.offsets[k]
 	from := s.text + (i-s.text)/s.tu*s.tu
-	return utf8.RuneCountInString(d.Text[from:from+s.tu]) > 1
+	return utf8.RuneCountInString(d.Text[from:min(from+s.tu, len(d.Text))]) > 1 // its end may have been trimmed
 }

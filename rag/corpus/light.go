@@ -15,6 +15,7 @@ type lightReader struct {
 	d      *Document
 	lines  []string // without their ends
 	starts []int    // of the lines in the source
+	size   int      // of the source
 	words  *regexp.Regexp
 	plain  func(match string) string // the visible text of a match of words
 	code   string                    // the end of the open block of code; "": no block is open
@@ -39,6 +40,7 @@ func parseLight(d *Document, in decoded, ending string, p *pulse) error {
 		r.lines, r.starts = append(r.lines, strings.TrimRight(line, "\r\n")), append(r.starts, at)
 		at += len(line)
 	}
+	r.size = at
 	r.words, r.plain = inlineOf(ending)
 	if isManual(ending) && !strings.Contains("\n"+in.text, "\n.TH ") && !strings.Contains(in.text, "\n.Dd ") {
 		return fmt.Errorf("%w %q: no manual page", ErrUnknown, ending)
@@ -158,9 +160,12 @@ func (r *lightReader) line(i int, marks string) {
 	r.text(body, at)
 }
 
-// verbatim adds a line of code.
-func (r *lightReader) verbatim(i int) {
-	r.b.verbatim(r.lines[i]+"\n", r.starts[i])
+// verbatim adds a line of code, whose text is given. The last line of a source may have no end.
+func (r *lightReader) verbatim(text string, i int) {
+	if r.starts[i]+len(r.lines[i]) < r.size {
+		text += "\n"
+	}
+	r.b.verbatim(text, r.starts[i])
 }
 
 func (r *lightReader) heading(level int, text string, i int) {
@@ -176,7 +181,7 @@ func (r *lightReader) inCode(i int, end func(line string) bool) bool {
 		r.code = ""
 		r.b.endBlock("\n\n")
 	} else {
-		r.verbatim(i)
+		r.verbatim(r.lines[i], i)
 	}
 	return true
 }
@@ -267,7 +272,7 @@ func (r *lightReader) indented(i, indent int) (n int) {
 			continue
 		}
 		began = true
-		r.verbatim(i + n)
+		r.verbatim(line, i+n)
 	}
 	r.b.endBlock("\n\n")
 	return n
@@ -388,7 +393,7 @@ func manual(r *lightReader, i int) int {
 	line := r.lines[i]
 	if line == "" || line[0] != '.' && line[0] != '\'' {
 		if r.code != "" {
-			r.b.verbatim(r.shown(line)+"\n", r.starts[i])
+			r.verbatim(r.shown(line), i)
 		} else {
 			r.line(i, "")
 		}
@@ -453,10 +458,8 @@ func parseNotebook(d *Document, in decoded, p *pulse) error {
 			_ = json.Unmarshal(c.Source, &lines[0]) // any other value is ignored
 		}
 		source := strings.Join(lines, "")
-		if fence := "```"; c.Kind == "code" && strings.TrimSpace(source) != "" {
-			for strings.Contains(source, fence) {
-				fence += "`"
-			}
+		if c.Kind == "code" && strings.TrimSpace(source) != "" {
+			fence := strings.Repeat("`", max(3, 1+longestRun(source, '`')))
 			source = fence + "\n" + source + "\n" + fence
 		}
 		text.WriteString(source + "\n\n")
@@ -470,6 +473,18 @@ func parseNotebook(d *Document, in decoded, p *pulse) error {
 		d.Sections[i].source = d.Sections[i].Start
 	}
 	return nil
+}
+
+// longestRun returns the length of the longest run of a byte in a text.
+func longestRun(text string, of byte) (longest int) {
+	n := 0
+	for i := range len(text) {
+		if n++; text[i] != of {
+			n = 0
+		}
+		longest = max(longest, n)
+	}
+	return longest
 }
 
 // parseData reads a text of data (JSON, YAML, TOML), whose lines are grouped by indent as code is.

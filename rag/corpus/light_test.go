@@ -56,6 +56,29 @@ func TestLightMarkup(t *testing.T) {
 	}
 }
 
+// TestCodeAtTheEnd: the last line of a source ends with it, whether or not it has an end of its own.
+func TestCodeAtTheEnd(t *testing.T) {
+	for name, content := range map[string]string{"a.tex": "\\begin{verbatim}\nw\xe9", "a.rst": "A::\n\n  w\xe9",
+		"tide.1": ".TH a\n.nf\nw\xe9", "a.org": "#+begin_src\nw\xe9", "a.adoc": "----\nw\xe9"} {
+		docs, _ := load(t, LoadOptions{}, write(t, t.TempDir(), name, content))
+		if len(docs) != 1 || !strings.HasSuffix(docs[0].Text, "wé") {
+			t.Fatalf("%s: %d documents", name, len(docs))
+		}
+		checkDocument(t, docs[0], len(content))
+	}
+}
+
+// TestCodeOfBackquotes: a fence is longer than any run of back-quotes in its code, however long that is.
+func TestCodeOfBackquotes(t *testing.T) {
+	for _, n := range []int{0, 3, 1 << 20} {
+		code := "a " + strings.Repeat("`", n) + " b"
+		got := textOf(t, "a.ipynb", `{"cells":[{"cell_type":"code","source":"`+code+`"}]}`)
+		if strings.TrimSpace(got) != code {
+			t.Errorf("%d back-quotes: %d bytes, %.40q", n, len(got), got)
+		}
+	}
+}
+
 // TestLightMarkupIsLinear: the work of each format grows with its length. Steps are beats, and bytes of the text.
 func TestLightMarkupIsLinear(t *testing.T) {
 	for ending := range lightFormats() {
