@@ -327,7 +327,10 @@ func (l *loader) ending(at found) string {
 	return ext
 }
 
-// isRead reports whether files with an extension are read; its dot may be missing.
+// IsRead reports whether files with an extension, such as ".md", are read, as they are or as archives.
+func IsRead(ending string) bool { return isRead(ending) || archiveKind(ending) != nil }
+
+// isRead reports whether files with an extension are read as they are; its dot may be missing.
 func isRead(ending string) bool {
 	ending = "." + strings.TrimPrefix(strings.ToLower(ending), ".")
 	_, format := (&loader{}).formats(nil)[ending]

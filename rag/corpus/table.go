@@ -6,50 +6,97 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
 
-// table writes rows of cells to a builder: a line each, "NAME: value | NAME: value" by the names of the first row if it
-// is a header, so that a row can be understood without the rest. Without names an empty cell keeps its place.
+// table writes rows of cells to a builder: a line each, "NAME: value | NAME: value" by the names of the header, so that
+// a row can be understood without the rest. The header is the first row or two, below up to mostTitles rows with one
+// filled cell. Without names an empty cell keeps its place.
 type table struct {
 	b     *builder
 	title string // of the file, whose section the first row begins; "": the section has begun
 	sheet string // in a file of several tables
 	names []string
-	first []string // the first row, until the second one is read
-	at    [2]int   // the range of first in the source
+	held  []tableRow // the first rows, until it is known which of them are the header
 	begun bool
+	known bool // which rows are the header
 }
 
-// row adds a row, which stands at source [from, to).
+// tableRow is a row that stands at source [from, to).
+type tableRow struct {
+	cells    []string
+	from, to int
+}
+
+// mostTitles is the number of rows with one filled cell that may stand above a header.
+const mostTitles = 3
+
+// row adds a row, which stands at source [from, to). Rows without text are left out.
 func (t *table) row(cells []string, from, to int) {
-	switch {
-	case !t.begun:
+	if filled(cells) == 0 {
+		return
+	}
+	if !t.begun {
 		t.b.heading(1, t.title, "", from, from)
 		t.b.heading(2, t.sheet, "sheet="+t.sheet, from, from)
 		t.b.beginTable(openTable{named: true})
-		t.begun, t.first, t.at = true, cells, [2]int{from, to}
-		return
-	case t.first != nil:
-		if IsHeader(t.first, cells) {
-			t.names = columnNames(t.first)
-		} else {
-			t.write(t.first, t.at[0], t.at[1])
-		}
-		t.first = nil
+		t.begun = true
 	}
-	t.write(cells, from, to)
+	if t.known {
+		t.write(cells, from, to)
+		return
+	}
+	t.held = append(t.held, tableRow{cells, from, to})
+	if titles, ok := t.titles(); ok && len(t.held) >= titles+3 || len(t.held) > mostTitles+3 {
+		t.release()
+	}
 }
 
-// end writes the row that is still held back: a table of one row has no names.
+// titles returns how many of the rows held, of one filled cell each, stand above one with more; false if none has more.
+func (t *table) titles() (int, bool) {
+	for i, r := range t.held[:min(len(t.held), mostTitles+1)] {
+		if filled(r.cells) > 1 {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// release decides which of the rows held are the header, and writes the others.
+func (t *table) release() {
+	var rows [][]string
+	for _, r := range t.held {
+		rows = append(rows, r.cells)
+	}
+	header := HeaderRows(rows)
+	titles, _ := t.titles()
+	if titles > 0 && header > 0 && !headsNumbers(rows[titles:]) {
+		titles = 0
+	} else if header = HeaderRows(rows[titles:]); header == 0 {
+		titles = 0
+	}
+	for _, r := range t.held[:titles] {
+		t.write(r.cells, r.from, r.to)
+	}
+	switch header {
+	case 1:
+		t.names = columnNames(rows[titles])
+	case 2:
+		t.names = groupNames(rows[titles], rows[titles+1], rows[titles+2])
+	}
+	for _, r := range t.held[titles+header:] {
+		t.write(r.cells, r.from, r.to)
+	}
+	t.held, t.known = nil, true
+}
+
+// end writes the rows that are still held back: a table of one row has no names.
 func (t *table) end() {
-	if t.first != nil {
-		t.write(t.first, t.at[0], t.at[1])
+	if len(t.held) > 0 {
+		t.release()
 	}
 	if t.begun {
 		t.b.endTable()
@@ -87,96 +134,6 @@ func (t *table) write(cells []string, from, to int) {
 	}
 	t.b.atom(norm.NFC.String(strings.Join(parts, cellBorder)), from, to-from) // one unit that NFC must not change later
 	t.b.endBlock("\n")
-}
-
-// columnNames returns the names that a row gives to columns; the second of two equal ones gets a number.
-func columnNames(row []string) []string {
-	names, seen := make([]string, len(row)), map[string]int{}
-	for i, cell := range row {
-		names[i] = strings.Join(strings.Fields(cell), " ")
-		if seen[names[i]]++; names[i] != "" && seen[names[i]] > 1 {
-			names[i] = fmt.Sprintf("%s (%d)", names[i], seen[names[i]])
-		}
-	}
-	return names
-}
-
-// IsHeader reports whether the first row of a table names its columns: most of its cells are filled, and there is more
-// than one column, or the second row has a number. Numbers are names if they count columns (countColumns), and a name
-// may occur twice if the second row has none of the names.
-func IsHeader(first, second []string) bool {
-	seen, filled, twice := map[string]bool{}, 0, false
-	var numbers []int // columns that are named by numbers
-	for i, c := range first {
-		c = strings.TrimSpace(c)
-		if c == "" {
-			continue
-		}
-		if len(c) > maxHeading {
-			return false
-		}
-		if filled++; isNumber(c) {
-			numbers = append(numbers, i)
-		}
-		twice = twice || seen[c]
-		seen[c] = true
-	}
-	if filled == 0 || 2*filled < len(first) || len(numbers) > 0 && !countColumns(first, second, numbers) {
-		return false
-	}
-	again := func(c string) bool { return seen[strings.TrimSpace(c)] }
-	if twice && (len(seen) < 2 || slices.ContainsFunc(second, again)) {
-		return false
-	}
-	if len(first) > 1 {
-		return true
-	}
-	return len(second) == 1 && isNumber(strings.TrimSpace(second[0]))
-}
-
-// countColumns reports whether the numbers of the first row, in some of its columns, are names: years that rise or
-// fall, or beside other names at least three evenly spaced whole numbers, and those of the second row are neither.
-func countColumns(first, second []string, columns []int) bool {
-	if len(columns) == len(first) && len(first) == 1 {
-		return false
-	}
-	years, even := progression(first, columns)
-	if !years && (!even || len(columns) < 3 || len(columns) == len(first)) {
-		return false
-	}
-	alsoYears, alsoEven := progression(second, columns)
-	return years && !alsoYears || !years && !alsoEven
-}
-
-// progression reports whether all cells in the given columns are years that rise or fall, and whether all are whole
-// numbers that do so evenly.
-func progression(row []string, columns []int) (years, even bool) {
-	years, even = true, true
-	last, step := 0, 0
-	for k, i := range columns {
-		if i >= len(row) {
-			return false, false
-		}
-		n, err := strconv.Atoi(strings.TrimSpace(row[i]))
-		if err != nil {
-			return false, false
-		}
-		years = years && n >= 1500 && n < 2200
-		switch d := n - last; {
-		case k == 1:
-			step = d
-		case k > 1:
-			even = even && d == step
-			years = years && d > 0 == (step > 0)
-		}
-		last = n
-	}
-	return years && (len(columns) == 1 || step != 0), even && step != 0
-}
-
-func isNumber(s string) bool {
-	_, err := strconv.ParseFloat(strings.TrimSuffix(strings.ReplaceAll(s, ",", "."), "%"), 64)
-	return err == nil && strings.ContainsAny(s, "0123456789")
 }
 
 // parseTable reads comma- or tab-separated values (RFC 4180, and what programs write): ragged rows, loose quotes, lines

@@ -177,8 +177,12 @@ func headRows(text string, rows []span, header int) span {
 	if len(rows) < 2 {
 		return span{}
 	}
-	if header == 0 && IsHeader(rowCells(text[rows[0].start:rows[0].end]), rowCells(text[rows[1].start:rows[1].end])) {
-		header = 1
+	if header == 0 {
+		var first [][]string
+		for _, r := range rows[:min(len(rows), 3)] {
+			first = append(first, rowCells(text[r.start:r.end]))
+		}
+		header = HeaderRows(first)
 	}
 	if header == 0 || header > maxHead || header >= len(rows) {
 		return span{}

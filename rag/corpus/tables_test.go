@@ -242,3 +242,67 @@ func TestRepeatsAreLinear(t *testing.T) {
 		})
 	}
 }
+
+// TestHeadersOfTwoRows: cells of a first row that stand above several columns of a second one are part of their names.
+// A title above a header is not, and rows of data below one header are no second one.
+func TestHeadersOfTwoRows(t *testing.T) {
+	for _, c := range []struct{ content, want string }{
+		{"2023,2023,2024\nQ1,Q2,Q1\n1,2,3\n", "2023 Q1: 1 | 2023 Q2: 2 | 2024 Q1: 3"},
+		{",2023,,2024,\nRegion,Q1,Q2,Q1,Q2\nNorth,1,2,,4\n",
+			"Region: North | 2023 Q1: 1 | 2023 Q2: 2 | 2024 Q2: 4"},
+		{"Region,2023,,2024\n,Q1,Q2,Q1\nNorth,1 t,-,3 %\n",
+			"Region: North | 2023 Q1: 1 t | 2023 Q2: - | 2024 Q1: 3 %"},
+		{"Area,Sales,,Cost,\nArea,2022,2023,2022,2023\nN,5,6,7,8",
+			"Area: N | Sales 2022: 5 | Sales 2023: 6 | Cost 2022: 7 | Cost 2023: 8"},
+		{"Sales,,,\nof ships,,,\nPort,2022,2023,Sum\nOslo,1,2,3",
+			"Sales\nof ships\nPort: Oslo | 2022: 1 | 2023: 2 | Sum: 3"},
+		{"Fees\nBerth,Fee\nA,30\nB,40\n", "Fees\nBerth: A | Fee: 30\nBerth: B | Fee: 40"},
+		{"Fees,\nBerth,Fee\nA,30\n", "Fees\nBerth: A | Fee: 30"},
+		{"Fees\n,,\n \nBerth,Fee,Sum\n,,\nA,30,40\n", "Fees\nBerth: A | Fee: 30 | Sum: 40"},
+		{"Staff,,\nName,Town,Role\nAnna,Rome,Cook\n", "Staff\nName: Anna | Town: Rome | Role: Cook"},
+		{"Sum,,\n,2022,,2023,\nPort,Q1,Q2,Q1,Q2\nOslo,1,2,3,4",
+			"Sum\nPort: Oslo | 2022 Q1: 1 | 2022 Q2: 2 | 2023 Q1: 3 | 2023 Q2: 4"},
+		// one header row
+		{"Name,City,\nAnna,Berlin,late\nBen,Paris,12\n",
+			"Name: Anna | City: Berlin | late\nName: Ben | City: Paris | 12"},
+		{"Name,\nAnna,x\nBen,y\n", "Name: Anna | x\nName: Ben | y"},
+		{"id,phone,phone\n1,0301,0302\n2,0401,0402\n",
+			"id: 1 | phone: 0301 | phone (2): 0302\nid: 2 | phone: 0401 | phone (2): 0402"},
+		{"Town,from,from\nRome,2001,2002\nOslo,2003,2004",
+			"Town: Rome | from: 2001 | from (2): 2002\nTown: Oslo | from: 2003 | from (2): 2004"},
+		{"a\nb\nc\nd\n5\n6\n7\n8\n", "a\nb\nc\nd\n5\n6\n7\n8"},
+	} {
+		if got := strings.TrimSpace(textOf(t, "a.csv", c.content)); got != c.want {
+			t.Errorf("%q is read as %q, want %q", c.content, got, c.want)
+		}
+	}
+	ods := `<office:document-content><office:body><office:spreadsheet><table:table table:name="S"><table:table-row>` +
+		`<table:table-cell/><table:table-cell table:number-columns-spanned="2"><text:p>2023</text:p></table:table-cell>` +
+		`<table:covered-table-cell/><table:table-cell><text:p>2024</text:p></table:table-cell></table:table-row>` +
+		`<table:table-row>`
+	for _, c := range []string{"Port", "Q1", "Q2", "Q1"} {
+		ods += `<table:table-cell><text:p>` + c + `</text:p></table:table-cell>`
+	}
+	ods += `</table:table-row><table:table-row>`
+	for _, c := range []string{"Oslo", "1", "2", "3"} {
+		ods += `<table:table-cell><text:p>` + c + `</text:p></table:table-cell>`
+	}
+	ods += `</table:table-row></table:table></office:spreadsheet></office:body></office:document-content>`
+	if got, want := strings.TrimSpace(textOf(t, "a.ods", zipped(t, "content.xml", ods))),
+		"Port: Oslo | 2023 Q1: 1 | 2023 Q2: 2 | 2024 Q1: 3"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	// Other formats repeat both rows in each chunk, which a quote shows above its row.
+	html := "<table><tr><td rowspan=2>Port<td colspan=2>2023<td colspan=2>2024<tr><td>Q1<td>Q2<td>Q1<td>Q2" +
+		strings.Repeat("<tr><td>Oslo<td>1<td>2<td>3<td>4", 30) + "</table>"
+	docs, _ := load(t, LoadOptions{}, write(t, t.TempDir(), "a.html", html))
+	chunks, err := Split(docs[0], ChunkOptions{Size: 100, Overlap: 1, Count: countTokens})
+	if err != nil || len(chunks) < 3 {
+		t.Fatalf("%d chunks, %v", len(chunks), err)
+	}
+	for _, c := range chunks {
+		if !strings.HasPrefix(c.EmbedText(), "Port | 2023 |  | 2024\nPort | Q1 | Q2 | Q1 | Q2\nOslo") {
+			t.Errorf("%q", c.EmbedText())
+		}
+	}
+}

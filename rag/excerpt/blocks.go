@@ -184,32 +184,45 @@ func isRule(text string) bool {
 	return strings.Trim(text, "-=+:| \t\r\n") == "" && strings.ContainsAny(text, "-=+")
 }
 
-// table adds a unit for each row, with the row that names the columns; that one says nothing alone.
+// table adds a unit for each row, with the rows that name the columns; these say nothing alone.
 func (s *splitter) table(b block) {
 	rows := slices.DeleteFunc(slices.Clone(b.lines), func(l line) bool { return isRule(l.text) })
 	if len(rows) == 0 {
 		return
 	}
 	head := Span{}
-	if first := b.cells(rows[0].text); len(rows) > 1 && !named(first) &&
-		(ruled(b, rows[0]) || corpus.IsHeader(first, b.cells(rows[1].text))) {
-		head = Span{rows[0].start, rows[0].start + len(rows[0].text)}
+	n := headerOf(b, rows)
+	if n > 0 {
+		last := rows[n-1]
+		head = Span{rows[0].start, last.start + len(last.text)}
 		for i, l := range b.lines { // with the line below it, which makes it a table in Markdown
-			if l.start == rows[0].start && i+1 < len(b.lines) && isRule(b.lines[i+1].text) {
+			if l.start == last.start && i+1 < len(b.lines) && isRule(b.lines[i+1].text) {
 				head.End = b.lines[i+1].start + len(b.lines[i+1].text)
 			}
 		}
 		head.End = head.Start + len(strings.TrimRightFunc(s.passage[head.Start:head.End], unicode.IsSpace))
 		if len(starts(s.passage[head.Start:head.End])) > mostWords {
-			head = Span{}
+			head, n = Span{}, 0
 		}
 	}
-	if head.End > 0 {
-		rows = rows[1:]
-	}
-	for _, l := range rows {
+	for _, l := range rows[n:] {
 		s.add(Sentence{Start: l.start, End: l.start + len(l.text), Columns: head})
 	}
+}
+
+// headerOf returns how many of the first rows of a table name its columns.
+func headerOf(b block, rows []line) int {
+	var first [][]string
+	for _, l := range rows[:min(len(rows), 3)] {
+		first = append(first, b.cells(l.text))
+	}
+	if len(rows) < 2 || named(first[0]) {
+		return 0
+	}
+	if n := corpus.HeaderRows(first); n > 0 || !ruled(b, rows[0]) {
+		return n
+	}
+	return 1
 }
 
 // ruled reports whether a line of dashes follows a row.

@@ -154,3 +154,19 @@ func TestSplitIsLinear(t *testing.T) {
 		"{\n", "}\n",
 	}, func(text string) { excerpt.Split(text) })
 }
+
+// TestColumnsOfTwoRows: a row is quoted below both rows that name its columns.
+func TestColumnsOfTwoRows(t *testing.T) {
+	const passage = "Port | 2023 |  | 2024\nPort | Q1 | Q2 | Q1\nOslo | 1 | 2 | 3\nBergen | 4 | 5 | 6"
+	units := excerpt.Split(passage)
+	if len(units) != 2 {
+		t.Fatalf("%+v", units)
+	}
+	for i, want := range []string{"Oslo | 1 | 2 | 3", "Bergen | 4 | 5 | 6"} {
+		u := units[i]
+		head := passage[u.Columns.Start:u.Columns.End]
+		if u.Text != want || head != "Port | 2023 |  | 2024\nPort | Q1 | Q2 | Q1" {
+			t.Errorf("%q below %q, want %q", u.Text, head, want)
+		}
+	}
+}
