@@ -120,7 +120,7 @@ asan: setup ## the C kernels and llama.cpp's binding under AddressSanitizer and 
 fuzz: setup ## every fuzz target for FUZZTIME (20s), and inputs that are doubled for each parser and route: is the time linear?
 	@CGO_ENABLED=0 go build -o build/out/check ./tools/check
 	@build/out/check fuzz $(FUZZTIME)
-	SLUICE_DOUBLING=$(FUZZTIME) go test -count=1 -p 1 -timeout 120m -run '^TestDoubling$$' ./rag/corpus ./internal/test/doubling ./internal/models ./serve ./llm/tests
+	SLUICE_DOUBLING=$(FUZZTIME) go test -count=1 -p 1 -timeout 120m -run '^TestDoubling$$' ./rag/corpus ./internal/test/doubling ./internal/models ./serve ./rag/web ./llm/tests
 
 .PHONY: fuzz-http
 fuzz-http: setup ## HTTP_REQUESTS (200000) requests by openapi.json, spoiled ones and raw bytes to the server: no 5xx, no crash

@@ -9,23 +9,26 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/printable"
-	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/web"
 )
 
 const inputsHelp = `A path - is standard input, whose document is called uploads/ and the --name that it is given; the ending of that name,
-or --as, says what it is, else its first bytes do. With --allow-net a path may be the address of a page of the web
-(HTML, Markdown or plain text), which is fetched by the rules of docs/web.md; links are not followed.`
+or --as, says what it is, else its first bytes do. With --allow-net a path may be the address of a page of the web,
+of any format that is read, which is fetched by the rules of docs/web.md if the site's robots.txt allows it; links
+are not followed.`
 
 // inputFlags holds the flags of inputs that are not files.
 type inputFlags struct {
@@ -151,17 +154,37 @@ func (in *inputs) fetch(ctx context.Context, a *app, c config.Config, o *ingest.
 		}
 		if source.Cut {
 			a.warn("%s: only its first %d bytes are read (web.max_page_bytes)", printable.Line(source.URL),
-				len(source.Text))
+				len(source.Content))
 		}
-		ending := map[corpus.Kind]string{corpus.HTML: "html", corpus.XHTML: "xhtml", corpus.Markdown: "md"}[source.Kind]
-		path := filepath.Join(in.dir, fmt.Sprintf("page-%d.%s", n+1, cmp.Or(ending, "txt")))
-		if err := os.WriteFile(path, []byte(source.Text), 0o600); err != nil {
+		folder := filepath.Join(in.dir, fmt.Sprintf("page-%d", n+1))
+		path := filepath.Join(folder, pageName(source.URL, source.Ending))
+		err = errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(path, []byte(source.Content), 0o600))
+		if err != nil {
 			return err
 		}
 		in.paths[n], o.Pages[path] = path, source.URL
 	}
 	return nil
 }
+
+// pageName returns the name of the file for a page: the last part of its address, which becomes the heading above a
+// table, with the ending of its format.
+func pageName(address, ending string) string {
+	name := "page"
+	if u, err := url.Parse(address); err == nil {
+		base := path.Base(u.Path)
+		if n := len(base) - len(ending) - 1; n > 0 && strings.EqualFold(base[n:], "."+ending) {
+			base = base[:n]
+		}
+		if len(base) <= 100 && !strings.HasPrefix(base, ".") && !strings.ContainsFunc(base, isNoNameRune) {
+			name = base
+		}
+	}
+	return name + "." + ending
+}
+
+// isNoNameRune reports whether a rune of an address is left out of file names.
+func isNoNameRune(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(`/\:*?"<>|`, r) }
 
 // standard copies standard input into a file. Its type is the one that its name or the user gives, or else is detected
 // from its first bytes.

@@ -97,6 +97,14 @@ func TestIngestPages(t *testing.T) {
 			fmt.Fprint(w, "<title>Flut</title><h1>H\xf6he</h1><p>Das Wasser steht mittags am h\xf6chsten.")
 		case "/moved":
 			http.Redirect(w, r, "/tide", http.StatusFound)
+		case "/robots.txt":
+			fmt.Fprint(w, "User-agent: *\nDisallow: /private/")
+		case "/fees":
+			w.Header().Set("Content-Type", "text/csv")
+			fmt.Fprint(w, "Berth,2023,2023\n,Q1,Q2\nA,30,40\n")
+		case "/tides.pdf":
+			w.Header().Set("Content-Type", "application/pdf")
+			http.ServeFile(w, r, "../../rag/corpus/testdata/tides.pdf")
 		default:
 			http.NotFound(w, r)
 		}
@@ -116,7 +124,16 @@ func TestIngestPages(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+	if got := sourced(t, b, "--allow-net", s.URL+"/fees"); got !=
+		s.URL+"/fees/fees/Berth: A | 2023 Q1: 30 | 2023 Q2: 40" {
+		t.Errorf("a table: %q", got)
+	}
+	if got := sourced(t, b, "--allow-net", s.URL+"/tides.pdf"); !strings.HasPrefix(got, s.URL+"/tides.pdf") ||
+		!strings.Contains(got, "harbourmaster") {
+		t.Errorf("a PDF: %q", got)
+	}
 	b.fails(exitFailure, "404", "ingest", "--allow-net", s.URL+"/gone")
+	b.fails(exitFailure, `robots.txt has "Disallow: /private/"`, "ingest", "--allow-net", s.URL+"/private/a")
 	b.ok("ingest", "--allow-net", s.URL+"/tide", s.URL+"/moved")
 	if out := b.ok("docs", "list"); strings.Count(out, "\n") != 2 || !strings.Contains(out, s.URL+"/tide") {
 		t.Errorf("%s", out)

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluice-rag/sluice/llm/remote"
@@ -44,7 +45,11 @@ type Client struct {
 	provider provider
 	api      *http.Client // to the provider
 	pages    *http.Client // to anyone
+	obeying  *http.Client // as pages, and each redirect is allowed by a robots.txt
 	refused  []netip.Prefix
+
+	mu    sync.Mutex
+	sites map[string]siteRules // by the addresses of their robots.txt
 }
 
 // Open checks the options; nothing is sent. ErrNoProvider when none is named, else ErrOptions.
@@ -97,6 +102,13 @@ func newClient(o Options) *Client {
 	c.pages = &http.Client{CheckRedirect: c.followPage, Transport: &http.Transport{
 		DialContext: dialer.DialContext, MaxResponseHeaderBytes: maxHeader, DisableKeepAlives: true,
 		TLSHandshakeTimeout: o.Timeout, ForceAttemptHTTP2: true}} // no proxy: it would make the check idle
+	c.obeying = &http.Client{Transport: c.pages.Transport}
+	c.obeying.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+		if err := c.followPage(r, via); err != nil {
+			return err
+		}
+		return c.allowed(r.Context(), r.URL)
+	}
 	return c
 }
 
@@ -160,7 +172,7 @@ func (c *Client) why(parent context.Context, u *url.URL, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: %s took longer than %v", ErrTimeout, site(u), c.o.Timeout)
 	}
-	for _, own := range []error{ErrAddress, ErrURL, ErrRedirect, ErrResponse, ErrTooLarge, ErrContent} {
+	for _, own := range []error{ErrAddress, ErrURL, ErrRedirect, ErrResponse, ErrTooLarge, ErrContent, ErrRobots} {
 		if errors.Is(err, own) {
 			var wrapped *url.Error
 			if errors.As(err, &wrapped) {

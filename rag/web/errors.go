@@ -27,6 +27,8 @@ var (
 	ErrURL = errors.New("web: not a web address that is fetched")
 	// ErrRedirect: more redirects than are followed, or of the provider to another server.
 	ErrRedirect = errors.New("web: redirect not followed")
+	// ErrRobots: the robots.txt of a site forbids a page.
+	ErrRobots = errors.New("web: forbidden to programs")
 	// ErrContent: a page that is not text, or has no word.
 	ErrContent = errors.New("web: no readable text")
 )

@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -25,13 +26,14 @@ func (c *Client) Fetch(parent context.Context, address string) (Page, error) {
 
 // Source is a page as it was fetched.
 type Source struct {
-	URL  string // behind redirects
-	Kind corpus.Kind
-	Text string // with its markup, as UTF-8
-	Cut  bool   // there is more in the page than was read
+	URL     string // behind redirects
+	Ending  string // of files of its format, without the dot: "html", "pdf", "tar.gz"
+	Content string // texts as UTF-8, other formats as they are
+	Cut     bool   // there is more in the page than was read
 }
 
-// Download is Fetch of a page whose markup is wanted.
+// Download fetches a page of any format that rag/corpus reads, if the site's robots.txt allows it. It has the limits of
+// Fetch; a page whose format has to be read whole is ErrTooLarge beyond them. Errors: as Fetch, ErrRobots, ErrTooLarge.
 func (c *Client) Download(parent context.Context, address string) (Source, error) {
 	return within(parent, c, address, c.download)
 }
@@ -52,59 +54,106 @@ func within[T any](parent context.Context, c *Client, address string,
 }
 
 func (c *Client) fetch(ctx context.Context, address string) (p Page, err error) {
-	s, err := c.download(ctx, address)
+	const accept = "text/html, application/xhtml+xml, text/markdown;q=.9, text/plain;q=.9"
+	resp, body, err := c.get(ctx, c.pages, address, accept)
 	if err != nil {
 		return p, err
 	}
-	d, err := corpus.Read(ctx, s.Kind, s.Text, c.o.MaxTextBytes)
+	defer resp.Body.Close()
+	header := resp.Header.Get("Content-Type")
+	kind, err := kindOf(header, body)
+	if err != nil {
+		return p, err
+	}
+	text, cut, err := c.read(body, header)
+	if err != nil {
+		return p, err
+	}
+	d, err := corpus.Read(ctx, kind, text, c.o.MaxTextBytes)
 	if errors.Is(err, corpus.ErrNoWords) || errors.Is(err, corpus.ErrFormat) {
 		err = fmt.Errorf("%w: %w", ErrContent, err)
 	}
 	if err != nil {
 		return p, err
 	}
-	return Page{URL: s.URL, Title: plainText(d.Title), Text: d.Text, Fetched: time.Now().UTC(), Cut: s.Cut || d.Cut,
-		document: d}, nil
+	return Page{URL: resp.Request.URL.String(), Title: plainText(d.Title), Text: d.Text, Fetched: time.Now().UTC(),
+		Cut: cut || d.Cut, document: d}, nil
 }
 
 func (c *Client) download(ctx context.Context, address string) (s Source, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	u, err := url.Parse(address)
+	if err == nil {
+		err = c.allowed(ctx, u)
+	}
 	if err != nil {
 		return s, err
 	}
-	req.Header.Set("Accept", "text/html, application/xhtml+xml, text/markdown;q=.9, text/plain;q=.9")
-	req.Header.Set("User-Agent", userAgent)
-	resp, err := c.pages.Do(req)
+	resp, body, err := c.get(ctx, c.obeying, address, "text/html, application/xhtml+xml, */*;q=.9")
 	if err != nil {
 		return s, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return s, &StatusError{Server: site(resp.Request.URL), Status: resp.StatusCode}
-	}
-	if e := resp.Header.Get("Content-Encoding"); e != "" { // gzip is taken off by net/http
-		return s, fmt.Errorf("%w: encoded as %q, which was not asked for", ErrContent, clean(e, ""))
-	}
-	body := bufio.NewReaderSize(io.LimitReader(resp.Body, c.o.MaxPageBytes+1), sniffBytes)
-	if s.Kind, err = kindOf(resp.Header.Get("Content-Type"), body); err != nil {
-		return s, err
-	}
-	if s.Text, s.Cut, err = c.read(body, resp.Header.Get("Content-Type")); err != nil {
+	header := resp.Header.Get("Content-Type")
+	var text bool
+	if s.Ending, text, err = endingOf(header, resp.Request.URL, body); err != nil {
 		return s, err
 	}
 	s.URL = resp.Request.URL.String()
-	return s, nil
+	if text {
+		s.Content, s.Cut, err = c.read(body, header)
+		return s, err
+	}
+	raw, err := io.ReadAll(body)
+	if err == nil && int64(len(raw)) > c.o.MaxPageBytes {
+		err = fmt.Errorf("%w: a file of the format %s of more than %d bytes (web.max_page_bytes)", ErrTooLarge,
+			s.Ending, c.o.MaxPageBytes)
+	}
+	s.Content = string(raw)
+	return s, err
+}
+
+// get asks for a page and returns the beginning of the answer, as far as it may be read, if its status is 200.
+func (c *Client) get(ctx context.Context, client *http.Client, address, accept string) (*http.Response, *bufio.Reader,
+	error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	req.Header.Set("Accept", accept)
+	req.Header.Set("User-Agent", userAgent)
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		err = &StatusError{Server: site(resp.Request.URL), Status: resp.StatusCode}
+	} else if e := resp.Header.Get("Content-Encoding"); e != "" { // gzip is taken off by net/http
+		err = fmt.Errorf("%w: encoded as %q, which was not asked for", ErrContent, clean(e, ""))
+	}
+	if err != nil {
+		_ = resp.Body.Close() // the error says why nothing of it is read
+		return nil, nil, err
+	}
+	return resp, bufio.NewReaderSize(io.LimitReader(resp.Body, c.o.MaxPageBytes+1), sniffBytes), nil
 }
 
 const sniffBytes = 1024 // what tells a page's charset; browsers read as much
 
-// kindOf returns the kind of a page by its header, else by its first bytes.
-func kindOf(header string, body *bufio.Reader) (corpus.Kind, error) {
+// mediaType returns the type of a page by its header, else by its first bytes.
+func mediaType(header string, body *bufio.Reader) string {
 	name, _, err := mime.ParseMediaType(header)
-	if header == "" || err != nil && name == "" || name == "application/octet-stream" {
+	if header == "" || err != nil && name == "" || name == unknownType {
 		head, _ := body.Peek(sniffBytes)
 		name, _, _ = mime.ParseMediaType(http.DetectContentType(head))
 	}
+	return name
+}
+
+const unknownType = "application/octet-stream"
+
+// kindOf returns the kind of a page of text.
+func kindOf(header string, body *bufio.Reader) (corpus.Kind, error) {
+	name := mediaType(header, body)
 	switch name {
 	case "text/html":
 		return corpus.HTML, nil
