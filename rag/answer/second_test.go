@@ -2,6 +2,7 @@ package answer_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,6 +78,20 @@ func TestSecondQuestion(t *testing.T) {
 		if x.verdict == gate.TopicOnly && (s.Parts.Names != 1 || !strings.Contains(a.Answer, "ship")) {
 			t.Errorf("%+v, %q", s.Parts, a.Answer)
 		}
+	}
+}
+
+// TestPromisesLapse: over other contexts than the calibration's there is no promise.
+func TestPromisesLapse(t *testing.T) {
+	w := newHarbour(t)
+	in := ingest.Input{Paths: []string{w.File(t, "b.jsonl", `{"id":"x","text":"The ship Vasa sank."}`)},
+		Options: ingest.Options{NoChunk: true}}
+	if _, err := ingest.Run(t.Context(), w.Base.Base, in); err != nil {
+		t.Fatal(err)
+	}
+	a, err := w.ask(t, "What does the ship dabok carry to the island?", answer.DefaultOptions())
+	if err != nil || !slices.Equal(a.Trace.Promises, []string{gate.NoPromise}) || a.Trace.Second.Warning == "" {
+		t.Errorf("%v, %q, %+v", err, a.Trace.Promises, a.Trace.Second)
 	}
 }
 

@@ -278,8 +278,19 @@ type SecondDecision struct {
 // Second returns the calibration's second question; nil without one.
 func (g *Gate) Second() *Second { return g.c.Second }
 
-// Promises is Calibration.Promises.
-func (g *Gate) Promises() []string { return g.c.Promises() }
+// Promises is Calibration.Promises, or NoPromise if the contexts are not the calibration's any more.
+func (g *Gate) Promises() []string {
+	all := g.c.Promises()
+	if len(all) > 0 && g.stale+g.gone > 0 {
+		return []string{NoPromise}
+	}
+	return all
+}
+
+// NoPromise is said in place of promises that were made for other contexts: since then some came or went, or a key
+// reads a part of them.
+const NoPromise = "no promise: the calibration is of other contexts than these"
+
 
 // DecideSecond decides by features whether passages answer. They must be those of the second question.
 func (g *Gate) DecideSecond(f Features) (SecondDecision, error) {

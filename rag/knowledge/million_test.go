@@ -70,6 +70,7 @@ func TestMillion(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+	m.groups(b)
 	m.churn(b)
 	log.Reset()
 	before, err := b.Snapshot(t.Context())
@@ -124,7 +125,12 @@ func (m *million) batch(first, n int) (b store.Batch) {
 	for i := first; i < first+n; i++ {
 		doc := fmt.Sprint("d", i/20)
 		if len(b.Documents) == 0 || b.Documents[len(b.Documents)-1].ID != doc {
-			b.Documents = append(b.Documents, &corpus.Document{ID: doc, Source: doc, Digest: doc})
+			access := []any{"many"}
+			if i/20%100 == 7 {
+				access = append(access, "few")
+			}
+			b.Documents = append(b.Documents, &corpus.Document{ID: doc, Source: doc, Digest: doc,
+				Meta: corpus.Meta{corpus.AccessKey: access}})
 		}
 		b.Chunks = append(b.Chunks, corpus.Chunk{ID: fmt.Sprintf("%032x", i), Document: doc, Source: doc,
 			Topic: fmt.Sprint("topic ", i%16), Text: fmt.Sprintf("Chunk %d is long enough to be one. ", i)})
@@ -209,6 +215,45 @@ func (m *million) compare(before, after *knowledge.Snapshot) {
 	at := len(ratios) / 2
 	m.t.Logf("top 10 with %d and %d of %d rows: %.2f and %.2f ms (medians), ratio %.3f (median of the pairs)",
 		before.View.Count(), after.View.Count(), after.View.Vectors.Rows, times[0][at], times[1][at], ratios[at])
+}
+
+// groups compares decisions over all rows with those of a group that may read one in a hundred.
+func (m *million) groups(all *knowledge.Base) {
+	few := knowledge.New(knowledge.Config{Dir: m.dir, Engine: m.e, Groups: []string{"few"},
+		Encoder: func(context.Context) (embed.Embedder, error) { return given{}, nil }})
+	started := time.Now()
+	var snaps [2]*knowledge.Snapshot
+	var gates [2]*gate.Gate
+	for i, b := range []*knowledge.Base{all, few} {
+		snap, enc, err := b.Searchable(m.t.Context())
+		m.check(err)
+		defer snap.Release()
+		snaps[i] = snap
+		gates[i], err = snap.Gate(m.t.Context(), enc.Info().Encoder)
+		m.check(err)
+		_, err = snap.Vectors(m.t.Context())
+		m.check(err)
+		m.t.Logf("%d rows ready after %.2f s", snap.View.Count(), time.Since(started).Seconds())
+	}
+	if n := snaps[1].View.Count(); n != millionRows/100 {
+		m.t.Errorf("%d rows for the group", n)
+	}
+	var times [2][]float64
+	for i := range 500 {
+		q := retrieve.Queries{Vectors: engine.Vectors{Data: m.rows(3*millionRows+i, 1), Rows: 1, Dim: millionDim}}
+		for k := range 2 {
+			which := (i + k) % 2
+			started := time.Now()
+			_, err := snaps[which].Decide(m.t.Context(), gates[which], q)
+			m.check(err)
+			times[which] = append(times[which], time.Since(started).Seconds()*1000)
+		}
+	}
+	slices.Sort(times[0])
+	slices.Sort(times[1])
+	m.t.Logf("a decision over %d and %d rows: %.3f and %.3f ms (medians), %.3f and %.3f (95 of 100)",
+		snaps[0].View.Count(), snaps[1].View.Count(), times[0][250], times[1][250], times[0][475], times[1][475])
+	m.check(few.Close())
 }
 
 // churn appends 100 times and deletes 100 times; each change is followed by a search.
