@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/store"
+	"github.com/sluice-rag/sluice/rag/web"
 )
 
 // Ingest puts files, folders and JSON lines into the store, as ingest.Run describes: documents → chunks → vectors →
@@ -27,6 +28,28 @@ func (s *Sluice) Ingest(ctx context.Context, paths []string, o ingest.Options) (
 			}
 		}
 		if r, err = ingest.Run(ctx, s.base, in); err != nil {
+			return r, err
+		}
+		e, err := s.base.Encoder(ctx)
+		if err != nil {
+			return r, err
+		}
+		return r, s.keepRuntime(ctx, e) // the store may be new
+	})
+}
+
+// IngestFrom puts the documents into the store that a connector writes (ingest.Connector). It returns when the program
+// has ended.
+func (s *Sluice) IngestFrom(ctx context.Context, c ingest.Connector, o ingest.Options) (ingest.Result, error) {
+	return during(ctx, s, func(ctx context.Context) (r ingest.Result, err error) {
+		in := ingestInput(nil, o)
+		if o.Entities {
+			if in.Names, err = s.names(ctx); err != nil {
+				return r, err
+			}
+		}
+		c.Ending = web.EndingOf
+		if r, err = ingest.Connect(ctx, s.base, c, in); err != nil {
 			return r, err
 		}
 		e, err := s.base.Encoder(ctx)

@@ -19,16 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-func (a *app) ingestCommand() *cobra.Command {
-	var noChunk, strict, replace, entities, events, preview bool
-	var collection string
-	var files func(config.Config) corpus.FileOptions
-	var sync *syncFlags
-	var inputs *inputFlags
-	cmd := &cobra.Command{
-		Use:   "ingest PATH...",
-		Short: "put files, folders and JSON lines into the store",
-		Long: `Reads text, Markdown, HTML, PDF, tables (csv, tsv), Office documents (docx, pptx, xlsx, odt, odp, ods), books (epub),
+const ingestHelp = `Reads text, Markdown, HTML, PDF, tables (csv, tsv), Office documents (docx, pptx, xlsx, odt, odp, ods), books (epub),
 messages (eml, mbox), notebooks, light markup (rst, adoc, org, tex, man pages), data (json, yaml, toml), source code and
 JSON lines ({"id","text","topic"?,...}), cuts them into chunks, embeds these and commits them (docs/documents.md). What
 is committed survives a kill; the same command again goes on where it stopped, because chunks that are stored with the
@@ -46,13 +37,29 @@ pattern in quotes, such as 'docs/**/*.md'.
 With --json, {"committed":[ids]} is printed after each commit; a summary goes to standard error. With --events,
 {"progress":{...}} comes about once a second, {"skipped":{...}} for what is not read, and {"summary":{...}} at the end.
 
-` + inputsHelp + "\n\n" + syncHelp + "\n\n" + watchHelp,
+`
+
+func (a *app) ingestCommand() *cobra.Command {
+	var noChunk, strict, replace, entities, events, preview bool
+	var collection, from string
+	var files func(config.Config) corpus.FileOptions
+	var sync *syncFlags
+	var inputs *inputFlags
+	cmd := &cobra.Command{
+		Use:   "ingest PATH...",
+		Short: "put files, folders and JSON lines into the store",
+		Long:  ingestHelp + inputsHelp + "\n\n" + syncHelp + "\n\n" + watchHelp,
 		Example: "  sluice ingest docs/\n  sluice ingest --sync docs/\n  sluice ingest --sync --dry-run docs/\n" +
 			"  sluice ingest --watch docs/ notes/\n  man -l page.1 | sluice ingest - --name page.txt\n" +
 			"  sluice ingest 'docs/**/*.md' --exclude drafts\n  sluice ingest --no-chunk --json contexts.jsonl\n  " +
 			"sluice ingest --chunker " +
 			"semantic book.md",
-		Args: takes(1, many),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if from != "" {
+				return cobra.NoArgs(cmd, args)
+			}
+			return takes(1, many)(cmd, args)
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, c, err := a.open(cmd)
 			if err != nil {
@@ -62,6 +69,9 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 			o.NoChunk, o.Strict, o.Collection, o.Replace = noChunk, strict, collection, replace
 			o.Entities = o.Entities || entities
 			o.Files = files(c)
+			if from != "" {
+				return closing(s, a.ingestFrom(cmd, s, c, o, from, sync, events))
+			}
 			if err := sync.set(&o); err != nil {
 				return closing(s, err)
 			}
@@ -88,6 +98,9 @@ With --json, {"committed":[ids]} is printed after each commit; a summary goes to
 		"a file or line that cannot be read is an error instead of being skipped and reported")
 	f.StringVar(&collection, "collection", "",
 		"name that the ids begin with; for folders that have one already, that one (default: the folder's name)")
+	f.StringVar(&from, "from", "",
+		"command that writes documents as JSON lines, instead of paths (docs/connectors.md); with --watch it is "+
+			"started again and again")
 	f.BoolVar(&replace, "replace", false, "replace documents of other sources that have the same ids")
 	f.BoolVar(&entities, "entities", false, "find people, places, organisations, dates and quantities in each chunk; "+
 		"names by the classifier, if that labels parts of texts, else by rules")

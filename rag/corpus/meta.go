@@ -27,6 +27,13 @@ const (
 // everybody.
 const AccessKey = "access"
 
+// Groups returns the groups that a value of AccessKey names, none if it cannot be read.
+func Groups(raw json.RawMessage) []string {
+	var value any
+	_ = json.Unmarshal(raw, &value) // what is no JSON names none
+	return Meta{AccessKey: access(value)}.Texts(AccessKey)
+}
+
 // access returns a value of AccessKey as it is kept.
 func access(value any) any {
 	list, ok := value.([]any)

@@ -291,7 +291,6 @@ func (g *Gate) Promises() []string {
 // reads a part of them.
 const NoPromise = "no promise: the calibration is of other contexts than these"
 
-
 // DecideSecond decides by features whether passages answer. They must be those of the second question.
 func (g *Gate) DecideSecond(f Features) (SecondDecision, error) {
 	s := g.c.Second

@@ -162,7 +162,7 @@ func howOf(o Options, entities string, access accessRules) string {
 			if o.Duplicates == DropDuplicates {
 				fmt.Fprintf(h, "%s=%s\n", name, o.Duplicates)
 			}
-		case "CommitEvery", "Strict", "Files", "Replace", "Given", "Pages", "HandedIn", "CacheDir", "Sync",
+		case "CommitEvery", "Strict", "Files", "Replace", "Given", "Pages", "Sources", "HandedIn", "CacheDir", "Sync",
 			"SyncOptions", "Access":
 		default:
 			if v.Field(i).Kind() != reflect.Func {

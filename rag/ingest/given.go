@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"path/filepath"
@@ -55,12 +56,32 @@ func (r *run) handedIn(d *corpus.Document) {
 		d.Title = filepath.Base(strings.TrimSuffix(name, filepath.Ext(name)))
 	}
 	d.Path, d.Source = "", name
+	if r.o.Sources != nil {
+		r.connected(d)
+		return
+	}
 	if d.Line > 0 {
 		d.Source += ":" + strconv.Itoa(d.Line)
 	} else {
 		d.ID = d.Source
 	}
 }
+
+// connected gives a document of a connector its own id and source.
+func (r *run) connected(d *corpus.Document) {
+	if d.Line == 0 {
+		d.ID = d.Source
+	}
+	if source := d.Meta.Text(sourceKey); d.Line > 0 && source != "" {
+		d.Source = source
+		delete(d.Meta, sourceKey)
+		return
+	}
+	d.Source = cmp.Or(r.o.Sources[d.ID], d.ID)
+}
+
+// sourceKey is the field of a connector's document that names its source.
+const sourceKey = "source"
 
 // innerName returns a path in an archive that was handed in under a name. A file that was packed by itself is called as
 // its archive is, without the last ending.

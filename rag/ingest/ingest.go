@@ -61,6 +61,9 @@ type Options struct {
 	// Pages are the addresses of pages of the web that were fetched into files of Paths, by these: as Given, but the
 	// address is the id and the source.
 	Pages map[string]string
+	// Sources are the sources of documents of Pages by their ids, for a connector: such documents keep their own ids,
+	// and a JSON line may name its source in its field "source".
+	Sources map[string]string
 	// HandedIn is when that was, if it is to be kept in order with later changes: a document of Given that was deleted
 	// since, or replaced by what was handed in later, is left out. nil: it is handed in now.
 	HandedIn *store.Moment
@@ -113,6 +116,7 @@ type Result struct {
 	Duplicates int     `json:"duplicates,omitempty"`
 	Renewed    int     `json:"renewed"`             // chunks whose text or vector was damaged: embedded again
 	Labelled   int     `json:"labelled,omitempty"`  // documents that got their topic from the store's router
+	Removed    int     `json:"removed,omitempty"`   // documents that a connector said are gone
 	Taken      int     `json:"taken"`               // documents that replace one of another source
 	Refused    int     `json:"refused"`             // documents whose id another source has
 	Overtaken  int     `json:"overtaken,omitempty"` // documents that were changed after they were handed in

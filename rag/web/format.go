@@ -43,6 +43,12 @@ func pathEnding(name string) string {
 	return ""
 }
 
+// EndingOf returns the ending of files of a media type, "" if it is not read.
+func EndingOf(mediaType string) string {
+	name, _, _ := strings.Cut(strings.ToLower(mediaType), ";")
+	return mediaEnding(strings.TrimSpace(name))
+}
+
 // mediaEnding returns the ending of files of a type, "" if it is not read.
 func mediaEnding(name string) string {
 	const office, open = "application/vnd.openxmlformats-officedocument.", "application/vnd.oasis.opendocument."
