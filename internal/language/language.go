@@ -70,7 +70,10 @@ func (d *Detector) Of(text string) string {
 	}
 	info := whatlanggo.DetectWithOptions(text, d.known)
 	if info.IsReliable() {
-		return info.Lang.Iso6391()
+		if code := info.Lang.Iso6391(); code == "en" || info.Script != unicode.Latin || isProse(text, code) {
+			return code
+		}
+		return ""
 	}
 	switch info.Script { // its languages are at least none of another script: the one that most texts are in
 	case unicode.Cyrillic:
@@ -209,12 +212,40 @@ func functionWords(word string) string {
 	return ""
 }
 
+// isProse reports whether a text can be prose in a language other than English that is written in Latin letters: most
+// of its words are letters alone, without capitals within, and one in sixteen is a function word if the language's are
+// listed. Lists of identifiers and source code have trigrams of any language.
+func isProse(text, code string) bool {
+	words, plain := 0, 0
+	for word := range strings.FieldsSeq(text) {
+		words++
+		word = strings.TrimFunc(word, func(r rune) bool { return !unicode.IsLetter(r) })
+		if word == "" {
+			continue
+		}
+		_, first := utf8.DecodeRuneInString(word)
+		inner := word[first:]
+		if strings.IndexFunc(inner, func(r rune) bool { return !unicode.IsLower(r) && !unicode.IsMark(r) }) < 0 ||
+			strings.ToUpper(word) == word && letters(word) {
+			plain++
+		}
+	}
+	if 3*plain < 2*words {
+		return false
+	}
+	return words < 16 || !strings.Contains(listed, code) || 16*evidence(text)[code] >= words
+}
+
+// letters reports whether a word has no other characters than letters and their marks.
+func letters(word string) bool {
+	return strings.IndexFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsMark(r) }) < 0
+}
+
 // words counts the words of letters, as far as leastWords.
 func words(text string) (n int) {
 	for word := range strings.FieldsSeq(text) {
 		word = strings.TrimFunc(word, unicode.IsPunct)
-		if word != "" &&
-			strings.IndexFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsMark(r) }) < 0 {
+		if word != "" && letters(word) {
 			if n++; n == leastWords {
 				return n
 			}

@@ -34,6 +34,34 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// TestTechnicalTexts: lists of identifiers and source code are in no language, whatever their trigrams, and texts about
+// them are in theirs.
+func TestTechnicalTexts(t *testing.T) {
+	d := New()
+	for _, c := range []struct{ text, want string }{
+		{"pkg archive/tar, const TypeBlock = 52\npkg archive/tar, const TypeChar = 51\npkg archive/tar, const TypeCont = 55\n" +
+			"pkg archive/tar, const TypeDir = 53\npkg archive/tar, const TypeFifo = 54\npkg archive/tar, const TypeGNULink = 75",
+			""},
+		{"pkg container/list, method (*List) InsertBefore(interface{}, *Element) *Element\npkg container/list, method " +
+			"(*List) Len() int\npkg container/list, method (*List) MoveToBack(*Element)", ""},
+		{"pkg debug/elf, const R_386_TLS_LDM_POP = 31\npkg debug/elf, const R_386_TLS_LDM_PUSH = 29\npkg debug/elf, " +
+			"const ELFOSABI_MODESTO = 11\npkg debug/elf, const ELFOSABI_NETBSD = 2", ""},
+		{"res, err := cst.c.Get(cst.ts.URL)\nif err != nil {\n\tt.Fatal(err)\n}\nres.Body.Close()\nif res.StatusCode != code " +
+			"{\n\tt.Errorf(\"%v, %v\", res, err)\n}", ""},
+		{"A função http.ListenAndServe abre a porta TCP e chama Serve para tratar os pedidos das conexões que chegam.",
+			"pt"},
+		{"La méthode InsertBefore de container/list insère un élément devant un autre, qui doit être de la même liste.",
+			"fr"},
+		{"Polecenie grep szuka wierszy, które pasują do wzorca, i wyświetla je na ekranie jeden po drugim.", "pl"},
+		{"MIT EINEM AUFRUF VON InsertBefore WIRD DAS ELEMENT VOR EINEM ANDEREN DER LISTE EINGEFÜGT, WENN ES DAZU GEHÖRT",
+			"de"},
+	} {
+		if got := d.Of(c.text); got != c.want {
+			t.Errorf("%.60q: %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
 // TestOnRealTexts checks that guesses on real texts are right, and that short texts get no guess rather than a wrong
 // one.
 func TestOnRealTexts(t *testing.T) {
