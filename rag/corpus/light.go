@@ -1,7 +1,6 @@
 package corpus
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -119,28 +118,49 @@ func inlineOf(ending string) (*regexp.Regexp, func(string) string) {
 
 // shown returns the visible text of marked-up text.
 func (r *lightReader) shown(text string) string {
-	return strings.TrimSpace(r.words.ReplaceAllStringFunc(text, r.plain))
+	var b strings.Builder
+	for text != "" {
+		from, to := r.match(text)
+		b.WriteString(text[:from])
+		if from < to {
+			b.WriteString(r.plain(text[from:to]))
+		}
+		text = text[to:]
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// maxInline is the length up to which inline markup is recognised: an opening mark without an end may be followed by
+// any number of others, each of which would have the rest of the line searched.
+const maxInline = 300
+
+// match returns where the first inline markup of a text begins and ends; both are its length if there is none.
+func (r *lightReader) match(text string) (from, to int) {
+	for at := 0; at < len(text); at += maxInline {
+		window := text[at:min(len(text), at+2*maxInline)]
+		if m := r.words.FindStringIndex(window); m != nil && (m[0] < maxInline || at+len(window) == len(text)) {
+			return at + m[0], at + m[1]
+		}
+	}
+	return len(text), len(text)
 }
 
 // text adds to the paragraph a part of a line that begins at a byte of the source.
 func (r *lightReader) text(text string, at int) {
 	r.b.gap(" ", at)
 	for text != "" {
-		match := r.words.FindStringIndex(text)
-		if match == nil {
-			break
-		}
-		r.b.collapsed(text[:match[0]], at)
-		if s := r.plain(text[match[0]:match[1]]); strings.TrimSpace(s) == "" {
-			if s != "" {
-				r.b.gap(" ", at+match[0])
+		from, to := r.match(text)
+		r.b.pulse.beat()
+		r.b.collapsed(text[:from], at)
+		if from < to {
+			if s := r.plain(text[from:to]); strings.TrimSpace(s) != "" {
+				r.b.atom(s, at+from, to-from)
+			} else if s != "" {
+				r.b.gap(" ", at+from)
 			}
-		} else {
-			r.b.atom(s, at+match[0], match[1]-match[0])
 		}
-		text, at = text[match[1]:], at+match[1]
+		text, at = text[to:], at+to
 	}
-	r.b.collapsed(text, at)
 }
 
 // line adds a whole line. A blank line ends the paragraph, and a mark in front begins a list item.
@@ -433,65 +453,6 @@ func manual(r *lightReader, i int) int {
 		r.b.collapsed(rest, at)
 	}
 	return 1
-}
-
-// notebook is the part of a Jupyter notebook that is read.
-type notebook struct {
-	Cells []struct {
-		Kind   string          `json:"cell_type"`
-		Source json.RawMessage `json:"source"`
-	} `json:"cells"`
-}
-
-// parseNotebook reads a Jupyter notebook (.ipynb, nbformat 4) as Markdown, with the code of its cells; the output of
-// cells is not read.
-func parseNotebook(d *Document, in decoded, p *pulse) error {
-	var n notebook
-	if err := json.Unmarshal([]byte(in.text), &n); err != nil {
-		return fmt.Errorf("%w: no notebook: %w", ErrFormat, err)
-	}
-	var text strings.Builder
-	for _, c := range n.Cells {
-		var lines []string
-		if json.Unmarshal(c.Source, &lines) != nil {
-			lines = []string{""}
-			_ = json.Unmarshal(c.Source, &lines[0]) // any other value is ignored
-		}
-		source := strings.Join(lines, "")
-		if c.Kind == "code" && strings.TrimSpace(source) != "" {
-			fence := strings.Repeat("`", max(3, 1+longestRun(source, '`')))
-			source = fence + "\n" + source + "\n" + fence
-		}
-		text.WriteString(source + "\n\n")
-	}
-	made := decoded{text: text.String()}
-	if !parseMarkdown(d, made, p) {
-		parseText(d, made, p)
-	}
-	d.offsets = nil
-	for i := range d.Sections {
-		d.Sections[i].source = d.Sections[i].Start
-	}
-	return nil
-}
-
-// longestRun returns the length of the longest run of a byte in a text.
-func longestRun(text string, of byte) (longest int) {
-	n := 0
-	for i := range len(text) {
-		if n++; text[i] != of {
-			n = 0
-		}
-		longest = max(longest, n)
-	}
-	return longest
-}
-
-// parseData reads a text of data (JSON, YAML, TOML), whose lines are grouped by indent as code is.
-func parseData(d *Document, in decoded, p *pulse) {
-	b := &builder{pulse: p}
-	b.verbatim(in.text, 0)
-	b.finish(d, in.m)
 }
 
 // isPlainName reports whether a file without an extension is known by its name as text: README, LICENSE-MIT, Makefile,
