@@ -34,39 +34,55 @@ A line that ends with \ goes on in the next one. // begins a question with a sla
 
 func (a *app) chatCommand() *cobra.Command {
 	var f retrieveFlags
-	var thinking bool
+	var thinking, list bool
+	var name string
 	cmd := &cobra.Command{
 		Use:   "chat",
 		Short: "a conversation over the store",
 		Long: `Every line is a question, which is answered as 'ask' does; earlier questions and answers are part of it.
 Ctrl-C stops an answer, and leaves where none is under way. With a pipe for standard input, its lines are asked one
-by one.
+by one. With --session NAME the conversation is kept in the store's folder, and the same name goes on with it; /save
+writes it into a file.
 
 Lines that begin with a slash are commands:
 
 ` + chatHelp,
-		Example: "  sluice chat\n  sluice chat --json < questions.txt",
+		Example: "  sluice chat\n  sluice chat --session harbour\n  sluice chat --json < questions.txt",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, c, err := a.openFor(cmd, true)
 			if err != nil {
 				return err
 			}
+			if list {
+				return closing(s, a.listSessions(c.Store))
+			}
 			o := c.Ask
 			if o.Retrieve, err = f.options(c); err != nil {
 				return closing(s, err)
 			}
+			var kept session
+			var turns []chatTurn
+			if name != "" {
+				if kept, turns, err = openSession(c.Store, name); err != nil {
+					return closing(s, err)
+				}
+				a.note("session %s: %s so far", name, count(len(turns), "turn"))
+			}
 			a.examineUnasked(cmd.Context(), s, c)
 			ch := &chat{app: a, cmd: cmd, s: s, o: o, store: c.Store, thinking: thinking,
-				terminal: !a.piped() && !a.json}
-			return closing(s, ch.run(cmd.Context()))
+				terminal: !a.piped() && !a.json, turns: turns, kept: kept}
+			return closing(s, errors.Join(ch.run(cmd.Context()), kept.close()))
 		},
 	}
+	cmd.Flags().StringVar(&name, "session", "", "keep the conversation under this name, and go on with it")
+	cmd.Flags().BoolVar(&list, "sessions", false, "list the conversations that are kept")
 	thinkingFlag(cmd, &thinking)
 	f.add(a, cmd)
 	a.flags(cmd, "ask.strict")
 	a.askFlags(cmd)
-	brief(cmd, "gate", "k", "language", "max-tokens", "show-thinking", "strict", "style", "transform", "where")
+	brief(cmd, "gate", "k", "language", "max-tokens", "session", "sessions", "show-thinking", "strict", "style",
+		"transform", "where")
 	return cmd
 }
 
@@ -87,6 +103,7 @@ type chat struct {
 	thinking bool // print what the model thinks
 	terminal bool // input is a terminal: a prompt is shown
 	turns    []chatTurn
+	kept     session
 	failed   int
 }
 
@@ -291,6 +308,9 @@ func (c *chat) ask(ctx context.Context, text string) error {
 	c.turns = append(c.turns, chatTurn{Question: text, Answer: answer})
 	if len(c.turns) > maxTurns {
 		c.turns = c.turns[1:]
+	}
+	if err := c.kept.add(sessionLine{chatTurn: c.turns[len(c.turns)-1]}); err != nil {
+		return fmt.Errorf("the answer is not kept in the session: %w", err)
 	}
 	if c.json {
 		return c.printJSON(c.turns[len(c.turns)-1])

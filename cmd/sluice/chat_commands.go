@@ -41,6 +41,7 @@ func (c *chat) command(line string) (done bool, err error) {
 	case "up", "down":
 		err = c.thumb(&b, name == "up")
 	case "clear":
+		err = c.kept.add(sessionLine{Cleared: true})
 		b.WriteString(fmt.Sprintf("forgot %s\n", count(len(c.turns), "turn")))
 		c.turns = nil
 	case "save":

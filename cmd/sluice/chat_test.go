@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/filelock"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/llm"
 )
@@ -180,4 +181,58 @@ func (b *lockedBuilder) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
+}
+
+// TestChatSessions: a conversation goes on where it was, also after a crash that cut its last line short; one process
+// has it at a time, and what was forgotten stays forgotten.
+func TestChatSessions(t *testing.T) {
+	b := calibrated(t)
+	ask := func(question string, more ...string) []map[string]any {
+		t.Helper()
+		b.stdin = question + "\n"
+		return objects(t, b.ok(append([]string{"chat", "--json", "--gate", "closed", "--session", "sea"}, more...)...))
+	}
+	b.model = doubles.NewModel("First answer.")
+	ask("Why do lighthouses warn ships?")
+	file := filepath.Join(b.store, "chat", "sea.jsonl")
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(`{"question":"cut sho`); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.model = doubles.NewModel("Second answer.")
+	ask("And at night?")
+	if said := fmt.Sprint(b.model.Requests()[0].Messages); !strings.Contains(said, "First answer.") {
+		t.Errorf("the first turn is not in the prompt: %s", said)
+	}
+	b.model = doubles.NewModel("Third answer.")
+	b.stdin = "/clear\nWhat does the herring feed on?\n"
+	b.ok("chat", "--json", "--gate", "closed", "--session", "sea")
+	b.model = doubles.NewModel("Fourth answer.")
+	ask("And by day?")
+	if said := fmt.Sprint(b.model.Requests()[0].Messages); strings.Contains(said, "First answer.") ||
+		!strings.Contains(said, "Third answer.") {
+		t.Errorf("forgotten turns: %s", said)
+	}
+	if out := b.ok("chat", "--sessions"); !strings.HasSuffix(out, "  sea\n") {
+		t.Error(out)
+	}
+	lock, err := filelock.Take(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.fails(exitFailure, "in use", "chat", "--session", "sea")
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	b.fails(exitUsage, "--session", "chat", "--session", "../x")
+	if err := os.WriteFile(file, []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.fails(exitFailure, "not a turn", "chat", "--session", "sea")
 }
