@@ -39,7 +39,7 @@ contexts.jsonl ({"id","topic","text"}) and queries.jsonl ({"id","context_id","te
 A run that was ended, by Ctrl-C or a kill, goes on where it stopped when the same command is given again.`,
 	}
 	cmd.AddCommand(a.evalRunCommand(), a.evalShowCommand(), a.evalReproduceCommand(),
-		a.evalImportCommand(), a.evalBuildCommand(), a.evalRateCommand())
+		a.evalImportCommand(), a.evalBuildCommand(), a.evalRateCommand(), a.evalCoverageCommand())
 	for _, name := range preset.Names() {
 		cmd.AddCommand(a.evalPresetCommand(name))
 	}

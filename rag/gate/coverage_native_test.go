@@ -57,7 +57,7 @@ func TestCoverageFigures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		covered(t, set+" "+string(x.precision), c, random)
+		covered(t, set+" "+string(x.precision), c, 46)
 		if set == "squad16" {
 			streams(t, c, asked, random)
 		}
@@ -140,82 +140,31 @@ func streams(t *testing.T, c *Calibration, questions []line, random *rand.Rand) 
 	}
 }
 
-func covered(t *testing.T, set string, c *Calibration, random *rand.Rand) {
-	all := c.lists().maximum
+// covered compares what is promised with what splits show.
+func covered(t *testing.T, set string, c *Calibration, seed uint64) {
+	s := Splits{Levels: []float64{.01, .05, .1, .2}, Confident: []float64{.05, .1, .2}, Delta: .05, Times: 1000,
+		Seed: seed}
 	for _, n := range []int{38, 100, 300} {
-		if n >= len(all) {
+		if n < len(c.ownScores()) {
+			s.Contexts = append(s.Contexts, n)
+		}
+	}
+	all, err := c.Coverage(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range all {
+		if x.Refused {
+			t.Logf("%s, n %d, %s: refused, %d are needed", set, x.Contexts, x.Policy, x.Needed)
 			continue
 		}
-		for _, p := range []promised{{closed: .01}, {closed: .05}, {closed: .1}, {closed: .2},
-			{closed: .05, delta: .05}, {closed: .1, delta: .05}, {closed: .2, delta: .05}} {
-			const splits = 1000
-			var sum, squares, expected float64
-			above, rank, refused := 0, 0, false
-			for range splits {
-				order := random.Perm(len(all))
-				x := &Calibration{Metric: c.Metric, Score: c.Metric.String()}
-				for i, at := range order[:n] {
-					x.scores.maximum = append(x.scores.maximum, all[at])
-					x.scores.owner = append(x.scores.owner, int32(i))
-				}
-				cut, promise, err := x.promise(p)
-				if refused = err != nil; refused {
-					if n >= needed(p.closed, p.delta) {
-						t.Fatal(err)
-					}
-					break
-				}
-				closed := 0
-				for _, at := range order[n:] {
-					if !c.Metric.Better(all[at], cut) {
-						closed++
-					}
-				}
-				share := float64(closed) / float64(len(all)-n)
-				sum, squares, rank = sum+share, squares+share*share, promise.Closed.Rank
-				if share > p.closed {
-					above++
-				}
-			}
-			if refused {
-				t.Logf("%s, n %d, %+v: refused, %d are needed", set, n, p, needed(p.closed, p.delta))
-				continue
-			}
-			mean := sum / splits
-			error := math.Sqrt((squares/splits - mean*mean) / splits)
-			low := float64(rank) / float64(n+1)
-			t.Logf("%s, n %d, %+v: kept out %.4f on average (promised at most %.2f, rank/(n+1) %.4f), above in %.3f",
-				set, n, p, mean, p.closed, low, float64(above)/splits)
-			if mean > p.closed+3*error || p.delta == 0 && mean < p.closed-1/float64(n+1)-3*error {
-				t.Errorf("the mean %.4f ± %.4f is not what is promised", mean, 3*error)
-			}
-			if p.delta == 0 {
-				continue
-			}
-			expected = exceeds(n, rank, len(all)-n, p.closed)
-			got := float64(above) / splits
-			if math.Abs(got-expected) > 3*math.Sqrt(expected*(1-expected)/splits)+1e-9 {
-				t.Errorf("above in %.4f of the splits, the beta-binomial prediction is %.4f", got, expected)
-			}
+		t.Logf("%s, n %d, %s: kept out %.4f ± %.4f on average (promised at most %.2f, expected %.4f), above in %.3f "+
+			"(expected %.3f)", set, x.Contexts, x.Policy, x.Closed, x.Error, x.Level, x.Expected, x.Above,
+			x.AboveExpected)
+		off := math.Abs(x.Above - x.AboveExpected)
+		if !x.Holds || math.Abs(x.Closed-x.Expected) > 3*x.Error+.001 || // ties are let through
+			off > 3*math.Sqrt(x.AboveExpected*(1-x.AboveExpected)/float64(s.Times))+1e-9 {
+			t.Errorf("%+v is not what is promised", x)
 		}
 	}
-}
-
-// exceeds returns the probability that more than level·m of m further scores are below the k-th smallest of n: the
-// number below is beta-binomial with the parameters k and n+1−k.
-func exceeds(n, k, m int, level float64) (p float64) {
-	beta := func(a, b float64) float64 {
-		x, _ := math.Lgamma(a)
-		y, _ := math.Lgamma(b)
-		z, _ := math.Lgamma(a + b)
-		return x + y - z
-	}
-	choose := func(n, k float64) float64 { return -math.Log(n+1) - beta(n-k+1, k+1) }
-	a, b := float64(k), float64(n+1-k)
-	for j := range m + 1 {
-		if float64(j) > level*float64(m) {
-			p += math.Exp(choose(float64(m), float64(j)) + beta(float64(j)+a, float64(m-j)+b) - beta(a, b))
-		}
-	}
-	return p
 }

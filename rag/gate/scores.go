@@ -39,6 +39,7 @@ const (
 	streamClusters   = 4
 	streamPromise    = 5
 	streamMartingale = 6
+	streamSplits     = 7
 	streamCandidates = 1 << 32 // and the numbers behind it
 )
 
