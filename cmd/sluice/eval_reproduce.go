@@ -59,7 +59,7 @@ times are its times per answer, in proportion to the sizes of the models, becaus
 time of an answer. --yaml prints the experiment with these models instead, for 'eval run'.`,
 		Example: "  sluice eval reproduce keibel-matrix --models paper --results results\n" +
 			"  sluice eval reproduce keibel-matrix --models paper --yaml > keibel.yaml",
-		Args: takes(1, 1), ValidArgs: preset.Names(),
+		Args: takes(1, 1), ValidArgs: preset.Papers(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
 			case use != "paper":

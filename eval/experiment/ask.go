@@ -14,7 +14,6 @@ import (
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/flow"
-	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/prompt"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
@@ -36,7 +35,9 @@ func (r *run) ask(ctx context.Context, s *session, d *data, c Cell, q question) 
 	a := &asking{run: r, s: s, data: d, cell: c, q: q,
 		item: Item{Scores: map[string]metric.Score{}, MS: map[string]float64{}}}
 	var err error
-	if c.Answers {
+	if c.Kind == Gates {
+		err = a.decides(ctx)
+	} else if c.Answers {
 		a.item.Asked = &Asked{Part: c.Part, Cell: c.name(), Model: c.Generator.Model, Question: q.Text}
 		err = a.answer(ctx)
 	} else {
@@ -67,12 +68,7 @@ func (a *asking) search(ctx context.Context) error {
 	}
 	queries := answer.Standing(a.q.Text, a.history())
 	if a.cell.System.Gate == "calibrated" {
-		if err := a.timed("gate", func() error {
-			decisions, err := a.s.Gate(ctx, queries)
-			open := slices.ContainsFunc(decisions, func(d gate.Decision) bool { return d.Retrieve })
-			a.item.Open = &open
-			return err
-		}); err != nil {
+		if err := a.calibrated(ctx, queries); err != nil {
 			return err
 		}
 	}

@@ -159,7 +159,8 @@ func (p Part) cells(data, judge string) (cells []Cell) {
 				for _, r := range orOne(p.Retrievers) {
 					for _, s := range orOne(p.Systems) {
 						c := Cell{Part: p.Name, Kind: p.Kind, Base: p.Base, Data: data, Encoder: e, Chunker: ch,
-							Retriever: r, Generator: g, System: s, Measures: p.Measures, Answers: len(p.Generators) > 0}
+							Retriever: r, Generator: g, System: s, Measures: p.Measures,
+							Answers: len(p.Generators) > 0 && p.Kind != Gates}
 						for _, m := range p.Measures {
 							if needsJudge(m) {
 								c.Judge = judge
@@ -172,6 +173,18 @@ func (p Part) cells(data, judge string) (cells []Cell) {
 		}
 	}
 	return cells
+}
+
+// asked returns the questions of a part that the cell's system is asked.
+func (c Cell) asked(questions []question) []question {
+	if c.System.Questions == 0 {
+		return questions
+	}
+	count := map[string]int{}
+	return slices.DeleteFunc(slices.Clone(questions), func(q question) bool {
+		count[q.group]++
+		return count[q.group] > c.System.Questions
+	})
 }
 
 func orOne[T any](list []T) []T {

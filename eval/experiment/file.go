@@ -65,6 +65,7 @@ const (
 	Questions    Kind = ""             // asks questions
 	Distribution Kind = "distribution" // computes the calibration's table of similarities
 	Classifiers  Kind = "classifiers"  // trains and tests classifiers of questions
+	Gates        Kind = "gates"        // asks systems whether to retrieve, and nothing else
 )
 
 // Base is the text collection that is searched.
@@ -92,10 +93,13 @@ type Base struct {
 // GroupBy is how questions are grouped in tables.
 type GroupBy string
 
-// Groups: answerable, unanswerable and out of scope; or reason and factual by dense and sparse (questionType).
+// Groups: answerable, unanswerable and out of scope; or reason and factual by dense and sparse (questionType); or
+// answerable, unanswerable, near and far.
 const (
 	ByScope GroupBy = ""
 	ByType  GroupBy = "question_type"
+	// ByDistance divides questions out of scope into those of the data, and those of other files.
+	ByDistance GroupBy = "distance"
 )
 
 // Best names an earlier part, and the measure that determines its best cell.
@@ -130,15 +134,18 @@ type Generator struct {
 type System struct {
 	Name string `yaml:"name" json:"name,omitempty"`
 	// Gate: open (always, the default), closed (never), calibrated, model (the generator decides: one call), supervisor
-	// (the generator is asked about each of the Supervise nearest contexts).
+	// (the generator is asked about each of the Supervise nearest contexts); in parts of kind gates also relevance and
+	// uncertainty, whose statistic Score names (statistics).
 	Gate      string  `yaml:"gate" json:"gate,omitempty"`
 	Policy    string  `yaml:"policy" json:"policy,omitempty"` // of a calibrated gate
 	Score     string  `yaml:"score" json:"score,omitempty"`   // score that the gate compares; "": the policy's default
 	Threshold float64 `yaml:"threshold" json:"threshold,omitempty"`
 	Supervise int     `yaml:"supervise" json:"supervise,omitempty"`
-	Transform string  `yaml:"transform" json:"transform,omitempty"` // of the question
-	Mode      string  `yaml:"mode" json:"mode,omitempty"`           // of the search, instead of the retriever's
-	Template  string  `yaml:"template" json:"template,omitempty"`   // of the prompt with passages; "": the default
+	// Questions is how many questions of each group the system is asked at most, the first ones; 0: all.
+	Questions int    `yaml:"questions" json:"questions,omitempty"`
+	Transform string `yaml:"transform" json:"transform,omitempty"` // of the question
+	Mode      string `yaml:"mode" json:"mode,omitempty"`           // of the search, instead of the retriever's
+	Template  string `yaml:"template" json:"template,omitempty"`   // of the prompt with passages; "": the default
 	// History is what becomes of the conversation before a question: "" has it searched and answered with, as the
 	// program does; ignored.
 	History string `yaml:"history" json:"history,omitempty"`
@@ -229,11 +236,11 @@ func (f *File) check() error {
 }
 
 func (p *Part) check(earlier map[string]bool) error {
-	if !slices.Contains([]Kind{Questions, Distribution, Classifiers}, p.Kind) {
-		return fmt.Errorf("kind %q (known: distribution, classifiers, or none)", p.Kind)
+	if !slices.Contains([]Kind{Questions, Distribution, Classifiers, Gates}, p.Kind) {
+		return fmt.Errorf("kind %q (known: distribution, classifiers, gates, or none)", p.Kind)
 	}
-	if !slices.Contains([]GroupBy{ByScope, ByType}, p.GroupBy) {
-		return fmt.Errorf("group_by %q (known: question_type, or none)", p.GroupBy)
+	if !slices.Contains([]GroupBy{ByScope, ByType, ByDistance}, p.GroupBy) {
+		return fmt.Errorf("group_by %q (known: question_type, distance, or none)", p.GroupBy)
 	}
 	if err := p.Base.check(p.Kind); err != nil {
 		return err
@@ -253,8 +260,11 @@ func (p *Part) check(earlier map[string]bool) error {
 		if _, _, err := parseMeasure(m); err != nil {
 			return err
 		}
-		if needsAnswer(m) && len(p.Generators) == 0 {
-			return fmt.Errorf("measure %s needs a generator", m)
+		if needsAnswer(m) && (len(p.Generators) == 0 || p.Kind == Gates) {
+			return fmt.Errorf("measure %s needs a generator that answers", m)
+		}
+		if p.Kind == Gates && needsPassages(m) {
+			return fmt.Errorf("measure %s needs passages, and a part of kind gates searches for none", m)
 		}
 	}
 	if p.Kind == Questions && len(p.Measures) == 0 {
@@ -300,8 +310,15 @@ func (s System) check(p *Part) error {
 		_, err := s.router()
 		return err
 	}
-	if !slices.Contains([]string{"", "open", "closed", "calibrated", "model", "supervisor"}, s.Gate) {
-		return fmt.Errorf("gate %q (known: open, closed, calibrated, model, supervisor)", s.Gate)
+	gates := []string{"", "open", "closed", "calibrated", "model", "supervisor"}
+	if p.Kind == Gates {
+		gates = append(gates, relevanceGate, uncertaintyGate)
+	}
+	if !slices.Contains(gates, s.Gate) {
+		return fmt.Errorf("gate %q (known: %s)", s.Gate, strings.Join(gates[1:], ", "))
+	}
+	if known := statistics(s.Gate); known != nil && s.Score != "" && !slices.Contains(known, s.Score) {
+		return fmt.Errorf("score %q (known of the gate %s: %s)", s.Score, s.Gate, strings.Join(known, ", "))
 	}
 	if s.History != "" && s.History != ignored {
 		return fmt.Errorf("history %q (known: ignored, or none)", s.History)
@@ -320,9 +337,12 @@ func (s System) check(p *Part) error {
 		return fmt.Errorf("flow %q (known: %v)", s.Flow, answer.Presets())
 	case (s.Flow != "" || s.Template != "") && len(p.Generators) == 0:
 		return errors.New("it needs a generator")
-	case s.Gate == "calibrated" && p.Base.Pseudo < 1:
+	case (s.Gate == "calibrated" || statistics(s.Gate) != nil) && p.Base.Pseudo < 1:
 		return errors.New("a calibrated gate needs pseudo-queries: set base.pseudo")
-	case (s.Gate == "model" || s.Gate == "supervisor" || s.Transform != "") && len(p.Generators) == 0:
+	case s.Questions < 0:
+		return fmt.Errorf("%d questions of each group", s.Questions)
+	case (s.Gate == "model" || s.Gate == "supervisor" || s.Gate == uncertaintyGate || s.Transform != "") &&
+		len(p.Generators) == 0:
 		return errors.New("it needs a generator")
 	case s.Gate == "supervisor" && s.Supervise < 1:
 		return errors.New("a supervisor needs supervise, the contexts it is asked about")

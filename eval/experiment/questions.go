@@ -149,6 +149,10 @@ func (d *data) group(by GroupBy) {
 	for i := range d.questions {
 		q := &d.questions[i]
 		switch {
+		case !q.known && by == ByDistance && q.ContextID == "":
+			q.group = Far
+		case !q.known && by == ByDistance:
+			q.group = Near
 		case !q.known:
 			q.group = OutOfScope
 		case q.CanAnswer():

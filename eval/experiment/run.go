@@ -118,12 +118,16 @@ func (r *run) load(ctx context.Context, p Part) (d *data, err error) {
 	for _, n := range d.notes {
 		r.note(fmt.Sprintf("%s: %s", p.Name, n))
 	}
-	n := len(p.cells(d.digest, r.result.Judge))
-	if p.Kind == Questions {
-		n *= len(d.questions)
-	}
 	if p.Best != nil { // one retriever
-		n = len(orOne(p.Generators)) * len(orOne(p.Systems)) * len(d.questions)
+		p.Encoders, p.Chunkers, p.Retrievers = nil, nil, nil
+	}
+	n := 0
+	for _, c := range p.cells(d.digest, r.result.Judge) {
+		if p.Kind == Questions || p.Kind == Gates {
+			n += len(c.asked(d.questions))
+		} else {
+			n++
+		}
 	}
 	r.total[p.Name] = n
 	r.result.Items += n
@@ -190,9 +194,9 @@ func (r *run) finished(part string, resumed bool) {
 
 // cell asks the questions of a cell that are not in the journal.
 func (r *run) cell(ctx context.Context, c Cell, d *data) error {
-	key := c.Digest()
-	items := make([]Item, len(d.questions))
-	for i, q := range d.questions {
+	key, questions := c.Digest(), c.asked(d.questions)
+	items := make([]Item, len(questions))
+	for i, q := range questions {
 		id := digest(q.Query) // a changed question is asked again
 		it, ok := r.journal.done[key][id]
 		if !ok {
@@ -215,9 +219,12 @@ func (r *run) cell(ctx context.Context, c Cell, d *data) error {
 		items[i] = it
 		r.finished(c.Part, ok)
 	}
-	r.summarise(c, d.questions, items)
+	r.summarise(c, questions, items)
 	return nil
 }
+
+// allQuestions is the group of all questions.
+const allQuestions = "all"
 
 // summarise makes the rows of a cell: of each group, and of all if there are several.
 func (r *run) summarise(c Cell, questions []question, items []Item) {
@@ -226,7 +233,10 @@ func (r *run) summarise(c Cell, questions []question, items []Item) {
 		groups[q.group] = append(groups[q.group], items[i])
 	}
 	if len(groups) > 1 {
-		groups["all"] = items
+		groups[allQuestions] = items
+	}
+	if c.Kind == Gates {
+		r.balance(c, groups)
 	}
 	for _, g := range slices.Sorted(maps.Keys(groups)) {
 		values, nodes := map[string][]metric.Score{}, map[string]bool{}
@@ -242,7 +252,7 @@ func (r *run) summarise(c Cell, questions []question, items []Item) {
 			for stage, ms := range it.MS {
 				values["ms."+stage] = append(values["ms."+stage], metric.Of(ms))
 			}
-			if !c.Answers {
+			if !c.Answers && c.Kind != Gates {
 				continue
 			}
 			put := func(name string, v float64) { values[name] = append(values[name], metric.Of(v)) }
@@ -256,7 +266,7 @@ func (r *run) summarise(c Cell, questions []question, items []Item) {
 		}
 		for _, m := range slices.Sorted(maps.Keys(values)) {
 			s := metric.Summarise(values[m])
-			if g == "all" || len(groups) == 1 {
+			if g == allQuestions || len(groups) == 1 {
 				r.result.Unscored += s.Unscored
 				r.better(c, m, s)
 			}

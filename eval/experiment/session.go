@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/route"
@@ -26,6 +27,8 @@ type session struct {
 	*sluice.Sluice
 	key, gate string // what is open; the policy in force
 	router    *route.Router
+	// references are the statistics of the calibration's questions, ascending, by gate and statistic.
+	references map[string][]float64
 }
 
 // session opens what a cell needs, or returns what is open already.
@@ -164,7 +167,11 @@ func (r *run) calibrate(ctx context.Context, s *session, c Cell, d *data) (*cali
 	if len(d.pseudo) == 0 {
 		return nil, fmt.Errorf("%w: part %s: the data has no answerable question for a calibration", ErrMissing, c.Part)
 	}
-	cal, err := s.Calibrate(ctx, calibrate.Options{Name: name, Use: true, Policy: c.System.Policy,
+	second := ""
+	if c.Kind == Gates || c.Kind == Distribution { // which retrieve nothing
+		second = gate.NoSecond
+	}
+	cal, err := s.Calibrate(ctx, calibrate.Options{Name: name, Use: true, Policy: c.System.Policy, Second: second,
 		Score: c.System.Score, Threshold: c.System.Threshold, KeepQuestions: c.asksQuestions(),
 		PerContext: c.Base.Pseudo, Queries: strings.NewReader(lines.String()),
 		Source: "first questions of each context", Seed: r.File.Seed})

@@ -63,6 +63,38 @@ func Summarise(scores []Score) (s Summary) {
 	return s
 }
 
+// Balanced returns the summary of the mean of two groups' means: of decisions that are right, balanced accuracy.
+func Balanced(first, second []Score) (s Summary) {
+	var values []float64
+	last := 0 // of the first group
+	for i, x := range slices.Concat(first, second) {
+		if x.Unscored != "" {
+			s.Unscored++
+			continue
+		}
+		if values = append(values, x.Value); i < len(first) {
+			last = len(values)
+		}
+	}
+	if last == 0 || last == len(values) {
+		return s
+	}
+	s.N, s.Mean = len(values), (mean(values[:last])+mean(values[last:]))/2
+	s.Low, s.High = Bootstrap(s.N, func(rows []int) float64 {
+		var sum, n [2]float64
+		for _, i := range rows {
+			group := 0
+			if i >= last {
+				group = 1
+			}
+			sum[group], n[group] = sum[group]+values[i], n[group]+1
+		}
+		return (sum[0]/max(n[0], 1) + sum[1]/max(n[1], 1)) / 2
+	})
+	s.P50, s.P95 = s.Mean, s.Mean
+	return s
+}
+
 // Bootstrap returns the 95 % percentile interval of a statistic of n items: it is computed of 1000 samples of n rows,
 // drawn with replacement under a fixed seed.
 func Bootstrap(n int, statistic func(rows []int) float64) (low, high float64) {

@@ -1,5 +1,6 @@
-// Package preset contains the experiments of the four papers as files that package experiment runs: their settings,
-// and the layouts of their tables with the published values. Input: a name. Output: *experiment.File.
+// Package preset contains the experiments of the four papers, and a comparison of gates, as files that package
+// experiment runs: their settings, and the layouts of their tables with the published values. Input: a name. Output:
+// *experiment.File.
 package preset
 
 import (
@@ -18,7 +19,10 @@ import (
 var files embed.FS
 
 // Names returns the names of the presets.
-func Names() []string {
+func Names() []string { return append(Papers(), "gates") }
+
+// Papers returns the names of the presets that are of a paper.
+func Papers() []string {
 	return []string{"keibel-matrix", "keibel-book", "cag-tables", "car-tables", "local-rag"}
 }
 
@@ -34,6 +38,10 @@ type Model struct {
 func Models(name string) ([]Model, error) {
 	if _, err := Text(name); err != nil {
 		return nil, err
+	}
+	if !slices.Contains(Papers(), name) {
+		return nil, fmt.Errorf("%w: the preset %q is of no paper (those are %s)", experiment.ErrFile, name,
+			strings.Join(Papers(), ", "))
 	}
 	text, err := files.ReadFile("papers.yaml")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // TestPresets: each parses, compares two precisions of the encoder and two files of the language model, and shows
 // published values of the width of their head.
 func TestPresets(t *testing.T) {
-	for _, name := range preset.Names() {
+	for _, name := range preset.Papers() {
 		f, err := preset.Load(name)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -50,6 +50,13 @@ func TestPresets(t *testing.T) {
 			t.Errorf("%s: %q, %v, %v, %d published lines", name, f.Name, precisions, models, published)
 		}
 	}
+	f, err := preset.Load("gates")
+	if err != nil || f.Name != "gates" || !slices.Contains(preset.Names(), "gates") {
+		t.Errorf("%+v %v", f, err)
+	}
+	if _, err := preset.Models("gates"); !errors.Is(err, experiment.ErrFile) {
+		t.Errorf("%v", err)
+	}
 	if _, err := preset.Models("moon"); !errors.Is(err, experiment.ErrFile) {
 		t.Errorf("%v", err)
 	}
@@ -60,7 +67,7 @@ func TestPresets(t *testing.T) {
 
 // TestPaper: each paper has models with roles, and its experiment with them is a file that can be read again.
 func TestPaper(t *testing.T) {
-	for _, name := range preset.Names() {
+	for _, name := range preset.Papers() {
 		list, err := preset.Models(name)
 		if err != nil || len(list) < 2 {
 			t.Errorf("%s: %v, %v", name, list, err)
