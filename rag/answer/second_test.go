@@ -13,12 +13,22 @@ import (
 	"github.com/sluice-rag/sluice/rag/flow"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/knowledge"
 )
 
 // newHarbour returns a base that knows what forty ships carry, with a second question.
 func newHarbour(t *testing.T) world {
 	t.Helper()
-	w := world{doubles.NewBase(t, nil)}
+	w, s := newHarbourWith(t, nil)
+	if s.AUROC != 1 {
+		t.Fatalf("%+v", s)
+	}
+	return w
+}
+
+func newHarbourWith(t *testing.T, change func(*knowledge.Config)) (world, *gate.Second) {
+	t.Helper()
+	w := world{doubles.NewBase(t, change)}
 	word := func(i int) string { return string([]rune{rune('b' + i%20), 'a', rune('b' + i/20), 'o', 'k'}) }
 	var contexts, questions strings.Builder
 	for i := range 40 {
@@ -37,10 +47,10 @@ func newHarbour(t *testing.T) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Second == nil || r.Second.Policy != gate.DefaultSecond || r.Second.Fitted != 13 || r.Second.AUROC != 1 {
+	if r.Second == nil || r.Second.Policy != gate.DefaultSecond || r.Second.Fitted != 13 {
 		t.Fatalf("%+v", r.Second)
 	}
-	return w
+	return w, r.Second
 }
 
 // TestSecondQuestion: a question whose words the passages lack gets the nearest sentences, and is said not to be

@@ -28,14 +28,15 @@ var ErrFormat = errors.New("figure: a plot is written as .png or .svg")
 
 const (
 	plotWidth, plotHeight = 9.5 * vg.Inch, 7 * vg.Inch
+	secondHeight          = 2.6 * vg.Inch // of the panel of the second question
 	plotDPI               = 160
 )
 
 // Write draws what the gate decides by, for a reader who does not know the paper, to a .png or .svg file (another
 // extension is ErrFormat): the scores of the questions that this base answers, and of those about other topics; the
-// cut-off between them with its interval; and how many of both every cut-off would let through. positive holds the
-// scores of the questions with their own contexts, which are drawn if the calibration has not kept the best score of
-// each question over all contexts.
+// cut-off between them with its interval; how many of both every cut-off would let through; and the scores of the
+// second question. positive holds the scores of the questions with their own contexts, which are drawn if the
+// calibration has not kept the best score of each question over all contexts.
 func Write(path string, c *gate.Calibration, positive []float64) error {
 	format := strings.ToLower(filepath.Ext(path))
 	if format != ".png" && format != ".svg" {
@@ -50,9 +51,9 @@ func Write(path string, c *gate.Calibration, positive []float64) error {
 		io.WriterTo
 	}
 	if format == ".png" {
-		img = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(plotWidth, plotHeight), vgimg.UseDPI(plotDPI))}
+		img = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(plotWidth, d.height()), vgimg.UseDPI(plotDPI))}
 	} else {
-		img = vgsvg.New(plotWidth, plotHeight)
+		img = vgsvg.New(plotWidth, d.height())
 	}
 	canvas := draw.New(img)
 	canvas.SetColor(color.White)

@@ -238,3 +238,39 @@ func TestPlotOddCases(t *testing.T) {
 		}
 	}
 }
+
+// TestPlotOfTheSecondQuestion: a third panel has its scores, its cut-off and its promise.
+func TestPlotOfTheSecondQuestion(t *testing.T) {
+	c, positive, err := gate.Calibrate(t.Context(), newEngine(t), input(40, 3, 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(7, 1))
+	var asked []gate.Asked
+	for range 60 {
+		asked = append(asked, gate.Asked{With: gate.Features{Evidence: 2 + rng.NormFloat64()},
+			Without: gate.Features{Evidence: rng.NormFloat64()}, Found: true})
+	}
+	if c.Second, err = gate.NewSecond("conformal:0.1", 1, asked); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "x.svg")
+	if err := Write(path, c, positive); err != nil {
+		t.Fatal(err)
+	}
+	labels := svgTexts(t, path)
+	for _, want := range []string{"Do the passages answer?", fmt.Sprintf("Cut-off %.3f: topic only for %.0f %% of these",
+		c.Second.Cutoff, 100*c.Second.Caught), "topic only ←", "→ answers", "α = 0.1, n = 40",
+		"log odds that the passages answer", "gate open", "gate closed"} {
+		if !strings.Contains(labels, want) {
+			t.Errorf("no label %q among %q", want, labels)
+		}
+	}
+	d, err := newDrawing(c, positive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if width := textStyle(11.5, d.key[0].colour).Width(d.second().title); width*7/6 > plotWidth-.6*vg.Inch {
+		t.Errorf("the panel's title takes %.0f points", width)
+	}
+}

@@ -21,7 +21,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/gate"
 )
 
-// drawing is the content of a plot: sentences at the top and two panels that share one axis of scores.
+// drawing is the content of a plot: sentences at the top, two panels that share one axis of scores, and one of the
+// second question where there is one.
 type drawing struct {
 	title   string
 	verdict []string // lines
@@ -29,6 +30,7 @@ type drawing struct {
 	groups  []group // the base's own questions first
 	c       *gate.Calibration
 	titles  [2]string // of the panels
+	sided   [2]string // what a score below the cut-off means, and one above it
 	low     float64   // of the axis
 	high    float64
 }
@@ -65,6 +67,10 @@ func newDrawing(c *gate.Calibration, positive []float64) (*drawing, error) {
 	}
 	colour := colours()
 	d := &drawing{c: c, title: "Which questions may look into the documents?"}
+	d.sided = [2]string{"gate closed", "gate open"}
+	if c.Metric.Ascending() {
+		d.sided = [2]string{"gate open", "gate closed"}
+	}
 	about := ""
 	if asked.Passages > 0 {
 		about = fmt.Sprintf(", about %s passages", grouped(int64(asked.Passages)))
@@ -208,14 +214,18 @@ func (d *drawing) draw(canvas draw.Canvas) {
 	}
 	y -= vg.Points(10)
 	const titleRoom = 22
-	tiles := draw.Tiles{Rows: 2, Cols: 1, PadTop: vg.Points(titleRoom), PadY: vg.Points(titleRoom + 10)}
-	upper, lower := d.histograms(), d.curves()
-	panels := plot.Align([][]*plot.Plot{{upper}, {lower}}, tiles, draw.Crop(canvas, 0, 0, 0, y-canvas.Max.Y))
-	for i, p := range []*plot.Plot{upper, lower} {
-		at := panels[i][0]
-		p.Draw(at)
+	panels, titles := [][]*plot.Plot{{d.histograms()}, {d.curves()}}, d.titles[:]
+	if s := d.second(); s != nil {
+		panels, titles = append(panels, []*plot.Plot{s.histograms()}), append(titles, s.title)
+		panels[2][0].X.Label.Text = "log odds that the passages answer"
+	}
+	tiles := draw.Tiles{Rows: len(panels), Cols: 1, PadTop: vg.Points(titleRoom), PadY: vg.Points(titleRoom + 10)}
+	places := plot.Align(panels, tiles, draw.Crop(canvas, 0, 0, 0, y-canvas.Max.Y))
+	for i, p := range panels {
+		at := places[i][0]
+		p[0].Draw(at)
 		above := vg.Point{X: canvas.Min.X, Y: at.Max.Y + vg.Points(7)}
-		canvas.FillText(textStyle(11.5, colour.line), above, d.titles[i])
+		canvas.FillText(textStyle(11.5, colour.line), above, titles[i])
 	}
 }
 
@@ -293,12 +303,33 @@ func (d *drawing) histograms() *plot.Plot {
 	return p
 }
 
+// second returns a drawing whose histograms are those of the second question: its scores with the passages that are
+// found for the calibration's questions, and without their own. nil: there is no second question.
+func (d *drawing) second() *drawing {
+	s := d.c.Second
+	if s == nil {
+		return nil
+	}
+	colour := colours()
+	x := &drawing{c: &gate.Calibration{Metric: kernels.IP, PolicyValue: s.Cutoff, Cutoff: s.Cutoff, Promise: s.Promise},
+		groups: []group{{s.With, colour.own}, {s.Without, colour.other}}, sided: [2]string{"topic only", "answers"}}
+	x.title = fmt.Sprintf("Do the passages answer? Orange: without their own. Cut-off %.3f: topic only for %.0f %% "+
+		"of these", s.Cutoff, 100*s.Caught)
+	x.span()
+	return x
+}
+
+// height returns how high the drawing is.
+func (d *drawing) height() vg.Length {
+	if d.c.Second != nil {
+		return plotHeight + secondHeight
+	}
+	return plotHeight
+}
+
 // sides writes on which side of the cut-off the gate is open.
 func (d *drawing) sides(p *plot.Plot, y float64) {
-	left, right := "gate closed ←", "→ gate open"
-	if d.c.Metric.Ascending() {
-		left, right = "gate open ←", "→ gate closed"
-	}
+	left, right := d.sided[0]+" ←", "→ "+d.sided[1]
 	gap := .012 * (d.high - d.low)
 	for _, side := range []struct {
 		x     float64
