@@ -407,6 +407,9 @@ func gateText(t answer.Trace) string {
 	}
 	s := fmt.Sprintf("%s: score %.4f, cut-off %.4f (%s = %.4f, T = %g), best context %s", word, d.Score, d.Cutoff,
 		d.Policy, d.PolicyValue, d.Threshold, d.ContextID)
+	if x := d.Domain; x != nil {
+		s += fmt.Sprintf("; domain %q, cut-off of %s", x.Name, x.Of)
+	}
 	if said := gate.Staleness(d.Stale, d.Gone); said != "" {
 		s += "; " + said
 	}

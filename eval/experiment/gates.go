@@ -79,7 +79,8 @@ func (a *asking) decides(ctx context.Context) error {
 	}
 }
 
-// reference returns the statistic of the calibration's questions, the first one of each context, ascending.
+// reference returns the statistic of the calibration's questions, ascending; where the model is asked, of the first one
+// of some contexts.
 func (a *asking) reference(ctx context.Context) (values []float64, err error) {
 	key := a.cell.System.Gate + " " + a.cell.System.Score
 	if known := a.s.references[key]; known != nil {
@@ -87,7 +88,7 @@ func (a *asking) reference(ctx context.Context) (values []float64, err error) {
 	}
 	seen := map[string]bool{}
 	for _, q := range a.data.pseudo {
-		if seen[q.ContextID] || a.cell.System.Gate == uncertaintyGate && len(values) == referenceAsks {
+		if a.cell.System.Gate == uncertaintyGate && (seen[q.ContextID] || len(values) == referenceAsks) {
 			continue
 		}
 		seen[q.ContextID] = true

@@ -188,7 +188,9 @@ func (g *Gate) In(d *Decision, name string) {
 	if x == nil {
 		return
 	}
-	d.Domain.Of, d.Domain.Closed = x.Name, &x.Closed
+	if d.Domain.Of = x.Name; g.stale+g.gone == 0 { // else the promise has lapsed
+		d.Domain.Closed = &x.Closed
+	}
 	d.Cutoff, d.PolicyValue = x.Cutoff, x.Cutoff
 	d.PIn = new(pValue(g.c.Metric, x.own, d.Score))
 	if d.Reason == "" {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/retrieve"
 )
 
 // mixed is a calibration with a question of each of n contexts of three domains of 60, 30 and 10 %. The scores of the
@@ -200,5 +201,31 @@ func TestDomainDecisions(t *testing.T) {
 	}
 	if _, _, err := Load(path); !errors.Is(err, ErrArtifact) || changed == string(text) {
 		t.Errorf("a changed name: %v", err)
+	}
+}
+
+// BenchmarkFound is what a decision costs beside embedding and search, with 500 contexts in the calibration; by a
+// domain's cut-off as well, without the router.
+func BenchmarkFound(b *testing.B) {
+	r := rand.New(rand.NewPCG(46, 5))
+	c := mixed(500, r)
+	p, err := ParsePolicy("conformal:0.1")
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.Policy, c.Domains = p.Name, c.byDomain(p)
+	g := &Gate{c: c, positive: sorted(c.scores.maximum), own: c.ownScores()}
+	for _, by := range []string{"all", "domain"} {
+		b.Run(by, func(b *testing.B) {
+			for b.Loop() {
+				d, err := g.Found(retrieve.Result{ID: "x", Score: r.NormFloat64()})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if by == "domain" {
+					g.In(&d, "b")
+				}
+			}
+		})
 	}
 }

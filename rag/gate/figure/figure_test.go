@@ -259,8 +259,8 @@ func TestPlotOfTheSecondQuestion(t *testing.T) {
 		t.Fatal(err)
 	}
 	labels := svgTexts(t, path)
-	for _, want := range []string{"Do the passages answer?", fmt.Sprintf("Cut-off %.3f: topic only for %.0f %% of these",
-		c.Second.Cutoff, 100*c.Second.Caught), "topic only ←", "→ answers", "α = 0.1, n = 40",
+	title := fmt.Sprintf("Cut-off %.3f: topic only for %.0f %% of these", c.Second.Cutoff, 100*c.Second.Caught)
+	for _, want := range []string{"Do the passages answer?", title, "topic only ←", "→ answers", "α = 0.1, n = 40",
 		"log odds that the passages answer", "gate open", "gate closed"} {
 		if !strings.Contains(labels, want) {
 			t.Errorf("no label %q among %q", want, labels)

@@ -298,13 +298,13 @@ func (d *drawing) histograms() *plot.Plot {
 		}
 	}
 	d.cutoff(p, 1.18*highest)
-	d.sides(p, 1.1*highest)
-	d.promise(p, 1.02*highest)
+	d.sides(p, 1.12*highest)
+	d.promise(p, highest)
 	return p
 }
 
-// second returns a drawing whose histograms are those of the second question: its scores with the passages that are
-// found for the calibration's questions, and without their own. nil: there is no second question.
+// second returns a drawing of the second question, for its histograms: the scores with the passages that are found for
+// the calibration's questions, and without their own. nil: there is no second question.
 func (d *drawing) second() *drawing {
 	s := d.c.Second
 	if s == nil {
