@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,8 +26,10 @@ func TestReadAsShown(t *testing.T) {
 		"opx.xlsx": "Task: Painting | Hours: 36:15 | Zip: 00501 | Card: 4006381333931 | Price: 1,250.50 EUR | Rate: 7.5%\n" +
 			"Task: Fixing | Hours: 7:30 | Zip: 02134 | Card: 1234567890123456 | Price: 99.00 EUR | Rate: 50.0%",
 		"phonetic.xlsx": "名前: 東京 | 値: a b A _x0041_",
-		"rowspan.html":  "Area | Q1 | Q2\nNorth | 1 | 2\nNorth | 3 | 4\nSouth total |  | 9",
-		"flowed.eml":    "The harbour master is awake.Next.\n\nFixed line\nother line",
+		"pydocx_merge.docx": "Sales by region\n\nRegion | Product | Units\nEU | Cable | 12\n" +
+			"EU | Hub | 7\nUS | Cable | 3",
+		"rowspan.html": "Area | Q1 | Q2\nNorth | 1 | 2\nNorth | 3 | 4\nSouth total |  | 9",
+		"flowed.eml":   "The harbour master is awake.Next.\n\nFixed line\nother line",
 		"two.mbox": "First body\nFrom here on it goes.\n>>From deeper\n---\nSecond body\n\n" +
 			"From the harbour we saw boats. This line is text.\n\nMore text of two.\n---\nthird",
 	} {
@@ -37,6 +40,34 @@ func TestReadAsShown(t *testing.T) {
 		}
 		if got := strings.Join(texts, "\n---\n"); got != want || len(skips) > 0 {
 			t.Errorf("%s: %q, want %q; skipped %v", name, got, want, skips)
+		}
+	}
+}
+
+// TestEachChunkHasTheHeader: every row of every chunk of a long table has the names of its columns (years_big.csv).
+func TestEachChunkHasTheHeader(t *testing.T) {
+	docs, _ := load(t, LoadOptions{}, "testdata/cases/years_big.csv")
+	chunks, err := Split(docs[0], ChunkOptions{Size: 100, Overlap: 1, Count: countTokens})
+	if err != nil || len(chunks) < 5 {
+		t.Fatalf("%d chunks, %v", len(chunks), err)
+	}
+	content := string(must(os.ReadFile("testdata/cases/years_big.csv")))
+	names, rest, _ := strings.Cut(content, "\n")
+	var found []string
+	for _, c := range chunks {
+		for line := range strings.Lines(c.Text) {
+			if line = strings.TrimSpace(line); len(found) == 0 || found[len(found)-1] != line {
+				found = append(found, line)
+			}
+		}
+	}
+	for i, row := range strings.Split(strings.TrimSpace(rest), "\n") {
+		var want []string
+		for k, cell := range strings.Split(strings.TrimSpace(row), ",") {
+			want = append(want, strings.Split(strings.TrimSpace(names), ",")[k]+": "+cell)
+		}
+		if i >= len(found) || found[i] != strings.Join(want, " | ") {
+			t.Fatalf("row %d of %d: %q", i, len(found), want)
 		}
 	}
 }
