@@ -186,6 +186,42 @@ func TestAsk(t *testing.T) {
 	clean(t, p, s)
 }
 
+// TestConversationsAreKept: an answer is there when the page is loaded again, goes with the next question, can be saved,
+// and is gone after "New conversation"; what is damaged in the browser's storage does no harm.
+func TestConversationsAreKept(t *testing.T) {
+	b, s := startBrowser(t), newStandIn(t)
+	p := b.open(t, s.url, desktop())
+	again := func() {
+		t.Helper()
+		get[any](p, `window.old = true; location.reload()`)
+		p.wait(`!window.old && document.querySelector("#question")`)
+	}
+	ask(p, "How often does the horn sound?")
+	p.wait(finished)
+	again()
+	p.wait(`document.querySelector(".answer")?.innerText.includes("In fog the horn")`)
+	if n := get[int](p, `document.querySelectorAll(".answer button.cite").length`); n != 2 {
+		t.Errorf("%d citations", n)
+	}
+	ask(p, "And at night?")
+	p.wait(`document.querySelectorAll(".turn").length === 2 && ` + finished)
+	if messages, _ := s.bodies[1]["messages"].([]any); len(messages) != 3 {
+		t.Errorf("the second request has %v", s.bodies[1])
+	}
+	text := get[string](p, `import("/page/talk.js").then((m) => m.markdown([{ question: "Why?", answer: "So [1].", sluice:`+
+		` { citations: [{ number: 1, source: "a.md", cited: true }, { number: 2, source: "b.md" }] } }]))`)
+	if text != "## Why?\n\nSo [1].\n\n- [1] a.md\n" {
+		t.Errorf("saved is %q", text)
+	}
+	get[any](p, `[...document.querySelectorAll("button")].find((b) => b.innerText === "New conversation").click()`)
+	again()
+	p.wait(`document.querySelector(".welcome")`)
+	get[any](p, `localStorage.setItem("sluice-talk " + (sessionStorage.getItem("sluice-base") ?? ""), '{"a":[')`)
+	again()
+	p.wait(`document.querySelector(".welcome")`)
+	clean(t, p, s)
+}
+
 // TestFlowIsFollowed checks that the page shows a flow's current step until the answer begins.
 func TestFlowIsFollowed(t *testing.T) {
 	b, s := startBrowser(t), newStandIn(t)

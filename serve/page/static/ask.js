@@ -4,9 +4,10 @@ import { h, svg, put, say, failure, number, percent } from "./dom.js";
 import * as api from "./api.js";
 import { chart } from "./chart.js";
 import { flow } from "./flow.js";
+import * as talk from "./talk.js";
 import { open as openPassage, placeOf, words } from "./passage.js";
 
-const conversations = new Map(); // base → turns; they live as long as the page
+const conversations = new Map(); // base → turns; talk.js keeps what is answered
 const asked = []; // what the gate has scored, for the calibration's view
 export const scored = () => asked;
 
@@ -14,6 +15,7 @@ const settings = { gate: "auto", flow: "", k: "" };
 
 export default async function ask(view) {
   const base = api.base();
+  const kept = conversations.has(base) ? [] : talk.read(base);
   if (!conversations.has(base)) conversations.set(base, []);
   const turns = conversations.get(base);
   let effect = null; // histograms for the decisions; a base without a calibration has none
@@ -42,11 +44,26 @@ export default async function ask(view) {
       onclick: () => {
         running?.abort();
         turns.length = 0;
+        talk.keep(base, turns);
         draw();
         field.focus();
       },
     },
     "New conversation",
+  );
+  const save = h(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      hidden: turns.length === 0,
+      onclick: () => {
+        const file = URL.createObjectURL(new Blob([talk.markdown(turns)], { type: "text/markdown" }));
+        h("a", { href: file, download: "conversation.md" }).click();
+        setTimeout(() => URL.revokeObjectURL(file), 1000);
+      },
+    },
+    "Save",
   );
   let running = null;
 
@@ -78,7 +95,7 @@ export default async function ask(view) {
       },
     },
     field,
-    h("div", { class: "row" }, options(), h("span", { class: "spring" }), fresh, stop, send),
+    h("div", { class: "row" }, options(), h("span", { class: "spring" }), save, fresh, stop, send),
   );
 
   function draw() {
@@ -92,7 +109,7 @@ export default async function ask(view) {
             field.focus();
           }),
     );
-    fresh.hidden = turns.length === 0;
+    fresh.hidden = save.hidden = turns.length === 0;
   }
 
   async function run(question) {
@@ -121,11 +138,19 @@ export default async function ask(view) {
     stop.hidden = true;
     await calibration;
     turn.finish(effect);
+    talk.keep(base, turns);
     const g = turn.sluice.trace?.gate;
     if (g) asked.unshift({ base, question, score: g.score, scored_by: g.scored_by });
     say(turn.error ? turn.error.message : turn.stopped ? "Stopped." : `The answer: ${turn.answer}`);
     turn.element.scrollIntoView({ block: "nearest" });
   }
+
+  for (const one of kept) {
+    const turn = Object.assign(newTurn(one.question), one);
+    turns.push(turn);
+    turn.finish(null);
+  }
+  if (kept.length) calibration.then(() => turns.slice(0, kept.length).forEach((t) => t.finish(effect)));
 
   draw();
   put(view, h("h1", { class: "hidden" }, "Ask"), log, form);
