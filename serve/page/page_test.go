@@ -186,8 +186,8 @@ func TestAsk(t *testing.T) {
 	clean(t, p, s)
 }
 
-// TestConversationsAreKept: an answer is there when the page is loaded again, goes with the next question, can be saved,
-// and is gone after "New conversation"; what is damaged in the browser's storage does no harm.
+// TestConversationsAreKept: an answer is there when the page is loaded again, goes with the next question, can be
+// saved, and is gone after "New conversation"; what is damaged in the browser's storage does no harm.
 func TestConversationsAreKept(t *testing.T) {
 	b, s := startBrowser(t), newStandIn(t)
 	p := b.open(t, s.url, desktop())
