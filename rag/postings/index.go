@@ -41,6 +41,7 @@ type Index struct {
 	analyzers *analyzers
 	kernels   cpu.Kernels
 	placed    atomic.Pointer[placed] // nil: not by the blocks of a set
+	among     *Statistics            // of the base that the index is a part of; nil: it is a whole one
 
 	mu     sync.Mutex
 	counts map[string]int       // live rows that have a term, where some are deleted
@@ -140,35 +141,12 @@ func (x *Index) tidy() {
 
 // count counts the live rows, their terms and languages.
 func (x *Index) count() {
-	sum, of := 0, map[string]int{}
-	for _, s := range x.segments {
-		for i, length := range s.length {
-			if x.deleted(s.first + i) {
-				x.gone = true
-				continue
-			}
-			x.live++
-			sum += int(length)
-			of[s.languages[s.language[i]]]++
-		}
+	s, rows := x.Statistics(nil), 0
+	for _, g := range x.segments {
+		rows += g.rows()
 	}
-	if x.mean = 1; sum > 0 {
-		x.mean = float64(sum) / float64(x.live)
-	}
-	for language, n := range of {
-		if float64(n) >= languageShare*float64(x.live) {
-			x.languages = append(x.languages, language)
-		}
-	}
-	slices.SortFunc(x.languages, func(a, b string) int {
-		if of[a] != of[b] {
-			return of[b] - of[a]
-		}
-		if a < b {
-			return -1
-		}
-		return 1
-	})
+	x.gone = s.Live < rows
+	x.take(s)
 }
 
 // languageShare of the rows must be in a language for queries to be analysed by it where their own is not known.
@@ -202,6 +180,9 @@ func (x *Index) lists(term string) (lists []list) {
 
 // having counts the live rows that contain a term.
 func (x *Index) having(term string, lists []list) (n int) {
+	if x.among != nil {
+		return x.among.Terms[term]
+	}
 	for _, l := range lists {
 		n += len(l.at)
 	}

@@ -89,6 +89,9 @@ const maxQueryTerms = 1024
 // An unknown kind and parameters out of range are ErrKind.
 func (x *Index) Query(text string, s Scoring) (*Query, error) {
 	s, err := s.withDefaults()
+	if err == nil {
+		err = x.answers(s.Kind)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +111,9 @@ func (x *Index) Query(text string, s Scoring) (*Query, error) {
 // kind and parameters out of range are ErrKind.
 func (q *Query) As(s Scoring) (*Query, error) {
 	s, err := s.withDefaults()
+	if err == nil {
+		err = q.x.answers(s.Kind)
+	}
 	if err != nil {
 		return nil, err
 	}
