@@ -82,6 +82,8 @@ type Options struct {
 	// Draw, unless it is nil, is called with the calibration that was saved, and the score of each question with its
 	// own context.
 	Draw func(r *Result, positive []float64) error
+	// Count, unless it is nil, counts the pairs elsewhere (docs/cluster.md): the artifact is the same.
+	Count func(ctx context.Context, in gate.Input) (*gate.Counts, error)
 	// KeepBytes of pairs around the quantiles are kept beside the artifact, so that after chunks or questions have come
 	// or gone only the pairs that changed are counted; 0 keeps nothing. nil is pairs.DefaultLimit, and nothing for up
 	// to pairs.SmallWork, which is computed anew sooner.
@@ -226,6 +228,9 @@ func (c *run) calibrate(ctx context.Context) (cal *gate.Calibration, positive []
 		var input gate.Input
 		if err = c.questions(ctx); err == nil {
 			input, err = c.input(ctx)
+		}
+		if err == nil && c.Count != nil {
+			input.Counts, err = c.Count(ctx, input)
 		}
 		if err == nil {
 			cal, positive, err = gate.Calibrate(ctx, c.base.Engine(), input)

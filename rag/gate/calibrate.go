@@ -61,6 +61,9 @@ type Input struct {
 	Seed         uint64  // of sampled negatives, bootstrap and hold-out split
 	Provenance   Provenance
 	Tool         string // name and version of the program
+	// Counts are what many workers have counted; nil: Calibrate counts the pairs. Of the contexts it then needs the
+	// numbers of rows and of their numbers, ids and digests, and of Words the texts.
+	Counts *Counts
 	// KeepQuestions keeps the vectors of the pseudo-queries for searches, whatever the score is.
 	KeepQuestions bool
 	// Checkpoint, if not empty, is a file that counted pairs are recorded in: an interrupted calibration of the
@@ -153,22 +156,33 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 // score sets what the gate compares with its cut-off: what was asked for, or the best of what can be compared.
 func (in *Input) score(ctx context.Context, e engine.Interface, c *Calibration, p Policy, want *Score) error {
 	c.Score = in.Metric.String()
-	switch {
-	case want != nil && want.Kind == Similarity:
-		return nil
-	case want != nil && want.Words() && in.Words == nil && p.promised != nil && (in.Score == "" || in.Score == Auto):
-		return nil
-	case want != nil && want.Words() && in.Words == nil:
-		return fmt.Errorf("%w: score %s needs the texts of contexts and pseudo-queries", ErrPolicy, want.Name())
-	case want == nil && (in.Words == nil || in.Metric != kernels.Cosine):
-		return nil
+	if weighs, err := in.weighs(p, want); err != nil || !weighs {
+		return err
 	}
 	return in.weigh(ctx, e, c, p, want)
+}
+
+// weighs reports whether there are scores to compare, or other distributions than those of the similarity to compute.
+func (in *Input) weighs(p Policy, want *Score) (bool, error) {
+	switch {
+	case want != nil && want.Kind == Similarity:
+		return false, nil
+	case want != nil && want.Words() && in.Words == nil && p.promised != nil && (in.Score == "" || in.Score == Auto):
+		return false, nil
+	case want != nil && want.Words() && in.Words == nil:
+		return false, fmt.Errorf("%w: score %s needs the texts of contexts and pseudo-queries", ErrPolicy, want.Name())
+	case want == nil && (in.Words == nil || in.Metric != kernels.Cosine):
+		return false, nil
+	}
+	return true, nil
 }
 
 // count computes the distributions, from kept counts where there are any and the engine can.
 func (in *Input) count(ctx context.Context, e engine.Interface, negatives engine.Negatives) (*engine.Distribution,
 	error) {
+	if in.Counts != nil {
+		return in.Counts.pairs(), nil
+	}
 	p := pairs.Input{
 		DistributionInput: engine.DistributionInput{
 			Contexts: in.Contexts, Queries: in.Queries, Owner: in.Owner, Group: in.Groups, Metric: in.Metric,
@@ -194,6 +208,9 @@ func (in *Input) count(ctx context.Context, e engine.Interface, negatives engine
 func (in *Input) general(ctx context.Context, e engine.Interface) ([]float64, error) {
 	if in.General.Rows == 0 {
 		return nil, nil
+	}
+	if in.Counts != nil {
+		return in.Counts.General, nil
 	}
 	hits, err := e.TopK(ctx, in.General, in.Contexts, in.Metric, 1, nil)
 	if err != nil {
@@ -249,12 +266,18 @@ func (in *Input) check() (groups int, err error) {
 		seen[g] = true
 	}
 	groups = max(len(seen), 1)
+	if in.Counts != nil {
+		groups = max(in.Counts.Groups, 1)
+		if err := in.Counts.check(in); err != nil {
+			return 0, err
+		}
+	}
 	if in.Negatives == "cross-topic" && groups < 2 {
 		return 0,
 			fmt.Errorf("%w: negatives cross-topic need contexts of at least two topics; use all or sample:N", ErrPolicy)
 	}
-	if w := in.Words; w != nil && (len(w.Queries) != in.Queries.Rows || w.Rows != nil && len(w.Rows) != n ||
-		w.Rows == nil && w.Index.Rows() != n) {
+	if w := in.Words; w != nil && (len(w.Queries) != in.Queries.Rows || in.Counts == nil && (w.Rows != nil &&
+		len(w.Rows) != n || w.Rows == nil && w.Index.Rows() != n)) {
 		return shape("%d texts of %d pseudo-queries, %d rows of %d contexts", len(w.Queries), in.Queries.Rows,
 			len(w.Rows), n)
 	}

@@ -2,12 +2,8 @@ package gate
 
 import (
 	"context"
-	"math"
-	"math/rand/v2"
 
 	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/engine/kmeans"
-	"github.com/sluice-rag/sluice/kernels"
 )
 
 // Contexts without topics are parted by k-means, so that questions can be asked of a base that lacks what they are
@@ -22,42 +18,36 @@ const (
 // leftOut returns the groups of contexts that are left out together, and what they are called; nil with a reason if
 // there are too few contexts for that.
 func (in *Input) leftOut(ctx context.Context, e engine.Interface) (groups []int32, what string, err error) {
-	if in.Topics && in.Groups != nil {
+	if in.Topics && (in.Groups != nil || in.Counts != nil) {
 		return in.Groups, "topic", nil
 	}
-	n := in.Contexts.Rows
-	k := min(int(math.Sqrt(float64(n)/2)), maxClusters)
-	if k < minClusters || n < k*minPerCluster {
+	k, rows := Parts(in.Contexts.Rows, in.Seed)
+	switch {
+	case k == 0:
 		return nil, "too few contexts to leave some of them out", nil
+	case in.Counts == nil:
+		groups, err = in.cluster(ctx, e, k, rows)
 	}
-	groups, err = in.cluster(ctx, e, k)
 	return groups, "cluster of contexts", err
 }
 
-// cluster finds k-means' centres for a sample of the contexts, and assigns all of them.
-func (in *Input) cluster(ctx context.Context, e engine.Interface, k int) ([]int32, error) {
-	n, d := in.Contexts.Rows, in.Contexts.Dim
-	sample := in.Contexts
-	if n > clusterRows {
-		sample = engine.Vectors{Rows: clusterRows, Dim: d, Data: make([]float32, 0, clusterRows*d)}
-		for _, i := range rand.New(rand.NewPCG(in.Seed, streamClusters)).Perm(n)[:clusterRows] {
-			sample.Data = append(sample.Data, row(in.Contexts, i)...)
+// cluster finds k-means' centres for the sample of rows, and assigns all contexts.
+func (in *Input) cluster(ctx context.Context, e engine.Interface, k int, rows []int) ([]int32, error) {
+	if rows == nil {
+		c, err := Centres(ctx, e, in.Contexts, k, in.Seed)
+		if err != nil {
+			return nil, err
 		}
-	}
-	c, err := kmeans.Spherical(ctx, e, sample, k, in.Seed)
-	if err != nil {
-		return nil, err
-	}
-	if sample.Rows == n {
 		return c.Of, nil
 	}
-	hits, err := e.TopK(ctx, in.Contexts, c.Centres, kernels.Cosine, 1, nil)
+	d := in.Contexts.Dim
+	sample := engine.Vectors{Rows: len(rows), Dim: d, Data: make([]float32, 0, len(rows)*d)}
+	for _, i := range rows {
+		sample.Data = append(sample.Data, row(in.Contexts, i)...)
+	}
+	c, err := Centres(ctx, e, sample, k, in.Seed)
 	if err != nil {
 		return nil, err
 	}
-	of := make([]int32, len(hits))
-	for i, h := range hits {
-		of[i] = int32(h[0].Row)
-	}
-	return of, nil
+	return PartsOf(ctx, e, in.Contexts, c.Centres)
 }

@@ -123,6 +123,9 @@ func (in *Input) weigh(ctx context.Context, e engine.Interface, c *Calibration, 
 	if err != nil {
 		return err
 	}
+	if in.Counts != nil {
+		groups = in.Counts.LeftOut
+	}
 	all = slices.DeleteFunc(all, func(x candidate) bool { return want == nil && !in.compares(x.score.Kind) })
 	r := &rater{in: in, sample: in.coverSample(), groups: groups, all: all}
 	if err := r.rate(ctx, e); err != nil {

@@ -346,7 +346,7 @@ func TestCluster(t *testing.T) {
 		}
 		in.Contexts.Data = append(in.Contexts.Data, v...)
 	}
-	of, err := in.cluster(t.Context(), newEngine(t), 4)
+	of, err := in.cluster(t.Context(), newEngine(t), 4, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +355,7 @@ func TestCluster(t *testing.T) {
 			t.Fatalf("context %d is in cluster %d, context %d in %d", i, of[i], i%4, of[i%4])
 		}
 	}
-	again, err := in.cluster(t.Context(), newEngine(t), 4)
+	again, err := in.cluster(t.Context(), newEngine(t), 4, nil)
 	if err != nil || !slices.Equal(of, again) {
 		t.Error("another run has other clusters", err)
 	}

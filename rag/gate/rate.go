@@ -15,7 +15,7 @@ import (
 type rater struct {
 	in     *Input
 	sample []int   // of the pseudo-queries, ascending
-	groups []int32 // of the contexts, that are left out together; nil: none are
+	groups []int32 // that are left out together, of the contexts, or with Counts of the pseudo-queries; nil: none are
 	all    []candidate
 
 	questions       [][]int32 // the pseudo-queries of each context, where a candidate goes by them
@@ -44,11 +44,19 @@ func (r *rater) rate(ctx context.Context, e engine.Interface) error {
 		for j, o := range in.Owner {
 			r.questions[o] = append(r.questions[o], int32(j))
 		}
-		r.asked, r.contexts = withNorms(in.Queries), withNorms(in.Contexts)
+		if r.asked = withNorms(in.Queries); in.Counts == nil {
+			r.contexts = withNorms(in.Contexts)
+		}
 	}
 	n, m, d, from := in.Contexts.Rows, in.Queries.Rows, in.Queries.Dim, 0
 	if !asks {
 		m = 0
+	}
+	if in.Counts != nil {
+		if r.rated(); !asks {
+			return nil
+		}
+		n = 0
 	}
 	together := min(max(rateBlock/(n+m), 1), rateQuestions, len(r.sample))
 	cosines, asked := make([]float32, together*n), make([]float32, together*m)
@@ -57,7 +65,10 @@ func (r *rater) rate(ctx context.Context, e engine.Interface) error {
 		for _, j := range part {
 			queries.Data = append(queries.Data, row(in.Queries, j)...)
 		}
-		off, err := similarities(ctx, e, cosines[:len(part)*n], queries, in.Contexts, kernels.F32)
+		off, err := 0., error(nil)
+		if in.Counts == nil {
+			off, err = similarities(ctx, e, cosines[:len(part)*n], queries, in.Contexts, kernels.F32)
+		}
 		askedOff := 0.
 		if err == nil && asks {
 			askedOff, err = similarities(ctx, e, asked[:len(part)*m], queries, in.Queries, kernels.I8, kernels.BF16,
@@ -121,18 +132,20 @@ func (r *rater) empty() scores {
 
 // one fills in the scores of pseudo-query j, which is the sample's number at.
 func (r *rater) one(j, at int, s *pairScores) error {
-	if r.contexts.norms != nil {
+	if r.asked.norms != nil {
 		s.contexts, s.norm = r.contexts, r.asked.norms[j]
 	}
-	if err := s.read(j); err != nil {
-		return err
-	}
 	own := r.in.Owner[j]
-	largest := 0.
-	for i := range r.all {
-		largest = max(largest, r.all[i].score.Weight)
+	if r.in.Counts == nil {
+		if err := s.read(j); err != nil {
+			return err
+		}
+		largest := 0.
+		for i := range r.all {
+			largest = max(largest, r.all[i].score.Weight)
+		}
+		s.find(int(own), r.groups, largest)
 	}
-	s.find(int(own), r.groups, largest)
 	for i := range r.all {
 		x := &r.all[i]
 		if x.score.Kind == PseudoQuery {
@@ -141,6 +154,9 @@ func (r *rater) one(j, at int, s *pairScores) error {
 			if x.scores.maximum[at] = all; r.groups != nil {
 				x.scores.other[at] = other
 			}
+			continue
+		}
+		if r.in.Counts != nil {
 			continue
 		}
 		s.weigh(x.score.Weight)
@@ -153,14 +169,22 @@ func (r *rater) one(j, at int, s *pairScores) error {
 	return nil
 }
 
+// groupOf returns the group of a pseudo-query's own context.
+func (r *rater) groupOf(j int) int32 {
+	if r.in.Counts != nil {
+		return r.groups[j]
+	}
+	return r.groups[r.in.Owner[j]]
+}
+
 // nearestOf returns the largest cosines of pseudo-query j with another one, and with one whose context is of another
 // group, if there are groups; −1 without any.
 func (r *rater) nearestOf(s *pairScores, j int) (all, other float64) {
 	own, top, topOther := int32(-1), float32(-2), float32(-2)
 	if r.groups != nil {
-		own = r.groups[r.in.Owner[j]]
+		own = r.groupOf(j)
 	}
-	isOther := func(i int) bool { return own < 0 || r.groups[r.in.Owner[i]] != own }
+	isOther := func(i int) bool { return own < 0 || r.groupOf(i) != own }
 	s.rows = s.rows[:0] // those that can be one of both
 	for i, c := range s.asked {
 		if c < topOther-s.askedSlack || i == j {
@@ -204,6 +228,9 @@ func (r *rater) general(ctx context.Context, e engine.Interface, x *candidate) (
 	in := r.in
 	if in.General.Rows == 0 || in.Words == nil || len(in.Words.General) != in.General.Rows {
 		return nil, nil
+	}
+	if in.Counts != nil && x.score.Kind != PseudoQuery {
+		return in.Counts.generalOf(x.score.Weight), nil
 	}
 	contexts := in.Contexts
 	var bias []engine.Biases
