@@ -104,6 +104,10 @@ test: preflight ## everything CI runs; prints how many tests passed, failed and 
 	@CGO_ENABLED=0 go build -o build/out/check ./tools/check
 	@build/out/check test
 
+.PHONY: test-cluster
+test-cluster: setup ## the module cluster/ (Apache Beam); it compiles for minutes, and CI does not run it
+	cd cluster && go vet ./... && go test ./...
+
 .PHONY: race
 race: setup ## the concurrent packages under the race detector
 	@$(setup) python

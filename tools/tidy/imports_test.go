@@ -75,6 +75,12 @@ bench/encode: kernels embed bench/harness bench/limits bench/peers internal
 bench/serve: kernels engine embed rag/corpus rag/knowledge rag/store bench/harness bench/peers internal
 bench/gpu: cuda kernels engine bench/harness bench/peers internal/npy
 bench/generate: llm bench/harness
+cluster/objects:
+cluster/worker: engine
+cluster/base: kernels engine embed/identity rag/postings cluster/objects
+cluster/calibrate: kernels engine rag/gate rag/postings cluster/base cluster/objects cluster/worker
+cluster/pipeline: engine rag/gate cluster/calibrate cluster/objects
+cluster/cmd: . rag/calibrate rag/gate cluster/pipeline cluster/worker
 cmd: . kernels engine embed llm rag serve eval bench internal
 examples: . rag
 third_party:

@@ -1,0 +1,146 @@
+// Command sluice-cluster calibrates a knowledge base by many workers on a runner of Apache Beam (docs/cluster.md). The
+// same program is the workers' (--worker_binary).
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/runners"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/dataflow" // --runner dataflow
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/flink"    // --runner flink
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"    // --runner prism
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/spark"    // --runner spark
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/universal"
+	_ "gocloud.dev/blob/azureblob" // azblob://
+	_ "gocloud.dev/blob/fileblob"  // file://
+	_ "gocloud.dev/blob/gcsblob"   // gs://
+	_ "gocloud.dev/blob/s3blob"    // s3://
+
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/cluster/pipeline"
+	"github.com/sluice-rag/sluice/cluster/worker"
+	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/gate"
+)
+
+const usage = `usage: sluice-cluster VERB [flags]
+
+  calibrate   calibrate a store, or a base in an object storage, by many workers
+
+Verbs come first. 'sluice-cluster calibrate -help' prints the flags, those of Apache Beam among them; 'sluice cluster plan' says
+what a calibration costs.
+`
+
+var errUsage = errors.New("usage")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "sluice-cluster:", err)
+		os.Exit(1)
+	}
+}
+
+// calibrateFlags holds the flags of the verb calibrate.
+type calibrateFlags struct {
+	storage, store, encoder, queries, name string
+	base, questions, out                   string
+	rows, step                             int
+	exact                                  bool
+}
+
+func (f *calibrateFlags) register(to *flag.FlagSet) {
+	to.StringVar(&f.storage, "storage", "",
+		"object storage that all workers reach: file:///…, s3://…, gs://…, azblob://…")
+	to.StringVar(&f.store, "store", "", "store to calibrate; its vectors and words are exported to the storage")
+	to.StringVar(&f.encoder, "encoder", "", "encoder of the questions, a name or a folder; empty takes the store's own")
+	to.StringVar(&f.queries, "queries", "", `with --store: questions, lines of {"context_id","text"}`)
+	to.StringVar(&f.name, "name", "", "with --store: name of the calibration")
+	to.StringVar(&f.base, "base", "", "instead of --store: a base in the storage, as 'base/…'")
+	to.StringVar(&f.questions, "questions", "", "with --base: its questions in the storage, as 'questions/…'")
+	to.StringVar(&f.out, "out", "", "with --base: artifact to write, *.cal.json")
+	to.IntVar(&f.rows, "rows", 1<<18, "with --store: contexts of a segment; a block is a segment × --step questions")
+	to.IntVar(&f.step, "step", 1<<17, "questions of a block")
+	to.BoolVar(&f.exact, "exact", true,
+		"exact quantiles of the negative distribution, by a further pass where it is needed")
+}
+
+func run(ctx context.Context) error {
+	// A runner starts workers without a verb.
+	isWorker := len(os.Args) < 2 || os.Args[1] != "calibrate"
+	var f calibrateFlags
+	f.register(flag.CommandLine)
+	if !isWorker {
+		os.Args = append(os.Args[:1], os.Args[2:]...)
+	}
+	flag.Parse()
+	beam.Init() // of a worker it does not return
+	if isWorker {
+		fmt.Fprint(os.Stderr, usage)
+		return errUsage
+	}
+	if f.storage == "" || (f.store == "") == (f.base == "") || f.base != "" && (f.questions == "" || f.out == "") ||
+		f.rows < 1 || f.step < 1 {
+		return fmt.Errorf("%w: --storage and one of --store and --base are wanted; with --base, --questions and --out; "+
+			"--rows and --step are at least 1, given %d and %d", errUsage, f.rows, f.step)
+	}
+	process, err := worker.Shared()
+	if err != nil {
+		return err
+	}
+	opts := pipeline.CalibrateOptions{Runner: *runners.Runner, Rows: f.rows, Step: f.step, Exact: f.exact}
+	if opts.Runner == "" {
+		opts.Runner = "prism"
+	}
+	if f.store != "" {
+		return f.ofStore(ctx, process, opts)
+	}
+	c, positive, err := pipeline.Calibrate(ctx, process.Engine, f.storage, f.base, f.questions, opts)
+	if err != nil {
+		return err
+	}
+	if err := c.Save(f.out, positive); err != nil {
+		return err
+	}
+	fmt.Printf("%s: cut-off %v, %s of %d questions × %d contexts\n", f.out, c.Cutoff, c.Score, c.Queries.Queries,
+		c.Corpus.Contexts)
+	return nil
+}
+
+// ofStore calibrates a store as 'sluice calibrate' does, but for who counts the pairs.
+func (f *calibrateFlags) ofStore(ctx context.Context, process *worker.Process, opts pipeline.CalibrateOptions) (
+	err error) {
+	s, err := sluice.Open(ctx, sluice.Config{Store: f.store, Encoder: f.encoder})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	o := calibrate.DefaultOptions()
+	o.Name = f.name
+	o.Count = func(ctx context.Context, in gate.Input) (*gate.Counts, error) {
+		return pipeline.Count(ctx, process.Engine, f.storage, in, opts)
+	}
+	if f.queries != "" {
+		file, err := os.Open(f.queries)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		o.Queries, o.Source = file, f.queries
+	}
+	r, err := s.Calibrate(ctx, o)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s: cut-off %v, %s of %d questions × %d contexts\n", r.File, r.Cutoff, r.Score, r.Queries.Queries,
+		r.Corpus.Contexts)
+	return nil
+}

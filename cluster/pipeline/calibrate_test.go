@@ -1,0 +1,264 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/runners/prism"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"gocloud.dev/blob"
+
+	"github.com/sluice-rag/sluice/cluster/calibrate"
+	"github.com/sluice-rag/sluice/cluster/objects"
+	"github.com/sluice-rag/sluice/cluster/worker"
+	"github.com/sluice-rag/sluice/embed/identity"
+	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/postings"
+)
+
+// all are the storages of this package's tests.
+var all = func() *storages {
+	s := &storages{of: map[string]*faulty{}}
+	blob.DefaultURLMux().RegisterBucket(scheme, s)
+	return s
+}()
+
+const dim = 24
+
+// input returns a base of contexts whose words and vectors say something of their topics, with questions about some of
+// them. Every seventh row of its index is of a deleted chunk.
+func input(t *testing.T, contexts, questions, topics int) gate.Input {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(47, 13))
+	vector := func(topic int) (v []float32) {
+		for i := range dim {
+			x := rng.NormFloat64()
+			if i == topic%dim {
+				x += 2
+			}
+			v = append(v, float32(x))
+		}
+		return v
+	}
+	in := gate.Input{Encoder: identity.Encoder{Name: "e", Digest: "d", TokenizerDigest: "t", Dim: dim}, Tool: "test",
+		Topics: topics > 0, CorpusDigest: "c", Seed: 3, Resamples: 50, Holdout: .2, Words: &gate.Words{},
+		Contexts: engine.Vectors{Dim: dim}, Queries: engine.Vectors{Dim: dim}, General: engine.Vectors{Dim: dim},
+		Provenance: gate.Provenance{Kind: "file"}}
+	var documents []postings.Document
+	of := max(topics, 6)
+	for row := range contexts {
+		if len(documents)%7 == 3 {
+			documents = append(documents, postings.Document{})
+		}
+		in.Words.Rows = append(in.Words.Rows, len(documents))
+		documents = append(documents, postings.Document{Language: []string{"en", "en", "de"}[row%3],
+			Text: fmt.Sprintf("subject%dx%d of word%d and common words", row%of, row%31, rng.IntN(60))})
+		in.Contexts.Rows++
+		in.Contexts.Data = append(in.Contexts.Data, vector(row%of)...)
+		in.ContextIDs, in.TextDigests = append(in.ContextIDs, fmt.Sprintf("c%d", row)),
+			append(in.TextDigests, fmt.Sprintf("%064x", row))
+		if topics > 0 {
+			in.Groups = append(in.Groups, int32(row%of))
+		}
+	}
+	for range questions {
+		row := rng.IntN(contexts)
+		in.Queries.Rows++
+		in.Queries.Data = append(in.Queries.Data, vector(row%of)...)
+		in.Owner = append(in.Owner, int32(row))
+		in.Words.Queries = append(in.Words.Queries, fmt.Sprintf("what of subject%dx%d, word%d", row%of, row%31,
+			rng.IntN(60)))
+	}
+	for i := range 3 {
+		in.General.Rows++
+		in.General.Data = append(in.General.Data, vector(i)...)
+		in.Words.General = append(in.Words.General, fmt.Sprintf("who knows word%d", i))
+	}
+	source := func(_ context.Context, from, to int) ([]postings.Document, error) { return documents[from:to], nil }
+	var err error
+	in.Words.Index, err = postings.New().With(t.Context(), len(documents), source,
+		func(row int) bool { return documents[row].Text == "" }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+func newEngine(t *testing.T) *engine.Engine {
+	t.Helper()
+	p, err := worker.Shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Engine
+}
+
+// same compares artifacts: all bits, but for what a distribution of many workers gives within a stated error, the mean
+// of D−, its histogram and the separation.
+func same(t *testing.T, what string, want, got *gate.Calibration) {
+	t.Helper()
+	a, b := *want, *got
+	if math.Abs(a.Negative.Mean-b.Negative.Mean) > 1e-6 || math.Abs(a.Separation-b.Separation) > 1e-3 {
+		t.Errorf("%s: mean %v and %v, separation %v and %v", what, a.Negative.Mean, b.Negative.Mean, a.Separation,
+			b.Separation)
+	}
+	sum := func(list []int64) (n int64) {
+		for _, x := range list {
+			n += x
+		}
+		return n
+	}
+	if len(a.NegativeHistogram) != len(b.NegativeHistogram) || sum(a.NegativeHistogram) != sum(b.NegativeHistogram) {
+		t.Errorf("%s: histograms of %d and %d", what, sum(a.NegativeHistogram), sum(b.NegativeHistogram))
+	}
+	a.Created, b.Created = time.Time{}, time.Time{}
+	a.Negative.Mean, a.Separation, a.NegativeHistogram = b.Negative.Mean, b.Separation, b.NegativeHistogram
+	if diff := cmp.Diff(&a, &b, cmpopts.IgnoreUnexported(gate.Calibration{}, gate.Scored{}),
+		cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("%s (-local +workers):\n%s", what, diff)
+	}
+	if !slices.Equal(want.MaximumScores(), got.MaximumScores()) {
+		t.Errorf("%s: other maxima", what)
+	}
+}
+
+// calibrated exports a base and calibrates it on prism.
+func calibrated(t *testing.T, f *faulty, name string, in gate.Input, rows, step int, fails func(string, string) error) (
+	*gate.Calibration, []float64) {
+	t.Helper()
+	address := scheme + "://" + name
+	s, err := objects.Open(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	of, questions, err := calibrate.Export(t.Context(), s, in, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.mu.Lock()
+	f.fails = fails
+	f.mu.Unlock()
+	c, positive, err := Calibrate(t.Context(), newEngine(t), address, of, questions,
+		CalibrateOptions{Runner: "prism", Step: step, Exact: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, positive
+}
+
+// TestCalibrationOfManyWorkers: on prism, segments and blocks of any size give the artifact of one machine, by topics
+// and by clusters.
+func TestCalibrationOfManyWorkers(t *testing.T) {
+	for _, topics := range []int{5, 0} {
+		in := input(t, 700, 400, topics)
+		want, positive, err := gate.Calibrate(t.Context(), newEngine(t), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want.Score != "cosine+cover" {
+			t.Errorf("the score is %s: words say nothing in this test", want.Score)
+		}
+		for i, size := range [][2]int{{150, 400}, {700, 130}} {
+			name := fmt.Sprintf("sizes%dx%d", topics, i)
+			got, scores := calibrated(t, all.add(name), name, in, size[0], size[1], nil)
+			same(t, name, want, got)
+			if !slices.Equal(positive, scores) {
+				t.Errorf("%s: another D+", name)
+			}
+		}
+	}
+}
+
+// TestFailures: a storage that fails for a while, a function that panics once in each step, and a worker that dies
+// between writing a part and recording it leave no trace in the artifact, and no part is written twice.
+func TestFailures(t *testing.T) {
+	in := input(t, 500, 200, 5)
+	want, _, err := gate.Calibrate(t.Context(), newEngine(t), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	once := func(what, kind string, how func() error) func(string, string) error {
+		var done atomic.Bool
+		return func(op, name string) error {
+			if op == what && strings.HasPrefix(name, kind) && done.CompareAndSwap(false, true) {
+				return how()
+			}
+			return nil
+		}
+	}
+	var outages atomic.Int64
+	for name, fails := range map[string]func(string, string) error{
+		"outage": func(string, string) error {
+			if outages.Add(1)%11 == 0 {
+				return errOutage
+			}
+			return nil
+		},
+		"reading words":   once("read", "words/", func() error { panic("a worker dies") }),
+		"writing a count": once("write", "counted/", func() error { panic("a worker dies") }),
+		"writing a part":  once("write", "parts/", func() error { panic("a worker dies") }),
+		"recording":       once("write", "done/pairs", func() error { panic("a worker dies") }),
+	} {
+		host := strings.ReplaceAll(name, " ", "-")
+		got, _ := calibrated(t, all.add(host), host, in, 120, 90, fails)
+		same(t, name, want, got)
+	}
+}
+
+// TestABundleTwice: a task that is done twice, recorded or not, gives the same object, and changes nothing; a part that
+// is summed twice, or is missing, is an error that names the range.
+func TestABundleTwice(t *testing.T) {
+	in, ctx := input(t, 300, 100, 5), t.Context()
+	f, address := all.add("twice"), scheme+"://twice"
+	calibrated(t, f, "twice", in, 100, 100, nil)
+	before := f.list("parts")
+	records := f.list("done/pairs")
+	job := "job/" + strings.Split(records[0], "/")[2]
+	of := Of{address, Pairs, job}
+	s, step, err := of.open(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var names []string
+	for task := range step.Tasks() {
+		first, err := s.Recorded(ctx, of.record(task))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, do := range []func() (string, error){
+			func() (string, error) { return step.Do(ctx, s, task) },
+			func() (string, error) { return of.do(ctx, s, step, task) },
+		} {
+			if again, err := do(); err != nil || again != first {
+				t.Errorf("task %d gives %s, and then %s: %v", task, first, again, err)
+			}
+		}
+		names = append(names, first)
+	}
+	if after := f.list("parts"); !slices.Equal(before, after) {
+		t.Errorf("%d objects, and then %d", len(before), len(after))
+	}
+	if _, err := step.Sum(ctx, s, append(slices.Clone(names), names[1])); !errors.Is(err, engine.ErrPart) ||
+		!strings.Contains(err.Error(), "contexts 100 to 199 are counted twice") {
+		t.Errorf("a part twice: %v", err)
+	}
+	half, err := step.Sum(ctx, s, names[:2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := step.Sum(ctx, s, []string{half, "parts/none"}); !errors.Is(err, objects.ErrNotFound) {
+		t.Errorf("a part that is gone: %v", err)
+	}
+}

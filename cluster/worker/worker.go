@@ -1,0 +1,70 @@
+// Package worker holds what a process needs once, whatever number of tasks a runner gives it at a time: the engine, and
+// the turn that tasks take, so that the memory limit is the process's.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"sync"
+
+	"github.com/sluice-rag/sluice/engine"
+)
+
+// MemoryVariable names the environment variable with the bytes that a worker's process may take; without it,
+// DefaultMemory.
+const (
+	MemoryVariable = "SLUICE_WORKER_MEMORY"
+	DefaultMemory  = 4 << 30
+)
+
+var errMemory = errors.New("worker: memory")
+
+// Memory returns the bytes that the process may take.
+func Memory() (int64, error) {
+	text := os.Getenv(MemoryVariable)
+	if text == "" {
+		return DefaultMemory, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 64<<20 {
+		return 0, fmt.Errorf("%w: %s is %q; at least %d bytes", errMemory, MemoryVariable, text, 64<<20)
+	}
+	return n, nil
+}
+
+// Process is what the tasks of a process share.
+type Process struct {
+	Engine *engine.Engine
+	turn   chan struct{}
+}
+
+// shared is made by the first task: a runner makes and drops its functions as it likes, and several at a time.
+var shared = sync.OnceValues(func() (*Process, error) {
+	limit, err := Memory()
+	if err != nil {
+		return nil, err
+	}
+	debug.SetMemoryLimit(limit)
+	e, err := engine.New(engine.Options{MemLimit: limit / 2})
+	if err != nil {
+		return nil, err
+	}
+	return &Process{e, make(chan struct{}, 1)}, nil
+})
+
+// Shared returns the process's.
+func Shared() (*Process, error) { return shared() }
+
+// Turn waits until no other task works, and returns what ends the turn.
+func (p *Process) Turn(ctx context.Context) (end func(), err error) {
+	select {
+	case p.turn <- struct{}{}:
+		return func() { <-p.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
