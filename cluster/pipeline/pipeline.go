@@ -15,13 +15,15 @@ import (
 	"github.com/apache/beam/sdks/v2/go/pkg/beam/register"
 
 	"github.com/sluice-rag/sluice/cluster/calibrate"
+	"github.com/sluice-rag/sluice/cluster/ingest"
 	"github.com/sluice-rag/sluice/cluster/objects"
 )
 
 // The kinds of steps.
 const (
-	Words = "words"
-	Pairs = "pairs"
+	Words    = "words"    // calibrate.Words
+	Pairs    = "pairs"    // calibrate.Pairs
+	Segments = "segments" // ingest.Segments
 )
 
 // Step is one pass: each of its tasks gives the name of an object, and these add up.
@@ -48,6 +50,8 @@ func (o *Of) open(ctx context.Context) (s *objects.Store, step Step, err error) 
 		step, err = calibrate.OpenWords(ctx, s, o.Job)
 	case Pairs:
 		step, err = calibrate.OpenPairs(ctx, s, o.Job)
+	case Segments:
+		step, err = ingest.OpenSegments(ctx, s, o.Job)
 	default:
 		err = fmt.Errorf("%w: no step %q", errStep, o.Kind)
 	}

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
+	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 )
 
@@ -40,6 +43,9 @@ func Memory() (int64, error) {
 type Process struct {
 	Engine *engine.Engine
 	turn   chan struct{}
+
+	mu       sync.Mutex
+	encoders map[string]embed.Embedder
 }
 
 // shared is made by the first task: a runner makes and drops its functions as it likes, and several at a time.
@@ -53,7 +59,7 @@ var shared = sync.OnceValues(func() (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Process{e, make(chan struct{}, 1)}, nil
+	return &Process{Engine: e, turn: make(chan struct{}, 1), encoders: map[string]embed.Embedder{}}, nil
 })
 
 // Shared returns the process's.
@@ -67,4 +73,33 @@ func (p *Process) Turn(ctx context.Context) (end func(), err error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// opener opens encoders. It is the program's, as database drivers are: a runner makes the functions that need one.
+var opener atomic.Pointer[func(ctx context.Context, name string) (embed.Embedder, error)]
+
+// OpenEncodersBy says how the process opens an encoder; without, each is embed.Open's folder.
+func OpenEncodersBy(open func(ctx context.Context, name string) (embed.Embedder, error)) {
+	opener.Store(&open)
+}
+
+// Encoder returns an encoder, which is opened once.
+func (p *Process) Encoder(ctx context.Context, name string) (embed.Embedder, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e := p.encoders[name]; e != nil {
+		return e, nil
+	}
+	open := func(ctx context.Context, name string) (embed.Embedder, error) {
+		return embed.Open(ctx, name, embed.Options{Name: filepath.Base(name)})
+	}
+	if by := opener.Load(); by != nil {
+		open = *by
+	}
+	e, err := open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	p.encoders[name] = e
+	return e, nil
 }

@@ -76,11 +76,12 @@ bench/serve: kernels engine embed rag/corpus rag/knowledge rag/store bench/harne
 bench/gpu: cuda kernels engine bench/harness bench/peers internal/npy
 bench/generate: llm bench/harness
 cluster/objects:
-cluster/worker: engine
+cluster/worker: embed engine
 cluster/base: kernels engine embed/identity rag/postings cluster/objects
 cluster/calibrate: kernels engine rag/gate rag/postings cluster/base cluster/objects cluster/worker
-cluster/pipeline: engine rag/gate cluster/calibrate cluster/objects
-cluster/cmd: . rag/calibrate rag/gate cluster/pipeline cluster/worker
+cluster/ingest: kernels embed rag/corpus rag/ingest rag/knowledge cluster/base cluster/objects cluster/worker
+cluster/pipeline: engine rag/gate cluster/calibrate cluster/ingest cluster/objects
+cluster/cmd: . kernels rag/calibrate rag/gate cluster/ingest cluster/pipeline cluster/worker
 cmd: . kernels engine embed llm rag serve eval bench internal
 examples: . rag
 third_party:

@@ -3,12 +3,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/apache/beam/sdks/v2/go/pkg/beam"
@@ -24,14 +27,17 @@ import (
 	_ "gocloud.dev/blob/s3blob"    // s3://
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/cluster/ingest"
 	"github.com/sluice-rag/sluice/cluster/pipeline"
 	"github.com/sluice-rag/sluice/cluster/worker"
+	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/gate"
 )
 
 const usage = `usage: sluice-cluster VERB [flags]
 
+  ingest      make a base of JSON lines in an object storage, by many workers
   calibrate   calibrate a store, or a base in an object storage, by many workers
 
 Verbs come first. 'sluice-cluster calibrate -help' prints the flags, those of Apache Beam among them; 'sluice cluster plan' says
@@ -74,19 +80,74 @@ func (f *calibrateFlags) register(to *flag.FlagSet) {
 }
 
 func run(ctx context.Context) error {
-	// A runner starts workers without a verb.
-	isWorker := len(os.Args) < 2 || os.Args[1] != "calibrate"
-	var f calibrateFlags
-	f.register(flag.CommandLine)
-	if !isWorker {
+	// A runner starts workers without a verb: with flags, or nothing.
+	verb := ""
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
+		verb = os.Args[1]
 		os.Args = append(os.Args[:1], os.Args[2:]...)
+	}
+	var f calibrateFlags
+	var g ingestFlags
+	if verb == "ingest" {
+		g.register(flag.CommandLine)
+	} else {
+		f.register(flag.CommandLine)
 	}
 	flag.Parse()
 	beam.Init() // of a worker it does not return
-	if isWorker {
-		fmt.Fprint(os.Stderr, usage)
-		return errUsage
+	runner := cmp.Or(*runners.Runner, "prism")
+	switch verb {
+	case "ingest":
+		return g.run(ctx, runner)
+	case "calibrate":
+		return f.run(ctx, runner)
 	}
+	fmt.Fprint(os.Stderr, usage)
+	return errUsage
+}
+
+// ingestFlags holds the flags of the verb ingest.
+type ingestFlags struct {
+	storage, lines string
+	bytes          int
+	metric         string
+	job            ingest.Job
+}
+
+func (f *ingestFlags) register(to *flag.FlagSet) {
+	to.StringVar(&f.storage, "storage", "",
+		"object storage that all workers reach: file:///…, s3://…, gs://…, azblob://…")
+	to.StringVar(&f.lines, "lines", "", "file of JSON lines, each with an id and a text")
+	to.StringVar(&f.job.Encoder, "encoder", "", "folder of the encoder, by the same path on all workers")
+	to.StringVar(&f.job.Collection, "collection", "", "stands before the ids of the lines")
+	to.StringVar(&f.job.Chunk, "chunk", "", "SIZE/OVERLAP of chunks in tokens")
+	to.BoolVar(&f.job.NoChunk, "no_chunk", false, "one chunk for each line")
+	to.StringVar(&f.job.Language, "language", "", "language of lines that name none")
+	to.StringVar(&f.metric, "metric", "cosine", "how vectors are compared: cosine, ip, l2")
+	to.IntVar(&f.bytes, "block", 8<<20, "bytes of lines that are a task")
+}
+
+func (f *ingestFlags) run(ctx context.Context, runner string) (err error) {
+	if f.job.Metric, err = kernels.ParseMetric(f.metric); err != nil {
+		return fmt.Errorf("%w: --metric: %w", errUsage, err)
+	}
+	if f.storage == "" || f.lines == "" || f.job.Encoder == "" || f.job.Collection == "" {
+		return fmt.Errorf("%w: --storage, --lines, --encoder and --collection are wanted", errUsage)
+	}
+	file, err := os.Open(f.lines)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	f.job.File = filepath.Base(f.lines)
+	of, err := pipeline.Ingest(ctx, runner, f.storage, file, f.job, f.bytes)
+	if err == nil {
+		fmt.Println(of)
+	}
+	return err
+}
+
+func (f *calibrateFlags) run(ctx context.Context, runner string) error {
 	if f.storage == "" || (f.store == "") == (f.base == "") || f.base != "" && (f.questions == "" || f.out == "") ||
 		f.rows < 1 || f.step < 1 {
 		return fmt.Errorf("%w: --storage and one of --store and --base are wanted; with --base, --questions and --out; "+
@@ -96,10 +157,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opts := pipeline.CalibrateOptions{Runner: *runners.Runner, Rows: f.rows, Step: f.step, Exact: f.exact}
-	if opts.Runner == "" {
-		opts.Runner = "prism"
-	}
+	opts := pipeline.CalibrateOptions{Runner: runner, Rows: f.rows, Step: f.step, Exact: f.exact}
 	if f.store != "" {
 		return f.ofStore(ctx, process, opts)
 	}
