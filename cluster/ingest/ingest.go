@@ -62,8 +62,8 @@ type Segment struct {
 // Begin divides JSON lines into blocks of about some bytes, and writes the job.
 func Begin(ctx context.Context, s *objects.Store, lines io.Reader, j Job, bytesOf int) (job string, err error) {
 	if j.Collection == "" || j.File != filepath.Base(j.File) || j.File == "." || bytesOf < 1 {
-		return "", fmt.Errorf("%w: collection %q, file name %q, blocks of %d bytes: all are needed", ErrJob, j.Collection,
-			j.File, bytesOf)
+		return "", fmt.Errorf("%w: collection %q, file name %q, blocks of %d bytes: all are needed", ErrJob,
+			j.Collection, j.File, bytesOf)
 	}
 	r := bufio.NewReaderSize(lines, 1<<20)
 	var block bytes.Buffer

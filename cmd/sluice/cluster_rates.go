@@ -77,7 +77,7 @@ func newSpeeds(e *engine.Engine, dim int) *speeds {
 		return v
 	}
 	rows := min(max(4096, (16<<20)/dim), 1<<16)
-	s := &speeds{e: e, in: engine.DistributionInput{Contexts: draw(rows), Queries: draw(rows / 4)}}
+	s := &speeds{e: e, in: engine.DistributionInput{Contexts: draw(rows), Queries: draw(min(1024, rows/4))}}
 	for range s.in.Queries.Rows {
 		s.in.Owner = append(s.in.Owner, rng.Int32N(int32(rows)))
 	}
