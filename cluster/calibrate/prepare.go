@@ -3,6 +3,7 @@ package calibrate
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -23,8 +24,10 @@ type Calibration struct {
 const (
 	sampleContexts  = 1 << 13
 	sampleQuestions = 1 << 11
-	keepBytes       = 256 << 20
 	largestSlack    = .01
+	sampled         = 50_000 // pairs that brackets of such a sample come from, at least
+	reach           = 3.5    // of a bracket, in standard deviations of a rank in the sample
+	DefaultKeep     = 256 << 20
 	bins            = 328 * gate.HistogramBins
 )
 
@@ -111,7 +114,9 @@ func (c *Calibration) input(ctx context.Context, s *objects.Store) (in gate.Inpu
 }
 
 // Pairs writes the job of the step Pairs. counted is what the step Words found; "" without words.
-func (c *Calibration) Pairs(ctx context.Context, s *objects.Store, counted string, step int) (job string, err error) {
+// A block keeps pairs around quantiles as long as all of them together keep at most about so many bytes.
+func (c *Calibration) Pairs(ctx context.Context, s *objects.Store, counted string, step int, keep int64) (job string,
+	err error) {
 	in, err := c.input(ctx, s)
 	if err != nil {
 		return "", err
@@ -135,7 +140,7 @@ func (c *Calibration) Pairs(ctx context.Context, s *objects.Store, counted strin
 	if o.manifest.Groups > 0 {
 		j.OwnerGroup = c.groups(o.Owners)
 	}
-	b, err := c.brackets(ctx, s, &in)
+	b, err := c.brackets(ctx, s, &in, float64(keep))
 	if err != nil {
 		return "", err
 	}
@@ -170,11 +175,12 @@ func (c *Calibration) words(ctx context.Context, s *objects.Store, j *PairsJob, 
 
 // groups returns the groups of contexts, which ascend.
 func (c *Calibration) groups(rows []int64) (out []int32) {
-	for _, row := range rows {
-		for i, g := range c.o.manifest.Segments {
-			if row >= g.First && row < g.First+int64(g.Rows) && c.abouts[i].Groups != nil {
-				out = append(out, c.abouts[i].Groups[row-g.First])
+	for i, g := range c.o.manifest.Segments {
+		for len(rows) > 0 && rows[0] < g.First+int64(g.Rows) {
+			if c.abouts[i].Groups != nil {
+				out = append(out, c.abouts[i].Groups[rows[0]-g.First])
 			}
+			rows = rows[1:]
 		}
 	}
 	return out
@@ -230,8 +236,10 @@ func (c *Calibration) parts(ctx context.Context, s *objects.Store, j *PairsJob) 
 	return err
 }
 
-// brackets chooses what partials keep, from a sample of contexts and questions.
-func (c *Calibration) brackets(ctx context.Context, s *objects.Store, in *gate.Input) (*engine.Brackets, error) {
+// brackets chooses what partials keep, from a sample of contexts and questions. Where a sample cannot tell the
+// quantiles closely enough, a pass keeps nothing around them, and where it cannot tell the extremes, nothing at all.
+func (c *Calibration) brackets(ctx context.Context, s *objects.Store, in *gate.Input, keep float64) (*engine.Brackets,
+	error) {
 	m, q := &c.o.manifest, &c.o.questions
 	rng := rand.New(rand.NewPCG(q.Options.Seed, 47))
 	d := engine.DistributionInput{Metric: m.Metric, Quantiles: gate.Quantiles(), Bins: bins,
@@ -262,9 +270,18 @@ func (c *Calibration) brackets(ctx context.Context, s *objects.Store, in *gate.I
 		at, _ := slices.BinarySearch(rows, int64(q.Owner[i]))
 		d.Owner = append(d.Owner, int32(at))
 	}
-	pairs := float64(m.Contexts) * float64(q.Rows)
-	slack := min(largestSlack, keepBytes/(8*2*float64(len(d.Quantiles))*pairs))
-	return c.e.DistributionBrackets(ctx, d, slack)
+	ranges := 8 * 2 * float64(len(d.Quantiles)) * float64(m.Contexts) * float64(q.Rows)
+	b, err := c.e.DistributionBrackets(ctx, d, min(largestSlack, keep/ranges))
+	if err != nil {
+		return nil, err
+	}
+	if ranges*reach/(2*math.Sqrt(sampled)) > keep {
+		b.Ranges = nil
+	}
+	if ranges/sampled > keep {
+		b.Ends = nothing(m.Metric, 0).Ends
+	}
+	return b, nil
 }
 
 // drawn returns some of n numbers, ascending; all, if there are no more.

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -13,9 +14,10 @@ import (
 // CalibrateOptions say how a calibration is divided.
 type CalibrateOptions struct {
 	Runner string
-	Rows   int  // contexts of a segment, where a base is exported
-	Step   int  // questions of a block
-	Exact  bool // a further pass where the first one gives intervals of quantiles
+	Rows   int   // contexts of a segment, where a base is exported
+	Step   int   // questions of a block
+	Exact  bool  // a further pass where the first one gives intervals of quantiles
+	Keep   int64 // bytes that all blocks together keep around quantiles; 0: calibrate.DefaultKeep
 }
 
 // Count exports what a calibration is made of to the storage at an address, and has workers count it: it is a
@@ -64,7 +66,7 @@ func count(ctx context.Context, s *objects.Store, e *engine.Engine, address, of,
 			return nil, nil, err
 		}
 	}
-	if job, err = c.Pairs(ctx, s, counted, opts.Step); err != nil {
+	if job, err = c.Pairs(ctx, s, counted, opts.Step, cmp.Or(opts.Keep, calibrate.DefaultKeep)); err != nil {
 		return nil, nil, err
 	}
 	sum, err := Run(ctx, opts.Runner, Of{address, Pairs, job})

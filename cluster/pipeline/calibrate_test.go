@@ -133,8 +133,8 @@ func same(t *testing.T, what string, want, got *gate.Calibration) {
 }
 
 // calibrated exports a base and calibrates it on prism.
-func calibrated(t *testing.T, f *faulty, name string, in gate.Input, rows, step int, fails func(string, string) error) (
-	*gate.Calibration, []float64) {
+func calibrated(t *testing.T, f *faulty, name string, in gate.Input, rows, step int, keep int64,
+	fails func(string, string) error) (*gate.Calibration, []float64) {
 	t.Helper()
 	address := scheme + "://" + name
 	s, err := objects.Open(t.Context(), address)
@@ -150,7 +150,7 @@ func calibrated(t *testing.T, f *faulty, name string, in gate.Input, rows, step 
 	f.fails = fails
 	f.mu.Unlock()
 	c, positive, err := Calibrate(t.Context(), newEngine(t), address, of, questions,
-		CalibrateOptions{Runner: "prism", Step: step, Exact: true})
+		CalibrateOptions{Runner: "prism", Step: step, Exact: true, Keep: keep})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,11 +171,29 @@ func TestCalibrationOfManyWorkers(t *testing.T) {
 		}
 		for i, size := range [][2]int{{150, 400}, {700, 130}} {
 			name := fmt.Sprintf("sizes%dx%d", topics, i)
-			got, scores := calibrated(t, all.add(name), name, in, size[0], size[1], nil)
+			got, scores := calibrated(t, all.add(name), name, in, size[0], size[1], 0, nil)
 			same(t, name, want, got)
 			if !slices.Equal(positive, scores) {
 				t.Errorf("%s: another D+", name)
 			}
+		}
+	}
+}
+
+// TestAFurtherPass: where the first pass keeps nothing, or only what is beyond the sample's extremes, a second one
+// finds the quantiles and extremes.
+func TestAFurtherPass(t *testing.T) {
+	in := input(t, 700, 400, 5)
+	want, _, err := gate.Calibrate(t.Context(), newEngine(t), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, keep := range map[string]int64{"nothing": 1, "ends": 8 * 2 * 5 * 700 * 400 / 40_000} {
+		f := all.add(name)
+		got, _ := calibrated(t, f, name, in, 150, 400, keep, nil)
+		same(t, name, want, got)
+		if n := len(f.list("done/pairs")); n != 2*6 { // five blocks and their sum
+			t.Errorf("%s: %d records of two passes", name, n)
 		}
 	}
 }
@@ -211,7 +229,7 @@ func TestFailures(t *testing.T) {
 		"recording":       once("write", "done/pairs", func() error { panic("a worker dies") }),
 	} {
 		host := strings.ReplaceAll(name, " ", "-")
-		got, _ := calibrated(t, all.add(host), host, in, 120, 90, fails)
+		got, _ := calibrated(t, all.add(host), host, in, 120, 90, 0, fails)
 		same(t, name, want, got)
 	}
 }
@@ -221,7 +239,7 @@ func TestFailures(t *testing.T) {
 func TestABundleTwice(t *testing.T) {
 	in, ctx := input(t, 300, 100, 5), t.Context()
 	f, address := all.add("twice"), scheme+"://twice"
-	calibrated(t, f, "twice", in, 100, 100, nil)
+	calibrated(t, f, "twice", in, 100, 100, 0, nil)
 	before := f.list("parts")
 	records := f.list("done/pairs")
 	job := "job/" + strings.Split(records[0], "/")[2]
