@@ -1,6 +1,7 @@
 package dist
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -281,9 +282,36 @@ func (b *builder) pack(ctx context.Context, glibc Version) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	line := fmt.Sprintf("%s  %s\n", sum, name)
-	return to, os.WriteFile(filepath.Join(filepath.Dir(to), sumsName), []byte(line), 0o644)
+	debian, err := b.debian(glibc, modified)
+	if err != nil {
+		return "", err
+	}
+	debSum, err := filehash.Sum(ctx, debian)
+	if err != nil {
+		return "", err
+	}
+	lines := fmt.Sprintf("%s  %s\n%s  %s\n", sum, name, debSum, filepath.Base(debian))
+	return to, os.WriteFile(filepath.Join(filepath.Dir(to), sumsName), []byte(lines), 0o644)
 }
+
+// debian writes the package of Debian beside the archive, from the same files, and returns its path.
+func (b *builder) debian(glibc Version, modified time.Time) (string, error) {
+	unit, err := os.ReadFile(b.path("share", "systemd", unitName))
+	if err != nil {
+		return "", err
+	}
+	to := filepath.Join(b.repo, "dist", fmt.Sprintf("sluice_%s_amd64.deb", buildinfo.Version))
+	d := deb{name: "sluice", version: buildinfo.Version, modified: modified,
+		depends: fmt.Sprintf("libc6 (>= %s), libstdc++6", glibc),
+		description: "local retrieval with a calibrated gate before it\n Sluice puts documents into a store, calibrates a " +
+			"gate on them, and answers\n questions from the documents when the gate finds that they can help.",
+		units: map[string][]byte{unitName: bytes.ReplaceAll(unit, []byte("/usr/local/bin/sluice"),
+			[]byte("/usr/bin/sluice"))}}
+	return to, d.writeDeb(to, b.stage)
+}
+
+// unitName is the unit of systemd in the archive's share/systemd.
+const unitName = "sluice.service"
 
 // modified returns the time of every file in the archive: SOURCE_DATE_EPOCH, else the commit's, else the beginning of
 // time.

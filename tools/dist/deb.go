@@ -1,0 +1,124 @@
+package dist
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/md5" //nolint:gosec // the format of md5sums; SHA256SUMS is what counts
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+)
+
+// debFolder is where a package has the archive's folder; /usr/bin/sluice leads to the program in it.
+const debFolder = "usr/lib/sluice"
+
+// deb is a package of Debian's format (deb(5)): an ar archive of a version, the control files, and the files.
+type deb struct {
+	name, version, depends, description string
+	modified                            time.Time
+	units                               map[string][]byte // units of systemd, by name
+}
+
+// writeDeb packs the archive's folder as a package. Its bytes depend on the folder and the time alone.
+func (d deb) writeDeb(to, dir string) error {
+	names, err := files(dir)
+	if err != nil {
+		return err
+	}
+	var sums bytes.Buffer
+	size := int64(0)
+	data, err := d.tarball(func(t *tar.Writer, made map[string]bool) error {
+		for _, name := range names {
+			from, full := filepath.Join(dir, filepath.FromSlash(name)), path.Join(debFolder, name)
+			if err := packFolders(t, path.Dir(full), d.modified, made); err != nil {
+				return err
+			}
+			if err := packFile(t, from, full, d.modified); err != nil {
+				return err
+			}
+			sum, n, err := md5Of(from)
+			if err != nil {
+				return err
+			}
+			size += n
+			fmt.Fprintf(&sums, "%s  %s\n", sum, full)
+		}
+		for name, text := range d.units {
+			if err := d.packText(t, made, "usr/lib/systemd/system/"+name, text, 0o644); err != nil {
+				return err
+			}
+			fmt.Fprintf(&sums, "%x  usr/lib/systemd/system/%s\n", md5.Sum(text), name) //nolint:gosec // as above
+		}
+		if err := packFolders(t, "usr/bin", d.modified, made); err != nil {
+			return err
+		}
+		return t.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: "usr/bin/sluice",
+			Linkname: "../lib/sluice/bin/sluice", Mode: 0o777, ModTime: d.modified, Format: tar.FormatUSTAR})
+	})
+	if err != nil {
+		return err
+	}
+	control, err := d.tarball(func(t *tar.Writer, made map[string]bool) error {
+		text := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: amd64\nMaintainer: The Sluice developers "+
+			"<noreply@example.org>\nInstalled-Size: %d\nDepends: %s\nSection: science\nPriority: optional\n"+
+			"Description: %s\n", d.name, d.version, (size+1023)/1024, d.depends, d.description)
+		return errors.Join(d.packText(t, made, "control", []byte(text), 0o644),
+			d.packText(t, made, "md5sums", sums.Bytes(), 0o644))
+	})
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	out.WriteString("!<arch>\n")
+	for _, part := range []struct {
+		name string
+		data []byte
+	}{{"debian-binary", []byte("2.0\n")}, {"control.tar.gz", control}, {"data.tar.gz", data}} {
+		fmt.Fprintf(&out, "%-16s%-12d%-6d%-6d%-8s%-10d`\n", part.name, d.modified.Unix(), 0, 0, "100644", len(part.data))
+		out.Write(part.data)
+		if len(part.data)%2 == 1 {
+			out.WriteByte('\n')
+		}
+	}
+	return os.WriteFile(to, out.Bytes(), 0o644)
+}
+
+// tarball returns a .tar.gz of what fill adds.
+func (d deb) tarball(fill func(t *tar.Writer, made map[string]bool) error) ([]byte, error) {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	t := tar.NewWriter(z)
+	err = errors.Join(fill(t, map[string]bool{}), t.Close(), z.Close())
+	return b.Bytes(), err
+}
+
+func (d deb) packText(t *tar.Writer, made map[string]bool, name string, text []byte, mode int64) error {
+	if err := packFolders(t, path.Dir(name), d.modified, made); err != nil {
+		return err
+	}
+	err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(text)),
+		ModTime: d.modified, Format: tar.FormatUSTAR})
+	if err == nil {
+		_, err = t.Write(text)
+	}
+	return err
+}
+
+func md5Of(name string) (sum string, size int64, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", 0, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	h := md5.New()  //nolint:gosec // as above
+	size, err = io.Copy(h, f)
+	return fmt.Sprintf("%x", h.Sum(nil)), size, err
+}
