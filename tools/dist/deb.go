@@ -79,7 +79,8 @@ func (d deb) writeDeb(to, dir string) error {
 		name string
 		data []byte
 	}{{"debian-binary", []byte("2.0\n")}, {"control.tar.gz", control}, {"data.tar.gz", data}} {
-		fmt.Fprintf(&out, "%-16s%-12d%-6d%-6d%-8s%-10d`\n", part.name, d.modified.Unix(), 0, 0, "100644", len(part.data))
+		fmt.Fprintf(&out, "%-16s%-12d%-6d%-6d%-8s%-10d`\n", part.name, d.modified.Unix(), 0, 0, "100644",
+			len(part.data))
 		out.Write(part.data)
 		if len(part.data)%2 == 1 {
 			out.WriteByte('\n')
