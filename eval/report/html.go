@@ -14,6 +14,18 @@ var page string
 // beforeSVG matches what precedes the drawing in a separate SVG file.
 var beforeSVG = regexp.MustCompile(`(?s)^.*?<svg `)
 
+// value matches a value with its interval and the number of items without one.
+var value = regexp.MustCompile(`^(.+?)(?: (\[[^\]]*\]))?(?: (\(\d+ of \d+ unscored\)))?$`)
+
+// parts returns what stands on lines of its own in a cell: a value, its interval, the items without a value.
+func parts(cell string) []string {
+	m := value.FindStringSubmatch(cell)
+	if m == nil {
+		return []string{cell}
+	}
+	return nonEmpty(m[1:])
+}
+
 // html writes the report as one page without any other resource.
 func (r *Report) html(w io.Writer, grids []grid, plots [][]byte) error {
 	type section struct {
@@ -25,7 +37,7 @@ func (r *Report) html(w io.Writer, grids []grid, plots [][]byte) error {
 		PublishedHead []string
 		PublishedBody [][]string
 	}
-	t, err := template.New("report").Funcs(template.FuncMap{"published": func(head string) string {
+	t, err := template.New("report").Funcs(template.FuncMap{"parts": parts, "published": func(head string) string {
 		return strings.TrimPrefix(head, published)
 	}}).Parse(page)
 	if err != nil {

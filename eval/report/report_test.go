@@ -65,8 +65,8 @@ func TestWrite(t *testing.T) {
 		t.Errorf("the page fetches %s", m)
 	}
 	for _, says := range []string{"<svg ", "Straße &lt;1&gt;", "An experiment &amp; more",
-		"0.750 [0.500, 1.000] (1 of 4 unscored)",
-		"no value (4 of 4 unscored)", "Keibel 2024, Fig. 7", ".823", "a machine", "a note", "aria-sort"} {
+		"<td>0.750 <small>[0.500, 1.000]</small> <small>(1 of 4 unscored)</small></td>",
+		"<td>no value <small>(4 of 4 unscored)</small></td>", "Keibel 2024, Fig. 7", ".823", "a machine", "a note", "aria-sort"} {
 		if !strings.Contains(page, says) {
 			t.Errorf("the page does not say %q", says)
 		}
