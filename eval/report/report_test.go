@@ -66,7 +66,8 @@ func TestWrite(t *testing.T) {
 	}
 	for _, says := range []string{"<svg ", "Straße &lt;1&gt;", "An experiment &amp; more",
 		"<td>0.750 <small>[0.500, 1.000]</small> <small>(1 of 4 unscored)</small></td>",
-		"<td>no value <small>(4 of 4 unscored)</small></td>", "Keibel 2024, Fig. 7", ".823", "a machine", "a note", "aria-sort"} {
+		"<td>no value <small>(4 of 4 unscored)</small></td>",
+		"Keibel 2024, Fig. 7", ".823", "a machine", "a note", "aria-sort"} {
 		if !strings.Contains(page, says) {
 			t.Errorf("the page does not say %q", says)
 		}

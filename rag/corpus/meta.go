@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -82,6 +83,35 @@ func (m Meta) Texts(key string) []string {
 
 // Text returns the value of a key as a text, or "".
 func (m Meta) Text(key string) string { return strings.Join(m.Texts(key), ", ") }
+
+// mostWords bounds the words of metadata, and mostValue one of its values, in bytes.
+const (
+	mostWords = 1000
+	mostValue = 200
+)
+
+// Words returns what metadata says of a document in words: texts, numbers, and the years of dates, each on a line, in
+// the order of their keys. It leaves out how a document was made and who may read it.
+func (m Meta) Words() string {
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		switch key {
+		case AccessKey, createdKey, modifiedKey, languageKey, pagesKey, encodingKey, codeKey, "date", "message-id",
+			"fetched", "expires", "page_title":
+			continue
+		}
+		for _, value := range m.Texts(key) {
+			if at, err := time.Parse(time.DateOnly, value[:min(len(value), len(time.DateOnly))]); err == nil {
+				value = strconv.Itoa(at.Year())
+			}
+			if value == "true" || value == "false" || len(value) > mostValue || b.Len()+len(value) > mostWords {
+				continue
+			}
+			b.WriteString(value + "\n")
+		}
+	}
+	return b.String()
+}
 
 // keep adds a value of JSON or YAML. A value in an object is named by its path ("author.name").
 func (m Meta) keep(key string, value any, inList bool, depth int) {

@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -87,5 +88,22 @@ func TestMarkdownEntities(t *testing.T) {
 		if got := readAs(t, "a.md", source); got != want {
 			t.Errorf("%q is read as %q, want %q", source, got, want)
 		}
+	}
+}
+
+// TestMetaWords: what a document is about is words, how it was made and who may read it is not.
+func TestMetaWords(t *testing.T) {
+	m := Meta{"author": "Ada Ayer", "tags": []any{"tides", "2 moons"}, "year": json.Number("2021"), "draft": true,
+		"published": "2019-05-04T10:00:00Z", "created": "2022-01-01", "modified": "2023-01-01",
+		"pages": json.Number("7"), AccessKey: []any{"board"},
+		"note": strings.Repeat("a", mostValue+1), "language": "en"}
+	if got, want := m.Words(), "Ada Ayer\n2019\ntides\n2 moons\n2021\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for i := range 100 {
+		m[strconv.Itoa(i)] = strings.Repeat("b", 100)
+	}
+	if got := m.Words(); len(got) > mostWords+100 || Meta(nil).Words() != "" {
+		t.Errorf("%d bytes", len(got))
 	}
 }

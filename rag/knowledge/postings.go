@@ -124,6 +124,10 @@ func (s *Snapshot) documents(ctx context.Context, from, to int) ([]postings.Docu
 	if err != nil {
 		return nil, err
 	}
+	said, err := s.Store.MetaWords(ctx, documentsOf(chunks))
+	if err != nil {
+		return nil, err
+	}
 	documents, of, language, about := make([]postings.Document, to-from), "", "", ""
 	for row, next := from, 0; row < to; row++ {
 		if s.View.Deleted(row) {
@@ -138,7 +142,7 @@ func (s *Snapshot) documents(ctx context.Context, from, to int) ([]postings.Docu
 			if language = cmp.Or(known[of], s.base.languages.Of(c.Text)); language == "" {
 				language = shortTexts
 			}
-			about = aboutText(titles[of], c.Source)
+			about = aboutText(titles[of], c.Source) + "\n" + said[of]
 		}
 		documents[row-from] = postings.Document{Text: c.EmbedText(), Language: language, About: about}
 	}

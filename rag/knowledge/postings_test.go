@@ -2,6 +2,7 @@ package knowledge_test
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -92,15 +93,18 @@ func TestPostingsFollowTheStore(t *testing.T) {
 	}
 }
 
-// The title of a document and the name of its file are words of each of its chunks.
-func TestTitlesAndFileNamesAreWords(t *testing.T) {
+// The title of a document, the name of its file and its metadata are words of each of its chunks.
+func TestTitlesFileNamesAndMetadataAreWords(t *testing.T) {
 	base := doubles.NewBase(t, nil)
 	batch := store.Batch{}
 	var texts []string
-	for i, source := range []string{"reports/alderon_2021.md", "reports/bexley-2022.md", "c.md"} {
+	for i, source := range []string{"reports/alderon_2021.md", "reports/bexley-2022.md", "c.md", "d.md"} {
 		text := fmt.Sprintf("Revenue grew, see note %d.", i)
 		batch.Documents = append(batch.Documents, &corpus.Document{ID: source, Source: source, Digest: source,
-			Title: []string{"", "", "Corvane's report"}[i]})
+			Title: []string{"", "", "Corvane's report", ""}[i]})
+		if source == "d.md" {
+			batch.Documents[i].Meta = corpus.Meta{"company": "Dunmore", "year": json.Number("2024")}
+		}
 		batch.Chunks = append(batch.Chunks,
 			corpus.Chunk{ID: fmt.Sprint(i), Document: source, Source: source, Text: text})
 		texts = append(texts, text)
@@ -124,7 +128,7 @@ func TestTitlesAndFileNamesAreWords(t *testing.T) {
 	}
 	defer snap.Release()
 	lists, err := snap.Search(t.Context(), retrieve.Queries{Texts: []string{"Alderon 2021", "revenue Bexley 2022",
-		"Corvane"}},
+		"Corvane", "Dunmore's revenue in 2024"}},
 		overlay.On(retrieve.DefaultOptions(), retrieve.Options{K: 1, Mode: retrieve.BM25}))
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ import (
 )
 
 // analysis is the version of the way from texts to terms: an index that was made another way is made anew.
-const analysis = 4
+const analysis = 5
 
 // maxTerm cuts a word, in bytes: what is longer is data that nobody asks for by word.
 const maxTerm = 128

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,6 +24,36 @@ func (s *Store) Titles(ctx context.Context, ids []string) (map[string]string, er
 		return nil, s.wrap("read titles", err)
 	}
 	return titles, nil
+}
+
+// MetaWords returns the words of documents' metadata (corpus.Meta.Words) by their ids, without those that have none.
+func (s *Store) MetaWords(ctx context.Context, ids []string) (map[string]string, error) {
+	texts := map[string]string{}
+	err := s.each(ctx, func(scan func(...any) error) error {
+		var id, raw string
+		if err := scan(&id, &raw); err != nil {
+			return err
+		}
+		words, err := wordsOfMeta(raw)
+		if words != "" {
+			texts[id] = words
+		}
+		return cmp.Or(err, ctx.Err())
+	}, `SELECT id, meta FROM documents WHERE id IN (SELECT value FROM json_each(?))`, jsonList(ids))
+	if err != nil {
+		return nil, s.wrap("read metadata", err)
+	}
+	return texts, nil
+}
+
+// wordsOfMeta returns the words of metadata as it is stored.
+func wordsOfMeta(raw string) (string, error) {
+	if raw == "{}" || raw == "null" { // most documents have none
+		return "", nil
+	}
+	var m corpus.Meta
+	err := json.Unmarshal([]byte(raw), &m)
+	return m.Words(), err
 }
 
 // Select lists the rows of the live chunks, ascending, whose documents are accepted, as they were when the view was

@@ -1,32 +1,35 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 )
 
-// retitled lists the documents of the batch that the store has with another title or source. It must run before
+// retitled lists the documents of the batch that the store has with another title or source, or
+// with other words in its metadata. It must run before
 // putDocuments.
 func (c *commit) retitled(ctx context.Context, tx *change) (ids []string, err error) {
-	all, given := make([]string, len(c.batch.Documents)), make(map[string][2]string, len(c.batch.Documents))
+	all, given := make([]string, len(c.batch.Documents)), make(map[string][3]string, len(c.batch.Documents))
 	for i, d := range c.batch.Documents {
-		all[i], given[d.ID] = d.ID, [2]string{d.Title, d.Source}
+		all[i], given[d.ID] = d.ID, [3]string{d.Title, d.Source, d.Meta.Words()}
 	}
 	err = each(tx, func(scan func(...any) error) error {
-		var id, title, source string
-		if err := scan(&id, &title, &source); err != nil {
+		var id, title, source, meta string
+		if err := scan(&id, &title, &source, &meta); err != nil {
 			return err
 		}
-		if given[id] != [2]string{title, source} {
+		words, err := wordsOfMeta(meta)
+		if given[id] != [3]string{title, source, words} {
 			ids = append(ids, id)
 		}
-		return ctx.Err()
-	}, `SELECT d.id, d.title, d.source FROM json_each(?) AS j CROSS JOIN documents AS d ON d.id = j.value`, jsonList(all))
+		return cmp.Or(err, ctx.Err())
+	}, `SELECT d.id, d.title, d.source, d.meta FROM json_each(?) AS j CROSS JOIN documents AS d ON d.id = j.value`, jsonList(all))
 	return ids, err
 }
 
-// renewRetitled gives the chunks that stay, of documents with another title or source, new rows with the vectors that
+// renewRetitled gives the chunks that stay, of documents that are retitled, new rows with the vectors that
 // they have: an index of rows that has read the old title reads the new rows.
 func (c *commit) renewRetitled(ctx context.Context, tx *change, ids []string) error {
 	if len(ids) == 0 {

@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -53,6 +55,18 @@ func TestRetitledDocumentGetsNewRows(t *testing.T) {
 	if after["a/0"] < 3 || after["a/1"] < 3 || after["b/0"] != before["b/0"] {
 		t.Errorf("rows %v, before %v", after, before)
 	}
+	for i, moves := range []bool{true, false, false} { // a year; when it was made; the same again
+		said := title
+		said.Meta = corpus.Meta{"year": json.Number("2021"), "modified": strconv.Itoa(i)}
+		other.Documents = []*corpus.Document{&said, same.Documents[1]}
+		last := rowsOf()
+		mustCommit(t, s, other)
+		if now := rowsOf(); (now["a/0"] != last["a/0"]) != moves || now["b/0"] != last["b/0"] {
+			t.Errorf("commit %d: rows %v, before %v", i, now, last)
+		}
+	}
+	verify(t, s, versions(1, "a/0", "a/1", "b/0"))
+	after = rowsOf()
 	v, err := s.View(ctx)
 	if err != nil {
 		t.Fatal(err)
