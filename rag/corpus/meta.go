@@ -97,7 +97,7 @@ func (m Meta) Words() string {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		switch key {
 		case AccessKey, createdKey, modifiedKey, languageKey, pagesKey, encodingKey, codeKey, "date", "message-id",
-			"fetched", "expires", "page_title":
+			"chunking", "cleaning", "entities", "topic_by", "fetched", "expires", "page_title":
 			continue
 		}
 		for _, value := range m.Texts(key) {
