@@ -170,7 +170,7 @@ func TestServeRefuses(t *testing.T) {
 		"a bad name": {[]string{"--store", "a b=" + dir}, 2, `named "a b"`},
 		"no keys":    {[]string{"--api-key-file", writeFile(t, "none", "# none\n")}, 2, "holds none"},
 		"a short key": {[]string{"--api-key-file", writeFile(t, "short", "\nabc\n")}, 2,
-			"line 2 has 3 characters"},
+			"line 2: the key has 3 characters"},
 		"a key for another store": {[]string{"--api-key-file", writeFile(t, "other", "0123456789abcdef moon\n")}, 2,
 			`"moon"`},
 		"half of TLS": {[]string{"--tls-cert", "x"}, 2, "both --tls-cert and --tls-key"},
