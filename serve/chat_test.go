@@ -227,9 +227,9 @@ func TestChatRefusals(t *testing.T) {
 		{"chat/completions", `{"model":"sluice",` + hi + `,"sluice":{"template":"nosuch"}}`, 400, "bad_option", ""},
 		{"chat/completions", `{"model":"sluice",` + hi + `,"min_p":0.5}`, 400, "unsupported_parameter", "min_p"},
 		{"chat/completions", `{"model":"sluice",` + hi + `,"response_format":{"type":"json_object"},` +
-			`"sluice":{"style":"quote"}}`, 400, "", "sluice.style"},
-		{"chat/completions", `{"model":"sluice",` + hi + `,` + tideTool + `,"sluice":{"flow":"graph"}}`, 400, "",
-			"sluice.flow"},
+			`"sluice":{"style":"quote"}}`, 400, "bad_option", ""},
+		{"chat/completions", `{"model":"sluice",` + hi + `,` + tideTool + `,"sluice":{"flow":"graph"}}`, 400,
+			"bad_option", ""},
 		{"chat/completions", `{"model":"sluice",` + hi + `,"stream":true,"response_format":{"type":"json_schema",` +
 			`"json_schema":{"name":"x","schema":{"type":"nosuch"}}}}`, 400, "invalid_schema",
 			"response_format.json_schema.schema"},

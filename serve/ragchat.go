@@ -193,14 +193,6 @@ func (s *Server) askOptions(q *openai.ChatRequest, req llm.Request, x ragSetting
 	if err := refuseForRAG(q, req); err != nil {
 		return o, err
 	}
-	if (len(req.Schema) > 0 || len(req.Tools) > 0) && o.Style == answer.Quote {
-		return o, bad("sluice.style", "a quote follows no schema and calls no tools; %q and %q write answers",
-			answer.Auto, answer.Write)
-	}
-	if len(req.Tools) > 0 && o.Flow != answer.FlowAsk {
-		return o, bad("sluice.flow", "an answer with tools takes the flow %q, given %q", answer.FlowAsk,
-			shortened(o.Flow))
-	}
 	if q.MaxTokens != nil || q.MaxCompletionTokens != nil {
 		o.MaxTokens = req.MaxTokens
 	}

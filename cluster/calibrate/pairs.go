@@ -43,11 +43,7 @@ func (p *Pairs) Do(ctx context.Context, s *objects.Store, task int64) (name stri
 	if task < 0 || task >= p.Tasks() {
 		return "", fmt.Errorf("%w: task %d of %d", ErrJob, task, p.Tasks())
 	}
-	process, err := worker.Shared()
-	if err != nil {
-		return "", err
-	}
-	end, err := process.Turn(ctx)
+	process, end, err := worker.Turn(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -118,11 +118,7 @@ func (g *Segments) Do(ctx context.Context, s *objects.Store, task int64) (name s
 	if err != nil {
 		return "", err
 	}
-	process, err := worker.Shared()
-	if err != nil {
-		return "", err
-	}
-	end, err := process.Turn(ctx)
+	process, end, err := worker.Turn(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -62,16 +62,19 @@ var shared = sync.OnceValues(func() (*Process, error) {
 	return &Process{Engine: e, turn: make(chan struct{}, 1), encoders: map[string]embed.Embedder{}}, nil
 })
 
-// Shared returns the process's.
+// Shared returns what the tasks of this process share.
 func Shared() (*Process, error) { return shared() }
 
-// Turn waits until no other task works, and returns what ends the turn.
-func (p *Process) Turn(ctx context.Context) (end func(), err error) {
+// Turn waits until no other task works, and returns what the tasks share, and what ends the turn.
+func Turn(ctx context.Context) (p *Process, end func(), err error) {
+	if p, err = shared(); err != nil {
+		return nil, nil, err
+	}
 	select {
 	case p.turn <- struct{}{}:
-		return func() { <-p.turn }, nil
+		return p, func() { <-p.turn }, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
 }
 

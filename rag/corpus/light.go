@@ -134,7 +134,7 @@ func (r *lightReader) shown(text string) string {
 // any number of others, each of which would have the rest of the line searched.
 const maxInline = 300
 
-// match returns where the first inline markup of a text begins and ends; both are its length if there is none.
+// match returns where the first inline markup of a text begins and ends. In a text without markup, both are its length.
 func (r *lightReader) match(text string) (from, to int) {
 	for at := 0; at < len(text); at += maxInline {
 		window := text[at:min(len(text), at+2*maxInline)]

@@ -12,11 +12,12 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 )
 
-// A document whose metadata have the key "access" may be read by the groups that it names alone. A Store that was
+// Only the groups that the key "access" of a document's metadata names may read the document. A Store that was
 // opened for groups (Options.Groups) reads the database through temporary views that have the tables' names and leave
-// out all else, so that no query can forget to.
+// out all other documents, so that no query can forget the condition.
 
-// readable is a condition on a document d: it is for everybody, or for one of the groups ($groups, a JSON list).
+// readable is a condition on a document d: it is for everybody, or for one of the groups ($groups, a JSON list). All
+// metadata are written by encoding/json, which does not escape the letters of the key.
 const readable = `(instr(d.meta, '"access"') = 0 OR json_type(d.meta, '$.access') IS NULL OR EXISTS
 	(SELECT 1 FROM json_each(d.meta, '$.access') AS a WHERE a.value IN (SELECT value FROM json_each($groups))))`
 
@@ -57,9 +58,10 @@ func (r restricted) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	groups, _ := json.Marshal(r.groups) // strings always marshal
+	quoted := "'" + strings.ReplaceAll(string(groups), "'", "''") + "'"
 	views := make([]string, 0, len(restrictedViews)+1)
 	for _, v := range restrictedViews {
-		views = append(views, strings.ReplaceAll(v, "$groups", quoted(string(groups))))
+		views = append(views, strings.ReplaceAll(v, "$groups", quoted))
 	}
 	for _, q := range append(views, `PRAGMA query_only = 1`) {
 		if _, err = c.(driver.ExecerContext).ExecContext(ctx, q, nil); err != nil {
@@ -70,22 +72,13 @@ func (r restricted) Connect(ctx context.Context) (driver.Conn, error) {
 	return c, nil
 }
 
-// quoted returns a text as SQL.
-func quoted(text string) string {
-	out := []byte{'\''}
-	for _, b := range []byte(text) {
-		if b == '\'' {
-			out = append(out, '\'')
-		}
-		out = append(out, b)
-	}
-	return string(append(out, '\''))
-}
-
 // compact leaves the rows that are not live out of a view, so that it is the view of a store that holds nothing else.
-// The vectors are copied.
+// It copies the vectors unless all rows stay.
 func (v *View) compact(ctx context.Context) error {
 	n, dim := v.Count(), v.Vectors.Dim
+	if n == len(v.IDs) { // the groups read everything: the mapped vectors do
+		return nil
+	}
 	rows := &rowList{state: v.rows.state, ids: make([]string, 0, n), digests: slices.Grow(v.rows.digests[:0:0], n),
 		groups: make([]int64, 0, n), dead: make([]uint64, (n+63)/64)}
 	v.places = make([]int64, 0, n)

@@ -38,8 +38,8 @@ type Options struct {
 	// whose vectors the store holds; another one is ErrEncoder. nil accepts whatever the store holds (reading, listing)
 	Encoder *identity.Encoder
 	Metric  kernels.Metric // recorded at creation; later opens keep the recorded one (Store.Metric)
-	// Groups are those that a reader belongs to: he finds the documents that are for everybody or for one of them, as
-	// if the store held nothing else. It needs ReadOnly. nil reads everything, an empty list what is for everybody.
+	// Groups restrict a reader to the documents that everybody or one of these groups may read, as if the store held
+	// nothing else. They need ReadOnly. nil reads everything, an empty list only what everybody may read.
 	Groups []string
 	like   *archiveHeader // whose id and date a new store gets; nil: its own
 }
