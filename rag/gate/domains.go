@@ -94,7 +94,8 @@ func (c *Calibration) domain(name string, p promised, scores []float64) *Domain 
 		own: farthestFirst(c.Metric, scores)}
 }
 
-// find returns the domain whose cut-off questions with the router's verdict have; nil for that of all.
+// find returns the domain whose cut-off counts for questions with a verdict of the router, or nil if the cut-off of all
+// domains together counts.
 func (d *Domains) find(name string) *Domain {
 	for i := range d.Of {
 		if d.Of[i].Name == name {
