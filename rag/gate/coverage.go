@@ -82,7 +82,7 @@ type DomainCoverage struct {
 	Name   string  `json:"name"`
 	Tested float64 `json:"tested"` // questions in a split
 	ByAll  float64 `json:"closed_by_all"`
-	// ByDomain counts decisions by the cut-off of each question's domain, of the other domains, or of all (Domains).
+	// ByDomain is the share that is kept out by the cut-off of the domain, of the other domains, or of all (Domains).
 	ByDomain float64 `json:"closed_by_domain"`
 	Error    float64 `json:"standard_error"` // of ByDomain
 }
