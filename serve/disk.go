@@ -10,11 +10,18 @@ import (
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
+// outcomeUnknown is the code of a change of which nobody knows yet whether it was made.
+const outcomeUnknown = "outcome_unknown"
+
 // asDiskError converts the error of a full disk, or of a store without write permission, to one for the client; nil for
 // other errors. It does not show paths.
 func asDiskError(err error) *requestError {
 	is := func(kind error) bool { return errors.Is(err, kind) }
 	switch {
+	case is(store.ErrUncertain):
+		return &requestError{Status: http.StatusInternalServerError, Code: outcomeUnknown, cause: err,
+			Message: "this change failed in its last step, or was interrupted before: whether it was made is not known",
+			Hint:    "look whether it is there, and repeat it if not; the server's log has the reason"}
 	case slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}, is):
 		return &requestError{Status: http.StatusInsufficientStorage, Code: "disk_full", cause: err,
 			Message: "the disk of this knowledge base is full", Hint: "what was acknowledged before is kept"}

@@ -225,20 +225,20 @@ func (j *job) run(ctx context.Context) {
 		return
 	}
 	result, err := j.attempt()
+	state := jobFailed // not repeated at the next start, where it would replace later versions
 	switch {
 	case err == nil:
-		j.end(jobDone, result, nil)
+		state = jobDone
 	case context.Cause(j.ctx) == errCancelled: //nolint:errorlint // it is set as it is
-		j.end(jobCancelled, result, nil)
+		state = jobCancelled
 	case ctx.Err() != nil && !isContent(err): // any error caused by the shutdown
 		j.change(func(s *jobState) { s.State, s.Progress = jobQueued, nil })
 		return
-	default: // over, and not repeated at the next start, where it would replace later versions
-		j.end(jobFailed, result, err)
 	}
-	if j.kept != nil {
+	if j.kept != nil { // before clients learn the result: a server that is killed now must not repeat a failed job
 		j.kept()
 	}
+	j.end(state, result, err)
 }
 
 // attempt does the job's work and turns a panic into an error, so that the job is not repeated.

@@ -28,6 +28,7 @@ type event struct {
 	version int    // 0: deletion
 	job     string // for a version; "" if the response was not seen
 	fate    fate
+	why     string // it failed
 }
 
 type fate int
@@ -35,7 +36,7 @@ type fate int
 const (
 	pending fate = iota // acknowledged; the result is unknown yet
 	certain             // done, or definitely acknowledged
-	perhaps             // the response was not seen, or the disk became full before the end was written
+	perhaps             // the response was not seen, the disk became full before the end was written, or COMMIT failed
 	failed
 )
 
@@ -124,7 +125,7 @@ func (k *restarts) act(name string) {
 		k.t.Errorf("an answer names the server's folder: %s", body)
 	}
 	switch {
-	case status == 0 || status >= 500 && e.version == 0: // a failed COMMIT may still take effect
+	case status == 0 || bytes.Contains(body, []byte(outcomeUnknown)):
 		e.fate = perhaps
 	case status == http.StatusAccepted:
 		var a jobAnswer
@@ -135,7 +136,7 @@ func (k *restarts) act(name string) {
 	case status == http.StatusOK:
 		e.fate = certain
 	case status == http.StatusNotFound, e.version == 0 && status == http.StatusConflict, // no store yet
-		k.wasFull && status == http.StatusInsufficientStorage:
+		k.wasFull && status == http.StatusInsufficientStorage: // nothing of it was done
 		k.counts[fmt.Sprint("answered with ", status)]++
 		return
 	default:
@@ -155,18 +156,20 @@ func (k *restarts) learn(wait bool) {
 		if err := json.Unmarshal(body, &list); err != nil {
 			k.t.Fatal(err)
 		}
-		states, open := map[string]string{}, 0
+		jobs, open := map[string]jobState{}, 0
 		for _, j := range list.Jobs {
-			if states[j.ID] = j.State; !j.over() {
+			if jobs[j.ID] = j; !j.over() {
 				open++
 			}
 		}
 		for _, e := range k.pending() {
-			switch states[e.job] {
-			case jobDone:
+			switch j := jobs[e.job]; {
+			case j.State == jobDone:
 				e.fate = certain
-			case jobFailed:
-				e.fate = failed
+			case j.State == jobFailed && j.Error.Code == outcomeUnknown:
+				e.fate = perhaps
+			case j.State == jobFailed:
+				e.fate, e.why = failed, fmt.Sprintf("%s, %d passages", j.Error.Code, j.Committed)
 			}
 		}
 		left, _ := os.ReadDir(filepath.Join(k.dir, "uploads"))

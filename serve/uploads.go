@@ -315,7 +315,11 @@ func (s *Server) ingest(b *base, u *handedIn, resumed bool) *job {
 	}
 	work := func(ctx context.Context, j *job) (any, error) {
 		defer s.recalibrate(ctx, b)
-		return u.ingest(ctx, b, j, s.cfg.Ingest, s.log)
+		result, err := u.ingest(ctx, b, j, s.cfg.Ingest, s.log)
+		if err != nil && resumed && !isContent(err) { // the earlier process may have been killed after its commit
+			err = fmt.Errorf("%w: %w", store.ErrUncertain, err)
+		}
+		return result, err
 	}
 	s.jobs.yield(b.Name)
 	return s.jobs.put(u.ID, jobState{Kind: "ingest", Store: b.Name, Names: u.names()},

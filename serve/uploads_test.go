@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -121,6 +122,19 @@ func TestFailedUploadIsDone(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(w.folder()); len(left) != 0 {
 		t.Errorf("%d uploads are left on the disk", len(left))
+	}
+}
+
+// TestResumedUploadsMayHaveBeenMade checks that an upload that fails in a second process is reported as uncertain: the
+// first one may have been killed after its commit.
+func TestResumedUploadsMayHaveBeenMade(t *testing.T) {
+	w := newWorld(t, nil)
+	id := w.handIn(t, "a.md", "Version 1.")
+	w.restarted(t)
+	w.encoder.Fail = func([]string) error { return syscall.ENOSPC }
+	w.workOff(t)
+	if j := w.job(t, id); j.State != jobFailed || j.Error.Code != outcomeUnknown {
+		t.Errorf("%+v %+v", j, j.Error)
 	}
 }
 
@@ -363,5 +377,24 @@ func TestFilesAreTheOwnersAlone(t *testing.T) {
 	})
 	if err != nil || seen < 15 {
 		t.Errorf("%d files and folders, %v", seen, err)
+	}
+}
+
+// TestJobsEndAfterTheirFiles checks that a job's files are removed before clients can see that it has failed: a server
+// that is killed in between would repeat it.
+func TestJobsEndAfterTheirFiles(t *testing.T) {
+	js := newJobs(map[string]*base{"sea": nil}, nil, slog.New(slog.DiscardHandler))
+	j := &job{work: func(context.Context, *job) (any, error) { return nil, errors.New("no") }}
+	calls := 0
+	j.kept = func() {
+		if s, _ := j.look(); s.over() {
+			t.Errorf("the job is %s while its files are there", s.State)
+		}
+		calls++
+	}
+	js.put(newJobID(), jobState{Store: "sea"}, j)
+	j.run(t.Context())
+	if s, _ := j.look(); s.State != jobFailed || calls != 1 {
+		t.Errorf("%+v, files removed %d times", s, calls)
 	}
 }

@@ -20,7 +20,7 @@ const maxRows = math.MaxInt32
 // Commit makes a batch durable, all of it or nothing, and returns the ids of its chunks (Chunks, then
 // Known; each once): they survive whatever happens from now on. After an error the store is as it was
 // before, and the next Commit works. Errors: ErrInput, ErrDimension, kernels.ErrNonFinite, ErrNotFound
-// (Known), ErrConflict, ErrOvertaken, ErrReadOnly, syscall.ENOSPC, the context's.
+// (Known), ErrConflict, ErrOvertaken, ErrReadOnly, ErrUncertain, syscall.ENOSPC, the context's.
 //
 // Rows are written behind the last committed one and counted by the SQLite transaction. If that
 // transaction fails in COMMIT itself (its fsync, say), the log may yet hold it and a power cut may
@@ -100,7 +100,7 @@ func (s *Store) transaction(ctx context.Context, fn func(context.Context, *chang
 	}
 	if err := tx.Commit(); err != nil {
 		s.burnt = max(s.burnt, c.end) // see Commit
-		return errCommit{err}
+		return fmt.Errorf("%w: %w", ErrUncertain, err)
 	}
 	s.burnt = 0
 	return nil

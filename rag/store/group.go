@@ -129,11 +129,6 @@ func (s *Store) run(group []*member) {
 	}
 }
 
-// errCommit is a transaction whose COMMIT failed: it may come to life, so it is not repeated.
-type errCommit struct{ error }
-
-func (e errCommit) Unwrap() error { return e.error }
-
 // runTogether is false when the transaction failed as a whole and none of it is left. Those who fail by themselves have
 // their error.
 func (s *Store) runTogether(group []*member) (done bool) {
@@ -153,11 +148,10 @@ func (s *Store) runTogether(group []*member) (done bool) {
 		}
 		return nil
 	})
-	var commit errCommit
 	switch {
 	case err == nil || err == errNobody:
 		return true
-	case errors.As(err, &commit):
+	case errors.Is(err, ErrUncertain):
 		for _, m := range group {
 			if m.err == nil {
 				m.err = s.wrap(m.doing, err)
