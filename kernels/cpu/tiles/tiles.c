@@ -44,12 +44,14 @@ int32_t slc_count(int32_t isa, int32_t dtype, slc_tiles t, slc_counting q, slc_f
 		.min = q.min, .max = q.max, .margin = q.margin, .brackets = q.brackets, .cross_group = q.cross_group,
 		.best = q.best, .l2 = t.rows.terms != 0, .own = q.own, .row_group = q.row_group,
 		.column_group = q.column_group, .bin_low = q.bin_low, .bin_scale = q.bin_scale, .bins = q.bins,
-		.n_bins = q.n_bins, .kept = q.kept, .other = q.other, .all = q.all, .best_other = q.best_other,
+		.last_bin = (float)(q.n_bins - 1), .kept = q.kept, .other = q.other, .all = q.all, .best_other = q.best_other,
 		.best_all = q.best_all, .sum = joined(found->sum), .sum2 = joined(found->sum2),
 	};
 	t.count = &c;
 	int32_t code = check(isa, dtype, &t, error);
 	if (code) return code;
+	if (q.n_bins > INT32_MAX) FAIL(SLC_ERROR_SHAPE, "%lld bins, at most %d", (long long)q.n_bins, INT32_MAX);
+	if ((int64_t)c.last_bin >= q.n_bins) c.last_bin = __builtin_nextafterf(c.last_bin, 0);
 	if (q.brackets < 0 || q.brackets > SLC_BRACKETS)
 		FAIL(SLC_ERROR_SHAPE, "%d brackets, at most %d", (int)q.brackets, SLC_BRACKETS);
 	if (t.rows.to - t.rows.from > SLC_MAX_PANELS || t.columns.to - t.columns.from > SLC_MAX_PANELS)

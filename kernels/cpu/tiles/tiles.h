@@ -47,8 +47,8 @@ typedef struct {
 	float low[SLC_BRACKETS], high[SLC_BRACKETS], min, max, margin;
 	int32_t brackets, cross_group, best, l2;
 	const int32_t *own, *row_group, *column_group;
-	float bin_low, bin_scale;
-	int64_t *bins, n_bins;
+	float bin_low, bin_scale, last_bin; // last_bin: a float of at most n_bins - 1
+	int64_t *bins;
 	slc_list kept, other, all;
 	float *best_other, *best_all;            // per column of the call
 	int64_t counted, above[SLC_BRACKETS];    // above: values >= low

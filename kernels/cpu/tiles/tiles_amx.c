@@ -149,12 +149,14 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 	if (pending && done < SLC_PANEL) { \
 		if (write) write_row(t, pending, done, row - 1, column); \
 		else count_vector(t, &s, pending, done, 1, brackets, best, 0); \
+		if (!write && c->bins) add_row_to_histogram(c, pending + done * SLC_PANEL, 0); \
 		done++; \
 	}
 #define FILL \
 	if (pending && done < SLC_PANEL) { \
 		if (write) write_row(t, pending, done, row - 1, column); \
 		else count_row(t, &s, pending, done, brackets, best, 0); \
+		if (!write && c->bins) add_row_to_histogram(c, pending + done * SLC_PANEL, 0); \
 		done++; \
 	}
 						if (dtype == SLC_F32) {
@@ -174,6 +176,7 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 					for (; done < SLC_PANEL; done++) {
 						if (write) write_row(t, pending, done, row - 1, column);
 						else count_row(t, &s, pending, done, brackets, best, 0);
+						if (!write && c->bins) add_row_to_histogram(c, pending + done * SLC_PANEL, 0);
 					}
 					if (!write) end_tile(t, &s, pending);
 					pending = NULL;
@@ -195,7 +198,6 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 						continue;
 					}
 					c->counted += SLC_TILE;
-					add_to_histogram(c, tile);
 				}
 				pending = tile;
 				current ^= 1;

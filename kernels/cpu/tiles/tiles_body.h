@@ -121,17 +121,22 @@ INLINE void count_row(const slc_tiles *t, strip *s, const float *tile, int i, co
 	else row_without_best(t, s, tile, i);
 }
 
-// add_to_histogram counts the values of a tile that are not NaN.
-INLINE void add_to_histogram(slc_counter *c, const float *tile) {
-	if (!c->bins) return;
-	for (int i = 0; i < SLC_TILE; i++) {
-		float v = tile[i];
-		if (v != v) continue;
-		if (c->l2) v = v < 0 ? __builtin_sqrtf(-2 * v) : 0;
-		float x = (v - c->bin_low) * c->bin_scale;
-		int64_t b = x > 0 ? x < (float)c->n_bins ? (int64_t)x : c->n_bins - 1 : 0;
-		c->bins[b < c->n_bins ? b : c->n_bins - 1]++;
+// add_row_to_histogram counts the values of a row of a tile in the histogram; with nans, only those that are not NaN.
+INLINE void add_row_to_histogram(slc_counter *c, const float *row, const int nans) {
+	float x[SLC_PANEL];
+	int32_t bin[SLC_PANEL];
+	for (int h = 0; h < PER_ROW; h++) {
+		vec v = LOAD(row + h * W);
+		if (c->l2) v = SQRT(MAX(v * SET1(-2), SET1(0)));
+		STORE(x + h * W, MAX((v - SET1(c->bin_low)) * SET1(c->bin_scale), SET1(0))); // NaN becomes 0
 	}
+	const float last = c->last_bin;
+	for (int i = 0; i < SLC_PANEL; i++) bin[i] = (int32_t)(x[i] < last ? x[i] : last);
+	for (int i = 0; i < SLC_PANEL; i++) c->bins[bin[i]] += nans ? row[i] == row[i] : 1;
+}
+
+INLINE void add_to_histogram(slc_counter *c, const float *tile, const int nans) {
+	for (int i = 0; c->bins && i < SLC_PANEL; i++) add_row_to_histogram(c, tile + i * SLC_PANEL, nans);
 }
 
 // add_sum adds the 16 sums of a tile, rounded to units of 2^-30, to a sum. One tile of values that a panel may hold has

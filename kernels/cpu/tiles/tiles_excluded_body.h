@@ -52,7 +52,7 @@ INLINE void count_excluding(const slc_tiles *t, strip *s, const float *tile, int
 	s->levels.unchecked = c->kept.count;
 #endif
 	for (int i = 0; i < SLC_TILE; i++) c->counted += copy[i] == copy[i];
-	add_to_histogram(c, copy);
+	add_to_histogram(c, copy, 1);
 	if (!c->best) return;
 	mark_excluded(t, copy, tile, row, column, NEAR);
 	for (int i = 0; i < SLC_PANEL; i++) count_row(t, s, copy, i, -1, 1, 1);

@@ -19,7 +19,7 @@ INLINE void count_tiles(const slc_tiles *t, const int brackets, const int best) 
 				begin_tile(t, s, row);
 				if (!may_exclude(t, &x, row)) {
 					c->counted += SLC_TILE;
-					add_to_histogram(c, tile);
+					add_to_histogram(c, tile, 0);
 					before = (pending){tile, row, column, s, row == r1 - 1};
 					now = !now;
 					continue;
