@@ -10,9 +10,19 @@ import "C"
 import cpuid "golang.org/x/sys/cpu"
 
 // Available lists the instruction sets of this build on this machine, best first: those that the CPU supports (CPUID)
-// and whose registers the operating system saves (XCR0; x/sys/cpu checks both).
+// and whose registers the operating system saves (XCR0), or those that the operating system names (AT_HWCAP of arm64).
+// x/sys/cpu reads all of these.
 func Available() []ISA {
 	var found []ISA
+	if a := cpuid.ARM64; a.HasASIMD {
+		if a.HasASIMDDP {
+			if a.HasI8MM {
+				found = append(found, I8MM)
+			}
+			found = append(found, DotProd)
+		}
+		found = append(found, NEON)
+	}
 	x := cpuid.X86
 	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX2 && x.HasFMA {
 		if x.HasAVX512VNNI {

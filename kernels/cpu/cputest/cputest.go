@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels"
@@ -17,9 +18,17 @@ import (
 // Metrics lists all metrics.
 var Metrics = []kernels.Metric{kernels.Cosine, kernels.IP, kernels.L2}
 
+// sets returns the instruction sets of the architecture.
+func sets() []cpu.ISA {
+	if runtime.GOARCH == "arm64" {
+		return []cpu.ISA{cpu.Scalar, cpu.NEON, cpu.DotProd, cpu.I8MM, cpu.Go}
+	}
+	return []cpu.ISA{cpu.Scalar, cpu.AVX2, cpu.AVX512, cpu.AVX512VNNI, cpu.AMX, cpu.Go}
+}
+
 // ForEachISA runs a test for every instruction set of this machine.
 func ForEachISA(t *testing.T, test func(t *testing.T, k cpu.Kernels)) {
-	for _, isa := range []cpu.ISA{cpu.Scalar, cpu.AVX2, cpu.AVX512, cpu.AVX512VNNI, cpu.AMX, cpu.Go} {
+	for _, isa := range sets() {
 		t.Run(isa.String(), func(t *testing.T) {
 			k, err := cpu.Open(isa.String())
 			if errors.Is(err, kernels.ErrISA) {

@@ -16,6 +16,9 @@ static const kernels table[SLC_ISAS] = {
 	[SLC_AVX2] = {slc_attention_f32_avx2, 16, 6},
 	[SLC_AVX512] = {slc_attention_f32_avx512, 32, 12}, [SLC_AVX512VNNI] = {slc_attention_f32_avx512, 32, 12},
 	[SLC_AMX] = {slc_attention_f32_avx512, 32, 12},
+#elif defined(__aarch64__)
+	[SLC_NEON] = {slc_attention_f32_neon, 16, 6}, [SLC_DOTPROD] = {slc_attention_f32_neon, 16, 6},
+	[SLC_I8MM] = {slc_attention_f32_neon, 16, 6},
 #endif
 };
 

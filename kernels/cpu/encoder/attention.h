@@ -41,6 +41,8 @@ slc_attention_fn slc_attention_f32_avx2, slc_attention_f32_avx512;
 #if defined(SLC_WITH_AMX)
 slc_attention_fn slc_attention_bf16_amx, slc_attention_bf16_amx_emulated;
 #endif
+#elif defined(__aarch64__)
+slc_attention_fn slc_attention_f32_neon;
 #endif
 
 #endif

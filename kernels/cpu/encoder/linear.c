@@ -13,7 +13,7 @@ typedef struct {
 	int64_t panel;
 	int32_t i8_panel;
 	int32_t offset;           // added to the codes of inputs
-	int32_t run;              // adjacent codes of an output that are multiplied in one lane
+	int32_t run;              // adjacent codes of an output that an instruction multiplies
 	int32_t digits;           // floats are multiplied as three digits
 	slc_linear_pack_fn *pack; // packs digits, or weights for Winograd's inner products; NULL: the plain layout
 	slc_linear_pack_fn *bf16; // packs bfloat16 (two bytes) where it replaces 8-bit codes, else NULL
@@ -35,6 +35,10 @@ static const kernels table[SLC_LINEAR_ISAS] = {
 	                       slc_linear_pack_f32_winograd_avx2},
 	[SLC_AVX512VNNI_WINOGRAD] = {slc_linear_f32_winograd_avx512, slc_linear_i8_avx512vnni, slc_codes_i8_avx512vnni, 48,
 	                             32, 128, 4, 0, slc_linear_pack_f32_winograd_avx512},
+#elif defined(__aarch64__)
+	[SLC_NEON] = {slc_linear_f32_neon, slc_linear_i8_neon, slc_codes_i8_neon, 16, 8, 0, 4, 0},
+	[SLC_DOTPROD] = {slc_linear_f32_neon, slc_linear_i8_dotprod, slc_codes_i8_dotprod, 16, 8, 0, 4, 0},
+	[SLC_I8MM] = {slc_linear_f32_neon, slc_linear_i8_i8mm, slc_codes_i8_i8mm, 16, 8, 0, 8, 0},
 #endif
 };
 
@@ -91,7 +95,7 @@ static int64_t groups(int64_t in) { return (in + SLC_I8_GROUP - 1) / SLC_I8_GROU
 
 int64_t slc_linear_panel_i8(int32_t isa) { return isa < 0 || isa >= SLC_LINEAR_ISAS ? 0 : table[isa].i8_panel; }
 
-int64_t slc_code_bytes(int32_t isa) { return slc_linear_panel_i8(isa) ? 4 / table[isa].run : 0; }
+int64_t slc_code_bytes(int32_t isa) { return slc_linear_panel_i8(isa) ? 1 + (table[isa].run == 2) : 0; }
 
 int32_t slc_linear_i8(int32_t isa, const slc_linear *l, slc_error *error) {
 	int32_t code = check(slc_linear_panel_i8(isa), l, error);

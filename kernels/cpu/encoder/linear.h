@@ -105,8 +105,8 @@ int64_t slc_linear_panel_i8(int32_t isa);
 int64_t slc_code_bytes(int32_t isa);
 
 // slc_linear_bytes_i8 returns the size of packed weights. For each group of inputs a panel has the 8-bit codes, with
-// four adjacent inputs of an output, or two where 16 bits are multiplied, then 32-bit integers that correct the offset
-// of the inputs' codes, then the steps.
+// four adjacent inputs of an output, eight with I8MM, or two where 16 bits are multiplied, then 32-bit integers that
+// correct the offset of the inputs' codes, then the steps.
 int64_t slc_linear_bytes_i8(int32_t isa, int64_t out, int64_t in);
 int32_t slc_linear_pack_i8(int32_t isa, void *to, const float *weights, int64_t stride, int64_t out, int64_t in,
                            slc_error *error);
@@ -132,6 +132,9 @@ slc_linear_pack_fn slc_linear_pack_f32_amx, slc_linear_pack_f32_amx_emulated;
 slc_linear_pack_fn slc_linear_pack_bf16_amx, slc_linear_pack_bf16_amx_emulated;
 slc_codes_fn slc_codes_i8_avx2, slc_codes_i8_avx512, slc_codes_i8_avx512vnni, slc_codes_bf16_amx;
 slc_codes_fn slc_codes_bf16_amx_emulated;
+#elif defined(__aarch64__)
+slc_linear_fn slc_linear_f32_neon, slc_linear_i8_neon, slc_linear_i8_dotprod, slc_linear_i8_i8mm;
+slc_codes_fn slc_codes_i8_neon, slc_codes_i8_dotprod, slc_codes_i8_i8mm;
 #endif
 
 #endif

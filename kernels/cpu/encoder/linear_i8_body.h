@@ -5,13 +5,16 @@
 //   WORD(x)        the next RUN codes of a row, in all lanes
 //   START(p)       initial integer sums, from the corrections p of the codes' offset
 //   DOT(s, x, y)   adds to each lane's sum the products of the codes of x with the weights of y
-// and CODES for codes_i8_body.h, which is included at the end.
+// and CODES for codes_i8_body.h, which is included at the end. With OWN_PRODUCTS it defines multiply_codes after
+// including this file, and CODE_BYTES, instead of WORDS to DOT.
 #include <string.h>
 
 #include "linear.h"
 #include "lanes_body.h"
 
+#ifndef CODE_BYTES
 #define CODE_BYTES (4 / RUN)
+#endif
 
 enum {
 	PANEL = BLOCK_V * W,
@@ -24,6 +27,11 @@ enum {
 // multiply_codes writes the sums of `groups` groups of inputs: the products of a group are added as integers, and their
 // sum times the steps of both sides as floats. If fetches is set, it prefetches as much as it reads of the weights from
 // `next` on.
+INLINE void multiply_codes(float *sums, const uint8_t *codes, int64_t code_stride, const float *steps,
+		int64_t step_stride, const uint8_t *weights, int64_t groups, const uint8_t *next, const int fetches,
+		const int rows);
+
+#ifndef OWN_PRODUCTS
 INLINE void multiply_codes(float *sums, const uint8_t *codes, int64_t code_stride, const float *steps,
 		int64_t step_stride, const uint8_t *weights, int64_t groups, const uint8_t *next, const int fetches,
 		const int rows) {
@@ -70,6 +78,7 @@ INLINE void multiply_codes(float *sums, const uint8_t *codes, int64_t code_strid
 #pragma GCC unroll 4
 		for (int j = 0; j < BLOCK_V; j++) STORE(sums + i * PANEL + j * W, s[i][j]);
 }
+#endif
 
 static __attribute__((noinline)) void multiply_code_rows(float *sums, const uint8_t *codes, int64_t code_stride,
 		const float *steps, int64_t step_stride, const uint8_t *weights, int64_t groups, const uint8_t *next,

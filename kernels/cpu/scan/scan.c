@@ -13,6 +13,8 @@ static slc_scan_fn *const table[SLC_ISAS] = {
 #if defined(SLC_WITH_AMX)
 	[SLC_AMX] = slc_scan_i8_amx,
 #endif
+#elif defined(__aarch64__)
+	[SLC_NEON] = slc_scan_i8_neon, [SLC_DOTPROD] = slc_scan_i8_dotprod, [SLC_I8MM] = slc_scan_i8_dotprod,
 #endif
 };
 

@@ -7,23 +7,20 @@
 static const struct {
 	slc_pairs_fn *pairs, *estimate;
 	slc_sum_fn *sum;
-} table[] = {
-	[SLC_SCALAR] = {slc_pairs_f32_scalar, slc_estimate_f32_scalar, slc_sum_f32_scalar},
+} table[SLC_ISAS] = {
+#define OF(isa) {slc_pairs_f32_##isa, slc_estimate_f32_##isa, slc_sum_f32_##isa}
+	[SLC_SCALAR] = OF(scalar),
 #if defined(__x86_64__)
-	[SLC_AVX2] = {slc_pairs_f32_avx2, slc_estimate_f32_avx2, slc_sum_f32_avx2},
-	[SLC_AVX512] = {slc_pairs_f32_avx512, slc_estimate_f32_avx512, slc_sum_f32_avx512},
+	[SLC_AVX2] = OF(avx2), [SLC_AVX512] = OF(avx512), [SLC_AVX512VNNI] = OF(avx512), [SLC_AMX] = OF(avx512),
+#elif defined(__aarch64__)
+	[SLC_NEON] = OF(neon), [SLC_DOTPROD] = OF(neon), [SLC_I8MM] = OF(neon),
 #endif
 };
 
-// best is the table's last entry, for the sets that add nothing to these kernels.
-static int32_t best(int32_t isa) {
-	const int32_t last = (int32_t)(sizeof table / sizeof table[0]) - 1;
-	return isa < last ? isa : last;
-}
-
 static int32_t check(int32_t isa, const char *name, slc_rows r, int64_t dim, const int32_t *list, int64_t n,
                      slc_error *error) {
-	if (isa < 0 || isa >= SLC_ISAS) FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
+	if (isa < 0 || isa >= SLC_ISAS || !table[isa].pairs)
+		FAIL(SLC_ERROR_ISA, "instruction set %d is not in this build", (int)isa);
 	if (r.n < 0 || dim < 0 || r.stride < dim || n < 0)
 		FAIL(SLC_ERROR_SHAPE, "%s: %lld rows of %lld elements with stride %lld", name, (long long)r.n, (long long)dim,
 		     (long long)r.stride);
@@ -44,7 +41,7 @@ int32_t slc_pairs(int32_t isa, int32_t metric, slc_rows a, const int32_t *row_a,
 	if (metric == SLC_COSINE && n > 0 && (!a.norms || !b.norms))
 		FAIL(SLC_ERROR_SHAPE, "cosine needs the norms of both sides");
 	slc_pair_list list = {a.data, b.data, a.stride, b.stride, dim, n, a.norms, b.norms, row_a, row_b, out, 0};
-	table[best(isa)].pairs(&list, metric);
+	table[isa].pairs(&list, metric);
 	return SLC_OK;
 }
 
@@ -55,7 +52,7 @@ int32_t slc_estimate(int32_t isa, int32_t metric, slc_rows a, const int32_t *row
 		return code;
 	if (n > 0 && (!row_a || !row_b)) FAIL(SLC_ERROR_SHAPE, "pairs without rows");
 	slc_pair_list list = {a.data, b.data, a.stride, b.stride, dim, n, 0, 0, row_a, row_b, 0, out};
-	table[best(isa)].estimate(&list, metric);
+	table[isa].estimate(&list, metric);
 	return SLC_OK;
 }
 
@@ -64,6 +61,6 @@ int32_t slc_sum(int32_t isa, slc_rows a, int64_t dim, const double *factor, cons
 	int32_t code = check(isa, "a", a, dim, rows, n, error);
 	if (code) return code;
 	if (n > 0 && !rows) FAIL(SLC_ERROR_SHAPE, "sum without rows");
-	table[best(isa)].sum(a.data, a.stride, dim, factor, rows, n, out);
+	table[isa].sum(a.data, a.stride, dim, factor, rows, n, out);
 	return SLC_OK;
 }

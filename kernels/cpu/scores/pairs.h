@@ -36,6 +36,9 @@ slc_sum_fn slc_sum_f32_scalar;
 #if defined(__x86_64__)
 slc_pairs_fn slc_pairs_f32_avx2, slc_pairs_f32_avx512, slc_estimate_f32_avx2, slc_estimate_f32_avx512;
 slc_sum_fn slc_sum_f32_avx2, slc_sum_f32_avx512;
+#elif defined(__aarch64__)
+slc_pairs_fn slc_pairs_f32_neon, slc_estimate_f32_neon;
+slc_sum_fn slc_sum_f32_neon;
 #endif
 
 #endif

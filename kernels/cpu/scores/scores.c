@@ -27,6 +27,11 @@ static const kernels table[SLC_ISAS] = {
 	{{slc_scores_cosine_f32_avx512, slc_scores_ip_f32_avx512, slc_scores_l2_f32_avx512}, slc_norms_f32_avx512, \
 	 slc_finite_f32_avx512}
 	[SLC_AVX512] = AVX512, [SLC_AVX512VNNI] = AVX512, [SLC_AMX] = AVX512, // VNNI and AMX extend only the tile kernels
+#elif defined(__aarch64__)
+#define NEON \
+	{{slc_scores_cosine_f32_neon, slc_scores_ip_f32_neon, slc_scores_l2_f32_neon}, slc_norms_f32_neon, \
+	 slc_finite_f32_neon}
+	[SLC_NEON] = NEON, [SLC_DOTPROD] = NEON, [SLC_I8MM] = NEON,
 #endif
 };
 

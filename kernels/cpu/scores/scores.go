@@ -7,13 +7,19 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// Name returns the family of the canonical score kernels in scores.h, without the metric. VNNI and AMX extend only the
-// tile kernels.
+// Name returns the family of the canonical score kernels in scores.h, without the metric. VNNI, AMX and
+// arm64's dot products extend only kernels of other families.
 func Name(k cpu.Kernels) string {
-	if k.ISA() == cpu.Go {
+	isa := k.ISA()
+	switch isa {
+	case cpu.Go:
 		return "ref_scores_f32"
+	case cpu.AVX512VNNI, cpu.AMX:
+		isa = cpu.AVX512
+	case cpu.DotProd, cpu.I8MM:
+		isa = cpu.NEON
 	}
-	return "slc_scores_f32_" + min(k.ISA(), cpu.AVX512).String()
+	return "slc_scores_f32_" + isa.String()
 }
 
 // Block writes out[i*stride+j] = canonical score of a's row i and b's row j.

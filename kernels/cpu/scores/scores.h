@@ -30,6 +30,10 @@ slc_scores_fn slc_scores_cosine_f32_avx2, slc_scores_ip_f32_avx2, slc_scores_l2_
 slc_scores_fn slc_scores_cosine_f32_avx512, slc_scores_ip_f32_avx512, slc_scores_l2_f32_avx512;
 slc_norms_fn slc_norms_f32_avx2, slc_norms_f32_avx512;
 slc_finite_fn slc_finite_f32_avx2, slc_finite_f32_avx512;
+#elif defined(__aarch64__)
+slc_scores_fn slc_scores_cosine_f32_neon, slc_scores_ip_f32_neon, slc_scores_l2_f32_neon;
+slc_norms_fn slc_norms_f32_neon;
+slc_finite_fn slc_finite_f32_neon;
 #endif
 
 #endif

@@ -32,8 +32,8 @@ func TestABIErrors(t *testing.T) {
 		"out stride": {scores(k, kernels.IP, out, 1, v, v), kernels.ErrShape, "out: stride 1 for 2 columns"},
 		"norms":      {scores(k, kernels.Cosine, out, 2, v, v), kernels.ErrShape, "needs the norms"},
 		"metric":     {scores(k, 3, out, 2, v, v), kernels.ErrMetric, "metric 3"},
-		"ISA":        {scores(lacking, kernels.IP, out, 2, v, v), kernels.ErrISA, "instruction set 6"},
-		"norms ISA":  {norms(lacking, out, v), kernels.ErrISA, "instruction set 6"},
+		"ISA":        {scores(lacking, kernels.IP, out, 2, v, v), kernels.ErrISA, "instruction set 9"},
+		"norms ISA":  {norms(lacking, out, v), kernels.ErrISA, "instruction set 9"},
 		"norms out":  {norms(k, nil, v), kernels.ErrShape, "out: null pointer for 2 norms"},
 		"finite":     {finite, kernels.ErrShape, "-1 rows"},
 	} {

@@ -21,8 +21,18 @@ enum { SLC_OK = 0, SLC_ERROR_SHAPE = 1, SLC_ERROR_METRIC = 2, SLC_ERROR_ISA = 3,
 enum { SLC_COSINE = 0, SLC_IP = 1, SLC_L2 = 2, SLC_METRICS = 3 };
 
 // The instruction sets. Scalar is the baseline of the compiler's target (SSE2, NEON). The caller must check that the
-// machine supports the others (CPUID and XCR0).
-enum { SLC_SCALAR = 0, SLC_AVX2 = 1, SLC_AVX512 = 2, SLC_AVX512VNNI = 3, SLC_AMX = 4, SLC_ISAS = 5 };
+// machine supports the others (CPUID and XCR0; on arm64, the hardware capabilities of getauxval).
+enum {
+	SLC_SCALAR = 0,
+	SLC_AVX2 = 1,
+	SLC_AVX512 = 2,
+	SLC_AVX512VNNI = 3,
+	SLC_AMX = 4,
+	SLC_NEON = 5,
+	SLC_DOTPROD = 6,
+	SLC_I8MM = 7,
+	SLC_ISAS = 8
+};
 
 typedef struct {
 	char text[192];

@@ -14,6 +14,8 @@ static slc_pack_fn *const table[SLC_ISAS][SLC_DTYPES] = {
 #if defined(SLC_WITH_AMX)
 	[SLC_AMX] = {slc_pack_f32_amx, slc_pack_bf16x3_amx, slc_pack_bf16_amx, slc_pack_i8_avx512vnni},
 #endif
+#elif defined(__aarch64__) // the baseline is NEON
+	[SLC_NEON] = {slc_pack_f32_scalar}, [SLC_DOTPROD] = {slc_pack_f32_scalar}, [SLC_I8MM] = {slc_pack_f32_scalar},
 #endif
 };
 

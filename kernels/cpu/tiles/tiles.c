@@ -15,6 +15,8 @@ static slc_tiles_fn *const table[SLC_ISAS][SLC_DTYPES] = {
 #if defined(SLC_WITH_AMX)
 	[SLC_AMX] = {slc_tiles_f32_amx, slc_tiles_bf16x3_amx, slc_tiles_bf16_amx, slc_tiles_i8_amx},
 #endif
+#elif defined(__aarch64__)
+	[SLC_NEON] = {slc_tiles_f32_neon}, [SLC_DOTPROD] = {slc_tiles_f32_neon}, [SLC_I8MM] = {slc_tiles_f32_neon},
 #endif
 };
 

@@ -79,6 +79,8 @@ slc_tiles_fn slc_tiles_f32_scalar;
 slc_tiles_fn slc_tiles_f32_avx2, slc_tiles_f32_avx512, slc_tiles_i8_avx512vnni;
 slc_tiles_fn slc_tiles_i16_avx2, slc_tiles_i16_avx512vnni;
 slc_tiles_fn slc_tiles_f32_amx, slc_tiles_bf16x3_amx, slc_tiles_bf16_amx, slc_tiles_i8_amx;
+#elif defined(__aarch64__)
+slc_tiles_fn slc_tiles_f32_neon;
 #endif
 
 // A sum of 128 bits in two words.

@@ -48,9 +48,11 @@ typedef void slc_attend_fn(const slc_attended_head *a, const float *q, const flo
 typedef void slc_attend_back_fn(const slc_attended_head *a, const float *q, const float *k, const float *v,
                                 const float *p, const float *d_context, float *dq, float *dk, float *dv,
                                 float *scratch);
-slc_gelu_slope_fn slc_gelu_slope_f32_scalar, slc_gelu_slope_f32_avx2, slc_gelu_slope_f32_avx512;
-slc_adam_fn slc_adam_f32_scalar, slc_adam_f32_avx2, slc_adam_f32_avx512;
-slc_attend_fn slc_attend_f32_scalar, slc_attend_f32_avx2, slc_attend_f32_avx512;
-slc_attend_back_fn slc_attend_back_f32_scalar, slc_attend_back_f32_avx2, slc_attend_back_f32_avx512;
+slc_gelu_slope_fn slc_gelu_slope_f32_scalar, slc_gelu_slope_f32_avx2, slc_gelu_slope_f32_avx512,
+	slc_gelu_slope_f32_neon;
+slc_adam_fn slc_adam_f32_scalar, slc_adam_f32_avx2, slc_adam_f32_avx512, slc_adam_f32_neon;
+slc_attend_fn slc_attend_f32_scalar, slc_attend_f32_avx2, slc_attend_f32_avx512, slc_attend_f32_neon;
+slc_attend_back_fn slc_attend_back_f32_scalar, slc_attend_back_f32_avx2, slc_attend_back_f32_avx512,
+	slc_attend_back_f32_neon;
 
 #endif

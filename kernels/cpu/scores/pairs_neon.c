@@ -1,0 +1,10 @@
+//go:build arm64
+
+// NEON: two doubles at a time, fused.
+#include <arm_neon.h>
+#define ISA neon
+#define WIDTH 2
+#define PAIRS 4
+#define WIDEN(p) ((vec)vcvt_f64_f32(vld1_f32(p)))
+#define MADD(s, x, y) ((vec)vfmaq_f64((float64x2_t)(s), (float64x2_t)(x), (float64x2_t)(y)))
+#include "pairs_body.h"
