@@ -49,8 +49,8 @@ var (
 type Config struct {
 	Store string `key:"store" doc:"folder of the knowledge base"` // "" is DefaultStore
 	// Groups restrict a Sluice to the documents that one of them may read, as if the store held nothing else; nothing
-	// can be written then. nil reads everything.
-	Groups    []string `key:"groups" doc:"read the knowledge base as a member of these groups may: documents that carry other groups are left out, and nothing can be written; empty reads everything"`
+	// can be written then but calibrations for these groups. nil reads everything.
+	Groups    []string `key:"groups" doc:"read the knowledge base as a member of these groups may: documents that carry other groups are left out, and nothing can be written but a calibration for these groups; empty reads everything"`
 	Encoder   string   `key:"encoder" doc:"encoder: a name of 'models list', a folder, or the URL of an OpenAI-compatible server (https://HOST/v1#MODEL), to which texts are then sent; empty takes the store's own, for a new store the default one"`
 	Precision string   `key:"precision" oneof:"auto f32 int8" doc:"what the encoder computes in: f32, or int8, which is faster and another encoder to a store; auto takes the store's own, for a new store f32"` // "": auto
 	// RemoteEncoder is the server that Encoder names if that is a URL: documents and questions are then sent there, and

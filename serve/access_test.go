@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/store"
 )
 
 // archive is a folder of documents, each of which some groups may read.
@@ -76,29 +78,28 @@ func (a archive) readable(groups []string) (paths []string) {
 	return paths
 }
 
-// TestGroupsReadWhatIsTheirs compares each answer for keys of groups with that of a server that holds only what the
-// groups may read and has the same calibration.
-func TestGroupsReadWhatIsTheirs(t *testing.T) {
-	a := newArchive(t, 400)
-	r := rand.New(rand.NewPCG(9, 9))
+// opened makes a store of files.
+func opened(t *testing.T, paths ...string) *sluice.Sluice {
+	t.Helper()
+	s, err := sluice.Open(t.Context(), sluice.Config{Store: filepath.Join(t.TempDir(), "store"),
+		Embedder: doubles.NewEncoder(), Generator: doubles.NewModel("An answer [1].")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
 	o := ingest.DefaultOptions()
 	o.Chunk = "32/0"
-	open := func(paths ...string) *sluice.Sluice {
-		t.Helper()
-		s, err := sluice.Open(t.Context(), sluice.Config{Store: filepath.Join(t.TempDir(), "store"),
-			Embedder: doubles.NewEncoder(), Generator: doubles.NewModel("An answer [1].")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() })
-		if _, err := s.Ingest(t.Context(), paths, o); err != nil {
-			t.Fatal(err)
-		}
-		return s
+	if _, err := s.Ingest(t.Context(), paths, o); err != nil {
+		t.Fatal(err)
 	}
-	all := open(a.dir)
+	return s
+}
+
+// calibrateBase calibrates a store by a question about the last words of each chunk.
+func calibrateBase(t *testing.T, s *sluice.Sluice, o calibrate.Options) {
+	t.Helper()
 	var questions strings.Builder
-	for c, err := range all.Documents().AllChunks(t.Context()) {
+	for c, err := range s.Documents().AllChunks(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,10 +107,60 @@ func TestGroupsReadWhatIsTheirs(t *testing.T) {
 		fmt.Fprintf(&questions, `{"context_id":%q,"text":"What is %s?"}`+"\n", c.ID,
 			strings.Trim(strings.Join(words[len(words)-3:], " "), "."))
 	}
-	if _, err := all.Calibrate(t.Context(), calibrate.Options{Queries: strings.NewReader(questions.String()),
-		Source: "questions", Policy: "maximum:min", Threshold: .09}); err != nil {
+	o.Queries, o.Source = strings.NewReader(questions.String()), "questions"
+	if _, err := s.Calibrate(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestGroupsHaveCalibrationsOfTheirOwn compares the decisions for groups that have a calibration, their promises among
+// them, with those of a server that holds and was calibrated by only what they may read. Without one, that of the whole
+// base decides and promises nothing.
+func TestGroupsHaveCalibrationsOfTheirOwn(t *testing.T) {
+	a := newArchive(t, 200)
+	all, twin := opened(t, a.dir), opened(t, a.readable([]string{"g1", "g2"})...)
+	o := calibrate.Options{Policy: "conformal:0.2"}
+	calibrateBase(t, all, o)
+	calibrateBase(t, twin, o)
+	artifact := filepath.Join(all.Store().Dir(), "calibration", "default.cal.json")
+	before, err := os.ReadFile(artifact)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := "the-key-of-two-groups docs groups=g2,g1\nthe-key-of-one-group docs groups=g1\nthe-key-of-all-of-it docs\n"
+	whole, other := newServer(t, all, lines), newServer(t, twin, "another-key-of-the-test docs\n")
+	request := probe{"/v1/gate", fmt.Sprintf(`{"queries":["What is %s?","Who?"]}`, a.words[9])}
+	want := request.to(t, other, "another-key-of-the-test")
+	if got := request.to(t, whole, "the-key-of-two-groups"); got == want || !strings.Contains(got, "has lapsed") {
+		t.Errorf("before a calibration of their own: %s", got)
+	}
+	groups := all.For("g1", "g2")
+	calibrateBase(t, groups, o)
+	if err := groups.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, request.to(t, whole, "the-key-of-two-groups")); diff != "" {
+		t.Error(diff)
+	}
+	if got := request.to(t, whole, "the-key-of-one-group"); !strings.Contains(got, "has lapsed") {
+		t.Errorf("other groups: %s", got)
+	}
+	if after, err := os.ReadFile(artifact); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the calibration of the whole base is another one; %v", err)
+	}
+	if _, err := all.Store().Check(t.Context(), func(f store.Finding) { t.Errorf("%+v", f) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestGroupsReadWhatIsTheirs compares each answer for keys of groups with that of a server that holds only what the
+// groups may read and has the same calibration.
+func TestGroupsReadWhatIsTheirs(t *testing.T) {
+	a := newArchive(t, 400)
+	r := rand.New(rand.NewPCG(9, 9))
+	open := func(paths ...string) *sluice.Sluice { return opened(t, paths...) }
+	all := open(a.dir)
+	calibrateBase(t, all, calibrate.Options{Policy: "maximum:min", Threshold: .09})
 	lines, sets := "", map[string][]string{}
 	for i := range 40 {
 		groups := []string{}

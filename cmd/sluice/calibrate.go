@@ -106,7 +106,7 @@ func (a *app) calibrateCommand() *cobra.Command {
 	f.BoolVar(&show, "show", false, "the same as 'calibrate show'")
 	f.BoolVar(&reuse, "reuse", false, "derive --policy and --threshold from distributions that there are")
 	_ = f.MarkHidden("show") // fails only for unknown flags
-	a.flags(cmd, "calibrate.", "device")
+	a.flags(cmd, "calibrate.", "device", "groups")
 	a.generateFlags(cmd)
 	cmd.AddCommand(a.calibrationVerbs()...)
 	_ = cmd.RegisterFlagCompletionFunc("name", a.completing(calibrationNames, true)) // fails only for unknown flags

@@ -15,7 +15,7 @@ import (
 // calibrationVerbs returns the commands over existing calibrations.
 func (a *app) calibrationVerbs() []*cobra.Command {
 	names := a.completing(calibrationNames, false)
-	return []*cobra.Command{
+	verbs := []*cobra.Command{
 		{Use: "list", Short: "list the calibrations; * marks the one in force", Args: cobra.NoArgs,
 			RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
 				return a.listCalibrations(cmd, s)
@@ -60,6 +60,10 @@ func (a *app) calibrationVerbs() []*cobra.Command {
 				return err
 			})},
 	}
+	for _, verb := range verbs {
+		a.flags(verb, "groups")
+	}
+	return verbs
 }
 
 func (a *app) listCalibrations(cmd *cobra.Command, s *sluice.Sluice) error {

@@ -184,7 +184,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 	if err := errors.Join(gate.CheckThreshold(snap.Metric(), o.Threshold), gate.CheckSecond(o.Second)); err != nil {
 		return nil, err
 	}
-	st, err := base.Writer(ctx, nil) // before the work: a store that cannot be written to is the sooner error
+	st, err := base.CalibrationStore(ctx) // before the work: a store that cannot be written to is the sooner error
 	if err != nil {
 		return nil, err
 	}
@@ -336,7 +336,7 @@ func List(ctx context.Context, base *knowledge.Base, onBad func(name string, err
 		return nil, err
 	}
 	defer snap.Release()
-	names, err := knowledge.CalibrationNames(snap.Store)
+	names, err := knowledge.CalibrationNames(ctx, snap.Store)
 	if err != nil {
 		return nil, err
 	}
@@ -356,7 +356,7 @@ func List(ctx context.Context, base *knowledge.Base, onBad func(name string, err
 
 // Use puts the calibration of a name in force and returns it.
 func Use(ctx context.Context, base *knowledge.Base, name string) (*Result, error) {
-	st, err := base.Writer(ctx, nil)
+	st, err := base.CalibrationStore(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -368,7 +368,7 @@ func Use(ctx context.Context, base *knowledge.Base, name string) (*Result, error
 
 // Remove removes the calibration of a name, which must not be in force.
 func Remove(ctx context.Context, base *knowledge.Base, name string) (err error) {
-	st, err := base.Writer(ctx, nil)
+	st, err := base.CalibrationStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -391,7 +391,7 @@ func Repolicy(ctx context.Context, base *knowledge.Base, o Options) (_ *Result, 
 	if err != nil {
 		return nil, err
 	}
-	st, err := base.Writer(ctx, nil)
+	st, err := base.CalibrationStore(ctx)
 	if err != nil {
 		return nil, err
 	}

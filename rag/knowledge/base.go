@@ -38,8 +38,8 @@ type Config struct {
 	// Entails scores pairs of texts when an answer is checked. If it is nil, cosine similarities of the encoder decide.
 	Entails func(ctx context.Context, premises, hypotheses []string) ([]float64, error)
 	Metric  kernels.Metric // of a new store; an existing one keeps its own
-	// Groups restrict the base to the documents that they may read (store.Options.Groups); nothing can be written then.
-	// nil reads everything.
+	// Groups restrict the base to the documents that they may read (store.Options.Groups); nothing can be written then
+	// but calibrations for these groups. nil reads everything.
 	Groups []string
 	// StaleTolerance is the share of live chunks that may be missing from the calibration; see gate.Use.
 	StaleTolerance *float64

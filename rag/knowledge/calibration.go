@@ -2,19 +2,22 @@ package knowledge
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
-// calibrationKey is the metadata key for the name of the active calibration.
+// calibrationKey is the metadata key for the name of the active calibration, and the folder of the calibrations.
 const calibrationKey = "calibration"
 
 const artifactSuffix = ".cal.json"
@@ -29,20 +32,21 @@ type Calibration struct {
 // ReadCalibration reads the calibration with a name, or the active one (""). The error is ErrNotCalibrated if no
 // calibration is active, and store.ErrNotFound if no calibration has the name.
 func ReadCalibration(ctx context.Context, st *store.Store, name string) (*Calibration, error) {
-	if name == "" {
-		var err error
-		if name, err = InForce(ctx, st); err != nil {
+	dir, current, err := inForce(ctx, st)
+	switch {
+	case err != nil:
+		return nil, err
+	case name == "" && current == "":
+		return nil, fmt.Errorf("%w: %s; 'sluice calibrate' makes a calibration, "+
+			"'ask --gate open' or 'closed' does without", ErrNotCalibrated, st.Dir())
+	case name == "":
+		name = current
+	default:
+		if err := knownCalibration(dir, name); err != nil {
 			return nil, err
 		}
-		if name == "" {
-			return nil, fmt.Errorf("%w: %s; 'sluice calibrate' makes a calibration, "+
-				"'ask --gate open' or 'closed' does without", ErrNotCalibrated, st.Dir())
-		}
-	} else if err := knownCalibration(st, name); err != nil {
-		return nil, err
 	}
-	c := &Calibration{Name: name, File: calibrationFile(st, name)}
-	var err error
+	c := &Calibration{Name: name, File: filepath.Join(dir, name+artifactSuffix)}
 	if c.Artifact, c.Positive, err = gate.Load(c.File); err != nil {
 		return nil, err
 	}
@@ -51,11 +55,37 @@ func ReadCalibration(ctx context.Context, st *store.Store, name string) (*Calibr
 
 // InForce returns the name of the active calibration, or "".
 func InForce(ctx context.Context, st *store.Store) (string, error) {
-	name, err := st.Meta(ctx, calibrationKey)
+	_, name, err := inForce(ctx, st)
+	return name, err
+}
+
+// inForce returns the active calibration's folder and name, or "". A store that is read for groups has calibrations of
+// its own, whose promises hold for what these groups read; until it has one, that of the whole store is active.
+func inForce(ctx context.Context, st *store.Store) (dir, name string, err error) {
+	if name, err = activeName(ctx, st, groupsKey(st)); name != "" || err != nil || !st.Restricted() {
+		return CalibrationDir(st), name, err
+	}
+	name, err = activeName(ctx, st, calibrationKey)
+	return filepath.Join(st.Dir(), calibrationKey), name, err
+}
+
+func activeName(ctx context.Context, st *store.Store, key string) (string, error) {
+	name, err := st.Meta(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {
 		return "", nil
 	}
 	return string(name), err
+}
+
+// groupsKey returns the metadata key of the calibrations that belong to a store, or to the groups that it is read for.
+func groupsKey(st *store.Store) string {
+	if !st.Restricted() {
+		return calibrationKey
+	}
+	groups := slices.Clone(st.Groups())
+	slices.Sort(groups)
+	text, _ := json.Marshal(slices.Compact(groups)) // strings always marshal
+	return fmt.Sprintf("%s-groups-%.8x", calibrationKey, sha256.Sum256(text))
 }
 
 var calibrationName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
@@ -69,21 +99,29 @@ func CheckCalibrationName(name string) error {
 	return nil
 }
 
-// knownCalibration returns store.ErrNotFound if no artifact has the name.
-func knownCalibration(st *store.Store, name string) error {
+// knownCalibration returns store.ErrNotFound if no artifact in the folder has the name.
+func knownCalibration(dir, name string) error {
 	if err := CheckCalibrationName(name); err != nil {
 		return err
 	}
-	if _, err := os.Stat(calibrationFile(st, name)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, name+artifactSuffix)); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: there is no calibration %q; 'sluice calibrate list' shows those that there are",
 			store.ErrNotFound, name)
 	}
 	return nil
 }
 
-// CalibrationNames lists the calibrations of a store.
-func CalibrationNames(st *store.Store) (names []string, err error) {
-	entries, err := os.ReadDir(CalibrationDir(st))
+// CalibrationNames lists the calibrations beside the active one.
+func CalibrationNames(ctx context.Context, st *store.Store) (names []string, err error) {
+	dir, _, err := inForce(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	return namesIn(dir)
+}
+
+func namesIn(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -95,20 +133,47 @@ func CalibrationNames(st *store.Store) (names []string, err error) {
 	return names, err
 }
 
-// UseCalibration activates the calibration with a name, if it can be read.
-func (b *Base) UseCalibration(ctx context.Context, st *store.Store, name string) error {
-	if _, err := ReadCalibration(ctx, st, name); err != nil {
+// CalibrationStore returns the store that calibrations are made for: the base's writer, or, of a base that is read for
+// groups, its reader, since a calibration of these is all that can be written for them.
+func (b *Base) CalibrationStore(ctx context.Context) (*store.Store, error) {
+	w, err := b.calibrationWriter(ctx)
+	if err != nil || b.cfg.Groups == nil {
+		return w, err
+	}
+	return b.Reader(ctx)
+}
+
+// calibrationWriter opens the whole store, of which only the metadata is written.
+func (b *Base) calibrationWriter(ctx context.Context) (*store.Store, error) {
+	return b.open(ctx, &b.writer, store.Options{Metric: b.cfg.Metric})
+}
+
+// activate makes a calibration of a CalibrationStore the active one.
+func (b *Base) activate(ctx context.Context, st *store.Store, name string) error {
+	w, err := b.calibrationWriter(ctx)
+	if err != nil {
 		return err
 	}
-	return b.Changed(st.SetMeta(ctx, calibrationKey, []byte(name)))
+	return b.Changed(w.SetMeta(ctx, groupsKey(st), []byte(name)))
+}
+
+// UseCalibration activates the calibration with a name, if it can be read.
+func (b *Base) UseCalibration(ctx context.Context, st *store.Store, name string) error {
+	if err := knownCalibration(CalibrationDir(st), name); err != nil {
+		return err
+	}
+	if _, _, err := gate.Load(calibrationFile(st, name)); err != nil {
+		return err
+	}
+	return b.activate(ctx, st, name)
 }
 
 // RemoveCalibration removes a calibration with all its files. The error is ErrOption if the calibration is active.
 func RemoveCalibration(ctx context.Context, st *store.Store, name string) error {
-	if err := knownCalibration(st, name); err != nil {
+	if err := knownCalibration(CalibrationDir(st), name); err != nil {
 		return err
 	}
-	current, err := InForce(ctx, st)
+	current, err := activeName(ctx, st, groupsKey(st))
 	if err != nil {
 		return err
 	}
@@ -120,7 +185,7 @@ func RemoveCalibration(ctx context.Context, st *store.Store, name string) error 
 	if err != nil {
 		return err
 	}
-	others, err := CalibrationNames(st)
+	others, err := namesIn(CalibrationDir(st))
 	if err != nil {
 		return err
 	}
@@ -135,9 +200,13 @@ func RemoveCalibration(ctx context.Context, st *store.Store, name string) error 
 
 // DropCounts removes the stored pair counts of all calibrations, so that their next run counts all pairs.
 func DropCounts(st *store.Store) error {
-	names, err := CalibrationNames(st)
-	for _, name := range names {
-		err = errors.Join(err, os.RemoveAll(filepath.Join(CalibrationDir(st), name+".state")))
+	folders, err := filepath.Glob(filepath.Join(st.Dir(), calibrationKey+"*"))
+	for _, dir := range folders {
+		names, failed := namesIn(dir)
+		err = errors.Join(err, failed)
+		for _, name := range names {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name+".state")))
+		}
 	}
 	return err
 }
@@ -161,19 +230,20 @@ type loadedCalibration struct {
 // calibration is like ReadCalibration but reads the file only if it has changed since.
 func (b *Base) calibration(ctx context.Context, st *store.Store) (*Calibration, error) {
 	for tries := 1; ; tries++ {
-		name, err := st.Meta(ctx, calibrationKey)
-		if err != nil {
+		dir, name, err := inForce(ctx, st)
+		if err != nil || name == "" {
 			return ReadCalibration(ctx, st, "") // for its more detailed error
 		}
-		before, _ := os.Stat(calibrationFile(st, string(name)))
+		file := filepath.Join(dir, name+artifactSuffix)
+		before, _ := os.Stat(file)
 		last := b.calibrated.Load()
-		if last != nil && last.Name == string(name) && sameFile(before, last.file) {
+		if last != nil && last.File == file && sameFile(before, last.file) {
 			return last.Calibration, nil
 		}
-		c, err := ReadCalibration(ctx, st, string(name))
-		after, _ := os.Stat(calibrationFile(st, string(name)))
+		c, err := ReadCalibration(ctx, st, "")
+		after, _ := os.Stat(file)
 		switch same := sameFile(before, after); {
-		case err == nil && same && c.Name == string(name):
+		case err == nil && same && c.File == file:
 			b.calibrated.Store(&loadedCalibration{c, before})
 			return c, nil
 		case err == nil || same || tries == 5: // a file replaced during the read is not damaged
@@ -199,15 +269,15 @@ func (b *Base) WriteCalibration(
 	if err := c.Save(file, positive); err != nil {
 		return "", false, err
 	}
-	current, err := InForce(ctx, st)
+	current, err := activeName(ctx, st, groupsKey(st))
 	if err != nil {
 		return file, false, err
 	}
 	if current != "" && current != name && !use {
 		return file, false, nil
 	}
-	return file, true, b.Changed(st.SetMeta(ctx, calibrationKey, []byte(name)))
+	return file, true, b.activate(ctx, st, name)
 }
 
-// CalibrationDir returns the folder of a store's calibrations.
-func CalibrationDir(st *store.Store) string { return filepath.Join(st.Dir(), "calibration") }
+// CalibrationDir returns the folder of a store's calibrations; of a store that is read for groups, of theirs.
+func CalibrationDir(st *store.Store) string { return filepath.Join(st.Dir(), groupsKey(st)) }

@@ -41,7 +41,7 @@ func (b *Base) Inspect(ctx context.Context, found func(store.Finding)) (done sto
 }
 
 func (b *Base) inspectCalibrations(ctx context.Context, st *store.Store, found func(store.Finding)) error {
-	names, err := CalibrationNames(st)
+	names, err := CalibrationNames(ctx, st)
 	if err != nil {
 		return err
 	}

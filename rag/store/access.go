@@ -100,6 +100,9 @@ func (v *View) compact(ctx context.Context) error {
 	return nil
 }
 
+// Groups returns the groups that the store was opened for; nil: it is read as a whole.
+func (s *Store) Groups() []string { return s.groups }
+
 // Restricted reports whether the store was opened for some groups alone.
 func (s *Store) Restricted() bool { return s.groups != nil }
 
