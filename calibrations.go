@@ -3,6 +3,7 @@ package sluice
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -146,13 +147,14 @@ func (c Calibrations) FromLog(ctx context.Context, o FromLogOptions) (*FromLogRe
 			return nil, err
 		}
 		beside := filepath.Join(filepath.Dir(r.Calibration.File), r.Calibration.Name+".log.json")
-		return r, durable.Replace(beside, func(w io.Writer) error {
+		err = durable.Replace(beside, func(w io.Writer) error {
 			text, err := json.MarshalIndent(r.Fitted, "", "  ")
 			if err == nil {
 				_, err = w.Write(append(text, '\n'))
 			}
 			return err
 		})
+		return r, errors.Join(err, c.s.base.KeepFiles(ctx))
 	})
 }
 

@@ -16,7 +16,7 @@ func (s *Sluice) With(store string) *Sluice {
 	n.encoder = newLazy(func(ctx context.Context) (embed.Embedder, func() error, error) {
 		return n.sharedEncoder(ctx, s)
 	})
-	n.base = knowledge.New(n.knowledge())
+	n.openBase()
 	return n
 }
 
@@ -31,7 +31,9 @@ func (s *Sluice) For(groups ...string) *Sluice {
 		e, err := s.encoder.get(ctx)
 		return e, nil, err
 	})
-	n.base = knowledge.New(n.knowledge())
+	k := n.knowledge()
+	k.Dir, k.Shared = s.base.Dir(), s.shared
+	n.base = knowledge.New(k)
 	return n
 }
 

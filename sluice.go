@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/cpuload"
+	"github.com/sluice-rag/sluice/internal/fetch"
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
@@ -21,6 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/exam"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/store"
 	"github.com/sluice-rag/sluice/rag/web"
 )
 
@@ -47,7 +49,7 @@ var (
 
 // Config configures Open. The zero value is a store in ./.sluice with the default models and all cores.
 type Config struct {
-	Store string `key:"store" doc:"folder of the knowledge base"` // "" is DefaultStore
+	Store string `key:"store" doc:"folder of the knowledge base, or the URL of a PostgreSQL database that keeps it for many processes (postgres://HOST/DATABASE?base=NAME)"` // "" is DefaultStore
 	// Groups restrict a Sluice to the documents that one of them may read, as if the store held nothing else; nothing
 	// can be written then but calibrations for these groups. nil reads everything.
 	Groups    []string `key:"groups" doc:"read the knowledge base as a member of these groups may: documents that carry other groups are left out, and nothing can be written but a calibration for these groups; empty reads everything"`
@@ -124,6 +126,7 @@ type Sluice struct {
 	budget  *cores.Budget
 	engine  *engine.Engine
 	base    *knowledge.Base
+	shared  *store.Shared // the database of a shared store
 	calls   *calls
 	asking  *atomic.Int64 // calls of Ask under way
 	shares  bool          // the models belong to another Sluice (With)
@@ -186,14 +189,23 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	s.others = &others{open: s.openModelNamed, models: map[string]*lazy[llm.Generator]{}}
 	s.classifier, s.reranker = newLazy(s.openClassifier), newLazy(s.openReranker)
 	s.entailment, s.reader = newLazy(s.openEntailment), newLazy(s.openReader)
-	s.base = knowledge.New(s.knowledge())
+	s.openBase()
 	return s, nil
 }
 
-// knowledge returns the configuration of the store's base.
+// openBase makes the base of Config.Store.
+func (s *Sluice) openBase() {
+	cache, _ := fetch.Root() // "" without a home, with which a replica is refused
+	k := s.knowledge()
+	k.Dir, s.shared = store.Place(s.cfg.Store, cache, s.log)
+	k.Shared = s.shared
+	s.base = knowledge.New(k)
+}
+
+// knowledge returns the configuration of a base, but for its place.
 func (s *Sluice) knowledge() knowledge.Config {
 	c := knowledge.Config{
-		Dir: s.cfg.Store, Engine: s.engine, Encoder: s.encoder.get, Scorer: s.reranker.get, Metric: s.cfg.Metric,
+		Engine: s.engine, Encoder: s.encoder.get, Scorer: s.reranker.get, Metric: s.cfg.Metric,
 		Groups:         s.cfg.Groups,
 		StaleTolerance: s.cfg.StaleTolerance, Shadow: s.cfg.Shadow, Logger: s.log, Multilingual: models.Multilingual,
 	}
@@ -217,12 +229,12 @@ func (s *Sluice) knowledge() knowledge.Config {
 func (s *Sluice) Close() error {
 	s.calls.close()
 	if s.shares {
-		return errors.Join(s.base.Close(), s.encoder.close())
+		return errors.Join(s.base.Close(), s.shared.Close(), s.encoder.close())
 	}
 	if s.web != nil {
 		_ = s.web.Close()
 	}
-	return errors.Join(s.base.Close(), s.encoder.close(), s.model.close(), s.others.close(), s.classifier.close(),
+	return errors.Join(s.base.Close(), s.shared.Close(), s.encoder.close(), s.model.close(), s.others.close(), s.classifier.close(),
 		s.reranker.close(), s.entailment.close(), s.reader.close(), s.decisions.Close(), s.engine.Close())
 }
 

@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sluice-rag/sluice/rag/ingest"
@@ -22,8 +18,16 @@ type Store struct{ s *Sluice }
 // Store returns the store as a whole.
 func (s *Sluice) Store() Store { return Store{s} }
 
-// Dir returns the folder of the store.
+// Dir returns the folder of the store, or of the replica of a shared one.
 func (t Store) Dir() string { return t.s.base.Dir() }
+
+// Shared tells how this process stands with the database of a shared store; ok is false for a store that is a folder.
+func (t Store) Shared() (status store.SharedStatus, ok bool) {
+	if t.s.shared == nil {
+		return status, false
+	}
+	return t.s.shared.Status(), true
+}
 
 // Export writes documents (their ids; nil: the whole store, with calibrations and router) as a file for Restore. It is
 // one state of the store even if others write meanwhile. The format is in docs/store.md.
@@ -31,7 +35,7 @@ func (t Store) Export(ctx context.Context, to io.Writer, ids []string) (store.Ex
 	return reading(ctx, t.s, func(ctx context.Context, st *store.Store) (done store.Exported, err error) {
 		o := store.ExportOptions{Documents: ids}
 		if ids == nil {
-			if o.Files, err = keptFiles(st); err != nil {
+			if o.Files, err = store.KeptFiles(st.Dir()); err != nil {
 				return done, err
 			}
 		}
@@ -39,32 +43,11 @@ func (t Store) Export(ctx context.Context, to io.Writer, ids []string) (store.Ex
 	})
 }
 
-// keptFiles returns the files of calibrations and the router that take work to make again, without locks, counts and
-// vectors, which the next calibration makes anew.
-func keptFiles(st *store.Store) (names []string, err error) {
-	for _, dir := range []string{knowledge.CalibrationDir(st), knowledge.RouterDir(st)} {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-		for _, e := range entries {
-			switch filepath.Ext(e.Name()) {
-			case ".lock", ".pairs", ".vectors", ".state":
-				continue
-			}
-			if e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") {
-				names = append(names, filepath.Base(dir)+"/"+e.Name())
-			}
-		}
-	}
-	return names, nil
-}
-
 // Restore reads an export into the store: into a new one with calibrations and router, or document by document into an
 // existing one. See store.Restore for its checks, the state after an interruption, and the errors.
 func (t Store) Restore(ctx context.Context, from io.ReadSeeker, replace bool) (store.Restored, error) {
 	return during(ctx, t.s, func(ctx context.Context) (store.Restored, error) {
-		done, err := store.Restore(ctx, t.Dir(), from, store.RestoreOptions{Replace: replace})
+		done, err := store.Restore(ctx, t.Dir(), from, store.RestoreOptions{Replace: replace, Shared: t.s.shared})
 		return done, errors.Join(err, t.s.base.Refresh())
 	})
 }

@@ -92,6 +92,8 @@ func kinds() []kind {
 		{store.ErrEncoder, http.StatusConflict, "other_encoder", "serve the base with the encoder that made it"},
 		{sluice.ErrLocked, http.StatusConflict, "calibrating",
 			"a calibration of that name is being made: try again later"},
+		{store.ErrAway, http.StatusServiceUnavailable, "database_away",
+			"questions are answered meanwhile; repeat the change when the database is back"},
 		{store.ErrNoStore, http.StatusConflict, "no_store", "put documents in: POST /v1/documents, or 'sluice ingest'"},
 		{store.ErrNotFound, http.StatusNotFound, "not_found", ""},
 		{decisions.ErrOff, http.StatusConflict, "no_log", "serve with log.decisions set"},

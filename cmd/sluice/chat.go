@@ -55,7 +55,7 @@ Lines that begin with a slash are commands:
 				return err
 			}
 			if list {
-				return closing(s, a.listSessions(c.Store))
+				return closing(s, a.listSessions(s.Store().Dir()))
 			}
 			o := c.Ask
 			if o.Retrieve, err = f.options(c); err != nil {
@@ -64,13 +64,13 @@ Lines that begin with a slash are commands:
 			var kept session
 			var turns []chatTurn
 			if name != "" {
-				if kept, turns, err = openSession(c.Store, name); err != nil {
+				if kept, turns, err = openSession(s.Store().Dir(), name); err != nil {
 					return closing(s, err)
 				}
 				a.note("session %s: %s so far", name, count(len(turns), "turn"))
 			}
 			a.examineUnasked(cmd.Context(), s, c)
-			ch := &chat{app: a, cmd: cmd, s: s, o: o, store: c.Store, thinking: thinking,
+			ch := &chat{app: a, cmd: cmd, s: s, o: o, store: s.Store().Dir(), thinking: thinking,
 				terminal: !a.piped() && !a.json, turns: turns, kept: kept}
 			return closing(s, errors.Join(ch.run(cmd.Context()), kept.close()))
 		},

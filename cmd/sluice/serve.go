@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/buildinfo"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/terminal"
+	"github.com/sluice-rag/sluice/rag/store"
 	"github.com/sluice-rag/sluice/serve"
 )
 
@@ -259,7 +260,7 @@ func (a *app) openBases(ctx context.Context, c config.Config, log *slog.Logger) 
 	}
 	for i, text := range stores {
 		name, dir, named := strings.Cut(text, "=")
-		if !named {
+		if !named || store.IsShared(text) {
 			name, dir = "default", text
 		}
 		var s *sluice.Sluice

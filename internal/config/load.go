@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -103,11 +104,16 @@ func Load(s Source) (*Loaded, error) {
 		}
 		if f.Secret {
 			v.Value = redact(v.Value)
+		} else if text, ok := v.Value.(string); ok {
+			v.Value = password.ReplaceAllString(text, "$1:xxxxx@")
 		}
 		l.values = append(l.values, v)
 	}
 	return l, nil
 }
+
+// password is what may stand in the URL of a database.
+var password = regexp.MustCompile(`\b(postgres(?:ql)?://[^:/@\s]*):[^@\s]*@`)
 
 func redact(v any) string {
 	if v == "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/buildinfo"
+	"github.com/sluice-rag/sluice/internal/fetch"
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/scorecards"
 	"github.com/sluice-rag/sluice/llm"
@@ -274,9 +275,12 @@ func server(ctx context.Context, o Options, base, model string) []Check {
 // knowledge reads the whole store and checks its calibration.
 func knowledge(ctx context.Context, o Options) []Check {
 	const name = storeName
-	st, err := store.Open(ctx, o.Store, store.Options{ReadOnly: true})
+	cache, _ := fetch.Root() // "" without a home, with which a replica is refused
+	dir, shared := store.Place(o.Store, cache, o.Logger)
+	defer shared.Close()
+	st, err := store.Open(ctx, dir, store.Options{ReadOnly: true, Shared: shared})
 	if errors.Is(err, store.ErrNotFound) {
-		return one(Check{Name: name, Status: Missing, Detail: "none in " + o.Store, Hint: "sluice ingest PATH"})
+		return one(Check{Name: name, Status: Missing, Detail: "none in " + dir, Hint: "sluice ingest PATH"})
 	}
 	if err != nil {
 		return failed(name, err, "")

@@ -191,11 +191,11 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 	if o.Name, err = nameOf(ctx, st, o.Name); err != nil {
 		return nil, err
 	}
-	lock, err := begin(st, o.Name)
+	end, err := begin(ctx, base, st, o.Name)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, lock.Release()) }()
+	defer func() { err = errors.Join(err, end()) }()
 	in.Options = o
 	live, err := snap.View.Live(ctx)
 	if err != nil {
@@ -249,8 +249,9 @@ func (c *run) calibrate(ctx context.Context) (cal *gate.Calibration, positive []
 	}
 }
 
-// begin creates the folder of calibrations and locks the artifact of a name.
-func begin(st *store.Store, name string) (*filelock.Lock, error) {
+// begin creates the folder of calibrations and locks the artifact of a name; of a shared store, also all calibrations of
+// other processes. end keeps what was written.
+func begin(ctx context.Context, base *knowledge.Base, st *store.Store, name string) (end func() error, err error) {
 	dir := knowledge.CalibrationDir(st)
 	if err := durable.MkdirAll(dir); err != nil {
 		return nil, err
@@ -259,7 +260,14 @@ func begin(st *store.Store, name string) (*filelock.Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("calibrate: %w", err)
 	}
-	return lock, nil
+	release, err := st.Exclusive(ctx)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("calibrate: %w", err), lock.Release())
+	}
+	return func() error {
+		defer release()
+		return errors.Join(base.KeepFiles(context.WithoutCancel(ctx)), lock.Release())
+	}, nil
 }
 
 // say logs how the pairs were counted if that differs from what the options imply.
@@ -375,11 +383,11 @@ func Remove(ctx context.Context, base *knowledge.Base, name string) (err error) 
 	if err := knowledge.CheckCalibrationName(name); err != nil {
 		return err
 	}
-	lock, err := begin(st, name)
+	end, err := begin(ctx, base, st, name)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lock.Release()) }()
+	defer func() { err = errors.Join(err, end()) }()
 	return knowledge.RemoveCalibration(ctx, st, name)
 }
 
@@ -401,11 +409,11 @@ func Repolicy(ctx context.Context, base *knowledge.Base, o Options) (_ *Result, 
 	if o.Name, err = nameOf(ctx, st, o.Name); err != nil {
 		return nil, err
 	}
-	lock, err := begin(st, o.Name)
+	end, err := begin(ctx, base, st, o.Name)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, lock.Release()) }()
+	defer func() { err = errors.Join(err, end()) }()
 	snap, err := base.Snapshot(ctx)
 	if err != nil {
 		return nil, err

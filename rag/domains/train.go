@@ -3,6 +3,7 @@ package domains
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -128,7 +129,7 @@ func Train(ctx context.Context, base *knowledge.Base, e route.Engine, o Options)
 	if err := router.Save(r.result.Dir); err != nil {
 		return nil, err
 	}
-	return r.result, base.KeepIndex(ctx) // by the new domains
+	return r.result, errors.Join(base.KeepFiles(ctx), base.KeepIndex(ctx)) // by the new domains
 }
 
 // Remove removes the router of a base's store; a missing router is not an error.
@@ -141,7 +142,7 @@ func Remove(ctx context.Context, base *knowledge.Base) error {
 	if !route.IsRouter(dir) {
 		return nil
 	}
-	return os.RemoveAll(dir)
+	return errors.Join(os.RemoveAll(dir), base.KeepFiles(ctx))
 }
 
 // divide finds the domain of each row.

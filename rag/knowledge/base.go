@@ -30,7 +30,8 @@ var (
 
 // Config of New. Dir, Engine and Encoder are needed.
 type Config struct {
-	Dir       string // of the store
+	Dir       string        // of the store
+	Shared    *store.Shared // the database that keeps it, of which Dir is a replica; nil: Dir is the store
 	Engine    *engine.Engine
 	Encoder   func(context.Context) (embed.Embedder, error)  // called when the encoder is needed; loads it once
 	Scorer    func(context.Context) (embed.Scorer, error)    // called when a search wants a reranker; may be nil
@@ -252,6 +253,7 @@ func (b *Base) open(ctx context.Context, at **store.Store, o store.Options) (*st
 	if st, err := opened(); st != nil || err != nil {
 		return st, err
 	}
+	o.Shared = b.cfg.Shared
 	st, err := store.Open(ctx, b.cfg.Dir, o)
 	if err != nil {
 		return nil, err

@@ -269,6 +269,9 @@ func (b *Base) WriteCalibration(
 	if err := c.Save(file, positive); err != nil {
 		return "", false, err
 	}
+	if err := b.KeepFiles(ctx); err != nil { // before the name is in force: others read both
+		return "", false, err
+	}
 	current, err := activeName(ctx, st, groupsKey(st))
 	if err != nil {
 		return file, false, err
@@ -277,6 +280,19 @@ func (b *Base) WriteCalibration(
 		return file, false, nil
 	}
 	return file, true, b.activate(ctx, st, name)
+}
+
+// KeepFiles brings the files of calibrations and the router into the database of a shared store, as
+// store.Store.KeepFiles describes. Whoever has changed some calls it.
+func (b *Base) KeepFiles(ctx context.Context) error {
+	if b.cfg.Shared == nil {
+		return nil
+	}
+	st, err := b.calibrationWriter(ctx)
+	if err != nil {
+		return err
+	}
+	return b.Changed(st.KeepFiles(ctx))
 }
 
 // CalibrationDir returns the folder of a store's calibrations; of a store that is read for groups, of theirs.

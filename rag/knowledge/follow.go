@@ -34,6 +34,7 @@ func (b *Base) Follow(ctx context.Context, every time.Duration) {
 			leave()
 			since = time.Now()
 		}
+		news := b.cfg.Shared.News() // before the look
 		var s *Snapshot
 		err := panics.Call(func() (err error) { s, err = b.latest(ctx); return err })
 		switch {
@@ -49,6 +50,7 @@ func (b *Base) Follow(ctx context.Context, every time.Duration) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-news:
 		case <-time.After(every):
 		}
 	}

@@ -13,7 +13,7 @@ func (b *Base) Web() *Base {
 	defer b.mu.Unlock()
 	if b.web == nil {
 		cfg := b.cfg
-		cfg.Groups = nil
+		cfg.Groups, cfg.Shared = nil, nil
 		cfg.Dir = filepath.Join(b.cfg.Dir, WebFolder)
 		b.web = New(cfg)
 		b.web.closed = b.closed

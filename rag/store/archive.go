@@ -12,7 +12,6 @@ import (
 	"hash"
 	"io"
 	"regexp"
-	"slices"
 
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/internal/durable"
@@ -48,9 +47,6 @@ const (
 	archiveFilePart = 1 << 20  // bytes of a file in one line
 	archiveFileMax  = 1 << 30  // bytes of a file
 )
-
-// keptFolders hold what an export has beside the documents, in the store's folder.
-var keptFolders = [...]string{"calibration", "router"}
 
 type archiveHeader struct {
 	Version int              `json:"version"`
@@ -321,11 +317,12 @@ func (k *archiveChunk) vector(to []float32) []float32 {
 	return to
 }
 
-var keptName = regexp.MustCompile(`^([a-z]+)/[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
+// keptName is the path, in the store's folder, of what an export has beside the documents.
+var keptName = regexp.MustCompile(`^(calibration(-groups-[0-9a-f]{16})?|router)/[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
 
 // checkKept refuses names of files that an export does not have.
 func checkKept(name string) error {
-	if m := keptName.FindStringSubmatch(name); m == nil || !slices.Contains(keptFolders[:], m[1]) {
+	if !keptName.MatchString(name) {
 		return fmt.Errorf("%w: a file of the name %.80q", ErrArchive, name)
 	}
 	return nil

@@ -73,6 +73,11 @@ func (s *Store) transaction(ctx context.Context, fn func(context.Context, *chang
 	if err := errors.Join(ctx.Err(), s.step("begin")); err != nil {
 		return err
 	}
+	turn, err := s.shared.begin(ctx, s.write)
+	if err != nil {
+		return err
+	}
+	defer turn.end()
 	// Without the context's cancellation: fn and its loops ask it, and no statement is long.
 	tx, err := s.write.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
@@ -92,6 +97,9 @@ func (s *Store) transaction(ctx context.Context, fn func(context.Context, *chang
 	}
 	if err == nil {
 		err = errors.Join(ctx.Err(), s.step("commit"))
+	}
+	if err == nil && !c.unseen {
+		err = turn.commit(ctx, tx, &s.segments, c)
 	}
 	if err != nil {
 		_ = tx.Rollback()

@@ -94,9 +94,14 @@ func testSeams() seams {
 		patient: 10 * time.Second}
 }
 
+// mustOpen opens a store for writing, within TestSharedSuite as the replica of a shared one.
 func mustOpen(t testing.TB, dir string, x seams) *Store {
 	t.Helper()
-	s, err := open(context.Background(), dir, Options{Create: true, Encoder: &testEncoder}, x)
+	o := Options{Create: true, Encoder: &testEncoder}
+	if url := os.Getenv(suiteEnv); url != "" && isReplica(dir) {
+		o.Shared = sharedAt(t, baseOf(url, dir), dir, x)
+	}
+	s, err := open(context.Background(), dir, o, x)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -151,7 +151,7 @@ func (s *Store) runTogether(group []*member) (done bool) {
 	switch {
 	case err == nil || err == errNobody:
 		return true
-	case errors.Is(err, ErrUncertain):
+	case errors.Is(err, ErrUncertain) || errors.Is(err, ErrAway):
 		for _, m := range group {
 			if m.err == nil {
 				m.err = s.wrap(m.doing, err)

@@ -141,8 +141,12 @@ func (s *Store) ForgetOrder(ctx context.Context) error {
 	})
 }
 
-// awaitsUploads reports whether there is something that was handed in and not ingested yet.
+// awaitsUploads reports whether there is something that was handed in and not ingested yet. Of a shared store nobody
+// knows what other servers have.
 func (s *Store) awaitsUploads() bool {
+	if s.shared != nil {
+		return true
+	}
 	d, err := os.Open(filepath.Join(s.dir, UploadsFolder))
 	if err != nil {
 		return !errors.Is(err, os.ErrNotExist)

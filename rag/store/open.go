@@ -26,6 +26,7 @@ import (
 type Store struct {
 	dir      string
 	groups   []string // that it is read for; nil: it is read as a whole
+	shared   *Shared  // that keeps it; nil: the folder does
 	settings settings // as of Open; what changes of it is not kept up to date
 	segments segments
 	read     *sql.DB
@@ -75,13 +76,18 @@ func open(ctx context.Context, dir string, o Options, x seams) (_ *Store, err er
 		return nil, err
 	}
 	o.Create = o.Create && !o.ReadOnly
+	if o.Shared != nil {
+		if err := o.Shared.prepare(ctx, o); err != nil {
+			return nil, err
+		}
+	}
 	if err := checkFolder(dir, o); err != nil {
 		return nil, err
 	}
 	if o.Groups != nil && !o.ReadOnly {
 		return nil, fmt.Errorf("%w: a store that is opened for groups is opened for reading", ErrInput)
 	}
-	s := &Store{dir: dir, groups: o.Groups, step: x.step, viewing: make(chan struct{}, 1)}
+	s := &Store{dir: dir, groups: o.Groups, shared: o.Shared, step: x.step, viewing: make(chan struct{}, 1)}
 	s.viewing <- struct{}{}
 	defer func() {
 		if err != nil {
@@ -173,7 +179,7 @@ func (s *Store) openForWriting(ctx context.Context, o Options, x seams) (err err
 	if s.lock, err = openLock(s.dir, x.patient); err != nil {
 		return err
 	}
-	if s.write, err = openWriter(s.dir); err != nil {
+	if s.write, err = openWriter(s.dir, true); err != nil {
 		return wrap(s.dir, "open", err)
 	}
 	if err := s.lock.take(ctx); err != nil {

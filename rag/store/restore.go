@@ -22,6 +22,7 @@ import (
 type RestoreOptions struct {
 	Encoder *identity.Encoder // whose vectors they have to be, else ErrEncoder; nil accepts those of any
 	Replace bool              // documents that the store has with another content become those of the export
+	Shared  *Shared           // the database that keeps the store, of which the folder is a replica; nil: the folder does
 }
 
 // Restored is the result of Restore.
@@ -54,16 +55,22 @@ func restore(ctx context.Context, dir string, from io.ReadSeeker, o RestoreOptio
 	if dir, err = filepath.Abs(dir); err != nil {
 		return Restored{}, err
 	}
-	err = checkFolder(dir, Options{})
+	if o.Shared != nil {
+		err = o.Shared.prepare(ctx, Options{})
+	} else {
+		err = checkFolder(dir, Options{})
+	}
 	r := &restorer{dir: dir, from: from, o: o, x: x}
-	if r.done.New = errors.Is(err, ErrNoStore); r.done.New {
+	if r.done.New = errors.Is(err, ErrNoStore); r.done.New && o.Shared != nil {
+		err = o.Shared.setAside() // of a store that the database had once
+	} else if r.done.New {
 		err = checkVacant(dir)
 	}
 	if err != nil {
 		return Restored{}, err
 	}
 	if !r.done.New {
-		s, err := open(ctx, dir, Options{Encoder: o.Encoder}, x)
+		s, err := open(ctx, dir, Options{Encoder: o.Encoder, Shared: o.Shared}, x)
 		if err != nil {
 			return Restored{}, err
 		}
@@ -258,6 +265,11 @@ func (r *restorer) make(ctx context.Context) (err error) {
 	if err := r.fill(ctx, aside); err != nil {
 		return err
 	}
+	if r.o.Shared != nil {
+		if err := r.o.Shared.publish(ctx, aside); err != nil {
+			return err
+		}
+	}
 	if err := os.Rename(aside, r.dir); err != nil {
 		return err
 	}
@@ -267,7 +279,7 @@ func (r *restorer) make(ctx context.Context) (err error) {
 // fill makes the store in a folder.
 func (r *restorer) fill(ctx context.Context, dir string) (err error) {
 	s, err := open(ctx, dir, Options{Create: true, Encoder: &r.header.Encoder, Metric: r.header.Metric,
-		like: &r.header}, r.x)
+		like: &settings{id: r.header.idOf(), created: r.header.Created}}, r.x)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -131,6 +133,24 @@ type state struct {
 
 const stateColumns = `first_row, end_row, generation, regrouped`
 
+const settingsColumns = `id, created, encoder, encoder_digest, tokenizer_digest, dim, metric, segment_rows, block_rows, ` +
+	stateColumns
+
+// scanSettings reads settingsColumns.
+func scanSettings(scan func(...any) error) (s settings, err error) {
+	var id []byte
+	var metric string
+	if err = scan(&id, &s.created, &s.encoder.Name, &s.encoder.Digest, &s.encoder.TokenizerDigest, &s.encoder.Dim, &metric,
+		&s.segmentRows, &s.blockRows, &s.firstRow, &s.endRow, &s.generation, &s.regrouped); err != nil {
+		return s, err
+	}
+	copy(s.id[:], id)
+	if s.metric, err = kernels.ParseMetric(metric); err != nil {
+		return s, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return s, nil
+}
+
 // readState reads the state within a transaction, or as it is now.
 func readState(ctx context.Context, q interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
@@ -145,11 +165,11 @@ func dsn(path string, q url.Values) string {
 	return (&url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}).String()
 }
 
-// openWriter opens the one connection that writes.
-func openWriter(dir string) (*sql.DB, error) {
+// openWriter opens the one connection that writes. With references, what a line refers to has to be there.
+func openWriter(dir string, references bool) (*sql.DB, error) {
 	db, err := sql.Open("sqlite", dsn(filepath.Join(dir, databaseName), url.Values{
 		"_txlock": {"immediate"}, "_journal_mode": {"WAL"}, "_synchronous": {"FULL"}, "_busy_timeout": {"10000"},
-		"_foreign_keys": {"1"}, "_error_rc": {"1"}, "_dqs": {"0"}, "_pragma": {"cache_size(-32768)"},
+		"_foreign_keys": {strconv.FormatBool(references)}, "_error_rc": {"1"}, "_dqs": {"0"}, "_pragma": {"cache_size(-32768)"},
 	}))
 	if err != nil {
 		return nil, err
@@ -189,8 +209,10 @@ func createSchema(db *sql.DB, o Options, limit int64) error {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
 	created := time.Now().UTC().Format(time.RFC3339)
+	rows := segmentRows(e.Dim, limit)
 	if o.like != nil {
-		id, created = o.like.idOf(), o.like.Created
+		id, created = o.like.id, o.like.created
+		rows = cmp.Or(o.like.segmentRows, rows)
 	}
 	tx, err := db.Begin()
 	if err != nil {
@@ -208,7 +230,7 @@ func createSchema(db *sql.DB, o Options, limit int64) error {
 	}
 	if _, err := tx.Exec(`INSERT INTO store VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0)`, id[:],
 		created, e.Name, e.Digest, e.TokenizerDigest, e.Dim, o.Metric.String(),
-		segmentRows(e.Dim, limit), blockRows); err != nil {
+		rows, blockRows); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -234,22 +256,16 @@ func readSettings(ctx context.Context, db *sql.DB) (s settings, empty bool, err 
 			"program that made it (sluice docs export) and restore that with this one (sluice docs restore)", ErrVersion,
 			version, schemaVersion)
 	}
-	var id []byte
-	var metric string
 	var lastRow int64
-	err = db.QueryRowContext(ctx, `SELECT id, created, encoder, encoder_digest, tokenizer_digest, dim, metric, segment_rows,
-		block_rows, `+stateColumns+`, coalesce((SELECT max(row) FROM chunks), -1) FROM store`).Scan(&id, &s.created,
-		&s.encoder.Name, &s.encoder.Digest, &s.encoder.TokenizerDigest, &s.encoder.Dim, &metric, &s.segmentRows,
-		&s.blockRows, &s.firstRow, &s.endRow, &s.generation, &s.regrouped, &lastRow)
+	s, err = scanSettings(func(to ...any) error {
+		return db.QueryRowContext(ctx, `SELECT coalesce((SELECT max(row) FROM chunks), -1), `+settingsColumns+
+			` FROM store`).Scan(append([]any{&lastRow}, to...)...)
+	})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("%w: its settings are gone", ErrCorrupt)
 	}
 	if err != nil {
 		return s, false, err
-	}
-	copy(s.id[:], id)
-	if s.metric, err = kernels.ParseMetric(metric); err != nil {
-		return s, false, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	if s.encoder.Dim < 1 || s.encoder.Dim > maxDim || s.segmentRows < 1 || s.segmentRows%1024 != 0 ||
 		s.blockRows < 1 || 1024%s.blockRows != 0 || s.firstRow < 0 || s.firstRow%s.segmentRows != 0 ||

@@ -41,7 +41,9 @@ type Options struct {
 	// Groups restrict a reader to the documents that everybody or one of these groups may read, as if the store held
 	// nothing else. They need ReadOnly. nil reads everything, an empty list only what everybody may read.
 	Groups []string
-	like   *archiveHeader // whose id and date a new store gets; nil: its own
+	// Shared is the database that keeps the store, of which the folder is a replica; nil: the folder is the store.
+	Shared *Shared
+	like   *settings // whose id, date and rows per segment a new store gets; nil: its own
 }
 
 // Batch is what one Commit makes durable: documents with their chunks and one vector per chunk.
