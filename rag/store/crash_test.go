@@ -81,11 +81,18 @@ const workers = 3
 // churn changes the store by several workers, who share transactions, until it is killed. Each says so on standard
 // output, a line a write.
 func churn(dir string, seed uint64) error {
-	s, err := open(context.Background(), dir, Options{Create: true, Encoder: &testEncoder}, testSeams())
+	o := Options{Create: true, Encoder: &testEncoder}
+	if url := os.Getenv(suiteEnv); url != "" {
+		o.Shared = newSharedAt(url, dir, testSeams())
+	}
+	s, err := open(context.Background(), dir, o, testSeams())
 	if err != nil {
 		return err
 	}
 	failed := make(chan error)
+	if o.Shared != nil {
+		go func() { failed <- churnFiles(s) }()
+	}
 	for w := range workers {
 		go func() { failed <- churnWorker(s, w, rand.New(rand.NewPCG(seed, uint64(w)))) }()
 	}
@@ -209,6 +216,7 @@ type killed struct {
 	dir                       string
 	known                     content
 	confirmed, underWay, kept map[string]int // by kind
+	file                      int            // version of the last calibration that was confirmed, of a shared store
 }
 
 func (m *killed) round(round int) {
@@ -240,6 +248,13 @@ func (m *killed) round(round int) {
 	}
 	s := mustOpen(t, m.dir, testSeams())
 	defer s.Close()
+	m.compare(s, pending, round)
+}
+
+// compare sees that a store has what was confirmed, and of what was announced each change whole or not at all.
+func (m *killed) compare(s *Store, pending [workers]*op, round int) {
+	t := m.t
+	t.Helper()
 	got := contentOf(t, s)
 	for w := range workers {
 		switch mine, before := got.of(w), m.known.of(w); {
@@ -267,6 +282,10 @@ func (m *killed) replay(out *bufio.Reader) (pending [workers]*op) {
 		}
 		if err != nil {
 			m.t.Fatal(err)
+		}
+		if version, ok := strings.CutPrefix(line, "file "); ok {
+			m.file, _ = strconv.Atoi(strings.TrimSpace(version))
+			continue
 		}
 		if worker, ok := strings.CutPrefix(line, "ok "); ok {
 			w, _ := strconv.Atoi(strings.TrimSpace(worker))
