@@ -119,7 +119,8 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// readyz reports whether requests should be sent here: not before the models are loaded, and not during shutdown.
+// readyz reports whether requests should be sent here: not before the models are loaded, and not during shutdown. While
+// the database of a shared store is away, questions are answered as before.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	ready := s.ready.Load()
 	status, because := "ready", error(nil)
@@ -131,7 +132,16 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	case ready.err != nil:
 		status, because = "failed", ready.err
 	default:
-		return writeJSON(w, http.StatusOK, map[string]string{"status": status})
+		out := map[string]string{"status": status}
+		for _, b := range s.bases {
+			if shared, ok := b.Store().Shared(); ok && (out["database"] == "" || shared.Away != nil) {
+				out["database"] = "followed"
+				if shared.Away != nil {
+					out["database"] = "away"
+				}
+			}
+		}
+		return writeJSON(w, http.StatusOK, out)
 	}
 	return &requestError{Status: http.StatusServiceUnavailable, Code: status, Message: "not ready: " + status,
 		cause: because, RetryAfter: time.Second}

@@ -22,7 +22,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/sys/unix"
 
 	"github.com/sluice-rag/sluice/internal/filelock"
 	"github.com/sluice-rag/sluice/internal/panics"
@@ -365,7 +364,8 @@ func (r *Shared) open(ctx context.Context, h sharedHead) (err error) {
 			r.lock, r.replica = nil, nil
 		}
 	}()
-	if err := unix.Flock(int(r.inUse.Fd()), unix.LOCK_SH); err != nil {
+	alone := filelock.Try(r.inUse, r.dir) == nil
+	if err := filelock.Wait(r.inUse, !alone); err != nil {
 		return err
 	}
 	if h.there {
@@ -388,13 +388,20 @@ func (r *Shared) open(ctx context.Context, h sharedHead) (err error) {
 	if r.replica, err = openWriter(r.dir, false); err != nil {
 		return err
 	}
-	if err := r.learn(); err != nil || !h.there {
+	if err := r.learn(); err != nil {
 		return err
+	}
+	if !h.there {
+		return filelock.Wait(r.inUse, true)
 	}
 	if _, err := r.pull(ctx, false); err != nil {
 		return err
 	}
-	return r.putFiles(ctx, true)
+	// Files that nobody has kept are of a process that was killed, unless one that lives is about to keep them.
+	if err := r.putFiles(ctx, !alone); err != nil {
+		return err
+	}
+	return filelock.Wait(r.inUse, true)
 }
 
 // follow brings the replica up to date whenever the database changes, until ctx ends.
