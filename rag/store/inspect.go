@@ -57,7 +57,10 @@ func (s *Store) Inspect(ctx context.Context, found func(Finding)) (done Inspecte
 			return i.done, s.wrap("inspect", err)
 		}
 	}
-	return i.done, nil
+	if s.shared != nil && !s.Restricted() {
+		err = s.compare(ctx, found)
+	}
+	return i.done, s.wrap("inspect", err)
 }
 
 // inspection is an Inspect under way.

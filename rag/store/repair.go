@@ -38,7 +38,7 @@ type Repaired struct {
 
 // Repair compares all vectors with their checksums and embeds the chunks of damaged blocks again, from their stored
 // texts; embed returns a vector for each chunk. Other chunks stay as they are. Blocks are repaired one by one: what has
-// been repaired when there is an error stays so.
+// been repaired when there is an error stays so. A shared store takes them, and everything else, from its database.
 func (s *Store) Repair(
 	ctx context.Context, embed func(context.Context, []corpus.Chunk) ([]float32, error),
 ) (done Repaired, err error) {
@@ -48,6 +48,13 @@ func (s *Store) Repair(
 	blocks, err := s.damagedBlocks(ctx)
 	if err != nil {
 		return done, s.wrap("look for damage", err)
+	}
+	if s.shared != nil {
+		texts, err := s.DamagedTexts(ctx)
+		if err == nil && len(blocks)+len(texts) > 0 {
+			err = s.mend(ctx, blocks)
+		}
+		return Repaired{Blocks: len(blocks)}, s.wrap("repair", err)
 	}
 	for _, no := range blocks {
 		if err := s.repairBlock(ctx, no, embed, &done); err != nil {

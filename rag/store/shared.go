@@ -242,7 +242,7 @@ func (r *Shared) head(ctx context.Context, q interface {
 	case err == nil && format != sharedFormat:
 		err = fmt.Errorf("%w: %s has format %d, this program reads format %d", ErrVersion, r.name, format, sharedFormat)
 	}
-	h.there, h.generation = true, h.settings.generation
+	h.there, h.generation = err == nil, h.settings.generation
 	return h, err
 }
 
@@ -394,7 +394,7 @@ func (r *Shared) open(ctx context.Context, h sharedHead) (err error) {
 	if !h.there {
 		return filelock.Wait(r.inUse, true)
 	}
-	if _, err := r.pull(ctx, false); err != nil {
+	if err := r.pull(ctx, nil); err != nil {
 		return err
 	}
 	// Files that nobody has kept are of a process that was killed, unless one that lives is about to keep them.
@@ -479,7 +479,7 @@ func (r *Shared) look(ctx context.Context, c *pgx.Conn) (changed bool, err error
 		return false, err
 	}
 	if local.generation != now {
-		if _, err := r.pull(ctx, false); err != nil {
+		if err := r.pull(ctx, nil); err != nil {
 			return false, err
 		}
 		local.generation = now

@@ -66,53 +66,57 @@ func (r *Shared) learn() error {
 	return wrap(r.dir, "open", err)
 }
 
-// pull brings the replica to the database's generation, in one transaction of each. With anew it reads everything.
-func (r *Shared) pull(ctx context.Context, anew bool) (changed bool, err error) {
+// readsOnly is a transaction of the database that sees one state.
+var readsOnly = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+
+// pull brings the replica to the database's generation, in one transaction of each. With mend it reads everything, into
+// a replica that is in use.
+func (r *Shared) pull(ctx context.Context, mend *mending) error {
 	if err := r.lock.take(ctx); err != nil {
-		return false, err
+		return err
 	}
 	defer r.lock.give(false)
-	tx, err := r.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	tx, err := r.pool.BeginTx(ctx, readsOnly)
 	if err != nil {
-		return false, r.away(err)
+		return r.away(err)
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // it only reads
-	return r.pullIn(ctx, tx, anew)
+	return r.pullIn(ctx, tx, mend)
 }
 
 // pullIn is pull in a transaction of the database. The caller has the writer's lock.
-func (r *Shared) pullIn(ctx context.Context, pg pgx.Tx, anew bool) (changed bool, err error) {
+func (r *Shared) pullIn(ctx context.Context, pg pgx.Tx, mend *mending) error {
 	h, err := r.head(ctx, pg)
 	if err != nil {
-		return false, r.away(err)
+		return r.away(err)
 	}
 	tx, err := r.replica.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
-		return false, wrap(r.dir, "follow the database", err)
+		return wrap(r.dir, "follow the database", err)
 	}
 	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
 	local, err := readState(context.WithoutCancel(ctx), tx)
 	switch {
 	case err != nil:
-		return false, wrap(r.dir, "follow the database", err)
+		return wrap(r.dir, "follow the database", err)
 	case !h.there || local.generation > h.generation:
-		return false, fmt.Errorf("%w: %s is of generation %d, the replica in %s of %d: delete that folder if the database "+
+		return fmt.Errorf("%w: %s is of generation %d, the replica in %s of %d: delete that folder if the database "+
 			"was restored from a backup", errStray, r.name, h.generation, r.dir, local.generation)
-	case local.generation == h.generation && !anew:
-		return false, nil
+	case local.generation == h.generation && mend == nil:
+		return nil
 	}
-	p := &pulling{Shared: r, tx: tx, head: h, since: local.generation}
-	if anew || local.generation < h.horizon {
+	p := &pulling{Shared: r, tx: tx, head: h, since: local.generation, mend: mend}
+	if mend != nil || local.generation < h.horizon {
 		p.since = -1
 	}
 	if err := p.run(ctx, pg); err != nil {
-		return false, err
+		return err
 	}
 	if err := tx.Commit(); err != nil {
-		return false, wrap(r.dir, "follow the database", err)
+		return wrap(r.dir, "follow the database", err)
 	}
 	p.tidy(local)
-	return true, nil
+	return nil
 }
 
 // pulling is a pull under way.
@@ -121,7 +125,8 @@ type pulling struct {
 	tx    *sql.Tx
 	head  sharedHead
 	since int64 // generation of the replica; −1: everything is read
-	files []string
+	mend  *mending
+	files []string // keys of those that have gone
 }
 
 // run asks for all that has changed in one round trip, and applies it.
@@ -132,7 +137,12 @@ func (p *pulling) run(ctx context.Context, pg pgx.Tx) error {
 		b.Queue(`SELECT `+list(t.columns, `"$"`)+` FROM `+p.table(t.name)+` WHERE seq > $1 ORDER BY `+
 			list(t.keys, `"$"`), p.since)
 	}
-	b.Queue(`SELECT row, vector_send(embedding) FROM `+p.table("vectors")+` WHERE seq > $1 ORDER BY row`, p.since)
+	vectors := `SELECT row, vector_send(embedding) FROM ` + p.table("vectors")
+	if p.mend == nil {
+		b.Queue(vectors+` WHERE seq > $1 ORDER BY row`, p.since)
+	} else {
+		b.Queue(vectors+` WHERE row / $1 = ANY($2::bigint[]) ORDER BY row`, p.head.settings.blockRows, p.mend.blocks)
+	}
 	results := pg.SendBatch(ctx, b)
 	err := p.gone(results)
 	for i := 0; i < len(p.tables) && err == nil; i++ {
@@ -235,7 +245,12 @@ func (p *pulling) vectors(ctx context.Context, results pgx.BatchResults) error {
 	var first, next int64
 	var data []float32
 	flush := func() error {
-		err := g.write(ctx, first, data)
+		var err error
+		if p.mend == nil {
+			err = g.write(ctx, first, data)
+		} else {
+			err = g.patch(first, data)
+		}
 		first, data = next, data[:0]
 		return p.local(err)
 	}

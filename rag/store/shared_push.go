@@ -51,7 +51,7 @@ func (r *Shared) begin(ctx context.Context, write *sql.DB) (t *turnAtDatabase, e
 		_, err = t.pg.Exec(short, `SELECT pg_advisory_xact_lock($1)`, r.key)
 	}
 	if err == nil {
-		_, err = r.pullIn(ctx, t.pg, false)
+		err = r.pullIn(ctx, t.pg, nil)
 	}
 	if err == nil {
 		_, err = write.Exec(r.watch())
