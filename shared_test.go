@@ -3,13 +3,21 @@ package sluice_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/test/postgres"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/domains"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -90,4 +98,97 @@ func TestSharedCalibrationAndRouter(t *testing.T) {
 		_, err := a.Router().Get(t.Context())
 		return errors.Is(err, store.ErrNotFound)
 	})
+}
+
+// TestSharedSize measures a shared store of SLUICE_SHARED_ROWS chunks beside a local one: how long a server takes to
+// start from nothing and from its replica, and what a decision takes.
+func TestSharedSize(t *testing.T) {
+	rows, err := strconv.Atoi(os.Getenv("SLUICE_SHARED_ROWS"))
+	if err != nil {
+		t.Skip("SKIP: SLUICE_SHARED_ROWS is not set: it names the number of chunks")
+	}
+	var documents, questions strings.Builder
+	r := rand.New(rand.NewPCG(1, 2))
+	words := func(n int) string {
+		var b strings.Builder
+		for range n {
+			fmt.Fprintf(&b, "w%d ", int(math.Exp(r.Float64()*9)))
+		}
+		return b.String()
+	}
+	for i := range rows {
+		text := words(40)
+		fmt.Fprintf(&documents, "{\"id\":\"d%d\",\"text\":%q}\n", i, text)
+		if i < 500 {
+			fmt.Fprintf(&questions, "{\"context_id\":\"d%d\",\"text\":%q}\n", i, text[:len(text)/3])
+		}
+	}
+	local := newWorld(t, nil)
+	began := time.Now()
+	said := func(what string) {
+		t.Logf("%-40s %8.2f s", what, time.Since(began).Seconds())
+		began = time.Now()
+	}
+	local.ingest(t, "d.jsonl", documents.String())
+	said("ingest into a folder")
+	if _, err := local.Calibrate(t.Context(), calibrate.Options{Queries: strings.NewReader(questions.String()),
+		Source: "asked"}); err != nil {
+		t.Fatal(err)
+	}
+	archive, err := os.Create(filepath.Join(t.TempDir(), "archive"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	began = time.Now()
+	if _, err := local.Store().Export(t.Context(), archive, nil); err != nil {
+		t.Fatal(err)
+	}
+	said("export")
+	url := postgres.Start(t).URL()
+	first := newShared(t, url)
+	if _, err := first.Store().Restore(t.Context(), archive, false); err != nil {
+		t.Fatal(err)
+	}
+	said("restore into PostgreSQL")
+	again := newWorld(t, nil)
+	if _, err := again.Store().Restore(t.Context(), archive, false); err != nil {
+		t.Fatal(err)
+	}
+	said("restore into a folder")
+	decisionsOf(t, again)
+	said("start from that")
+	cache := t.TempDir()
+	for _, from := range []string{"start from nothing, to the first decision", "start from the replica"} {
+		t.Setenv("SLUICE_CACHE", cache)
+		began = time.Now()
+		w := newWorld(t, func(c *sluice.Config) { c.Store = url })
+		decisionsOf(t, w)
+		said(from)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	second := newShared(t, url)
+	var times [2][]float64
+	for i := range 800 {
+		question := []string{words(12)}
+		var got [2][]gate.Decision
+		for k, w := range []*world{again, second} {
+			began := time.Now()
+			if got[k], err = w.Gate(t.Context(), question); err != nil {
+				t.Fatal(err)
+			}
+			if i >= 500 {
+				times[k] = append(times[k], time.Since(began).Seconds()*1000)
+			}
+		}
+		if got[0][0].Score != got[1][0].Score || got[0][0].ContextID != got[1][0].ContextID {
+			t.Fatalf("%+v\n%+v", got[0], got[1])
+		}
+	}
+	for k := range times {
+		slices.Sort(times[k])
+	}
+	t.Logf("a decision, median: folder %.3f ms, replica %.3f ms", times[0][150], times[1][150])
 }

@@ -12,7 +12,7 @@ func parts() []part {
 	return []part{
 		modulesPart(), onnxruntimePart(), tokenizersPart(), llamaPart(), cudaPart(), modelsPart(),
 		pythonPart(), llamaSanitizedPart(), llamaBenchPart(), llamaServerPart(), peersPart(),
-		embedPeersPart(), servePeersPart(), clientsPart(), nvccPart(), llamaCUDAPart(), onnxCUDAPart(),
+		embedPeersPart(), servePeersPart(), clientsPart(), postgresPart(), nvccPart(), llamaCUDAPart(), onnxCUDAPart(),
 	}
 }
 

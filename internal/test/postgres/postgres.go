@@ -82,7 +82,7 @@ func install(t testing.TB) string {
 		_, err = os.Stat(filepath.Join(real, programs, "postgres"))
 	}
 	if err != nil {
-		t.Skipf("SKIP: no PostgreSQL: `go run ./tools/setup/cmd postgres` brings it (14 MB): %v", err)
+		t.Skipf("SKIP: no PostgreSQL, which the set-up's part postgres brings (14 MB): %v", err)
 	}
 	if os.Getuid() != 0 {
 		return real
