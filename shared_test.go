@@ -59,8 +59,8 @@ func decisionsOf(t *testing.T, w *world) []gate.Decision {
 	return all
 }
 
-// Calibrations and the router of a shared store are those of all processes, with the decisions of a store that is a
-// folder.
+// All processes of a shared store use the calibration and the router that one of them has made, and decide as with a
+// store that is a folder.
 func TestSharedCalibrationAndRouter(t *testing.T) {
 	server := postgres.Start(t)
 	url := server.URL()

@@ -234,8 +234,9 @@ func (s *Sluice) Close() error {
 	if s.web != nil {
 		_ = s.web.Close()
 	}
-	return errors.Join(s.base.Close(), s.shared.Close(), s.encoder.close(), s.model.close(), s.others.close(), s.classifier.close(),
-		s.reranker.close(), s.entailment.close(), s.reader.close(), s.decisions.Close(), s.engine.Close())
+	return errors.Join(s.base.Close(), s.shared.Close(), s.encoder.close(), s.model.close(), s.others.close(),
+		s.classifier.close(), s.reranker.close(), s.entailment.close(), s.reader.close(), s.decisions.Close(),
+		s.engine.Close())
 }
 
 // Device returns the device, instruction set and threads that the engine uses, and the reason.

@@ -116,8 +116,8 @@ func (m *metrics) watch(b *base) *prometheus.Registry {
 // shared exports how a base stands with the database that keeps it.
 func (b *base) shared(out sink) {
 	if s, ok := b.Store().Shared(); ok {
-		out.gauge("sluice_store_database_up", "1 while the database of a shared store is followed.", number(s.Away == nil),
-			"store", b.Name)
+		out.gauge("sluice_store_database_up", "1 while the database of a shared store is followed.",
+			number(s.Away == nil), "store", b.Name)
 		out.gauge("sluice_store_generation", "Changes of a shared store that this server has.", float64(s.Generation),
 			"store", b.Name)
 	}

@@ -70,7 +70,8 @@ func (b *balancer) ask(question string) (gate.Decision, error) {
 	b.mu.Unlock()
 	first := int(b.next.Add(1))
 	for i := range list {
-		r, err := b.client.Post("http://"+list[(first+i)%len(list)]+"/v1/gate", "application/json", bytes.NewReader(body))
+		to := "http://" + list[(first+i)%len(list)] + "/v1/gate"
+		r, err := b.client.Post(to, "application/json", bytes.NewReader(body))
 		if err != nil {
 			continue
 		}
@@ -92,7 +93,9 @@ func (b *balancer) ask(question string) (gate.Decision, error) {
 }
 
 // writer ingests and removes documents of its own until ctx ends, and returns what is there then.
-func writer(ctx context.Context, dir, name string, s *sluice.Sluice, seen func(id string, there bool)) ([]string, error) {
+func writer(
+	ctx context.Context, dir, name string, s *sluice.Sluice, seen func(id string, there bool),
+) ([]string, error) {
 	there := map[string]string{}
 	for n := 0; ctx.Err() == nil; n++ {
 		id := fmt.Sprintf("%s%d", name, n%20)
@@ -153,7 +156,8 @@ func TestManyServers(t *testing.T) {
 	var lines [2][]string
 	for i := range lines {
 		t.Setenv("SLUICE_CACHE", t.TempDir())
-		s, err := sluice.Open(t.Context(), sluice.Config{Store: url, Embedder: doubles.NewEncoder(), Logger: slog.New(slog.DiscardHandler)})
+		s, err := sluice.Open(t.Context(), sluice.Config{Store: url, Embedder: doubles.NewEncoder(),
+			Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +235,7 @@ func TestManyServers(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	questions := []string{"When does a deferred function run, in which order?", "What of gulls and tides?", "Who sings?"}
+	questions := []string{"When does a deferred function run?", "What of gulls and tides?", "Who sings?"}
 	want, err := local.sluice.Gate(t.Context(), questions)
 	if err != nil {
 		t.Fatal(err)
@@ -352,7 +356,8 @@ func TestDatabaseAway(t *testing.T) {
 	if _, err := away.sluice.Documents().Delete(t.Context(), []string{"defer"}); !errors.Is(err, store.ErrAway) {
 		t.Fatal(err)
 	}
-	status, body := do(t, away.Server, httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "http://localhost/v1/documents/defer", http.NoBody))
+	status, body := do(t, away.Server, httptest.NewRequestWithContext(t.Context(), http.MethodDelete,
+		"http://localhost/v1/documents/defer", http.NoBody))
 	if status != http.StatusServiceUnavailable || failure(t, body).Code != "database_away" {
 		t.Fatal(status, body)
 	}

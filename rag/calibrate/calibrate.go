@@ -249,9 +249,11 @@ func (c *run) calibrate(ctx context.Context) (cal *gate.Calibration, positive []
 	}
 }
 
-// begin creates the folder of calibrations and locks the artifact of a name; of a shared store, also all calibrations of
-// other processes. end keeps what was written.
-func begin(ctx context.Context, base *knowledge.Base, st *store.Store, name string) (end func() error, err error) {
+// begin creates the folder of calibrations and locks the artifact of a name; of a shared store, also all calibrations
+// of other processes. end keeps what was written.
+func begin(
+	ctx context.Context, base *knowledge.Base, st *store.Store, name string,
+) (end func() error, err error) {
 	dir := knowledge.CalibrationDir(st)
 	if err := durable.MkdirAll(dir); err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ import (
 type RestoreOptions struct {
 	Encoder *identity.Encoder // whose vectors they have to be, else ErrEncoder; nil accepts those of any
 	Replace bool              // documents that the store has with another content become those of the export
-	Shared  *Shared           // the database that keeps the store, of which the folder is a replica; nil: the folder does
+	Shared  *Shared           // the database that keeps the store, as in Options
 }
 
 // Restored is the result of Restore.

@@ -133,15 +133,15 @@ type state struct {
 
 const stateColumns = `first_row, end_row, generation, regrouped`
 
-const settingsColumns = `id, created, encoder, encoder_digest, tokenizer_digest, dim, metric, segment_rows, block_rows, ` +
-	stateColumns
+const settingsColumns = `id, created, encoder, encoder_digest, tokenizer_digest, dim, metric, segment_rows,
+	block_rows, ` + stateColumns
 
 // scanSettings reads settingsColumns.
 func scanSettings(scan func(...any) error) (s settings, err error) {
 	var id []byte
 	var metric string
-	if err = scan(&id, &s.created, &s.encoder.Name, &s.encoder.Digest, &s.encoder.TokenizerDigest, &s.encoder.Dim, &metric,
-		&s.segmentRows, &s.blockRows, &s.firstRow, &s.endRow, &s.generation, &s.regrouped); err != nil {
+	if err = scan(&id, &s.created, &s.encoder.Name, &s.encoder.Digest, &s.encoder.TokenizerDigest, &s.encoder.Dim,
+		&metric, &s.segmentRows, &s.blockRows, &s.firstRow, &s.endRow, &s.generation, &s.regrouped); err != nil {
 		return s, err
 	}
 	copy(s.id[:], id)
@@ -169,7 +169,8 @@ func dsn(path string, q url.Values) string {
 func openWriter(dir string, references bool) (*sql.DB, error) {
 	db, err := sql.Open("sqlite", dsn(filepath.Join(dir, databaseName), url.Values{
 		"_txlock": {"immediate"}, "_journal_mode": {"WAL"}, "_synchronous": {"FULL"}, "_busy_timeout": {"10000"},
-		"_foreign_keys": {strconv.FormatBool(references)}, "_error_rc": {"1"}, "_dqs": {"0"}, "_pragma": {"cache_size(-32768)"},
+		"_foreign_keys": {strconv.FormatBool(references)}, "_error_rc": {"1"}, "_dqs": {"0"},
+		"_pragma": {"cache_size(-32768)"},
 	}))
 	if err != nil {
 		return nil, err

@@ -205,8 +205,8 @@ func (r *Shared) away(err error) error {
 		if c := pg.Code; !strings.HasPrefix(c, "08") && !strings.HasPrefix(c, "57P") && c != "53300" && c != "25P03" {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
-	case errors.As(err, &connect), errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, net.ErrClosed), pgconn.SafeToRetry(err):
+	case errors.As(err, &connect), errors.As(err, &network), errors.Is(err, io.EOF), pgconn.SafeToRetry(err),
+		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
 	default:
 		return err
 	}

@@ -29,8 +29,8 @@ func findingsOf(t *testing.T, s *Store) (list []Finding) {
 	return list
 }
 
-// What is damaged of a replica is found, and taken from the database again; so is a replica that is missing or cannot be
-// opened. What the database has otherwise than the replica is found.
+// What is damaged of a replica is found, and taken from the database again; so is a replica that is missing or cannot
+// be opened. What the database has otherwise than the replica is found.
 func TestSharedReplicaIsMended(t *testing.T) {
 	server := postgres.Start(t)
 	url, dir := server.URL(), filepath.Join(fastDir(t), "s")
@@ -61,7 +61,9 @@ func TestSharedReplicaIsMended(t *testing.T) {
 	for _, harm := range []func() error{
 		func() error { return os.RemoveAll(dir) },
 		func() error { return os.Truncate(filepath.Join(dir, segmentFolder, "000000.vec"), 100) },
-		func() error { return os.WriteFile(filepath.Join(dir, databaseName), bytes.Repeat([]byte("x"), 8192), 0o600) },
+		func() error {
+			return os.WriteFile(filepath.Join(dir, databaseName), bytes.Repeat([]byte("x"), 8192), 0o600)
+		},
 	} {
 		if err := errors.Join(s.Close(), r.Close(), harm()); err != nil {
 			t.Fatal(err)
@@ -72,7 +74,8 @@ func TestSharedReplicaIsMended(t *testing.T) {
 	server.Exec("base1", `UPDATE sluice.texts SET text = 'changed by hand' WHERE row = 3`)
 	server.Exec("base1", `UPDATE sluice.vectors SET embedding = (SELECT embedding FROM sluice.vectors WHERE row = 1)
 		WHERE row = 1200`)
-	if list := findingsOf(t, s); len(list) != 2 || list[0].Where != "texts" || !strings.Contains(list[1].Problem, "1200") {
+	list := findingsOf(t, s)
+	if len(list) != 2 || list[0].Where != "texts" || !strings.Contains(list[1].Problem, "1200") {
 		t.Fatal(list)
 	}
 }
@@ -138,7 +141,8 @@ func TestSharedAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Kill()
-	if _, err := Open(t.Context(), "", Options{Shared: sharedAt(t, url, dir+"2", testSeams())}); !errors.Is(err, ErrAway) {
+	o := Options{Shared: sharedAt(t, url, dir+"2", testSeams())}
+	if _, err := Open(t.Context(), dir+"2", o); !errors.Is(err, ErrAway) {
 		t.Fatal(err)
 	}
 	s, r = openShared(t, url, dir)

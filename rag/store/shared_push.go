@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/sluice-rag/sluice/internal/panics"
@@ -83,7 +82,9 @@ func (r *Shared) watch() string {
 		CREATE INDEX IF NOT EXISTS temp.touched_keys ON touched (tab, k);
 		DELETE FROM touched;`)
 	for _, t := range r.tables {
-		for _, on := range [...]struct{ what, lines string }{{"INSERT", "new"}, {"UPDATE", "old new"}, {"DELETE", "old"}} {
+		for _, on := range [...]struct{ what, lines string }{
+			{"INSERT", "new"}, {"UPDATE", "old new"}, {"DELETE", "old"},
+		} {
 			fmt.Fprintf(&b, `CREATE TEMP TRIGGER IF NOT EXISTS %s_%s AFTER %[2]s ON main.%[1]s BEGIN `, t.name, on.what)
 			for _, line := range strings.Fields(on.lines) {
 				fmt.Fprintf(&b, `INSERT INTO touched VALUES ('%s', json_array(%s));`, t.name,
@@ -114,10 +115,9 @@ func (t *turnAtDatabase) commit(ctx context.Context, tx *sql.Tx, g *segments, c 
 func (t *turnAtDatabase) settle(ctx context.Context) error {
 	short, cancel := within(context.WithoutCancel(ctx), sharedPatient)
 	defer cancel()
-	err := t.pg.Commit(short)
-	var pg *pgconn.PgError
-	if err == nil || errors.As(err, &pg) && !errors.Is(t.away(err), ErrAway) || errors.Is(err, pgx.ErrTxCommitRollback) {
-		return t.away(err)
+	err := t.away(t.pg.Commit(short))
+	if err == nil || !errors.Is(err, ErrAway) {
+		return err
 	}
 	for pause := retryFirst; ; pause = min(2*pause, retryLast) {
 		has, askErr := t.has(short)
@@ -125,11 +125,11 @@ func (t *turnAtDatabase) settle(ctx context.Context) error {
 		case askErr == nil && has:
 			return nil
 		case askErr == nil:
-			return t.away(err)
+			return err
 		}
 		select {
 		case <-short.Done():
-			return fmt.Errorf("%w; whether the change was made is not known yet: to repeat it does no harm", t.away(err))
+			return fmt.Errorf("%w; it is not known yet whether the change was made: to repeat it does no harm", err)
 		case <-time.After(pause):
 		}
 	}

