@@ -20,13 +20,14 @@ import (
 // suiteEnv is the URL of the database that TestSharedSuite gives to the tests of the local store.
 const suiteEnv = "SLUICE_STORE_TEST_SHARED"
 
-// ofFolders are tests of what a store that is a folder does alone: of its faults and damage, of other processes that
-// open the folder without the database, and of what is counted or timed.
+// ofFolders are tests of what a store that is a folder does alone: of its faults and damage, which embedding again
+// repairs, of other processes that open the folder without the database, and of what is counted or timed.
 const ofFolders = "RandomFaults|RootsMove.*|Kill|CrashAtEachStep|FailedCommitBurnsItsRows|OrderOfWhatWasHandedIn|" +
-	"FullDisk|RestoreIntoExisting|RestoreFailsAtEachStep|ReadOnlyFileSystem|OpenRefuses|NamesAreDurable|PowerCut.*|TwoProcesses|WritersTakeTurns|Million"
+	"FullDisk|Inspect|Repair.*|RetitledDocumentOfADamagedBlock|RestoreIntoExisting|RestoreFailsAtEachStep|" +
+	"ReadOnlyFileSystem|OpenRefuses|NamesAreDurable|PowerCut.*|TwoProcesses|WritersTakeTurns|Million"
 
 // atEachStep are tests that make many stores: they run where SLUICE_POSTGRES_ALL is set.
-const atEachStep = "CommitFailsAtEachStep|CompactFailsAtEachStep|CreationResumes|RepairVectors"
+const atEachStep = "CommitFailsAtEachStep|CompactFailsAtEachStep|CreationResumes"
 
 // TestSharedSuite runs the tests of a store once more on shared ones.
 func TestSharedSuite(t *testing.T) {
