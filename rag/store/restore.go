@@ -61,10 +61,13 @@ func restore(ctx context.Context, dir string, from io.ReadSeeker, o RestoreOptio
 		err = checkFolder(dir, Options{})
 	}
 	r := &restorer{dir: dir, from: from, o: o, x: x}
-	if r.done.New = errors.Is(err, ErrNoStore); r.done.New && o.Shared != nil {
-		err = o.Shared.setAside() // of a store that the database had once
-	} else if r.done.New {
-		err = checkVacant(dir)
+	if r.done.New = errors.Is(err, ErrNoStore); r.done.New {
+		if err = nil; o.Shared != nil {
+			_, err = o.Shared.setAside() // a replica of what the database had once
+		}
+		if err == nil {
+			err = checkVacant(dir)
+		}
 	}
 	if err != nil {
 		return Restored{}, err
@@ -266,7 +269,11 @@ func (r *restorer) make(ctx context.Context) (err error) {
 		return err
 	}
 	if r.o.Shared != nil {
-		if err := r.o.Shared.publish(ctx, aside); err != nil {
+		made, err := r.o.Shared.publish(ctx, aside)
+		if err == nil && !made {
+			err = fmt.Errorf("%w: another process has made the store meanwhile: repeat it", ErrConflict)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -137,7 +136,7 @@ func (r *Shared) configure(url, cache string) error {
 		Interval: time.Second, Count: 5}}).DialContext
 	for name, value := range map[string]string{"application_name": "sluice", "tcp_keepalives_idle": "10",
 		"tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
-		"idle_in_transaction_session_timeout": "60s"} { // a client that is cut off must not keep its locks
+		"idle_in_transaction_session_timeout": "15min"} { // a client that hangs must not keep its locks for ever
 		c.RuntimeParams[name] = value
 	}
 	cfg.MaxConns, cfg.MinConns = 4, 0
@@ -289,121 +288,6 @@ func (r *Shared) prepare(ctx context.Context, o Options) error {
 	return r.use(ctx, h)
 }
 
-// use opens the replica, brings it up to date and follows the database from then on. What cannot be used is made anew.
-func (r *Shared) use(ctx context.Context, h sharedHead) error {
-	err := r.open(ctx, h)
-	for _, known := range []error{errStray, ErrCorrupt, ErrVersion, ErrNoStore, fs.ErrNotExist} {
-		if errors.Is(err, known) && h.there {
-			if !errors.Is(err, ErrNoStore) {
-				r.log.Warn("the replica is made anew", "folder", r.dir, "before", r.dir+asideSuffix, "because", err)
-			}
-			if err = r.setAside(); err == nil {
-				err = r.open(ctx, h)
-			}
-			break
-		}
-	}
-	if err != nil {
-		return err
-	}
-	r.ready = true
-	var follow context.Context
-	follow, r.stop = context.WithCancel(context.Background())
-	go func() {
-		defer close(r.ended)
-		defer panics.Log(r.log, "following the database")
-		r.follow(follow)
-	}()
-	return nil
-}
-
-// asideSuffix is appended to the name of a replica that another one takes the place of: it might hold what the database
-// has lost.
-const asideSuffix = ".old"
-
-// setAside renames the replica, unless another process uses it.
-func (r *Shared) setAside() error {
-	f, err := r.openUse()
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := filelock.Try(f, r.dir); err != nil {
-		return fmt.Errorf("%w: the replica has to be made anew: %w", ErrLocked, err)
-	}
-	if _, err := os.Stat(r.dir); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err := os.RemoveAll(r.dir + asideSuffix); err != nil {
-		return err
-	}
-	return os.Rename(r.dir, r.dir+asideSuffix)
-}
-
-func (r *Shared) openUse() (*os.File, error) {
-	if err := os.MkdirAll(filepath.Dir(r.dir), 0o700); err != nil {
-		return nil, err
-	}
-	return os.OpenFile(r.dir+filelock.Suffix, os.O_RDWR|os.O_CREATE, 0o600)
-}
-
-// open opens the replica for pulling, and pulls. h.there is false while the database is away.
-func (r *Shared) open(ctx context.Context, h sharedHead) (err error) {
-	if r.inUse, err = r.openUse(); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			r.inUse.Close()
-			if r.lock != nil {
-				_ = r.lock.close() // the first error counts
-			}
-			if r.replica != nil {
-				_ = r.replica.Close()
-			}
-			r.lock, r.replica = nil, nil
-		}
-	}()
-	alone := filelock.Try(r.inUse, r.dir) == nil
-	if err := filelock.Wait(r.inUse, !alone); err != nil {
-		return err
-	}
-	if h.there {
-		s, err := open(ctx, r.dir, Options{Create: true, Encoder: &h.settings.encoder, Metric: h.settings.metric,
-			like: &h.settings}, r.x)
-		if err != nil {
-			return err
-		}
-		same := s.settings.id == h.settings.id && s.settings.segmentRows == h.settings.segmentRows
-		if err := s.Close(); err != nil {
-			return err
-		}
-		if !same {
-			return errStray
-		}
-	}
-	if r.lock, err = openLock(r.dir, r.x.patient); err != nil {
-		return err
-	}
-	if r.replica, err = openWriter(r.dir, false); err != nil {
-		return err
-	}
-	if err := r.learn(); err != nil {
-		return err
-	}
-	if !h.there {
-		return filelock.Wait(r.inUse, true)
-	}
-	if err := r.pull(ctx, nil); err != nil {
-		return err
-	}
-	// Files that nobody has kept are of a process that was killed, unless one that lives is about to keep them.
-	if err := r.putFiles(ctx, !alone); err != nil {
-		return err
-	}
-	return filelock.Wait(r.inUse, true)
-}
-
 // follow brings the replica up to date whenever the database changes, until ctx ends.
 func (r *Shared) follow(ctx context.Context) {
 	for pause := retryFirst; ctx.Err() == nil; {
@@ -479,7 +363,9 @@ func (r *Shared) look(ctx context.Context, c *pgx.Conn) (changed bool, err error
 		return false, err
 	}
 	if local.generation != now {
-		if err := r.pull(ctx, nil); err != nil {
+		if err := r.pull(ctx, nil); errors.Is(err, ErrLocked) { // another process on this machine writes for long
+			return false, nil
+		} else if err != nil {
 			return false, err
 		}
 		local.generation = now

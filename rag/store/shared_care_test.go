@@ -65,11 +65,15 @@ func TestSharedReplicaIsMended(t *testing.T) {
 			return os.WriteFile(filepath.Join(dir, databaseName), bytes.Repeat([]byte("x"), 8192), 0o600)
 		},
 	} {
-		if err := errors.Join(s.Close(), r.Close(), harm()); err != nil {
+		if err := errors.Join(s.Close(), r.Close(), harm(), os.MkdirAll(filepath.Join(dir, UploadsFolder, "one"),
+			0o700)); err != nil {
 			t.Fatal(err)
 		}
 		s, r = openShared(t, url, dir)
 		verify(t, s, want)
+		if _, err := os.Stat(filepath.Join(dir, UploadsFolder, "one")); err != nil { // only this folder has it
+			t.Fatal(err)
+		}
 	}
 	server.Exec("base1", `UPDATE sluice.texts SET text = 'changed by hand' WHERE row = 3`)
 	server.Exec("base1", `UPDATE sluice.vectors SET embedding = (SELECT embedding FROM sluice.vectors WHERE row = 1)
@@ -240,4 +244,35 @@ func TestSharedLostAnswer(t *testing.T) {
 	verify(t, s, versions(1, "a/1", "a/2"))
 	other, _ := openShared(t, url, filepath.Join(fastDir(t), "other"))
 	sameContent(t, s, other)
+}
+
+// A replica is not brought up to date by a database that was restored from a backup and has gone on: it is set aside,
+// and another one is made.
+func TestSharedOtherHistory(t *testing.T) {
+	server := postgres.Start(t)
+	url, dir := server.URL(), filepath.Join(fastDir(t), "s")
+	s, r := openShared(t, url, dir)
+	mustCommit(t, s, batchOf(1, testDim, ids("a", 5)...))
+	if err := errors.Join(s.Close(), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	server.Exec("postgres", `CREATE DATABASE backup TEMPLATE base1`)
+	s, r = openShared(t, url, dir)
+	mustCommit(t, s, batchOf(1, testDim, "b/1")) // is lost
+	if err := errors.Join(s.Close(), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	server.Exec("postgres", `DROP DATABASE base1`)
+	server.Exec("postgres", `CREATE DATABASE base1 TEMPLATE backup`)
+	other, _ := openShared(t, url, filepath.Join(fastDir(t), "other"))
+	mustCommit(t, other, batchOf(1, testDim, "c/1"))
+	mustCommit(t, other, batchOf(1, testDim, "c/2"))
+	s, _ = openShared(t, url, dir)
+	verify(t, s, versions(1, append(ids("a", 5), "c/1", "c/2")...))
+	old, err := open(t.Context(), dir+asideSuffix, Options{ReadOnly: true}, testSeams())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	verify(t, old, versions(1, append(ids("a", 5), "b/1")...))
 }

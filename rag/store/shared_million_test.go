@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/test/postgres"
 )
 
-// TestSharedMillion measures a shared store of SLUICE_STORE_ROWS chunks × 384 beside one in a folder, as TestMillionRows
-// does: commits of 10,000 chunks in turns, and how long a replica takes from nothing.
+// TestSharedMillion measures a shared store of SLUICE_STORE_ROWS chunks × 384 beside one in a folder, as
+// TestMillionRows does: commits of 10,000 chunks in turns, and how long a replica takes from nothing.
 func TestSharedMillion(t *testing.T) {
 	rows, err := strconv.Atoi(os.Getenv("SLUICE_STORE_ROWS"))
 	if err != nil {

@@ -19,6 +19,10 @@ const sharedTables = latest + `
 CREATE TABLE IF NOT EXISTS kept (
 	name TEXT PRIMARY KEY,              -- FOLDER/NAME of a file of a calibration or the router
 	data BLOB NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS replica (   -- this table alone is not in the database
+	one    INTEGER PRIMARY KEY CHECK (one = 1),
+	change TEXT NOT NULL                -- id of the last one
 ) STRICT;`
 
 // table is one that is in PostgreSQL as in SQLite.
@@ -62,7 +66,7 @@ func (r *Shared) learn() error {
 		}
 		return nil
 	}, `SELECT t.name, c.name, c.type, c.pk FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c
-		WHERE t.type = 'table' ORDER BY t.name, c.cid`)
+		WHERE t.type = 'table' AND t.name <> 'replica' ORDER BY t.name, c.cid`)
 	return wrap(r.dir, "open", err)
 }
 
@@ -105,6 +109,9 @@ func (r *Shared) pullIn(ctx context.Context, pg pgx.Tx, mend *mending) error {
 	case local.generation == h.generation && mend == nil:
 		return nil
 	}
+	if err := r.sameHistory(ctx, pg, tx, local.generation, h.generation); err != nil {
+		return err
+	}
 	p := &pulling{Shared: r, tx: tx, head: h, since: local.generation, mend: mend}
 	if mend != nil || local.generation < h.horizon {
 		p.since = -1
@@ -117,6 +124,25 @@ func (r *Shared) pullIn(ctx context.Context, pg pgx.Tx, mend *mending) error {
 	}
 	p.tidy(local)
 	return nil
+}
+
+// sameHistory sees that the replica's last change is one of the database, which may have been restored from a backup
+// and gone on, and makes the database's last change that of the replica.
+func (r *Shared) sameHistory(ctx context.Context, pg pgx.Tx, tx *sql.Tx, local, now int64) error {
+	var mine, theirs, last string
+	err := tx.QueryRow(`SELECT coalesce((SELECT change FROM replica), '')`).Scan(&mine)
+	if err != nil {
+		return wrap(r.dir, "follow the database", err)
+	}
+	id := `coalesce((SELECT id FROM ` + r.table("changes") + ` WHERE generation = %s), '')`
+	if err := pg.QueryRow(ctx, fmt.Sprintf(`SELECT `+id+`, `+id, "$1", "$2"), local, now).Scan(&theirs, &last); err != nil {
+		return r.away(err)
+	}
+	if mine != "" && mine != theirs {
+		return fmt.Errorf("%w: change %d of %s is another one than in %s", errStray, local, r.name, r.dir)
+	}
+	_, err = tx.Exec(`INSERT OR REPLACE INTO replica VALUES (1, ?)`, last)
+	return wrap(r.dir, "follow the database", err)
 }
 
 // pulling is a pull under way.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/sluice-rag/sluice/internal/panics"
@@ -47,7 +48,7 @@ func (r *Shared) begin(ctx context.Context, write *sql.DB) (t *turnAtDatabase, e
 		return nil, r.away(err)
 	}
 	if t.pg, err = t.conn.Begin(short); err == nil {
-		_, err = t.pg.Exec(short, `SELECT pg_advisory_xact_lock($1)`, r.key)
+		err = t.wait(ctx)
 	}
 	if err == nil {
 		err = r.pullIn(ctx, t.pg, nil)
@@ -60,6 +61,26 @@ func (r *Shared) begin(ctx context.Context, write *sql.DB) (t *turnAtDatabase, e
 		return nil, r.away(err)
 	}
 	return t, nil
+}
+
+// wait waits for the other writers.
+func (t *turnAtDatabase) wait(ctx context.Context) error {
+	ctx, cancel := within(ctx, sharedPatient+sharedAnswer)
+	defer cancel()
+	_, err := t.pg.Exec(ctx, fmt.Sprintf(`SET LOCAL lock_timeout = %d; SELECT pg_advisory_xact_lock(%d)`,
+		sharedPatient.Milliseconds(), t.key))
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == "55P03" {
+		return fmt.Errorf("%w: %s, for %s: wait for it, or end it; reading is possible meanwhile", ErrLocked, t.name,
+			sharedPatient)
+	}
+	return err
+}
+
+// remember writes the id of the change into the replica.
+func (t *turnAtDatabase) remember(tx *sql.Tx) error {
+	_, err := tx.Exec(`INSERT OR REPLACE INTO replica VALUES (1, ?)`, t.id)
+	return err
 }
 
 // end gives the connection back, and undoes what was not committed.
@@ -107,6 +128,9 @@ func (t *turnAtDatabase) commit(ctx context.Context, tx *sql.Tx, g *segments, c 
 	}
 	if err := t.pushVectors(ctx, g, c.next, c.end, c.generation); err != nil {
 		return t.away(err)
+	}
+	if err := t.remember(tx); err != nil {
+		return err
 	}
 	return t.settle(ctx)
 }
@@ -353,7 +377,7 @@ func host() string {
 
 // create makes the store in the database, and the replica, unless another process is faster.
 func (r *Shared) create(ctx context.Context, o Options) error {
-	if err := r.setAside(); err != nil { // of a store that the database had once
+	if _, err := r.setAside(); err != nil { // of a store that the database had once
 		return err
 	}
 	o.Shared, o.ReadOnly, o.Groups = nil, false, nil
@@ -364,62 +388,63 @@ func (r *Shared) create(ctx context.Context, o Options) error {
 	if err := s.Close(); err != nil {
 		return err
 	}
-	return r.publish(ctx, r.dir)
+	_, err = r.publish(ctx, r.dir)
+	return err
 }
 
-// publish makes the store in the database out of one in a folder, unless another process is faster.
-func (r *Shared) publish(ctx context.Context, dir string) (err error) {
+// publish makes the store in the database out of one in a folder; made is false if another process was faster.
+func (r *Shared) publish(ctx context.Context, dir string) (made bool, err error) {
 	p := &Shared{name: r.name, base: r.base, key: r.key, pool: r.pool, dir: dir, x: r.x}
 	if p.replica, err = openWriter(dir, false); err != nil {
-		return err
+		return false, err
 	}
 	defer func() { err = errors.Join(err, p.replica.Close()) }()
 	if p.lock, err = openLock(dir, r.x.patient); err != nil {
-		return err
+		return false, err
 	}
 	defer func() { err = errors.Join(err, p.lock.close()) }()
 	if err := p.learn(); err != nil {
-		return err
+		return false, err
 	}
 	settings, _, err := readSettings(ctx, p.replica)
 	if err != nil {
-		return err
+		return false, err
 	}
 	t := &turnAtDatabase{Shared: p, id: rand.Text()}
 	if t.conn, err = p.pool.Acquire(ctx); err != nil {
-		return p.away(err)
+		return false, p.away(err)
 	}
 	defer t.end()
 	if t.pg, err = t.conn.Begin(ctx); err == nil {
-		_, err = t.pg.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, p.key)
+		err = t.wait(ctx)
 	}
 	if err != nil {
-		return p.away(err)
+		return false, p.away(err)
 	}
 	there := false
 	err = t.pg.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, p.base+".changes").Scan(&there)
 	if err != nil || there {
-		return p.away(err)
+		return false, p.away(err)
 	}
 	if _, err := t.pg.Exec(ctx, p.schema(settings.encoder.Dim)); err != nil {
-		return fmt.Errorf("make the store (the user needs the right to make a schema, and pgvector has to be "+
+		return false, fmt.Errorf("make the store (the user needs the right to make a schema, and pgvector has to be "+
 			"installed): %w", p.away(err))
 	}
 	tx, err := p.replica.BeginTx(ctx, nil)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer tx.Rollback() //nolint:errcheck // nothing of the store is changed but the list of files
 	if _, err := tx.Exec(p.watch()); err != nil {
-		return err
+		return false, err
 	}
 	if err := p.keep(tx); err != nil {
-		return err
+		return false, err
 	}
 	for _, in := range p.tables {
 		if _, err := tx.Exec(`INSERT INTO touched SELECT '` + in.name + `', json_array(` +
 			list(in.keys, `"$"`) + `) FROM ` + in.name); err != nil {
-			return err
+			return false, err
 		}
 	}
 	g := settings.segments(dir, p.x.fs)
@@ -428,12 +453,15 @@ func (r *Shared) publish(ctx context.Context, dir string) (err error) {
 		err = t.pushVectors(ctx, &g, settings.firstRow, settings.endRow, settings.generation)
 	}
 	if err != nil {
-		return p.away(err)
+		return false, p.away(err)
+	}
+	if err := t.remember(tx); err != nil {
+		return false, err
 	}
 	if err := t.settle(ctx); err != nil {
-		return err
+		return false, err
 	}
-	return tx.Commit()
+	return true, tx.Commit()
 }
 
 // inlineDim is up to how many dimensions a vector fits into a page of PostgreSQL with its row. Out of line, it would
