@@ -135,7 +135,8 @@ func (r *Shared) sameHistory(ctx context.Context, pg pgx.Tx, tx *sql.Tx, local, 
 		return wrap(r.dir, "follow the database", err)
 	}
 	id := `coalesce((SELECT id FROM ` + r.table("changes") + ` WHERE generation = %s), '')`
-	if err := pg.QueryRow(ctx, fmt.Sprintf(`SELECT `+id+`, `+id, "$1", "$2"), local, now).Scan(&theirs, &last); err != nil {
+	err = pg.QueryRow(ctx, fmt.Sprintf(`SELECT `+id+`, `+id, "$1", "$2"), local, now).Scan(&theirs, &last)
+	if err != nil {
 		return r.away(err)
 	}
 	if mine != "" && mine != theirs {
