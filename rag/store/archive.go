@@ -320,6 +320,9 @@ func (k *archiveChunk) vector(to []float32) []float32 {
 // keptName is the path, in the store's folder, of what an export has beside the documents.
 var keptName = regexp.MustCompile(`^(calibration(-groups-[0-9a-f]{16})?|router)/[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
 
+// isKept reports whether a folder holds what an export has.
+func isKept(folder string) bool { return keptName.MatchString(folder + "/x") }
+
 // checkKept refuses names of files that an export does not have.
 func checkKept(name string) error {
 	if !keptName.MatchString(name) {

@@ -21,7 +21,7 @@ import (
 func KeptFiles(dir string) (names []string, err error) {
 	folders, err := os.ReadDir(dir)
 	for _, folder := range folders {
-		if !folder.IsDir() || !keptName.MatchString(folder.Name()+"/x") {
+		if !folder.IsDir() || !isKept(folder.Name()) {
 			continue
 		}
 		entries, failed := os.ReadDir(filepath.Join(dir, folder.Name()))

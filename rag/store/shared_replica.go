@@ -72,11 +72,10 @@ func (r *Shared) setAside() (there bool, err error) {
 // bringRest moves what the database does not have, such as uploads, from the replica that was set aside into the new
 // one.
 func (r *Shared) bringRest() {
-	has := []string{databaseName, databaseName + "-wal", databaseName + "-shm", segmentFolder, IndexFolder, lockName,
-		keptFolders[0], keptFolders[1]}
+	has := []string{databaseName, databaseName + "-wal", databaseName + "-shm", segmentFolder, IndexFolder, lockName}
 	entries, err := os.ReadDir(r.dir + asideSuffix)
 	for _, e := range entries {
-		if name := e.Name(); !slices.Contains(has, name) {
+		if name := e.Name(); !slices.Contains(has, name) && !isKept(name) {
 			err = errors.Join(err, os.Rename(filepath.Join(r.dir+asideSuffix, name), filepath.Join(r.dir, name)))
 		}
 	}
