@@ -51,6 +51,10 @@ COMPUTE ?= --out build/out/bench
 GENERATE ?= --out build/out/bench-generate
 EMBED ?= --out build/out/bench-embed
 DIST_CHECK ?= -suite bookworm
+# What is built for another architecture is built in a copy of this tree, so that two architectures' libraries never share a folder.
+# Its program writes the completions: the system has to run it (qemu-user-static).
+machine := $(if $(filter arm64,$(ARCH)),aarch64,x86_64)
+other := $(if $(filter-out $(shell go env GOHOSTARCH 2>/dev/null),$(ARCH)),build/out/$(ARCH))
 
 .PHONY: help
 help: ## print the targets
@@ -76,15 +80,22 @@ build: go ## set up if needed, then bin/sluice, for this machine's processor
 	$(call program,$(here))
 
 .PHONY: dist
-dist: go ## one archive for other machines, in dist/: program, libraries, licences, completions, digests
+dist: go ## one archive for other machines, in dist/: program, libraries, licences, completions, digests; ARCH=arm64 for those
+ifeq ($(other),)
 	@$(setup) -all-sets
 	@CGO_ENABLED=0 go build -o build/out/dist-tool ./tools/dist/cmd
 	@build/out/dist-tool build
+else
+	@mkdir -p dist $(other) && git ls-files -z | xargs -0 cp --parents -u -t $(other)
+	@env -u GOFLAGS -u CGO_CFLAGS -u CGO_CXXFLAGS -u CGO_LDFLAGS SLUICE_ARCH=$(ARCH) QEMU_LD_PREFIX=/usr/aarch64-linux-gnu \
+		$(MAKE) --no-print-directory -C $(other) ARCH= dist
+	@cp $(other)/dist/sluice* dist/
+endif
 
 .PHONY: dist-check
 dist-check: go ## the archive of make dist on a bare Debian, made by debootstrap; for root; DIST_CHECK holds flags
 	@CGO_ENABLED=0 go build -o build/out/dist-tool ./tools/dist/cmd
-	@build/out/dist-tool check $(DIST_CHECK)
+	@build/out/dist-tool check $(if $(other),-arch $(ARCH)) $(DIST_CHECK) $(if $(other),dist/sluice-*-$(machine)-*.tar.gz)
 
 .PHONY: gpu-bundle
 gpu-bundle: build ## dist/gpu-bundle.tar.gz: what runs the tests of the GPU part on a machine without toolchain and network
@@ -119,6 +130,11 @@ asan: setup ## the C kernels and llama.cpp's binding under AddressSanitizer and 
 	@$(setup) llama-asan
 	@CGO_ENABLED=0 go build -o build/out/check ./tools/check
 	@build/out/check asan
+
+.PHONY: test-arm64
+test-arm64: go ## the tests of the C kernels, and some above them, on emulated processors of arm64 (qemu-user); takes an hour
+	@CGO_ENABLED=0 go build -o build/out/check ./tools/check
+	@build/out/check arm64
 
 .PHONY: fuzz
 fuzz: setup ## every fuzz target for FUZZTIME (20s), and inputs that are doubled for each parser and route: is the time linear?

@@ -17,7 +17,7 @@ func (a *app) protocolOutput() (io.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Dup3(int(os.Stderr.Fd()), int(os.Stdout.Fd()), 0); err != nil {
+	if err := replace(int(os.Stderr.Fd()), int(os.Stdout.Fd())); err != nil {
 		return nil, err
 	}
 	a.stdout = a.stderr

@@ -84,11 +84,13 @@ func (m *Manifest) checkNative() error {
 	if p, ok := m.Package(n.ONNXRuntime.Package); !ok || len(p.Wheels) == 0 {
 		return fmt.Errorf("onnxruntime: no wheel of package %q", n.ONNXRuntime.Package)
 	}
-	if err := checkFile(n.ONNXRuntime.Library, true); err != nil {
-		return fmt.Errorf("onnxruntime: %w", err)
-	}
-	if n.ONNXRuntime.Library.SHA256 == "" {
-		return errors.New("onnxruntime: the library needs sha256 and size")
+	for arch, library := range n.ONNXRuntime.Libraries {
+		if err := checkFile(library, true); err != nil {
+			return fmt.Errorf("onnxruntime: %s: %w", arch, err)
+		}
+		if library.SHA256 == "" {
+			return fmt.Errorf("onnxruntime: the library for %s needs sha256 and size", arch)
+		}
 	}
 	if p, ok := m.Package(n.CUDA.Package); !ok || len(p.Wheels) == 0 {
 		return fmt.Errorf("cuda: no wheel of package %q", n.CUDA.Package)

@@ -61,10 +61,10 @@ type CUDA struct {
 	Header  File   `yaml:"header"`
 }
 
-// ONNXRuntime is the shared library inside a wheel.
+// ONNXRuntime is the shared library inside a wheel, for each architecture by Go's name.
 type ONNXRuntime struct {
-	Package string `yaml:"package"`
-	Library File   `yaml:"library"`
+	Package   string          `yaml:"package"`
+	Libraries map[string]File `yaml:"libraries"`
 }
 
 // Module is a Go module whose sources a recipe builds. Its hash is in go.sum.

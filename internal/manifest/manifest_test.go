@@ -183,7 +183,7 @@ packages:
   - {name: w, version: "1", licence: MIT, wheels: [{file: w-1-py3-none-any.whl, sha256: &d 0000000000000000000000000000000000000000000000000000000000000000, size: 1}]}
   - {name: s, version: "1", licence: MIT, sdist: {file: s.tar.gz, sha256: *d, size: 1}, backend: [w]}
 native:
-  onnxruntime: {package: w, library: {path: l.so, member: m/l.so, sha256: *d, size: 1}}
+  onnxruntime: {package: w, libraries: {amd64: {path: l.so, member: m/l.so, sha256: *d, size: 1}}}
   tokenizers: {module: m/t, version: v1, licence: MIT}
   llama: {package: s, tree: s/t, commit: 0000000000000000000000000000000000000000, licence: MIT, module: m/l, version: v0}
   cuda: {package: w, header: {path: c.h, member: m/c.h, sha256: *d, size: 1}}

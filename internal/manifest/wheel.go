@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -39,6 +40,15 @@ func (w Wheel) Minor() int {
 // Fits reports whether CPython 3.minor can import the wheel (its platform aside).
 func (w Wheel) Fits(minor int) bool {
 	return w.Pure() || w.Minor() == minor || w.ABI == "abi3" && w.Minor() <= minor
+}
+
+// On returns the package with the wheels that a machine can use, by the end of their platform: "x86_64" or "aarch64".
+func (p Package) On(machine string) Package {
+	p.Wheels = slices.DeleteFunc(slices.Clone(p.Wheels), func(b Blob) bool {
+		w, err := ParseWheel(b.File)
+		return err != nil || !w.Pure() && !strings.HasSuffix(w.Platforms[0], "_"+machine)
+	})
+	return p
 }
 
 // WheelFor returns the package's wheel for CPython 3.minor. With minor 0 any wheel will do and the first is taken.

@@ -8,8 +8,12 @@
 
 #include <cstdlib>
 #include <cstring>
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#else
 #include <sys/syscall.h>
 #include <unistd.h>
+#endif
 
 #define SLC_DECLARE(isa)                                                                \
     extern "C" ggml_backend_reg_t slc_##isa##_ggml_backend_cpu_reg(void);               \
@@ -40,9 +44,34 @@ SLC_DECLARE(amx)
 #else
 #define SLC_ISA_amx SLC_LACKS
 #endif
+#ifdef SLC_HAS_neon
+SLC_DECLARE(neon)
+#define SLC_ISA_neon SLC_ISA
+#else
+#define SLC_ISA_neon SLC_LACKS
+#endif
+#ifdef SLC_HAS_dotprod
+SLC_DECLARE(dotprod)
+#define SLC_ISA_dotprod SLC_ISA
+#else
+#define SLC_ISA_dotprod SLC_LACKS
+#endif
+#ifdef SLC_HAS_i8mm
+SLC_DECLARE(i8mm)
+#define SLC_ISA_i8mm SLC_ISA
+#else
+#define SLC_ISA_i8mm SLC_LACKS
+#endif
 
 namespace {
 
+#if defined(__aarch64__)
+uint32_t this_cpu() {
+    const bool dotprod = getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+    return SLC_LLM_CPU_NEON | (dotprod ? SLC_LLM_CPU_DOTPROD : 0u) |
+           (dotprod && (getauxval(AT_HWCAP2) & HWCAP2_I8MM) ? SLC_LLM_CPU_I8MM : 0u);
+}
+#else
 bool avx2() {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
            __builtin_cpu_supports("bmi2");
@@ -67,6 +96,7 @@ uint32_t this_cpu() {
     return (avx2() ? SLC_LLM_CPU_AVX2 : 0u) | (avx512vnni() ? SLC_LLM_CPU_AVX512VNNI : 0u) |
            (amx() ? SLC_LLM_CPU_AMX : 0u);
 }
+#endif
 
 struct Isa {
     const char * name;
@@ -77,8 +107,15 @@ struct Isa {
     void (*pool_pause)(ggml_threadpool *);
 };
 
-constexpr Isa kIsas[] = {SLC_ISA_avx2(avx2, SLC_LLM_CPU_AVX2), SLC_ISA_avx512vnni(avx512vnni, SLC_LLM_CPU_AVX512VNNI),
-                         SLC_ISA_amx(amx, SLC_LLM_CPU_AMX)}; // the best last
+constexpr Isa kIsas[] = { // the best last
+#if defined(__aarch64__)
+    SLC_ISA_neon(neon, SLC_LLM_CPU_NEON), SLC_ISA_dotprod(dotprod, SLC_LLM_CPU_DOTPROD),
+    SLC_ISA_i8mm(i8mm, SLC_LLM_CPU_I8MM)
+#else
+    SLC_ISA_avx2(avx2, SLC_LLM_CPU_AVX2), SLC_ISA_avx512vnni(avx512vnni, SLC_LLM_CPU_AVX512VNNI),
+    SLC_ISA_amx(amx, SLC_LLM_CPU_AMX)
+#endif
+};
 
 // What this library was built for.
 uint32_t built() {

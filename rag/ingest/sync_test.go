@@ -354,7 +354,7 @@ func TestSyncGoesByTheState(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range states {
-			s.Changed = now.Sys().(*syscall.Stat_t).Ctim.Nano()
+			s.Changed = changed(now)
 			if err := st.PutFiles(t.Context(), []store.FileState{s}, nil); err != nil {
 				t.Fatal(err)
 			}

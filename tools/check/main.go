@@ -20,11 +20,12 @@ import (
 	"time"
 )
 
-const usage = `usage: go run ./tools/check [test | race | asan | fuzz [DURATION]]
+const usage = `usage: go run ./tools/check [test | race | asan | arm64 | fuzz [DURATION]]
 
   test    everything (the default)
   race    only the tests under the race detector
   asan    only the tests of the C kernels under AddressSanitizer and UndefinedBehaviorSanitizer
+  arm64   the tests of the C kernels on emulated processors of arm64, and some of the packages above them
   fuzz    every fuzz target, for DURATION each (default 20s)
 `
 
@@ -48,6 +49,8 @@ func run(ctx context.Context, args []string) int {
 		r.racing(ctx)
 	case verb == "asan" && len(args) == 1:
 		r.alone(r.sanitizing(ctx))
+	case verb == "arm64" && len(args) == 1:
+		r.wholeARM(ctx)
 	case verb == "fuzz" && len(args) <= 2:
 		each := 20 * time.Second
 		if len(args) == 2 {
@@ -109,6 +112,7 @@ func (r *runner) checks(ctx context.Context) {
 	compiled() // and not the same twice
 	r.beside(func(r *runner) { r.racing(ctx) })
 	r.beside(r.sanitizing(ctx)...)
+	r.arm(ctx, "max", quickTests, "./kernels/cpu/...", "./kernels/ref", "./rag/gate")
 }
 
 // oneMore is how many packages are tested at a time: one more than there are processors, as some tests wait.

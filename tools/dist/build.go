@@ -43,7 +43,7 @@ func Build(ctx context.Context, repo string, log io.Writer) (archive string, err
 	}
 	work := filepath.Join(repo, "build", "out", "dist")
 	b := builder{repo: repo, env: env, work: work, log: log,
-		stage: filepath.Join(work, "sluice-"+buildinfo.Version+"-linux-x86_64")}
+		stage: filepath.Join(work, "sluice-"+buildinfo.Version+"-linux-"+env.Machine())}
 	if err := os.RemoveAll(work); err != nil {
 		return "", err
 	}
@@ -80,7 +80,7 @@ func (b *builder) program() string { return b.path("bin", "sluice") }
 // compile links the program with its own C++ runtime, so that it asks the system for glibc and nothing else. libstdc++
 // is named by the packages that need it (-lstdc++), so it becomes static through a folder that has no shared one.
 func (b *builder) compile(ctx context.Context) error {
-	cxx := or(os.Getenv("CXX"), "g++")
+	cxx := b.cxx()
 	static, err := output(ctx, b.repo, cxx, "-print-file-name=libstdc++.a")
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (b *builder) compile(ctx context.Context) error {
 		return err
 	}
 	compat := filepath.Join(b.work, "compat.o")
-	if err := b.run(ctx, or(os.Getenv("CC"), "gcc"), "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror", "-c",
+	if err := b.run(ctx, b.cc(), "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror", "-c",
 		filepath.Join("tools", "dist", "compat", "compat.c"), "-o", compat); err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (b *builder) libraries(ctx context.Context) error {
 		return fmt.Errorf("%w; run make setup", err)
 	}
 	for _, name := range fallbackLibraries {
-		path, err := output(ctx, b.repo, or(os.Getenv("CXX"), "g++"), "-print-file-name="+name)
+		path, err := output(ctx, b.repo, b.cxx(), "-print-file-name="+name)
 		if err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ const fallbackFolder = "fallback"
 
 // gccSource writes where the shared runtime comes from, as its licence requires.
 func (b *builder) gccSource(ctx context.Context, dst string) error {
-	version, err := output(ctx, b.repo, or(os.Getenv("CXX"), "g++"), "--version")
+	version, err := output(ctx, b.repo, b.cxx(), "--version")
 	if err != nil {
 		return err
 	}
@@ -300,8 +300,8 @@ func (b *builder) debian(glibc Version, modified time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	to := filepath.Join(b.repo, "dist", fmt.Sprintf("sluice_%s_amd64.deb", buildinfo.Version))
-	d := deb{name: "sluice", version: buildinfo.Version, modified: modified,
+	to := filepath.Join(b.repo, "dist", fmt.Sprintf("sluice_%s_%s.deb", buildinfo.Version, b.env.Arch))
+	d := deb{name: "sluice", version: buildinfo.Version, arch: b.env.Arch, modified: modified,
 		depends: fmt.Sprintf("libc6 (>= %s), libstdc++6", glibc),
 		description: "local retrieval with a calibrated gate before it\n Sluice puts documents into a store, calibrates a " +
 			"gate on them, and answers\n questions from the documents when the gate finds that they can help.",
@@ -335,12 +335,16 @@ func (b *builder) modified(ctx context.Context) (time.Time, error) {
 func (b *builder) run(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = b.repo
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=1", "GOARCH="+b.env.Arch, "CC="+b.cc(), "CXX="+b.cxx())
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return errors.Join(fmt.Errorf("%s: %w", name, err), errors.New(strings.TrimSpace(string(out))))
 	}
 	return nil
 }
+
+func (b *builder) cc() string  { return or(os.Getenv("CC"), b.env.Tool("gcc")) }
+func (b *builder) cxx() string { return or(os.Getenv("CXX"), b.env.Tool("g++")) }
 
 func or(a, b string) string {
 	if a != "" {

@@ -25,6 +25,7 @@ type CheckOptions struct {
 	Archive   string
 	Root      string // of the other system; created by debootstrap if it does not exist
 	Suite     string // of Debian, for debootstrap
+	Arch      string // of the archive, as Debian and Go name it
 	Models    string // a folder of downloaded models, which are copied
 	Documents string // a folder that is ingested
 	Log       io.Writer
@@ -73,8 +74,9 @@ func (c *checker) say(format string, args ...any) { fmt.Fprintf(c.Log, format+"\
 // system creates the root if necessary, and checks what it contains.
 func (c *checker) system(ctx context.Context) error {
 	if _, err := os.Stat(c.outside("/usr/bin")); errors.Is(err, fs.ErrNotExist) {
-		c.say("debootstrap --variant=minbase %s %s", c.Suite, c.Root)
-		if _, err := output(ctx, ".", "debootstrap", "--variant=minbase", c.Suite, c.Root); err != nil {
+		c.say("debootstrap --variant=minbase --arch=%s %s %s", c.Arch, c.Suite, c.Root)
+		if _, err := output(ctx, ".", "debootstrap", "--variant=minbase", "--arch="+c.Arch, c.Suite,
+			c.Root); err != nil {
 			return fmt.Errorf("%w: %w", ErrCheck, err)
 		}
 	}
@@ -238,14 +240,15 @@ func (c *checker) moved(ctx context.Context) error {
 	if err := c.verb(ctx, folder, 0, regexp.QuoteMeta(folder)+`/lib/libonnxruntime\.so`, "doctor"); err != nil {
 		return err
 	}
-	out, err := c.run(ctx, 0, []string{"SLUICE_ISA=avx2"}, folder+"/bin/sluice", "doctor")
+	oldest := map[string]string{"amd64": "avx2", "arm64": "neon"}[c.Arch]
+	out, err := c.run(ctx, 0, []string{"SLUICE_ISA=" + oldest}, folder+"/bin/sluice", "doctor")
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(out, "llama.cpp on avx2") {
+	if !strings.Contains(out, "llama.cpp on "+oldest) {
 		return fmt.Errorf("the oldest instruction set is not in the program:\n%s", out)
 	}
-	c.say("✓ SLUICE_ISA=avx2 sluice doctor")
+	c.say("✓ SLUICE_ISA=%s sluice doctor", oldest)
 	store := c.home + "/kb"
 	if err := c.verb(ctx, folder, 0, `\[1\]`, "ask", "--store", store,
 		"What does the build tag native do?"); err != nil {

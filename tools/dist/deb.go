@@ -19,9 +19,9 @@ const debFolder = "usr/lib/sluice"
 
 // deb is a package of Debian's format (deb(5)): an ar archive of a version, the control files, and the files.
 type deb struct {
-	name, version, depends, description string
-	modified                            time.Time
-	units                               map[string][]byte // units of systemd, by name
+	name, version, arch, depends, description string // arch as Debian and Go name it
+	modified                                  time.Time
+	units                                     map[string][]byte // units of systemd, by name
 }
 
 // writeDeb packs the archive's folder as a package. Its bytes depend on the folder and the time alone.
@@ -64,9 +64,9 @@ func (d deb) writeDeb(to, dir string) error {
 		return err
 	}
 	control, err := d.tarball(func(t *tar.Writer, made map[string]bool) error {
-		text := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: amd64\nMaintainer: The Sluice developers "+
+		text := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: %s\nMaintainer: The Sluice developers "+
 			"<noreply@example.org>\nInstalled-Size: %d\nDepends: %s\nSection: science\nPriority: optional\n"+
-			"Description: %s\n", d.name, d.version, (size+1023)/1024, d.depends, d.description)
+			"Description: %s\n", d.name, d.version, d.arch, (size+1023)/1024, d.depends, d.description)
 		return errors.Join(d.packText(t, made, "control", []byte(text), 0o644),
 			d.packText(t, made, "md5sums", sums.Bytes(), 0o644))
 	})

@@ -22,7 +22,7 @@ func TestPackageOfDebian(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sluice-1")
 	write(t, filepath.Join(dir, "bin", "sluice"), "#!/bin/sh\necho here\n", 0o755)
 	write(t, filepath.Join(dir, "lib", "a.so"), "odd", 0o644)
-	d := deb{name: "sluice", version: "1.2.3", depends: "libc6 (>= 2.34)", description: "short\n long",
+	d := deb{name: "sluice", version: "1.2.3", arch: "amd64", depends: "libc6 (>= 2.34)", description: "short\n long",
 		modified: time.Unix(1700000000, 0), units: map[string][]byte{"sluice.service": []byte("[Unit]\n")}}
 	to := filepath.Join(t.TempDir(), "a.deb")
 	again := filepath.Join(t.TempDir(), "b.deb")

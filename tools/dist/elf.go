@@ -102,7 +102,8 @@ func ReadNeeds(path string) (Needs, error) {
 
 // ofGlibc are the libraries that come with every glibc.
 var ofGlibc = map[string]bool{"libc.so.6": true, "libm.so.6": true, "libdl.so.2": true, "librt.so.1": true,
-	"libpthread.so.0": true, "libresolv.so.2": true, "ld-linux-x86-64.so.2": true}
+	"libpthread.so.0": true, "libresolv.so.2": true, "ld-linux-x86-64.so.2": true,
+	"ld-linux-aarch64.so.1": true}
 
 // checkProgram checks that the program runs wherever its glibc does: it needs no other library, and exports no symbol
 // of the C++ library that is linked into it, which ONNX Runtime would then use instead of its own.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -26,9 +27,13 @@ var (
 	ErrPart = errors.New("set-up failed")
 )
 
+// EnvArch names the architecture to build for, as Go does; without it, this machine's.
+const EnvArch = "SLUICE_ARCH"
+
 // Env is the environment of recipes.
 type Env struct {
 	Repo     string // the repository's root
+	Arch     string // GOARCH of what is built: amd64 or arm64
 	Cache    *fetch.Cache
 	Manifest *manifest.Manifest
 	console  *console
@@ -56,7 +61,12 @@ func New(repo string, out io.Writer) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Env{Repo: repo, Cache: cache, Manifest: m, console: con, versions: map[string]string{}}, nil
+	arch := or(os.Getenv(EnvArch), runtime.GOARCH)
+	if machines[arch] == "" {
+		return nil, fmt.Errorf("%w: %s=%s: amd64 and arm64 can be built for", ErrPrerequisite, EnvArch, arch)
+	}
+	return &Env{Repo: repo, Arch: arch, Cache: cache, Manifest: m, console: con,
+		versions: map[string]string{}}, nil
 }
 
 // recipe makes one output folder in the cache.
@@ -198,13 +208,27 @@ func (e *Env) module(ctx context.Context, path string) (string, error) {
 
 // compilers returns the C and C++ compilers and how they call themselves.
 func (e *Env) compilers(ctx context.Context) (cc, cxx, id string, err error) {
-	cc, cxx = or(os.Getenv("CC"), "gcc"), or(os.Getenv("CXX"), "g++")
+	cc, cxx = or(os.Getenv("CC"), e.Tool("gcc")), or(os.Getenv("CXX"), e.Tool("g++"))
 	a, err := e.query(ctx, cc, "--version")
 	if err != nil {
 		return "", "", "", err
 	}
 	b, err := e.query(ctx, cxx, "--version")
 	return cc, cxx, a + "\n" + b, err
+}
+
+// machines are the architectures that can be built for, as GNU tools and Rust name them.
+var machines = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
+
+// Machine returns the name that GNU tools and wheels have for e.Arch.
+func (e *Env) Machine() string { return machines[e.Arch] }
+
+// Tool returns the name of a compiler or of one of binutils for e.Arch: for another one than this machine's, Debian's.
+func (e *Env) Tool(name string) string {
+	if e.Arch == runtime.GOARCH {
+		return name
+	}
+	return machines[e.Arch] + "-linux-gnu-" + name
 }
 
 func or(a, b string) string {

@@ -21,7 +21,15 @@ type isa struct {
 	here  bool     // whether this machine has it
 }
 
-func isas() []isa {
+func (e *Env) isas() []isa {
+	if e.Arch == "arm64" {
+		a := cpu.ARM64
+		return []isa{
+			{"neon", []string{"-DGGML_CPU_ARM_ARCH=armv8-a"}, true},
+			{"dotprod", []string{"-DGGML_CPU_ARM_ARCH=armv8.2-a+dotprod"}, a.HasASIMDDP},
+			{"i8mm", []string{"-DGGML_CPU_ARM_ARCH=armv8.2-a+dotprod+i8mm"}, a.HasASIMDDP && a.HasI8MM},
+		}
+	}
 	avx512 := []string{"-DGGML_AVX512=ON", "-DGGML_AVX512_VBMI=ON", "-DGGML_AVX512_VNNI=ON"}
 	amx := append(slices.Clone(avx512), "-DGGML_AVX512_BF16=ON", "-DGGML_AMX_TILE=ON", "-DGGML_AMX_INT8=ON")
 	x := cpu.X86
@@ -35,9 +43,9 @@ func isas() []isa {
 }
 
 // bestISA returns the instruction set that the binding chooses on this machine.
-func bestISA() isa {
-	best := isas()[0]
-	for _, v := range isas() {
+func (e *Env) bestISA() isa {
+	best := e.isas()[0]
+	for _, v := range e.isas() {
 		if v.here {
 			best = v
 		}
@@ -53,9 +61,9 @@ var cpuSymbols = []string{"ggml_backend_cpu_reg", "ggml_threadpool_new", "ggml_t
 // machines. A request for all is remembered in the clone, so that libraries are not linked alternately.
 func (e *Env) sets() []isa {
 	if exists(e.allSetsPath()) {
-		return isas()
+		return e.isas()
 	}
-	return []isa{bestISA()}
+	return []isa{e.bestISA()}
 }
 
 func (e *Env) allSetsPath() string { return filepath.Join(e.Repo, "build", "out", "setup", "all-sets") }
@@ -113,7 +121,8 @@ func (e *Env) compileCPU(ctx context.Context, j job, v isa) (archive string, err
 // isolate makes lib/libggml-cpu-<name>.a of an archive.
 func (e *Env) isolate(ctx context.Context, j job, v isa, archive string) error {
 	object, lib := "ggml-cpu-"+v.name+".o", "libggml-cpu-"+v.name+".a"
-	err := e.run(ctx, j, j.work, nil, "ld", "-r", "--force-group-allocation", "--whole-archive", archive, "-o", object)
+	err := e.run(ctx, j, j.work, nil, e.Tool("ld"), "-r", "--force-group-allocation", "--whole-archive", archive,
+		"-o", object)
 	if err != nil {
 		return err
 	}
@@ -122,13 +131,13 @@ func (e *Env) isolate(ctx context.Context, j job, v isa, archive string) error {
 		own := fmt.Sprintf("slc_%s_%s", v.name, s)
 		args = append(args, "--redefine-sym", s+"="+own, "--keep-global-symbol="+own)
 	}
-	if err := e.run(ctx, j, j.work, nil, "objcopy", append(args, object)...); err != nil {
+	if err := e.run(ctx, j, j.work, nil, e.Tool("objcopy"), append(args, object)...); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(filepath.Join(j.work, lib)); err != nil {
 		return err
 	}
-	if err := e.run(ctx, j, j.work, nil, "ar", "rcs", lib, object); err != nil {
+	if err := e.run(ctx, j, j.work, nil, e.Tool("ar"), "rcs", lib, object); err != nil {
 		return err
 	}
 	return copyInto(filepath.Join(j.out, "lib"), filepath.Join(j.work, lib))

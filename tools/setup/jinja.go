@@ -82,7 +82,8 @@ func buildJinja(ctx context.Context, e *Env, j job) error {
 	if err := os.RemoveAll(filepath.Join(j.work, "libjinja.a")); err != nil {
 		return err
 	}
-	if err := e.run(ctx, j, j.work, nil, "ar", append([]string{"rcs", "libjinja.a"}, objects...)...); err != nil {
+	args := append([]string{"rcs", "libjinja.a"}, objects...)
+	if err := e.run(ctx, j, j.work, nil, e.Tool("ar"), args...); err != nil {
 		return err
 	}
 	return copyInto(filepath.Join(j.out, "lib"), filepath.Join(j.work, "libjinja.a"))

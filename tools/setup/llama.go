@@ -105,7 +105,7 @@ func llamaServer() recipe {
 func (e *Env) peerFlags() []string {
 	flags := []string{"-DLLAMA_BUILD_COMMON=ON", "-DLLAMA_BUILD_TOOLS=ON",
 		"-DLLAMA_BUILD_COMMIT=" + e.Manifest.Native.Llama.Commit}
-	return slices.Concat(flags, cmakeFlags, bestISA().flags)
+	return slices.Concat(flags, cmakeFlags, e.bestISA().flags)
 }
 
 func llamaInputs(ctx context.Context, e *Env) ([]string, error) {
@@ -135,7 +135,7 @@ func patchedInputs(ctx context.Context, e *Env, set patchSet, ext string) ([]str
 
 func peerInputs(ctx context.Context, e *Env) ([]string, error) {
 	in, err := llamaInputs(ctx, e)
-	return append(in, bestISA().flags...), err
+	return append(in, e.bestISA().flags...), err
 }
 
 // cmake extracts the tree once, changes it, and builds the targets in j.work/build, where an interrupted build is
@@ -184,6 +184,9 @@ func (e *Env) cmake(ctx context.Context, j job, tree []string, change func(src s
 	}
 	args := append([]string{"-S", src, "-B", build, "-DCMAKE_C_COMPILER=" + cc, "-DCMAKE_CXX_COMPILER=" + cxx},
 		flags...)
+	if e.Arch != runtime.GOARCH {
+		args = append(args, "-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR="+machines[e.Arch])
+	}
 	args = append(args, "-DCMAKE_C_FLAGS="+renamed(src, "llama.cpp"))
 	for i, f := range args { // build outputs must not contain this machine's folders
 		if strings.HasPrefix(f, "-DCMAKE_CXX_FLAGS=") {
@@ -338,7 +341,7 @@ func (e *Env) merge(ctx context.Context, j job, objects []string, outputs ...str
 	if err := os.WriteFile(script, []byte(b.String()), 0o644); err != nil {
 		return err
 	}
-	if err := e.run(ctx, j, j.work, nil, "sh", "-c", "ar -M < merge.mri"); err != nil {
+	if err := e.run(ctx, j, j.work, nil, "sh", "-c", e.Tool("ar")+" -M < merge.mri"); err != nil {
 		return err
 	}
 	return copyInto(filepath.Join(j.out, "lib"), filepath.Join(j.work, "libbinding.a"))

@@ -36,12 +36,13 @@ func onnxruntime() recipe {
 	return recipe{
 		name: "onnxruntime", version: 2,
 		inputs: func(_ context.Context, e *Env) ([]string, error) {
-			lib := e.Manifest.Native.ONNXRuntime.Library
+			lib := e.Manifest.Native.ONNXRuntime.Libraries[e.Arch]
 			return []string{lib.Path, lib.Member, lib.SHA256, onnxModule, onnxModuleVersion}, nil
 		},
 		build: func(ctx context.Context, e *Env, j job) error {
 			spec := e.Manifest.Native.ONNXRuntime
 			pkg, _ := e.Manifest.Package(spec.Package)
+			pkg = pkg.On(machines[e.Arch])
 			python, minor, err := e.python(ctx)
 			if err != nil {
 				return err
@@ -61,7 +62,7 @@ func onnxruntime() recipe {
 			}
 			defer z.Close()
 			lib := filepath.Join(j.out, "lib")
-			if err := models.Extract(&z.Reader, spec.Library, lib); err != nil {
+			if err := models.Extract(&z.Reader, spec.Libraries[e.Arch], lib); err != nil {
 				return err
 			}
 			headers, err := e.module(ctx, onnxModule)
@@ -146,9 +147,11 @@ func (e *Env) crate(ctx context.Context, j job, dir string) (triple string, err 
 	if err := e.patch(tokenizerPatches, dir); err != nil {
 		return "", err
 	}
-	triple, err = e.query(ctx, "rustc", "--print", "host-tuple")
-	if err != nil { // rustc before 1.84
-		triple = hostTriple()
+	triple = machines[e.Arch] + "-unknown-linux-gnu"
+	if e.Arch == runtime.GOARCH {
+		if host, err := e.query(ctx, "rustc", "--print", "host-tuple"); err == nil { // rustc 1.84 and later
+			triple = host
+		}
 	}
 	return triple, e.run(ctx, j, dir, nil, "cargo", "fetch", "--locked", "--target", triple)
 }
@@ -157,7 +160,8 @@ func buildTokenizers(ctx context.Context, e *Env, j job) error {
 	crate := filepath.Join(j.work, "crate")
 	e.console.printf("tokenizers: downloading the crates of third_party/tokenizers/Cargo.lock")
 	start := time.Now()
-	if _, err := e.crate(ctx, j, crate); err != nil {
+	triple, err := e.crate(ctx, j, crate)
+	if err != nil {
 		return err
 	}
 	e.Cache.AddDownloaded(newCrates(start))
@@ -166,20 +170,24 @@ func buildTokenizers(ctx context.Context, e *Env, j job) error {
 	rename := "--remap-path-prefix=" + cargoHome() + "=cargo" // keeps this machine's folders out of the library
 	env := []string{"CARGO_TARGET_DIR=" + target,
 		"RUSTFLAGS=" + strings.TrimSpace(os.Getenv("RUSTFLAGS")+" "+rename)}
-	if err := e.run(ctx, j, crate, env, "cargo", "build", "--release", "--lib",
-		"--locked", "--offline"); err != nil {
+	args, release := []string{"build", "--release", "--lib", "--locked", "--offline"}, filepath.Join(target, "release")
+	if e.Arch != runtime.GOARCH {
+		cc, cxx, _, err := e.compilers(ctx)
+		if err != nil {
+			return err
+		}
+		name := strings.ReplaceAll(triple, "-", "_")
+		env = append(env, "CC_"+name+"="+cc, "CXX_"+name+"="+cxx, "AR_"+name+"="+e.Tool("ar"))
+		args, release = append(args, "--target", triple), filepath.Join(target, triple, "release")
+	}
+	if err := e.run(ctx, j, crate, env, "cargo", args...); err != nil {
 		return err
 	}
-	lib := filepath.Join(target, "release", "libtokenizers.a")
-	if err := e.run(ctx, j, crate, nil, "strip", "--strip-debug", lib); err != nil {
+	lib := filepath.Join(release, "libtokenizers.a")
+	if err := e.run(ctx, j, crate, nil, e.Tool("strip"), "--strip-debug", lib); err != nil {
 		return err
 	}
 	return copyInto(filepath.Join(j.out, "lib"), lib)
-}
-
-func hostTriple() string {
-	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
-	return arch + "-unknown-linux-gnu"
 }
 
 // cargoHome returns the folder in which cargo keeps its downloads.
@@ -207,7 +215,7 @@ func stampEmbed(_ context.Context, e *Env) error {
 	return e.stamp("embed",
 		linked{filepath.Join("tokenizers", "lib", "libtokenizers.a"),
 			"tokenizers " + e.Manifest.Native.Tokenizers.Version},
-		linked{filepath.Join("onnxruntime", "lib", e.Manifest.Native.ONNXRuntime.Library.Path),
+		linked{filepath.Join("onnxruntime", "lib", e.Manifest.Native.ONNXRuntime.Libraries[e.Arch].Path),
 			"onnxruntime " + e.onnxVersion()})
 }
 

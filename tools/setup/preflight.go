@@ -24,18 +24,24 @@ type tool struct {
 }
 
 func (e *Env) tools() []tool {
-	py, cc, cxx := or(os.Getenv(EnvPython), "python3"), or(os.Getenv("CC"), "gcc"), or(os.Getenv("CXX"), "g++")
+	py := or(os.Getenv(EnvPython), "python3")
+	cc, cxx := or(os.Getenv("CC"), e.Tool("gcc")), or(os.Getenv("CXX"), e.Tool("g++"))
+	cross := "" // Debian's suffix for compilers of another architecture
+	if e.Arch != runtime.GOARCH {
+		cross = "-" + strings.ReplaceAll(machines[e.Arch], "_", "-") + "-linux-gnu"
+	}
 	return []tool{
 		{"Go", []string{"go", "env", "GOVERSION"}, goDirective(e.Repo), "compiles everything",
 			"see go.dev/doc/install (distributions lag behind)", "dnf install golang", "brew install go"},
-		{"C compiler", []string{cc, "--version"}, "", "cgo and the kernels", "apt-get install gcc", "dnf install gcc",
+		{"C compiler", []string{cc, "--version"}, "", "cgo and the kernels", "apt-get install gcc" + cross,
+			"dnf install gcc",
 			"xcode-select --install"},
-		{"C++ compiler", []string{cxx, "--version"}, "", "llama.cpp and its binding", "apt-get install g++",
+		{"C++ compiler", []string{cxx, "--version"}, "", "llama.cpp and its binding", "apt-get install g++" + cross,
 			"dnf install gcc-c++", "xcode-select --install"},
-		{"ar", []string{"ar", "--version"}, "", "merges static archives", "apt-get install binutils",
-			"dnf install binutils", "brew install binutils"},
-		{"strip", []string{"strip", "--version"}, "", "drops debug data", "apt-get install binutils",
-			"dnf install binutils", "brew install binutils"},
+		{"ar", []string{e.Tool("ar"), "--version"}, "", "merges static archives",
+			"apt-get install binutils" + cross, "dnf install binutils", "brew install binutils"},
+		{"strip", []string{e.Tool("strip"), "--version"}, "", "drops debug data",
+			"apt-get install binutils" + cross, "dnf install binutils", "brew install binutils"},
 		{"CMake", []string{"cmake", "--version"}, "3.14", "configures llama.cpp", "apt-get install cmake",
 			"dnf install cmake", "brew install cmake"},
 		{"Ninja", []string{"ninja", "--version"}, "1.8", "builds llama.cpp", "apt-get install ninja-build",
@@ -57,10 +63,10 @@ func (e *Env) tools() []tool {
 // lists the present ones.
 func (e *Env) Preflight(ctx context.Context, verbose bool) error {
 	var missing []string
-	if platform := runtime.GOOS + "/" + runtime.GOARCH; platform != "linux/amd64" {
+	if platform := runtime.GOOS + "/" + runtime.GOARCH; runtime.GOOS != "linux" || machines[runtime.GOARCH] == "" {
 		missing = append(missing,
-			fmt.Sprintf("platform: the pinned wheels are for linux/amd64, this is %s; the untagged packages (engine, "+
-				"kernels) work here without set-up", platform))
+			fmt.Sprintf("platform: the pinned wheels are for Linux on amd64 and arm64, this is %s; the untagged packages "+
+				"(engine, kernels) work here without set-up", platform))
 	}
 	for _, t := range e.tools() {
 		have, err := probe(ctx, t)

@@ -415,7 +415,7 @@ func TestOurKeys(t *testing.T) {
 		}
 	}
 	seen := map[string]bool{}
-	some, all := isas()[:1], isas()
+	some, all := e.isas()[:1], e.isas()
 	cpus := []string{"libcpu-1"}
 	for _, r := range []recipe{onnxruntime(), libllama(), llamaBench(), llamaServer(), libjinja(), libcpu(all[0]),
 		libcpu(all[1]), libcpu(all[2]), binding(some, "libllama-1", "libjinja-1", cpus, false),

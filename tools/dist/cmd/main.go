@@ -9,19 +9,21 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"syscall"
 
 	"github.com/sluice-rag/sluice/internal/fetch"
 	"github.com/sluice-rag/sluice/tools/dist"
 )
 
-const usage = `usage: go run ./tools/dist/cmd build | check [-root DIR] [-suite NAME] [ARCHIVE]
+const usage = `usage: go run ./tools/dist/cmd build | check [-root DIR] [-suite NAME] [-arch ARCH] [ARCHIVE]
 
 In the root of a checkout.
 
   build    make the archive in dist/; the set-up must be done for all instruction sets (make dist does that first)
   check    try the archive (default: the one in dist/) in the root folder of another system, which debootstrap makes
-           of a suite of Debian where there is none. For root. Models are copied from the cache.
+           of a suite of Debian where there is none. For root. Models are copied from the cache. With another
+           architecture than this machine's, the system runs its programs in an emulator (qemu-user-static).
 `
 
 func main() {
@@ -62,6 +64,7 @@ func check(ctx context.Context, repo string, args []string) error {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	suite := flags.String("suite", "bookworm", "")
 	root := flags.String("root", "", "")
+	arch := flags.String("arch", runtime.GOARCH, "")
 	flags.Usage = func() {}
 	if flags.Parse(args) != nil || flags.NArg() > 1 {
 		return errUsage
@@ -71,9 +74,12 @@ func check(ctx context.Context, repo string, args []string) error {
 		return err
 	}
 	o := dist.CheckOptions{Archive: flags.Arg(0), Root: *root, Suite: *suite, Models: cache.Path("models"),
-		Documents: filepath.Join(repo, "docs", "adr"), Log: os.Stdout}
+		Documents: filepath.Join(repo, "docs", "adr"), Log: os.Stdout, Arch: *arch}
 	if o.Root == "" {
 		o.Root = cache.Path("roots", *suite)
+		if *arch != runtime.GOARCH {
+			o.Root += "-" + *arch
+		}
 	}
 	if o.Archive == "" {
 		found, err := filepath.Glob(filepath.Join(repo, "dist", "sluice-*.tar.gz"))

@@ -29,7 +29,7 @@ HIDDEN uint32_t arc4random(void) {
 }
 
 // _dl_find_object (glibc 2.35) tells the unwinder which loaded object holds an address. The layout is the C library's,
-// on x86-64; the unwinder reads eh_frame and flags only.
+// on x86-64 and AArch64; the unwinder reads eh_frame and flags only.
 struct find_object {
     unsigned long long flags;
     void *map_start, *map_end;
