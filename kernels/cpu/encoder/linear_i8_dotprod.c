@@ -1,6 +1,8 @@
 //go:build arm64
 
 #pragma GCC target("arch=armv8.2-a+dotprod")
+// Scheduling before registers are assigned loads so early that sums are moved to memory.
+#pragma GCC optimize("no-schedule-insns")
 #define ISA dotprod
 #define BLOCK_R 6
 #define BLOCK_V 2

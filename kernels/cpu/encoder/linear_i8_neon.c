@@ -1,5 +1,7 @@
 //go:build arm64
 
+// Scheduling before registers are assigned loads so early that sums are moved to memory.
+#pragma GCC optimize("no-schedule-insns")
 #define ISA neon
 #define BLOCK_R 6
 #define BLOCK_V 2

@@ -1,6 +1,8 @@
 //go:build arm64
 
 // NEON: two doubles at a time, fused; 3 x 2 pairs fill 24 of 32 registers.
+// Scheduling before registers are assigned loads so early that sums are moved to memory.
+#pragma GCC optimize("no-schedule-insns")
 #include <arm_neon.h>
 #define ISA neon
 #define WIDTH 2
