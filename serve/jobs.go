@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/store"
 )
 
 // The states of a job.
@@ -225,6 +226,13 @@ func (j *job) run(ctx context.Context) {
 		return
 	}
 	result, err := j.attempt()
+	for j.kept != nil && errors.Is(err, store.ErrAway) && j.ctx.Err() == nil { // an upload waits for the database
+		select {
+		case <-j.ctx.Done():
+		case <-time.After(time.Second):
+			result, err = j.attempt()
+		}
+	}
 	state := jobFailed // not repeated at the next start, where it would replace later versions
 	switch {
 	case err == nil:

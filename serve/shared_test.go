@@ -361,6 +361,10 @@ func TestDatabaseAway(t *testing.T) {
 	if status != http.StatusServiceUnavailable || failure(t, body).Code != "database_away" {
 		t.Fatal(status, body)
 	}
+	status, body = do(t, away.Server, form("waits.txt", "What is uploaded waits for the database."))
+	if status != http.StatusAccepted {
+		t.Fatal(status, body)
+	}
 	o := calibrate.Options{Queries: strings.NewReader(doubles.Questions), Source: "questions"}
 	if _, err := away.sluice.Calibrate(t.Context(), o); !errors.Is(err, store.ErrAway) {
 		t.Fatal(err)
@@ -371,7 +375,16 @@ func TestDatabaseAway(t *testing.T) {
 	line.set(false)
 	until("followed")
 	for {
-		if _, err := away.sluice.Documents().Get(t.Context(), "defer"); errors.Is(err, store.ErrNotFound) {
+		list, err := away.sluice.Documents().List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		has := map[string]bool{}
+		for _, d := range list {
+			has[d.Source] = true
+		}
+		_, err = away.sluice.Documents().Get(t.Context(), "defer")
+		if errors.Is(err, store.ErrNotFound) && has["uploads/waits.txt"] {
 			break
 		}
 		time.Sleep(5 * time.Millisecond)
