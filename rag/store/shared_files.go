@@ -94,7 +94,7 @@ func (r *Shared) putFiles(ctx context.Context, missing bool) error {
 			return ctx.Err()
 		}
 		return r.putFile(name, data)
-	}, `SELECT name, data FROM kept`)
+	}, `SELECT name, data FROM kept ORDER BY `+keptOrder)
 	if err != nil || missing {
 		return wrap(r.dir, "write files", err)
 	}

@@ -25,6 +25,9 @@ CREATE TABLE IF NOT EXISTS replica (   -- this table alone is not in the databas
 	change TEXT NOT NULL                -- id of the last one
 ) STRICT;`
 
+// keptOrder is the order in which files are written: a file that names others comes last.
+const keptOrder = `name LIKE '%.json', name`
+
 // table is one that is in PostgreSQL as in SQLite.
 type table struct {
 	name          string
@@ -161,8 +164,11 @@ func (p *pulling) run(ctx context.Context, pg pgx.Tx) error {
 	b := &pgx.Batch{}
 	b.Queue(`SELECT tab, key FROM `+p.table("gone")+` WHERE seq > $1`, p.since)
 	for _, t := range p.tables {
-		b.Queue(`SELECT `+list(t.columns, `"$"`)+` FROM `+p.table(t.name)+` WHERE seq > $1 ORDER BY `+
-			list(t.keys, `"$"`), p.since)
+		order := list(t.keys, `"$"`)
+		if t.name == "kept" {
+			order = keptOrder
+		}
+		b.Queue(`SELECT `+list(t.columns, `"$"`)+` FROM `+p.table(t.name)+` WHERE seq > $1 ORDER BY `+order, p.since)
 	}
 	vectors := `SELECT row, vector_send(embedding) FROM ` + p.table("vectors")
 	if p.mend == nil {

@@ -167,3 +167,50 @@ func TestSharedFollows(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A file of a calibration that names others is written after them.
+func TestSharedFilesInOrder(t *testing.T) {
+	url, root := postgres.Start(t).URL(), fastDir(t)
+	a, r := openShared(t, url, filepath.Join(root, "a"))
+	b, _ := openShared(t, url, filepath.Join(root, "b"))
+	names := []string{"calibration/c.cal.json", "calibration/c.cal.z.npy"}
+	for _, name := range names {
+		if err := r.putFile(name, bytes.Repeat([]byte(name), 100_000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.KeepFiles(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	awaitGeneration(t, b, generationOf(t, a))
+	c, _ := openShared(t, url, filepath.Join(root, "c"))
+	for _, s := range []*Store{b, c} {
+		var when [2]time.Time
+		for i, name := range names {
+			info, err := os.Stat(filepath.Join(s.Dir(), name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			when[i] = info.ModTime()
+		}
+		if when[0].Before(when[1]) {
+			t.Errorf("%s was written before %s: %v", names[0], names[1], when)
+		}
+	}
+	if err := os.Remove(filepath.Join(b.Dir(), names[1])); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.KeepFiles(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	awaitGeneration(t, a, generationOf(t, b))
+	for until := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		_, err := os.Stat(filepath.Join(a.Dir(), names[1]))
+		if errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		if err != nil || time.Now().After(until) {
+			t.Fatal("the file is there yet", err)
+		}
+	}
+}
