@@ -156,7 +156,8 @@ soak-serve: build ## a server under twice its load for SOAK_SERVE (10m), with ki
 
 .PHONY: kill
 kill: build ## kill -9 at KILLS (200) random moments of ingest, sync, rm, compact and uploads, and FAULTS (3000) changes on a disk that fails
-	SLUICE_KILL_ROUNDS=$(KILLS) SLUICE_FAULT_ROUNDS=$(FAULTS) go test -count=1 -v -timeout 60m -run 'Kill|RandomFaults|Restarts' \
+	@$(setup) postgres
+	SLUICE_KILL_ROUNDS=$(KILLS) SLUICE_POSTGRES_KILLS=$(KILLS) SLUICE_FAULT_ROUNDS=$(FAULTS) go test -count=1 -v -timeout 60m -run 'Kill|RandomFaults|Restarts' \
 		./internal/e2e ./rag/store ./serve
 
 .PHONY: bench
