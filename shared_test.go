@@ -100,6 +100,17 @@ func TestSharedCalibrationAndRouter(t *testing.T) {
 	})
 }
 
+// A URL that cannot be used is refused at once, without the password in the error.
+func TestSharedURL(t *testing.T) {
+	for _, url := range []string{"postgres://u:secret@h/d?base=Not-A-Name", "postgres://u:secret@h:port/d",
+		"postgres://u:secret@h/d?sslmode=perhaps"} {
+		_, err := sluice.Open(t.Context(), sluice.Config{Store: url})
+		if !errors.Is(err, store.ErrInput) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
 // TestSharedSize measures a shared store of SLUICE_SHARED_ROWS chunks beside a local one: how long a server takes to
 // start from nothing and from its replica, and what a decision takes.
 func TestSharedSize(t *testing.T) {

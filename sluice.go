@@ -190,6 +190,9 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	s.classifier, s.reranker = newLazy(s.openClassifier), newLazy(s.openReranker)
 	s.entailment, s.reader = newLazy(s.openEntailment), newLazy(s.openReader)
 	s.openBase()
+	if err := s.shared.Check(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
 	return s, nil
 }
 

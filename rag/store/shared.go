@@ -109,6 +109,7 @@ func NewShared(url, cache string, log *slog.Logger) *Shared {
 	r.news.Store(&news)
 	if err := r.configure(url, cache); err != nil {
 		r.bad = fmt.Errorf("%w: the store's URL: %w", ErrInput, err)
+		r.dir = filepath.Join(os.DevNull, "store") // nothing can be written there
 	}
 	r.status.Store(&SharedStatus{Name: r.name})
 	return r
@@ -149,6 +150,14 @@ func (r *Shared) configure(url, cache string) error {
 	sum = sha256.Sum256([]byte("sluice " + base))
 	r.key = int64(binary.LittleEndian.Uint64(sum[:]) >> 2 << 1)
 	return nil
+}
+
+// Check returns what is wrong with the URL. A nil Shared has none.
+func (r *Shared) Check() error {
+	if r == nil {
+		return nil
+	}
+	return r.bad
 }
 
 // Dir returns the folder of the replica.
