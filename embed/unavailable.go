@@ -179,3 +179,20 @@ func (*TokenClassifier) Info() Info { return Info{} }
 
 // Close does nothing.
 func (*TokenClassifier) Close() error { return nil }
+
+// Graph requires the build tag "native".
+type Graph struct{}
+
+// OpenGraph returns ErrUnavailable.
+func OpenGraph(string, Options) (*Graph, error) { return nil, ErrUnavailable }
+
+// Run returns ErrUnavailable.
+func (*Graph) Run(context.Context, []float32, []int64, func([]float32, []int64) error) error {
+	return ErrUnavailable
+}
+
+// Metadata returns ErrUnavailable.
+func (*Graph) Metadata(string) (string, error) { return "", ErrUnavailable }
+
+// Close does nothing.
+func (*Graph) Close() {}

@@ -184,7 +184,7 @@ func TestALongParseDoesNotHoldUpACancelledContext(t *testing.T) {
 func TestAPanickingParserIsAnError(t *testing.T) {
 	bug := func() error { var none []int; return fmt.Errorf("%d", none[0]) }
 	for _, bytes := range []int{0, longParse} {
-		limit := timeLimit{&pulse{ctx: t.Context()}, t.Context(), time.Hour, func() {}}
+		limit := timeLimit{pulse: &pulse{ctx: t.Context()}, outer: t.Context(), most: time.Hour}
 		for name, err := range map[string]error{
 			"without a limit": parsing(t.Context(), bytes, bug), "within a limit": limit.parsing(bytes, bug),
 		} {

@@ -85,6 +85,10 @@ type LoadOptions struct {
 	MaxFileBytes int64 // 0 = 256 MiB
 	// CacheDir is the folder that keeps the compiled reader of PDF files, as compiling takes seconds; "": not kept.
 	CacheDir     string
+	// Pictures reads text in pictures: picture files, and pages of PDF files without text or, with AllPages, all of
+	// them, whose text is then left out. nil: no text in pictures is read.
+	Pictures     PictureReader
+	AllPages     bool
 	Clean        []Cleaner     // what is removed from the prose of documents, in the order of ParseCleaners
 	MaxTextBytes int           // bound of a document's text; the rest is not read. 0 = unbounded
 	Strict       bool          // a bad line or file ends the iteration with its error instead of a skip

@@ -330,7 +330,7 @@ func TestPDFLinesAreLinear(t *testing.T) {
 			}
 			lines.fill([]pdfWord{{box: box{1, 2, 0, 10}, text: checked}})
 			lines.end()
-			writePDF(&Document{}, [][]pdfLine{lines, lines, lines}, nil)
+			writePDF(&Document{}, [][]pdfLine{lines, lines, lines}, nil, nil)
 			runtime.ReadMemStats(&after)
 			if len(lines) == 0 {
 				t.Errorf("%s: no lines", what)
@@ -398,7 +398,7 @@ func TestParsersLookAtTheContext(t *testing.T) {
 		}
 		for _, text := range []string{words, doubling.Repeat(syntaxes[ending][0] + " a ").Text(size)} {
 			ctx := &looking{Context: context.Background()}
-			read := l.formats(&pulse{ctx: ctx})[strings.Replace(ending, ".opf", ".epub", 1)]
+			read := l.formats(&timeLimit{pulse: &pulse{ctx: ctx}})[strings.Replace(ending, ".opf", ".epub", 1)]
 			if err := read.parse(&Document{}, asFile(t, ending, text)); err == nil && ctx.looks < size>>20 {
 				t.Errorf("%s, %.20q…: %d looks at the context", ending, text, ctx.looks)
 			}

@@ -178,7 +178,7 @@ func (l *loader) document(at found) error {
 	}
 	limit := l.limited(at.size)
 	defer limit.end()
-	f, ok := l.formats(limit.pulse)[ext]
+	f, ok := l.formats(limit)[ext]
 	if l.code == nil {
 		l.code = languages()
 	}
@@ -190,6 +190,9 @@ func (l *loader) document(at found) error {
 			}
 			return parseCode(d, in, code, at.given, limit.pulse)
 		}, plainShare}, true
+	}
+	if ok && l.o.Pictures == nil && isPicture(ext) {
+		return l.unread(at, ErrPictures)
 	}
 	if !ok {
 		err := fmt.Errorf("%w %q: %s are read, and archives of them (%s)", ErrUnknown, ext, formatNames, archiveNames)
@@ -207,7 +210,7 @@ func (l *loader) document(at found) error {
 	}
 	collect(size)
 	for _, err := range d.missing {
-		if err := l.skip(at.path, err, true); err != nil {
+		if err := l.skip(at.path, err, !errors.Is(err, ErrPictures)); err != nil {
 			return err
 		}
 	}
@@ -229,6 +232,9 @@ func (l *loader) unread(at found, err error) error {
 	if at.content != nil && errors.Is(err, errArchive) {
 		return err // the archive is skipped
 	}
+	if errors.Is(err, ErrPictures) {
+		return l.skip(at.path, fmt.Errorf("%w: %w", ErrUnknown, err), at.given && at.content == nil)
+	}
 	return l.skip(at.path, err, !errors.Is(err, ErrGenerated))
 }
 
@@ -244,7 +250,11 @@ type format struct {
 }
 
 // formats returns the formats of files that hold one document, by extension.
-func (l *loader) formats(p *pulse) map[string]format {
+func (l *loader) formats(limit *timeLimit) map[string]format {
+	var p *pulse
+	if limit != nil {
+		p = limit.pulse
+	}
 	decoding := func(share int64, parse func(*Document, decoded)) format {
 		return format{func(d *Document, raw string) error {
 			in, err := decodeText(d, raw, l.o.Encoding, p)
@@ -299,7 +309,7 @@ func (l *loader) formats(p *pulse) map[string]format {
 		".docx": packed(parseWord), ".pptx": packed(parseSlides), ".xlsx": packed(parseSheets),
 		".odt": packed(parseOpenDocument), ".odp": packed(parseOpenDocument), ".ods": packed(parseOpenDocument),
 		".epub": packed(parseBook),
-		".pdf":  {func(d *Document, raw string) error { return l.pdfFile(d, raw, p) }, 0},
+		".pdf":  {func(d *Document, raw string) error { return l.pdfFile(d, raw, limit) }, 0},
 		".eml":  {func(d *Document, raw string) error { return parseMail(d, raw, p) }, 0},
 	}
 	for _, ending := range []string{".json", ".yaml", ".yml", ".toml"} {
@@ -307,6 +317,9 @@ func (l *loader) formats(p *pulse) map[string]format {
 	}
 	for ending := range lightFormats() {
 		all[ending] = failing(markupShare, func(d *Document, in decoded) error { return parseLight(d, in, ending, p) })
+	}
+	for ending := range strings.FieldsSeq(pictureEndings) {
+		all[ending] = format{func(d *Document, raw string) error { return l.parsePicture(d, raw, ending, limit) }, 0}
 	}
 	all[".ipynb"] = failing(0, func(d *Document, in decoded) error { return parseNotebook(d, in, p) })
 	return all
@@ -342,14 +355,14 @@ func isRead(ending string) bool {
 // chunks are bytes of that text, not of the file. Its anchors ("slide=3", "sheet=Prices") then give a passage's place.
 func Converted(source string) bool {
 	switch strings.ToLower(filepath.Ext(source)) {
-	case ".pdf", ".docx", ".pptx", ".xlsx", ".odt", ".odp", ".ods", ".epub", ".eml", ".ipynb":
+	case ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".pdf", ".docx", ".pptx", ".xlsx", ".odt", ".odp", ".ods", ".epub", ".eml", ".ipynb":
 		return true
 	}
 	return false
 }
 
 // pdfFile reads a PDF file, and records its pages without text.
-func (l *loader) pdfFile(d *Document, raw string, p *pulse) error {
+func (l *loader) pdfFile(d *Document, raw string, limit *timeLimit) error {
 	if l.pdf == nil {
 		r, err := openPDF(l.ctx, l.o.CacheDir)
 		if err != nil {
@@ -357,11 +370,13 @@ func (l *loader) pdfFile(d *Document, raw string, p *pulse) error {
 		}
 		l.pdf = r
 	}
-	empty, err := l.pdf.parse(d, raw, p)
-	if err != nil || len(empty) == 0 || d.Text == "" {
+	x := &pictures{reader: l.o.Pictures, limit: limit, all: l.o.AllPages}
+	empty, err := l.pdf.parse(d, raw, x)
+	if err != nil {
 		return err
 	}
-	d.Empty = empty
+	d.Empty, d.missing = empty, x.failed
+	x.say(d)
 	return nil
 }
 

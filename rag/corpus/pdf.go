@@ -23,7 +23,7 @@ import (
 const (
 	pdfMemory   = 512 << 20       // bytes that PDFium may take
 	pdfPages    = 100_000         // a file that claims more has its first ones read
-	pdfTime     = time.Hour       // FileOptions.MaxSeconds is less
+	pdfTime     = 24 * time.Hour  // FileOptions.MaxSeconds is less
 	pdfTimeMiB  = 5 * time.Second // more for each MiB of a file
 	pdfHeadings = 6               // levels of headings, by their sizes
 )
@@ -88,8 +88,9 @@ func (r *pdfReader) close() (err error) {
 
 // parse reads a PDF file: paragraphs by the lines' places, headings by their size, a section for each page with the
 // anchor "page=N". Running titles, page numbers, tables of contents and indexes are left out. It returns the numbers of
-// the pages that have no text.
-func (r *pdfReader) parse(d *Document, raw string, p *pulse) (empty []int, err error) {
+// the pages that have no text, once x has read their pictures.
+func (r *pdfReader) parse(d *Document, raw string, x *pictures) (empty []int, err error) {
+	p := x.limit.pulse
 	ctx, cancel := context.WithTimeout(p.ctx, r.time+time.Duration(len(raw)>>20)*pdfTimeMiB)
 	defer cancel()
 	in, err := r.engine.GetInstanceWithContext(ctx)
@@ -124,10 +125,17 @@ func (r *pdfReader) parse(d *Document, raw string, p *pulse) (empty []int, err e
 			return nil, pdfError(ctx, ctx.Err())
 		}
 		lines.end()
+		if x.reads(len(lines) > 0) {
+			lines = x.page(in, page, lines)
+			if ctx.Err() != nil {
+				return nil, pdfError(ctx, ctx.Err())
+			}
+		}
 		if pages = append(pages, lines); len(lines) == 0 {
 			empty = append(empty, i+1)
 		}
 	}
+	evenSizes(pages, x.hasRead)
 	said := func(tag string) string {
 		meta, err := in.FPDF_GetMetaText(&requests.FPDF_GetMetaText{Document: doc.Document, Tag: tag})
 		if err != nil {
@@ -144,7 +152,7 @@ func (r *pdfReader) parse(d *Document, raw string, p *pulse) (empty []int, err e
 	d.property(createdKey, dateOfPDF(said("CreationDate")))
 	d.property(modifiedKey, dateOfPDF(said("ModDate")))
 	d.property(pagesKey, strconv.Itoa(len(pages)))
-	writePDF(d, pages, p)
+	writePDF(d, pages, x, p)
 	return empty, nil
 }
 

@@ -2,7 +2,6 @@ package corpus
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -21,8 +20,8 @@ type pdfWriter struct {
 	author string
 }
 
-// writePDF makes the document of its lines.
-func writePDF(d *Document, pages [][]pdfLine, p *pulse) {
+// writePDF makes the document of its lines, some of which x has read in pictures.
+func writePDF(d *Document, pages [][]pdfLine, x *pictures, p *pulse) {
 	b := &builder{pulse: p, w: textWriter{isSource: true}}
 	pages = withoutRegisters(withoutRunning(pages))
 	w := pdfWriter{b: b, words: hyphenation(pages), levels: headingSizes(pages)}
@@ -33,11 +32,11 @@ func writePDF(d *Document, pages [][]pdfLine, p *pulse) {
 		if len(lines) == 0 {
 			continue
 		}
-		b.page(fmt.Sprintf("page=%d", i+1))
+		b.page(x.anchor(i + 1))
 		if i > 0 {
 			w.cover = 0
 		}
-		w.page(lines, fmt.Sprintf("page=%d", i+1))
+		w.page(lines, x.anchor(i+1))
 		b.endBlock("\n\n")
 	}
 	b.finish(d, nil)

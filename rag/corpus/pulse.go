@@ -73,7 +73,15 @@ type timeLimit struct {
 	*pulse
 	outer context.Context
 	most  time.Duration
+	began time.Time
+	timer *time.Timer
 	end   func()
+}
+
+// more lets a file take longer.
+func (l *timeLimit) more(d time.Duration) {
+	l.most += d
+	l.timer.Reset(l.most - time.Since(l.began))
 }
 
 // DefaultSeconds is the default of FileOptions.MaxSeconds, and secondsMiB is added for each MiB of a file. Both are far
@@ -84,20 +92,21 @@ const (
 )
 
 // limited begins the time limit for parsing a file of the given size; end releases it.
-func (l *loader) limited(bytes int64) timeLimit {
+func (l *loader) limited(bytes int64) *timeLimit {
 	seconds := l.o.MaxSeconds
 	if seconds <= 0 {
 		seconds = DefaultSeconds
 	}
 	seconds += secondsMiB * float64(max(bytes, 0)>>20)
 	most := time.Duration(seconds * float64(time.Second))
-	ctx, cancel := context.WithTimeout(l.ctx, most)
-	return timeLimit{&pulse{ctx: ctx}, l.ctx, most, cancel}
+	ctx, cancel := context.WithCancel(l.ctx)
+	timer := time.AfterFunc(most, cancel)
+	return &timeLimit{&pulse{ctx: ctx}, l.ctx, most, time.Now(), timer, func() { timer.Stop(); cancel() }}
 }
 
 // parsing runs parse, which beats. When it has taken too long, parsing returns ErrTime, and parse ends when it next
 // beats; a part that does not beat runs on until it is done.
-func (l timeLimit) parsing(bytes int, parse func() error) error {
+func (l *timeLimit) parsing(bytes int, parse func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- abortable(parse) }()
 	var err error
