@@ -110,7 +110,7 @@ gpu-models: go ## dist/gpu-models.tar.gz.NN: models and NVIDIA's libraries for t
 .PHONY: test
 test: preflight ## everything CI runs; prints how many tests passed, failed and were skipped
 	@$(setup) -all-sets
-	@$(setup) python clients postgres llama-asan
+	@$(setup) python clients ocr postgres llama-asan
 	$(call program)
 	@CGO_ENABLED=0 go build -o build/out/check ./tools/check
 	@build/out/check test

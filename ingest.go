@@ -21,7 +21,10 @@ import (
 // and otherwise by rules.
 func (s *Sluice) Ingest(ctx context.Context, paths []string, o ingest.Options) (ingest.Result, error) {
 	return during(ctx, s, func(ctx context.Context) (r ingest.Result, err error) {
-		in := ingestInput(paths, o)
+		in, err := s.ingestInput(ctx, paths, o)
+		if err != nil {
+			return r, err
+		}
 		if o.Entities {
 			if in.Names, err = s.names(ctx); err != nil {
 				return r, err
@@ -42,7 +45,10 @@ func (s *Sluice) Ingest(ctx context.Context, paths []string, o ingest.Options) (
 // has ended.
 func (s *Sluice) IngestFrom(ctx context.Context, c ingest.Connector, o ingest.Options) (ingest.Result, error) {
 	return during(ctx, s, func(ctx context.Context) (r ingest.Result, err error) {
-		in := ingestInput(nil, o)
+		in, err := s.ingestInput(ctx, nil, o)
+		if err != nil {
+			return r, err
+		}
 		if o.Entities {
 			if in.Names, err = s.names(ctx); err != nil {
 				return r, err
@@ -60,12 +66,17 @@ func (s *Sluice) IngestFrom(ctx context.Context, c ingest.Connector, o ingest.Op
 	})
 }
 
-func ingestInput(paths []string, o ingest.Options) ingest.Input {
-	in := ingest.Input{Paths: paths, Options: o}
+func (s *Sluice) ingestInput(ctx context.Context, paths []string, o ingest.Options) (ingest.Input, error) {
+	in := ingest.Input{Paths: paths, Options: o, Pictures: pictureReader{s}}
 	if root, err := fetch.Root(); err == nil && o.CacheDir == "" {
 		in.CacheDir = filepath.Join(root, "pdf")
 	}
-	return in
+	if o.OCR == ingest.OCRAlways {
+		if _, err := s.ocr.get(ctx); err != nil {
+			return in, err
+		}
+	}
+	return in, nil
 }
 
 // Preview yields the chunks that Ingest would make of files with the same options, and stores nothing. Of a local
@@ -75,8 +86,11 @@ func (s *Sluice) Preview(ctx context.Context, paths []string, o ingest.Options) 
 	return sequence(ctx, s, func(ctx context.Context, yield func(corpus.Chunk, error) bool) error {
 		counter, free := s.counter(ctx)
 		defer free()
-		ingest.Preview(ctx, s.base, ingestInput(paths, o), counter)(yield)
-		return nil
+		in, err := s.ingestInput(ctx, paths, o)
+		if err == nil {
+			ingest.Preview(ctx, s.base, in, counter)(yield)
+		}
+		return err
 	})
 }
 

@@ -40,7 +40,7 @@ func (s *Sluice) For(groups ...string) *Sluice {
 func (s *Sluice) sharing(c Config) *Sluice {
 	return &Sluice{cfg: c, log: s.log, budget: s.budget, engine: s.engine, calls: newCalls(), asking: s.asking,
 		model: s.model, others: s.others, cards: s.cards, classifier: s.classifier, reranker: s.reranker,
-		entailment: s.entailment, reader: s.reader, web: s.web, decisions: s.decisions, shares: true}
+		entailment: s.entailment, reader: s.reader, ocr: s.ocr, web: s.web, decisions: s.decisions, shares: true}
 }
 
 // sharedEncoder returns the encoder of another system if the store was made with it.

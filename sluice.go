@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/exam"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/ocr"
 	"github.com/sluice-rag/sluice/rag/store"
 	"github.com/sluice-rag/sluice/rag/web"
 )
@@ -68,6 +69,7 @@ type Config struct {
 	Reranker   string         `key:"reranker" doc:"cross-encoder: a name of 'models list' or a folder; 'rerank' needs one"`
 	Entailment string         `key:"entailment" doc:"cross-encoder that says whether one text follows from another (natural language inference): a name of 'models list' or a folder; it checks written sentences instead of the encoder"`
 	Reader     string         `key:"reader" doc:"reader (extractive question answering): a name of 'models list' or a folder; it marks the answer in quotes and says whether passages answer at all; 'read' needs one"`
+	OCR        string         `key:"ocr_model" doc:"models that read text in pictures: a name of 'models list', or a folder with det.onnx, cls.onnx, rec.onnx of PP-OCR and, where rec.onnx does not name its characters, keys.txt; empty takes ocr-multilingual where that is here, else ocr"`
 	// ModelHelper is a program, with its arguments, that opens a GGUF file before this process does (llm.Probe),
 	// because llama.cpp aborts the process on some damaged files. Built-in models with a pinned digest and files that
 	// were opened before are not probed. The command line names itself; a user of the library may name "sluice
@@ -139,6 +141,7 @@ type Sluice struct {
 	reranker   *lazy[embed.Scorer]
 	entailment *lazy[*embed.Entailment]
 	reader     *lazy[embed.Extractor]
+	ocr        *lazy[*ocr.Reader]
 	web        *web.Client    // nil without a provider
 	decisions  *decisions.Log // nil if decisions are not logged
 
@@ -189,6 +192,7 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	s.others = &others{open: s.openModelNamed, models: map[string]*lazy[llm.Generator]{}}
 	s.classifier, s.reranker = newLazy(s.openClassifier), newLazy(s.openReranker)
 	s.entailment, s.reader = newLazy(s.openEntailment), newLazy(s.openReader)
+	s.ocr = newLazy(s.openOCR)
 	s.openBase()
 	if err := s.shared.Check(); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -238,8 +242,8 @@ func (s *Sluice) Close() error {
 		_ = s.web.Close()
 	}
 	return errors.Join(s.base.Close(), s.shared.Close(), s.encoder.close(), s.model.close(), s.others.close(),
-		s.classifier.close(), s.reranker.close(), s.entailment.close(), s.reader.close(), s.decisions.Close(),
-		s.engine.Close())
+		s.classifier.close(), s.reranker.close(), s.entailment.close(), s.reader.close(), s.ocr.close(),
+		s.decisions.Close(), s.engine.Close())
 }
 
 // Device returns the device, instruction set and threads that the engine uses, and the reason.

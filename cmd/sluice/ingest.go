@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/manifest"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/ingest"
@@ -114,7 +115,8 @@ func (a *app) ingestCommand() *cobra.Command {
 func (a *app) ingestSettings(cmd *cobra.Command) {
 	a.flags(cmd, "ingest.chunk", "ingest.chunker", "ingest.percentile", "ingest.min_tokens", "ingest.buffer",
 		"ingest.clean", "ingest.duplicates", "ingest.language", "ingest.commit_every", "ingest.max_file_mib",
-		"ingest.metric", "ingest.access", "classifier")
+		"ingest.metric", "ingest.access", "ingest.ocr", "ocr_model", "classifier")
+	_ = cmd.RegisterFlagCompletionFunc("ocr-model", modelNames(true, manifest.OCR)) // fails only for unknown flags
 }
 
 // ingesting reports on an ingest, or on one sync of a watch.
@@ -200,11 +202,15 @@ func (i *ingesting) end(r ingest.Result, err error) error {
 		{r.Truncated, "chunks were cut at what the encoder reads"},
 		{r.Unnamed, "chunks are longer than the classifier of names reads: names behind that were not found"},
 		{r.Renewed, "chunks were damaged in the store, and were embedded again"},
-		{r.EmptyPages, "pages of PDF files have no text; pictures of text are not read"},
+		{r.EmptyPages, "pages of PDF files have no text" + seeOCR(i.o)},
 		{r.Repaired, "chunks held NUL bytes or invalid UTF-8, replaced by U+FFFD"}} {
 		if x.n > 0 {
 			a.warn("%d %s", x.n, x.what)
 		}
+	}
+	for _, language := range slices.Sorted(maps.Keys(r.Unreadable)) {
+		a.warn("documents in %s: the letters %s in pictures are not known to the models that read them; "+
+			"'sluice models pull ocr-multilingual' brings others", language, r.Unreadable[language])
 	}
 	if err != nil && r.Commits > 0 {
 		a.say("the %d chunks committed so far are kept; the same command goes on from there", r.Chunks)
@@ -215,6 +221,14 @@ func (i *ingesting) end(r ingest.Result, err error) error {
 		err = errReported
 	}
 	return errors.Join(err, i.tell.err)
+}
+
+// seeOCR says how pages without text can be read.
+func seeOCR(o ingest.Options) string {
+	if o.OCR == ingest.OCROff {
+		return "; --ocr auto reads them as pictures"
+	}
+	return ""
 }
 
 // summarise prints what was done.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/jsonl"
+	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -19,15 +20,16 @@ import (
 // skips collects what an ingest did not read: one line at the end, or with --verbose one line for each at once.
 // Unreadable paths of the command line, and documents whose id belongs to another source, are always reported.
 type skips struct {
-	app    *app
-	in     *inputs
-	unread int            // paths that could not be read
-	count  map[string]int // by reason
-	kinds  map[string]int // files of an unknown kind, by ending
-	order  []string       // of reasons, as they first occurred
-	first  string
-	said   int // how many were reported one by one
-	all    int
+	app          *app
+	in           *inputs
+	unread       int            // paths that could not be read
+	count        map[string]int // by reason
+	kinds        map[string]int // files of an unknown kind, by ending
+	order        []string       // of reasons, as they first occurred
+	first        string
+	readPictures string // how text in pictures would be read
+	said         int    // how many were reported one by one
+	all          int
 }
 
 // add adds one.
@@ -42,6 +44,12 @@ func (s *skips) add(k corpus.Skipped) {
 		s.unread++
 	}
 	s.all++
+	switch {
+	case errors.Is(k.Err, models.ErrNotPulled):
+		s.readPictures = " ('sluice models pull ocr' brings what reads it)"
+	case s.readPictures == "" && errors.Is(k.Err, corpus.ErrPictures):
+		s.readPictures = " (--ocr auto reads it)"
+	}
 	if s.app.verbose || named || errors.Is(k.Err, store.ErrConflict) {
 		s.app.say("skipped %s", line)
 		s.said++
@@ -57,7 +65,7 @@ func (s *skips) add(k corpus.Skipped) {
 		s.order = append(s.order, why)
 	}
 	s.count[why]++
-	if errors.Is(k.Err, corpus.ErrUnknown) {
+	if errors.Is(k.Err, corpus.ErrUnknown) && !errors.Is(k.Err, corpus.ErrPictures) {
 		if s.kinds == nil {
 			s.kinds = map[string]int{}
 		}
@@ -83,12 +91,15 @@ func (s *skips) endings() string {
 	return strings.Join(parts, ", ")
 }
 
+// picturesUnread is the reason of files whose text is in pictures.
+const picturesUnread = "with text in pictures"
+
 // reason returns in a few words why something was skipped.
 func reason(err error) string {
 	for _, r := range []struct {
 		err  error
 		text string
-	}{{corpus.ErrUnknown, "of an unknown kind"}, {corpus.ErrHidden, "hidden"}, {corpus.ErrIgnored, "ignored"},
+	}{{corpus.ErrPictures, picturesUnread}, {corpus.ErrUnknown, "of an unknown kind"}, {corpus.ErrHidden, "hidden"}, {corpus.ErrIgnored, "ignored"},
 		{corpus.ErrTooLarge, "too large"},
 		{corpus.ErrTime, "too slow"},
 		{corpus.ErrNoWords, "without words"}, {corpus.ErrDuplicate, "with an id seen before"},
@@ -112,6 +123,9 @@ func (s *skips) summary() {
 		part := fmt.Sprintf("%d %s", s.count[why], why)
 		if why == reason(corpus.ErrUnknown) {
 			part += " (" + s.endings() + ")"
+		}
+		if why == picturesUnread {
+			part += s.readPictures
 		}
 		parts = append(parts, part)
 	}

@@ -146,13 +146,13 @@ func (m *Manifest) checkModel(x Model) error {
 		if e == nil || !slices.Contains([]string{"mean", "cls", "last"}, e.Pooling) || e.MaxTokens < 3 {
 			return errors.New("an encoder needs pooling (mean or cls, or last for a GGUF file) and max_tokens (3 or more)")
 		}
-	case Generator, Classifier, TokenClassifier, Reranker, Entailment, Reader:
+	case Generator, Classifier, TokenClassifier, Reranker, Entailment, Reader, OCR:
 		if x.Encoder != nil {
 			return fmt.Errorf("a %s has no encoder settings", x.Kind)
 		}
 	default:
-		return fmt.Errorf("kind %q is not encoder, generator, classifier, token-classifier, reranker, entailment or "+
-			"reader", x.Kind)
+		return fmt.Errorf("kind %q is not encoder, generator, classifier, token-classifier, reranker, entailment, "+
+			"reader or ocr", x.Kind)
 	}
 	if x.ChatTemplate != "" && x.Kind != Generator {
 		return fmt.Errorf("a %s has no chat template", x.Kind)

@@ -111,6 +111,7 @@ const (
 	Reranker        Kind = "reranker"
 	Entailment      Kind = "entailment"
 	Reader          Kind = "reader"
+	OCR             Kind = "ocr"
 )
 
 // EncoderSpec describes how an encoder's tokens become one vector.

@@ -84,7 +84,7 @@ type LoadOptions struct {
 	FileOptions
 	MaxFileBytes int64 // 0 = 256 MiB
 	// CacheDir is the folder that keeps the compiled reader of PDF files, as compiling takes seconds; "": not kept.
-	CacheDir     string
+	CacheDir string
 	// Pictures reads text in pictures: picture files, and pages of PDF files without text or, with AllPages, all of
 	// them, whose text is then left out. nil: no text in pictures is read.
 	Pictures     PictureReader

@@ -36,10 +36,15 @@ type PictureReader interface {
 	ReadPicture(ctx context.Context, picture image.Image) ([]PictureLine, error)
 	// Lacks returns the letters of a language (ISO 639-1) that cannot be read.
 	Lacks(language string) string
+	// Name says what the pictures are read with, "" where there is nothing.
+	Name() string
 }
 
 // ErrPictures is text in pictures that is not read.
 var ErrPictures = errors.New("corpus: text in pictures is not read")
+
+// OCRKey is the metadata key of the mean confidence of text that was read in pictures, 0 to 1.
+const OCRKey = "ocr"
 
 const (
 	maxPixels      = 50_000_000       // of a picture; a page of A3 at 500 dpi has fewer
@@ -47,7 +52,6 @@ const (
 	pictureTime    = 60 * time.Second // more for each page: FileOptions.MaxSeconds is for the rest
 	pictureHigh    = 842.             // points: how high a picture counts as, so that its letters have a size
 	renderedSide   = 2400             // pixels of the longer side of a page that is rendered
-	ocrKey         = "ocr"            // metadata key of the mean confidence of text in pictures
 	pictureEndings = " .png .jpg .jpeg .tif .tiff .webp "
 )
 
@@ -140,7 +144,7 @@ func (x *pictures) anchor(page int) string {
 // say keeps the mean confidence in the metadata.
 func (x *pictures) say(d *Document) {
 	if x.count > 0 {
-		d.setMeta(ocrKey, json.Number(strconv.FormatFloat(math.Round(1000*x.sum/float64(x.count))/1000, 'f', -1, 64)))
+		d.setMeta(OCRKey, json.Number(strconv.FormatFloat(math.Round(1000*x.sum/float64(x.count))/1000, 'f', -1, 64)))
 	}
 }
 

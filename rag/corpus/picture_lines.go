@@ -135,12 +135,12 @@ func appendRows(to pdfLines, all []PictureLine) pdfLines {
 
 const (
 	letterSize = .85 // of the letters of a line, over the height of its box
-	sizeStep   = 1.3 // letters count as larger than those of most lines when they are larger by this
+	sizeStep   = 1.4 // letters count as larger than those of most lines when they are so many times as large
 	pictureSet = 11. // points: the size that letters of most lines count as, where the document has no text to say
 )
 
 // evenSizes gives the lines of pages that were read in pictures the sizes of letters that the document has elsewhere:
-// a line's box is higher by a fifth if it has letters such as "g", so a size is one of few, by its ratio to that of
+// a line's box is higher by a quarter if it has letters such as "g", so a size is one of few, by its ratio to that of
 // most lines. isRead tells such a page; nil: all are.
 func evenSizes(pages [][]pdfLine, isRead func(page int) bool) {
 	var read, others []float64
@@ -167,7 +167,7 @@ func evenSizes(pages [][]pdfLine, isRead func(page int) bool) {
 			continue
 		}
 		for j := range lines {
-			steps := math.Round(math.Log(lines[j].size/max(most, .01)) / math.Log(sizeStep))
+			steps := math.Trunc(math.Log(lines[j].size/max(most, .01)) / math.Log(sizeStep))
 			lines[j].size = body * math.Pow(sizeStep, min(max(steps, -3), 6))
 		}
 	}

@@ -37,6 +37,7 @@ func (r *reading) ReadPicture(_ context.Context, p image.Image) ([]PictureLine, 
 }
 
 func (*reading) Lacks(string) string { return "" }
+func (*reading) Name() string        { return "double" }
 
 // textLine is a line of text at a place; its letters are 10 pixels wide and 20 high.
 func textLine(x, y float64, text string) PictureLine {
@@ -56,7 +57,7 @@ func TestPictures(t *testing.T) {
 		d := docs[0]
 		if !strings.HasPrefix(d.Text, "The tide turns at noon.") || len(d.Sections) != len(sizes) ||
 			d.Sections[len(sizes)-1].Anchor != fmt.Sprintf("page=%d&ocr=90", len(sizes)) ||
-			d.Meta[ocrKey] != json.Number("0.9") || strings.Contains(d.Meta.Words(), "0.9") {
+			d.Meta[OCRKey] != json.Number("0.9") || strings.Contains(d.Meta.Words(), "0.9") {
 			t.Errorf("%s: %q, %+v, %v", name, d.Text, d.Sections, d.Meta)
 		}
 	}

@@ -81,7 +81,7 @@ func (r *run) unread(k corpus.Skipped) {
 		case errors.Is(k.Err, corpus.ErrUnknown):
 			f.unknown = f.unknown || k.Source == f.file.Path
 		case errors.Is(k.Err, corpus.ErrDuplicate), errors.Is(k.Err, corpus.ErrHidden),
-			errors.Is(k.Err, corpus.ErrIgnored):
+			errors.Is(k.Err, corpus.ErrIgnored), errors.Is(k.Err, corpus.ErrPictures):
 		default:
 			f.failed = k.Err
 		}
@@ -109,7 +109,7 @@ func (r *run) finish(f *reading) {
 	r.result.Read++
 	if f.failed == nil && !f.refused {
 		state := stateOf(f.file.Info)
-		state.Path, state.Via, state.How = f.file.Real, f.file.Via(), r.how
+		state.Path, state.Via, state.How = f.file.Real, f.file.Via(), r.howFor(f.file)
 		state.Read, state.Documents = f.began.UnixNano(), digestOfDocuments(f.documents)
 		state.NoWords = f.noWords && len(f.documents) == 0
 		r.pending.Files = append(r.pending.Files, state)
@@ -163,7 +163,7 @@ func howOf(o Options, entities string, access accessRules) string {
 				fmt.Fprintf(h, "%s=%s\n", name, o.Duplicates)
 			}
 		case "CommitEvery", "Strict", "Files", "Replace", "Given", "Pages", "Sources", "HandedIn", "CacheDir", "Sync",
-			"SyncOptions", "Access":
+			"SyncOptions", "Access", "OCR":
 		default:
 			if v.Field(i).Kind() != reflect.Func {
 				fmt.Fprintf(h, "%s=%#v\n", name, v.Field(i).Interface())

@@ -23,6 +23,8 @@ type Input struct {
 	Paths []string
 	Options
 	Names embed.Tagger // finds names for Options.Entities; nil takes rules, which find fewer
+	// Pictures reads text in pictures, unless Options.OCR says not to; nil: none is read.
+	Pictures corpus.PictureReader
 }
 
 // Options of Run. The zero value cuts into chunks of preset 256/2 and commits every 256.
@@ -38,9 +40,11 @@ type Options struct {
 	Clean string `key:"clean" doc:"what is taken out of the prose of documents: none, all, or with commas between: contents (tables of contents), index, boilerplate (lines that come again and again, page numbers), bullets, dashes, space"`
 	// Access holds the groups that may read what is ingested, unless it names groups itself. nil leaves what earlier
 	// ingests of the same folders said; Everybody alone takes that back.
-	Access   []string `key:"access" doc:"groups that may read what is ingested, besides those who may read everything; documents that name groups themselves (access in front matter or JSON) keep these; * is everybody. Later ingests of the same folder keep them"`
-	Language string   `key:"language" doc:"language of documents that name none, as an ISO 639-1 code such as de; empty guesses each one's"`
-	Entities bool     `key:"entities" doc:"find people, places, organisations, dates and quantities in each chunk, to search by them (--where label.person=NAME); names by the classifier, if that labels parts of texts, else by rules"`
+	Access []string `key:"access" doc:"groups that may read what is ingested, besides those who may read everything; documents that name groups themselves (access in front matter or JSON) keep these; * is everybody. Later ingests of the same folder keep them"`
+	// OCR is OCRAuto ("" as well), OCROff or OCRAlways.
+	OCR      string `key:"ocr" oneof:"off auto always" doc:"text in pictures: auto reads picture files and pages of PDF files that have no text, where the models are here ('models pull ocr'); always reads all pages of PDF files as pictures, and fails without the models; off reads none"`
+	Language string `key:"language" doc:"language of documents that name none, as an ISO 639-1 code such as de; empty guesses each one's"`
+	Entities bool   `key:"entities" doc:"find people, places, organisations, dates and quantities in each chunk, to search by them (--where label.person=NAME); names by the classifier, if that labels parts of texts, else by rules"`
 
 	// Duplicates is KeepDuplicates ("" as well), ReportDuplicates or DropDuplicates.
 	Duplicates string `key:"duplicates" oneof:"keep report drop" doc:"new chunks that nearly repeat others: keep does not look for them, report tells of them, drop does not store them"`
@@ -87,7 +91,7 @@ type Options struct {
 // DefaultOptions returns the default options.
 func DefaultOptions() Options {
 	return Options{Chunk: DefaultChunk, Chunker: Fixed, Semantic: SemanticOptions{Percentile: DefaultPercentile},
-		Clean: "none", Duplicates: KeepDuplicates, CommitEvery: DefaultCommitEvery,
+		Clean: "none", OCR: OCRAuto, Duplicates: KeepDuplicates, CommitEvery: DefaultCommitEvery,
 		MaxFileBytes: corpus.DefaultMaxFileBytes,
 		Files:        corpus.FileOptions{Archives: corpus.DefaultArchiveLimits(), MaxSeconds: corpus.DefaultSeconds},
 		SyncOptions:  SyncOptions{MaxDelete: DefaultMaxDelete}}
@@ -112,6 +116,9 @@ type Result struct {
 	Cleaned map[corpus.Cleaner]int `json:"cleaned,omitempty"`
 	// EmptyPages counts the pages of PDF files that have no text, most of them scans.
 	EmptyPages int `json:"empty_pages,omitempty"`
+	// Unreadable holds the letters that what reads pictures does not know, by the languages (ISO 639-1) of documents
+	// that it has read.
+	Unreadable map[string]string `json:"unreadable,omitempty"`
 	// Duplicates counts new chunks that repeat others. Duplicates that were dropped are not counted in Chunks.
 	Duplicates int     `json:"duplicates,omitempty"`
 	Renewed    int     `json:"renewed"`             // chunks whose text or vector was damaged: embedded again
@@ -127,6 +134,13 @@ type Result struct {
 
 	Sync *SyncResult `json:"sync,omitempty"` // nil without Options.Sync
 }
+
+// What Options.OCR may be.
+const (
+	OCRAuto   = "auto"
+	OCROff    = "off"
+	OCRAlways = "always"
+)
 
 // The defaults of Options.
 const (
@@ -180,10 +194,12 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	if err = r.openExisting(ctx, in.Paths); err != nil {
 		return result, err
 	}
+	r.choosePictures(in)
 	r.how = howOf(r.o, r.entitiesBy(), r.access)
 	defer r.base.WatchEncoder(nil)
 	load := corpus.LoadOptions{FileOptions: r.o.Files, MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict,
-		OnSkip: r.unread, CacheDir: r.o.CacheDir, Clean: r.clean}
+		OnSkip: r.unread, CacheDir: r.o.CacheDir, Clean: r.clean, Pictures: r.pictures,
+		AllPages: r.o.OCR == OCRAlways}
 	if r.o.NoChunk {
 		load.MaxTextBytes = max(minTextBytes, info.MaxTokens*corpus.BytesPerToken)
 	}
@@ -278,6 +294,8 @@ type run struct {
 	dropped map[string]bool // ids of chunks that repeat others
 	clean   []corpus.Cleaner
 	access  accessRules
+
+	pictures corpus.PictureReader // nil: text in pictures is not read
 }
 
 // openExisting opens the store if there is one; else it is made when there is something to put in.
@@ -392,6 +410,7 @@ func (r *run) put(ctx context.Context, doc *corpus.Document, before, chunks []co
 		r.now.noWords = true
 		return nil
 	}
+	r.tellPictures(doc)
 	r.result.EmptyPages += len(doc.Empty)
 	if doc.Cut {
 		r.result.Cut++

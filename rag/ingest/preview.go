@@ -27,13 +27,15 @@ func Preview(ctx context.Context, base *knowledge.Base, in Input, counter Counte
 	return func(yield func(corpus.Chunk, error) bool) {
 		ctx := cores.AsBatch(ctx)
 		r := &run{base: base, o: in.Options, result: &Result{}}
+		r.choosePictures(in)
 		limit, err := r.prepare(ctx, counter)
 		if err != nil {
 			yield(corpus.Chunk{}, err)
 			return
 		}
 		load := corpus.LoadOptions{FileOptions: r.o.Files, MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict,
-			OnSkip: r.skip, CacheDir: r.o.CacheDir, Clean: r.clean}
+			OnSkip: r.skip, CacheDir: r.o.CacheDir, Clean: r.clean, Pictures: r.pictures,
+			AllPages: r.o.OCR == OCRAlways}
 		if r.o.NoChunk {
 			load.MaxTextBytes = max(minTextBytes, limit*corpus.BytesPerToken)
 		}

@@ -130,7 +130,7 @@ func (r *run) plan(ctx context.Context, paths []string, load corpus.LoadOptions)
 		s.listed[f.Real] = true
 		documents := s.byFile[f.Real]
 		was, known := s.states[f.Real]
-		known = known && !s.Checksum && was.How == r.how && s.holds(was, documents)
+		known = known && !s.Checksum && was.How == r.howFor(f) && s.holds(was, documents)
 		if known && isAsRead(f.Info, was) {
 			s.result.Unchanged += len(documents)
 			if was.NoWords {

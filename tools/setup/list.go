@@ -12,7 +12,8 @@ func parts() []part {
 	return []part{
 		modulesPart(), onnxruntimePart(), tokenizersPart(), llamaPart(), cudaPart(), modelsPart(),
 		pythonPart(), llamaSanitizedPart(), llamaBenchPart(), llamaServerPart(), peersPart(),
-		embedPeersPart(), servePeersPart(), clientsPart(), postgresPart(), nvccPart(), llamaCUDAPart(), onnxCUDAPart(),
+		embedPeersPart(), servePeersPart(), clientsPart(), ocrPart(), postgresPart(), nvccPart(), llamaCUDAPart(),
+		onnxCUDAPart(),
 	}
 }
 
@@ -101,7 +102,15 @@ func llamaPart() part {
 func modelsPart() part {
 	return part{
 		name: "models", doc: "the default encoder and generator: $SLUICE_CACHE/models",
-		key: modelsKey, assemble: pullDefaults,
+		key: modelsKey((*Env).defaults), assemble: pullModels((*Env).defaults),
+	}
+}
+
+func ocrPart() part {
+	names := func(*Env) []string { return []string{"ocr", "ocr-multilingual"} }
+	return part{
+		name: "ocr", doc: "the models that read pictures of text: $SLUICE_CACHE/models",
+		key: modelsKey(names), assemble: pullModels(names),
 	}
 }
 

@@ -264,31 +264,36 @@ func (e *Env) defaults() (names []string) {
 	return names
 }
 
-// modelsKey returns a key of the default models; a missing model has a different key, so that it is downloaded.
-func modelsKey(_ context.Context, e *Env) (string, error) {
-	h := sha256.New()
-	reg := models.Open(e.Cache, e.Manifest, "")
-	for _, n := range e.defaults() {
-		dir, err := reg.Locate(n)
-		if err != nil {
-			return "missing: " + time.Now().String(), nil
+// modelsKey returns a key of models; a missing model has a different key, so that it is downloaded.
+func modelsKey(names func(*Env) []string) func(context.Context, *Env) (string, error) {
+	return func(_ context.Context, e *Env) (string, error) {
+		h := sha256.New()
+		reg := models.Open(e.Cache, e.Manifest, "")
+		for _, n := range names(e) {
+			dir, err := reg.Locate(n)
+			if err != nil {
+				return "missing: " + time.Now().String(), nil
+			}
+			fmt.Fprintf(h, "%s\x00", dir)
 		}
-		fmt.Fprintf(h, "%s\x00", dir)
+		return fmt.Sprintf("%x", h.Sum(nil)), nil
 	}
-	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
-func pullDefaults(ctx context.Context, e *Env) error {
-	python, _, err := e.python(ctx)
-	if err != nil {
-		return err
-	}
-	reg := models.Open(e.Cache, e.Manifest, python)
-	for _, n := range e.defaults() {
-		e.console.printf("models: %s", n)
-		if _, err := reg.Pull(ctx, n, e.console.bytes); err != nil {
-			return fmt.Errorf("%w: models: %w", ErrPart, err)
+// pullModels brings models.
+func pullModels(names func(*Env) []string) func(context.Context, *Env) error {
+	return func(ctx context.Context, e *Env) error {
+		python, _, err := e.python(ctx)
+		if err != nil {
+			return err
 		}
+		reg := models.Open(e.Cache, e.Manifest, python)
+		for _, n := range names(e) {
+			e.console.printf("models: %s", n)
+			if _, err := reg.Pull(ctx, n, e.console.bytes); err != nil {
+				return fmt.Errorf("%w: models: %w", ErrPart, err)
+			}
+		}
+		return nil
 	}
-	return nil
 }

@@ -33,6 +33,7 @@ llm/gguf:
 llm/grammar:
 llm/remote: llm internal/upstream
 rag/corpus: kernels internal/jsonl internal/regular internal/panics
+rag/ocr: embed engine rag/corpus internal/panics
 rag/store: kernels engine embed/identity rag/corpus internal/durable internal/filelock internal/panics
 rag/pairs: kernels engine internal/filelock internal/filemap internal/durable internal/panics
 rag/gate: kernels engine embed/identity rag/pairs rag/postings rag/retrieve internal/npy internal/regular internal/durable internal/panics
