@@ -296,7 +296,7 @@ func planes(to []float32, p *image.RGBA, stride int) {
 	}
 }
 
-// overhead reports whether the lines stand on their heads. The model of directions takes one line in twenty wrongly, so
+// overhead reports whether the lines stand on their heads. The model of directions is wrong about some lines, so
 // what it says of some is compared with how sure the recognition is of them.
 func (r *Reader) overhead(ctx context.Context, page *image.RGBA, boxes []quad) (bool, error) {
 	over := 0
