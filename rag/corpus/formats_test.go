@@ -303,13 +303,14 @@ func TestSlowPDF(t *testing.T) {
 		}
 	}()
 	r.time = time.Nanosecond
-	if _, err := r.parse(&Document{}, good, &pictures{limit: &timeLimit{pulse: &pulse{ctx: t.Context()}}}); !errors.Is(err, ErrFormat) ||
+	none := &pictures{limit: &timeLimit{pulse: &pulse{ctx: t.Context()}}}
+	if _, err := r.parse(&Document{}, good, none); !errors.Is(err, ErrFormat) ||
 		!strings.Contains(err.Error(), "too long") {
 		t.Error(err)
 	}
 	r.time = time.Minute
 	var d Document
-	empty, err := r.parse(&d, good, &pictures{limit: &timeLimit{pulse: &pulse{ctx: t.Context()}}})
+	empty, err := r.parse(&d, good, none)
 	if err != nil || !strings.Contains(d.Text, "harbourmaster") || !slices.Equal(empty, []int{5}) {
 		t.Errorf("%v, %v, %q", err, empty, d.Text)
 	}

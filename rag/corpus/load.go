@@ -354,11 +354,12 @@ func isRead(ending string) bool {
 // Converted reports whether a source is of a format whose text is produced by conversion, so that the positions of
 // chunks are bytes of that text, not of the file. Its anchors ("slide=3", "sheet=Prices") then give a passage's place.
 func Converted(source string) bool {
-	switch strings.ToLower(filepath.Ext(source)) {
-	case ".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp", ".pdf", ".docx", ".pptx", ".xlsx", ".odt", ".odp", ".ods", ".epub", ".eml", ".ipynb":
+	switch ending := strings.ToLower(filepath.Ext(source)); ending {
+	case ".pdf", ".docx", ".pptx", ".xlsx", ".odt", ".odp", ".ods", ".epub", ".eml", ".ipynb":
 		return true
+	default:
+		return isPicture(ending)
 	}
-	return false
 }
 
 // pdfFile reads a PDF file, and records its pages without text.

@@ -96,8 +96,8 @@ func (m Meta) Words() string {
 	var b strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		switch key {
-		case AccessKey, createdKey, modifiedKey, languageKey, pagesKey, OCRKey, encodingKey, codeKey, "date", "message-id",
-			"chunking", "cleaning", "entities", "topic_by", "fetched", "expires", "page_title":
+		case AccessKey, createdKey, modifiedKey, languageKey, pagesKey, OCRKey, encodingKey, codeKey, "date",
+			"message-id", "chunking", "cleaning", "entities", "topic_by", "fetched", "expires", "page_title":
 			continue
 		}
 		for _, value := range m.Texts(key) {

@@ -84,7 +84,7 @@ func gutter(all []PictureLine) (at float64, ok bool) {
 	return at, ok
 }
 
-// isRunning tells whether lines are those of a column of text.
+// isRunning tells whether lines make a column of running text.
 func isRunning(lines []PictureLine) bool {
 	if len(lines) < columnLines {
 		return false

@@ -194,15 +194,12 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	if err = r.openExisting(ctx, in.Paths); err != nil {
 		return result, err
 	}
-	r.choosePictures(in)
+	r.pictures = picturesOf(in)
 	r.how = howOf(r.o, r.entitiesBy(), r.access)
 	defer r.base.WatchEncoder(nil)
 	load := corpus.LoadOptions{FileOptions: r.o.Files, MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict,
 		OnSkip: r.unread, CacheDir: r.o.CacheDir, Clean: r.clean, Pictures: r.pictures,
-		AllPages: r.o.OCR == OCRAlways}
-	if r.o.NoChunk {
-		load.MaxTextBytes = max(minTextBytes, info.MaxTokens*corpus.BytesPerToken)
-	}
+		AllPages: r.o.OCR == OCRAlways, MaxTextBytes: r.mostText(info.MaxTokens)}
 	if err = r.plan(ctx, in.Paths, load); err != nil {
 		return result, err
 	}
@@ -237,6 +234,14 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 			corpus.ErrNoDocument, strings.Join(in.Paths, ", "), result.Skipped, result.Empty)
 	}
 	return result, errors.Join(r.tidy(ctx), refused)
+}
+
+// mostText returns how much of a text is read, in bytes; 0 is all of it.
+func (r *run) mostText(tokens int) int {
+	if !r.o.NoChunk {
+		return 0
+	}
+	return max(minTextBytes, tokens*corpus.BytesPerToken)
 }
 
 // chunkSize reads a preset's name or SIZE/OVERLAP.

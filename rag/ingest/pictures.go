@@ -7,11 +7,12 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// choosePictures says what reads text in pictures.
-func (r *run) choosePictures(in Input) {
-	if in.OCR != OCROff {
-		r.pictures = in.Pictures
+// picturesOf returns what reads text in pictures; nil if they are not to be read.
+func picturesOf(in Input) corpus.PictureReader {
+	if in.OCR == OCROff {
+		return nil
 	}
+	return in.Pictures
 }
 
 // howFor returns what the documents of a file depend on besides the file: for one that may have pictures, also what

@@ -26,8 +26,7 @@ type Counter interface {
 func Preview(ctx context.Context, base *knowledge.Base, in Input, counter Counter) iter.Seq2[corpus.Chunk, error] {
 	return func(yield func(corpus.Chunk, error) bool) {
 		ctx := cores.AsBatch(ctx)
-		r := &run{base: base, o: in.Options, result: &Result{}}
-		r.choosePictures(in)
+		r := &run{base: base, o: in.Options, result: &Result{}, pictures: picturesOf(in)}
 		limit, err := r.prepare(ctx, counter)
 		if err != nil {
 			yield(corpus.Chunk{}, err)
@@ -35,10 +34,7 @@ func Preview(ctx context.Context, base *knowledge.Base, in Input, counter Counte
 		}
 		load := corpus.LoadOptions{FileOptions: r.o.Files, MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict,
 			OnSkip: r.skip, CacheDir: r.o.CacheDir, Clean: r.clean, Pictures: r.pictures,
-			AllPages: r.o.OCR == OCRAlways}
-		if r.o.NoChunk {
-			load.MaxTextBytes = max(minTextBytes, limit*corpus.BytesPerToken)
-		}
+			AllPages: r.o.OCR == OCRAlways, MaxTextBytes: r.mostText(limit)}
 		for doc, err := range corpus.Load(ctx, in.Paths, load) {
 			if err != nil {
 				yield(corpus.Chunk{}, err)

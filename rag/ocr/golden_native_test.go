@@ -140,7 +140,7 @@ func overlap(a, b quad) float64 {
 	return both / (area(x) + area(y) - both)
 }
 
-// TestTurnedPages: a page is read whichever way it lies, and the boxes are those of the upright one.
+// TestTurnedPages: a page is read whichever way it lies, with the boxes of the upright one.
 func TestTurnedPages(t *testing.T) {
 	r := locate(t, "ocr")
 	page := goldenPages(t)["coarse.png"]

@@ -227,8 +227,8 @@ const (
 	leastConfidence     = .5 // of a line that is kept
 )
 
-// All lines of a picture run the same way. directionVotes of them are asked for theirs; where one says that it stands on
-// its head, directionReads of them are read both ways.
+// All lines of a picture run the same way. directionVotes of them are asked for theirs; where one seems to stand on its
+// head, directionReads of them are read both ways.
 const (
 	directionVotes = 12
 	directionReads = 3

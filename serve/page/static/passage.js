@@ -28,8 +28,11 @@ export function marked(text, sentence) {
 
 // placeOf says where in a document a passage stands: the page of a PDF, or the anchor.
 export function placeOf(citation) {
-  const page = /^page=(\d+)$/.exec(citation.anchor ?? "");
-  if (page) return `${citation.document}, page ${page[1]}`;
+  const page = /^page=(\d+)(?:&ocr=(\d+))?$/.exec(citation.anchor ?? "");
+  if (page) {
+    const read = page[2] ? ` (read in a picture, ${page[2]} % sure)` : "";
+    return `${citation.document}, page ${page[1]}${read}`;
+  }
   return [citation.document, citation.anchor && `#${citation.anchor}`].filter(Boolean).join("");
 }
 
