@@ -87,7 +87,7 @@ func TestScannedPDF(t *testing.T) {
 	}
 }
 
-// TestScannedFigures asks 30 questions about 30 scanned files of two pages.
+// TestScannedFigures asks 30 questions about 30 scanned files, a third of which have two pages.
 func TestScannedFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("SKIP: minutes; go test . -run ScannedFigures -figures -v prints the figures")
@@ -109,10 +109,9 @@ func TestScannedFigures(t *testing.T) {
 		}
 		used[q.ContextID] = true
 		n := len(questions)
-		pages := []string{texts[q.ContextID], texts[order[(17*n+3)%len(order)]]}
-		page := 1 + n%2
-		if page == 2 {
-			pages[0], pages[1] = pages[1], pages[0]
+		pages, page := []string{texts[q.ContextID]}, 1
+		if n%3 == 0 {
+			pages, page = []string{texts[order[(17*n+3)%len(order)]], texts[q.ContextID]}, 2
 		}
 		name := fmt.Sprintf("scan-%02d.pdf", n)
 		scanned(t, filepath.Join(dir, name), n, pages...)

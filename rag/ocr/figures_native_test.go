@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,6 +24,8 @@ import (
 )
 
 var figures = flag.Int("figures", 0, "pages of each kind that are drawn and read beside tesseract, for docs/documents.md")
+
+var kinds = flag.String("kinds", "", "regular expression of the kinds of pages for -figures")
 
 // open opens models of the manifest, or skips the test.
 func open(t *testing.T, name string) *ocr.Reader {
@@ -78,7 +81,11 @@ func TestBesideTesseract(t *testing.T) {
 	small, large := reader{open(t, "ocr")}, reader{open(t, "ocr-multilingual")}
 	english, german := plainTexts(t, "squad16/contexts.jsonl"), plainTexts(t, "xquad-de/contexts.jsonl")
 	dir := t.TempDir()
+	only := regexp.MustCompile(*kinds)
 	for i, kind := range append(ocrtest.Kinds(), "German") {
+		if !only.MatchString(string(kind)) {
+			continue
+		}
 		texts, language, draw := english, "eng", kind
 		if kind == "German" {
 			texts, language, draw = german, "deu", ocrtest.Clean
