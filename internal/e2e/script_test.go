@@ -121,6 +121,7 @@ func prepare(env *testscript.Env, bin, models string) error {
 	env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 	env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 	env.Setenv("SLUICE_CACHE", filepath.Join(env.WorkDir, "cache"))
+	env.Setenv("SLUICE_INGEST_OCR", "off") // the pictures of docs would take long
 	env.Setenv("DOCS", docs)
 	env.Setenv("MODEL", server.URL+"#script")
 	return trust(filepath.Join(env.WorkDir, "cache"), server.URL+"#script")

@@ -152,7 +152,8 @@ func cleanHome(t *testing.T, dir, home, bin string) []string {
 	if err := os.CopyFS(filepath.Join(dir, "docs"), os.DirFS(filepath.Join(repo, "docs"))); err != nil {
 		t.Fatal(err)
 	}
-	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "SLUICE_CACHE=" + home, "LANG=C.UTF-8"}
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "SLUICE_CACHE=" + home, "LANG=C.UTF-8",
+		"SLUICE_INGEST_OCR=off"} // the pictures of docs would take long
 }
 
 func TestShownIsPrinted(t *testing.T) {
