@@ -37,7 +37,9 @@ func (s *skips) add(k corpus.Skipped) {
 	line := fmt.Sprintf("%s: %v", printable.Line(cmp.Or(s.in.names[k.Source], k.Source)), k.Err)
 	named := slices.ContainsFunc(s.in.paths,
 		func(p string) bool { return filepath.Clean(p) == filepath.Clean(k.Source) })
-	named = named && !isAny(k.Err, corpus.ErrHidden, corpus.ErrIgnored, corpus.ErrTooLarge,
+	// Of a document that was read, pages that are pictures are not an unread path.
+	pages := errors.Is(k.Err, corpus.ErrPictures) && !errors.Is(k.Err, corpus.ErrUnknown)
+	named = named && !pages && !isAny(k.Err, corpus.ErrHidden, corpus.ErrIgnored, corpus.ErrTooLarge,
 		corpus.ErrNoWords,
 		corpus.ErrDuplicate)
 	if named {
