@@ -41,10 +41,9 @@ func ReadCalibration(ctx context.Context, st *store.Store, name string) (*Calibr
 			"'ask --gate open' or 'closed' does without", ErrNotCalibrated, st.Dir())
 	case name == "":
 		name = current
-	default:
-		if err := knownCalibration(dir, name); err != nil {
-			return nil, err
-		}
+	}
+	if err := knownCalibration(dir, name); err != nil {
+		return nil, err
 	}
 	c := &Calibration{Name: name, File: filepath.Join(dir, name+artifactSuffix)}
 	if c.Artifact, c.Positive, err = gate.Load(c.File); err != nil {
