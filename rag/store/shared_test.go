@@ -50,7 +50,7 @@ func TestSharedSuite(t *testing.T) {
 	}
 	out, err := suite("^Test")
 	passed := bytes.Count(out, []byte("\n--- PASS"))
-	// On a machine with a load of ten, one run of thirteen had a test that failed; which one was not seen. Alone, none may.
+	// At a load of ten, one run of thirteen had a test that failed; which one was not seen. Alone, none may fail.
 	if failed := failure.FindAllSubmatch(out, -1); err != nil && len(failed) == 1 {
 		t.Logf("%s failed beside other work, and is repeated: %s", failed[0][1], out)
 		_, err = suite("^" + string(failed[0][1]) + "$")
