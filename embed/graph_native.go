@@ -17,7 +17,8 @@ type Graph struct {
 	release func()
 }
 
-// OpenGraph loads a graph. The error is ErrModel if the file is none, ErrLibrary without ONNX Runtime; Close frees it.
+// OpenGraph loads a graph; Close frees it. The error is ErrModel if the file is not such a graph, and ErrLibrary if
+// ONNX Runtime cannot be loaded.
 func OpenGraph(path string, o Options) (*Graph, error) {
 	library, err := findLibrary(o.Library, libraryDigest())
 	if err != nil {
@@ -57,8 +58,8 @@ func (g *Graph) open() error {
 	return err
 }
 
-// Run computes the output of an input of the given shape and has it read, with its shape; it is freed behind that. Run
-// ends early, with ctx's error, when ctx ends.
+// Run computes the output for an input of the given shape and passes it, with its shape, to read; it is freed when read
+// returns. If ctx ends, Run ends early with ctx's error.
 func (g *Graph) Run(
 	ctx context.Context, input []float32, shape []int64, read func(output []float32, shape []int64) error,
 ) (err error) {

@@ -402,7 +402,8 @@ func (r *run) add(ctx context.Context, doc *corpus.Document) error {
 	return r.put(ctx, doc, before, chunks)
 }
 
-// put has the last chunks of a document committed, with those of others; before are those that were committed already.
+// put commits the last chunks of a document together with other documents; before lists its chunks that were committed
+// already.
 func (r *run) put(ctx context.Context, doc *corpus.Document, before, chunks []corpus.Chunk) error {
 	if code := doc.Meta.Text(languageKey); !r.enc.Info().Knows(code) {
 		if r.result.Foreign == nil {

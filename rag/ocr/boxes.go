@@ -15,7 +15,7 @@ func (p point) to(q point) float64 { return math.Hypot(q.x-p.x, q.y-p.y) }
 // quad is a box: its top left, top right, bottom right and bottom left corners.
 type quad [4]point
 
-// size returns the longer ones of its opposite sides.
+// size returns the width and the height, each the longer of two opposite sides.
 func (q quad) size() (w, h float64) {
 	return max(q[0].to(q[1]), q[2].to(q[3])), max(q[0].to(q[3]), q[1].to(q[2]))
 }

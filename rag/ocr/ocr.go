@@ -47,8 +47,8 @@ type Reader struct {
 }
 
 // Open loads the models in a folder: det.onnx, cls.onnx and rec.onnx, and keys.txt where the recognition does not hold
-// its characters. The error is ErrModel if they are none, embed.ErrUnavailable or embed.ErrLibrary where nothing can be
-// run. Close frees them.
+// its characters. The error is ErrModel if the files are not such models, and embed.ErrUnavailable or embed.ErrLibrary
+// if ONNX Runtime is not in this build or cannot be loaded. Close frees the models.
 func Open(dir string, o Options) (*Reader, error) {
 	r := &Reader{cores: o.Cores}
 	if r.cores == nil {
@@ -120,7 +120,7 @@ func (r *Reader) Lacks(language string) string {
 	return b.String()
 }
 
-// letters returns those of a language's letters that English does not have.
+// letters returns the letters of a language that English does not have.
 func letters(language string) string {
 	switch language {
 	case "cs":

@@ -28,8 +28,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestBoxes: a slanted bar of probable pixels is one box around it, wider by what the model leaves out, and a bar of
-// improbable ones is none.
+// TestBoxes checks that a slanted bar of probable pixels gives one box around it, wider by what the model leaves out,
+// and that a bar of improbable pixels gives no box.
 func TestBoxes(t *testing.T) {
 	m := probabilities{make([]float32, 200*100), 200, 100}
 	const slope = .1

@@ -110,7 +110,7 @@ func TestSharedKill(t *testing.T) {
 		if err := errors.Join(s.Close(), r.Close()); err != nil {
 			t.Fatal(err)
 		}
-		// What a client of before has left in its folder becomes what the database has.
+		// What an earlier client has left in its folder becomes what the database has.
 		if dir != m.dir {
 			s, r := openShared(t, url, m.dir)
 			verify(t, s, m.known.chunks)

@@ -153,7 +153,7 @@ func (t *turnAtDatabase) settle(ctx context.Context) error {
 		}
 		select {
 		case <-short.Done():
-			return fmt.Errorf("%w; it is not known yet whether the change was made: to repeat it does no harm", err)
+			return fmt.Errorf("%w: %w; to repeat it does no harm", ErrUncertain, err)
 		case <-time.After(pause):
 		}
 	}
@@ -200,7 +200,7 @@ func (t *turnAtDatabase) push(ctx context.Context, tx *sql.Tx, generation, first
 		l.queue(b)
 	}
 	b.Queue(`INSERT INTO `+t.table("changes")+` VALUES ($1, $2, now(), $3)`, generation, t.id, host())
-	// Compact has made new rows of all: a replica of before reads everything anew, and needs to know of nothing gone.
+	// Compact has renumbered all rows: an older replica reads everything anew, and needs no list of what was deleted.
 	b.Queue(`UPDATE `+t.table("about")+` SET horizon = $1, compacted = $2 WHERE compacted < $2`, generation, firstRow)
 	b.Queue(`DELETE FROM ` + t.table("gone") + ` WHERE seq <= (SELECT horizon FROM ` + t.table("about") + `)`)
 	b.Queue(`DELETE FROM `+t.table("vectors")+` WHERE row < $1`, firstRow)

@@ -49,8 +49,8 @@ func (r *Shared) use(ctx context.Context, h sharedHead) error {
 // has lost.
 const asideSuffix = ".old"
 
-// setAside renames the replica, if there is one, unless another process uses it. A folder that only holds uploads is
-// none.
+// setAside renames the replica, if there is one, unless another process uses it. A folder that holds only uploads is
+// not a replica.
 func (r *Shared) setAside() (there bool, err error) {
 	f, err := r.openUse()
 	if err != nil {

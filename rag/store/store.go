@@ -108,8 +108,8 @@ var (
 	ErrInput     = errors.New("store: unusable input")
 	ErrClosed    = errors.New("store: closed")
 	ErrConflict  = errors.New("store: refused")
-	// ErrUncertain is the failure of a COMMIT itself: the next change undoes it, but if the process ends before, it may
-	// be found in SQLite's log and made after all.
+	// ErrUncertain is the failure of a COMMIT itself. In a folder the next change undoes it, but if the process ends
+	// before, SQLite may find the change in its log and make it after all. In a database it was made, or was not.
 	ErrUncertain = errors.New("store: it is not known whether a change was made")
 	// ErrNoStore is an ErrNotFound: the folder holds no store.
 	ErrNoStore = fmt.Errorf("%w: no store", ErrNotFound)

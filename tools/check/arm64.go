@@ -21,7 +21,7 @@ var armProcessors = []string{"cortex-a72", "neoverse-n1", "max,sve=off", "max"}
 const (
 	// sameBits compares, on every instruction set, canonical scores with NumPy's, and a calibration with one of amd64.
 	sameBits = "Golden|SameBits"
-	// quickTests are those and one or two of each family of kernels: a part of a minute.
+	// quickTests are sameBits and one or two tests of each family of kernels. They take less than a minute.
 	quickTests = sameBits + "|^TestOpen$|ScoresEqual|PairsEqual|NormsAndFinite|ScanStaysInside|CountAtBoundaries|" +
 		"LinearReadsNothing|LinearCodes$|IntegersAgree|LayerNorm|GELUSlope|Adam|AttendedHead|Transpose"
 	// slowTests measure how long something takes, or take long in the emulator.

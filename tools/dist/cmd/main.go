@@ -21,9 +21,9 @@ const usage = `usage: go run ./tools/dist/cmd build | check [-root DIR] [-suite 
 In the root of a checkout.
 
   build    make the archive in dist/; the set-up must be done for all instruction sets (make dist does that first)
-  check    try the archive (default: the one in dist/) in the root folder of another system, which debootstrap makes
-           of a suite of Debian where there is none. For root. Models are copied from the cache. With another
-           architecture than this machine's, the system runs its programs in an emulator (qemu-user-static).
+  check    try the archive (default: the one in dist/) in the root folder of another system. If the folder does not
+           exist, debootstrap installs a suite of Debian there. Needs root. Models are copied from the cache. The
+           programs of another architecture than this machine's run in an emulator (qemu-user-static).
 `
 
 func main() {
