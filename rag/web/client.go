@@ -44,8 +44,8 @@ type Client struct {
 	base     *url.URL
 	provider provider
 	api      *http.Client // to the provider
-	pages    *http.Client // to anyone
-	obeying  *http.Client // as pages, and each redirect is allowed by a robots.txt
+	rules    *http.Client // to the robots.txt of anyone
+	pages    *http.Client // as rules, and each redirect is allowed by a robots.txt
 	refused  []netip.Prefix
 
 	mu    sync.Mutex
@@ -99,11 +99,11 @@ func OpenPages(o Options) (*Client, error) {
 func newClient(o Options) *Client {
 	c := &Client{o: o, refused: refused()}
 	dialer := &net.Dialer{Timeout: o.Timeout, Control: c.control}
-	c.pages = &http.Client{CheckRedirect: c.followPage, Transport: &http.Transport{
+	c.rules = &http.Client{CheckRedirect: c.followPage, Transport: &http.Transport{
 		DialContext: dialer.DialContext, MaxResponseHeaderBytes: maxHeader, DisableKeepAlives: true,
 		TLSHandshakeTimeout: o.Timeout, ForceAttemptHTTP2: true}} // no proxy: it would make the check idle
-	c.obeying = &http.Client{Transport: c.pages.Transport}
-	c.obeying.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+	c.pages = &http.Client{Transport: c.rules.Transport}
+	c.pages.CheckRedirect = func(r *http.Request, via []*http.Request) error {
 		if err := c.followPage(r, via); err != nil {
 			return err
 		}

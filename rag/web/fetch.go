@@ -8,7 +8,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -17,9 +16,9 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// Fetch reads one page: at most Options.MaxPageBytes of it, within Options.Timeout, redirects and all. Its text is what
-// rag/corpus finds in it. Errors: ErrURL, ErrAddress, ErrRedirect, ErrContent, ErrTimeout, *StatusError, the context's,
-// those of the network.
+// Fetch reads one page if the site's robots.txt allows it: at most Options.MaxPageBytes of it, within Options.Timeout,
+// redirects and all. Its text is what rag/corpus finds in it. Errors: ErrURL, ErrAddress, ErrRedirect, ErrRobots,
+// ErrContent, ErrTimeout, *StatusError, the context's, those of the network.
 func (c *Client) Fetch(parent context.Context, address string) (Page, error) {
 	return within(parent, c, address, c.fetch)
 }
@@ -32,8 +31,8 @@ type Source struct {
 	Cut     bool   // there is more in the page than was read
 }
 
-// Download fetches a page of any format that rag/corpus reads, if the site's robots.txt allows it. It has the limits of
-// Fetch; a page whose format has to be read whole is ErrTooLarge beyond them. Errors: as Fetch, ErrRobots, ErrTooLarge.
+// Download is Fetch of a page of any format that rag/corpus reads. It has the same limits; a page whose format has to be
+// read whole is ErrTooLarge beyond them. Errors: as Fetch, ErrTooLarge.
 func (c *Client) Download(parent context.Context, address string) (Source, error) {
 	return within(parent, c, address, c.download)
 }
@@ -55,7 +54,7 @@ func within[T any](parent context.Context, c *Client, address string,
 
 func (c *Client) fetch(ctx context.Context, address string) (p Page, err error) {
 	const accept = "text/html, application/xhtml+xml, text/markdown;q=.9, text/plain;q=.9"
-	resp, body, err := c.get(ctx, c.pages, address, accept)
+	resp, body, err := c.get(ctx, address, accept)
 	if err != nil {
 		return p, err
 	}
@@ -81,14 +80,7 @@ func (c *Client) fetch(ctx context.Context, address string) (p Page, err error) 
 }
 
 func (c *Client) download(ctx context.Context, address string) (s Source, err error) {
-	u, err := url.Parse(address)
-	if err == nil {
-		err = c.allowed(ctx, u)
-	}
-	if err != nil {
-		return s, err
-	}
-	resp, body, err := c.get(ctx, c.obeying, address, "text/html, application/xhtml+xml, */*;q=.9")
+	resp, body, err := c.get(ctx, address, "text/html, application/xhtml+xml, */*;q=.9")
 	if err != nil {
 		return s, err
 	}
@@ -112,16 +104,19 @@ func (c *Client) download(ctx context.Context, address string) (s Source, err er
 	return s, err
 }
 
-// get asks for a page and returns the beginning of the answer, as far as it may be read, if its status is 200.
-func (c *Client) get(ctx context.Context, client *http.Client, address, accept string) (*http.Response, *bufio.Reader,
-	error) {
+// get asks for a page that its site's robots.txt allows, and returns the beginning of the answer, as far as it may be
+// read, if its status is 200.
+func (c *Client) get(ctx context.Context, address, accept string) (*http.Response, *bufio.Reader, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err == nil {
+		err = c.allowed(ctx, req.URL)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	req.Header.Set("Accept", accept)
 	req.Header.Set("User-Agent", userAgent)
-	resp, err := client.Do(req)
+	resp, err := c.pages.Do(req)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -36,8 +36,20 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// serve starts a server that ends with the test.
+// serve starts a server without a robots.txt, which ends with the test.
 func serve(t testing.TB, h http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	return serveAll(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/robots.txt" {
+			http.NotFound(w, r)
+			return
+		}
+		h(w, r)
+	})
+}
+
+// serveAll is serve with a robots.txt of its own.
+func serveAll(t testing.TB, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })

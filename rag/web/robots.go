@@ -160,7 +160,7 @@ func (c *Client) robots(ctx context.Context, at *url.URL) ([]robotRule, error) {
 		return nil, err
 	}
 	req.Header.Set("User-Agent", userAgent)
-	resp, err := c.pages.Do(req)
+	resp, err := c.rules.Do(req)
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func FuzzRobots(f *testing.F) {
 // Each page that is downloaded is allowed by the robots.txt of its site, also behind a redirect, which is read once.
 func TestDownloadObeysRobots(t *testing.T) {
 	asked, robots, status := map[string]int{}, "User-agent: *\nDisallow: /private", http.StatusOK
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	s := serveAll(t, func(w http.ResponseWriter, r *http.Request) {
 		asked[r.URL.Path]++
 		switch r.URL.Path {
 		case "/robots.txt":
@@ -115,7 +115,7 @@ func TestDownloadObeysRobots(t *testing.T) {
 // whole.
 func TestDownloadFormats(t *testing.T) {
 	header, content := "", ""
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	s := serveAll(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/robots.txt" {
 			http.NotFound(w, r)
 			return

@@ -262,15 +262,21 @@ func TestSearchEnds(t *testing.T) {
 	}
 }
 
-// A search with its pages: one is read, one is not there and keeps the provider's words.
+// A search with its pages: one is read, one is not there and one is forbidden by the site's robots.txt; these keep the
+// provider's words.
 func TestSearchFetches(t *testing.T) {
 	var s *httptest.Server
-	s = serve(t, func(w http.ResponseWriter, r *http.Request) {
+	s = serveAll(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
+		case "/robots.txt":
+			fmt.Fprint(w, "User-agent: *\nDisallow: /private")
 		case "/search":
 			fmt.Fprintf(w, `{"results":[{"url":"%[1]s/gone","title":"gone","content":"what it was"},
 				{"url":"%[1]s/page?x=1","title":"from the search","content":"snippet"},
-				{"url":"http://169.254.169.254/latest/meta-data/","title":"keys","content":"none"}]}`, s.URL)
+				{"url":"http://169.254.169.254/latest/meta-data/","title":"keys","content":"none"},
+				{"url":"%[1]s/private/page","title":"private","content":"what may be shown"}]}`, s.URL)
+		case "/private/page":
+			t.Error("a page was read that the site's robots.txt forbids")
 		case "/page":
 			w.Header().Set("Content-Type", "text/html")
 			fmt.Fprint(w,
@@ -282,7 +288,7 @@ func TestSearchFetches(t *testing.T) {
 	client, log := open(t, Options{Provider: SearXNG, URL: s.URL, Fetch: true,
 		exempt: fetcher(t, s, Options{}).o.exempt})
 	pages, err := client.Search(t.Context(), "danube", 4)
-	if err != nil || len(pages) != 3 {
+	if err != nil || len(pages) != 4 {
 		t.Fatalf("%d pages: %v", len(pages), err)
 	}
 	var status *StatusError
@@ -296,7 +302,10 @@ func TestSearchFetches(t *testing.T) {
 	if !errors.Is(pages[2].Err, ErrAddress) {
 		t.Errorf("a machine's keys: %+v", pages[2])
 	}
-	if n := strings.Count(log.String(), "a page was not read"); n != 2 {
+	if p := pages[3]; !errors.Is(p.Err, ErrRobots) || p.Content() != "what may be shown" {
+		t.Errorf("a page that robots.txt forbids: %+v", p)
+	}
+	if n := strings.Count(log.String(), "a page was not read"); n != 3 {
 		t.Errorf("%d pages were said to be unread: %s", n, log)
 	}
 }
