@@ -24,15 +24,13 @@ const beyond = .05
 // decisions compares scans of all coordinates in eight bits with those that read about a third first. Every query is
 // out of scope, so that nothing ends a scan early.
 func (r *Report) decisions(ctx context.Context, contexts, queries engine.Vectors) error {
+	onCPUSet, err := r.cpu.Prepare(ctx, contexts, kernels.Cosine, engine.SetOptions{})
+	if err != nil {
+		return err
+	}
+	defer onCPUSet.Close()
 	for _, n := range []int{1, 8} {
-		q := head(queries, n)
-		onCPUSet, err := r.cpu.Prepare(ctx, contexts, kernels.Cosine, engine.SetOptions{})
-		if err != nil {
-			return err
-		}
-		err = r.decide(ctx, onCPUSet, contexts, q)
-		onCPUSet.Close()
-		if err != nil {
+		if err := r.decide(ctx, onCPUSet, contexts, head(queries, n)); err != nil {
 			return err
 		}
 	}

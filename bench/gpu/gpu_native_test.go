@@ -28,13 +28,19 @@ func TestOnStandIn(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	drivertest.Open(t)
 	o := small()
-	rows := 0
+	rows, kept := 0, 0
 	o.Row = func(gpu.Row) { rows++ }
+	o.Keep = func(r *gpu.Report) error {
+		if kept++; len(r.Rows) != rows {
+			t.Errorf("%d of %d rows are kept", len(r.Rows), rows)
+		}
+		return nil
+	}
 	r, err := gpu.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !r.StandIn || len(r.Rows) != rows || len(r.Break) != 2 {
+	if !r.StandIn || len(r.Rows) != rows || len(r.Break) != 2 || kept != len(o.Workloads) {
 		t.Errorf("stand-in %v, %d of %d rows, %d break-even points", r.StandIn, len(r.Rows), rows, len(r.Break))
 	}
 	seen := map[string]bool{}

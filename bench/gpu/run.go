@@ -50,6 +50,8 @@ type Options struct {
 	Python    string   // interpreter with the peers' packages; "": python3
 	Log, Note func(string)
 	Row       func(Row)
+	// Keep is called after each workload with what there is, so that it outlives a run that ends early; nil: not kept.
+	Keep func(*Report) error
 }
 
 // Row is one operation on one device.
@@ -204,6 +206,11 @@ func (r *Report) size(ctx context.Context, n, dim int) error {
 		}
 		if err != nil {
 			return fmt.Errorf("%s of %d contexts, dimension %d: %w", w, n, dim, err)
+		}
+		if o.Keep != nil {
+			if err := o.Keep(r); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

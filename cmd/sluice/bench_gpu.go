@@ -10,7 +10,7 @@ import (
 
 func (a *app) benchGPUCommand() *cobra.Command {
 	var o gpu.Options
-	var workload, contexts, dims, names, out string
+	var workload, contexts, dims, names, out, results string
 	cmd := &cobra.Command{
 		Use:   "gpu",
 		Short: "the GPU beside the CPU: distributions, matrices, searches",
@@ -21,10 +21,15 @@ each call, "warm" finds the contexts in the GPU's memory. Without a GPU it ends 
 
 The workload interval is a distribution in intervals, in bf16x3 and in formats of eight bits; fused is a bounded
 distribution in bfloat16 beside cuBLASLt's product of the same sizes; searches have PyTorch, FAISS and cuVS beside
-them where the Python of --python has them. What is not installed is noted.`,
+them where the Python of --python has them. What is not installed is noted.
+
+--import makes one page of a folder of results of run-gpu (docs/benchmarks/gpu.md).`,
 		Example: "  sluice bench gpu --json\n  sluice bench gpu --workload search --contexts 1000000 --dims 384",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if results != "" {
+				return gpu.Import(a.stdout, results)
+			}
 			var err error
 			if o.Contexts, err = wholeNumbers("--contexts", contexts); err != nil {
 				return err
@@ -46,6 +51,9 @@ them where the Python of --python has them. What is not installed is noted.`,
 			b := benchmark{a: a, out: out}
 			o.Log, o.Note = b.say, b.say
 			o.Row = func(r gpu.Row) { b.row(r) }
+			if out != "" {
+				o.Keep = func(r *gpu.Report) error { return r.Write(out) }
+			}
 			report, err := gpu.Run(cmd.Context(), o)
 			return b.end(report, err, gpu.ErrOption)
 		},
@@ -62,6 +70,7 @@ them where the Python of --python has them. What is not installed is noted.`,
 	f.StringVar(&o.Python, "python", "python3", "interpreter that has them")
 	f.StringVar(&o.CuBLASLt, "cublaslt", "",
 		"path of libcublasLt (default: what 'make onnxruntime-cuda' brought, or the system's)")
+	f.StringVar(&results, "import", "", "print a page of this folder of results instead of running anything")
 	f.StringVar(&out, "out", "", "also write report.md and report.json to this folder")
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 
 	"github.com/sluice-rag/sluice/cuda/drivertest"
+	"github.com/sluice-rag/sluice/kernels/cuda/image"
 )
 
 //go:embed run-gpu
@@ -65,6 +66,7 @@ func pack(ctx context.Context, parent string) error {
 		return err
 	}
 	err = errors.Join(os.WriteFile(filepath.Join(dir, "standin", "libcuda.so.1"), data, 0o755),
+		os.WriteFile(filepath.Join(dir, "sluice.fatbin"), image.Bytes(), 0o644),
 		os.WriteFile(filepath.Join(dir, "run-gpu"), script, 0o755))
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func runGPU(t *testing.T, dir string, args ...string) (summary, calls string, co
 	return string(text), string(called), code
 }
 
-var stages = []string{"device", "engine", "cases", "bench", "fused", "large", "pairs", "ladder", "encoder", "generator",
+var stages = []string{"device", "engine", "cases", "fused", "decision", "bench", "pairs", "ladder", "encoder", "generator",
 	"sanitizer"}
 
 // TestRunWithoutGPU checks that without a GPU every stage reports that it was not run, and why.
@@ -80,8 +80,8 @@ func TestRunOnStandIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	summary, calls, code := runGPU(t, dir, "--stand-in")
-	for _, says := range []string{"device: exit 0", "engine: exit 0", "cases: exit 0", "bench: exit 0", "fused: exit 0",
-		"large: exit 0", "pairs-interval: exit 0", "pairs-exact: exit 0", "ladder: exit 0",
+	for _, says := range []string{"device: exit 0", "engine: exit 0", "cases: exit 0", "bench-search: exit 0",
+		"bench-distribution: exit 0", "bench-matrix: exit 0", "fused: exit 0", "decision: exit 0", "pairs-interval: exit 0", "pairs-exact: exit 0", "ladder: exit 0",
 		"encoder: not run: NVIDIA's libraries", "generator: not run: NVIDIA's libraries"} {
 		if !strings.Contains(summary, says) {
 			t.Errorf("%q does not say %q", summary, says)
@@ -95,6 +95,15 @@ func TestRunOnStandIn(t *testing.T) {
 	}
 	if summary, _, code = runGPU(t, dir, "--stand-in", "device", "engine"); code != 2 {
 		t.Errorf("exit code %d, %q", code, summary)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "sluice.fatbin"), []byte("image"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "failed")
+	_ = exec.CommandContext(t.Context(), filepath.Join(dir, "run-gpu"), "--out", out, "device").Run() // it fails
+	kept, err := filepath.Glob(filepath.Join(out, "[ks]*.[sf]a*")) // kernels.sass or sluice.fatbin
+	if err != nil || len(kept) != 1 {
+		t.Errorf("a stage that failed has left %v: %v", kept, err)
 	}
 	if _, _, code = runGPU(t, dir, "poems"); code != 64 {
 		t.Errorf("an unknown stage: exit code %d", code)
