@@ -100,12 +100,13 @@ dist-check: go ## the archive of make dist on a bare Debian, made by debootstrap
 .PHONY: gpu-bundle
 gpu-bundle: build ## dist/gpu-bundle.tar.gz: what runs the tests of the GPU part on a machine without toolchain and network
 	@mkdir -p dist
-	@go run ./tools/gpubundle dist
+	@$(setup) flashlib
+	@go run ./tools/gpubundle dist '$(abspath $(cache))'
 
 .PHONY: gpu-models
 gpu-models: go ## dist/gpu-models.tar.gz.NN: models and NVIDIA's libraries for two stages of run-gpu; DATA holds squad16
 	@mkdir -p dist
-	@go run ./tools/gpubundle dist -models '$(abspath $(cache))' '$(or $(DATA),../shared/data)'
+	@go run ./tools/gpubundle dist '$(abspath $(cache))' -models '$(or $(DATA),../shared/data)'
 
 .PHONY: test
 test: preflight ## everything CI runs; prints how many tests passed, failed and were skipped

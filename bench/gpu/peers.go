@@ -20,7 +20,7 @@ import (
 
 // Peers returns the libraries that Options.Peers may hold: Python modules of bench/peers, for an interpreter that has
 // the packages. All of them search exactly, on the first GPU.
-func Peers() []string { return []string{"torch", "faissgpu", "cuvs"} }
+func Peers() []string { return []string{"torch", "flashlib", "faissgpu", "cuvs"} }
 
 // peer is a library in its own process.
 type peer struct {

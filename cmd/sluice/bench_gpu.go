@@ -20,8 +20,8 @@ that copies take at the measured rate, the ratio, and whether the results are th
 each call, "warm" finds the contexts in the GPU's memory. Without a GPU it ends with the reason and exit code 1.
 
 The workload interval is a distribution in intervals, in bf16x3 and in formats of eight bits; fused is a bounded
-distribution in bfloat16 beside cuBLASLt's product of the same sizes; searches have PyTorch, FAISS and cuVS beside
-them where the Python of --python has them. What is not installed is noted.
+distribution in bfloat16 beside cuBLASLt's product of the same sizes; searches have PyTorch, flashlib, FAISS and cuVS
+beside them where the Python of --python has them. What is not installed is noted.
 
 --import makes one page of a folder of results of run-gpu (docs/benchmarks/gpu.md).`,
 		Example: "  sluice bench gpu --json\n  sluice bench gpu --workload search --contexts 1000000 --dims 384",

@@ -1,7 +1,7 @@
 // Gpubundle packs the program, tests that run on a GPU, a stand-in for the driver and the script run-gpu into one
-// archive for a machine without toolchain and network. Started by `make gpu-bundle`; its argument is the folder to
-// write to. With -models CACHE DATA (`make gpu-models`) it packs what the encoder's and the language model's lines
-// need, in pieces.
+// archive for a machine without toolchain and network. Started by `make gpu-bundle`; its arguments are the folder to
+// write to and the cache of the set-up. With -models DATA (`make gpu-models`) it packs what the encoder's and the
+// language model's lines need, in pieces.
 package main
 
 import (
@@ -26,12 +26,12 @@ const limit = 64 << 20
 func main() {
 	var err error
 	switch args := os.Args[1:]; {
-	case len(args) == 1:
-		err = pack(context.Background(), args[0])
-	case len(args) == 4 && args[1] == "-models":
-		err = packModels(args[0], args[2], args[3])
+	case len(args) == 2:
+		err = pack(context.Background(), args[0], args[1])
+	case len(args) == 4 && args[2] == "-models":
+		err = packModels(args[0], args[1], args[3])
 	default:
-		fmt.Fprintln(os.Stderr, "usage: gpubundle FOLDER [-models CACHE DATA]")
+		fmt.Fprintln(os.Stderr, "usage: gpubundle FOLDER CACHE [-models DATA]")
 		os.Exit(2)
 	}
 	if err != nil {
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-func pack(ctx context.Context, parent string) error {
+func pack(ctx context.Context, parent, cache string) error {
 	dir := filepath.Join(parent, "gpu-bundle")
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(filepath.Join(dir, "standin"), 0o755)); err != nil {
 		return err
@@ -70,6 +70,15 @@ func pack(ctx context.Context, parent string) error {
 		os.WriteFile(filepath.Join(dir, "run-gpu"), script, 0o755))
 	if err != nil {
 		return err
+	}
+	packages, err := filepath.Glob(filepath.Join(cache, "flashlib", "flashlib*")) // and what pip says of it
+	if err != nil {
+		return err
+	}
+	for _, from := range packages {
+		if err := os.CopyFS(filepath.Join(dir, "python", filepath.Base(from)), os.DirFS(from)); err != nil {
+			return err
+		}
 	}
 	archive := dir + ".tar.gz"
 	if err := run(ctx, "tar", "-C", parent, "-czf", archive, "gpu-bundle"); err != nil {

@@ -12,8 +12,8 @@ func parts() []part {
 	return []part{
 		modulesPart(), onnxruntimePart(), tokenizersPart(), llamaPart(), cudaPart(), modelsPart(),
 		pythonPart(), llamaSanitizedPart(), llamaBenchPart(), llamaServerPart(), peersPart(),
-		embedPeersPart(), servePeersPart(), clientsPart(), ocrPart(), postgresPart(), nvccPart(), llamaCUDAPart(),
-		onnxCUDAPart(),
+		embedPeersPart(), servePeersPart(), clientsPart(), ocrPart(), postgresPart(), flashlibPart(), nvccPart(),
+		llamaCUDAPart(), onnxCUDAPart(),
 	}
 }
 
