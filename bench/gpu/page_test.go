@@ -18,13 +18,15 @@ func TestImport(t *testing.T) {
 		t.Errorf("an empty folder: %v, %q", err, page.String())
 	}
 	for name, text := range map[string]string{
-		"summary.txt":        "machine: exit 0\npairs-exact: exit 0, 12 s\nbench-search: exit 124, 40 s\nencoder: not run: a|b\n",
+		"summary.txt": "machine: exit 0\npairs-exact: exit 0, 12 s\nbench-search: exit 124, 40 s\n" +
+			"encoder: not run: a|b\n",
 		"exact/report.md":    "# GPU and CPU\n\nof pairs\n\n## Notes\n\n- one\n",
 		"bench-search/x.txt": "",
 		"other/report.md":    "# of no stage\n",
 	} {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -32,8 +34,8 @@ func TestImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := page.String()
-	for _, says := range []string{"Results of one run.", "| bench-search | exit 124, 40 s |", `| encoder | not run: a\|b |`,
-		"## pairs-exact\n\nof pairs\n\n### Notes\n"} {
+	for _, says := range []string{"Results of one run.", "| bench-search | exit 124, 40 s |",
+		`| encoder | not run: a\|b |`, "## pairs-exact\n\nof pairs\n\n### Notes\n"} {
 		if !strings.Contains(text, says) {
 			t.Errorf("%q is not in:\n%s", says, text)
 		}

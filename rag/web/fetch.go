@@ -31,8 +31,8 @@ type Source struct {
 	Cut     bool   // there is more in the page than was read
 }
 
-// Download is Fetch of a page of any format that rag/corpus reads. It has the same limits; a page whose format has to be
-// read whole is ErrTooLarge beyond them. Errors: as Fetch, ErrTooLarge.
+// Download is Fetch of a page of any format that rag/corpus reads. It has the same limits; a page whose format has to
+// be read whole is ErrTooLarge beyond them. Errors: as Fetch, ErrTooLarge.
 func (c *Client) Download(parent context.Context, address string) (Source, error) {
 	return within(parent, c, address, c.download)
 }

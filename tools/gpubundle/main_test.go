@@ -50,8 +50,8 @@ func runGPU(t *testing.T, dir string, args ...string) (summary, calls string, co
 	return string(text), string(called), code
 }
 
-var stages = []string{"device", "engine", "cases", "fused", "decision", "bench", "pairs", "ladder", "encoder", "generator",
-	"sanitizer"}
+var stages = []string{"device", "engine", "cases", "fused", "decision", "bench", "pairs", "ladder", "encoder",
+	"generator", "sanitizer"}
 
 // TestRunWithoutGPU checks that without a GPU every stage reports that it was not run, and why.
 func TestRunWithoutGPU(t *testing.T) {
@@ -81,7 +81,8 @@ func TestRunOnStandIn(t *testing.T) {
 	}
 	summary, calls, code := runGPU(t, dir, "--stand-in")
 	for _, says := range []string{"device: exit 0", "engine: exit 0", "cases: exit 0", "bench-search: exit 0",
-		"bench-distribution: exit 0", "bench-matrix: exit 0", "fused: exit 0", "decision: exit 0", "pairs-interval: exit 0", "pairs-exact: exit 0", "ladder: exit 0",
+		"bench-distribution: exit 0", "bench-matrix: exit 0", "fused: exit 0", "decision: exit 0",
+		"pairs-interval: exit 0", "pairs-exact: exit 0", "ladder: exit 0",
 		"encoder: not run: NVIDIA's libraries", "generator: not run: NVIDIA's libraries"} {
 		if !strings.Contains(summary, says) {
 			t.Errorf("%q does not say %q", summary, says)
@@ -101,7 +102,7 @@ func TestRunOnStandIn(t *testing.T) {
 	}
 	out := filepath.Join(dir, "failed")
 	_ = exec.CommandContext(t.Context(), filepath.Join(dir, "run-gpu"), "--out", out, "device").Run() // it fails
-	kept, err := filepath.Glob(filepath.Join(out, "[ks]*.[sf]a*")) // kernels.sass or sluice.fatbin
+	kept, err := filepath.Glob(filepath.Join(out, "[ks]*.[sf]a*"))                                    // kernels.sass or sluice.fatbin
 	if err != nil || len(kept) != 1 {
 		t.Errorf("a stage that failed has left %v: %v", kept, err)
 	}

@@ -15,7 +15,9 @@ type packages struct {
 	doc                      string
 }
 
-func (p packages) recipe() recipe { return pinnedPython("python-"+p.name, p.requirements, p.name+": "+p.says) }
+func (p packages) recipe() recipe {
+	return pinnedPython("python-"+p.name, p.requirements, p.name+": "+p.says)
+}
 
 func (p packages) key(ctx context.Context, e *Env) (string, error) {
 	key, err := keyOf(p.recipe())(ctx, e)

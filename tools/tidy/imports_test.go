@@ -90,7 +90,7 @@ internal: internal
 internal/models: embed/onnx internal third_party
 internal/testmodels/doubles: embed engine llm rag/knowledge
 tools: internal tools third_party
-tools/gpubundle: cuda/drivertest
+tools/gpubundle: cuda/drivertest kernels/cuda/image
 tools/cudaimage: cuda tools/cudaimage tools/setup
 internal/config: . llm/remote rag serve internal/regular internal/settings
 internal/scorecards: llm/remote rag/exam internal/models
