@@ -101,7 +101,8 @@ func TestRunOnStandIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := filepath.Join(dir, "failed")
-	_ = exec.CommandContext(t.Context(), filepath.Join(dir, "run-gpu"), "--out", out, "device").Run() // it fails
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "run-gpu"), "--out", out, "device")
+	_ = cmd.Run() // it fails
 	kept, err := filepath.Glob(filepath.Join(out, "[ks]*.[sf]a*"))                                    // kernels.sass or sluice.fatbin
 	if err != nil || len(kept) != 1 {
 		t.Errorf("a stage that failed has left %v: %v", kept, err)
