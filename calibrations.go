@@ -119,13 +119,12 @@ type FromLogResult struct {
 // scored again if the log has their texts. decisions.ErrTooFew reports how many questions there are.
 func (c Calibrations) FromLog(ctx context.Context, o FromLogOptions) (*FromLogResult, error) {
 	return during(ctx, c.s, func(ctx context.Context) (*FromLogResult, error) {
-		if o.File == "" {
-			if c.s.decisions == nil {
-				return nil, decisions.ErrOff
-			}
+		log, err := (*decisions.Contents)(nil), error(nil)
+		if o.File != "" {
+			log, err = decisions.Read(o.File)
+		} else if log, err = c.s.decisions.Read(ctx); err == nil {
 			o.File = c.s.decisions.File()
 		}
-		log, err := decisions.Read(o.File)
 		if err != nil {
 			return nil, err
 		}

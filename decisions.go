@@ -8,11 +8,12 @@ import (
 	"github.com/sluice-rag/sluice/rag/decisions"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/retrieve"
+	"github.com/sluice-rag/sluice/rag/store"
 )
 
 // openDecisions opens the log of Config.Decisions and logs its path; the result is nil if none is configured.
-func openDecisions(cfg Config) (*decisions.Log, error) {
-	l, err := decisions.Open(cfg.Decisions)
+func openDecisions(cfg Config, shared *store.Shared) (*decisions.Log, error) {
+	l, err := decisions.Open(cfg.Decisions, shared)
 	if l != nil && err == nil {
 		cfg.Logger.Warn(l.Notice())
 	}
@@ -67,11 +68,28 @@ func (d Decisions) Logged() bool { return d.s.decisions != nil }
 // or not was right and the answer good. Without a log the error is decisions.ErrOff; for an id that the log does not
 // have for this store it is decisions.ErrUnknown.
 func (d Decisions) Feedback(ctx context.Context, id string, up bool) error {
-	_, err := during(ctx, d.s, func(context.Context) (none struct{}, _ error) {
-		return none, d.s.decisions.Thumb(d.s.base.Dir(), id, up)
+	_, err := during(ctx, d.s, func(ctx context.Context) (none struct{}, _ error) {
+		return none, d.s.decisions.Thumb(ctx, d.s.base.Dir(), id, up)
 	})
 	return err
 }
+
+// Read returns what the log has: of one in the database of a shared store, the decisions of all who write it. Without a
+// log the error is decisions.ErrOff.
+func (d Decisions) Read(ctx context.Context) (*decisions.Contents, error) {
+	return during(ctx, d.s, func(ctx context.Context) (*decisions.Contents, error) {
+		if d.s.decisions == nil || d.s.decisions.File() != decisions.Database {
+			return d.s.decisions.Read(ctx)
+		}
+		if _, err := d.s.base.Reader(ctx); err != nil { // whether there is such a store
+			return nil, err
+		}
+		return d.s.decisions.Read(ctx)
+	})
+}
+
+// Scores returns the gate's scores that the servers of a shared store have in common; nil for a store that is a folder.
+func (d Decisions) Scores() *decisions.Scores { return d.s.scores }
 
 // Watch sets a function that is called with the gate and each of its decisions on this store; nil unsets it. f runs in
 // the goroutine of the call, and must not change or keep the decisions.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/rag/decisions"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 )
 
@@ -17,6 +18,13 @@ func (s *Sluice) With(store string) *Sluice {
 		return n.sharedEncoder(ctx, s)
 	})
 	n.openBase()
+	if c.Decisions.File == decisions.Database {
+		var err error
+		if n.decisions, err = openDecisions(c, n.shared); err != nil {
+			n.log.Warn("the decisions of a store are not logged", "store", n.base.Dir(), "because", err)
+		}
+		n.ownLog = true
+	}
 	return n
 }
 

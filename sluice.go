@@ -132,6 +132,7 @@ type Sluice struct {
 	calls   *calls
 	asking  *atomic.Int64 // calls of Ask under way
 	shares  bool          // the models belong to another Sluice (With)
+	ownLog  bool          // decisions does not
 	encoder *lazy[embed.Embedder]
 	model   *lazy[llm.Generator]
 	others  *others // language models of a flow's nodes that name their own
@@ -142,8 +143,9 @@ type Sluice struct {
 	entailment *lazy[*embed.Entailment]
 	reader     *lazy[embed.Extractor]
 	ocr        *lazy[*ocr.Reader]
-	web        *web.Client    // nil without a provider
-	decisions  *decisions.Log // nil if decisions are not logged
+	web        *web.Client       // nil without a provider
+	decisions  *decisions.Log    // nil if decisions are not logged
+	scores     *decisions.Scores // nil if the store is not shared
 
 	load cpuload.Meter
 }
@@ -184,9 +186,6 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	if err = checkShadow(cfg.Shadow); err != nil {
 		return nil, err
 	}
-	if s.decisions, err = openDecisions(cfg); err != nil {
-		return nil, err
-	}
 	s.calls, s.encoder, s.model = newCalls(), newLazy(s.openEncoder), newLazy(s.openModel)
 	s.cards = &cards{known: map[string]*exam.Card{}}
 	s.others = &others{open: s.openModelNamed, models: map[string]*lazy[llm.Generator]{}}
@@ -194,7 +193,10 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	s.entailment, s.reader = newLazy(s.openEntailment), newLazy(s.openReader)
 	s.ocr = newLazy(s.openOCR)
 	s.openBase()
-	if err := s.shared.Check(); err != nil {
+	if err = s.shared.Check(); err == nil {
+		s.decisions, err = openDecisions(cfg, s.shared)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -207,6 +209,9 @@ func (s *Sluice) openBase() {
 	k.Dir, s.shared = store.Place(s.cfg.Store, cache, s.log)
 	k.Shared = s.shared
 	s.base = knowledge.New(k)
+	if s.shared != nil {
+		s.scores = decisions.OpenScores(s.shared, s.base.LastGate)
+	}
 }
 
 // knowledge returns the configuration of a base, but for its place.
@@ -236,14 +241,18 @@ func (s *Sluice) knowledge() knowledge.Config {
 func (s *Sluice) Close() error {
 	s.calls.close()
 	if s.shares {
-		return errors.Join(s.base.Close(), s.shared.Close(), s.encoder.close())
+		var of *decisions.Log
+		if s.ownLog {
+			of = s.decisions
+		}
+		return errors.Join(of.Close(), s.scores.Close(), s.base.Close(), s.shared.Close(), s.encoder.close())
 	}
 	if s.web != nil {
 		_ = s.web.Close()
 	}
-	return errors.Join(s.base.Close(), s.shared.Close(), s.encoder.close(), s.model.close(), s.others.close(),
-		s.classifier.close(), s.reranker.close(), s.entailment.close(), s.reader.close(), s.ocr.close(),
-		s.decisions.Close(), s.engine.Close())
+	return errors.Join(s.decisions.Close(), s.scores.Close(), s.base.Close(), s.shared.Close(), s.encoder.close(),
+		s.model.close(), s.others.close(), s.classifier.close(), s.reranker.close(), s.entailment.close(),
+		s.reader.close(), s.ocr.close(), s.engine.Close())
 }
 
 // Device returns the device, instruction set and threads that the engine uses, and the reason.

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"log/slog"
 	"slices"
 	"sync"
@@ -12,7 +13,8 @@ import (
 )
 
 // drift compares the latest gate scores of a base with the scores of its calibration's pseudo-queries: if users'
-// questions differ from these, the calibration's threshold is not reliable.
+// questions differ from these, the calibration's threshold is not reliable. Of a shared store it compares the scores of
+// all servers.
 type drift struct {
 	store  string
 	log    *slog.Logger
@@ -90,23 +92,39 @@ func (m *metrics) watch(b *base) *prometheus.Registry {
 		Help: "Share of a base's contexts that its calibration has not seen, at the last decision."}, []string{"store"})
 	open, closed := decisions.WithLabelValues(b.Name, "open"), decisions.WithLabelValues(b.Name, "closed")
 	stale := share.WithLabelValues(b.Name)
+	compare := func(g *gate.Gate, scores []float64, opens []bool) {
+		var opened []float64
+		for i, score := range scores {
+			if opens[i] {
+				opened = append(opened, score)
+			}
+		}
+		d.add(g.Reference(), scores...)
+		x.add(g.Reference(), g.OpenReference, opened...)
+	}
+	common := b.Decisions().Scores()
+	if common != nil {
+		b.compare = func(ctx context.Context) { common.Follow(ctx, compare) }
+	}
 	b.Decisions().Watch(func(g *gate.Gate, all []gate.Decision) {
 		if m.s.warming.Load() { // a question of the warm-up
 			return
 		}
-		scores, opened := make([]float64, len(all)), []float64(nil)
+		scores, opens := make([]float64, len(all)), make([]bool, len(all))
 		for i := range all {
-			scores[i] = all[i].Score
-			if all[i].Retrieve {
+			scores[i], opens[i] = all[i].Score, all[i].Retrieve
+			if opens[i] {
 				open.Inc()
-				opened = append(opened, all[i].Score)
 			} else {
 				closed.Inc()
 			}
 		}
 		stale.Set(g.Stale())
-		d.add(g.Reference(), scores...)
-		x.add(g.Reference(), g.OpenReference, opened...)
+		if common != nil {
+			common.Add(g, all)
+		} else {
+			compare(g, scores, opens)
+		}
 	})
 	all := prometheus.NewRegistry()
 	all.MustRegister(decisions, share, collected(d.send), collected(x.send), collected(b.shared))
@@ -118,6 +136,8 @@ func (b *base) shared(out sink) {
 	if s, ok := b.Store().Shared(); ok {
 		out.gauge("sluice_store_database_up", "1 while the database of a shared store is followed.",
 			number(s.Away == nil), "store", b.Name)
+		out.counter("sluice_store_dropped_lines_total", "Decisions and scores that the database of a shared store did "+
+			"not take in time.", float64(s.Dropped), "store", b.Name)
 		out.gauge("sluice_store_generation", "Changes of a shared store that this server has.", float64(s.Generation),
 			"store", b.Name)
 	}

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -24,6 +23,9 @@ type exchangeTest struct {
 // mostTested bounds the memory of a test and the time of a question in it.
 const mostTested = 1 << 16
 
+// ties seeds how ties are broken: the servers of a shared store compute the same of the same scores.
+const ties = 1
+
 // add takes the scores of questions that have opened the gate; all are the calibration's scores, by which another one
 // is known, and open returns those of them that open the gate.
 func (x *exchangeTest) add(all []float64, open func() []float64, scores ...float64) {
@@ -35,7 +37,7 @@ func (x *exchangeTest) add(all []float64, open func() []float64, scores ...float
 	for _, score := range scores {
 		if &all[0] != x.given || x.test.Questions() == mostTested {
 			reference := open()
-			x.given, x.test, x.at = &all[0], gate.NewMartingale(reference, rand.Uint64()), 0
+			x.given, x.test, x.at = &all[0], gate.NewMartingale(reference, ties), 0
 			x.log.Info("the test begins whether questions are like the calibration's", "store", x.store, "questions",
 				len(reference))
 		}

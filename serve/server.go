@@ -50,6 +50,8 @@ type base struct {
 	mu     sync.Mutex
 	err    error // why it does not answer, else nil
 	intake intake
+
+	compare func(context.Context) // follows the scores of all servers of a shared store; nil: the store is a folder
 }
 
 // New checks a configuration. Nothing is opened before Warm, Serve or a request.
@@ -108,6 +110,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer unfollow()
 	for _, b := range s.bases {
 		background.Go(func() { b.follow(following, s.cfg.Limits.Follow) })
+		if b.compare != nil {
+			background.Go(func() { b.compare(following) })
+		}
 		if !s.cfg.ReadOnly {
 			background.Go(func() { s.waitForUploads(following, b) })
 		}

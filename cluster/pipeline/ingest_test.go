@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -13,8 +12,6 @@ import (
 	"github.com/sluice-rag/sluice/cluster/base"
 	"github.com/sluice-rag/sluice/cluster/ingest"
 	"github.com/sluice-rag/sluice/cluster/objects"
-	"github.com/sluice-rag/sluice/cluster/worker"
-	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	local "github.com/sluice-rag/sluice/rag/ingest"
@@ -43,7 +40,6 @@ func lines(documents int) string {
 // TestIngestOfManyWorkers: on prism, blocks of any size give the contexts of one machine's store, bit for bit: vectors,
 // ids, digests, groups and word statistics; whatever fails on the way.
 func TestIngestOfManyWorkers(t *testing.T) {
-	worker.OpenEncodersBy(func(context.Context, string) (embed.Embedder, error) { return doubles.NewEncoder(), nil })
 	text := lines(120)
 	one := doubles.NewBase(t, nil)
 	file := one.File(t, "lines.jsonl", text)

@@ -31,7 +31,7 @@ answers, and 'calibrate --from-log' finds a policy and threshold by that.`}
 			if file == "" {
 				return decisions.ErrOff
 			}
-			contents, err := decisions.Read(file)
+			contents, err := a.decisionsOf(cmd, file)
 			if err != nil {
 				return err
 			}
@@ -46,9 +46,25 @@ answers, and 'calibrate --from-log' finds a policy and threshold by that.`}
 	return group(cmd)
 }
 
+// decisionsOf reads a log of decisions: a file, or that in the database of the store.
+func (a *app) decisionsOf(cmd *cobra.Command, file string) (c *decisions.Contents, err error) {
+	if file != decisions.Database {
+		return decisions.Read(file)
+	}
+	err = a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
+		c, err = s.Decisions().Read(cmd.Context())
+		return err
+	})(cmd, nil)
+	return c, err
+}
+
 func reportText(r decisions.Report) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "decisions  %d in %s, %d of them open\n", r.Decisions, count(r.Files, "file"), r.Open)
+	in := "the database"
+	if r.Files > 0 {
+		in = count(r.Files, "file")
+	}
+	fmt.Fprintf(&b, "decisions  %d in %s, %d of them open\n", r.Decisions, in, r.Open)
 	fmt.Fprintf(&b, "feedback   %d up, %d down: %d questions in scope, %d out of scope\n", r.Up, r.Down, r.InScope,
 		r.OutScope)
 	for _, s := range r.Shadows {

@@ -5,6 +5,8 @@
 // line is written at once, under a lock beside the file. A line that is written survives the process, whatever ends it;
 // it is on the disk within a fifth of a second, feedback before Thumb returns. A file that has grown to its limit is
 // renamed to FILE.1, that one to FILE.2, and so on; the oldest is removed.
+// In the place of files, the database of a shared store keeps one log of all its servers; decisions are written to it a
+// moment later and never wait for it, feedback is there before Thumb returns.
 //
 // One data flow: gate.Decision → Log.Add → FILE → Read → Labels → Fit → policy and threshold.
 package decisions

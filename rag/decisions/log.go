@@ -2,6 +2,7 @@ package decisions
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
@@ -20,6 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/filelock"
 	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/store"
 )
 
 // The errors of this package.
@@ -31,12 +33,15 @@ var (
 	ErrClosed  = errors.New("decisions: the log is closed")
 )
 
+// Database, as Options.File, keeps the log in the database of a shared store, one log for all who write it.
+const Database = "database"
+
 // Digest, as Options.Text, keeps the SHA-256 of questions instead of their texts.
 const Digest = "digest"
 
 // Options configures Open.
 type Options struct {
-	File     string `key:"decisions" doc:"file for a log of the gate's decisions, JSON lines; empty keeps none"`
+	File     string `key:"decisions" doc:"file for a log of the gate's decisions, JSON lines; 'database' keeps it in that of a shared store; empty keeps none"`
 	Text     string `key:"text" oneof:"full digest" doc:"how that log has the questions: their texts, or only SHA-256 digests of them"`
 	MaxBytes int64  `key:"max_mib" unit:"MiB" bounds:"1,65536" doc:"size at which that file is renamed to FILE.1, MiB"` // 0: 64 MiB
 	Keep     int    `key:"keep" bounds:"0,1000" doc:"renamed files that are kept"`
@@ -91,7 +96,8 @@ const (
 
 // Log is an open log. It is safe for concurrent use. The methods of a nil *Log return ErrOff.
 type Log struct {
-	o Options
+	o       Options
+	journal *store.Journal // instead of files
 
 	mu      sync.Mutex
 	file    *os.File // the current one; reopened when another process has renamed it
@@ -103,14 +109,18 @@ type Log struct {
 	lastErr error             // of a sync in the background
 }
 
-// Open opens a log for writing and creates its file if necessary. It returns nil if o.File is empty.
-func Open(o Options) (*Log, error) {
+// Open opens a log for writing and creates its file if necessary; shared is for Database. It returns nil if o.File is
+// empty.
+func Open(o Options, shared *store.Shared) (*Log, error) {
 	if o.File == "" {
 		return nil, nil
 	}
 	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultOptions().MaxBytes)
 	if o.MaxBytes < 0 || o.Keep < 0 {
 		return nil, fmt.Errorf("%w: a limit of %d bytes, %d files", ErrFile, o.MaxBytes, o.Keep)
+	}
+	if o.File == Database {
+		return openDatabase(o, shared)
 	}
 	var err error
 	if o.File, err = filepath.Abs(o.File); err != nil {
@@ -127,7 +137,7 @@ func Open(o Options) (*Log, error) {
 	return l, nil
 }
 
-// File returns the path of the log.
+// File returns the path of the log, or Database.
 func (l *Log) File() string { return l.o.File }
 
 // Notice returns a sentence about what the log stores.
@@ -136,7 +146,11 @@ func (l *Log) Notice() string {
 	if l.o.Text == Digest {
 		what = "digests of questions"
 	}
-	return fmt.Sprintf("%s and the gate's decisions are written to %s (log.decisions)", what, l.o.File)
+	where := l.o.File
+	if l.journal != nil {
+		where = "the database of the store"
+	}
+	return fmt.Sprintf("%s and the gate's decisions are written to %s (log.decisions)", what, where)
 }
 
 // locked runs fn while it holds the lock against other processes.
@@ -191,6 +205,9 @@ func (l *Log) Add(store, query string, d gate.Decision, best []string) (id strin
 	default:
 		e.Query = query
 	}
+	if l.journal != nil {
+		return e.ID, l.queue(e)
+	}
 	return e.ID, l.write(e, false)
 }
 
@@ -215,27 +232,18 @@ func newID() string {
 
 // Thumb writes feedback about a decision of a store durably. The error is ErrUnknown if the log has no decision of this
 // store with the id. Later feedback replaces earlier feedback.
-func (l *Log) Thumb(store, id string, up bool) error {
+func (l *Log) Thumb(ctx context.Context, store, id string, up bool) error {
 	if l == nil {
 		return ErrOff
 	}
 	if !plausible(id) {
 		return fmt.Errorf("%w: %.40q is no id of a decision", ErrUnknown, id)
 	}
-	l.mu.Lock()
-	of, known := l.recent[id]
-	l.mu.Unlock()
-	if !known {
-		entries, err := Read(l.o.File)
-		if err != nil {
-			return err
-		}
-		var at int
-		if at, known = entries.ByID[id]; known {
-			of = entries.Entries[at].Store
-		}
+	of, known, err := l.storeOf(ctx, id)
+	if err != nil {
+		return err
 	}
-	if store = whole(store); !known || whole(of) != store {
+	if store = whole(store); !known || whole(of) != store && l.journal == nil {
 		return fmt.Errorf("%w: %s; the log has none of this store with that id, and the oldest ones are removed as it "+
 			"grows", ErrUnknown, id)
 	}
@@ -243,7 +251,32 @@ func (l *Log) Thumb(store, id string, up bool) error {
 	if up {
 		e.Thumb = Up
 	}
+	if l.journal != nil {
+		return l.keep(ctx, e)
+	}
 	return l.write(e, true)
+}
+
+// storeOf returns the store of a decision that the log has.
+func (l *Log) storeOf(ctx context.Context, id string) (of string, known bool, err error) {
+	if l.journal != nil {
+		known, err = l.has(ctx, id)
+		return "", known, err
+	}
+	l.mu.Lock()
+	of, known = l.recent[id]
+	l.mu.Unlock()
+	if !known {
+		entries, err := Read(l.o.File)
+		if err != nil {
+			return "", false, err
+		}
+		var at int
+		if at, known = entries.ByID[id]; known {
+			of = entries.Entries[at].Store
+		}
+	}
+	return of, known, nil
 }
 
 func plausible(id string) bool {
@@ -373,5 +406,8 @@ func (l *Log) Close() error {
 		return nil
 	}
 	l.closed = true
+	if l.journal != nil {
+		return l.journal.Close()
+	}
 	return errors.Join(l.flush(), l.file.Close(), l.lock.Close())
 }

@@ -22,7 +22,7 @@ const anotherProcess = "SLUICE_TEST_DECISIONS"
 
 func TestMain(m *testing.M) {
 	if file := os.Getenv(anotherProcess); file != "" {
-		l, err := Open(Options{File: file, MaxBytes: 20_000, Keep: 1000})
+		l, err := Open(Options{File: file, MaxBytes: 20_000, Keep: 1000}, nil)
 		for i := 0; i < 200 && err == nil; i++ {
 			_, err = l.Add("store", fmt.Sprintf("question %d of process %d", i, os.Getpid()), gate.Decision{Score: .5},
 				nil)
@@ -41,7 +41,7 @@ func open(t testing.TB, o Options) *Log {
 	if o.File == "" {
 		o.File = filepath.Join(t.TempDir(), "decisions.jsonl")
 	}
-	l, err := Open(o)
+	l, err := Open(o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestLog(t *testing.T) {
 		ContextID: "c1", Shadow: shadow})
 	b := add(t, l, strings.Repeat("ö", maxQuery), gate.Decision{Score: .1, Cutoff: .5})
 	for _, thumb := range []bool{true, false} { // the last word counts
-		if err := l.Thumb("/store", a, thumb); err != nil {
+		if err := l.Thumb(t.Context(), "/store", a, thumb); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -99,10 +99,11 @@ func TestLog(t *testing.T) {
 		r.Shadows[0] != (ShadowReport{Policy: "maximum:p10", Decisions: 1, Disagrees: 1, Closes: 1, Right: 1}) {
 		t.Errorf("%+v", r)
 	}
-	if err := l.Thumb("/store", "d0000000000000000", true); !errors.Is(err, ErrUnknown) { // 0 is not a digit of base 32
+	// 0 is not a digit of base 32
+	if err := l.Thumb(t.Context(), "/store", "d0000000000000000", true); !errors.Is(err, ErrUnknown) {
 		t.Error(err)
 	}
-	if err := l.Thumb("/store", newID(), true); !errors.Is(err, ErrUnknown) {
+	if err := l.Thumb(t.Context(), "/store", newID(), true); !errors.Is(err, ErrUnknown) {
 		t.Error(err)
 	}
 	st, err := os.Stat(l.File())
@@ -112,17 +113,17 @@ func TestLog(t *testing.T) {
 	unknown := newID()
 	again := open(t, Options{File: l.File()}) // feedback of another process, which has to look
 	for _, log := range []*Log{l, again} {    // it is not told from one that there is not
-		err, there := log.Thumb("/other", b, true), log.Thumb("/store", unknown, true)
+		err, there := log.Thumb(t.Context(), "/other", b, true), log.Thumb(t.Context(), "/store", unknown, true)
 		if !errors.Is(err, ErrUnknown) ||
 			strings.ReplaceAll(err.Error(), b, "") != strings.ReplaceAll(there.Error(), unknown, "") {
 			t.Errorf("of another store: %v", err)
 		}
 	}
-	if err := again.Thumb("/store", b, true); err != nil {
+	if err := again.Thumb(t.Context(), "/store", b, true); err != nil {
 		t.Error(err)
 	}
 	t.Chdir("/") // the folder is the same, however it is named
-	if err := again.Thumb("store", b, true); err != nil {
+	if err := again.Thumb(t.Context(), "store", b, true); err != nil {
 		t.Error(err)
 	}
 	if n := read(t, l).Report(); n.Up != 1 || n.Down != 1 {
@@ -143,18 +144,18 @@ func TestDigests(t *testing.T) {
 }
 
 func TestOff(t *testing.T) {
-	l, err := Open(Options{})
+	l, err := Open(Options{}, nil)
 	if l != nil || err != nil {
 		t.Fatal(l, err)
 	}
 	if _, err := l.Add("", "q", gate.Decision{}, nil); !errors.Is(err, ErrOff) {
 		t.Error(err)
 	}
-	if err := errors.Join(l.Thumb("", "x", true)); !errors.Is(err, ErrOff) || l.Close() != nil {
+	if err := errors.Join(l.Thumb(t.Context(), "", "x", true)); !errors.Is(err, ErrOff) || l.Close() != nil {
 		t.Error(err)
 	}
 	for _, file := range []string{t.TempDir(), "/dev/null/x", filepath.Join(t.TempDir(), "no", "folder")} {
-		if _, err := Open(Options{File: file}); !errors.Is(err, ErrFile) {
+		if _, err := Open(Options{File: file}, nil); !errors.Is(err, ErrFile) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}

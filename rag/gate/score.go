@@ -1,7 +1,11 @@
 package gate
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -184,6 +188,14 @@ func (c *Calibration) Chosen() *Scored {
 // of the calibration's own pseudo-queries over all contexts, by the score in force; nil if it was not kept. It must not
 // be changed.
 func (g *Gate) Reference() []float64 { return g.c.lists().maximum }
+
+// Mark tells calibrations apart: a digest of when the calibration was made, of its policy and of Reference.
+func (g *Gate) Mark() string {
+	h := sha256.New()
+	fmt.Fprintln(h, g.c.Created.UnixNano(), g.c.Score, g.c.Policy, math.Float64bits(g.c.Cutoff))
+	_ = binary.Write(h, binary.LittleEndian, g.Reference()) // a digest takes everything
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
 
 // lists returns the distributions of the score in force.
 func (c *Calibration) lists() *scores {

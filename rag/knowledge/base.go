@@ -364,6 +364,14 @@ func (b *Base) WatchDecisions(f func(*gate.Gate, []gate.Decision)) {
 	b.decided.Store(&f)
 }
 
+// LastGate returns the gate that calls go by, which follows the store (Follow); nil before the first call.
+func (b *Base) LastGate() *gate.Gate {
+	if g := b.lastGate.Load(); g != nil {
+		return g.Gate
+	}
+	return nil
+}
+
 // SameEncoder refuses to compare vectors of two encoders: store.ErrEncoder.
 func SameEncoder(st *store.Store, enc identity.Encoder) error {
 	if made := st.Encoder(); !made.Same(enc) {

@@ -67,8 +67,9 @@ type Shared struct {
 	lock    *writerLock
 	tables  []table
 
-	news   atomic.Pointer[chan struct{}] // closed when the replica has changed
-	status atomic.Pointer[SharedStatus]
+	news    atomic.Pointer[chan struct{}] // closed when the replica has changed
+	status  atomic.Pointer[SharedStatus]
+	dropped atomic.Int64
 }
 
 // SharedStatus is how a process stands with the database.
@@ -77,6 +78,7 @@ type SharedStatus struct {
 	Generation int64     // of the replica
 	Away       error     // an ErrAway; nil while the database is followed
 	Since      time.Time // when Away began
+	Dropped    int64     // lines of journals that the database did not take in time, or refused
 }
 
 // Place returns the folder of a store by its name: the folder itself or, by the URL of a database, that of the replica
@@ -164,7 +166,11 @@ func (r *Shared) Check() error {
 func (r *Shared) Dir() string { return r.dir }
 
 // Status tells how the process stands with the database.
-func (r *Shared) Status() SharedStatus { return *r.status.Load() }
+func (r *Shared) Status() SharedStatus {
+	s := *r.status.Load()
+	s.Dropped = r.dropped.Load()
+	return s
+}
 
 // News is closed when the replica has followed a change that is made after the call. A nil Shared has no news.
 func (r *Shared) News() <-chan struct{} {

@@ -478,9 +478,12 @@ func (r *Shared) schema(dim int) string {
 		CREATE TABLE %[4]s (generation bigint PRIMARY KEY, id text NOT NULL UNIQUE, at timestamptz NOT NULL,
 			host text NOT NULL);
 		CREATE TABLE %[5]s (tab text, key text, seq bigint NOT NULL, PRIMARY KEY (tab, key));
-		CREATE TABLE %[6]s (row bigint PRIMARY KEY, embedding vector(%[7]d) NOT NULL, seq bigint NOT NULL);`,
+		CREATE TABLE %[6]s (row bigint PRIMARY KEY, embedding vector(%[7]d) NOT NULL, seq bigint NOT NULL);
+		CREATE TABLE %[8]s (kind text, place bigint, id text NOT NULL UNIQUE, key text NOT NULL, line json NOT NULL,
+			PRIMARY KEY (kind, place));
+		CREATE INDEX ON %[8]s (key);`,
 		pgx.Identifier{r.base}.Sanitize(), r.table("about"), sharedFormat, r.table("changes"), r.table("gone"),
-		r.table("vectors"), dim)
+		r.table("vectors"), dim, r.table("journal"))
 	if dim <= inlineDim {
 		fmt.Fprintf(&b, `ALTER TABLE %s ALTER embedding SET STORAGE PLAIN;`, r.table("vectors"))
 	}

@@ -51,7 +51,7 @@ rag/calibrate: engine embed llm rag/corpus rag/exam rag/gate rag/pairs rag/knowl
 rag/flow: llm internal/spans
 rag/exam: kernels engine embed llm rag/corpus rag/flow rag/postings rag/prompt rag/pseudo rag/quote internal/language internal/panics
 rag/answer: kernels engine embed llm internal/settings rag/check rag/exam rag/excerpt rag/flow rag/gate rag/knowledge rag/prompt rag/quote rag/retrieve internal/panics
-rag/decisions: kernels internal/durable internal/filelock rag/gate
+rag/decisions: kernels internal/durable internal/filelock rag/gate rag/store
 rag/entities: embed
 rag/web: embed llm/remote rag/corpus rag/knowledge rag/prompt rag/retrieve rag/store internal/upstream internal/panics
 rag/ingest: kernels embed engine rag/corpus rag/entities rag/knowledge rag/route rag/store internal/buildinfo internal/panics
