@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/serve/mcp"
 	"github.com/sluice-rag/sluice/serve/page"
 )
@@ -111,7 +112,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	for _, b := range s.bases {
 		background.Go(func() { b.follow(following, s.cfg.Limits.Follow) })
 		if b.compare != nil {
-			background.Go(func() { b.compare(following) })
+			background.Go(func() {
+				defer panics.Log(s.log, "comparing scores")
+				b.compare(following)
+			})
 		}
 		if !s.cfg.ReadOnly {
 			background.Go(func() { s.waitForUploads(following, b) })

@@ -158,7 +158,8 @@ func ingested(t *testing.T, runner, address, text string) (about base.About, vec
 func TestRunners(t *testing.T) {
 	commands := map[string][]string{}
 	if python := os.Getenv("SLUICE_BEAM_PYTHON"); python != "" {
-		commands["python"] = []string{python, "-m", "apache_beam.runners.portability.local_job_service_main", "-p", "PORT"}
+		commands["python"] = []string{python, "-m", "apache_beam.runners.portability.local_job_service_main",
+			"-p", "PORT"}
 	}
 	if prism := os.Getenv("SLUICE_BEAM_PRISM"); prism != "" {
 		commands["prism"] = []string{prism, "--job_port=PORT", "--serve_http=false"}
