@@ -150,7 +150,8 @@ type Sluice struct {
 	load cpuload.Meter
 }
 
-// Open checks the options. The store and the models are opened when a method first needs them.
+// Open checks the options; ctx is not used. The store and the models are opened when a method first needs them. Ingest
+// makes the store; other methods return store.ErrNoStore before that.
 func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	if cfg.Store == "" {
 		cfg.Store = DefaultStore

@@ -24,8 +24,9 @@ import (
 // Run answers a question with the graph that Options.Flow names. In the shortest graph, the gate decides from one
 // embedding of the question, without calling the language model. With a Transform it decides from the transformed
 // queries and is open when any of them opens it. If the gate is open, the contexts found are put into the prompt,
-// numbered for citations. If it is closed, the model answers from its own knowledge, and the answer says so. Beside an
-// error, Run returns the parts that were finished; for a bad option (knowledge.ErrOption, retrieve.ErrOption), nil.
+// numbered for citations, or sentences of them are quoted. If it is closed, the model answers from its own knowledge:
+// Trace.Mode is FromOwnKnowledge then, and Trace.Notice the sentence to show beside Answer.Answer. Beside an error, Run
+// returns the parts that were finished; for a bad option (knowledge.ErrOption, retrieve.ErrOption), nil.
 func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Answer, err error) {
 	if err = in.Check(); err != nil {
 		return nil, err

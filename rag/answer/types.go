@@ -118,10 +118,10 @@ const noGate = "no gate yet: the store answers every question until 'sluice cali
 type Answer struct {
 	Answer    string            `json:"answer"`
 	Thought   string            `json:"thought,omitempty"`    // what the model wrote for itself before it
-	Retrieved bool              `json:"retrieved"`            // contexts were in the prompt
+	Retrieved bool              `json:"retrieved"`            // it was made from passages
 	ToolCalls []llm.ToolCall    `json:"tool_calls,omitempty"` // of Form.Tools
 	Truncated bool              `json:"truncated,omitempty"`  // it was stopped at Options.MaxTokens or its window
-	Citations []prompt.Citation `json:"citations"`
+	Citations []prompt.Citation `json:"citations"`            // what it could use, best first
 	// Nearest holds the passages nearest to an unanswered question (Trace.Outcome is flow.Unknown), with their texts.
 	// They are not sources of the answer.
 	Nearest []prompt.Citation `json:"nearest,omitempty"`
@@ -130,14 +130,14 @@ type Answer struct {
 
 // Trace records how an answer was found.
 type Trace struct {
-	Mode              Mode                `json:"mode"`
-	Style             Style               `json:"style"`                  // of the answer
+	Mode              Mode                `json:"mode"`                   // where the answer comes from
+	Style             Style               `json:"style"`                  // Write or Quote: how it was made
 	StyleReason       string              `json:"style_reason,omitempty"` // set if the style was chosen for the user
-	Notice            string              `json:"notice,omitempty"`
+	Notice            string              `json:"notice,omitempty"`       // to be shown with the answer
 	GateMode          GateMode            `json:"gate_mode"`
 	Gate              *gate.Decision      `json:"gate,omitempty"`     // absent when the gate was not asked
 	NoGate            bool                `json:"no_gate,omitempty"`  // GateAuto, and the store has no calibration
-	Verdict           gate.Sufficiency    `json:"verdict,omitempty"`  // of the gate and the second question
+	Verdict           gate.Sufficiency    `json:"verdict,omitempty"`  // "" where the second question was not asked
 	Second            *Sufficient         `json:"second,omitempty"`   // absent when the second question was not asked
 	Promises          []string            `json:"promises,omitempty"` // what holds of verdicts like this one
 	Transform         prompt.Transform    `json:"transform"`
@@ -199,7 +199,8 @@ type Timings struct {
 // DefaultMaxTokens is the default of Options.MaxTokens.
 const DefaultMaxTokens = 256
 
-// DefaultOptions returns the default options: the gate is asked, four contexts are taken, and the answer is greedy.
+// DefaultOptions returns the default options: the gate is asked, four contexts are taken, and the answer is quoted
+// unless the model's scorecard says that it writes as well; what it writes is greedy.
 func DefaultOptions() Options {
 	return Options{Gate: GateAuto, Transform: prompt.None, Style: Auto, Own: prompt.FewShot,
 		Template: prompt.DefaultTemplate, Order: prompt.Forward, MaxTokens: DefaultMaxTokens, RepeatPenalty: 1,

@@ -44,14 +44,14 @@ const domainsOff = "off"
 // All is an Options.Sample of all contexts.
 const All = math.MaxInt32
 
-// Options of Run. The zero value has the language model write three questions about each of as many contexts, drawn at
-// random, as it takes for a narrow interval (gate.NarrowInterval), at most 500 and for about five minutes.
+// Options of Run. Start with DefaultOptions. The zero value is valid, but holds nothing out, so that the gate is tested
+// by the questions that its cut-off was made from.
 type Options struct {
 	// Name of the artifact, <store>/calibration/<Name>.cal.json; "" takes the name of the active calibration, or
 	// "default".
 	Name    string
 	Use     bool      // activate it even if another calibration is active
-	Queries io.Reader // pseudo-queries as {"context_id","text"} lines; nil lets the language model write them
+	Queries io.Reader // pseudo-queries as {"context_id","text"} lines; nil makes them (Questions)
 	Source  string    // what Queries is, for the artifact and errors
 
 	// "" is auto in Questions, Policy, Score and Domains, and all in Negatives. 0 is 3 in PerContext, 10 in RankLimit
@@ -96,7 +96,10 @@ type Options struct {
 	Progress func(stage string, done, total int64) // stages "pseudo-queries", "embedding", "reading"
 }
 
-// DefaultOptions returns the default options.
+// DefaultOptions returns the default options: three questions about each of as many contexts, drawn at random, as it
+// takes for a narrow interval (gate.NarrowInterval), at most 500 and for about five minutes; written by the language
+// model if its scorecard says that it writes them well, else extracted from the contexts' words. A fifth of the contexts
+// is held out to test the gate.
 func DefaultOptions() Options {
 	return Options{Questions: "auto", Domains: "auto", Negatives: "all", PerContext: pseudo.DefaultPerContext, Seed: 1,
 		Holdout: .2, Resamples: gate.DefaultResamples, RankLimit: 10}

@@ -20,7 +20,7 @@ type Sentence struct {
 	Text  string  `json:"text"`
 	Start int     `json:"start"` // bytes within the passage
 	End   int     `json:"end"`
-	Score float64 `json:"score"` // of the sentence alone, as the search scores
+	Score float64 `json:"score"` // orders sentences; not on the scale of a passage's score
 
 	// Answer are the words in it that answer the question, by a reader, in bytes of the passage.
 	Answer *Span `json:"answer,omitempty"`

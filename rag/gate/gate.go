@@ -23,7 +23,7 @@ import (
 
 // Decision is the gate's answer for one query, with its trace.
 type Decision struct {
-	Retrieve   bool     `json:"retrieve"`
+	Retrieve   bool     `json:"retrieve"`             // the gate is open: the documents can help with the query
 	Reason     string   `json:"reason,omitempty"`     // why the gate is closed regardless of the score
 	Score      float64  `json:"score"`                // best score over the contexts
 	ScoredBy   string   `json:"scored_by"`            // name of the score: "cosine", "cosine+cover", …
@@ -31,8 +31,8 @@ type Decision struct {
 	// share of the query's words that the best context contains
 	Cover       *float64       `json:"cover,omitempty"`
 	CoverWeight float64        `json:"cover_weight,omitempty"` // score = similarity + cover_weight·cover
-	Cutoff      float64        `json:"cutoff"`
-	ContextID   string         `json:"context_id"` // the best context, also when closed
+	Cutoff      float64        `json:"cutoff"`                 // open is a Score above it (l2: below)
+	ContextID   string         `json:"context_id"`             // the best context, also when closed
 	Policy      string         `json:"policy"`
 	PolicyValue float64        `json:"policy_value"`
 	Threshold   float64        `json:"threshold"`

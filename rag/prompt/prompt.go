@@ -12,7 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/excerpt"
 )
 
-// Citation is a context that was shown to the model under Number.
+// Citation is a passage that an answer could use, shown to the model or searched for sentences to quote: [Number] in the
+// answer refers to it.
 type Citation struct {
 	Number   int     `json:"number"`
 	ID       string  `json:"id"`
@@ -22,7 +23,7 @@ type Citation struct {
 	Anchor   string  `json:"anchor,omitempty"`
 	Start    int     `json:"start"` // bytes of the source
 	End      int     `json:"end"`
-	Score    float64 `json:"score"`
+	Score    float64 `json:"score"` // of the search, which is not on the scale of the gate's
 	Cited    bool    `json:"cited"` // the answer mentions [Number]
 
 	// Sentence is the one of the context's text that is nearest to the question, if that was asked for.

@@ -94,7 +94,7 @@ type Options struct {
 	MMR        float64   `json:"mmr" bounds:"0,1" doc:"maximal marginal relevance: share of relevance against difference from the contexts before; 0 is off"`
 	Expand     Expansion `json:"expand" oneof:"none neighbours parent" doc:"what is joined to a context that was found: the chunks around it in its document, or the section that it was cut from"`
 	Neighbours int       `json:"neighbours" bounds:"1,32" doc:"chunks on either side that 'neighbours' joins"`
-	Sentences  bool      `json:"sentences" doc:"show with each source its sentence that is nearest to the question, in batches only when this is set; costs the embedding of the sources' sentences"`
+	Sentences  bool      `json:"sentences" doc:"show with each source that is cited its sentence that is nearest to the question; 'ask' of one question does so anyway; costs the embedding of the sources' sentences"`
 
 	Where   Filter `json:"where"`   // selects the contexts that are searched, before they are scored
 	Explain bool   `json:"explain"` // Result.Parts and Taken.Terms are filled in

@@ -102,8 +102,8 @@ func TestRunOnStandIn(t *testing.T) {
 	}
 	out := filepath.Join(dir, "failed")
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "run-gpu"), "--out", out, "device")
-	_ = cmd.Run() // it fails
-	kept, err := filepath.Glob(filepath.Join(out, "[ks]*.[sf]a*"))                                    // kernels.sass or sluice.fatbin
+	_ = cmd.Run()                                                  // it fails
+	kept, err := filepath.Glob(filepath.Join(out, "[ks]*.[sf]a*")) // kernels.sass or sluice.fatbin
 	if err != nil || len(kept) != 1 {
 		t.Errorf("a stage that failed has left %v: %v", kept, err)
 	}
