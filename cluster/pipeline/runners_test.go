@@ -174,6 +174,11 @@ func TestRunners(t *testing.T) {
 	}
 	text := lines(3000)
 	about, vectors := ingested(t, "prism", "file://"+t.TempDir(), text)
+	// Without it, the SDK compiles a worker; those of the pool are there.
+	*jobopts.WorkerBinary = filepath.Join(t.TempDir(), "worker")
+	if err := os.WriteFile(*jobopts.WorkerBinary, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for name, command := range commands {
 		*jobopts.Endpoint = jobService(t, command...)
 		workers := newPool(t)
@@ -181,7 +186,7 @@ func TestRunners(t *testing.T) {
 			*jobopts.EnvironmentType, *jobopts.EnvironmentConfig = environment, config
 			what := name + " " + environment
 			dir := t.TempDir()
-			killed := make(chan int)
+			killed := make(chan int, 1)
 			go func() { killed <- killedAfter(t.Context(), workers, filepath.Join(dir, "done", "pairs"), 3) }()
 			began := time.Now()
 			got := calibratedBy(t, "universal", "file://"+dir, in)
