@@ -12,9 +12,12 @@ import (
 	"github.com/sluice-rag/sluice/cluster/base"
 	"github.com/sluice-rag/sluice/cluster/ingest"
 	"github.com/sluice-rag/sluice/cluster/objects"
+	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	local "github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/knowledge"
+	"github.com/sluice-rag/sluice/rag/store"
 )
 
 // lines returns documents of some words, most of them with a topic.
@@ -37,10 +40,9 @@ func lines(documents int) string {
 	return b.String()
 }
 
-// TestIngestOfManyWorkers: on prism, blocks of any size give the contexts of one machine's store, bit for bit: vectors,
-// ids, digests, groups and word statistics; whatever fails on the way.
-func TestIngestOfManyWorkers(t *testing.T) {
-	text := lines(120)
+// ingestedHere returns what one machine's store has of lines.
+func ingestedHere(t *testing.T, text string) (*knowledge.Snapshot, embed.Embedder, *store.Live) {
+	t.Helper()
 	one := doubles.NewBase(t, nil)
 	file := one.File(t, "lines.jsonl", text)
 	o := local.DefaultOptions()
@@ -52,11 +54,19 @@ func TestIngestOfManyWorkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer snap.Release()
-	want, err := snap.View.Live(t.Context())
+	t.Cleanup(snap.Release)
+	live, err := snap.View.Live(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	return snap, enc, live
+}
+
+// TestIngestOfManyWorkers: on prism, blocks of any size give the contexts of one machine's store, bit for bit: vectors,
+// ids, digests, groups and word statistics; whatever fails on the way.
+func TestIngestOfManyWorkers(t *testing.T) {
+	text := lines(120)
+	snap, enc, want := ingestedHere(t, text)
 	x, err := snap.Postings(t.Context())
 	if err != nil {
 		t.Fatal(err)
