@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"image"
@@ -10,26 +11,11 @@ import (
 	"github.com/sluice-rag/sluice/rag/ocr"
 )
 
-// The models that read text in pictures where none are named: the first of these that is here.
-const (
-	betterOCR = "ocr-multilingual"
-	smallOCR  = "ocr"
-)
-
-// locateOCR finds the models that read text in pictures.
-func (s *Sluice) locateOCR() (name, dir string, err error) {
-	if name = s.cfg.OCR; name == "" {
-		if dir, err = models.Locate(betterOCR); err == nil {
-			return betterOCR, dir, nil
-		}
-		name = smallOCR
-	}
-	dir, err = models.Locate(name)
-	return name, dir, err
-}
+// ocrModel names the models that read text in pictures.
+func (s *Sluice) ocrModel() string { return cmp.Or(s.cfg.OCR, "ocr") }
 
 func (s *Sluice) openOCR(context.Context) (*ocr.Reader, func() error, error) {
-	_, dir, err := s.locateOCR()
+	dir, err := models.Locate(s.ocrModel())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -52,17 +38,9 @@ func (p pictureReader) ReadPicture(ctx context.Context, picture image.Image) ([]
 	return r.ReadPicture(ctx, picture)
 }
 
-func (p pictureReader) Lacks(language string) string {
-	if r, ok := p.s.ocr.peek(); ok {
-		return r.Lacks(language)
-	}
-	return ""
-}
-
 func (p pictureReader) Name() string {
-	name, _, err := p.s.locateOCR()
-	if err != nil {
+	if _, err := models.Locate(p.s.ocrModel()); err != nil {
 		return ""
 	}
-	return name
+	return p.s.ocrModel()
 }

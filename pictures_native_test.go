@@ -47,7 +47,7 @@ func firstPages(t *testing.T, folder string, questions []string) (places []strin
 	if _, err := models.Locate("ocr"); err != nil {
 		t.Skipf("SKIP: %v (the set-up's part ocr brings them)", err)
 	}
-	s, err := sluice.Open(t.Context(), sluice.Config{Store: filepath.Join(t.TempDir(), "store"), OCR: "ocr"})
+	s, err := sluice.Open(t.Context(), sluice.Config{Store: filepath.Join(t.TempDir(), "store")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ type Config struct {
 	Reranker   string         `key:"reranker" doc:"cross-encoder: a name of 'models list' or a folder; 'rerank' needs one"`
 	Entailment string         `key:"entailment" doc:"cross-encoder that says whether one text follows from another (natural language inference): a name of 'models list' or a folder; it checks written sentences instead of the encoder"`
 	Reader     string         `key:"reader" doc:"reader (extractive question answering): a name of 'models list' or a folder; it marks the answer in quotes and says whether passages answer at all; 'read' needs one"`
-	OCR        string         `key:"ocr_model" doc:"models that read text in pictures: a name of 'models list', or a folder with det.onnx, cls.onnx, rec.onnx of PP-OCR and, where rec.onnx does not name its characters, keys.txt; empty takes ocr-multilingual where that is here, else ocr"`
+	OCR        string         `key:"ocr_model" doc:"models that read text in pictures: a name of 'models list', or a folder with det.onnx, cls.onnx, rec.onnx of PP-OCR and, where rec.onnx does not name its characters, keys.txt; empty takes the default ones"`
 	// ModelHelper is a program, with its arguments, that opens a GGUF file before this process does (llm.Probe),
 	// because llama.cpp aborts the process on some damaged files. Built-in models with a pinned digest and files that
 	// were opened before are not probed. The command line names itself; a user of the library may name "sluice

@@ -208,10 +208,6 @@ func (i *ingesting) end(r ingest.Result, err error) error {
 			a.warn("%d %s", x.n, x.what)
 		}
 	}
-	for _, language := range slices.Sorted(maps.Keys(r.Unreadable)) {
-		a.warn("documents in %s: the letters %s in pictures are not known to the models that read them; "+
-			"'sluice models pull ocr-multilingual' brings others", language, r.Unreadable[language])
-	}
 	if err != nil && r.Commits > 0 {
 		a.say("the %d chunks committed so far are kept; the same command goes on from there", r.Chunks)
 	}

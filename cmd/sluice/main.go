@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	_ "golang.org/x/crypto/x509roots/fallback" // certificate authorities, for systems without a list of them
+
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/llm"
 )

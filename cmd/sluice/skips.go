@@ -48,7 +48,7 @@ func (s *skips) add(k corpus.Skipped) {
 	s.all++
 	switch {
 	case errors.Is(k.Err, models.ErrNotPulled):
-		s.readPictures = " ('sluice models pull ocr-multilingual' brings what reads it)"
+		s.readPictures = " ('sluice models pull ocr' brings what reads it)"
 	case s.readPictures == "" && errors.Is(k.Err, corpus.ErrPictures):
 		s.readPictures = " (--ocr auto reads it)"
 	}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -56,38 +58,43 @@ func served(t *testing.T, more ...string) (url string) {
 	return said.Listening
 }
 
-// TestOpenAIClients runs OpenAI's official clients, unchanged, against a server with the default models. The scripts
-// print what they have passed.
-func TestOpenAIClients(t *testing.T) {
+// client returns the program that runs a script of testdata/clients, and the script in a folder where it finds what it
+// imports. The set-up's part clients brings that, by pinned digests; without it the test is skipped.
+func client(t *testing.T, script string) (program, path string) {
+	t.Helper()
 	root, err := fetch.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients := filepath.Join(root, "clients")
+	program = filepath.Join(root, "clients", "python3")
+	needs, modules := program, filepath.Join(root, "clients", "node_modules")
+	if filepath.Ext(script) == ".mjs" {
+		needs = modules
+		if program, err = exec.LookPath("node"); err != nil {
+			t.Skipf("SKIP: %v", err)
+		}
+	}
+	if _, err := os.Stat(needs); err != nil {
+		t.Skipf("SKIP: the clients are not there (make test sets them up): %v", err)
+	}
+	dir := t.TempDir() // node looks for its packages beside the script
+	path = filepath.Join(dir, script)
+	copyFile(t, filepath.Join("testdata", "clients", script), path)
+	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	return program, path
+}
+
+// TestClients runs the official clients of OpenAI, Anthropic and Ollama, unchanged, against a server with the default
+// models. The scripts print what they have passed.
+func TestClients(t *testing.T) {
 	url := served(t, "--aliases", "gpt-4o=default,text-embedding-3-small=all-MiniLM-L6-v2")
-	for _, c := range []struct {
-		name, program, script, needs string
-		least                        int // cases
-	}{
-		{"Python", filepath.Join(clients, "python3"), "client.py", "python3", 14},
-		{"JavaScript", "node", "client.mjs", "node_modules", 9},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			needs := filepath.Join(clients, c.needs)
-			if _, err := os.Stat(needs); err != nil {
-				t.Skipf("the client is not there (make test sets it up): %v", err)
-			}
-			program, err := exec.LookPath(c.program)
-			if err != nil {
-				t.Skip(err)
-			}
-			dir := t.TempDir() // node looks for its packages beside the script
-			copyFile(t, filepath.Join("testdata", "clients", c.script), filepath.Join(dir, c.script))
-			const modules = "node_modules"
-			if err := os.Symlink(filepath.Join(clients, modules), filepath.Join(dir, modules)); err != nil {
-				t.Fatal(err)
-			}
-			passes(t, c.least, program, filepath.Join(dir, c.script), url, "SmolLM2-135M-Instruct")
+	for script, least := range map[string]int{"client.py": 14, "client.mjs": 9, "shapes_client.py": 19,
+		"shapes_client.mjs": 19} {
+		t.Run(script, func(t *testing.T) {
+			program, path := client(t, script)
+			passes(t, least, program, path, url, "SmolLM2-135M-Instruct")
 		})
 	}
 }
@@ -116,14 +123,34 @@ func passes(t *testing.T, least int, program string, args ...string) {
 // TestPythonClient runs clients/python/sluice-client, which needs Python alone, against a server with the default
 // models.
 func TestPythonClient(t *testing.T) {
-	root, err := fetch.Root()
+	python, path := client(t, "sluice_client_script.py")
+	passes(t, 7, python, path, filepath.Join("..", "..", "clients", "python", "sluice-client", "src"), served(t))
+}
+
+// TestRetrieverPackages runs the tests of the packages in clients/python, LangChain's own conformance tests among them,
+// against a server with the default models.
+func TestRetrieverPackages(t *testing.T) {
+	python, _ := client(t, "sluice_client_script.py") // any: the packages have their tests
+	url := served(t)
+	packages, err := filepath.Abs(filepath.Join("..", "..", "clients", "python"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	python := filepath.Join(root, "clients", "python3")
-	if _, err := os.Stat(python); err != nil {
-		t.Skipf("the client is not there (make test sets it up): %v", err)
+	for name, least := range map[string]int{"langchain-sluice": 7, "llama-index-retrievers-sluice": 2,
+		"sluice-haystack": 2} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
+			cmd.Dir = filepath.Join(packages, name)
+			cmd.Env = append(os.Environ(), "SLUICE_URL="+url, "PYTHONDONTWRITEBYTECODE=1", "HAYSTACK_TELEMETRY_ENABLED=False",
+				"PYTHONPATH="+filepath.Join(packages, "sluice-client", "src")+":"+filepath.Join(cmd.Dir, "src"))
+			out, err := cmd.CombinedOutput()
+			passed := regexp.MustCompile(`(\d+) passed`).FindSubmatch(out)
+			if n := 0; err != nil || passed == nil {
+				t.Errorf("%v\n%s", err, out)
+			} else if n, _ = strconv.Atoi(string(passed[1])); n < least {
+				t.Errorf("%d of %d tests were run: %s", n, least, out)
+			}
+			t.Logf("%s", out)
+		})
 	}
-	passes(t, 7, python, filepath.Join("testdata", "clients", "sluice_client_script.py"),
-		filepath.Join("..", "..", "clients", "python", "sluice-client", "src"), served(t))
 }

@@ -3,61 +3,87 @@
 package e2e
 
 import (
-	"os"
+	"encoding/json"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 )
 
+// servedMCP returns a store that `sluice mcp` opens, a server over it, and its key.
+func servedMCP(t *testing.T) (bin, store, url, key string) {
+	t.Helper()
+	bin, store, key = binary(t), filepath.Join(t.TempDir(), "store"), "0123456789abcdef0123"
+	run(t, bin, "ingest", "-q", "--no-chunk", "--store", store, writeFile(t, "a.jsonl", doubles.Contexts))
+	run(t, bin, "calibrate", "-q", "--store", store, "--queries", writeFile(t, "q.jsonl", doubles.Questions))
+	s := startServer(t, bin, "--store", store, "--api-key-file", writeFile(t, "keys", key+"\n"))
+	t.Cleanup(func() {
+		if err := s.end(t); err != nil {
+			t.Error(err)
+		}
+	})
+	return bin, store, s.url, key
+}
+
 // TestMCPClients runs the official Python and TypeScript clients of the Model Context Protocol, unchanged, over both
 // transports against a store with the default models. The scripts print what they have passed.
 func TestMCPClients(t *testing.T) {
-	for _, c := range []struct {
-		name, variable, program, script, what string
-		least                                 int // cases
-	}{
-		{"Python", "SLUICE_TEST_PYTHON", "", "mcp_client.py", "a Python with the package mcp (2.3)", 28},
-		{"TypeScript", "SLUICE_TEST_NODE_MODULES", "node", "mcp_client.mjs",
-			"a folder node_modules with @modelcontextprotocol/sdk (1.32)", 14},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			at := os.Getenv(c.variable)
-			if at == "" {
-				t.Skipf("SKIP: set %s to %s", c.variable, c.what)
-			}
-			dir := t.TempDir() // node looks for its packages beside the script
-			copyFile(t, filepath.Join("testdata", "clients", c.script), filepath.Join(dir, c.script))
-			program := at
-			if c.program != "" {
-				var err error
-				if program, err = exec.LookPath(c.program); err != nil {
-					t.Skip(err)
-				}
-				if err := os.Symlink(at, filepath.Join(dir, "node_modules")); err != nil {
-					t.Fatal(err)
-				}
-			}
-			bin, store := binary(t), filepath.Join(dir, "store")
-			run(t, bin, "ingest", "-q", "--no-chunk", "--store", store, writeFile(t, "a.jsonl", doubles.Contexts))
-			run(t, bin, "calibrate", "-q", "--store", store, "--queries", writeFile(t, "q.jsonl", doubles.Questions))
-			const key = "0123456789abcdef0123"
-			s := startServer(t, bin, "--store", store, "--api-key-file", writeFile(t, "keys", key+"\n"))
-			passes(t, c.least, program, filepath.Join(dir, c.script), bin, store, s.url, key)
-			if err := s.end(t); err != nil {
-				t.Error(err)
-			}
+	bin, store, url, key := servedMCP(t)
+	for script, least := range map[string]int{"mcp_client.py": 28, "mcp_client.mjs": 14} {
+		t.Run(script, func(t *testing.T) {
+			program, path := client(t, script)
+			passes(t, least, program, path, bin, store, url, key)
 		})
 	}
 }
 
-// TestShapeClients runs the official Python clients of OpenAI's Responses API, Anthropic and Ollama, unchanged, against
-// a server with the default models.
-func TestShapeClients(t *testing.T) {
-	python := os.Getenv("SLUICE_TEST_PYTHON")
-	if python == "" {
-		t.Skip("SKIP: set SLUICE_TEST_PYTHON to a Python with the packages openai, anthropic and ollama")
+// TestMCPInspector runs the command line of the protocol's Inspector over both transports.
+func TestMCPInspector(t *testing.T) {
+	node, path := client(t, "mcp_client.mjs")
+	inspector := filepath.Join(filepath.Dir(path), "node_modules", "@modelcontextprotocol", "inspector-cli", "build",
+		"index.js")
+	bin, store, url, key := servedMCP(t)
+	question := "query=When does a deferred function run, in which order?"
+	for name, target := range map[string][]string{
+		"stdio": {bin, "mcp", "-q", "--store", store},
+		"HTTP":  {url + "/mcp", "--transport", "http", "--header", "Authorization: Bearer " + key},
+	} {
+		inspect := func(args ...string) (string, error) {
+			// What follows the target's own options must not be taken for one of them.
+			all := append(append([]string{inspector}, args...), "--")
+			if name == "HTTP" {
+				all = append(append([]string{inspector}, target...), args...)
+			} else {
+				all = append(all, target...)
+			}
+			out, err := exec.CommandContext(t.Context(), node, all...).CombinedOutput()
+			return string(out), err
+		}
+		for _, x := range []struct {
+			args []string
+			want string
+			ok   bool
+		}{
+			{[]string{"--method", "tools/list"}, `"list_documents"`, true},
+			{[]string{"--method", "tools/call", "--tool-name", "gate", "--tool-arg", question}, `"retrieve": true`, true},
+			{[]string{"--method", "tools/call", "--tool-name", "search", "--tool-arg", "query=x", "k=0"}, `"isError": true`,
+				true},
+			{[]string{"--method", "resources/list"}, `sluice://documents/`, true},
+			{[]string{"--method", "resources/read", "--uri", "sluice://documents/none"}, "none", false},
+		} {
+			out, err := inspect(x.args...)
+			if (err == nil) != x.ok || !strings.Contains(out, x.want) {
+				t.Errorf("%s: %q: %v\n%s", name, x.args, err, out)
+			}
+		}
 	}
-	passes(t, 19, python, filepath.Join("testdata", "clients", "shapes_client.py"), served(t), "SmolLM2-135M-Instruct")
+	for _, header := range []string{"X-Other: 1", "Authorization: Bearer a-key-that-nobody-has"} {
+		out, err := exec.CommandContext(t.Context(), node, inspector, url+"/mcp", "--transport", "http", "--header", header,
+			"--method", "tools/list").CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "401") && !strings.Contains(string(out), "API key") {
+			t.Errorf("%s: %v\n%s", header, err, out)
+		}
+	}
 }

@@ -34,8 +34,6 @@ type PictureLine struct {
 type PictureReader interface {
 	// ReadPicture returns the lines in any order. The error is ErrPictures where there is nothing to read them with.
 	ReadPicture(ctx context.Context, picture image.Image) ([]PictureLine, error)
-	// Lacks returns the letters of a language (ISO 639-1) that cannot be read.
-	Lacks(language string) string
 	// Name says what the pictures are read with, "" where there is nothing.
 	Name() string
 }

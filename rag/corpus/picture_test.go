@@ -36,7 +36,6 @@ func (r *reading) ReadPicture(_ context.Context, p image.Image) ([]PictureLine, 
 	return lines, r.err
 }
 
-func (*reading) Lacks(string) string { return "" }
 func (*reading) Name() string        { return "double" }
 
 // textLine is a line of text at a place; its letters are 10 pixels wide and 20 high.

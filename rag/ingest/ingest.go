@@ -116,9 +116,6 @@ type Result struct {
 	Cleaned map[corpus.Cleaner]int `json:"cleaned,omitempty"`
 	// EmptyPages counts the pages of PDF files that have no text, most of them scans.
 	EmptyPages int `json:"empty_pages,omitempty"`
-	// Unreadable holds the letters that what reads pictures does not know, by the languages (ISO 639-1) of documents
-	// that it has read.
-	Unreadable map[string]string `json:"unreadable,omitempty"`
 	// Duplicates counts new chunks that repeat others. Duplicates that were dropped are not counted in Chunks.
 	Duplicates int     `json:"duplicates,omitempty"`
 	Renewed    int     `json:"renewed"`             // chunks whose text or vector was damaged: embedded again
@@ -416,7 +413,6 @@ func (r *run) put(ctx context.Context, doc *corpus.Document, before, chunks []co
 		r.now.noWords = true
 		return nil
 	}
-	r.tellPictures(doc)
 	r.result.EmptyPages += len(doc.Empty)
 	if doc.Cut {
 		r.result.Cut++

@@ -28,17 +28,3 @@ func (r *run) howFor(f corpus.File) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\nPictures=%s\nAllPages=%v\n", r.how, by, r.o.OCR == OCRAlways))
 	return fmt.Sprintf("%x", sum[:16])
 }
-
-// tellPictures notes the letters of a document's language that what has read its pictures does not know.
-func (r *run) tellPictures(doc *corpus.Document) {
-	if r.pictures == nil || doc.Meta[corpus.OCRKey] == nil {
-		return
-	}
-	language := doc.Meta.Text(languageKey)
-	if lacks := r.pictures.Lacks(language); lacks != "" {
-		if r.result.Unreadable == nil {
-			r.result.Unreadable = map[string]string{}
-		}
-		r.result.Unreadable[language] = lacks
-	}
-}

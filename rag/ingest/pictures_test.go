@@ -24,12 +24,10 @@ func (e *eyes) ReadPicture(context.Context, image.Image) ([]corpus.PictureLine, 
 	return []corpus.PictureLine{{Right: 200, Bottom: 20, Text: e.text, Confidence: .875}}, nil
 }
 
-func (e *eyes) Lacks(language string) string { return map[string]string{"de": "ö"}[language] }
-
 func (e *eyes) Name() string { return e.name }
 
 // TestPicturesComeWithTheirModels: pictures are read once there is something to read them with, and again when that
-// changes; other files are not read again for it, and letters that cannot be read are said.
+// changes; other files are not read again for it.
 func TestPicturesComeWithTheirModels(t *testing.T) {
 	b, folder := doubles.NewBase(t, nil), t.TempDir()
 	var picture bytes.Buffer
@@ -41,21 +39,20 @@ func TestPicturesComeWithTheirModels(t *testing.T) {
 	modifiedAt(t, write(t, folder, "b.png", picture.String()), hour)
 	e := &eyes{text: "Das Wasser steigt zweimal am Tag und niemand kann es aufhalten, auch nicht im Hafen."}
 	for i, x := range []struct {
-		name, ocr         string
-		read, documents   int
-		skipped, lettered bool
+		name, ocr       string
+		read, documents int
+		skipped         bool
 	}{
-		{"", ingest.OCRAuto, 1, 1, true, false}, {"", ingest.OCRAuto, 0, 0, true, false},
-		{"small", ingest.OCRAuto, 1, 1, false, true}, {"small", "", 0, 0, false, false},
-		{"large", ingest.OCRAuto, 1, 1, false, true}, {"large", ingest.OCRAlways, 1, 1, false, true},
+		{"", ingest.OCRAuto, 1, 1, true}, {"", ingest.OCRAuto, 0, 0, true},
+		{"small", ingest.OCRAuto, 1, 1, false}, {"small", "", 0, 0, false},
+		{"large", ingest.OCRAuto, 1, 1, false}, {"large", ingest.OCRAlways, 1, 1, false},
 	} {
 		e.name = x.name
 		skipped := false
 		r, err := ingest.Run(t.Context(), b.Base, ingest.Input{Paths: []string{folder}, Pictures: e,
 			Options: ingest.Options{Sync: true, Chunk: "64/0", OCR: x.ocr,
 				OnSkip: func(corpus.Skipped) { skipped = true }}})
-		if err != nil || r.Read != x.read || r.Documents != x.documents || skipped != x.skipped ||
-			(r.Unreadable["de"] == "ö") != x.lettered {
+		if err != nil || r.Read != x.read || r.Documents != x.documents || skipped != x.skipped {
 			t.Fatalf("%d, %+v: skipped %v, %v: %+v", i, x, skipped, err, r)
 		}
 	}

@@ -105,58 +105,6 @@ func (r *Reader) Close() {
 	}
 }
 
-// Lacks returns the letters of a language (ISO 639-1) that the recognition has no class for.
-func (r *Reader) Lacks(language string) string {
-	known := map[string]bool{}
-	for _, c := range r.characters {
-		known[c] = true
-	}
-	var b strings.Builder
-	for _, l := range letters(language) {
-		if !known[string(l)] {
-			b.WriteRune(l)
-		}
-	}
-	return b.String()
-}
-
-// letters returns the letters of a language that English does not have.
-func letters(language string) string {
-	switch language {
-	case "cs":
-		return "áčďéěíňóřšťúůýžÁČĎÉĚÍŇÓŘŠŤÚŮÝŽ"
-	case "da", "nb", "no":
-		return "æøåÆØÅ"
-	case "de":
-		return "äöüÄÖÜß"
-	case "el":
-		return "αβγδεζηθικλμνξοπρστυφχψω"
-	case "es":
-		return "áéíñóúüÁÉÍÑÓÚÜ¿¡"
-	case "fi", "sv":
-		return "åäöÅÄÖ"
-	case "fr":
-		return "àâæçéèêëîïôœùûüÀÂÆÇÉÈÊËÎÏÔŒÙÛÜ"
-	case "hu":
-		return "áéíóöőúüűÁÉÍÓÖŐÚÜŰ"
-	case "it":
-		return "àèéìòùÀÈÉÌÒÙ"
-	case "nl":
-		return "éëïóÉËÏÓ"
-	case "pl":
-		return "ąćęłńóśźżĄĆĘŁŃÓŚŹŻ"
-	case "pt":
-		return "áàâãçéêíóôõúÁÀÂÃÇÉÊÍÓÔÕÚ"
-	case "ro":
-		return "ăâîșțĂÂÎȘȚ"
-	case "ru", "uk", "bg":
-		return "абвгдежзийклмнопрстуфхцчшщьюя"
-	case "tr":
-		return "çğıöşüÇĞİÖŞÜ"
-	}
-	return ""
-}
-
 // line is a line that was read: its box as it stands in the picture, its first corner the top left one of the text.
 type line struct {
 	box        quad

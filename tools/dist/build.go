@@ -210,7 +210,7 @@ func (b *builder) share(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, name := range []string{"systemd/sluice.service", "containers/Containerfile", "containers/compose.yaml"} {
+	for _, name := range []string{"systemd/sluice.service", "containers/compose.yaml"} {
 		from := filepath.Join(b.repo, "tools", "dist", "share", filepath.Base(name))
 		if err := copyFile(from, b.path("share", filepath.FromSlash(name))); err != nil {
 			return err
@@ -252,7 +252,7 @@ func (b *builder) licences(ctx context.Context) error {
 		return fmt.Errorf("ONNX Runtime: %w", err)
 	}
 	gcc := filepath.Join(native, "gcc")
-	return errors.Join(gccLicences(gcc), b.gccSource(ctx, gcc))
+	return errors.Join(gccLicences(gcc), b.gccSource(ctx, gcc), glibcLicences(filepath.Join(native, "glibc")))
 }
 
 // pack writes the archive and its digest to the folder dist, which holds nothing else of this version afterwards.
@@ -278,36 +278,44 @@ func (b *builder) pack(ctx context.Context, glibc Version) (string, error) {
 	if err := pack(to, b.stage, modified); err != nil {
 		return "", err
 	}
-	sum, err := filehash.Sum(ctx, to)
+	debian, data, err := b.debian(glibc, modified)
 	if err != nil {
 		return "", err
 	}
-	debian, err := b.debian(glibc, modified)
+	image, err := b.image(ctx, data, modified)
 	if err != nil {
 		return "", err
 	}
-	debSum, err := filehash.Sum(ctx, debian)
-	if err != nil {
-		return "", err
+	var lines strings.Builder
+	for _, path := range []string{to, debian, image} {
+		sum, err := filehash.Sum(ctx, path)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&lines, "%s  %s\n", sum, filepath.Base(path))
 	}
-	lines := fmt.Sprintf("%s  %s\n%s  %s\n", sum, name, debSum, filepath.Base(debian))
-	return to, os.WriteFile(filepath.Join(filepath.Dir(to), sumsName), []byte(lines), 0o644)
+	return to, os.WriteFile(filepath.Join(filepath.Dir(to), sumsName), []byte(lines.String()), 0o644)
 }
 
-// debian writes the package of Debian beside the archive, from the same files, and returns its path.
-func (b *builder) debian(glibc Version, modified time.Time) (string, error) {
+// summary says in one line what the program is, in the package and the image.
+const summary = "local retrieval with a calibrated gate before it"
+
+// debian writes the package of Debian beside the archive, from the same files, and returns its path and its files as a
+// .tar.gz.
+func (b *builder) debian(glibc Version, modified time.Time) (to string, data []byte, err error) {
 	unit, err := os.ReadFile(b.path("share", "systemd", unitName))
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	to := filepath.Join(b.repo, "dist", fmt.Sprintf("sluice_%s_%s.deb", buildinfo.Version, b.env.Arch))
+	to = filepath.Join(b.repo, "dist", fmt.Sprintf("sluice_%s_%s.deb", buildinfo.Version, b.env.Arch))
 	d := deb{name: "sluice", version: buildinfo.Version, arch: b.env.Arch, modified: modified,
 		depends: fmt.Sprintf("libc6 (>= %s), libstdc++6", glibc),
-		description: "local retrieval with a calibrated gate before it\n Sluice puts documents into a store, calibrates a " +
+		description: summary + "\n Sluice puts documents into a store, calibrates a " +
 			"gate on them, and answers\n questions from the documents when the gate finds that they can help.",
 		units: map[string][]byte{unitName: bytes.ReplaceAll(unit, []byte("/usr/local/bin/sluice"),
 			[]byte("/usr/bin/sluice"))}}
-	return to, d.writeDeb(to, b.stage)
+	data, err = d.writeDeb(to, b.stage)
+	return to, data, err
 }
 
 // unitName is the unit of systemd in the archive's share/systemd.

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -57,7 +56,7 @@ func Check(ctx context.Context, o CheckOptions) error {
 		return err
 	}
 	defer os.RemoveAll(c.outside(c.place))
-	for _, step := range []func(context.Context) error{c.unpack, c.bring, c.job, c.serve, c.container,
+	for _, step := range []func(context.Context) error{c.unpack, c.bring, c.job, c.serve, c.debian, c.image,
 		c.pull, c.moved, c.withoutRuntime} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("%w: %w", ErrCheck, err)
@@ -131,34 +130,13 @@ func (c *checker) unpack(ctx context.Context) error {
 
 // bring copies models and documents to where the user finds them.
 func (c *checker) bring(context.Context) error {
-	for from, to := range map[string]string{c.Models: c.home + "/.cache/sluice/models", c.Documents: c.home + "/docs"} {
-		if err := os.CopyFS(c.outside(to), os.DirFS(from)); err != nil {
-			return err
-		}
-	}
-	return filepath.WalkDir(c.outside(c.home), func(p string, _ fs.DirEntry, err error) error {
-		return errors.Join(err, os.Chown(p, user, user))
-	})
+	return c.user().bring(map[string]string{c.Models: c.home + "/.cache/sluice/models", c.Documents: c.home + "/docs"})
 }
 
 // run runs a command on the other system as the user, with its own environment. The command must exit with the given
 // code.
 func (c *checker) run(ctx context.Context, code int, env []string, args ...string) (string, error) {
-	all := []string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc=" + c.outside("/proc"),
-		"chroot", fmt.Sprintf("--userspec=%d:%d", user, user), c.Root, "/usr/bin/env", "-i", "-C", "/",
-		"HOME=" + c.home, "PATH=/usr/bin:/bin"}
-	all = append(append(all, env...), args...)
-	out, err := exec.CommandContext(ctx, "unshare", all...).CombinedOutput()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == code {
-		err = nil
-	} else if err == nil && code != 0 {
-		err = fmt.Errorf("exit status 0 instead of %d", code)
-	}
-	if err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out), nil
+	return c.user(env...).run(ctx, code, args...)
 }
 
 // verb runs the program in a folder and looks for a text in its output.

@@ -28,12 +28,9 @@ type service struct {
 	log     *bytes.Buffer // its standard error
 }
 
-// start starts a server as a user, "UID:GID", and waits until it prints its address.
-func (c *checker) start(ctx context.Context, user, workdir string, env []string, args ...string) (*service, error) {
-	all := []string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc=" + c.outside("/proc"), "chroot",
-		"--userspec=" + user, c.Root, "/usr/bin/env", "-i", "-C", workdir, "PATH=/usr/local/bin:/usr/bin:/bin"}
-	s := &service{log: &bytes.Buffer{}}
-	s.cmd = exec.CommandContext(ctx, "unshare", append(append(all, env...), args...)...)
+// start starts a server and waits until it prints its address.
+func (p place) start(ctx context.Context, args ...string) (*service, error) {
+	s := &service{log: &bytes.Buffer{}, cmd: p.command(ctx, args...)}
 	s.cmd.Stderr = s.log
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {
@@ -119,8 +116,8 @@ func (s *service) end() error {
 
 // serve answers over HTTP from the store of the main job.
 func (c *checker) serve(ctx context.Context) (err error) {
-	s, err := c.start(ctx, fmt.Sprintf("%d:%d", user, user), "/", []string{"HOME=" + c.home},
-		path.Join(c.place, "first", c.top, "bin/sluice"), "serve", "--listen", "127.0.0.1:0", "--store", c.home+"/kb")
+	s, err := c.user().start(ctx, path.Join(c.place, "first", c.top, "bin/sluice"), "serve",
+		"--listen", "127.0.0.1:0", "--store", c.home+"/kb")
 	if err != nil {
 		return err
 	}
@@ -141,66 +138,5 @@ func (c *checker) serve(ctx context.Context) (err error) {
 		return err
 	}
 	c.say("✓ sluice serve: page, gate, retrieval, an answer, SIGTERM")
-	return nil
-}
-
-// container follows the Containerfile of the archive in the root, starts what it names, and hands in a document.
-func (c *checker) container(ctx context.Context) (err error) {
-	folder := c.outside(c.place + "/first/" + c.top)
-	img, err := readContainerfile(filepath.Join(folder, "share", "containers", "Containerfile"))
-	if err != nil {
-		return err
-	}
-	var made []string // in the root, removed at the end
-	defer func() {
-		for _, p := range made {
-			err = errors.Join(err, os.RemoveAll(c.outside(p)))
-		}
-	}()
-	for _, i := range img.steps {
-		if i.name == "RUN" {
-			if _, err := output(ctx, ".", "chroot", c.Root, "/bin/sh", "-c", i.args); err != nil {
-				return err
-			}
-			continue
-		}
-		words := strings.Fields(i.args)
-		names, err := files(filepath.Join(folder, words[0]))
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			to := path.Join(words[1], name)
-			if err := os.MkdirAll(c.outside(path.Dir(to)), 0o755); err != nil {
-				return err
-			}
-			made = append(made, to)
-			if err := copyFile(filepath.Join(folder, words[0], filepath.FromSlash(name)), c.outside(to)); err != nil {
-				return err
-			}
-		}
-	}
-	const key = "a-key-of-the-check-and-no-other"
-	made = append(made, "/etc/sluice", "/var/lib/sluice", "/var/cache/sluice")
-	if err := os.WriteFile(c.outside("/etc/sluice/keys.txt"), []byte(key+"\n"), 0o644); err != nil {
-		return err
-	}
-	if err := os.Symlink(c.home+"/.cache/sluice/models", c.outside("/var/cache/sluice/models")); err != nil {
-		return err
-	}
-	args := strings.Split(strings.ReplaceAll(strings.Join(img.start, "\x00"), ":7420", ":0"), "\x00")
-	s, err := c.start(ctx, img.user, img.workdir, img.env, args...)
-	if err != nil {
-		return err
-	}
-	s.key = key
-	err = s.ask(ctx, "/v1/documents", `{"id":"egg","text":"A soft egg boils for four minutes."}`, `"job"`)
-	if err == nil {
-		err = s.eventually(ctx, "/v1/retrieve", `{"query":"How long does an egg boil?","k":1}`, `four minutes`)
-	}
-	if err = errors.Join(err, s.end()); err != nil {
-		return err
-	}
-	c.say("✓ the steps of the Containerfile in this root, a key, a document that was handed in")
 	return nil
 }

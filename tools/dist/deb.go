@@ -24,15 +24,16 @@ type deb struct {
 	units                                     map[string][]byte // units of systemd, by name
 }
 
-// writeDeb packs the archive's folder as a package. Its bytes depend on the folder and the time alone.
-func (d deb) writeDeb(to, dir string) error {
+// writeDeb packs the archive's folder as a package and returns its files as a .tar.gz. The bytes depend on the folder
+// and the time alone.
+func (d deb) writeDeb(to, dir string) (data []byte, err error) {
 	names, err := files(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var sums bytes.Buffer
 	size := int64(0)
-	data, err := d.tarball(func(t *tar.Writer, made map[string]bool) error {
+	data, err = tarball(func(t *tar.Writer, made map[string]bool) error {
 		for _, name := range names {
 			from, full := filepath.Join(dir, filepath.FromSlash(name)), path.Join(debFolder, name)
 			if err := packFolders(t, path.Dir(full), d.modified, made); err != nil {
@@ -49,7 +50,7 @@ func (d deb) writeDeb(to, dir string) error {
 			fmt.Fprintf(&sums, "%s  %s\n", sum, full)
 		}
 		for name, text := range d.units {
-			if err := d.packText(t, made, "usr/lib/systemd/system/"+name, text, 0o644); err != nil {
+			if err := packText(t, made, "usr/lib/systemd/system/"+name, text, d.modified); err != nil {
 				return err
 			}
 			fmt.Fprintf(&sums, "%x  usr/lib/systemd/system/%s\n", md5.Sum(text), name) //nolint:gosec // as above
@@ -57,21 +58,20 @@ func (d deb) writeDeb(to, dir string) error {
 		if err := packFolders(t, "usr/bin", d.modified, made); err != nil {
 			return err
 		}
-		return t.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: "usr/bin/sluice",
-			Linkname: "../lib/sluice/bin/sluice", Mode: 0o777, ModTime: d.modified, Format: tar.FormatUSTAR})
+		return packLink(t, "usr/bin/sluice", "../lib/sluice/bin/sluice", d.modified)
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	control, err := d.tarball(func(t *tar.Writer, made map[string]bool) error {
+	control, err := tarball(func(t *tar.Writer, made map[string]bool) error {
 		text := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: %s\nMaintainer: The Sluice developers "+
 			"<noreply@example.org>\nInstalled-Size: %d\nDepends: %s\nSection: science\nPriority: optional\n"+
 			"Description: %s\n", d.name, d.version, d.arch, (size+1023)/1024, d.depends, d.description)
-		return errors.Join(d.packText(t, made, "control", []byte(text), 0o644),
-			d.packText(t, made, "md5sums", sums.Bytes(), 0o644))
+		return errors.Join(packText(t, made, "control", []byte(text), d.modified),
+			packText(t, made, "md5sums", sums.Bytes(), d.modified))
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var out bytes.Buffer
 	out.WriteString("!<arch>\n")
@@ -86,11 +86,11 @@ func (d deb) writeDeb(to, dir string) error {
 			out.WriteByte('\n')
 		}
 	}
-	return os.WriteFile(to, out.Bytes(), 0o644)
+	return data, os.WriteFile(to, out.Bytes(), 0o644)
 }
 
 // tarball returns a .tar.gz of what fill adds.
-func (d deb) tarball(fill func(t *tar.Writer, made map[string]bool) error) ([]byte, error) {
+func tarball(fill func(t *tar.Writer, made map[string]bool) error) ([]byte, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	if err != nil {
@@ -101,16 +101,21 @@ func (d deb) tarball(fill func(t *tar.Writer, made map[string]bool) error) ([]by
 	return b.Bytes(), err
 }
 
-func (d deb) packText(t *tar.Writer, made map[string]bool, name string, text []byte, mode int64) error {
-	if err := packFolders(t, path.Dir(name), d.modified, made); err != nil {
+func packText(t *tar.Writer, made map[string]bool, name string, text []byte, modified time.Time) error {
+	if err := packFolders(t, path.Dir(name), modified, made); err != nil {
 		return err
 	}
-	err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(text)),
-		ModTime: d.modified, Format: tar.FormatUSTAR})
+	err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(text)),
+		ModTime: modified, Format: tar.FormatUSTAR})
 	if err == nil {
 		_, err = t.Write(text)
 	}
 	return err
+}
+
+func packLink(t *tar.Writer, name, to string, modified time.Time) error {
+	return t.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to, Mode: 0o777,
+		ModTime: modified, Format: tar.FormatUSTAR})
 }
 
 func md5Of(name string) (sum string, size int64, err error) {

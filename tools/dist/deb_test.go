@@ -26,8 +26,10 @@ func TestPackageOfDebian(t *testing.T) {
 		modified: time.Unix(1700000000, 0), units: map[string][]byte{"sluice.service": []byte("[Unit]\n")}}
 	to := filepath.Join(t.TempDir(), "a.deb")
 	again := filepath.Join(t.TempDir(), "b.deb")
-	if err := errors.Join(d.writeDeb(to, dir), d.writeDeb(again, dir)); err != nil {
-		t.Fatal(err)
+	for _, path := range []string{to, again} {
+		if _, err := d.writeDeb(path, dir); err != nil {
+			t.Fatal(err)
+		}
 	}
 	raw, err := os.ReadFile(to)
 	if err != nil {

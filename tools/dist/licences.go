@@ -287,8 +287,18 @@ func firstComment(text []byte) []byte {
 // gccLicences collects the licences of libstdc++ and libgcc, parts of which are linked: the GPL with GCC's runtime
 // exception.
 func gccLicences(dst string) error {
-	for _, pattern := range []string{"/usr/share/doc/gcc-*-base/copyright", "/usr/share/licenses/libstdc++/COPYING*",
-		"/usr/share/licenses/gcc-libs/*"} {
+	return systemLicences(dst, "GPL-3", "/usr/share/doc/gcc-*-base/copyright", "/usr/share/licenses/libstdc++/COPYING*",
+		"/usr/share/licenses/gcc-libs/*")
+}
+
+// glibcLicences collects the licences of the C library, which the container image holds.
+func glibcLicences(dst string) error {
+	return systemLicences(dst, "LGPL-2.1", "/usr/share/doc/libc6/copyright", "/usr/share/licenses/glibc/*")
+}
+
+// systemLicences collects the files of the first pattern that has some. Debian's refer to a common text.
+func systemLicences(dst, common string, patterns ...string) error {
+	for _, pattern := range patterns {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			return err
@@ -298,15 +308,14 @@ func gccLicences(dst string) error {
 				return err
 			}
 		}
-		if len(found) > 0 && strings.HasSuffix(pattern, "copyright") { // it refers to this one
-			const gpl = "/usr/share/common-licenses/GPL-3"
-			return copyBelow(dst, filepath.Dir(gpl), gpl)
+		if len(found) > 0 && strings.HasSuffix(pattern, "copyright") {
+			return copyBelow(dst, "/usr/share/common-licenses", "/usr/share/common-licenses/"+common)
 		}
 		if len(found) > 0 {
 			return nil
 		}
 	}
-	return fmt.Errorf("libstdc++ and libgcc: %w", ErrNoLicence)
+	return fmt.Errorf("%s: %w", filepath.Base(dst), ErrNoLicence)
 }
 
 // output runs a command in dir and returns what it prints.

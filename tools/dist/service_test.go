@@ -38,21 +38,3 @@ func TestUnit(t *testing.T) {
 		t.Errorf("it is exposed: %v\n%.3000s", err, regexp.MustCompile(`(?m)^✓.*\n`).ReplaceAllString(string(out), ""))
 	}
 }
-
-// TestContainerfile checks that the check can follow the Containerfile's steps, and that the server does not run as
-// root.
-func TestContainerfile(t *testing.T) {
-	img, err := readContainerfile("share/Containerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if img.user == "" || strings.HasPrefix(img.user, "0") || strings.HasPrefix(img.user, "root") ||
-		len(img.steps) != 5 || img.start[1] != "serve" || img.workdir != "/var/lib/sluice" || len(img.env) != 2 {
-		t.Errorf("%+v", img)
-	}
-	path := filepath.Join(t.TempDir(), "Containerfile")
-	write(t, path, "FROM x\nADD https://example.org/x /x\n", 0o644)
-	if _, err := readContainerfile(path); err == nil {
-		t.Error("an instruction that the check does not follow was taken")
-	}
-}

@@ -12,18 +12,18 @@ import (
 	"github.com/sluice-rag/sluice/internal/filehash"
 )
 
-// OpenAI's official clients, for a test of `sluice serve`: the Python one in an environment of wheels that pip checks
-// against their digests, the JavaScript one, which npm checks against the lock file. They lie in the cache, below
-// clients.
+// The official clients of the APIs that `sluice serve` speaks, for its tests: Python's in an environment of wheels that
+// pip checks against their digests, with the frameworks that clients/python has packages for, and JavaScript's, which
+// npm checks against the lock file. They lie in the cache, below clients.
 
 func (e *Env) clientsDir() string { return filepath.Join("internal", "e2e", "testdata", "clients") }
 
 func clientPython(e *Env) recipe {
 	return pinnedPython("python-clients", filepath.Join(e.clientsDir(), "requirements.txt"),
-		"clients: OpenAI's Python client (about 6 MB)")
+		"clients: Python's (about 100 MB)")
 }
 
-// clientNode returns the folder node_modules of OpenAI's JavaScript client.
+// clientNode returns the folder node_modules of the JavaScript clients.
 func clientNode(e *Env) recipe {
 	pins := []string{"package.json", "package-lock.json"}
 	return recipe{
@@ -39,7 +39,7 @@ func clientNode(e *Env) recipe {
 			return in, nil
 		},
 		build: func(ctx context.Context, e *Env, j job) error {
-			e.console.printf("clients: OpenAI's JavaScript client (about 20 MB unpacked)")
+			e.console.printf("clients: JavaScript's (about 90 MB unpacked)")
 			for _, name := range pins {
 				from := filepath.Join(e.Repo, e.clientsDir(), name)
 				if err := copyFile(from, filepath.Join(j.out, name)); err != nil {
@@ -51,7 +51,7 @@ func clientNode(e *Env) recipe {
 	}
 }
 
-// clientRecipes leaves the JavaScript client out without npm; its test is then skipped.
+// clientRecipes leaves the JavaScript clients out without npm; their tests are then skipped.
 func clientRecipes(e *Env) []recipe {
 	if _, err := exec.LookPath("npm"); err != nil {
 		return []recipe{clientPython(e)}
@@ -72,14 +72,14 @@ func clientsKey(ctx context.Context, e *Env) (string, error) {
 	return fmt.Sprintf("%s in %s, there: %t %t", keys, e.Cache.Root(), exists(python), exists(modules)), nil
 }
 
-// assembleClients writes a program that starts Python with its client, and a link to node's.
+// assembleClients writes a program that starts Python with its clients, and a link to node's.
 func assembleClients(ctx context.Context, e *Env) error {
 	out, err := outputsOf(clientRecipes(e)...)(ctx, e)
 	if err != nil {
 		return err
 	}
 	real := filepath.Join(out[0], "bin", "python3")
-	if err := e.run(ctx, job{name: "python-clients"}, e.Repo, nil, real, "-c", "import openai"); err != nil {
+	if err := e.run(ctx, job{name: "python-clients"}, e.Repo, nil, real, "-c", "import openai, mcp"); err != nil {
 		return fmt.Errorf("%w: clients: %w", ErrPart, err)
 	}
 	python, modules := e.clientFiles()
@@ -94,7 +94,7 @@ func assembleClients(ctx context.Context, e *Env) error {
 
 func clientsPart() part {
 	return part{
-		name: "clients", doc: "OpenAI's official clients, for a test: $SLUICE_CACHE/clients",
+		name: "clients", doc: "official clients of the server's APIs, for tests: $SLUICE_CACHE/clients",
 		key: clientsKey, assemble: assembleClients,
 	}
 }

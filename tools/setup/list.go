@@ -107,7 +107,7 @@ func modelsPart() part {
 }
 
 func ocrPart() part {
-	names := func(*Env) []string { return []string{"ocr", "ocr-multilingual"} }
+	names := func(*Env) []string { return []string{"ocr"} }
 	return part{
 		name: "ocr", doc: "the models that read pictures of text: $SLUICE_CACHE/models",
 		key: modelsKey(names), assemble: pullModels(names),

@@ -1,7 +1,7 @@
-"""Writes golden.json: what rapidocr_onnxruntime 1.4.4 (PyPI) reads in pages that TestGolden draws.
+"""Writes golden.json: what rapidocr 3.10.0 (PyPI) reads in pages that TestGolden draws.
 
     go test ./rag/ocr -run TestGolden -draw DIR
-    pip install rapidocr-onnxruntime==1.4.4
+    pip install rapidocr==3.10.0 onnxruntime
     python testdata/reference.py DIR > testdata/golden.json
 """
 
@@ -10,14 +10,14 @@ import json
 import os
 import sys
 
-from rapidocr_onnxruntime import RapidOCR
+from rapidocr import RapidOCR
 
 read = RapidOCR()
 pages = {}
 for path in sorted(glob.glob(os.path.join(sys.argv[1], "*.png"))):
-    lines, _ = read(path)
+    found = read(path)
     pages[os.path.basename(path)] = [
-        {"box": [round(v) for corner in box for v in corner], "text": text, "confidence": round(score, 3)}
-        for box, text, score in lines
+        {"box": [round(float(v)) for corner in box for v in corner], "text": text, "confidence": round(float(score), 3)}
+        for box, text, score in zip(found.boxes, found.txts, found.scores)
     ]
 json.dump(pages, sys.stdout, ensure_ascii=False, indent=0)
