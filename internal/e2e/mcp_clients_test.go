@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -51,13 +50,7 @@ func TestMCPInspector(t *testing.T) {
 		"HTTP":  {url + "/mcp", "--transport", "http", "--header", "Authorization: Bearer " + key},
 	} {
 		inspect := func(args ...string) (string, error) {
-			// What follows the target's own options must not be taken for one of them.
-			all := append(append([]string{inspector}, args...), "--")
-			if name == "HTTP" {
-				all = append(append([]string{inspector}, target...), args...)
-			} else {
-				all = append(all, target...)
-			}
+			all := append(append([]string{inspector}, target...), args...)
 			out, err := exec.CommandContext(t.Context(), node, all...).CombinedOutput()
 			return string(out), err
 		}

@@ -2,10 +2,15 @@ package models
 
 import (
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-rag/sluice/internal/fetch"
 	"github.com/sluice-rag/sluice/internal/manifest"
@@ -67,4 +72,51 @@ func TestDefaultModelsAreOnTheHub(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestPullOCRWithoutPip pulls the models that read pictures by their URLs, which a local server answers with the files
+// of the cache; a file with another byte is refused.
+func TestPullOCRWithoutPip(t *testing.T) {
+	from, err := Locate("ocr")
+	if err != nil {
+		t.Skipf("SKIP: %v (the set-up's part ocr brings them)", err)
+	}
+	m, err := manifest.Parse(thirdparty.Manifest())
+	must(t, err)
+	x, ok := m.Model("ocr")
+	if !ok {
+		t.Fatal("the manifest has no models that read pictures")
+	}
+	paths := map[string]string{}
+	damaged := true
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, err := os.ReadFile(filepath.Join(from, paths[r.URL.Path]))
+		if err != nil {
+			t.Errorf("%s: %v", r.URL, err)
+		}
+		if damaged && len(text) > 0 {
+			text[len(text)/2] ^= 1
+		}
+		_, _ = w.Write(text)
+	}))
+	defer srv.Close()
+	x.Files = slices.Clone(x.Files)
+	for i := range x.Files {
+		u, err := url.Parse(x.Files[i].URL)
+		must(t, err)
+		paths[u.Path] = x.Files[i].Path
+		x.Files[i].URL = srv.URL + u.Path
+	}
+	m.Models = []manifest.Model{x}
+	cache, err := fetch.Open(t.TempDir(), fetch.WithRetries(1, time.Millisecond))
+	must(t, err)
+	r := Open(cache, m, "no-such-python3")
+	if _, err := r.Pull(t.Context(), "ocr", nil); !errors.Is(err, fetch.ErrMismatch) {
+		t.Errorf("a damaged file: %v", err)
+	}
+	damaged = false
+	if _, err := r.Pull(t.Context(), "ocr", nil); err != nil {
+		t.Fatal(err)
+	}
+	must(t, r.Verify(t.Context(), "ocr"))
 }

@@ -27,10 +27,10 @@ var figures = flag.Int("figures", 0, "pages of each kind that are drawn and read
 
 var kinds = flag.String("kinds", "", "regular expression of the kinds of pages for -figures")
 
-// open opens models of the manifest, or skips the test.
-func open(t *testing.T, name string) *ocr.Reader {
+// open opens the models of the manifest, or skips the test.
+func open(t *testing.T) *ocr.Reader {
 	t.Helper()
-	dir, err := models.Locate(name)
+	dir, err := models.Locate("ocr")
 	if err != nil {
 		t.Skipf("SKIP: %v (the set-up's part ocr brings them)", err)
 	}
@@ -69,7 +69,7 @@ func wholeText(d *corpus.Document) string {
 	return b.String()
 }
 
-// TestBesideTesseract reads pages of all kinds with both models and with tesseract, on one core each, and prints the
+// TestBesideTesseract reads pages of all kinds with the models and with tesseract, on one core each, and prints the
 // character error rates and the processor's time.
 func TestBesideTesseract(t *testing.T) {
 	if *figures == 0 {
@@ -78,7 +78,7 @@ func TestBesideTesseract(t *testing.T) {
 	if _, err := exec.LookPath("tesseract"); err != nil {
 		t.Skip("SKIP: tesseract is not installed")
 	}
-	small, large := reader{open(t, "ocr")}, reader{open(t, "ocr-multilingual")}
+	r := reader{open(t)}
 	english, german := plainTexts(t, "squad16/contexts.jsonl"), plainTexts(t, "xquad-de/contexts.jsonl")
 	dir := t.TempDir()
 	only := regexp.MustCompile(*kinds)
@@ -90,7 +90,7 @@ func TestBesideTesseract(t *testing.T) {
 		if kind == "German" {
 			texts, language, draw = german, "deu", ocrtest.Clean
 		}
-		var wrong, seconds [3]float64
+		var wrong, seconds [2]float64
 		for n := range *figures {
 			k := (n*37 + i*53) % (len(texts) - 2)
 			page, err := ocrtest.Draw(draw, texts[k:k+2], uint64(n))
@@ -105,30 +105,28 @@ func TestBesideTesseract(t *testing.T) {
 			if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			for j, r := range []corpus.PictureReader{small, large} {
-				began := cpu(t)
-				for d, err := range corpus.Load(t.Context(), []string{path}, corpus.LoadOptions{Pictures: r}) {
-					if err != nil {
-						t.Fatal(err)
-					}
-					wrong[j] += ocrtest.Errors(page.Text, wholeText(d))
-					if e := ocrtest.Errors(page.Text, wholeText(d)); e > .01 {
-						t.Logf("%s %d: %.2f %%: %s", kind, n, 100*e, wholeText(d))
-					}
+			began := cpu(t)
+			for d, err := range corpus.Load(t.Context(), []string{path}, corpus.LoadOptions{Pictures: r}) {
+				if err != nil {
+					t.Fatal(err)
 				}
-				seconds[j] += (cpu(t) - began).Seconds()
+				e := ocrtest.Errors(page.Text, wholeText(d))
+				if wrong[0] += e; e > .01 {
+					t.Logf("%s %d: %.2f %%: %s", kind, n, 100*e, wholeText(d))
+				}
 			}
+			seconds[0] += (cpu(t) - began).Seconds()
 			c := exec.CommandContext(t.Context(), "tesseract", path, "-", "-l", language)
 			c.Env = append(os.Environ(), "OMP_THREAD_LIMIT=1")
 			out, err := c.Output()
 			if err != nil {
 				t.Fatal(err)
 			}
-			wrong[2] += ocrtest.Errors(page.Text, string(out))
-			seconds[2] += (c.ProcessState.UserTime() + c.ProcessState.SystemTime()).Seconds()
+			wrong[1] += ocrtest.Errors(page.Text, string(out))
+			seconds[1] += (c.ProcessState.UserTime() + c.ProcessState.SystemTime()).Seconds()
 		}
 		row := fmt.Sprintf("| %s |", kind)
-		for _, list := range [][3]float64{wrong, seconds} {
+		for _, list := range [][2]float64{wrong, seconds} {
 			for _, x := range list {
 				row += fmt.Sprintf(" %.4f |", x/float64(*figures))
 			}

@@ -1,6 +1,6 @@
 // Package ocr reads the text in pictures with the models of PP-OCR: one that finds lines of text (DB, differentiable
 // binarisation), one that tells which way they run, and one that recognises their characters (CTC). What is computed
-// around the models follows RapidOCR's rapidocr_onnxruntime 1.4.4, whose thresholds and sizes they were published with.
+// around the models follows RapidOCR's rapidocr 3.10.0, whose thresholds and sizes they were published with.
 package ocr
 
 import (

@@ -130,7 +130,8 @@ func (c *checker) unpack(ctx context.Context) error {
 
 // bring copies models and documents to where the user finds them.
 func (c *checker) bring(context.Context) error {
-	return c.user().bring(map[string]string{c.Models: c.home + "/.cache/sluice/models", c.Documents: c.home + "/docs"})
+	return errors.Join(c.user().bring(c.Models, c.home+"/.cache/sluice/models", c.home),
+		c.user().bring(c.Documents, c.home+"/docs", c.home))
 }
 
 // run runs a command on the other system as the user, with its own environment. The command must exit with the given

@@ -56,20 +56,14 @@ func (p place) run(ctx context.Context, code int, args ...string) (string, error
 	return string(out), nil
 }
 
-// bring copies folders of this system to the place, where its user gets them.
-func (p place) bring(folders map[string]string) error {
-	for from, to := range folders {
-		to = filepath.Join(p.root, to)
-		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-			return err
-		}
-		if err := filepath.WalkDir(to, func(name string, _ fs.DirEntry, err error) error {
-			return errors.Join(err, os.Chown(name, p.user, p.user))
-		}); err != nil {
-			return err
-		}
+// bring copies a folder of this system to one of the place, and gives the place's user all that is below owned.
+func (p place) bring(from, to, owned string) error {
+	if err := os.CopyFS(filepath.Join(p.root, to), os.DirFS(from)); err != nil {
+		return err
 	}
-	return nil
+	return filepath.WalkDir(filepath.Join(p.root, owned), func(name string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Chown(name, p.user, p.user))
+	})
 }
 
 // whole runs what a new user does first: doctor, ingest, a question, and a server, which is asked over HTTP and ended.
@@ -135,7 +129,7 @@ func (c *checker) debian(ctx context.Context) (err error) {
 		err = errors.Join(err, e, os.RemoveAll(c.outside("/srv/docs")))
 	}()
 	p := c.user("SLUICE_STORE=" + c.home + "/of-package")
-	if err := p.bring(map[string]string{c.Documents: "/srv/docs"}); err != nil {
+	if err := p.bring(c.Documents, "/srv/docs", "/srv/docs"); err != nil {
 		return err
 	}
 	return c.whole(ctx, p, "the package of Debian", "/usr/bin/sluice", "", "serve", "--listen", "127.0.0.1:0")
@@ -166,7 +160,8 @@ func (c *checker) image(ctx context.Context) error {
 	}
 	p := place{root, settings.WorkingDir, number, append(settings.Env, "SLUICE_SERVE_LISTEN=127.0.0.1:0")}
 	if err := errors.Join(os.MkdirAll(filepath.Join(root, "proc"), 0o755),
-		p.bring(map[string]string{c.Models: "/var/cache/sluice/models", c.Documents: "/srv/docs"})); err != nil {
+		p.bring(c.Models, "/var/cache/sluice/models", "/var/cache/sluice"),
+		p.bring(c.Documents, "/srv/docs", "/srv/docs")); err != nil {
 		return err
 	}
 	program := settings.Entrypoint[0]
