@@ -141,7 +141,8 @@ func TestRetrieverPackages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests")
 			cmd.Dir = filepath.Join(packages, name)
-			cmd.Env = append(os.Environ(), "SLUICE_URL="+url, "PYTHONDONTWRITEBYTECODE=1", "HAYSTACK_TELEMETRY_ENABLED=False",
+			cmd.Env = append(os.Environ(), "SLUICE_URL="+url, "PYTHONDONTWRITEBYTECODE=1",
+				"HAYSTACK_TELEMETRY_ENABLED=False",
 				"PYTHONPATH="+filepath.Join(packages, "sluice-client", "src")+":"+filepath.Join(cmd.Dir, "src"))
 			out, err := cmd.CombinedOutput()
 			passed := regexp.MustCompile(`(\d+) passed`).FindSubmatch(out)

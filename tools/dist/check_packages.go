@@ -34,8 +34,9 @@ func (c *checker) user(env ...string) place {
 
 // command returns a command that runs in the place, with its own processes and /proc.
 func (p place) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "unshare", append([]string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
-		"--root=" + p.root, "--wd=" + p.dir, fmt.Sprintf("--setgid=%d", p.user), fmt.Sprintf("--setuid=%d", p.user)},
+	cmd := exec.CommandContext(ctx, "unshare", append([]string{"--mount", "--pid", "--fork", "--kill-child",
+		"--mount-proc", "--root=" + p.root, "--wd=" + p.dir,
+		fmt.Sprintf("--setgid=%d", p.user), fmt.Sprintf("--setuid=%d", p.user)},
 		args...)...)
 	cmd.Env = p.env
 	return cmd
@@ -91,8 +92,8 @@ func (c *checker) whole(ctx context.Context, p place, what, program, key string,
 	s.key = key
 	err = s.ask(ctx, "/readyz", "", `"ready"`)
 	if err == nil {
-		err = s.ask(ctx, "/v1/chat/completions", `{"model":"sluice","max_tokens":16,"messages":[{"role":"user","content":`+
-			`"What does the build tag native do?"}]}`, `"citations":\[\{`)
+		err = s.ask(ctx, "/v1/chat/completions", `{"model":"sluice","max_tokens":16,"messages":[{"role":"user",`+
+			`"content":"What does the build tag native do?"}]}`, `"citations":\[\{`)
 	}
 	if err = errors.Join(err, s.end()); err != nil {
 		return err
@@ -105,7 +106,8 @@ func (c *checker) whole(ctx context.Context, p place, what, program, key string,
 func (c *checker) beside(pattern string) (string, error) {
 	found, err := filepath.Glob(filepath.Join(filepath.Dir(c.Archive), pattern))
 	if err != nil || len(found) != 1 {
-		return "", fmt.Errorf("%d files %s beside %s: %w", len(found), pattern, c.Archive, errors.Join(err, fs.ErrNotExist))
+		return "", fmt.Errorf("%d files %s beside %s: %w", len(found), pattern, c.Archive,
+			errors.Join(err, fs.ErrNotExist))
 	}
 	return found[0], nil
 }

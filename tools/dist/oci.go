@@ -44,7 +44,8 @@ func (b *builder) image(ctx context.Context, files []byte, modified time.Time) (
 		"config": map[string]any{
 			"User": fmt.Sprintf("%d:%[1]d", imageUser), "Env": imageEnv, "WorkingDir": "/var/lib/sluice",
 			"Entrypoint": []string{"/usr/bin/sluice"}, "Cmd": []string{"serve"}, "StopSignal": "SIGTERM",
-			"ExposedPorts": map[string]any{"7420/tcp": struct{}{}}, "Volumes": map[string]any{"/var/lib/sluice": struct{}{}},
+			"ExposedPorts": map[string]any{"7420/tcp": struct{}{}},
+			"Volumes":      map[string]any{"/var/lib/sluice": struct{}{}},
 			"Labels": map[string]string{
 				"org.opencontainers.image.title":       "sluice",
 				"org.opencontainers.image.description": summary,
@@ -88,7 +89,8 @@ func (b *builder) base(ctx context.Context, modified time.Time) ([]byte, error) 
 				return err
 			}
 		}
-		head := tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777, ModTime: modified, Format: tar.FormatUSTAR}
+		head := tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777, ModTime: modified,
+			Format: tar.FormatUSTAR}
 		err := t.WriteHeader(&head)
 		for _, head.Name = range imageFolders {
 			head.Mode, head.Uid, head.Gid = 0o755, imageUser, imageUser
