@@ -36,6 +36,9 @@ func TestChooseISA(t *testing.T) {
 			t.Errorf("of %03b in a library for %03b up to %q: %q, not %q", c.cpu, c.have, limit, got, want)
 		}
 	}
+	if got := chooseISA(all, all, "bf16"); runtime.GOARCH == "arm64" && got != "i8mm" {
+		t.Errorf("up to bf16, which the kernels have and llama.cpp does not: %q", got)
+	}
 }
 
 // here returns the name of this architecture's set in the place of one of amd64's; the bits are the same.

@@ -19,13 +19,14 @@ const (
 	AVX512VNNI            // also VNNI: tiles of 8 and 16 bits
 	AMX                   // also AMX-BF16, AMX-INT8: tiles and the encoder's products
 	NEON                  // with FMA, in every arm64 processor
-	DotProd               // also SDOT: the scan and the encoder's products of 8 bits
-	I8MM                  // also SMMLA: the encoder's products of 8 bits
+	DotProd               // also SDOT: the scan, the encoder's products and tiles of 8 bits
+	I8MM                  // also SMMLA: the encoder's products and tiles of 8 bits
+	BF16                  // also BFMMLA: tiles of bfloat16
 	Go
 )
 
 var isaNames = [...]string{Scalar: "scalar", AVX2: "avx2", AVX512: "avx512", AVX512VNNI: "avx512vnni", AMX: "amx",
-	NEON: "neon", DotProd: "dotprod", I8MM: "i8mm", Go: "go"}
+	NEON: "neon", DotProd: "dotprod", I8MM: "i8mm", BF16: "bf16", Go: "go"}
 
 func (i ISA) String() string { return isaNames[i] }
 
@@ -55,8 +56,8 @@ const EmulatedAMX = "amx-emulated"
 const Winograd = "-winograd"
 
 // Open returns the kernels of the named instruction set ("scalar", "avx2", "avx512", "avx512vnni", "amx", "neon",
-// "dotprod", "i8mm", "go"), optionally with Winograd's products; the best of this machine for ""; or EmulatedAMX. If
-// the machine or the build lacks it, the error is kernels.ErrISA.
+// "dotprod", "i8mm", "bf16", "go"), optionally with Winograd's products; the best of this machine for ""; or
+// EmulatedAMX. If the machine or the build lacks it, the error is kernels.ErrISA.
 func Open(name string) (Kernels, error) {
 	available := Available()
 	if name == "" {

@@ -11,12 +11,15 @@ import cpuid "golang.org/x/sys/cpu"
 
 // Available lists the instruction sets of this build on this machine, best first: those that the CPU supports (CPUID)
 // and whose registers the operating system saves (XCR0), or those that the operating system names (AT_HWCAP of arm64).
-// x/sys/cpu reads all of these.
+// x/sys/cpu reads all of these but BF16.
 func Available() []ISA {
 	var found []ISA
 	if a := cpuid.ARM64; a.HasASIMD {
 		if a.HasASIMDDP {
 			if a.HasI8MM {
+				if C.slc_has_bfmmla() != 0 {
+					found = append(found, BF16)
+				}
 				found = append(found, I8MM)
 			}
 			found = append(found, DotProd)

@@ -9,6 +9,8 @@
 #endif
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 int32_t slc_has_amx(void) {
@@ -25,6 +27,14 @@ int32_t slc_permit_amx(void) {
 	return syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18 /* tile data */) == 0 ? 0 : -1;
 #else
 	return -1;
+#endif
+}
+
+int32_t slc_has_bfmmla(void) {
+#if defined(__aarch64__) && defined(__linux__)
+	return (getauxval(AT_HWCAP2) & HWCAP2_BF16) != 0;
+#else
+	return 0;
 #endif
 }
 

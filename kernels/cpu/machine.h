@@ -11,6 +11,9 @@ int32_t slc_has_amx(void);
 // Without the AMX kernels it fails.
 int32_t slc_permit_amx(void);
 
+// slc_has_bfmmla reports whether the system names arm64's bfloat16 instructions; only Linux is asked.
+int32_t slc_has_bfmmla(void);
+
 // slc_is_zen_3_or_4 identifies processors on which Winograd's inner products (encoder/linear.h) are faster.
 int32_t slc_is_zen_3_or_4(void);
 

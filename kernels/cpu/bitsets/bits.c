@@ -11,6 +11,7 @@ static slc_bits_fn *const table[SLC_ISAS] = {
 	[SLC_AMX] = slc_bits_avx512,
 #elif defined(__aarch64__) // the baseline is NEON
 	[SLC_NEON] = slc_bits_scalar, [SLC_DOTPROD] = slc_bits_scalar, [SLC_I8MM] = slc_bits_scalar,
+	[SLC_BFMMLA] = slc_bits_scalar,
 #endif
 };
 

@@ -21,7 +21,7 @@ var Metrics = []kernels.Metric{kernels.Cosine, kernels.IP, kernels.L2}
 // sets returns the instruction sets of the architecture.
 func sets() []cpu.ISA {
 	if runtime.GOARCH == "arm64" {
-		return []cpu.ISA{cpu.Scalar, cpu.NEON, cpu.DotProd, cpu.I8MM, cpu.Go}
+		return []cpu.ISA{cpu.Scalar, cpu.NEON, cpu.DotProd, cpu.I8MM, cpu.BF16, cpu.Go}
 	}
 	return []cpu.ISA{cpu.Scalar, cpu.AVX2, cpu.AVX512, cpu.AVX512VNNI, cpu.AMX, cpu.Go}
 }

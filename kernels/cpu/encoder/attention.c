@@ -18,7 +18,7 @@ static const kernels table[SLC_ISAS] = {
 	[SLC_AMX] = {slc_attention_f32_avx512, 32, 12},
 #elif defined(__aarch64__)
 	[SLC_NEON] = {slc_attention_f32_neon, 16, 6}, [SLC_DOTPROD] = {slc_attention_f32_neon, 16, 6},
-	[SLC_I8MM] = {slc_attention_f32_neon, 16, 6},
+	[SLC_I8MM] = {slc_attention_f32_neon, 16, 6}, [SLC_BFMMLA] = {slc_attention_f32_neon, 16, 6},
 #endif
 };
 

@@ -13,7 +13,7 @@ func TestIntegersAgree(t *testing.T) {
 	if err != nil {
 		t.Skipf("SKIP: %v", err)
 	}
-	for _, isa := range []ISA{DotProd, I8MM} {
+	for _, isa := range []ISA{DotProd, I8MM, BF16} {
 		t.Run(isa.String(), func(t *testing.T) {
 			k, err := Open(isa.String())
 			if err != nil {

@@ -11,7 +11,7 @@ static slc_layer_norm_fn *const table[SLC_ISAS] = {
 	[SLC_AVX512VNNI] = slc_layer_norm_f32_avx512, [SLC_AMX] = slc_layer_norm_f32_avx512,
 #elif defined(__aarch64__) // the baseline is NEON
 	[SLC_NEON] = slc_layer_norm_f32_scalar, [SLC_DOTPROD] = slc_layer_norm_f32_scalar,
-	[SLC_I8MM] = slc_layer_norm_f32_scalar,
+	[SLC_I8MM] = slc_layer_norm_f32_scalar, [SLC_BFMMLA] = slc_layer_norm_f32_scalar,
 #endif
 };
 

@@ -39,6 +39,7 @@ static const kernels table[SLC_LINEAR_ISAS] = {
 	[SLC_NEON] = {slc_linear_f32_neon, slc_linear_i8_neon, slc_codes_i8_neon, 16, 8, 0, 4, 0},
 	[SLC_DOTPROD] = {slc_linear_f32_neon, slc_linear_i8_dotprod, slc_codes_i8_dotprod, 16, 8, 0, 4, 0},
 	[SLC_I8MM] = {slc_linear_f32_neon, slc_linear_i8_i8mm, slc_codes_i8_i8mm, 16, 8, 0, 8, 0},
+	[SLC_BFMMLA] = {slc_linear_f32_neon, slc_linear_i8_i8mm, slc_codes_i8_i8mm, 16, 8, 0, 8, 0},
 #endif
 };
 

@@ -15,6 +15,7 @@ static slc_scan_fn *const table[SLC_ISAS] = {
 #endif
 #elif defined(__aarch64__)
 	[SLC_NEON] = slc_scan_i8_neon, [SLC_DOTPROD] = slc_scan_i8_dotprod, [SLC_I8MM] = slc_scan_i8_dotprod,
+	[SLC_BFMMLA] = slc_scan_i8_dotprod,
 #endif
 };
 

@@ -91,7 +91,7 @@ func Name(k cpu.Kernels) string {
 		return "ref_scores_f32"
 	case cpu.AVX512: // without VNNI, 512 bits gain nothing over 256 here
 		return "slc_scan_i8_" + cpu.AVX2.String()
-	case cpu.I8MM:
+	case cpu.I8MM, cpu.BF16:
 		return "slc_scan_i8_" + cpu.DotProd.String()
 	}
 	return "slc_scan_i8_" + k.ISA().String()

@@ -31,7 +31,7 @@ static const kernels table[SLC_ISAS] = {
 #define NEON \
 	{{slc_scores_cosine_f32_neon, slc_scores_ip_f32_neon, slc_scores_l2_f32_neon}, slc_norms_f32_neon, \
 	 slc_finite_f32_neon}
-	[SLC_NEON] = NEON, [SLC_DOTPROD] = NEON, [SLC_I8MM] = NEON,
+	[SLC_NEON] = NEON, [SLC_DOTPROD] = NEON, [SLC_I8MM] = NEON, [SLC_BFMMLA] = NEON,
 #endif
 };
 

@@ -16,7 +16,7 @@ func Name(k cpu.Kernels) string {
 		return "ref_scores_f32"
 	case cpu.AVX512VNNI, cpu.AMX:
 		isa = cpu.AVX512
-	case cpu.DotProd, cpu.I8MM:
+	case cpu.DotProd, cpu.I8MM, cpu.BF16:
 		isa = cpu.NEON
 	}
 	return "slc_scores_f32_" + isa.String()

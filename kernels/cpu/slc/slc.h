@@ -31,7 +31,8 @@ enum {
 	SLC_NEON = 5,
 	SLC_DOTPROD = 6,
 	SLC_I8MM = 7,
-	SLC_ISAS = 8
+	SLC_BFMMLA = 8,
+	SLC_ISAS = 9
 };
 
 typedef struct {

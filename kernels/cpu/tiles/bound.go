@@ -31,9 +31,17 @@ func bound(left, right *Panels) float64 {
 		}
 		e += (min(block, d) + math.Ceil(d/block) + 2) * u * nx * ny
 	case kernels.BF16x3:
-		e += left.low*right.low + (16+2+3*math.Ceil(d/32)+2)*u*(hx*hy+hx*right.low+left.low*hy)
+		chain := 16 + 2 + 3*math.Ceil(d/32)
+		if left.isa == cpu.BF16 {
+			chain = bfmmla(3*min(32, d)) + math.Ceil(d/32)
+		}
+		e += left.low*right.low + (chain+2)*u*(hx*hy+hx*right.low+left.low*hy)
 	case kernels.BF16:
-		e += (16 + 2 + math.Ceil(d/32) + 2) * u * nx * ny
+		chain := 16 + 2 + math.Ceil(d/32)
+		if left.isa == cpu.BF16 {
+			chain = bfmmla(min(256, d)) + math.Ceil(d/256)
+		}
+		e += (chain + 2) * u * nx * ny
 	case kernels.I16: // exact sums of 32 products become floats, are added, and multiplied by both steps
 		e += (math.Ceil(d/32) + 5) * u * nx * ny
 	case kernels.I8:
@@ -45,3 +53,11 @@ func bound(left, right *Panels) float64 {
 	e += d*0x1p-120 + 1e-15*(d+16)*(nx+ny)*(nx+ny)
 	return 1.01 * e
 }
+
+// bfmmla bounds, in units of 2⁻²⁴, the roundings of a chain of n products that BFMMLA adds. Arm's definition (Arm
+// Architecture Reference Manual, BFDotAdd) is acc = acc + (a·b + a′·b′) for two products after the other. A product of two
+// bfloat16 is exact in float32, but flushed to 0 below 2⁻¹²⁶. Each of the two additions rounds to odd, so it errs by less
+// than one unit in the last place, 2·2⁻²⁴ of its result: twice as much as rounding to nearest. A product passes the
+// addition with its neighbour and at most n/2 into the accumulator. With FPCR.EBF, which Linux leaves at 0, processors
+// round these sums once and to nearest, which the bound covers as well.
+func bfmmla(n float64) float64 { return 2 * (math.Ceil(n/2) + 2) }

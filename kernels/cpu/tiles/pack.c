@@ -15,18 +15,28 @@ static slc_pack_fn *const table[SLC_ISAS][SLC_DTYPES] = {
 	[SLC_AMX] = {slc_pack_f32_amx, slc_pack_bf16x3_amx, slc_pack_bf16_amx, slc_pack_i8_avx512vnni},
 #endif
 #elif defined(__aarch64__) // the baseline is NEON
-	[SLC_NEON] = {slc_pack_f32_scalar}, [SLC_DOTPROD] = {slc_pack_f32_scalar}, [SLC_I8MM] = {slc_pack_f32_scalar},
+	[SLC_NEON] = {slc_pack_f32_scalar},
+	[SLC_DOTPROD] = {[SLC_F32] = slc_pack_f32_scalar, [SLC_I8] = slc_pack_i8_dotprod},
+	[SLC_I8MM] = {[SLC_F32] = slc_pack_f32_scalar, [SLC_I8] = slc_pack_i8_i8mm},
+	[SLC_BFMMLA] = {slc_pack_f32_scalar, slc_pack_bf16x3_bf16, slc_pack_bf16_bf16, slc_pack_i8_i8mm},
 #endif
 };
 
 int64_t slc_panel_bytes(int32_t isa, int32_t dtype, int64_t dim) {
 	if (isa < 0 || isa >= SLC_ISAS || dtype < 0 || dtype >= SLC_DTYPES || !table[isa][dtype]) return -1;
 	switch (dtype) {
+#if defined(__aarch64__)
+	case SLC_BF16X3: return (dim + 3) / 4 * SLC_PANEL * 16;
+	case SLC_BF16: return (dim + 3) / 4 * SLC_PANEL * 8;
+	case SLC_I8: return isa == SLC_DOTPROD ? (dim + 3) / 4 * SLC_PANEL * 4 : (dim + 7) / 8 * SLC_PANEL * 8;
+	default: return dim * SLC_PANEL * 4;
+#else
 	case SLC_F32: return isa == SLC_AMX ? (dim + 31) / 32 * 6144 : dim * SLC_PANEL * 4;
 	case SLC_BF16X3: return (dim + 31) / 32 * 4096;
 	case SLC_BF16: return (dim + 31) / 32 * 2048;
 	case SLC_I16: return (dim + 1) / 2 * SLC_PANEL * 4;
 	default: return (dim + 63) / 64 * 2048;
+#endif
 	}
 }
 

@@ -8,6 +8,10 @@
 //   i8       left             [k/64][2 halves][16 vectors][64 k]          uint8, code + 128
 //            right            [k/64][2 halves][16 fours of k][16 vectors][4] int8
 //   i16      both sides       [k/2][32][2 k]                              int16: two codes take the place of a float
+// arm64, both sides:
+//   i8       SDOT             [k/4][32][4 k]                              int8
+//            SMMLA            [k/8][32][8 k]                              int8
+//   bf16     BFMMLA           [k/4][32][4 k]                              bfloat16; bf16x3: then the same of the low halves
 #ifndef SLC_PACK_H
 #define SLC_PACK_H
 
@@ -38,6 +42,8 @@ slc_pack_fn slc_pack_f32_scalar;
 slc_pack_fn slc_pack_f32_avx2, slc_pack_f32_avx512, slc_pack_i8_avx512vnni;
 slc_pack_fn slc_pack_i16_avx2, slc_pack_i16_avx512vnni;
 slc_pack_fn slc_pack_f32_amx, slc_pack_bf16x3_amx, slc_pack_bf16_amx;
+#elif defined(__aarch64__)
+slc_pack_fn slc_pack_i8_dotprod, slc_pack_i8_i8mm, slc_pack_bf16x3_bf16, slc_pack_bf16_bf16;
 #endif
 
 // slc_panel_bytes returns the size of a panel of the format, or -1 if the instruction set has no such tiles.

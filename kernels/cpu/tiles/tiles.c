@@ -16,7 +16,10 @@ static slc_tiles_fn *const table[SLC_ISAS][SLC_DTYPES] = {
 	[SLC_AMX] = {slc_tiles_f32_amx, slc_tiles_bf16x3_amx, slc_tiles_bf16_amx, slc_tiles_i8_amx},
 #endif
 #elif defined(__aarch64__)
-	[SLC_NEON] = {slc_tiles_f32_neon}, [SLC_DOTPROD] = {slc_tiles_f32_neon}, [SLC_I8MM] = {slc_tiles_f32_neon},
+	[SLC_NEON] = {slc_tiles_f32_neon},
+	[SLC_DOTPROD] = {[SLC_F32] = slc_tiles_f32_neon, [SLC_I8] = slc_tiles_i8_dotprod},
+	[SLC_I8MM] = {[SLC_F32] = slc_tiles_f32_neon, [SLC_I8] = slc_tiles_i8_i8mm},
+	[SLC_BFMMLA] = {slc_tiles_f32_neon, slc_tiles_bf16x3_bf16, slc_tiles_bf16_bf16, slc_tiles_i8_i8mm},
 #endif
 };
 

@@ -80,7 +80,8 @@ slc_tiles_fn slc_tiles_f32_avx2, slc_tiles_f32_avx512, slc_tiles_i8_avx512vnni;
 slc_tiles_fn slc_tiles_i16_avx2, slc_tiles_i16_avx512vnni;
 slc_tiles_fn slc_tiles_f32_amx, slc_tiles_bf16x3_amx, slc_tiles_bf16_amx, slc_tiles_i8_amx;
 #elif defined(__aarch64__)
-slc_tiles_fn slc_tiles_f32_neon;
+slc_tiles_fn slc_tiles_f32_neon, slc_tiles_i8_dotprod, slc_tiles_i8_i8mm;
+slc_tiles_fn slc_tiles_bf16x3_bf16, slc_tiles_bf16_bf16;
 #endif
 
 // A sum of 128 bits in two words.

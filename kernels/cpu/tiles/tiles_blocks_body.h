@@ -1,44 +1,82 @@
-// The f32 and the i16 tiles: products in register blocks of BLOCK_V vectors of columns x BLOCK_R rows, CHAIN steps at a
-// time. A file that includes it defines those two and, if BLOCK_R does not divide 32, BLOCK_ROWS, the rows in blocks of
-// BLOCK_R, and BLOCK_REST, the size of the others. Between blocks a part of the previous tile is counted or written.
+// The tiles of all formats but i8 on x86 and what AMX multiplies: products in register blocks of BLOCK_V vectors of
+// columns x BLOCK_R rows, CHAIN steps at a time. A file that includes it defines those two and, if BLOCK_R does not
+// divide 32, BLOCK_ROWS, the rows in blocks of BLOCK_R, and BLOCK_REST, the size of the others. Between blocks a part of
+// the previous tile is counted or written.
 //
-// A step takes a 4-byte word of each vector: a float or, if I16 is defined, two codes, whose products STEP adds as
-// integers without rounding. Then only the sum of a chain is a float; the last chain multiplies by the steps.
+// A step takes a 4-byte word of each vector: a float, with I16 two codes, with I8 four, whose products STEP adds as
+// integers without rounding. With I16 only the sum of a chain is a float, with I8 (INTEGERS) only the whole sum; the
+// last chain multiplies by the steps. With SQUARES, a step takes more: tiles_squares_body.h.
 #include "tiles_body.h"
 #include "tiles_pending_body.h"
+
+// CHAIN is the number of steps per sum, of floats or of integers; Bound depends on it. STEP_FLOATS is what a step reads
+// of a panel, VECTOR_FLOATS of that what a vector has in a row, in units of 4 bytes.
+#ifdef SQUARES
+#define BLOCK_R 8
+#define BLOCK_V (8 / W)
+#else
+enum { STEP_FLOATS = SLC_PANEL, VECTOR_FLOATS = 1 };
+#if defined(I8)
+enum { CHAIN = 64 };
+#define FORMAT slc_tiles_i8_
+#define INTEGERS
+typedef ivec sums;
+#define WORDS(dim) (((dim) + 3) / 4)
+#elif defined(I16)
+#include "pack_codes.h"
+enum { CHAIN = I16_CHAIN / 2 };
+#define FORMAT slc_tiles_i16_
+typedef ivec sums;
+#define WORDS(dim) (((dim) + 1) / 2)
+#else
+enum { CHAIN = 64 };
+#define FORMAT slc_tiles_f32_
+typedef vec sums;
+#define WORDS(dim) (dim)
+#define LOAD_WORDS(p) LOAD(p)
+#define SET1_WORD(p) SET1(*(p))
+#define STEP(s, x, y) MADD(s, x, y)
+#define TO_FLOATS(s) (s)
+#endif
+#endif
 
 #ifndef BLOCK_ROWS
 #define BLOCK_ROWS SLC_PANEL
 #define BLOCK_REST BLOCK_R
 #endif
 
-// CHAIN is the number of steps per sum, of floats or of integers; Bound depends on it.
-#ifdef I16
-#include "pack_codes.h"
-enum { CHAIN = I16_CHAIN / 2 };
-#define FORMAT slc_tiles_i16_
-typedef ivec sums;
-#define WORDS(dim) (((dim) + 1) / 2)
-#define LANES(p) LOAD_WORDS(p)
-#define WORD(p) SET1_WORD(p)
-#define VALUE(s) TO_FLOATS(s)
-#else
-enum { CHAIN = 64 };
-#define FORMAT slc_tiles_f32_
-typedef vec sums;
-#define WORDS(dim) (dim)
-#define LANES(p) LOAD(p)
-#define WORD(p) SET1(*(p))
-#define STEP(s, x, y) MADD(s, x, y)
-#define VALUE(s) (s)
-#endif
-
 enum {
 	LINE = 16,       // floats in a cache line
 	BLOCKS = (BLOCK_ROWS / BLOCK_R + (SLC_PANEL - BLOCK_ROWS) / BLOCK_REST) * (SLC_PANEL / (BLOCK_V * W)), // in a tile
-	RARE = BLOCKS >= 32 ? 8 : BLOCKS >= 16 ? 4 : BLOCKS >= 8 ? 2 : 1 // steps for each cache line that is prefetched
+	// steps for each cache line that is prefetched
+	RARE = (BLOCKS >= 32 ? 8 : BLOCKS >= 16 ? 4 : BLOCKS >= 8 ? 2 : 1) * SLC_PANEL / STEP_FLOATS
 };
 
+// scale holds the final factors of a block's values: steps of codes, NULL before the last chain.
+typedef struct {
+	const float *rows, *columns;
+} scale;
+
+// add_chain adds the sums of a chain to a vector of the tile: row i and columns from j on of a block.
+INLINE void add_chain(float *p, sums s, int first, scale by, int i, int j) {
+#ifdef INTEGERS // so is the tile, up to the last chain
+	if (!first) s = s + (sums)LOAD(p);
+	vec v = by.rows ? TO_FLOATS(s) : (vec)s;
+#else
+	vec v = TO_FLOATS(s);
+	if (!first) v = LOAD(p) + v;
+#endif
+#if defined(I16) || defined(INTEGERS)
+	if (by.rows) v = v * (SET1(by.rows[i]) * LOAD(by.columns + j));
+#else
+	(void)by, (void)i, (void)j;
+#endif
+	STORE(p, v);
+}
+
+#ifdef SQUARES
+#include "tiles_squares_body.h"
+#else
 // multiply_steps adds n products to each sum of a block, and prefetches a cache line every RARE steps.
 INLINE void multiply_steps(sums s[BLOCK_R][BLOCK_V], const float *a, const float *b, const int64_t n, const float *next,
 		const int rows) {
@@ -47,10 +85,10 @@ INLINE void multiply_steps(sums s[BLOCK_R][BLOCK_V], const float *a, const float
 		sums y[BLOCK_V];
 		if (k % RARE == 0) __builtin_prefetch(next + k / RARE * LINE);
 #pragma GCC unroll 4
-		for (int j = 0; j < BLOCK_V; j++) y[j] = LANES(b + j * W);
+		for (int j = 0; j < BLOCK_V; j++) y[j] = LOAD_WORDS(b + j * W);
 #pragma GCC unroll 16
 		for (int i = 0; i < rows; i++) {
-			sums x = WORD(a + i);
+			sums x = SET1_WORD(a + i);
 #pragma GCC unroll 4
 			for (int j = 0; j < BLOCK_V; j++) s[i][j] = STEP(s[i][j], x, y[j]);
 		}
@@ -58,11 +96,6 @@ INLINE void multiply_steps(sums s[BLOCK_R][BLOCK_V], const float *a, const float
 		b += SLC_PANEL;
 	}
 }
-
-// scale holds the final factors of a block's values: steps of i16 codes, NULL before the last chain.
-typedef struct {
-	const float *rows, *columns;
-} scale;
 
 // multiply_rows adds `steps` steps of some rows and BLOCK_V vectors of columns to the tile. Meanwhile it prefetches
 // CHAIN / RARE later cache lines from `next` on: CHAIN steps of a tile read 4 CHAIN lines in all.
@@ -78,18 +111,9 @@ INLINE void multiply_rows(const float *a, const float *b, int64_t steps, float *
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
-		for (int j = 0; j < BLOCK_V; j++) {
-			float *p = tile + i * SLC_PANEL + j * W;
-			vec v = VALUE(s[i][j]);
-			if (!first) v = LOAD(p) + v;
-#ifdef I16
-			if (by.rows) v = v * (SET1(by.rows[i]) * LOAD(by.columns + j * W));
-#else
-			(void)by;
-#endif
-			STORE(p, v);
-		}
+		for (int j = 0; j < BLOCK_V; j++) add_chain(tile + i * SLC_PANEL + j * W, s[i][j], first, by, i, j * W);
 }
+#endif
 
 // multiply takes BLOCK_R rows, multiply_rest BLOCK_REST.
 OUTLINE void multiply(const float *a, const float *b, int64_t steps, float *tile, int first, const float *next,
@@ -105,23 +129,23 @@ OUTLINE void multiply_rest(const float *a, const float *b, int64_t steps, float 
 INLINE void product(const slc_tiles *t, float *tile, int64_t row, int64_t column, pending *before, const int brackets,
                     const int best, const int write) {
 	const int64_t words = WORDS(t->dim);
-	const float *a = (const float *)t->rows.data + row * SLC_PANEL * words;
-	const float *b = (const float *)t->columns.data + column * SLC_PANEL * words;
+	const float *a = (const float *)t->rows.data + row * STEP_FLOATS * words;
+	const float *b = (const float *)t->columns.data + column * STEP_FLOATS * words;
 	const int64_t count = (words + CHAIN - 1) / CHAIN * BLOCKS; // iterations
 	progress at = start_pending(before);
 	const int share = write ? 2 * PER_ROW : (int)((SLC_TILE / W + count - 1) / count); // vectors per iteration
 	for (int64_t k = 0; k < words; k += CHAIN) {
 		const int last = k + CHAIN >= words;
-		const int64_t steps = last ? words - k : CHAIN, later = (k + CHAIN) * SLC_PANEL;
+		const int64_t steps = last ? words - k : CHAIN, later = (k + CHAIN) * STEP_FLOATS;
 		const float *next[2] = {a + later, last ? b : b + later}; // rows follow each other below one panel of columns
 		int n = 0;
 		for (int j = 0; j < SLC_PANEL; j += BLOCK_V * W)
 			for (int i = 0; i < SLC_PANEL; i += i < BLOCK_ROWS ? BLOCK_R : BLOCK_REST, n++) {
-				const float *x = a + k * SLC_PANEL + i, *y = b + k * SLC_PANEL + j;
+				const float *x = a + k * STEP_FLOATS + i * VECTOR_FLOATS, *y = b + k * STEP_FLOATS + j * VECTOR_FLOATS;
 				const float *ahead = next[n % 2] + n / 2 * (CHAIN / RARE * LINE);
 				float *to = tile + i * SLC_PANEL + j;
 				scale by = {0};
-#ifdef I16
+#if defined(I16) || defined(INTEGERS)
 				if (last) by = (scale){t->rows.steps + row * SLC_PANEL + i, t->columns.steps + column * SLC_PANEL + j};
 #endif
 				if (i < BLOCK_ROWS) multiply(x, y, steps, to, k == 0, ahead, by);
