@@ -20,6 +20,7 @@ type runner struct {
 	started time.Time
 	total   counts
 	failed  []string            // names, for the summary
+	dir     string              // of the commands, if not this folder
 	env     []string            // for the commands, in addition to the process's own
 	skipped map[string][]string // tests that the last test left out, by package
 	ahead   bool                // test only compiles what it would run
@@ -34,7 +35,7 @@ func (r *runner) command(ctx context.Context, goflags, name string, args ...stri
 		args = slices.Concat(args[:1], hasty(), args[1:])
 	}
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = slices.Concat(os.Environ(), []string{"GOFLAGS=" + goflags}, r.env)
+	cmd.Dir, cmd.Env = r.dir, slices.Concat(os.Environ(), []string{"GOFLAGS=" + goflags}, r.env)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	return cmd
@@ -130,7 +131,7 @@ func (r *runner) beside(steps ...func(*runner)) {
 	texts := make([]bytes.Buffer, len(steps))
 	var all sync.WaitGroup
 	for i, step := range steps {
-		runners[i] = runner{out: &texts[i], started: r.started, env: r.env, ahead: r.ahead}
+		runners[i] = runner{out: &texts[i], started: r.started, dir: r.dir, env: r.env, ahead: r.ahead}
 		all.Go(func() { step(&runners[i]) })
 	}
 	all.Wait()

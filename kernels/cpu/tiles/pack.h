@@ -11,7 +11,8 @@
 // arm64, both sides:
 //   i8       SDOT             [k/4][32][4 k]                              int8
 //            SMMLA            [k/8][32][8 k]                              int8
-//   bf16     BFMMLA           [k/4][32][4 k]                              bfloat16; bf16x3: then the same of the low halves
+//   bf16     BFMMLA           [k/4][32][4 k]                              bfloat16
+//   bf16x3   as bf16, each step followed by the same of the low halves
 #ifndef SLC_PACK_H
 #define SLC_PACK_H
 

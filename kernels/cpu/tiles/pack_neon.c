@@ -85,8 +85,8 @@ INLINE void pack_bf16(slc_packing *p, const int parts) {
 						bits[j] = (uint16_t)(u >> 16), x[j] -= y, squares[j] = y * y;
 					}
 					if (part == 1) low += sum_of(squares);
-					place((uint8_t *)p->data + panel * SLC_PANEL * steps * parts * BYTES, bits, k, steps, i, UNIT, BYTES,
-					      part, parts);
+					place((uint8_t *)p->data + panel * SLC_PANEL * steps * parts * BYTES, bits, k, steps, i, UNIT,
+					      BYTES, part, parts);
 				}
 				for (int j = 0; j < PIECE; j++) squares[j] = x[j] * x[j];
 				rest += sum_of(squares);

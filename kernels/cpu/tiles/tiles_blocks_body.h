@@ -1,7 +1,7 @@
 // The tiles of all formats but i8 on x86 and what AMX multiplies: products in register blocks of BLOCK_V vectors of
 // columns x BLOCK_R rows, CHAIN steps at a time. A file that includes it defines those two and, if BLOCK_R does not
-// divide 32, BLOCK_ROWS, the rows in blocks of BLOCK_R, and BLOCK_REST, the size of the others. Between blocks a part of
-// the previous tile is counted or written.
+// divide 32, BLOCK_ROWS, the rows in blocks of BLOCK_R, and BLOCK_REST, the size of the others. Between blocks a part
+// of the previous tile is counted or written.
 //
 // A step takes a 4-byte word of each vector: a float, with I16 two codes, with I8 four, whose products STEP adds as
 // integers without rounding. With I16 only the sum of a chain is a float, with I8 (INTEGERS) only the whole sum; the

@@ -21,12 +21,14 @@ INLINE void multiply_rows(const float *a, const float *b, int64_t steps, float *
 		sums y[PARTS][PAIRS];
 		if (k % RARE == 0) __builtin_prefetch(next + k / RARE * LINE);
 #pragma GCC unroll 8
-		for (int j = 0; j < PARTS * PAIRS; j++) y[j / PAIRS][j % PAIRS] = pair_at(b + j / PAIRS * NEXT + j % PAIRS * 4);
+		for (int j = 0; j < PARTS * PAIRS; j++)
+			y[j / PAIRS][j % PAIRS] = pair_at(b + j / PAIRS * NEXT + j % PAIRS * 4);
 #pragma GCC unroll 4
 		for (int i = 0; i < PAIRS; i++) {
 			const sums x = pair_at(a + i * 4);
 #pragma GCC unroll 8
-			for (int j = 0; j < PARTS * PAIRS; j++) s[i][j % PAIRS] = SQUARE(s[i][j % PAIRS], x, y[j / PAIRS][j % PAIRS]);
+			for (int j = 0; j < PARTS * PAIRS; j++)
+				s[i][j % PAIRS] = SQUARE(s[i][j % PAIRS], x, y[j / PAIRS][j % PAIRS]);
 			if (PARTS == 1) continue;
 			const sums low = pair_at(a + NEXT + i * 4);
 #pragma GCC unroll 4

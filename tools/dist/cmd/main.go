@@ -16,14 +16,15 @@ import (
 	"github.com/sluice-rag/sluice/tools/dist"
 )
 
-const usage = `usage: go run ./tools/dist/cmd build | check [-root DIR] [-suite NAME] [-arch ARCH] [ARCHIVE]
+const usage = `usage: go run ./tools/dist/cmd build | check [-root DIR] [-suite NAME] [-arch ARCH] [-documents DIR] [ARCHIVE]
 
 In the root of a checkout.
 
   build    make the archive in dist/; the set-up must be done for all instruction sets (make dist does that first)
   check    try the archive (default: the one in dist/) in the root folder of another system. If the folder does not
            exist, debootstrap installs a suite of Debian there. Needs root. Models are copied from the cache. The
-           programs of another architecture than this machine's run in an emulator (qemu-user-static).
+           programs of another architecture than this machine's run in an emulator (qemu-user-static): give a folder
+           of a few sentences instead of docs/adr, one of which says what the build tag native does.
 `
 
 func main() {
@@ -65,6 +66,7 @@ func check(ctx context.Context, repo string, args []string) error {
 	suite := flags.String("suite", "bookworm", "")
 	root := flags.String("root", "", "")
 	arch := flags.String("arch", runtime.GOARCH, "")
+	documents := flags.String("documents", filepath.Join(repo, "docs", "adr"), "")
 	flags.Usage = func() {}
 	if flags.Parse(args) != nil || flags.NArg() > 1 {
 		return errUsage
@@ -74,7 +76,7 @@ func check(ctx context.Context, repo string, args []string) error {
 		return err
 	}
 	o := dist.CheckOptions{Archive: flags.Arg(0), Root: *root, Suite: *suite, Models: cache.Path("models"),
-		Documents: filepath.Join(repo, "docs", "adr"), Log: os.Stdout, Arch: *arch}
+		Documents: *documents, Log: os.Stdout, Arch: *arch}
 	if o.Root == "" {
 		o.Root = cache.Path("roots", *suite)
 		if *arch != runtime.GOARCH {
