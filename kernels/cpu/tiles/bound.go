@@ -56,8 +56,8 @@ func bound(left, right *Panels) float64 {
 
 // bfmmla bounds, in units of 2⁻²⁴, the roundings of a chain of n products that BFMMLA adds. Arm's definition (Arm
 // Architecture Reference Manual, BFDotAdd) is acc = acc + (a·b + a′·b′) for two products after the other. A product of
-// two bfloat16 is exact in float32, but flushed to 0 below 2⁻¹²⁶. Each of the two additions rounds to odd, so it errs by
-// less than one unit in the last place, 2·2⁻²⁴ of its result: twice as much as rounding to nearest. A product passes
+// two bfloat16 is exact in float32, but flushed to 0 below 2⁻¹²⁶. Each of the two additions rounds to odd, so it errs
+// by less than one unit in the last place, 2·2⁻²⁴ of its result: twice as much as rounding to nearest. A product passes
 // the addition with its neighbour and at most n/2 into the accumulator. With FPCR.EBF, which Linux leaves at 0,
 // processors round these sums once and to nearest, which the bound covers as well.
 func bfmmla(n float64) float64 { return 2 * (math.Ceil(n/2) + 2) }
