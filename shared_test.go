@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/test/postgres"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/decisions"
 	"github.com/sluice-rag/sluice/rag/domains"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -108,6 +109,24 @@ func TestSharedURL(t *testing.T) {
 		if !errors.Is(err, store.ErrInput) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", url, err)
 		}
+	}
+}
+
+// A log in the database of a store that is a folder is refused at once; beside a shared store, a folder's decisions are
+// not logged.
+func TestLogInTheDatabase(t *testing.T) {
+	o := decisions.Options{File: decisions.Database}
+	if _, err := sluice.Open(t.Context(), sluice.Config{Store: t.TempDir(), Decisions: o}); !errors.Is(err,
+		decisions.ErrFile) {
+		t.Errorf("of a folder: %v", err)
+	}
+	t.Setenv("SLUICE_CACHE", t.TempDir())
+	w := newWorld(t, func(c *sluice.Config) { c.Store, c.Decisions = "postgres://localhost/none", o })
+	folder := w.With(t.TempDir())
+	defer folder.Close()
+	if !w.Decisions().Logged() || folder.Decisions().Logged() || w.Decisions().Scores() == nil ||
+		folder.Decisions().Scores() != nil {
+		t.Error("which stores' decisions are logged in the database")
 	}
 }
 
