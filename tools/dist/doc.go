@@ -1,5 +1,5 @@
-// Package dist makes what runs on other machines (`make dist`): an archive, and a package of Debian and a container image
-// of the same files; and it tries them there (`make dist-check`).
+// Package dist makes what runs on other machines (`make dist`): an archive, and a package of Debian and a container
+// image of the same files; and it tries them there (`make dist-check`).
 //
 // Build: a checkout whose set-up is done → dist/sluice-<version>-linux-<machine>-glibc<needed>.tar.gz and SHA256SUMS
 // beside it. The archive holds one folder: bin/sluice, lib/ (ONNX Runtime), share/ (completions, documents),
