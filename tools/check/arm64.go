@@ -27,7 +27,7 @@ const (
 	// slowTests measure how long something takes, or take long in the emulator.
 	slowTests = "^TestMeasure$|^TestEditsRebuild$"
 	// encoderTests compare the encoder with float64: its operators on every instruction set, and whole vectors.
-	encoderTests = "^TestLinear$|^TestLinearNorm$|^TestLayer$|^TestGolden$|^TestInt8IsNearF32$"
+	encoderTests = "^TestLinear$|^TestLinearNorm$|^TestLayer$|^TestGolden$"
 )
 
 // armTree is the copy of the tree with the set-up for arm64, which make dist ARCH=arm64 makes.
