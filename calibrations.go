@@ -18,8 +18,8 @@ import (
 
 // Calibrate makes a calibration of the store as calibrate.Run describes: pseudo-queries → distributions → policy and
 // threshold → artifact. It puts it in force unless one of another name is (calibrate.Options.Use). The default policy
-// takes questions about 20 chunks: with fewer, Evidence.Grade of the result is gate.GradeLittle, and each decision has a
-// Warning. Small stores may be cut into smaller chunks (ingest.Options.Chunk).
+// takes questions about 20 chunks: with fewer, Evidence.Grade of the result is gate.GradeLittle, and each decision has
+// a Warning. Small stores may be cut into smaller chunks (ingest.Options.Chunk).
 func (s *Sluice) Calibrate(ctx context.Context, o calibrate.Options) (*calibrate.Result, error) {
 	return during(ctx, s, func(ctx context.Context) (*calibrate.Result, error) {
 		return calibrate.Run(ctx, s.base, s.calibrated(o))

@@ -25,12 +25,12 @@
 //
 // [Documents], [Store], [Calibrations], [Router], [Decisions], [Models] and [Web] give access to what these verbs make
 // and use. Options and results are structs of github.com/sluice-rag/sluice/rag/ingest, rag/calibrate, rag/gate,
-// rag/retrieve and rag/answer: start with the DefaultOptions of these packages. A pseudo-query is a question made from a
-// chunk, as a user could ask it; a calibration in force is the one that decides. Texts for people name commands of the
-// program: 'models check' is Models.Examine, '--gate open' is answer.GateOpen.
+// rag/retrieve and rag/answer: start with the DefaultOptions of these packages. A pseudo-query is a question made from
+// a chunk, as a user could ask it; a calibration in force is the one that decides. Texts for people name commands of
+// the program: 'models check' is Models.Examine, '--gate open' is answer.GateOpen.
 //
 // The encoder and the language model need the build tag "native" and native libraries; without them the methods that
 // need them fail with [embed.ErrUnavailable] and [llm.ErrUnavailable]. 'make build' in a checkout builds the libraries
-// and fetches the default models into ~/.cache/sluice. A module of its own names the checkout in a replace directive and
-// is built after '. CHECKOUT/build/env.sh', which sets the tag and the flags of cgo.
+// and fetches the default models into ~/.cache/sluice. A module of its own names the checkout in a replace directive
+// and is built after '. CHECKOUT/build/env.sh', which sets the tag and the flags of cgo.
 package sluice

@@ -16,9 +16,9 @@ import (
 	"github.com/sluice-rag/sluice/rag/web"
 )
 
-// Ingest puts files, folders and JSON lines, of the formats that corpus.Load lists, into the store, which it makes when
-// it is absent, as ingest.Run describes: documents → chunks → vectors → commits. With ingest.Options.Entities, names are found by the model of Config.Classifier if it labels parts of texts,
-// and otherwise by rules.
+// Ingest puts files, folders and JSON lines, of the formats that corpus.Load lists, into the store, which it makes
+// when it is absent, as ingest.Run describes: documents → chunks → vectors → commits. With ingest.Options.Entities,
+// names are found by the model of Config.Classifier if it labels parts of texts, and otherwise by rules.
 func (s *Sluice) Ingest(ctx context.Context, paths []string, o ingest.Options) (ingest.Result, error) {
 	return during(ctx, s, func(ctx context.Context) (r ingest.Result, err error) {
 		in, err := s.ingestInput(ctx, paths, o)

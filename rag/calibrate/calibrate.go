@@ -98,8 +98,8 @@ type Options struct {
 
 // DefaultOptions returns the default options: three questions about each of as many contexts, drawn at random, as it
 // takes for a narrow interval (gate.NarrowInterval), at most 500 and for about five minutes; written by the language
-// model if its scorecard says that it writes them well, else extracted from the contexts' words. A fifth of the contexts
-// is held out to test the gate.
+// model if its scorecard says that it writes them well, else extracted from the contexts' words. A fifth of the
+// contexts is held out to test the gate.
 func DefaultOptions() Options {
 	return Options{Questions: "auto", Domains: "auto", Negatives: "all", PerContext: pseudo.DefaultPerContext, Seed: 1,
 		Holdout: .2, Resamples: gate.DefaultResamples, RankLimit: 10}

@@ -36,7 +36,7 @@ func (r *reading) ReadPicture(_ context.Context, p image.Image) ([]PictureLine, 
 	return lines, r.err
 }
 
-func (*reading) Name() string        { return "double" }
+func (*reading) Name() string { return "double" }
 
 // textLine is a line of text at a place; its letters are 10 pixels wide and 20 high.
 func textLine(x, y float64, text string) PictureLine {

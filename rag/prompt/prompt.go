@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/excerpt"
 )
 
-// Citation is a passage that an answer could use, shown to the model or searched for sentences to quote: [Number] in the
-// answer refers to it.
+// Citation is a passage that an answer could use, shown to the model or searched for sentences to quote: [Number] in
+// the answer refers to it.
 type Citation struct {
 	Number   int     `json:"number"`
 	ID       string  `json:"id"`
