@@ -7,6 +7,7 @@ package scores
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -19,7 +20,9 @@ import (
 func TestABIErrors(t *testing.T) {
 	v, out := cpu.Rows{Data: make([]float32, 8), N: 2, Dim: 4, Stride: 4}, make([]float64, 4)
 	k, lacking := cputest.KernelsOf(cpu.Scalar), cpu.Kernels{}
-	*cputest.Field[cpu.ISA](&lacking, "isa") = cpu.Go + 1
+	const unknown = cpu.Go + 1
+	*cputest.Field[cpu.ISA](&lacking, "isa") = unknown
+	which := fmt.Sprintf("instruction set %d", uint8(unknown))
 	_, finite := nonFinite(k, cpu.Rows{N: -1, Dim: 4, Stride: 4})
 	for name, c := range map[string]struct {
 		err, want error
@@ -32,8 +35,8 @@ func TestABIErrors(t *testing.T) {
 		"out stride": {scores(k, kernels.IP, out, 1, v, v), kernels.ErrShape, "out: stride 1 for 2 columns"},
 		"norms":      {scores(k, kernels.Cosine, out, 2, v, v), kernels.ErrShape, "needs the norms"},
 		"metric":     {scores(k, 3, out, 2, v, v), kernels.ErrMetric, "metric 3"},
-		"ISA":        {scores(lacking, kernels.IP, out, 2, v, v), kernels.ErrISA, "instruction set 9"},
-		"norms ISA":  {norms(lacking, out, v), kernels.ErrISA, "instruction set 9"},
+		"ISA":        {scores(lacking, kernels.IP, out, 2, v, v), kernels.ErrISA, which},
+		"norms ISA":  {norms(lacking, out, v), kernels.ErrISA, which},
 		"norms out":  {norms(k, nil, v), kernels.ErrShape, "out: null pointer for 2 norms"},
 		"finite":     {finite, kernels.ErrShape, "-1 rows"},
 	} {
