@@ -112,7 +112,7 @@ func TestGolden(t *testing.T) {
 					best, shared = l, s
 				}
 			}
-			if shared < .85 {
+			if shared < .85 { // one box of rapidocr 3.10.0 shares .89 with ours, with the same text
 				t.Errorf("%s: the box %v of %q overlaps with no box by more than %.2f", name, box, w.Text, shared)
 			}
 			n := float64(len(w.Text))

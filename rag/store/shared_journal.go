@@ -51,8 +51,8 @@ type journalEntry struct {
 
 func newLine(key string, text []byte) journalEntry { return journalEntry{rand.Text(), key, text} }
 
-// Journal opens a journal of the database. Of all lines of its kind the newest are kept: limit bytes, and a part of a
-// line. The caller closes it before the store.
+// Journal opens a journal of the database. Only the newest lines of a kind are kept, about limit bytes of them. The
+// caller closes it before the store.
 func (r *Shared) Journal(kind string, limit int64) *Journal {
 	j := &Journal{r: r, kind: kind, limit: limit}
 	j.ctx, j.stop = context.WithCancel(context.Background())
@@ -208,7 +208,7 @@ func (j *Journal) Read(ctx context.Context, after int64, f func(place int64, lin
 	return nil
 }
 
-// Find returns the last line with a key: ErrNotFound if there is none.
+// Find returns the last line with a key, or ErrNotFound.
 func (j *Journal) Find(ctx context.Context, key string) (line []byte, err error) {
 	ctx, cancel := within(ctx, sharedAnswer)
 	defer cancel()
