@@ -34,8 +34,8 @@ type scored struct {
 	Open        []bool    `json:"open"`
 }
 
-// OpenScores opens the scores of a shared store. inForce returns the gate of the calibration in force, or nil before the
-// first calibration.
+// OpenScores opens the scores of a shared store. inForce returns the gate of the calibration in force, or nil
+// before the first calibration.
 func OpenScores(shared *store.Shared, inForce func() *gate.Gate) *Scores {
 	return &Scores{journal: shared.Journal("scores", scoresBytes), inForce: inForce}
 }
