@@ -399,6 +399,10 @@ func (a *State) resolved(ctx context.Context, v *flow.Visit, graders Decider) (f
 		return "", err
 	}
 	if decider != ByLLM {
+		if a.isTopicOnly() {
+			v.Detail(topicOnly)
+			return No, nil
+		}
 		return a.resembles(ctx, v, decider)
 	}
 	said, err := a.grade(ctx, v, answerNode, prompt.AnswerGrader, prompt.Graded{Question: a.subject(),

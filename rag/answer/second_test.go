@@ -1,11 +1,13 @@
 package answer_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/answer"
@@ -87,6 +89,31 @@ func TestSecondQuestion(t *testing.T) {
 		}
 		if x.verdict == gate.TopicOnly && (s.Parts.Names != 1 || !strings.Contains(a.Answer, "ship")) {
 			t.Errorf("%+v, %q", s.Parts, a.Answer)
+		}
+	}
+}
+
+// TestGraphsRefuseWhatIsTopicOnly: what the passages do not seem to answer by the second question, a graph does not know,
+// even where its grader is content.
+func TestGraphsRefuseWhatIsTopicOnly(t *testing.T) {
+	const (
+		answered = "What does the ship dabok carry to the island?"
+		topical  = "What does the ship Zzyzx carry to the island?"
+	)
+	reader := &doubles.Extractor{Answers: map[string]string{answered: "to the island", topical: "to the island"}}
+	w, _ := newHarbourWith(t, func(c *knowledge.Config) {
+		c.Extractor = func(context.Context) (embed.Extractor, error) { return reader, nil }
+	})
+	o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: answer.FlowGraph, Style: answer.Quote,
+		FlowOptions: answer.FlowOptions{Router: answer.ByGate, Grader: answer.ByReader}})
+	for question, want := range map[string]flow.Outcome{answered: flow.Answered, topical: flow.Unknown} {
+		w.Model.Reset(question) // it puts the question in no other words
+		a, err := w.ask(t, question, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Trace.Outcome != want || (len(a.Nearest) > 0) != (want == flow.Unknown) {
+			t.Errorf("%s: %s, %q, %s, %+v", question, a.Trace.Outcome, a.Answer, a.Trace.Verdict, a.Trace.Read)
 		}
 	}
 }
