@@ -27,6 +27,7 @@ var (
 	figureStore  = flag.String("figures-store", "", "folder that keeps the store of squad16 between runs")
 	figureModel  = flag.String("figures-model", "", "language model of the figures; empty is the default one")
 	figureReader = flag.String("figures-reader", "", "folder of a reader")
+	figureSecond = flag.String("figures-second", "", "policy of the second question; empty is the default one")
 	figureHalf   = flag.String("figures-half", "", "topics of squad16: first or second for eight of them; empty is all")
 	figureFlows  = flag.String("figures-flows", "", "graphs of the figures, with style, router and grader (\"ask write\"); empty is all")
 
@@ -103,7 +104,7 @@ func openSquad(t *testing.T, all []datum) squad {
 	if err := s.ingest(t, all); err != nil {
 		t.Skipf("SKIP: no encoder: %v", err)
 	}
-	o := calibrate.Options{Queries: strings.NewReader(pseudo), Source: "questions"}
+	o := calibrate.Options{Queries: strings.NewReader(pseudo), Source: "questions", Second: *figureSecond}
 	if _, err := s.Calibrate(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ const rerankedFrom = .5
 type FlowOptions struct {
 	flow.Budget
 	Router       Decider           `key:"router" oneof:"auto gate llm" doc:"who chooses between the store, the web and the model's own knowledge: the gate, with no call of a language model, or the model; auto is the graph's own"`
-	Grader       Decider           `key:"grader" oneof:"auto embedding reranker reader llm" doc:"who grades passages and answers: the gate's score and cut-off for each passage (embedding), the cross-encoder, the reader (whether a passage answers), or the language model; auto is the graph's own, and the reader in place of embeddings if one is named"`
+	Grader       Decider           `key:"grader" oneof:"auto embedding reranker reader llm" doc:"who grades passages and answers: the gate's score and cut-off for each passage (embedding), the cross-encoder, the reader (whether a passage answers), or the language model; auto is the graph's own"`
 	Verdicts     flow.Method       `key:"verdicts" oneof:"grammar tool parse" doc:"how language models give verdicts: JSON forced by a grammar, a call of a tool, or JSON that the prompt asks for"`
 	Models       map[string]string `key:"models" pairs:"true" flag:"node-models" doc:"language models of nodes that have one of their own, as NODE=MODEL,NODE=MODEL; a MODEL is what 'model' takes"`
 	Score        bool              `key:"score" doc:"the hallucination grader goes by the probability of its verdict, of the model's log-probabilities"`

@@ -274,7 +274,7 @@ var variants = []struct {
 	name           string
 	style          answer.Style
 	router, grader answer.Decider
-}{{name: "ask"}, {name: "ask", style: answer.Write}, {name: "graph"}, {name: "paper"},
+}{{name: "ask"}, {name: "ask", style: answer.Write}, {name: "graph"}, {name: "graph", grader: answer.ByReader}, {name: "paper"},
 	{name: "paper", style: answer.Write, router: answer.ByLLM, grader: answer.ByLLM}, {name: "graph-llm"},
 	{name: "graph-llm", router: answer.ByGate}, {name: "graph-llm", grader: answer.ByEmbedding}}
 
@@ -351,6 +351,7 @@ func (s squad) figure(t *testing.T, name string, o answer.Options) {
 			x.Calls += step.Calls
 			x.Tokens += step.Tokens
 		}
+		x.Nodes["verdict "+string(a.Trace.Verdict)]++
 		if add(x); journal != nil {
 			if err := json.NewEncoder(journal).Encode(x); err != nil {
 				return err

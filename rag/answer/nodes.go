@@ -98,6 +98,11 @@ func (a *State) route(ctx context.Context, v *flow.Visit, preset Decider, own bo
 	if err != nil {
 		return "", err
 	}
+	if decider == ByGate { // also where there is nowhere else to look: the second question goes on from its decision
+		if said, err := a.gate(ctx, v); err != nil || said == Open {
+			return VectorStore, err
+		}
+	}
 	if away == OwnKnowledge { // a model that does not write well has little own knowledge
 		writes, err := a.writes(ctx, generateNode, preset)
 		if err != nil {
@@ -109,10 +114,6 @@ func (a *State) route(ctx context.Context, v *flow.Visit, preset Decider, own bo
 		}
 	}
 	if decider == ByGate {
-		said, err := a.gate(ctx, v)
-		if err != nil || said == Open {
-			return VectorStore, err
-		}
 		return away, nil
 	}
 	_, choices := prompt.Verdicts(prompt.Router)
@@ -185,14 +186,7 @@ func (a *State) web(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 // Pessoa.
 func (a *State) documents(ctx context.Context, v *flow.Visit, preset Decider) (flow.Verdict, error) {
 	v.Input(fmt.Sprintf("%d passages", len(a.Passages)))
-	otherwise, err := a.standIn(ctx)
-	if err != nil {
-		return "", err
-	}
-	if preset == ByEmbedding {
-		preset = otherwise
-	}
-	decider, err := a.decider(ctx, v, documentsNode, prompt.Documents, a.Grader, preset, otherwise)
+	decider, err := a.decider(ctx, v, documentsNode, prompt.Documents, a.Grader, preset, ByEmbedding)
 	if err != nil {
 		return "", err
 	}
@@ -390,11 +384,7 @@ func (a *State) shown() []prompt.Passage {
 // resolved grades whether the answer resolves the question. If it does not, the temperature of the rewriter is raised.
 func (a *State) resolved(ctx context.Context, v *flow.Visit, graders Decider) (flow.Verdict, error) {
 	v.Input(line(a.Answer.Answer, 200))
-	otherwise, err := a.standIn(ctx)
-	if err != nil {
-		return "", err
-	}
-	decider, err := a.decider(ctx, v, answerNode, prompt.AnswerGrader, a.Grader, graders, otherwise)
+	decider, err := a.decider(ctx, v, answerNode, prompt.AnswerGrader, a.Grader, graders, ByEmbedding)
 	if err != nil {
 		return "", err
 	}

@@ -117,22 +117,6 @@ func (a *State) nullThreshold(ctx context.Context, reader embed.Extractor) (thre
 	return threshold, true, nil
 }
 
-// standIn returns what grades where the language model's verdicts do not count: a reader with a null answer if the base
-// has one, or else embeddings.
-func (a *State) standIn(ctx context.Context) (Decider, error) {
-	if !a.base.Reads() {
-		return ByEmbedding, nil
-	}
-	reader, err := a.base.Extractor(ctx)
-	if err != nil {
-		return "", err
-	}
-	if _, ok := reader.NullThreshold(); !ok {
-		return ByEmbedding, nil
-	}
-	return ByReader, nil
-}
-
 // byReader keeps the passages that answer the question.
 func (a *State) byReader(ctx context.Context, v *flow.Visit) error {
 	if len(a.Passages) == 0 {

@@ -65,8 +65,9 @@ func TestReadersSayThatNothingAnswers(t *testing.T) {
 	}{
 		"quote":  {answer.Options{}, flow.Answered, "the reader finds no answer in these passages"},
 		"strict": {answer.Options{Strict: true}, flow.Unknown, "no answer held"},
-		"graph":  {answer.Options{Flow: answer.FlowGraph}, flow.Unknown, "no answer held"},
-		"named": {answer.Options{Flow: answer.FlowPaper, FlowOptions: answer.FlowOptions{Grader: answer.ByReader}},
+		"graph": {answer.Options{Flow: answer.FlowGraph, FlowOptions: answer.FlowOptions{Grader: answer.ByReader}},
+			flow.Unknown, "no answer held"},
+		"paper": {answer.Options{Flow: answer.FlowPaper, FlowOptions: answer.FlowOptions{Grader: answer.ByReader}},
 			flow.Unknown, "no answer held"},
 	} {
 		reader := newReader()

@@ -93,8 +93,8 @@ func TestSecondQuestion(t *testing.T) {
 	}
 }
 
-// TestGraphsRefuseWhatIsTopicOnly: what the passages do not seem to answer by the second question, a graph does not know,
-// even where its grader is content.
+// TestGraphsRefuseWhatIsTopicOnly: a graph whose language model neither writes nor grades asks the gate and the second
+// question, and does not know what the passages do not seem to answer, even where its grader is content.
 func TestGraphsRefuseWhatIsTopicOnly(t *testing.T) {
 	const (
 		answered = "What does the ship dabok carry to the island?"
@@ -104,11 +104,10 @@ func TestGraphsRefuseWhatIsTopicOnly(t *testing.T) {
 	w, _ := newHarbourWith(t, func(c *knowledge.Config) {
 		c.Extractor = func(context.Context) (embed.Extractor, error) { return reader, nil }
 	})
-	o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: answer.FlowGraph, Style: answer.Quote,
-		FlowOptions: answer.FlowOptions{Router: answer.ByGate, Grader: answer.ByReader}})
+	o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: answer.FlowGraph})
 	for question, want := range map[string]flow.Outcome{answered: flow.Answered, topical: flow.Unknown} {
-		w.Model.Reset(question) // it puts the question in no other words
-		a, err := w.ask(t, question, o)
+		a, err := answer.Run(t.Context(), w.Base.Base, answer.Input{Question: question, Options: o, Model: w.Generator,
+			Cards: cards(1, 8, false)})
 		if err != nil {
 			t.Fatal(err)
 		}
