@@ -24,8 +24,9 @@ const (
 	// quickTests are sameBits and one or two tests of each family of kernels. They take less than a minute.
 	quickTests = sameBits + "|^TestOpen$|ScoresEqual|PairsEqual|NormsAndFinite|ScanStaysInside|CountAtBoundaries|" +
 		"LinearReadsNothing|LinearCodes$|IntegersAgree|LayerNorm|GELUSlope|Adam|AttendedHead|Transpose"
-	// slowTests measure how long something takes, or take long in the emulator.
-	slowTests = "^TestMeasure$|^TestEditsRebuild$"
+	// slowTests measure how long something takes, or take long in the emulator: those of the store make a store for each
+	// step that can fail, run its suite once more on PostgreSQL, or start and end many processes.
+	slowTests = "^TestMeasure$|^TestEditsRebuild$|EachStep$|^TestShared|^TestRestrictedReads$|^TestRandomFaults$|Kill$"
 	// encoderTests compare the encoder with float64: its operators on every instruction set, and whole vectors.
 	encoderTests = "^TestLinear$|^TestLinearNorm$|^TestLayer$|^TestGolden$"
 )
@@ -41,7 +42,8 @@ func (r *runner) wholeARM(ctx context.Context) {
 		r.arm(ctx, p, "", "./kernels/...", "./rag/gate")
 		r.armEncoder(ctx, p)
 	}
-	r.arm(ctx, "max", "", "./engine/cores", "./engine/gorgonia", "./engine/internal/index", "./rag/store")
+	r.arm(ctx, "max", "", "./engine/cores", "./engine/gorgonia", "./engine/internal/index", "./rag/store", "./rag/pairs",
+		"./rag/retrieve")
 	r.arm(ctx, "max", engineTests, "./engine", "./engine/internal/statistics")
 }
 

@@ -15,6 +15,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,13 +33,17 @@ func (c *checker) user(env ...string) place {
 	return place{c.Root, "/", user, append([]string{"HOME=" + c.home, "PATH=/usr/bin:/bin"}, env...)}
 }
 
-// command returns a command that runs in the place, with its own processes and /proc.
+// command returns a command that runs in the place, with its own processes and /proc. QEMU_CPU is kept: it names the
+// processor that the emulator imitates.
 func (p place) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "unshare", append([]string{"--mount", "--pid", "--fork", "--kill-child",
 		"--mount-proc", "--root=" + p.root, "--wd=" + p.dir,
 		fmt.Sprintf("--setgid=%d", p.user), fmt.Sprintf("--setuid=%d", p.user)},
 		args...)...)
 	cmd.Env = p.env
+	if processor := os.Getenv("QEMU_CPU"); processor != "" {
+		cmd.Env = append(slices.Clip(p.env), "QEMU_CPU="+processor)
+	}
 	return cmd
 }
 

@@ -94,6 +94,15 @@ int main(int n, char **args) { (void)args; printf("%.0f\n", pow(n, 0.)); return 
 	})
 }
 
+// TestCommandNamesProcessor checks that the emulator in a place knows which processor it imitates.
+func TestCommandNamesProcessor(t *testing.T) {
+	t.Setenv("QEMU_CPU", "cortex-a72")
+	cmd := place{root: "/", dir: "/", env: []string{"HOME=/"}}.command(t.Context(), "true")
+	if diff := cmp.Diff([]string{"HOME=/", "QEMU_CPU=cortex-a72"}, cmd.Env); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestLayers checks that a layer stays in its folder, and that one that removes something is refused.
 func TestLayers(t *testing.T) {
 	for name, h := range map[string]tar.Header{

@@ -24,7 +24,8 @@ In the root of a checkout.
   check    try the archive (default: the one in dist/) in the root folder of another system. If the folder does not
            exist, debootstrap installs a suite of Debian there. Needs root. Models are copied from the cache. The
            programs of another architecture than this machine's run in an emulator (qemu-user-static): give a folder
-           of a few sentences instead of docs/adr, one of which says what the build tag native does.
+           of a few sentences instead of docs/adr, one of which says what the build tag native does. QEMU_CPU names
+           the processor that it imitates, such as cortex-a72.
 `
 
 func main() {
