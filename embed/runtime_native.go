@@ -5,6 +5,7 @@ package embed
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 
 	ort "github.com/yalue/onnxruntime_go"
@@ -44,11 +45,14 @@ func (r *ortOwner) acquire(path string) (release func(), err error) {
 }
 
 // initialize opens the library with telemetry disabled, if necessary with the C++ runtime that lies beside it. Errors
-// are returned, not logged.
+// are returned, not logged. The system keeps the reason why a library was not opened for the thread that tried to, and
+// the binding asks for it in a second call.
 func initialize(path string) error {
 	if err := DisableTelemetry(); err != nil {
 		return err
 	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	err := ort.InitializeEnvironment(ort.WithLogLevelFatal())
 	if err == nil || !lacksRuntime(err) {
 		return err
