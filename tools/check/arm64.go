@@ -24,9 +24,10 @@ const (
 	// quickTests are sameBits and one or two tests of each family of kernels. They take less than a minute.
 	quickTests = sameBits + "|^TestOpen$|ScoresEqual|PairsEqual|NormsAndFinite|ScanStaysInside|CountAtBoundaries|" +
 		"LinearReadsNothing|LinearCodes$|IntegersAgree|LayerNorm|GELUSlope|Adam|AttendedHead|Transpose"
-	// slowTests measure how long something takes, or take long in the emulator: those of the store make a store for each
-	// step that can fail, run its suite once more on PostgreSQL, or start and end many processes.
-	slowTests = "^TestMeasure$|^TestEditsRebuild$|EachStep$|^TestShared|^TestRestrictedReads$|^TestRandomFaults$|Kill$"
+	// slowTests measure how long something takes, or take long in the emulator: some of the store make a new one for
+	// each step that can fail, run its suite once more on PostgreSQL, or start and end many processes.
+	slowTests = "^TestMeasure$|^TestEditsRebuild$|EachStep$|^TestShared|^TestRestrictedReads$|^TestRandomFaults$|" +
+		"Kill$"
 	// encoderTests compare the encoder with float64: its operators on every instruction set, and whole vectors.
 	encoderTests = "^TestLinear$|^TestLinearNorm$|^TestLayer$|^TestGolden$"
 )
@@ -42,8 +43,8 @@ func (r *runner) wholeARM(ctx context.Context) {
 		r.arm(ctx, p, "", "./kernels/...", "./rag/gate")
 		r.armEncoder(ctx, p)
 	}
-	r.arm(ctx, "max", "", "./engine/cores", "./engine/gorgonia", "./engine/internal/index", "./rag/store", "./rag/pairs",
-		"./rag/retrieve")
+	r.arm(ctx, "max", "", "./engine/cores", "./engine/gorgonia", "./engine/internal/index", "./rag/store",
+		"./rag/pairs", "./rag/retrieve")
 	r.arm(ctx, "max", engineTests, "./engine", "./engine/internal/statistics")
 }
 
@@ -57,7 +58,8 @@ func (r *runner) macOS(ctx context.Context) {
 
 // engineTests compare every operation of engine with the reference; all of its tests would take hours there.
 const engineTests = "OpsEqualReference|BoundaryDecisions|CanonicalDistribution|BoundedDistribution|IndexEqualsReference|" +
-	"IndexBoundaries|PartsMerge|SetInEveryOperation|Product|MissingInstructionSets"
+	"IndexBoundaries|PartsMerge|SetInEveryOperation|Product|MissingInstructionSets|MergeReads|MomentsOfManyPairs|" +
+	"SelectRanks|BinnedWindows"
 
 // arm runs tests (all that are not slow, if tests is empty) on an emulated processor of arm64.
 func (r *runner) arm(ctx context.Context, processor, tests string, packages ...string) {
