@@ -274,7 +274,8 @@ var variants = []struct {
 	name           string
 	style          answer.Style
 	router, grader answer.Decider
-}{{name: "ask"}, {name: "ask", style: answer.Write}, {name: "graph"}, {name: "graph", grader: answer.ByReader}, {name: "paper"},
+}{{name: "ask"}, {name: "ask", style: answer.Write}, {name: "graph"}, {name: "graph", grader: answer.ByReader},
+	{name: "paper"},
 	{name: "paper", style: answer.Write, router: answer.ByLLM, grader: answer.ByLLM}, {name: "graph-llm"},
 	{name: "graph-llm", router: answer.ByGate}, {name: "graph-llm", grader: answer.ByEmbedding}}
 
