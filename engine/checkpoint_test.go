@@ -96,7 +96,7 @@ func near(got *float64, want, share float64) {
 func partInput(metric kernels.Metric, groups int32, bins int) DistributionInput {
 	rng := rand.New(rand.NewPCG(51, uint64(groups)))
 	in := DistributionInput{Contexts: plain(rng, 500, 24), Queries: plain(rng, 700, 24), Metric: metric,
-		Quantiles: table, Bins: bins}
+		Quantiles: table, Bins: bins, Sample: 5000}
 	for range in.Queries.Rows {
 		in.Owner = append(in.Owner, rng.Int32N(500))
 	}

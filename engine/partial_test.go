@@ -141,6 +141,12 @@ func TestPartialsAddUp(t *testing.T) {
 					t.Fatalf("%v groups %d: a further pass %+v, %v", metric, groups, next, err)
 				}
 				sameStatistics(t, fmt.Sprintf("%v groups %d, %d blocks", metric, groups, len(list)), want, got)
+				if a, b := want.NegativeSummary.Mean, got.NegativeSummary.Mean; metric == kernels.Cosine && a != b {
+					t.Errorf("groups %d: the mean is %v, and in parts %v", groups, a, b)
+				}
+				if n := len(got.Sample); n < 2500 || n > 5600 {
+					t.Errorf("%v groups %d: a sample of %d", metric, groups, n)
+				}
 			}
 		}
 	}

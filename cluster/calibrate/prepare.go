@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/cluster/base"
 	"github.com/sluice-rag/sluice/cluster/objects"
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/engine/plan"
 	"github.com/sluice-rag/sluice/rag/gate"
 )
 
@@ -28,7 +29,6 @@ const (
 	sampled         = 50_000 // pairs that brackets of such a sample come from, at least
 	reach           = 3.5    // of a bracket, in standard deviations of a rank in the sample
 	DefaultKeep     = 256 << 20
-	bins            = 328 * gate.HistogramBins
 )
 
 // Begin reads what a calibration of a base by questions needs, and writes the job of the step Words.
@@ -242,7 +242,8 @@ func (c *Calibration) brackets(ctx context.Context, s *objects.Store, in *gate.I
 	error) {
 	m, q := &c.o.manifest, &c.o.questions
 	rng := rand.New(rand.NewPCG(q.Options.Seed, 47))
-	d := engine.DistributionInput{Metric: m.Metric, Quantiles: gate.Quantiles(), Bins: bins,
+	d := engine.DistributionInput{Metric: m.Metric, Quantiles: gate.Quantiles(), Bins: plan.Bins,
+		Sample:  gate.NegativeSample,
 		Queries: engine.Vectors{Dim: m.Dim}}
 	var err error
 	if d.Negatives, err = gate.ParseNegatives(q.Options.negatives(), q.Options.Seed); err != nil {

@@ -1,8 +1,8 @@
 // Package ingest makes a base of documents with many workers: the rows that 'sluice ingest' gives.
 //
-//	JSON lines → blocks of lines → documents → chunks → vectors, words → segments → manifest
+//	JSON lines, or the files of a folder → blocks → documents → chunks → vectors, words → segments → manifest
 //
-// A task puts its lines into a store of its own, by package rag/ingest, and writes the store's rows as a segment.
+// A task puts its block into a store of its own, by package rag/ingest, and writes the store's rows as a segment.
 package ingest
 
 import (
@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/sluice-rag/sluice/cluster/base"
 	"github.com/sluice-rag/sluice/cluster/objects"
@@ -38,17 +39,33 @@ var ErrJob = errors.New("ingest: job")
 type Job struct {
 	Encoder    string         `json:"encoder"` // as worker.Process.Encoder takes it
 	Metric     kernels.Metric `json:"metric"`
-	Collection string         `json:"collection"` // before the ids of documents
+	Collection string         `json:"collection"` // rag/ingest.Options
 	File       string         `json:"file"`       // name of the lines' file, whose words an index has
 	Chunk      string         `json:"chunk"`      // rag/ingest.Options
 	NoChunk    bool           `json:"no_chunk"`
 	Language   string         `json:"language"`
-	Lines      []string       `json:"lines"` // objects of JSON lines, one for each task
+	Lines      []string       `json:"lines"`  // objects of JSON lines, one for each task
+	Folder     string         `json:"folder"` // name of the folder of Files
+	Files      [][]File       `json:"files"`  // instead of Lines: files of a folder, for each task
+}
+
+// File is a file of a folder.
+type File struct {
+	Name   string `json:"name"` // relative to the folder, with slashes
+	Object string `json:"object"`
 }
 
 // Made is what tasks give.
 type Made struct {
 	Segments []Segment `json:"segments"`
+	Skipped  []Skipped `json:"skipped"`
+}
+
+// Skipped is a file, or a part of one, that was not read.
+type Skipped struct {
+	Task int64  `json:"task"`
+	Name string `json:"name"` // relative to the folder
+	Why  string `json:"why"`
 }
 
 // Segment is a segment whose groups are numbered by itself.
@@ -97,6 +114,56 @@ func Begin(ctx context.Context, s *objects.Store, lines io.Reader, j Job, bytesO
 	return s.PutJSON(ctx, "job", j)
 }
 
+// BeginFolder divides the files below a folder into blocks of about some bytes, uploads them, and writes the job. skip is
+// told of each file that is left out here, as 'sluice ingest' would leave it out.
+func BeginFolder(ctx context.Context, s *objects.Store, folder string, j Job, bytesOf int, skip func(corpus.Skipped)) (
+	job string, err error) {
+	info, err := os.Stat(folder)
+	if err != nil {
+		return "", err
+	}
+	if folder, err = filepath.Abs(folder); err != nil {
+		return "", err
+	}
+	if j.Folder = filepath.Base(folder); !info.IsDir() || bytesOf < 1 || !filepath.IsLocal(j.Folder) {
+		return "", fmt.Errorf("%w: %s, blocks of %d bytes: a folder with a name is wanted", ErrJob, folder, bytesOf)
+	}
+	o := ingest.DefaultOptions()
+	files, err := corpus.List(ctx, []string{folder}, corpus.LoadOptions{FileOptions: o.Files, OnSkip: skip})
+	if err != nil {
+		return "", err
+	}
+	var block []File
+	size := 0
+	for _, f := range files {
+		if f.Info.Size() > o.MaxFileBytes {
+			skip(corpus.Skipped{Source: f.Path, Err: fmt.Errorf("%w: %d bytes, at most %d", corpus.ErrTooLarge,
+				f.Info.Size(), o.MaxFileBytes)})
+			continue
+		}
+		data, err := os.ReadFile(f.Path)
+		if err != nil {
+			skip(corpus.Skipped{Source: f.Path, Err: err})
+			continue
+		}
+		name, err := s.Put(ctx, "files", data)
+		if err != nil {
+			return "", err
+		}
+		block = append(block, File{f.Name, name})
+		if size += len(data); size >= bytesOf {
+			j.Files, block, size = append(j.Files, block), nil, 0
+		}
+	}
+	if len(block) > 0 {
+		j.Files = append(j.Files, block)
+	}
+	if len(j.Files) == 0 {
+		return "", fmt.Errorf("%w: no files below %s", ErrJob, folder)
+	}
+	return s.PutJSON(ctx, "job", j)
+}
+
 // Segments is the step that makes segments.
 type Segments struct{ job Job }
 
@@ -106,17 +173,38 @@ func OpenSegments(ctx context.Context, s *objects.Store, job string) (*Segments,
 	return g, s.GetJSON(ctx, job, &g.job)
 }
 
-// Tasks returns the number of blocks of lines.
-func (g *Segments) Tasks() int64 { return int64(len(g.job.Lines)) }
+// Tasks returns the number of blocks.
+func (g *Segments) Tasks() int64 { return int64(len(g.job.Lines) + len(g.job.Files)) }
+
+// fetch writes a block below a folder, and returns the path to ingest.
+func (g *Segments) fetch(ctx context.Context, s *objects.Store, task int64, dir string) (path string, err error) {
+	files, path := []File{{g.job.File, ""}}, filepath.Join(dir, g.job.File)
+	if g.job.Files == nil {
+		files[0].Object = g.job.Lines[task]
+	} else {
+		files, dir = g.job.Files[task], filepath.Join(dir, g.job.Folder)
+		path = dir
+	}
+	for _, f := range files {
+		data, err := s.Get(ctx, f.Object)
+		if err != nil {
+			return "", err
+		}
+		to := filepath.Join(dir, filepath.FromSlash(f.Name))
+		if !filepath.IsLocal(filepath.FromSlash(f.Name)) {
+			return "", fmt.Errorf("%w: a file %q", ErrJob, f.Name)
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, data, 0o600)); err != nil {
+			return "", err
+		}
+	}
+	return path, nil
+}
 
 // Do makes the segment of a block.
 func (g *Segments) Do(ctx context.Context, s *objects.Store, task int64) (name string, err error) {
 	if task < 0 || task >= g.Tasks() {
 		return "", fmt.Errorf("%w: task %d of %d", ErrJob, task, g.Tasks())
-	}
-	lines, err := s.Get(ctx, g.job.Lines[task])
-	if err != nil {
-		return "", err
 	}
 	process, end, err := worker.Turn(ctx)
 	if err != nil {
@@ -128,8 +216,8 @@ func (g *Segments) Do(ctx context.Context, s *objects.Store, task int64) (name s
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, g.job.File)
-	if err := os.WriteFile(file, lines, 0o600); err != nil {
+	path, err := g.fetch(ctx, s, task, filepath.Join(dir, "files"))
+	if err != nil {
 		return "", err
 	}
 	b := knowledge.New(knowledge.Config{Dir: filepath.Join(dir, "store"), Engine: process.Engine, Metric: g.job.Metric,
@@ -139,7 +227,18 @@ func (g *Segments) Do(ctx context.Context, s *objects.Store, task int64) (name s
 	o.Collection, o.NoChunk, o.Language, o.Strict = g.job.Collection, g.job.NoChunk, g.job.Language, true
 	o.Chunk = cmp.Or(g.job.Chunk, o.Chunk)
 	var made Made
-	switch _, err := ingest.Run(ctx, b, ingest.Input{Paths: []string{file}, Options: o}); {
+	if g.job.Files != nil {
+		o.Strict, o.Files.Hidden, o.Files.NoIgnore = false, true, true // BeginFolder has left out what is ignored
+		o.OnSkip = func(k corpus.Skipped) {
+			name, err := filepath.Rel(path, k.Source)
+			if err != nil {
+				name = k.Source
+			}
+			why := strings.ReplaceAll(fmt.Sprint(k.Err), path+string(filepath.Separator), "")
+			made.Skipped = append(made.Skipped, Skipped{task, filepath.ToSlash(name), why})
+		}
+	}
+	switch _, err := ingest.Run(ctx, b, ingest.Input{Paths: []string{path}, Options: o}); {
 	case errors.Is(err, corpus.ErrNoDocument):
 	case err != nil:
 		return "", err
@@ -195,8 +294,9 @@ func (g *Segments) Sum(ctx context.Context, s *objects.Store, names []string) (s
 		if err := s.GetJSON(ctx, name, &m); err != nil {
 			return "", err
 		}
-		sum.Segments = append(sum.Segments, m.Segments...)
+		sum.Segments, sum.Skipped = append(sum.Segments, m.Segments...), append(sum.Skipped, m.Skipped...)
 	}
+	slices.SortStableFunc(sum.Skipped, func(a, b Skipped) int { return cmp.Compare(a.Task, b.Task) })
 	slices.SortFunc(sum.Segments, func(a, b Segment) int { return cmp.Compare(a.Task, b.Task) })
 	for i, x := range sum.Segments[min(1, len(sum.Segments)):] {
 		if x.Task == sum.Segments[i].Task {
@@ -206,14 +306,21 @@ func (g *Segments) Sum(ctx context.Context, s *objects.Store, names []string) (s
 	return s.PutJSON(ctx, "made", sum)
 }
 
-// Finish numbers contexts and groups of the segments, as a store of all lines does, and writes the manifest.
-func Finish(ctx context.Context, s *objects.Store, sum string, metric kernels.Metric) (of string, err error) {
+// Finish numbers contexts and groups of the segments, as a store of them all does, and writes the manifest. It returns
+// what the workers have skipped.
+func Finish(ctx context.Context, s *objects.Store, sum string, metric kernels.Metric) (of string, skipped []Skipped,
+	err error) {
 	var made Made
 	if err := s.GetJSON(ctx, sum, &made); err != nil {
-		return "", err
+		return "", nil, err
 	}
+	of, err = made.base(ctx, s, metric)
+	return of, made.Skipped, err
+}
+
+func (made *Made) base(ctx context.Context, s *objects.Store, metric kernels.Metric) (of string, err error) {
 	if len(made.Segments) == 0 {
-		return "", fmt.Errorf("%w: no line has a document", ErrJob)
+		return "", fmt.Errorf("%w: there is no document", ErrJob)
 	}
 	m := base.Manifest{Encoder: made.Segments[0].Encoder, Metric: metric, Dim: made.Segments[0].Encoder.Dim}
 	n := numbering{number: map[string]int32{}, seen: map[string]bool{}}
@@ -264,7 +371,7 @@ func (n *numbering) add(task int64, about *base.About, topics []string) error {
 	}
 	for i, id := range about.IDs {
 		if n.seen[id] {
-			return fmt.Errorf("%w: two lines have a document of the id %q", ErrJob, id)
+			return fmt.Errorf("%w: two documents have the id %q", ErrJob, id)
 		}
 		n.seen[id] = true
 		key := "topic " + topics[i]

@@ -3,27 +3,29 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"io"
 
 	"github.com/sluice-rag/sluice/cluster/ingest"
 	"github.com/sluice-rag/sluice/cluster/objects"
+	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Ingest makes a base of JSON lines in the storage at an address, in blocks of about some bytes, and returns its name.
-func Ingest(ctx context.Context, runner, address string, lines io.Reader, j ingest.Job, bytes int) (of string,
+// Ingest makes a base, for a metric, of what begin (ingest.Begin, ingest.BeginFolder) divides into blocks in the storage
+// at an address. It returns the base's name and what workers have skipped.
+func Ingest(ctx context.Context, runner, address string, metric kernels.Metric,
+	begin func(ctx context.Context, s *objects.Store) (job string, err error)) (of string, skipped []ingest.Skipped,
 	err error) {
 	s, err := objects.Open(ctx, address)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	job, err := ingest.Begin(ctx, s, lines, j, bytes)
+	job, err := begin(ctx, s)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	sum, err := Run(ctx, runner, Of{address, Segments, job})
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	return ingest.Finish(ctx, s, sum, j.Metric)
+	return ingest.Finish(ctx, s, sum, metric)
 }

@@ -20,9 +20,7 @@ import (
 	_ "gocloud.dev/blob/fileblob" // file://
 	"google.golang.org/grpc"
 
-	"github.com/sluice-rag/sluice/cluster/base"
 	"github.com/sluice-rag/sluice/cluster/calibrate"
-	"github.com/sluice-rag/sluice/cluster/ingest"
 	"github.com/sluice-rag/sluice/cluster/objects"
 	"github.com/sluice-rag/sluice/rag/gate"
 )
@@ -120,37 +118,6 @@ func jobService(t *testing.T, command ...string) string {
 	}
 }
 
-// ingested returns the vectors and ids of the base that a runner makes of lines.
-func ingested(t *testing.T, runner, address, text string) (about base.About, vectors []float32) {
-	t.Helper()
-	of, err := Ingest(t.Context(), runner, address, strings.NewReader(text),
-		ingest.Job{Encoder: "words", Collection: "c", Chunk: "48/8", File: "lines.jsonl"}, 40_000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := objects.Open(t.Context(), address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	var m base.Manifest
-	if err := s.GetJSON(t.Context(), of, &m); err != nil {
-		t.Fatal(err)
-	}
-	for _, g := range m.Segments {
-		var part base.About
-		if err := s.GetJSON(t.Context(), g.About, &part); err != nil {
-			t.Fatal(err)
-		}
-		v, err := base.Vectors(t.Context(), s, g.Vectors, g.Rows, m.Dim)
-		if err != nil {
-			t.Fatal(err)
-		}
-		about.IDs, vectors = append(about.IDs, part.IDs...), append(vectors, v.Data...)
-	}
-	return about, vectors
-}
-
 // TestRunners: runners that are programs of their own, Python's local one (SLUICE_BEAM_PYTHON, a Python with
 // apache-beam) and prism (SLUICE_BEAM_PRISM, its program), with workers in this process and with workers that are
 // processes, one of which is killed in the middle, give the artifact, ids and vectors of one machine.
@@ -195,8 +162,8 @@ func TestRunners(t *testing.T) {
 				t.Errorf("%s: no worker was killed of %d", what, workers.started)
 			}
 			began = time.Now()
-			if a, v := ingested(t, "universal", "file://"+t.TempDir(), text); !slices.Equal(a.IDs, live.IDs) ||
-				!slices.Equal(v, live.Vectors.Data) {
+			_, a, v, _ := ingested(t, "universal", "file://"+t.TempDir(), ofLines(text, 40_000))
+			if !slices.Equal(a.IDs, live.IDs) || !slices.Equal(v, live.Vectors.Data) {
 				t.Errorf("%s: other contexts: %d of %d", what, len(a.IDs), len(live.IDs))
 			}
 			t.Logf("%s: %d documents ingested in %.1f s", what, 3000, time.Since(began).Seconds())

@@ -30,6 +30,9 @@ type Input struct {
 	// Bins > 0 asks for a histogram of D− with that many equal bins between its exact minimum and maximum (for plots),
 	// and narrows Separation to the width of a cell.
 	Bins int
+	// Sample > 0 asks for the canonical scores of about that many pairs of D−, drawn evenly for each query, or of all if
+	// there are no more (Result.Sample). The draw depends only on the numbers of queries and contexts.
+	Sample int
 
 	// DType is the number format of the bounded pass; nil = chosen by the engine: bf16x3 where the device has
 	// it; else i16 where it is there and a sample says that its bound leaves at most 1 % of the pairs to canonical
@@ -79,6 +82,8 @@ type Brackets struct {
 	Bins int     `json:"bins,omitempty"`
 	Low  float64 `json:"low,omitempty"`
 	High float64 `json:"high,omitempty"`
+	// Sample is Input.Sample, of partials.
+	Sample int `json:"sample,omitempty"`
 }
 
 // NegativeKind chooses which pairs (pseudo-query, foreign context) make up D−.
@@ -140,6 +145,8 @@ type Result struct {
 	// NegativeHistogram counts D− in Bins equal bins from NegativeSummary.Min to Max; nil if Bins is 0.
 	// A score closer to an edge than the pass's bound may be counted on the other side of it.
 	NegativeHistogram []int64
+	// Sample are the scores that Input.Sample asked for, ascending.
+	Sample []float64
 	// Separation is the probability that a positive is closer than a negative (P(D+ > D−); for L2,
 	// P(D+ < D−)) over all pairs, ties counted half: the Mann–Whitney statistic, within SeparationError.
 	// 0 if either is empty. Without Bins it comes from the counts between quantiles, and is coarse.
@@ -194,8 +201,8 @@ func (in *Input) Check(ctx context.Context) error {
 		return fmt.Errorf("engine: width of intervals: %w: %v; it is not negative, and goes with Interval and without a "+
 			"format", kernels.ErrArgument, in.Within)
 	}
-	if in.Bins < 0 {
-		return fmt.Errorf("engine: bins: %w: %d", kernels.ErrArgument, in.Bins)
+	if in.Bins < 0 || in.Sample < 0 {
+		return fmt.Errorf("engine: bins: %w: %d, and a sample of %d", kernels.ErrArgument, in.Bins, in.Sample)
 	}
 	switch in.Negatives.Kind {
 	case NegativesAll, NegativesCrossGroup:

@@ -112,12 +112,12 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 			Topics: in.Topics},
 		Queries: in.Provenance, Metric: in.Metric, Negatives: in.Negatives,
 		Positive: table(d.PositiveSummary), Negative: table(d.NegativeSummary), Maximum: table(d.Max),
-		NegativeHistogram: d.NegativeHistogram,
+		NegativeHistogram: histogram(d),
 		scores:            scores{positive: d.Positive, maximum: d.Best, owner: in.Owner, domain: in.Domain},
 		Domains:           in.Domains,
 	}
 	if c.Negative.N > 0 {
-		c.Separation = d.Separation
+		c.Separation = separation(d.Positive, d.Sample, in.Metric)
 	}
 	if groups > 1 {
 		c.scores.other = d.BestOther
@@ -181,12 +181,12 @@ func (in *Input) weighs(p Policy, want *Score) (bool, error) {
 func (in *Input) count(ctx context.Context, e engine.Interface, negatives engine.Negatives) (*engine.Distribution,
 	error) {
 	if in.Counts != nil {
-		return in.Counts.pairs(), nil
+		return in.Counts.Pairs, nil
 	}
 	p := pairs.Input{
 		DistributionInput: engine.DistributionInput{
 			Contexts: in.Contexts, Queries: in.Queries, Owner: in.Owner, Group: in.Groups, Metric: in.Metric,
-			Negatives: negatives, Quantiles: tableQuantiles, Bins: histogramBins, Checkpoint: in.Checkpoint,
+			Negatives: negatives, Quantiles: tableQuantiles, Sample: NegativeSample, Checkpoint: in.Checkpoint,
 		},
 		Keep: in.Keep,
 	}

@@ -15,8 +15,47 @@ import (
 // Quantiles returns the quantiles that Counts.Pairs must have.
 func Quantiles() []float64 { return slices.Clone(tableQuantiles) }
 
-// HistogramBins is of how many bins a multiple Counts.Pairs has in the histogram.
-const HistogramBins = histogramBins
+// NegativeSample is about how many pairs of D− the histogram and the separation of an artifact are of: all, if there are
+// no more. The separation's standard error is at most .001.
+const NegativeSample = 1 << 18
+
+// histogram counts the sample of D− between the extremes.
+func histogram(d *engine.Distribution) []int64 {
+	counts := make([]int64, histogramBins)
+	s := &d.NegativeSummary
+	for _, x := range d.Sample {
+		i := 0
+		if s.Max > s.Min {
+			i = int((x - s.Min) / (s.Max - s.Min) * histogramBins)
+		}
+		counts[min(max(i, 0), histogramBins-1)]++
+	}
+	return counts
+}
+
+// separation returns the share of pairs of a positive and a sampled negative, ascending, in which the positive is
+// closer; ties count half.
+func separation(positive, negative []float64, m kernels.Metric) float64 {
+	if len(negative) == 0 {
+		return 0
+	}
+	positive = slices.Sorted(slices.Values(positive))
+	above, equal, below, upTo := 0, 0, 0, 0 // upTo counts the positives that are not above
+	for _, x := range negative {
+		for below < len(positive) && positive[below] < x {
+			below++
+		}
+		for upTo = max(upTo, below); upTo < len(positive) && positive[upTo] == x; {
+			upTo++
+		}
+		above, equal = above+len(positive)-upTo, equal+upTo-below
+	}
+	all := len(positive) * len(negative)
+	if m.Ascending() {
+		above = all - above - equal
+	}
+	return (float64(above) + float64(equal)/2) / float64(all)
+}
 
 // Counts are what a calibration takes from the contexts' vectors and words. Where many workers have counted them
 // (engine.Partial), Input.Counts holds them, and Input needs no vector, group or index of the contexts.
@@ -92,23 +131,10 @@ func PartsOf(ctx context.Context, e engine.Interface, contexts, centres engine.V
 	return of, nil
 }
 
-// pairs returns the distribution with as many bins as an artifact has.
-func (c *Counts) pairs() *engine.Distribution {
-	d := *c.Pairs
-	if each := len(d.NegativeHistogram) / histogramBins; each > 1 {
-		fine := d.NegativeHistogram
-		d.NegativeHistogram = make([]int64, histogramBins)
-		for i, n := range fine {
-			d.NegativeHistogram[i/each] += n
-		}
-	}
-	return &d
-}
-
 // check refuses counts that do not fit the input.
 func (c *Counts) check(in *Input) error {
 	m := in.Queries.Rows
-	fits := c.Pairs != nil && len(c.Pairs.Positive) == m && len(c.Pairs.NegativeHistogram)%histogramBins == 0 &&
+	fits := c.Pairs != nil && len(c.Pairs.Positive) == m &&
 		len(c.Pairs.NegativeSummary.Quantiles) == len(tableQuantiles) && len(c.General) == in.General.Rows &&
 		(c.LeftOut == nil || len(c.LeftOut) == m)
 	weights, err := in.Weights()

@@ -22,7 +22,7 @@ func countsOf(t *testing.T, in Input) *Counts {
 	e := newEngine(t)
 	c := &Counts{Groups: 1}
 	pairs := engine.DistributionInput{Contexts: in.Contexts, Queries: in.Queries, Owner: in.Owner, Group: in.Groups,
-		Quantiles: tableQuantiles, Bins: histogramBins}
+		Quantiles: tableQuantiles, Sample: NegativeSample}
 	groups, _, err := in.leftOut(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func countsOf(t *testing.T, in Input) *Counts {
 		t.Fatal(err)
 	}
 	c.General = best.Best
-	pairs.Group, pairs.Bins = groups, 0
+	pairs.Group, pairs.Sample = groups, 0
 	biased := func(texts []string, d engine.DistributionInput, weight float64) *engine.Distribution {
 		d.Bias = func(_ context.Context, queries, contexts []int32, out []float32) error {
 			for i, q := range queries {

@@ -28,16 +28,18 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/cluster/ingest"
+	"github.com/sluice-rag/sluice/cluster/objects"
 	"github.com/sluice-rag/sluice/cluster/pipeline"
 	"github.com/sluice-rag/sluice/cluster/worker"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/calibrate"
+	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/gate"
 )
 
 const usage = `usage: sluice-cluster VERB [flags]
 
-  ingest      make a base of JSON lines in an object storage, by many workers
+  ingest      make a base of JSON lines or a folder in an object storage, by many workers
   calibrate   calibrate a store, or a base in an object storage, by many workers
 
 Verbs come first. 'sluice-cluster calibrate -help' prints the flags, those of Apache Beam among them; 'sluice cluster plan' says
@@ -108,43 +110,58 @@ func run(ctx context.Context) error {
 
 // ingestFlags holds the flags of the verb ingest.
 type ingestFlags struct {
-	storage, lines string
-	bytes          int
-	metric         string
-	job            ingest.Job
+	storage, lines, folder string
+	bytes                  int
+	metric                 string
+	job                    ingest.Job
 }
 
 func (f *ingestFlags) register(to *flag.FlagSet) {
 	to.StringVar(&f.storage, "storage", "",
 		"object storage that all workers reach: file:///…, s3://…, gs://…, azblob://…")
 	to.StringVar(&f.lines, "lines", "", "file of JSON lines, each with an id and a text")
+	to.StringVar(&f.folder, "folder", "", "instead of --lines: folder, whose files are uploaded to the storage")
 	to.StringVar(&f.job.Encoder, "encoder", "", "folder of the encoder, by the same path on all workers")
-	to.StringVar(&f.job.Collection, "collection", "", "stands before the ids of the lines")
+	to.StringVar(&f.job.Collection, "collection", "", "stands before the ids of JSON lines, and names the folder")
 	to.StringVar(&f.job.Chunk, "chunk", "", "SIZE/OVERLAP of chunks in tokens")
 	to.BoolVar(&f.job.NoChunk, "no_chunk", false, "one chunk for each line")
 	to.StringVar(&f.job.Language, "language", "", "language of lines that name none")
 	to.StringVar(&f.metric, "metric", "cosine", "how vectors are compared: cosine, ip, l2")
-	to.IntVar(&f.bytes, "block", 8<<20, "bytes of lines that are a task")
+	to.IntVar(&f.bytes, "block", 8<<20, "bytes of lines or files that are a task")
 }
 
 func (f *ingestFlags) run(ctx context.Context, runner string) (err error) {
 	if f.job.Metric, err = kernels.ParseMetric(f.metric); err != nil {
 		return fmt.Errorf("%w: --metric: %w", errUsage, err)
 	}
-	if f.storage == "" || f.lines == "" || f.job.Encoder == "" || f.job.Collection == "" {
-		return fmt.Errorf("%w: --storage, --lines, --encoder and --collection are wanted", errUsage)
+	if f.storage == "" || (f.lines == "") == (f.folder == "") || f.job.Encoder == "" ||
+		f.lines != "" && f.job.Collection == "" {
+		return fmt.Errorf("%w: --storage, --encoder and one of --lines and --folder are wanted; with --lines, "+
+			"--collection", errUsage)
 	}
-	file, err := os.Open(f.lines)
-	if err != nil {
-		return err
+	of, skipped, err := pipeline.Ingest(ctx, runner, f.storage, f.job.Metric, f.begin)
+	for _, k := range skipped {
+		fmt.Fprintf(os.Stderr, "skipped %s: %s\n", k.Name, k.Why)
 	}
-	defer file.Close()
-	f.job.File = filepath.Base(f.lines)
-	of, err := pipeline.Ingest(ctx, runner, f.storage, file, f.job, f.bytes)
 	if err == nil {
 		fmt.Println(of)
 	}
 	return err
+}
+
+func (f *ingestFlags) begin(ctx context.Context, s *objects.Store) (job string, err error) {
+	if f.folder != "" {
+		return ingest.BeginFolder(ctx, s, f.folder, f.job, f.bytes, func(k corpus.Skipped) {
+			fmt.Fprintf(os.Stderr, "skipped %s: %v\n", k.Source, k.Err)
+		})
+	}
+	file, err := os.Open(f.lines)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	f.job.File = filepath.Base(f.lines)
+	return ingest.Begin(ctx, s, file, f.job, f.bytes)
 }
 
 func (f *calibrateFlags) run(ctx context.Context, runner string) error {

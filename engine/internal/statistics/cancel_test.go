@@ -134,7 +134,7 @@ func TestStretches(t *testing.T) {
 			[]string{"newNegatives", "setScales", "orderRows", "sortedBy", "inverse", "positions", "hashRows"}},
 		{"queries", 30, rows, kernels.Cosine, false,
 			[]string{"Check", "newNegatives", "positives", "orderRows", "sortedBy", "begin",
-				"finishMaxima", "summary", "separation", "factors", "vectorSum", "nearSum", "digest"}},
+				"finishMaxima", "summary", "separation", "factors", "vectors", "groups", "digest"}},
 		{"queries, canonical", 20, rows, kernels.IP, true,
 			[]string{"canonicalMaxima", "canonicalNegatives", "summary"}},
 	} {

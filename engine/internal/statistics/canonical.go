@@ -213,6 +213,11 @@ func (j *job) canonicalNegatives(ctx context.Context) error {
 		less, lessEq = less+w.less.float(), lessEq+w.lessEq.float()
 	}
 	s.Mean, s.Std = ref.Moments(s.N, x0, sum1, sum2)
+	if j.in.Metric == kernels.Cosine && j.in.Bias == nil && !j.negatives.sampled() { // the mean that partials give
+		if err := j.meanOfSums(ctx); err != nil {
+			return err
+		}
+	}
 	setExtremes(s, all.low, all.high)
 	pairs := float64(j.q.N) * float64(s.N) // exact, as the sums are, up to 2⁵³ pairs of pairs
 	closer, equal := pairs-lessEq, lessEq-less

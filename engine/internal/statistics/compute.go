@@ -42,6 +42,9 @@ func Compute(ctx context.Context, r *device.Resources, t Tuning, in distribution
 		}
 		err = j.closeLog(err)
 	}
+	if err == nil {
+		err = j.setSample(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}

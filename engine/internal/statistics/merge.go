@@ -224,6 +224,9 @@ func (m *merging) settle(ctx context.Context) error {
 	if s.N = j.negatives.total; s.N == 0 {
 		return nil
 	}
+	if err := j.setSample(ctx); err != nil {
+		return err
+	}
 	var err error
 	if b.first, err = b.wantedOf(m.of, b.epsilon); err != nil {
 		return err

@@ -86,7 +86,7 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 	}
 	defer j.free()
 	out := &distribution.Brackets{Metric: in.Metric, Negatives: in.Negatives.Kind, Bins: in.Bins,
-		Biased: in.Bias != nil}
+		Biased: in.Bias != nil, Sample: in.Sample}
 	if j.negatives.sampled() {
 		return nil, fmt.Errorf("engine: %w: sampled negatives are computed at once, not in parts", distribution.ErrPart)
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"math/big"
 	"slices"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
@@ -30,7 +31,11 @@ type Partial struct {
 	below, bins     []int64
 	kept            []float64 // scores within the brackets or beyond the ends, by closeness, the farthest first
 	lowest, highest endPair   // of the scores beyond the ends, numerically
-	queries         []partialQuery
+	sample          []float64 // the scores of the drawn pairs, ascending
+	// dots is the sum of dot products of unit vectors, in units of scores.SumUnit², for a cosine without a bias; else 0.
+	dots    *big.Int
+	dim     int
+	queries []partialQuery
 }
 
 // unitSums are sums of values in a unit, a power of two: they add up exactly.
@@ -105,7 +110,7 @@ func ComputePartial(ctx context.Context, r *device.Resources, t Tuning, in distr
 				kernels.ErrArgument, in.ContextID(row), last)
 		}
 	}
-	out = &Partial{of: whole, b: *of, lowest: noEnd, highest: noEnd}
+	out = &Partial{of: whole, b: *of, lowest: noEnd, highest: noEnd, dots: new(big.Int), dim: in.Contexts.Dim}
 	if out.sum, err = digestOf(whole, of); err != nil {
 		return nil, err
 	}
@@ -123,7 +128,26 @@ func ComputePartial(ctx context.Context, r *device.Resources, t Tuning, in distr
 		return nil, err
 	}
 	defer j.free()
-	return out, out.take(p, j, lanes)
+	if err := out.take(p, j, lanes); err != nil {
+		return nil, err
+	}
+	return out, out.scored(ctx, j, rows, lanes)
+}
+
+// scored takes what comes of canonical scores and vectors, not of tiles.
+func (x *Partial) scored(ctx context.Context, j *job, rows, lanes []int32) (err error) {
+	if len(x.area) == 0 {
+		return nil
+	}
+	x.sample, err = j.sampleOf(ctx, x.of, x.b.Sample, rows, lanes, j.in.ContextID, j.in.QueryID)
+	if err != nil || j.in.Metric != kernels.Cosine || j.in.Bias != nil {
+		return err
+	}
+	d, err := j.newDots(ctx)
+	if err == nil {
+		x.dots, err = d.sum(ctx, rows, lanes)
+	}
+	return err
 }
 
 var noEnd = endPair{query: -1, context: -1}
@@ -243,12 +267,13 @@ func (x *Partial) Plus(y *Partial) (*Partial, error) {
 	if x.sum != y.sum {
 		return nil, fmt.Errorf("engine: %w: it belongs to another whole or other brackets", distribution.ErrPart)
 	}
-	if len(x.below) != len(y.below) || len(x.bins) != len(y.bins) {
-		return nil, fmt.Errorf("engine: %w: %d brackets and %d bins, want %d and %d", distribution.ErrPart,
-			len(y.below), len(y.bins), len(x.below), len(x.bins))
+	if len(x.below) != len(y.below) || len(x.bins) != len(y.bins) || x.dim != y.dim {
+		return nil, fmt.Errorf("engine: %w: %d brackets, %d bins, dimension %d; want %d, %d, %d", distribution.ErrPart,
+			len(y.below), len(y.bins), y.dim, len(x.below), len(x.bins), x.dim)
 	}
 	out := &Partial{of: x.of, b: x.b, sum: x.sum, counted: x.counted + y.counted, epsilon: max(x.epsilon, y.epsilon),
-		below: slices.Clone(x.below), bins: slices.Clone(x.bins), lowest: x.lowest, highest: x.highest}
+		below: slices.Clone(x.below), bins: slices.Clone(x.bins), lowest: x.lowest, highest: x.highest,
+		dots: new(big.Int).Add(x.dots, y.dots), dim: x.dim}
 	var err error
 	if out.area, err = x.area.plus(y.area); err != nil {
 		return nil, err
@@ -262,7 +287,7 @@ func (x *Partial) Plus(y *Partial) (*Partial, error) {
 	for i, n := range y.bins {
 		out.bins[i] += n
 	}
-	out.kept = mergeSorted(x.kept, y.kept, cmp.Compare)
+	out.kept, out.sample = mergeSorted(x.kept, y.kept, cmp.Compare), mergeSorted(x.sample, y.sample, cmp.Compare)
 	for _, p := range []endPair{y.lowest, y.highest} {
 		out.end(p)
 	}

@@ -74,7 +74,10 @@ func (x *Partial) countBiased(ctx context.Context, r *device.Resources, t Tuning
 		x.queries = append(x.queries, y)
 	}
 	slices.SortFunc(x.queries, func(a, b partialQuery) int { return cmp.Compare(a.number, b.number) })
-	return c.merge(ctx)
+	if err := c.merge(ctx); err != nil {
+		return err
+	}
+	return x.scored(ctx, j, rows, lanes)
 }
 
 // covered returns the pairs of a block as numbers of the whole.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/big"
 	"slices"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
@@ -14,11 +15,14 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
 
-const partialMagic = "SLCPSUM\x01"
+// largestDots is how many digits a sum of dot products has at most: of 2⁶² pairs, in units of 2⁻¹⁰⁰.
+const largestDots = 51
+
+const partialMagic = "SLCPSUM\x02"
 
 // Bytes returns the size of the encoded Partial, but for its head.
 func (x *Partial) Bytes() int64 {
-	n := 8*int64(len(x.below)+len(x.bins)+len(x.kept)) + 56*int64(len(x.queries)) + 48*int64(len(x.sums))
+	n := 8*int64(len(x.below)+len(x.bins)+len(x.kept)+len(x.sample)) + 56*int64(len(x.queries)) + 48*int64(len(x.sums))
 	for _, s := range x.area {
 		n += 20 + 16*int64(len(s.contexts))
 	}
@@ -64,10 +68,16 @@ func (x *Partial) MarshalBinary() ([]byte, error) {
 			u64(uint64(v))
 		}
 	}
-	length(len(x.kept))
-	for _, v := range x.kept {
-		u64(math.Float64bits(v))
+	for _, list := range [][]float64{x.kept, x.sample} {
+		length(len(list))
+		for _, v := range list {
+			u64(math.Float64bits(v))
+		}
 	}
+	u64(uint64(x.dim))
+	dots := x.dots.Append(nil, 10)
+	length(len(dots))
+	out = append(out, dots...)
 	length(len(x.queries))
 	for _, q := range x.queries {
 		u64(q.number, q.owner, math.Float64bits(q.positive))
@@ -146,9 +156,17 @@ func (x *Partial) decode(r *reader) (err error) {
 			(*list)[i] = r.i64()
 		}
 	}
-	x.kept = make([]float64, r.length(8))
-	for i := range x.kept {
-		x.kept[i] = float()
+	for _, list := range []*[]float64{&x.kept, &x.sample} {
+		*list = make([]float64, r.length(8))
+		for i := range *list {
+			(*list)[i] = float()
+		}
+	}
+	x.dim = int(r.i64())
+	digits := r.take(r.length(1))
+	dots, ok := new(big.Int).SetString(string(digits[:min(len(digits), largestDots)]), 10)
+	if x.dots = dots; !ok || len(digits) > largestDots {
+		return errShort
 	}
 	x.queries = make([]partialQuery, r.length(56))
 	for i := range x.queries {
@@ -176,7 +194,8 @@ func (x *Partial) check() error {
 	if x.b.Bins > 0 && x.b.Bins <= 1<<30 {
 		bins = binsOf(&x.b)
 	}
-	if len(x.below) != len(list) || len(x.bins) != bins || !slices.IsSorted(x.kept) ||
+	if len(x.below) != len(list) || len(x.bins) != bins || !slices.IsSorted(x.kept) || x.dim < 0 ||
+		!slices.IsSorted(x.sample) || int64(len(x.sample)) > x.counted || slices.ContainsFunc(x.sample, notFinite) ||
 		int64(len(x.kept)) > x.counted || all && int64(len(x.kept)) != x.counted {
 		return fmt.Errorf("%d counts for %d brackets, %d cells, %d scores of %d", len(x.below), len(list), len(x.bins),
 			len(x.kept), x.counted)
@@ -240,3 +259,5 @@ func (x *Partial) checkNumbers() error {
 	}
 	return nil
 }
+
+func notFinite(x float64) bool { return x-x != 0 }

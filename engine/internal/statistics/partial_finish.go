@@ -108,6 +108,10 @@ func (x *Partial) negatives(ctx context.Context, j *job) (next *distribution.Bra
 	j.interpolate(lows, highs)
 	j.in.Interval = false
 	j.sumMoments(c)
+	if x.b.Metric == kernels.Cosine && !x.b.Biased {
+		j.setMean(x.dots, x.dim, 1)
+	}
+	j.out.Sample = x.sample
 	m := &merging{j: j, of: &x.b, counts: c}
 	if err := m.histogram(ctx); err != nil {
 		return nil, err

@@ -57,8 +57,8 @@ int32_t slc_estimate(int32_t isa, int32_t metric, slc_rows a, const int32_t *row
 	return SLC_OK;
 }
 
-int32_t slc_sum(int32_t isa, slc_rows a, int64_t dim, const double *factor, const int32_t *rows, int64_t n, double *out,
-                slc_error *error) {
+int32_t slc_sum(int32_t isa, slc_rows a, int64_t dim, const double *factor, const int32_t *rows, int64_t n,
+                int64_t *out, slc_error *error) {
 	int32_t code = check(isa, "a", a, dim, rows, n, error);
 	if (code) return code;
 	if (n > 0 && !rows) FAIL(SLC_ERROR_SHAPE, "sum without rows");

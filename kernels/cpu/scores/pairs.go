@@ -48,12 +48,22 @@ func Estimate(k cpu.Kernels, m kernels.Metric, out []float32, a cpu.Rows, rowsA 
 	return estimate(k, m, out, a, rowsA, b, rowsB)
 }
 
-// Sum adds factor[r]·row r of a to out, for the listed rows r in order: a weighted sum of vectors in float64. factor
-// has an entry per row of a.
-func Sum(k cpu.Kernels, out []float64, a cpu.Rows, factor []float64, rows []int32) error {
+// SumRows is how many rows at most Sum adds.
+const SumRows = 1 << 12
+
+// SumUnit is the unit of Sum.
+const SumUnit = 0x1p-50
+
+// Sum adds factor[r]·row r of a to out, for the listed rows r: a weighted sum of vectors whose coordinates, between −2
+// and 2, are each rounded to a whole number of SumUnits, ties to even, so that any order gives the same bits. factor has
+// an entry per row of a.
+func Sum(k cpu.Kernels, out []int64, a cpu.Rows, factor []float64, rows []int32) error {
 	if len(out) != a.Dim || len(factor) < a.N {
 		return fmt.Errorf("%w: sum of %d×%d rows with %d factors into %d values", kernels.ErrShape, a.N, a.Dim,
 			len(factor), len(out))
+	}
+	if len(rows) > SumRows {
+		return fmt.Errorf("%w: a sum of %d rows, at most %d", kernels.ErrShape, len(rows), SumRows)
 	}
 	if err := a.Check(false); err != nil || len(rows) == 0 {
 		return err

@@ -1,6 +1,8 @@
 package scores
 
 import (
+	"math"
+
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/kernels/ref"
@@ -55,13 +57,15 @@ func refEstimate(m kernels.Metric, out []float32, a cpu.Rows, rowsA []int32, b c
 	return nil
 }
 
-func refSum(out []float64, a cpu.Rows, factor []float64, rows []int32) error {
+func refSum(out []int64, a cpu.Rows, factor []float64, rows []int32) error {
 	if err := a.CheckList(rows); err != nil {
 		return err
 	}
+	const shift = 6. // numbers from 4 to 8 have a last bit of 2⁻⁵⁰
+	zero := int64(math.Float64bits(shift))
 	for _, r := range rows {
 		for i, x := range a.Row(int(r)) {
-			out[i] += float64(factor[r] * float64(x))
+			out[i] += int64(math.Float64bits(float64(factor[r]*float64(x))+shift)) - zero
 		}
 	}
 	return nil

@@ -42,17 +42,19 @@ func TestPairsEqualReference(t *testing.T) {
 					}
 				}
 			}
-			factor, sum, want := make([]float64, 11), make([]float64, dim), make([]float64, dim)
+			factor, sum, want := make([]float64, 11), make([]int64, dim), make([]int64, dim)
 			list := []int32{3, 0, 3, 10}
 			for i := range factor {
-				factor[i] = rng.NormFloat64()
+				if factor[i] = 2*rng.Float64() - 1; a.Norms[i] > 0 {
+					factor[i] /= a.Norms[i]
+				}
 			}
 			if err := Sum(k, sum, a, factor, list); err != nil {
 				t.Fatal(err)
 			}
 			for _, r := range list {
 				for i, x := range a.Row(int(r)) {
-					want[i] += float64(factor[r] * float64(x))
+					want[i] += int64(math.RoundToEven(float64(factor[r]*float64(x)) / SumUnit))
 				}
 			}
 			for i := range sum {
@@ -115,9 +117,10 @@ func TestPairsRefuse(t *testing.T) {
 			"room":         {Pairs(k, kernels.IP, out[:1], a, []int32{0, 1}, b, []int32{0, 1}), kernels.ErrShape},
 			"norms":        {Pairs(k, kernels.Cosine, out, a, []int32{0}, bare, []int32{0}), kernels.ErrShape},
 			"metric":       {Pairs(k, 7, out, a, nil, b, nil), kernels.ErrMetric},
-			"sum's row":    {Sum(k, make([]float64, 4), a, make([]float64, 3), []int32{3}), kernels.ErrShape},
-			"sum's room":   {Sum(k, make([]float64, 3), a, make([]float64, 3), nil), kernels.ErrShape},
-			"sum's factor": {Sum(k, make([]float64, 4), a, make([]float64, 2), nil), kernels.ErrShape},
+			"sum's row":    {Sum(k, make([]int64, 4), a, make([]float64, 3), []int32{3}), kernels.ErrShape},
+			"sum's room":   {Sum(k, make([]int64, 3), a, make([]float64, 3), nil), kernels.ErrShape},
+			"sum's factor": {Sum(k, make([]int64, 4), a, make([]float64, 2), nil), kernels.ErrShape},
+			"sum's length": {Sum(k, make([]int64, 4), a, make([]float64, 3), make([]int32, SumRows+1)), kernels.ErrShape},
 		} {
 			if !errors.Is(c.err, c.want) {
 				t.Errorf("%s: %v, want %v", name, c.err, c.want)

@@ -88,12 +88,12 @@ func estimate(k cpu.Kernels, m kernels.Metric, out []float32, a cpu.Rows, rowsA 
 	return slc.Error(code, e.text[:])
 }
 
-func sum(k cpu.Kernels, out []float64, a cpu.Rows, factor []float64, rows []int32) error {
+func sum(k cpu.Kernels, out []int64, a cpu.Rows, factor []float64, rows []int32) error {
 	if k.ISA() == cpu.Go {
 		return refSum(out, a, factor, rows)
 	}
 	var e C.slc_error
 	code := C.slc_sum(C.int32_t(k.ISA()), rowsOf(a), C.int64_t(a.Dim), doubles(factor), int32s(rows),
-		C.int64_t(len(rows)), doubles(out), &e)
+		C.int64_t(len(rows)), slc.Pointer[C.int64_t](out), &e)
 	return slc.Error(code, e.text[:])
 }

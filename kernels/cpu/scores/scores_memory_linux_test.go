@@ -56,7 +56,7 @@ func TestPairsStayInTheirMemory(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := Sum(k, cputest.InFence(t, make([]float64, a.Dim), true), a, a.Norms, list); err != nil {
+			if err := Sum(k, cputest.InFence(t, make([]int64, a.Dim), true), a, a.Norms, list); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -28,6 +28,6 @@ func estimate(k cpu.Kernels, m kernels.Metric, out []float32, a cpu.Rows, rowsA 
 	return refEstimate(m, out, a, rowsA, b, rowsB)
 }
 
-func sum(k cpu.Kernels, out []float64, a cpu.Rows, factor []float64, rows []int32) error {
+func sum(k cpu.Kernels, out []int64, a cpu.Rows, factor []float64, rows []int32) error {
 	return refSum(out, a, factor, rows)
 }
