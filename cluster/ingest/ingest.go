@@ -114,8 +114,8 @@ func Begin(ctx context.Context, s *objects.Store, lines io.Reader, j Job, bytesO
 	return s.PutJSON(ctx, "job", j)
 }
 
-// BeginFolder divides the files below a folder into blocks of about some bytes, uploads them, and writes the job. skip is
-// told of each file that is left out here, as 'sluice ingest' would leave it out.
+// BeginFolder divides the files below a folder into blocks of about some bytes, uploads them, and writes the job. skip
+// is told of each file that is left out here, as 'sluice ingest' would leave it out.
 func BeginFolder(ctx context.Context, s *objects.Store, folder string, j Job, bytesOf int, skip func(corpus.Skipped)) (
 	job string, err error) {
 	info, err := os.Stat(folder)
@@ -306,15 +306,15 @@ func (g *Segments) Sum(ctx context.Context, s *objects.Store, names []string) (s
 	return s.PutJSON(ctx, "made", sum)
 }
 
-// Finish numbers contexts and groups of the segments, as a store of them all does, and writes the manifest. It returns
-// what the workers have skipped.
-func Finish(ctx context.Context, s *objects.Store, sum string, metric kernels.Metric) (of string, skipped []Skipped,
-	err error) {
+// Finish numbers contexts and groups of the segments of a job, as a store of them all does, and writes the manifest. It
+// returns what the workers have skipped.
+func Finish(ctx context.Context, s *objects.Store, job, sum string) (of string, skipped []Skipped, err error) {
+	var j Job
 	var made Made
-	if err := s.GetJSON(ctx, sum, &made); err != nil {
+	if err := errors.Join(s.GetJSON(ctx, job, &j), s.GetJSON(ctx, sum, &made)); err != nil {
 		return "", nil, err
 	}
-	of, err = made.base(ctx, s, metric)
+	of, err = made.base(ctx, s, j.Metric)
 	return of, made.Skipped, err
 }
 

@@ -19,8 +19,8 @@ import (
 )
 
 // TestCost measures what a calibration by a worker of prism costs beside one of one machine, in turns, of as many
-// contexts and questions as SLUICE_CLUSTER_PAIRS says, of the benchmarks' mixture. It logs each number as it has it. One
-// worker on one core, and on all of them:
+// contexts and questions as SLUICE_CLUSTER_PAIRS says, of the benchmarks' mixture. It logs each number as it has it.
+// One worker on one core, and on all of them:
 //
 //	SLUICE_CLUSTER_PAIRS=200000x600000 taskset -c 0 go test ./pipeline -run TestCost -v -timeout 60m
 //	SLUICE_CLUSTER_PAIRS=200000x600000 go test ./pipeline -run TestCost -v -timeout 60m

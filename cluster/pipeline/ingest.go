@@ -6,12 +6,11 @@ import (
 
 	"github.com/sluice-rag/sluice/cluster/ingest"
 	"github.com/sluice-rag/sluice/cluster/objects"
-	"github.com/sluice-rag/sluice/kernels"
 )
 
-// Ingest makes a base, for a metric, of what begin (ingest.Begin, ingest.BeginFolder) divides into blocks in the storage
-// at an address. It returns the base's name and what workers have skipped.
-func Ingest(ctx context.Context, runner, address string, metric kernels.Metric,
+// Ingest makes a base of what begin (ingest.Begin, ingest.BeginFolder) divides into blocks in the storage at an address.
+// It returns the base's name and what workers have skipped.
+func Ingest(ctx context.Context, runner, address string,
 	begin func(ctx context.Context, s *objects.Store) (job string, err error)) (of string, skipped []ingest.Skipped,
 	err error) {
 	s, err := objects.Open(ctx, address)
@@ -27,5 +26,5 @@ func Ingest(ctx context.Context, runner, address string, metric kernels.Metric,
 	if err != nil {
 		return "", nil, err
 	}
-	return ingest.Finish(ctx, s, sum, metric)
+	return ingest.Finish(ctx, s, job, sum)
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/sluice-rag/sluice/cluster/objects"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
-	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	local "github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
@@ -58,7 +57,7 @@ func ofLines(text string, bytes int) func(context.Context, *objects.Store) (stri
 func ingested(t *testing.T, runner, address string, begin func(context.Context, *objects.Store) (string, error)) (
 	m base.Manifest, all base.About, vectors []float32, skipped []ingest.Skipped) {
 	t.Helper()
-	of, skipped, err := Ingest(t.Context(), runner, address, kernels.Cosine, begin)
+	of, skipped, err := Ingest(t.Context(), runner, address, begin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,13 +119,14 @@ func TestIngestOfAFolder(t *testing.T) {
 	words := strings.Fields(strings.NewReplacer("\n", " ", `"`, " ").Replace(lines(40)))
 	text := func(i int) string { return strings.Join(words[i*40:i*40+160], " ") }
 	for name, content := range map[string]string{
-		"tides.md": "---\ntopic: sea\n---\n# Tides\n\n" + text(0), "b/moons.txt": text(3), "b/c/houses.html": "<p>" + text(5),
-		"b/lines.jsonl": lines(7), "b/broken.docx": "no archive", "broken.pdf": "%PDF-1.7 and no more",
+		"tides.md": "---\ntopic: sea\n---\n# Tides\n\n" + text(0), "b/moons.txt": text(3),
+		"b/c/houses.html": "<p>" + text(5), "b/lines.jsonl": lines(7), "b/broken.docx": "no archive", "broken.pdf": "%PDF-1.7 and no more",
 		"seen.bin": "\x00\x01", ".gitignore": "left/\n", "left/out.txt": text(6), ".hidden.txt": text(7),
 		"z/empty.txt": "", "z/last.csv": "name,what\nherring,swims\n", "z/channels.txt": text(8),
 	} {
 		path := filepath.Join(folder, filepath.FromSlash(name))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -30,8 +30,8 @@ type Input struct {
 	// Bins > 0 asks for a histogram of D− with that many equal bins between its exact minimum and maximum (for plots),
 	// and narrows Separation to the width of a cell.
 	Bins int
-	// Sample > 0 asks for the canonical scores of about that many pairs of D−, drawn evenly for each query, or of all if
-	// there are no more (Result.Sample). The draw depends only on the numbers of queries and contexts.
+	// Sample > 0 asks for the canonical scores of about that many pairs of D−, drawn evenly for each query, or of all
+	// if there are no more (Result.Sample). The draw depends only on the numbers of queries and contexts.
 	Sample int
 
 	// DType is the number format of the bounded pass; nil = chosen by the engine: bf16x3 where the device has

@@ -168,8 +168,7 @@ type Calibration struct {
 	OwnerFile    string `json:"owner_file,omitempty"`
 	DomainFile   string `json:"domain_file,omitempty"`
 	GeneralFile  string `json:"general_file,omitempty"` // scores of the general questions
-	// NegativeHistogram counts a sample of D− (NegativeSample), in equal bins between Negative.Min and Negative.Max, for
-	// plots; Separation is of the same pairs.
+	// NegativeHistogram counts NegativeSample pairs of D−, which Separation is of, in equal bins from Min to Max.
 	NegativeHistogram []int64 `json:"negative_histogram,omitempty"`
 	// ContextDigests are the first 8 bytes of each calibrated context's text digest, sorted, each once
 	// (base64 in the file): staleness is the share of live contexts that are not among them.

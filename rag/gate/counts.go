@@ -15,8 +15,8 @@ import (
 // Quantiles returns the quantiles that Counts.Pairs must have.
 func Quantiles() []float64 { return slices.Clone(tableQuantiles) }
 
-// NegativeSample is about how many pairs of D− the histogram and the separation of an artifact are of: all, if there are
-// no more. The separation's standard error is at most .001.
+// NegativeSample is about how many pairs of D− the histogram and the separation of an artifact are of: all, if there
+// are no more. The separation's standard error is at most .001.
 const NegativeSample = 1 << 18
 
 // histogram counts the sample of D− between the extremes.

@@ -82,7 +82,7 @@ cluster/base: kernels engine embed/identity rag/postings cluster/objects
 cluster/calibrate: kernels engine rag/gate rag/postings cluster/base cluster/objects cluster/worker
 cluster/ingest: kernels embed rag/corpus rag/ingest rag/knowledge cluster/base cluster/objects cluster/worker
 cluster/pipeline: engine rag/gate cluster/calibrate cluster/ingest cluster/objects
-cluster/cmd: . kernels rag/calibrate rag/gate cluster/ingest cluster/pipeline cluster/worker
+cluster/cmd: . kernels rag/calibrate rag/corpus rag/gate cluster/ingest cluster/objects cluster/pipeline cluster/worker
 cmd: . kernels engine embed llm rag serve eval bench internal
 examples: . rag
 third_party:

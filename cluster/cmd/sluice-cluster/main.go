@@ -139,7 +139,7 @@ func (f *ingestFlags) run(ctx context.Context, runner string) (err error) {
 		return fmt.Errorf("%w: --storage, --encoder and one of --lines and --folder are wanted; with --lines, "+
 			"--collection", errUsage)
 	}
-	of, skipped, err := pipeline.Ingest(ctx, runner, f.storage, f.job.Metric, f.begin)
+	of, skipped, err := pipeline.Ingest(ctx, runner, f.storage, f.begin)
 	for _, k := range skipped {
 		fmt.Fprintf(os.Stderr, "skipped %s: %s\n", k.Name, k.Why)
 	}

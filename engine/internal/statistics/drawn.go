@@ -17,12 +17,13 @@ const drawnSeed = 47
 func (j *job) setSample(ctx context.Context) (err error) {
 	of := distribution.Whole{Contexts: int64(j.c.N), Queries: int64(j.q.N)}
 	itself := func(row int32) uint64 { return uint64(row) }
-	j.out.Sample, err = j.sampleOf(ctx, of, j.in.Sample, ascendingFrom(0, j.c.N), ascendingFrom(0, j.q.N), itself, itself)
+	rows, lanes := ascendingFrom(0, j.c.N), ascendingFrom(0, j.q.N)
+	j.out.Sample, err = j.sampleOf(ctx, of, j.in.Sample, rows, lanes, itself, itself)
 	return err
 }
 
-// sampleOf draws about want pairs of D− of a whole, and returns the canonical scores of those among some rows and lanes,
-// which ascend. contextID and queryID number the rows within the whole.
+// sampleOf draws about want pairs of D− of a whole, and returns the canonical scores of those among some rows and
+// lanes, which ascend. contextID and queryID number the rows within the whole.
 func (j *job) sampleOf(ctx context.Context, of distribution.Whole, want int, rows, lanes []int32,
 	contextID, queryID func(row int32) uint64) ([]float64, error) {
 	if want == 0 || len(rows) == 0 || len(lanes) == 0 || j.negatives.total == 0 {
@@ -35,9 +36,10 @@ func (j *job) sampleOf(ctx context.Context, of distribution.Whole, want int, row
 	err := j.r.Pool.Each(ctx, len(parts), j.blocks.Workers, func(_, task int) error {
 		var qs, cs, numbers []int32
 		for _, q := range lanes[task*chunk : min(len(lanes), (task+1)*chunk)] {
-			if numbers = j.numbers(numbers, of, each, int(queryID(q)), int(contextID(j.in.Owner[q]))); ctx.Err() != nil {
-				return ctx.Err()
+			if err := ctx.Err(); err != nil {
+				return err
 			}
+			numbers = j.numbers(numbers, of, each, int(queryID(q)), int(contextID(j.in.Owner[q])))
 			for _, number := range numbers {
 				id := uint64(number)
 				if id < first || id > last {

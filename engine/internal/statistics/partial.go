@@ -32,7 +32,7 @@ type Partial struct {
 	kept            []float64 // scores within the brackets or beyond the ends, by closeness, the farthest first
 	lowest, highest endPair   // of the scores beyond the ends, numerically
 	sample          []float64 // the scores of the drawn pairs, ascending
-	// dots is the sum of dot products of unit vectors, in units of scores.SumUnit², for a cosine without a bias; else 0.
+	// dots is the sum of dot products of unit vectors, in units of scores.SumUnit², for a cosine without a bias.
 	dots    *big.Int
 	dim     int
 	queries []partialQuery

@@ -55,8 +55,8 @@ const SumRows = 1 << 12
 const SumUnit = 0x1p-50
 
 // Sum adds factor[r]·row r of a to out, for the listed rows r: a weighted sum of vectors whose coordinates, between −2
-// and 2, are each rounded to a whole number of SumUnits, ties to even, so that any order gives the same bits. factor has
-// an entry per row of a.
+// and 2, are each rounded to a whole number of SumUnits, ties to even, so that any order gives the same bits. factor
+// has an entry per row of a.
 func Sum(k cpu.Kernels, out []int64, a cpu.Rows, factor []float64, rows []int32) error {
 	if len(out) != a.Dim || len(factor) < a.N {
 		return fmt.Errorf("%w: sum of %d×%d rows with %d factors into %d values", kernels.ErrShape, a.N, a.Dim,

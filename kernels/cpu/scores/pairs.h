@@ -14,8 +14,8 @@ int32_t slc_pairs(int32_t isa, int32_t metric, slc_rows a, const int32_t *row_a,
 int32_t slc_estimate(int32_t isa, int32_t metric, slc_rows a, const int32_t *row_a, slc_rows b, const int32_t *row_b,
                      int64_t dim, int64_t n, float *out, slc_error *error);
 
-// slc_sum adds factor[r] * (a's row r), rounded to whole units of 2^-50, to out, dim integers, for the n listed rows r. The
-// products lie between -2 and 2, and there are at most 4096 of them, so that the sums are exact.
+// slc_sum adds factor[r] * (a's row r), rounded to whole units of 2^-50, to out, dim integers, for the n listed rows
+// r. The products lie between -2 and 2, and there are at most 4096 of them, so that the sums are exact.
 int32_t slc_sum(int32_t isa, slc_rows a, int64_t dim, const double *factor, const int32_t *rows, int64_t n,
                 int64_t *out, slc_error *error);
 

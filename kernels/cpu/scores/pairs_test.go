@@ -120,7 +120,8 @@ func TestPairsRefuse(t *testing.T) {
 			"sum's row":    {Sum(k, make([]int64, 4), a, make([]float64, 3), []int32{3}), kernels.ErrShape},
 			"sum's room":   {Sum(k, make([]int64, 3), a, make([]float64, 3), nil), kernels.ErrShape},
 			"sum's factor": {Sum(k, make([]int64, 4), a, make([]float64, 2), nil), kernels.ErrShape},
-			"sum's length": {Sum(k, make([]int64, 4), a, make([]float64, 3), make([]int32, SumRows+1)), kernels.ErrShape},
+			"sum's length": {Sum(k, make([]int64, 4), a, make([]float64, 3), make([]int32, SumRows+1)),
+				kernels.ErrShape},
 		} {
 			if !errors.Is(c.err, c.want) {
 				t.Errorf("%s: %v, want %v", name, c.err, c.want)
