@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-rag/sluice/cluster/objects"
 )
 
-// Ingest makes a base of what begin (ingest.Begin, ingest.BeginFolder) divides into blocks in the storage at an address.
-// It returns the base's name and what workers have skipped.
+// Ingest makes a base of what begin (ingest.Begin, ingest.BeginFolder) divides into blocks in the storage at an
+// address. It returns the base's name and what workers have skipped.
 func Ingest(ctx context.Context, runner, address string,
 	begin func(ctx context.Context, s *objects.Store) (job string, err error)) (of string, skipped []ingest.Skipped,
 	err error) {

@@ -120,8 +120,9 @@ func TestIngestOfAFolder(t *testing.T) {
 	text := func(i int) string { return strings.Join(words[i*40:i*40+160], " ") }
 	for name, content := range map[string]string{
 		"tides.md": "---\ntopic: sea\n---\n# Tides\n\n" + text(0), "b/moons.txt": text(3),
-		"b/c/houses.html": "<p>" + text(5), "b/lines.jsonl": lines(7), "b/broken.docx": "no archive", "broken.pdf": "%PDF-1.7 and no more",
-		"seen.bin": "\x00\x01", ".gitignore": "left/\n", "left/out.txt": text(6), ".hidden.txt": text(7),
+		"b/c/houses.html": "<p>" + text(5), "b/lines.jsonl": lines(7), "b/broken.docx": "no archive",
+		"broken.pdf": "%PDF-1.7 and no more", "seen.bin": "\x00\x01", ".gitignore": "left/\n",
+		"left/out.txt": text(6), ".hidden.txt": text(7),
 		"z/empty.txt": "", "z/last.csv": "name,what\nherring,swims\n", "z/channels.txt": text(8),
 	} {
 		path := filepath.Join(folder, filepath.FromSlash(name))
