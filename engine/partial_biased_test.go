@@ -96,7 +96,7 @@ func TestBiasedPartialsMiss(t *testing.T) {
 		}
 		s := &want.NegativeSummary
 		b := &Brackets{Metric: metric, Biased: true, Ends: [2]float64{s.Min - 1, s.Max + 1}, Bins: 50, Low: s.Min,
-			High: s.Max}
+			High: s.Max, Sample: in.Sample}
 		got, next, err := e.FinishDistribution(t.Context(), tree(t, rng, biasedPartials(t, rng, in, b)), in.Quantiles)
 		if err != nil || next == nil || got.Kept != 0 {
 			t.Fatalf("%v: %v, a further pass %v, %d pairs are kept", metric, err, next, got.Kept)

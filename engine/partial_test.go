@@ -169,7 +169,7 @@ func TestPartialsMiss(t *testing.T) {
 			"no ranges": {Ends: [2]float64{s.Min, s.Max}},
 			"no ends":   {Ends: [2]float64{s.Min - 1, s.Max + 1}},
 		} {
-			b.Metric, b.Bins, b.Low, b.High = metric, in.Bins, s.Min, s.Max
+			b.Metric, b.Bins, b.Low, b.High, b.Sample = metric, in.Bins, s.Min, s.Max, in.Sample
 			if metric == kernels.L2 {
 				b.Ends[0] = max(0, b.Ends[0])
 			}

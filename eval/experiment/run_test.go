@@ -180,7 +180,8 @@ func TestReadAnswers(t *testing.T) {
 		unnamed != 18 {
 		t.Errorf("%d answers, %d unnamed, %v", len(got), unnamed, err)
 	}
-	for _, bad := range []string{"", "{}\n", string(text[:len(text)/2]) + "\n"} {
+	second := bytes.IndexByte(text, '\n') + 20 // within the second line
+	for _, bad := range []string{"", "{}\n", string(text[:second]) + "\n"} {
 		if _, _, err := experiment.ReadAnswers(strings.NewReader(bad)); !errors.Is(err, experiment.ErrJournal) {
 			t.Errorf("%.40q: %v", bad, err)
 		}
