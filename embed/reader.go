@@ -2,13 +2,28 @@ package embed
 
 import "context"
 
-// Reading is the answer to a question that a reader has found in a passage.
+// Extract is a stretch of a passage as the answer to a question.
+type Extract struct {
+	Start, End int     // bytes of the passage
+	Score      float64 // start logit + end logit, the best over the passage's windows
+}
+
+// Reading is what a reader has found in a passage.
 type Reading struct {
-	Start, End int     // bytes of the passage: the best span that is not empty; 0, 0 without one
-	Score      float64 // start logit + end logit of the span, the best over the passage's windows
-	Null       float64 // the same of the null answer, the least over the windows; 0 where the model has no null answer
-	Tokens     int
-	Truncated  bool
+	Extract           // the best one that is not empty; zero where nothing was found
+	Others  []Extract // the next best ones of which no two overlap, better first, at most 7
+	Null    float64   // Score of the null answer, the least over the windows; 0 where the model has no null answer
+
+	Tokens    int
+	Truncated bool
+}
+
+// Found returns the best stretch and the others.
+func (r *Reading) Found() []Extract {
+	if r.End == 0 {
+		return nil
+	}
+	return append([]Extract{r.Extract}, r.Others...)
 }
 
 // Extractor is what the rest of Sluice needs of a reader; *Reader implements it.

@@ -85,7 +85,8 @@ func (r *Reader) Read(ctx context.Context, question string, passages []string) (
 		if best := &out[of[n]]; seen[of[n]] {
 			best.Merge(read)
 		} else {
-			best.Start, best.End, best.Score, best.Null = read.Start, read.End, read.Score, read.Null
+			best.set(read.Found())
+			best.Null = read.Null
 		}
 		seen[of[n]] = true
 	}
@@ -98,16 +99,19 @@ func (r *Reader) Read(ctx context.Context, question string, passages []string) (
 	return out, nil
 }
 
-// trim leaves out white space around the span, which tokens of byte-level vocabularies include.
+// trim leaves out white space around the spans, which tokens of byte-level vocabularies include, and spans that are
+// nothing else.
 func (r *Reading) trim(passage string) {
-	span := passage[r.Start:r.End]
-	text := strings.TrimSpace(span)
-	if text == "" {
-		r.Start, r.End, r.Score = 0, 0, 0
-		return
+	var spans []Extract
+	for _, s := range r.Found() {
+		if text := strings.TrimSpace(passage[s.Start:s.End]); text != "" {
+			s.Start += strings.Index(passage[s.Start:s.End], text)
+			s.End = s.Start + len(text)
+			spans = append(spans, s)
+		}
 	}
-	r.Start += strings.Index(span, text)
-	r.End = r.Start + len(text)
+	r.Extract, r.Others = Extract{}, nil
+	r.set(spans)
 }
 
 // NullThreshold implements Extractor.

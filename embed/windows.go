@@ -1,5 +1,10 @@
 package embed
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Window is a question with a part of a context as one sequence of tokens, as a reader of spans reads it.
 type Window struct {
 	IDs   []uint32
@@ -11,25 +16,56 @@ type Window struct {
 // maxSpan is the number of tokens of the longest answer, as in BERT's code for SQuAD.
 const maxSpan = 30
 
+// mostSpans is how many spans a reading has.
+const mostSpans = 8
+
 // Read decodes the logits of a window: two for each token.
 func (w Window) Read(logits []float32) (r Reading) {
 	r.Null = float64(logits[0]) + float64(logits[1])
-	for i, from := range w.At {
-		for j := i; j < min(len(w.At), i+maxSpan); j++ {
-			score := float64(logits[2*(w.First+i)]) + float64(logits[2*(w.First+j)+1])
-			if from[0] < w.At[j][1] && (r.End == 0 || score > r.Score) {
-				r.Start, r.End, r.Score = from[0], w.At[j][1], score
+	taken := make([]bool, len(w.At))
+	var spans []Extract
+	for range mostSpans {
+		var best Extract
+		var first, last int
+		for i, from := range w.At {
+			for j := i; j < min(len(w.At), i+maxSpan) && !taken[j]; j++ {
+				score := float64(logits[2*(w.First+i)]) + float64(logits[2*(w.First+j)+1])
+				if from[0] < w.At[j][1] && (best.End == 0 || score > best.Score) {
+					best, first, last = Extract{from[0], w.At[j][1], score}, i, j
+				}
 			}
 		}
+		if best.End == 0 {
+			break
+		}
+		spans = append(spans, best)
+		for i := first; i <= last; i++ {
+			taken[i] = true
+		}
 	}
+	r.set(spans)
 	return r
 }
 
-// Merge takes the better span of another window, and the lesser score of the null answer.
-func (r *Reading) Merge(o Reading) {
-	if o.End > 0 && (r.End == 0 || o.Score > r.Score) {
-		r.Start, r.End, r.Score = o.Start, o.End, o.Score
+// set keeps spans, better first.
+func (r *Reading) set(spans []Extract) {
+	if len(spans) > 0 {
+		r.Extract, r.Others = spans[0], spans[1:]
 	}
+}
+
+// Merge takes the better spans of another window, and the lesser score of the null answer.
+func (r *Reading) Merge(o Reading) {
+	all := append(r.Found(), o.Found()...)
+	slices.SortStableFunc(all, func(a, b Extract) int { return cmp.Compare(b.Score, a.Score) })
+	var apart []Extract
+	for _, s := range all {
+		overlaps := func(t Extract) bool { return s.Start < t.End && t.Start < s.End }
+		if len(apart) < mostSpans && !slices.ContainsFunc(apart, overlaps) {
+			apart = append(apart, s)
+		}
+	}
+	r.set(apart)
 	r.Null = min(r.Null, o.Null)
 }
 

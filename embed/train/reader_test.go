@@ -173,10 +173,16 @@ func TestWindows(t *testing.T) {
 	if got := context[first.Start:first.End]; got != "two three four" || first.Score != 9 || first.Null != 3 {
 		t.Errorf("%q, %+v", got, first)
 	}
+	if o := first.Others; len(o) != 1 || context[o[0].Start:o[0].End] != "one" || o[0].Score != 0 {
+		t.Errorf("%+v", o) // what the best span has left of the window
+	}
 	both := first
-	both.Merge(embed.Reading{Score: 10, Null: 5, Start: 1, End: 2})
+	both.Merge(embed.Reading{Extract: embed.Extract{Score: 10, Start: 1, End: 2}, Null: 5})
 	if both.Score != 10 || both.Null != 3 || both.End != 2 {
 		t.Errorf("%+v", both)
+	}
+	if o := both.Others; len(o) != 1 || o[0] != first.Extract {
+		t.Errorf("%+v", o) // without "one", which the other window's span overlaps
 	}
 	both = first
 	if both.Merge(embed.Reading{Null: -1}); both.Score != 9 || both.Null != -1 {

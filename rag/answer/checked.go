@@ -32,7 +32,7 @@ func (a *State) check(ctx context.Context) (added string, err error) {
 	if read != nil && !read.Answers {
 		a.trace.Notice = noSpan
 	}
-	sentences, err := a.snapshot.Check(ctx, a.subject(), a.Answer.Answer, shown)
+	sentences, err := a.snapshot.Check(ctx, a.subject(), a.Answer.Answer, shown, a.spansIn(shown))
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/rag/check"
 	"github.com/sluice-rag/sluice/rag/excerpt"
 	"github.com/sluice-rag/sluice/rag/flow"
 	"github.com/sluice-rag/sluice/rag/knowledge"
@@ -92,6 +93,22 @@ func (a *State) read(ctx context.Context) (*reading, error) {
 	}
 	a.trace.Read = r.Read
 	return r, nil
+}
+
+// spansIn returns the spans that the reader has found in the texts of the first passages, as far as these were read.
+func (a *State) spansIn(texts []string) (found []check.Found) {
+	for i, read := range a.texts()[:len(texts)] {
+		at := strings.Index(texts[i], read) // a part of a passage may stand for it
+		r, ok := a.readings[read]
+		if at < 0 || !ok {
+			continue
+		}
+		for _, s := range r.Found() {
+			found = append(found, check.Found{
+				Place: check.Place{Passage: i, Start: at + s.Start, End: at + s.End}, Score: s.Score - r.Null})
+		}
+	}
+	return found
 }
 
 // nullThreshold returns the score above the null answer from which a passage answers: that of the calibration in force

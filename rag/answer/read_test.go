@@ -105,6 +105,25 @@ func TestReadersGradeAnswers(t *testing.T) {
 	}
 }
 
+// TestReadersBackAFewWords: what a model answers in a few words is backed where the reader finds the same.
+func TestReadersBackAFewWords(t *testing.T) {
+	const question, said = "Which ships keep what against plankton, herring and channels?", "Lamps that rotate"
+	o := overlay.On(answer.DefaultOptions(), answer.Options{Gate: answer.GateOpen, Style: answer.Write})
+	for found, want := range map[string]bool{"a rotating lamp": true, "rocks": false} {
+		reader := newReader()
+		reader.Answers[question] = found
+		w := newWorldOf(t, reader)
+		w.Model.Answers = []string{said}
+		a, err := w.ask(t, question, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := a.Trace.Checked; len(c) != 1 || c[0].Backed != want {
+			t.Errorf("%q: %+v", found, c)
+		}
+	}
+}
+
 // TestReadersWithoutANullAnswerDoNotGrade: they mark spans, and are refused as graders.
 func TestReadersWithoutANullAnswerDoNotGrade(t *testing.T) {
 	reader := newReader()

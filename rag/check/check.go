@@ -56,9 +56,10 @@ type Scorer struct {
 type Options struct {
 	Words    func(text string) ([]Word, error) // of a text, each once, without those that say nothing
 	Entities func(ctx context.Context, texts, languages []string) ([][]entities.Entity, int, error)
-	Question string // that is answered: it says what an answer of a few words is about; may be empty
-	Language string // of the answer and the passages (ISO 639-1), "" where it is not known
-	Scorer   Scorer // for sentences that their words do not decide; without Score the words decide alone
+	Question string  // that is answered: it says what an answer of a few words is about; may be empty
+	Language string  // of the answer and the passages (ISO 639-1), "" where it is not known
+	Scorer   Scorer  // for sentences that their words do not decide; without Score the words decide alone
+	Found    []Found // by a reader, in the passages; a sentence of a few words that it agrees with is backed
 }
 
 // What decides, chosen on one half of squad16's topics (figures_native_test.go).
@@ -78,6 +79,13 @@ func Check(ctx context.Context, o Options, answer string, passages []string) ([]
 }
 
 func (o Options) check(ctx context.Context, answer string, passages []string) (*checker, []Sentence, error) {
+	for _, f := range o.Found {
+		if f.Passage < 0 || f.Passage >= len(passages) || f.Start < 0 || f.Start > f.End ||
+			f.End > len(passages[f.Passage]) {
+			return nil, nil, fmt.Errorf("check: %w: bytes %d to %d of passage %d of %d", errShape, f.Start, f.End,
+				f.Passage, len(passages))
+		}
+	}
 	x, err := o.checker(passages)
 	if err != nil {
 		return nil, nil, err
@@ -103,7 +111,13 @@ func (o Options) check(ctx context.Context, answer string, passages []string) (*
 			p := &x.places[id]
 			s.Places = append(s.Places, Place{p.passage, p.start, p.end})
 		}
+		read, agrees, err := x.asRead(c, s.Text)
+		if err != nil {
+			return nil, nil, err
+		}
 		switch {
+		case agrees && len(v.missing) == 0:
+			s.Backed, s.Places = true, []Place{read}
 		case len(v.missing) > 0 || len(v.places) == 0 || v.rank < little:
 		case v.cover >= enough && v.sure && x.answers(c, v):
 			s.Backed = true

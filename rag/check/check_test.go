@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/test/doubling"
+	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/check"
 	"github.com/sluice-rag/sluice/rag/entities"
 	"github.com/sluice-rag/sluice/rag/postings"
@@ -186,6 +187,48 @@ func TestFewWordsAreReadWithTheQuestion(t *testing.T) {
 		found, err := check.Check(t.Context(), o, answer, english)
 		if err != nil || len(found) != 1 || found[0].Backed != want {
 			t.Errorf("%q: %+v, %v", answer, found, err)
+		}
+	}
+}
+
+// TestAReaderBacksAFewWords: an answer of a few words is backed where a reader reads the same, in place of a better span
+// that is not much better, if the facts stand there.
+func TestAReaderBacksAFewWords(t *testing.T) {
+	o := options(t, "en", english)
+	o.Question = "What did Marie Keller leave behind in Norway?"
+	o.Scorer = check.Scorer{From: .5, Score: func(_ context.Context, premises, _ []string) ([]float64, error) {
+		return make([]float64, len(premises)), nil
+	}}
+	at := func(passage int, text string, score float64) check.Found {
+		start := strings.Index(english[passage], text)
+		return check.Found{Place: check.Place{Passage: passage, Start: start, End: start + len(text)}, Score: score}
+	}
+	keller := check.Place{Passage: 2, Start: 0, End: len("Marie Keller built the harbour.")}
+	for name, c := range map[string]struct {
+		answer string
+		found  []check.Found
+		want   bool
+	}{
+		"no reader":       {"A ferry", nil, false},
+		"the best":        {"The harbour.", []check.Found{at(2, "the harbour", 4), at(1, "a ferry", 3)}, true},
+		"hardly behind":   {"A ferry", []check.Found{at(2, "the harbour", 4), at(1, "a ferry", 1.5)}, true},
+		"far behind":      {"A ferry", []check.Found{at(2, "the harbour", 4), at(1, "a ferry", .5)}, false},
+		"another fact":    {"Harbour, 1950", []check.Found{at(2, "the harbour", 4)}, false},
+		"one word of six": {"A ferry", []check.Found{at(1, "visitors walk across the river, which is 300 km", 4)}, false},
+	} {
+		o.Found = c.found
+		found, err := check.Check(t.Context(), o, c.answer, english)
+		if err != nil || len(found) != 1 || found[0].Backed != c.want {
+			t.Errorf("%s: %+v, %v", name, found, err)
+		}
+		if name == "the best" && (len(found[0].Places) != 1 || found[0].Places[0] != keller) {
+			t.Errorf("%+v", found[0].Places)
+		}
+	}
+	for _, p := range []check.Place{{Passage: 3}, {Passage: -1}, {Start: -1}, {Start: 2, End: 1}, {End: 1 << 20}} {
+		o.Found = []check.Found{{Place: p}}
+		if _, err := check.Check(t.Context(), o, "A ferry", english); !errors.Is(err, kernels.ErrShape) {
+			t.Errorf("%+v: %v", p, err)
 		}
 	}
 }

@@ -29,6 +29,8 @@ import (
 var (
 	figures = flag.Bool("figures", false, "print the figures of docs/prompts.md; minutes")
 	written = flag.String("figures-answers", "", "answers to questions of squad16: what 'ask --batch --json' printed")
+	reading = flag.String("figures-reader", "", "folder of a reader, for a few words as answers")
+	unread  = flag.Int("figures-half", 1, "topics that the reader was not trained on: 0, the first eight, or 1")
 	wrong   = flag.Bool("figures-wrong", false, "print the sentences that the check gets wrong")
 )
 
@@ -36,6 +38,7 @@ var (
 type base struct {
 	check.Options
 	finder   *entities.Finder
+	reader   *embed.Reader // nil: none
 	contexts []datasets.Line
 	topic    map[string][]int // contexts
 	half     map[string]int   // of a topic
@@ -161,6 +164,54 @@ func initials(v value) (s string) {
 	return s
 }
 
+// read returns what a reader has found in passages.
+func read(t *testing.T, r *embed.Reader, question string, passages []string) (found []check.Found) {
+	t.Helper()
+	readings, err := r.Read(t.Context(), question, passages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range readings {
+		for _, e := range x.Found() {
+			place := check.Place{Passage: i, Start: e.Start, End: e.End}
+			found = append(found, check.Found{Place: place, Score: e.Score - x.Null})
+		}
+	}
+	return found
+}
+
+// TestReaderFigures shows what a reader changes for answers of a few words to questions of topics that it was not
+// trained on.
+func TestReaderFigures(t *testing.T) {
+	if *reading == "" {
+		t.Skip("SKIP: -figures-reader is not set")
+	}
+	b := load(t, "squad16", "en")
+	r, err := embed.OpenReader(t.Context(), *reading, embed.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	topics := map[string]int{}
+	for _, c := range b.contexts {
+		if _, known := topics[c.Topic]; !known {
+			topics[c.Topic] = len(topics)
+		}
+	}
+	draw := rand.New(rand.NewPCG(42, 1))
+	right, other := b.short(t, draw, 600)
+	for i := range right {
+		right[i].what, other[i].what = "", "" // the questions would be printed
+	}
+	trained := func(s item) bool { return topics[b.contexts[s.context].Topic]/8 != *unread }
+	right, other = slices.DeleteFunc(right, trained), slices.DeleteFunc(other, trained)
+	for _, b.reader = range []*embed.Reader{nil, r} {
+		draw := rand.New(rand.NewPCG(42, 2)) // the same passages
+		b.backed(t, draw, "short", right, true, true)
+		b.backed(t, draw, "short wrong", other, true, false)
+	}
+}
+
 // item is a sentence with the context that it is of.
 type item struct {
 	context, number int
@@ -252,7 +303,11 @@ func (b *base) backed(t *testing.T, draw *rand.Rand, name string, list []item, o
 	for _, s := range list {
 		o := b.Options
 		o.Question = s.question
-		found, err := check.Check(t.Context(), o, s.text, b.shown(draw, s.context, own))
+		passages := b.shown(draw, s.context, own)
+		if b.reader != nil {
+			o.Found = read(t, b.reader, s.question, passages)
+		}
+		found, err := check.Check(t.Context(), o, s.text, passages)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,6 +30,7 @@ const (
 // checker is an index of the passages that one answer is checked against.
 type checker struct {
 	Options
+	passages    []string
 	language    string
 	conventions []convention // of each passage
 	places      []place
@@ -44,7 +45,7 @@ type checker struct {
 }
 
 func (o Options) checker(passages []string) (*checker, error) {
-	x := &checker{Options: o, language: o.Language, with: map[string][]int{}, capital: map[string]bool{},
+	x := &checker{Options: o, passages: passages, language: o.Language, with: map[string][]int{}, capital: map[string]bool{},
 		small: map[string]bool{}, beside: map[[2]string]bool{}, stops: map[string]bool{}}
 	for i, text := range passages {
 		x.conventions = append(x.conventions, conventionOf(text, o.Language))

@@ -9,8 +9,11 @@ import (
 )
 
 // Check says of each sentence of an answer to a question whether passages back it, as check.Check does. What words
-// weigh is known from the snapshot's texts, and in doubt Config.Entails decides, or the encoder.
-func (s *Snapshot) Check(ctx context.Context, question, answer string, passages []string) ([]check.Sentence, error) {
+// weigh is known from the snapshot's texts, and in doubt Config.Entails decides, or the encoder. found is what a reader
+// has found in the passages; it may be nil.
+func (s *Snapshot) Check(ctx context.Context, question, answer string, passages []string, found []check.Found) (
+	[]check.Sentence, error,
+) {
 	x, err := s.Postings(ctx)
 	if err != nil {
 		return nil, err
@@ -26,7 +29,7 @@ func (s *Snapshot) Check(ctx context.Context, question, answer string, passages 
 		}
 		return list, nil
 	}
-	o := check.Options{Words: words, Entities: s.base.finder().Find, Question: question,
+	o := check.Options{Words: words, Entities: s.base.finder().Find, Question: question, Found: found,
 		Language: s.base.Language(strings.Join(passages, " "))}
 	if s.base.cfg.Entails != nil {
 		o.Scorer = check.Entailment(s.base.cfg.Entails)

@@ -17,7 +17,7 @@ func TestCheckTellsWhatTheTextsBack(t *testing.T) {
 	}
 	defer snap.Release()
 	answer := "The tower of Alden was begun in 1911. Twelve ships carried stone over the bridge, begun in 1911 [2]."
-	found, err := snap.Check(t.Context(), "When was the tower begun?", answer, passages)
+	found, err := snap.Check(t.Context(), "When was the tower begun?", answer, passages, nil)
 	if err != nil || len(found) != 2 {
 		t.Fatalf("%+v, %v", found, err)
 	}

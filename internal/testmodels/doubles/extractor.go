@@ -23,10 +23,10 @@ func (e *Extractor) Read(ctx context.Context, question string, passages []string
 	for i, p := range passages {
 		e.Asked.Add(1)
 		first, _, _ := strings.Cut(p, " ")
-		out[i] = embed.Reading{End: len(first), Score: -1, Null: 3}
+		out[i] = embed.Reading{Extract: embed.Extract{End: len(first), Score: -1}, Null: 3}
 		if answer := e.Answers[question]; answer != "" && strings.Contains(p, answer) {
 			at := strings.Index(p, answer)
-			out[i] = embed.Reading{Start: at, End: at + len(answer), Score: 3, Null: -1}
+			out[i] = embed.Reading{Extract: embed.Extract{Start: at, End: at + len(answer), Score: 3}, Null: -1}
 		}
 		if e.NoNull {
 			out[i].Null = 0
