@@ -191,8 +191,8 @@ func TestFewWordsAreReadWithTheQuestion(t *testing.T) {
 	}
 }
 
-// TestAReaderBacksAFewWords: an answer of a few words is backed where a reader reads the same, in place of a better span
-// that is not much better, if the facts stand there.
+// TestAReaderBacksAFewWords: an answer of a few words is backed where a reader reads the same and prefers no other span
+// by much, if the facts stand there.
 func TestAReaderBacksAFewWords(t *testing.T) {
 	o := options(t, "en", english)
 	o.Question = "What did Marie Keller leave behind in Norway?"
@@ -211,10 +211,10 @@ func TestAReaderBacksAFewWords(t *testing.T) {
 	}{
 		"no reader":       {"A ferry", nil, false},
 		"the best":        {"The harbour.", []check.Found{at(2, "the harbour", 4), at(1, "a ferry", 3)}, true},
-		"hardly behind":   {"A ferry", []check.Found{at(2, "the harbour", 4), at(1, "a ferry", 1.5)}, true},
+		"hardly behind":   {"A ferry", []check.Found{at(2, "the harbour", 4), at(1, "a ferry", 2.5)}, true},
 		"far behind":      {"A ferry", []check.Found{at(2, "the harbour", 4), at(1, "a ferry", .5)}, false},
 		"another fact":    {"Harbour, 1950", []check.Found{at(2, "the harbour", 4)}, false},
-		"one word of six": {"A ferry", []check.Found{at(1, "visitors walk across the river, which is 300 km", 4)}, false},
+		"one word of six": {"A ferry", []check.Found{at(1, "visitors walk across the river, which is", 4)}, false},
 	} {
 		o.Found = c.found
 		found, err := check.Check(t.Context(), o, c.answer, english)
@@ -225,7 +225,7 @@ func TestAReaderBacksAFewWords(t *testing.T) {
 			t.Errorf("%+v", found[0].Places)
 		}
 	}
-	for _, p := range []check.Place{{Passage: 3}, {Passage: -1}, {Start: -1}, {Start: 2, End: 1}, {End: 1 << 20}} {
+	for _, p := range []check.Place{{Passage: 3}, {Passage: -1}, {Start: -1}, {Start: 2, End: 1}, {End: 9999}} {
 		o.Found = []check.Found{{Place: p}}
 		if _, err := check.Check(t.Context(), o, "A ferry", english); !errors.Is(err, kernels.ErrShape) {
 			t.Errorf("%+v: %v", p, err)

@@ -45,8 +45,8 @@ type checker struct {
 }
 
 func (o Options) checker(passages []string) (*checker, error) {
-	x := &checker{Options: o, passages: passages, language: o.Language, with: map[string][]int{}, capital: map[string]bool{},
-		small: map[string]bool{}, beside: map[[2]string]bool{}, stops: map[string]bool{}}
+	x := &checker{Options: o, passages: passages, language: o.Language, with: map[string][]int{},
+		capital: map[string]bool{}, small: map[string]bool{}, beside: map[[2]string]bool{}, stops: map[string]bool{}}
 	for i, text := range passages {
 		x.conventions = append(x.conventions, conventionOf(text, o.Language))
 		x.first = append(x.first, len(x.places))

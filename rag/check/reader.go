@@ -1,8 +1,6 @@
 package check
 
-import (
-	"math"
-)
+import "math"
 
 // Found is a span of a passage that a reader (extractive question answering) gives as an answer to the question.
 type Found struct {
@@ -10,10 +8,10 @@ type Found struct {
 	Score float64 // logits, comparable across passages
 }
 
-// What decides by a reader: chosen on the topics of squad16 that the reader was not trained on (docs/adr/0031-readers.md).
+// What decides by a reader, chosen on topics of squad16 that it was not trained on (docs/adr/0031-readers.md).
 const (
 	agreeing = .5 // F1 of the words of a sentence and of a span that say the same
-	behind   = 3. // logits that a span may score less than the best one
+	behind   = 2. // logits that a span may score less than the best one
 )
 
 // asRead returns the sentence of a passage with the best span that says what a sentence of a few words says, if the
