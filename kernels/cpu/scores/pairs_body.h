@@ -110,16 +110,16 @@ void PASTE(slc_estimate_f32_, ISA)(const slc_pair_list *l, int32_t metric) {
 void PASTE(slc_sum_f32_, ISA)(const float *a, int64_t stride, int64_t dim, const double *factor, const int32_t *rows,
 		int64_t n, int64_t *out) {
 	const double shift = 6; // numbers from 4 to 8 have a last bit of 2^-50
-	int64_t zero;
+	uint64_t zero; // without a sign, so that a number beyond the bounds is a wrong sum and nothing worse
 	memcpy(&zero, &shift, sizeof zero);
 	for (int64_t i = 0; i < n; i++) {
 		const float *row = a + rows[i] * stride;
 		const double f = factor[rows[i]];
 		for (int64_t k = 0; k < dim; k++) {
 			const double product = f * (double)row[k], shifted = product + shift;
-			int64_t units;
+			uint64_t units;
 			memcpy(&units, &shifted, sizeof units);
-			out[k] += units - zero;
+			out[k] = (int64_t)((uint64_t)out[k] + (units - zero));
 		}
 	}
 }
