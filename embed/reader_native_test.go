@@ -59,7 +59,7 @@ func TestReadersAgainstNumPy(t *testing.T) {
 				}
 			}
 			alone, err := r.Read(t.Context(), question, texts[5:6])
-			if err != nil || alone[0] != got[5] {
+			if err != nil || !reflect.DeepEqual(alone[0], got[5]) {
 				t.Errorf("alone %+v, together %+v, %v", alone, got[5], err)
 			}
 		})
