@@ -135,6 +135,7 @@ func PartsOf(ctx context.Context, e engine.Interface, contexts, centres engine.V
 func (c *Counts) check(in *Input) error {
 	m := in.Queries.Rows
 	fits := c.Pairs != nil && len(c.Pairs.Positive) == m &&
+		(c.Pairs.NegativeSummary.N == 0 || len(c.Pairs.Sample) > 0) &&
 		len(c.Pairs.NegativeSummary.Quantiles) == len(tableQuantiles) && len(c.General) == in.General.Rows &&
 		(c.LeftOut == nil || len(c.LeftOut) == m)
 	weights, err := in.Weights()
@@ -149,7 +150,7 @@ func (c *Counts) check(in *Input) error {
 			(r.Other == nil || len(r.Other) == n)
 	}
 	if !fits {
-		return fmt.Errorf("gate: calibrating: %w: counts of other questions, weights or parts", kernels.ErrShape)
+		return fmt.Errorf("gate: calibrating: %w: counts of other questions, weights or parts, or without a sample of D−", kernels.ErrShape)
 	}
 	return nil
 }

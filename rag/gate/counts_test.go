@@ -113,7 +113,12 @@ func TestCalibrationFromCounts(t *testing.T) {
 			if diff := cmp.Diff(want, got, same); diff != "" || !slices.Equal(positive, d) {
 				t.Errorf("topics %v, score %q (-vectors +counts):\n%s", topics, score, diff)
 			}
-			counted.Counts.General = nil
+			drawn := counted.Counts.Pairs.Sample
+			counted.Counts.Pairs.Sample = nil
+			if _, _, err := Calibrate(t.Context(), newEngine(t), counted); !errors.Is(err, kernels.ErrShape) {
+				t.Errorf("counts without a sample of D−: %v", err)
+			}
+			counted.Counts.Pairs.Sample, counted.Counts.General = drawn, nil
 			if _, _, err := Calibrate(t.Context(), newEngine(t), counted); !errors.Is(err, kernels.ErrShape) {
 				t.Errorf("counts of other questions: %v", err)
 			}

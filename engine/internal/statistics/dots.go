@@ -52,8 +52,8 @@ func (j *job) setMean(sum *big.Int, dim int, scale float64) {
 // dots adds up dot products of a job's rows.
 type dots struct {
 	j     *job
-	c, q  []float64 // factors of rows: the vectors are then no longer than 1
-	scale float64   // a dot product of such vectors, times scale, is the score
+	c, q  []float64 // factor of each row, which makes its length at most 1
+	scale float64   // score = scale · dot product of the vectors with their factors
 }
 
 func (j *job) newDots(ctx context.Context) (d *dots, err error) {
