@@ -38,6 +38,21 @@ func (e *Engine) PartialDistribution(ctx context.Context, in DistributionInput, 
 	return &Partial{p}, nil
 }
 
+// PartialOfPart returns the Partial of the pairs of a part that was counted with brackets b, with the brackets next,
+// each of whose ranges lies within one of b: where the quantiles are known to lie in narrow ranges, the part has the
+// pairs, and nothing is counted anew. The input is as in PartialDistribution. Other brackets are ErrPart.
+func (e *Engine) PartialOfPart(ctx context.Context, in DistributionInput, of Whole, b, next *Brackets, p *Part) (*Partial,
+	error) {
+	if err := whole(ctx, &in); err != nil {
+		return nil, err
+	}
+	x, err := statistics.PartialOf(ctx, &e.r, e.tune, in, of, b, next, &p.p) // few canonical scores
+	if err != nil {
+		return nil, err
+	}
+	return &Partial{x}, nil
+}
+
 // Plus returns the Partial of both sets of pairs. One of another whole or other brackets, or with pairs that p has, is
 // ErrPart, which names them. Neither is changed.
 func (p *Partial) Plus(o *Partial) (*Partial, error) {

@@ -267,7 +267,8 @@ func FuzzPartial(f *testing.F) {
 	e, ctx := newEngine(f, Options{Threads: 1}), context.Background()
 	in := fuzzedInput()
 	for _, b := range []*Brackets{{Ends: [2]float64{1, -1}},
-		{Ends: [2]float64{-.9, .9}, Ranges: [][2]float64{{-.1, .1}}, Bins: 2, Low: -1, High: 1}} {
+		{Ends: [2]float64{-.9, .9}, Ranges: [][2]float64{{-.1, .1}}, Bins: 2, Low: -1, High: 1},
+		{Ends: [2]float64{-.9, .9}, Ranges: [][2]float64{{-.1, .1}}, Cells: 5}} {
 		for _, contexts := range [][2]int{{0, 40}, {3, 9}} {
 			p, err := e.PartialDistribution(ctx, in, Whole{Contexts: 40, Queries: 50}, b,
 				Block{Contexts: contexts, Queries: [2]int{0, 50}})

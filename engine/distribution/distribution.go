@@ -84,6 +84,11 @@ type Brackets struct {
 	High float64 `json:"high,omitempty"`
 	// Sample is Input.Sample, of partials.
 	Sample int `json:"sample,omitempty"`
+	// Cells > 0: a Partial counts the pairs of each range in so many equal cells and keeps none of them. Its quantiles
+	// are then intervals, which Partials of the Parts with these pairs narrow down to single scores.
+	Cells int `json:"cells,omitempty"`
+	// Share is how many of all pairs were kept of the sample that the brackets were chosen from.
+	Share float64 `json:"-"`
 }
 
 // NegativeKind chooses which pairs (pseudo-query, foreign context) make up D−.

@@ -78,7 +78,7 @@ type partBest struct {
 // within the brackets.
 func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input,
 	slack float64) (*distribution.Brackets, error) {
-	t.KeepAll, t.MaxSamples, t.Slack = 0, max(t.MaxSamples, partSamples), slack
+	t.KeepAll, t.Slack = 0, slack
 	in.Interval, in.Within = false, 0
 	j, err := prepareJob(ctx, r, t, in)
 	if err != nil {
@@ -120,6 +120,7 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 	}
 	span := b.score(w.to) - b.score(w.from)
 	out.Low, out.High = b.score(w.from)-span/8, b.score(w.to)+span/8
+	out.Share = w.expected / float64(j.negatives.total)
 	if in.Metric.Ascending() {
 		out.Ends[0], out.Ends[1] = out.Ends[1], out.Ends[0]
 		if out.Low, out.High = out.High, out.Low; !out.Biased {
@@ -139,10 +140,8 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 // keepAll returns ends with which brackets keep everything.
 func keepAll() [2]float64 { return [2]float64{math.MaxFloat64, -math.MaxFloat64} }
 
-const (
-	partSamples = 1 << 25
-	partBins    = 1 << 12 // smallest number of cells of a part's histogram
-)
+// partBins is the smallest number of cells of a part's histogram.
+const partBins = 1 << 12
 
 // wantedOf converts brackets to tile values that are off by at most epsilon; it is an error if they then touch.
 func (b *bounded) wantedOf(of *distribution.Brackets, epsilon float64) (w wanted, err error) {
@@ -226,8 +225,7 @@ type finishPart func(p *Part, j *job, c *counts) error
 // computePart counts a block. After an error there is no job; otherwise the caller must free it. finish receives the
 // kept entries; nil moves them into the part.
 func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets,
-	share *block,
-	finish finishPart) (_ *Part, j *job, err error) {
+	share *block, finish finishPart) (_ *Part, j *job, err error) {
 	if finish == nil {
 		finish = func(p *Part, j *job, c *counts) error { return p.takeKept(j, c) }
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/sluice-rag/sluice/engine/distribution"
 	"github.com/sluice-rag/sluice/engine/internal/device"
-	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
@@ -27,8 +26,10 @@ type Partial struct {
 	counted int64
 	epsilon float64 // bound of the values that were counted, for unit 1
 	sums    []unitSums
-	// below counts, for each bracket in the order of closeness, the pairs less close than it; bins as in a Part.
+	// below counts, for each bracket in the order of closeness, the pairs less close than it; bins as in a Part. cells
+	// counts the pairs within each bracket, with Brackets.Cells. Both are then by tile values, which are off by epsilon.
 	below, bins     []int64
+	cells           []int64
 	kept            []float64 // scores within the brackets or beyond the ends, by closeness, the farthest first
 	lowest, highest endPair   // of the scores beyond the ends, numerically
 	sample          []float64 // the scores of the drawn pairs, ascending
@@ -110,8 +111,7 @@ func ComputePartial(ctx context.Context, r *device.Resources, t Tuning, in distr
 				kernels.ErrArgument, in.ContextID(row), last)
 		}
 	}
-	out = &Partial{of: whole, b: *of, lowest: noEnd, highest: noEnd, dots: new(big.Int), dim: in.Contexts.Dim}
-	if out.sum, err = digestOf(whole, of); err != nil {
+	if out, err = newPartial(in, whole, of); err != nil {
 		return nil, err
 	}
 	if of.Biased != (in.Bias != nil) {
@@ -121,17 +121,58 @@ func ComputePartial(ctx context.Context, r *device.Resources, t Tuning, in distr
 	if in.Bias != nil {
 		return out, out.countBiased(ctx, r, t, in, rows, lanes)
 	}
-	p, j, err := computePart(ctx, r, t, in, of, &block{rows, lanes}, func(p *Part, j *job, c *counts) error {
-		return out.keep(ctx, p, j, c)
-	})
+	p, j, err := computePart(ctx, r, t, in, of, &block{rows, lanes}, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer j.free()
-	if err := out.take(p, j, lanes); err != nil {
+	at, err := p.rowsIn(&j.in)
+	if err != nil {
 		return nil, err
 	}
-	return out, out.scored(ctx, j, rows, lanes)
+	return out, out.take(ctx, p, j, of, at)
+}
+
+func newPartial(in distribution.Input, whole distribution.Whole, of *distribution.Brackets) (x *Partial, err error) {
+	x = &Partial{of: whole, b: *of, lowest: noEnd, highest: noEnd, dots: new(big.Int), dim: in.Contexts.Dim}
+	x.sum, err = digestOf(whole, of)
+	return x, err
+}
+
+// PartialOf returns the Partial of a part's pairs with brackets within those that the part was counted with, which may
+// be the same ones. Nothing is counted anew. The input has the rows of the part and the own contexts of its queries.
+// A part of other brackets, or one that does not keep the scores that next asks for, is distribution.ErrPart.
+func PartialOf(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, whole distribution.Whole,
+	of, next *distribution.Brackets, p *Part) (*Partial, error) {
+	if of == nil || next == nil || p == nil {
+		return nil, fmt.Errorf("engine: %w: no brackets or no part", distribution.ErrPart)
+	}
+	config, err := configOf(of, in.Contexts.Dim)
+	if err != nil {
+		return nil, err
+	}
+	if p.config != config || p.metric != in.Metric || len(p.below) != len(of.Ranges) {
+		return nil, fmt.Errorf("engine: %w: the part belongs to other brackets", distribution.ErrPart)
+	}
+	out, err := newPartial(in, whole, next)
+	if err != nil {
+		return nil, err
+	}
+	in.Bins, in.Interval, in.Within, in.Checkpoint = 0, false, 0, ""
+	j, err := prepareJob(ctx, r, t, in)
+	if err != nil {
+		return nil, err
+	}
+	defer j.free()
+	j.bounded = &bounded{dtype: j.dtype, metric: in.Metric, dim: j.q.Dim, unit: p.unit, epsilon: p.epsilon, counting: true}
+	at, err := p.rowsIn(&j.in)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.positives(ctx, at.queries); err != nil {
+		return nil, err
+	}
+	return out, out.take(ctx, p, j, of, at)
 }
 
 // scored takes what comes of canonical scores and vectors, not of tiles.
@@ -152,73 +193,31 @@ func (x *Partial) scored(ctx context.Context, j *job, rows, lanes []int32) (err 
 
 var noEnd = endPair{query: -1, context: -1}
 
-// keep takes the canonical scores of what a part keeps.
-func (x *Partial) keep(ctx context.Context, p *Part, j *job, c *counts) error {
-	list, low, high, all := closeRanges(&x.b)
-	x.below = slices.Clone(p.below)
-	add := make([]int64, len(list)) // to below
-	var buffer []device.Entry
-	for _, r := range c.kept {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		entries, err := j.load(r, &buffer)
-		if err != nil {
-			return err
-		}
-		qs, cs, scores := make([]int32, len(entries)), make([]int32, len(entries)), make([]float64, len(entries))
-		for i, e := range entries {
-			qs[i], cs[i] = j.pair(r, e.At)
-		}
-		if err := j.pairs(scores, qs, cs); err != nil {
-			return err
-		}
-		for i, s := range scores {
-			close := closeness(x.b.Metric, s)
-			within := all
-			for k, w := range j.bounded.first.brackets {
-				if entries[i].Value >= w.low && close < list[k][0] {
-					add[k]++ // counted as in the bracket or beyond, which its canonical score is not
-				}
-				within = within || close >= list[k][0] && close <= list[k][1]
-			}
-			if all || close <= low || close >= high {
-				within = true
-				x.end(endPair{int64(j.in.QueryID(qs[i])), int64(j.in.ContextID(cs[i])), s})
-			}
-			if within {
-				x.kept = append(x.kept, close)
-			}
-		}
-	}
-	for k, n := range add {
-		x.below[k] += n
-	}
-	return workers.Sort(ctx, j.r.Pool, x.kept, cmp.Compare)
-}
-
-// end widens the extremes; of equal scores the lowest pair counts.
-func (x *Partial) end(p endPair) {
+// widen widens the extremes; of equal scores the lowest pair counts.
+func widen(lowest, highest *endPair, p endPair) {
 	first := func(a, b endPair) bool {
 		return a.query < b.query || a.query == b.query && a.context < b.context
 	}
 	if p.query < 0 {
 		return
 	}
-	if e := &x.lowest; e.query < 0 || p.score < e.score || p.score == e.score && first(p, *e) {
+	if e := lowest; e.query < 0 || p.score < e.score || p.score == e.score && first(p, *e) {
 		*e = p
 	}
-	if e := &x.highest; e.query < 0 || p.score > e.score || p.score == e.score && first(p, *e) {
+	if e := highest; e.query < 0 || p.score > e.score || p.score == e.score && first(p, *e) {
 		*e = p
 	}
 }
 
-// take moves the rest of a part into the Partial.
-func (x *Partial) take(p *Part, j *job, lanes []int32) (err error) {
-	if len(p.below) > 0 && x.below == nil {
-		x.below = p.below // nothing was counted
-	}
+// take makes the Partial of a part, which was counted with the brackets of and has its rows at at. D+ is known.
+func (x *Partial) take(ctx context.Context, p *Part, j *job, of *distribution.Brackets, at rowsOfPart) (err error) {
 	x.bins, x.counted = p.bins, p.counted
+	if x.b.Bins == 0 {
+		x.bins = nil
+	} else if of.Bins != x.b.Bins || of.Low != x.b.Low || of.High != x.b.High {
+		return fmt.Errorf("engine: %w: %d cells from %v to %v are wanted, the part has %d from %v to %v",
+			distribution.ErrPart, x.b.Bins, x.b.Low, x.b.High, of.Bins, of.Low, of.High)
+	}
 	if x.area, err = newArea(p.contexts, p.queries); err != nil {
 		return fmt.Errorf("engine: %w: %w", kernels.ErrArgument, err)
 	}
@@ -235,16 +234,12 @@ func (x *Partial) take(p *Part, j *job, lanes []int32) (err error) {
 	if p.tiles > 0 {
 		x.sums = []unitSums{{p.unit, p.tiles, p.sum, p.sum2}}
 	}
+	if err := x.keep(ctx, p, j, of, at); err != nil || len(x.area) == 0 {
+		return err
+	}
 	oneGroup := j.in.Group != nil && !j.negatives.groups() // so that a part takes all contexts for others
-	if len(x.area) == 0 {
-		return nil
-	}
-	byID := map[uint64]int32{}
-	for _, q := range lanes {
-		byID[j.in.QueryID(q)] = q
-	}
 	for l, id := range p.queries {
-		q := byID[id]
+		q := at.queries[l]
 		y := partialQuery{number: id, owner: j.in.ContextID(j.in.Owner[q]), positive: j.out.Positive[q]}
 		for kind := range p.best {
 			y.best[kind].context, y.best[kind].score = -1, 0
@@ -258,7 +253,9 @@ func (x *Partial) take(p *Part, j *job, lanes []int32) (err error) {
 		x.queries = append(x.queries, y)
 	}
 	slices.SortFunc(x.queries, func(a, b partialQuery) int { return cmp.Compare(a.number, b.number) })
-	return nil
+	contexts := slices.Clone(at.contexts) // a sample looks for ids in them
+	slices.SortFunc(contexts, func(a, b int32) int { return cmp.Compare(j.in.ContextID(a), j.in.ContextID(b)) })
+	return x.scored(ctx, j, contexts, at.queries)
 }
 
 // Plus returns the Partial of both sets of pairs. Those of another whole or other brackets, and sets that have a pair
@@ -267,13 +264,15 @@ func (x *Partial) Plus(y *Partial) (*Partial, error) {
 	if x.sum != y.sum {
 		return nil, fmt.Errorf("engine: %w: it belongs to another whole or other brackets", distribution.ErrPart)
 	}
-	if len(x.below) != len(y.below) || len(x.bins) != len(y.bins) || x.dim != y.dim {
-		return nil, fmt.Errorf("engine: %w: %d brackets, %d bins, dimension %d; want %d, %d, %d", distribution.ErrPart,
-			len(y.below), len(y.bins), y.dim, len(x.below), len(x.bins), x.dim)
+	if len(x.below) != len(y.below) || len(x.bins) != len(y.bins) || len(x.cells) != len(y.cells) ||
+		x.dim != y.dim {
+		return nil, fmt.Errorf("engine: %w: %d brackets, %d and %d bins, dimension %d; want %d, %d, %d, %d",
+			distribution.ErrPart, len(y.below), len(y.bins), len(y.cells), y.dim, len(x.below), len(x.bins), len(x.cells),
+			x.dim)
 	}
 	out := &Partial{of: x.of, b: x.b, sum: x.sum, counted: x.counted + y.counted, epsilon: max(x.epsilon, y.epsilon),
-		below: slices.Clone(x.below), bins: slices.Clone(x.bins), lowest: x.lowest, highest: x.highest,
-		dots: new(big.Int).Add(x.dots, y.dots), dim: x.dim}
+		below: slices.Clone(x.below), bins: slices.Clone(x.bins), cells: slices.Clone(x.cells),
+		lowest: x.lowest, highest: x.highest, dots: new(big.Int).Add(x.dots, y.dots), dim: x.dim}
 	var err error
 	if out.area, err = x.area.plus(y.area); err != nil {
 		return nil, err
@@ -287,9 +286,12 @@ func (x *Partial) Plus(y *Partial) (*Partial, error) {
 	for i, n := range y.bins {
 		out.bins[i] += n
 	}
+	for i, n := range y.cells {
+		out.cells[i] += n
+	}
 	out.kept, out.sample = mergeSorted(x.kept, y.kept, cmp.Compare), mergeSorted(x.sample, y.sample, cmp.Compare)
 	for _, p := range []endPair{y.lowest, y.highest} {
-		out.end(p)
+		widen(&out.lowest, &out.highest, p)
 	}
 	out.queries, err = x.addQueries(y)
 	return out, err

@@ -27,6 +27,10 @@ const (
 // countBiased counts a block of pairs with a bias.
 func (x *Partial) countBiased(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input,
 	rows, lanes []int32) error {
+	if x.b.Cells > 0 {
+		return fmt.Errorf("engine: %w: pairs with a bias are kept, not counted in %d cells", distribution.ErrPart,
+			x.b.Cells)
+	}
 	if x.b.Metric != in.Metric || x.b.Negatives != in.Negatives.Kind {
 		return fmt.Errorf("engine: %w: brackets of another metric or choice of negatives", distribution.ErrPart)
 	}
@@ -201,7 +205,7 @@ func (c *biasedCount) count(w *biasedWork, q int, row int32, score float64) {
 	}
 	if c.all || close <= c.low || close >= c.high {
 		within = true
-		x.end(endPair{int64(c.j.in.QueryID(int32(q))), int64(c.j.in.ContextID(row)), score})
+		widen(&x.lowest, &x.highest, endPair{int64(c.j.in.QueryID(int32(q))), int64(c.j.in.ContextID(row)), score})
 	}
 	if within {
 		x.kept = append(x.kept, close)
@@ -246,8 +250,8 @@ func (c *biasedCount) merge(ctx context.Context) (err error) {
 			x.bins[i] += n
 		}
 		x.kept = append(x.kept, w.kept...)
-		x.end(w.lowest)
-		x.end(w.highest)
+		widen(&x.lowest, &x.highest, w.lowest)
+		widen(&x.lowest, &x.highest, w.highest)
 		if sums, err = addSums(sums, []unitSums{w.sums}); err != nil {
 			return err
 		}

@@ -18,11 +18,11 @@ import (
 // largestDots is how many digits a sum of dot products has at most: of 2⁶² pairs, in units of 2⁻¹⁰⁰.
 const largestDots = 51
 
-const partialMagic = "SLCPSUM\x02"
+const partialMagic = "SLCPSUM\x03"
 
 // Bytes returns the size of the encoded Partial, but for its head.
 func (x *Partial) Bytes() int64 {
-	n := 8*int64(len(x.below)+len(x.bins)+len(x.kept)+len(x.sample)) + 56*int64(len(x.queries)) + 48*int64(len(x.sums))
+	n := 8*int64(len(x.below)+len(x.bins)+len(x.cells)+len(x.kept)+len(x.sample)) + 56*int64(len(x.queries)) + 48*int64(len(x.sums))
 	for _, s := range x.area {
 		n += 20 + 16*int64(len(s.contexts))
 	}
@@ -62,7 +62,7 @@ func (x *Partial) MarshalBinary() ([]byte, error) {
 			u64(c.from, c.to)
 		}
 	}
-	for _, list := range [][]int64{x.below, x.bins} {
+	for _, list := range [][]int64{x.below, x.bins, x.cells} {
 		length(len(list))
 		for _, v := range list {
 			u64(uint64(v))
@@ -150,7 +150,7 @@ func (x *Partial) decode(r *reader) (err error) {
 			x.area[i].contexts[k] = numbers{u64(), u64()}
 		}
 	}
-	for _, list := range []*[]int64{&x.below, &x.bins} {
+	for _, list := range []*[]int64{&x.below, &x.bins, &x.cells} {
 		*list = make([]int64, r.length(8))
 		for i := range *list {
 			(*list)[i] = r.i64()
@@ -185,7 +185,7 @@ func (x *Partial) decode(r *reader) (err error) {
 // check refuses what no count can have made.
 func (x *Partial) check() error {
 	if x.b.Metric > kernels.L2 || x.counted < 0 || !(x.epsilon >= 0 && x.epsilon < math.MaxFloat32) ||
-		x.of.Contexts < 0 || x.of.Queries < 0 || x.b.Bins < 0 || x.b.Bins > 0 && !(x.b.Low < x.b.High) {
+		x.of.Contexts < 0 || x.of.Queries < 0 || x.b.Bins < 0 || x.b.Cells < 0 || x.b.Cells > 1<<24 || x.b.Bins > 0 && !(x.b.Low < x.b.High) {
 		return fmt.Errorf("metric %d, %d pairs, bound %v, %d × %d, %d bins from %v to %v", x.b.Metric, x.counted,
 			x.epsilon, x.of.Contexts, x.of.Queries, x.b.Bins, x.b.Low, x.b.High)
 	}
@@ -194,13 +194,13 @@ func (x *Partial) check() error {
 	if x.b.Bins > 0 && x.b.Bins <= 1<<30 {
 		bins = binsOf(&x.b)
 	}
-	if len(x.below) != len(list) || len(x.bins) != bins || !slices.IsSorted(x.kept) || x.dim < 0 ||
+	if len(x.below) != len(list) || len(x.bins) != bins || len(x.cells) != len(list)*x.b.Cells || !slices.IsSorted(x.kept) || x.dim < 0 ||
 		!slices.IsSorted(x.sample) || int64(len(x.sample)) > x.counted || slices.ContainsFunc(x.sample, notFinite) ||
 		int64(len(x.kept)) > x.counted || all && int64(len(x.kept)) != x.counted {
-		return fmt.Errorf("%d counts for %d brackets, %d cells, %d scores of %d", len(x.below), len(list), len(x.bins),
-			len(x.kept), x.counted)
+		return fmt.Errorf("%d counts for %d brackets, %d and %d cells, %d scores of %d", len(x.below), len(list),
+			len(x.bins), len(x.cells), len(x.kept), x.counted)
 	}
-	for _, n := range slices.Concat(x.below, x.bins) {
+	for _, n := range slices.Concat(x.below, x.bins, x.cells) {
 		if n < 0 || n > x.counted {
 			return fmt.Errorf("%d of %d pairs are counted", n, x.counted)
 		}

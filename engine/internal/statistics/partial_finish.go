@@ -88,7 +88,7 @@ func (x *Partial) negatives(ctx context.Context, j *job) (next *distribution.Bra
 		return closeness(b.metric, close), ok // its own inverse
 	}
 	lows, highs := map[int64]float64{}, map[int64]float64{}
-	cells := x.cells()
+	bins := x.belowBins()
 	for _, p := range j.in.Quantiles {
 		first, f := ref.Rank7(s.N, p)
 		missed := false
@@ -96,7 +96,7 @@ func (x *Partial) negatives(ctx context.Context, j *job) (next *distribution.Bra
 			score, ok := known(rank)
 			if lows[rank], highs[rank] = score, score; !ok {
 				missed = true
-				lows[rank], highs[rank] = x.interval(j, cells, rank)
+				lows[rank], highs[rank] = x.interval(j, bins, rank)
 				next.Ranges = append(next.Ranges, [2]float64{lows[rank], highs[rank]})
 			}
 		}
@@ -126,7 +126,7 @@ func (x *Partial) negatives(ctx context.Context, j *job) (next *distribution.Bra
 // ends sets the extremes, and returns brackets that find those that are not known.
 func (x *Partial) ends(j *job) *distribution.Brackets {
 	next, s := x.b, &j.out.NegativeSummary
-	next.Ranges = nil
+	next.Ranges, next.Cells, next.Bins = nil, 0, 0 // what is wanted is known closely enough to be kept
 	bottom, top := math.Inf(-1), math.Inf(1)
 	switch x.b.Metric {
 	case kernels.Cosine:
@@ -198,8 +198,8 @@ func (x *Partial) at(rank int64) (close float64, ok bool) {
 	return 0, false
 }
 
-// cells returns how many scores are below each cell of the histogram, and in all.
-func (x *Partial) cells() []int64 {
+// belowBins returns how many scores are below each cell of the histogram, and in all.
+func (x *Partial) belowBins() []int64 {
 	below := make([]int64, 1, len(x.bins)+1)
 	for i, n := range x.bins {
 		below = append(below, below[i]+n)
@@ -208,22 +208,32 @@ func (x *Partial) cells() []int64 {
 }
 
 // interval bounds an order statistic by the brackets and the cells around it.
-func (x *Partial) interval(j *job, cells []int64, rank int64) (low, high float64) {
+func (x *Partial) interval(j *job, bins []int64, rank int64) (low, high float64) {
 	s, b := &j.out.NegativeSummary, j.bounded
 	low, high = s.Min, s.Max
+	close, slack := b.rank(rank, s.N), j.slack()
 	list, _, _, _ := closeRanges(&x.b)
 	for k, r := range list {
-		closer := closeness(b.metric, r[0]) // scores as close as this are at the rank and beyond
-		switch less := b.rank(rank, s.N) < x.below[k]; {
-		case less == b.metric.Ascending():
+		if from, to, ok := x.cell(k, close); ok {
+			low, high = closeness(b.metric, from), closeness(b.metric, to)
+			low, high = min(low, high), max(low, high)
+			off := 2 * slack(low) // the larger one for a distance
+			ends := [2]float64{closeness(b.metric, r[0]), closeness(b.metric, r[1])}
+			return max(low-off, min(ends[0], ends[1])), min(high+off, max(ends[0], ends[1]))
+		}
+		less, edge := close < x.below[k], r[0] // scores as close as this are at the rank and beyond
+		if x.b.Cells > 0 && !less {
+			edge -= 2 * slack(closeness(b.metric, edge)) // counts are by tile values
+		}
+		if closer := closeness(b.metric, edge); less == b.metric.Ascending() {
 			low = max(low, closer)
-		default:
+		} else {
 			high = min(high, closer)
 		}
 	}
 	if n := len(x.bins); n > 0 {
-		width, slack := (x.b.High-x.b.Low)/float64(n), j.slack()
-		i := sort.Search(n, func(i int) bool { return cells[i+1] > rank })
+		width := (x.b.High - x.b.Low) / float64(n)
+		i := sort.Search(n, func(i int) bool { return bins[i+1] > rank })
 		if from := x.b.Low + float64(i)*width; i > 0 {
 			low = max(low, from-slack(from))
 		}
@@ -232,6 +242,21 @@ func (x *Partial) interval(j *job, cells []int64, rank int64) (low, high float64
 		}
 	}
 	return low, high
+}
+
+// cell returns the ends, by closeness, of the cell of bracket k in which a rank lies; ok is false if it lies in none.
+func (x *Partial) cell(k int, rank int64) (low, high float64, ok bool) {
+	list, _, _, _ := closeRanges(&x.b)
+	n, below := x.b.Cells, x.below[k]
+	for i := range n {
+		next := below + x.cells[k*n+i]
+		if rank >= below && rank < next {
+			from, width := list[k][0], (list[k][1]-list[k][0])/float64(n)
+			return from + float64(i)*width, from + float64(i+1)*width, true
+		}
+		below = next
+	}
+	return 0, 0, false
 }
 
 // disjoint joins ranges that touch, and cuts off what lies beyond the ends.
