@@ -38,7 +38,8 @@ func (p *Part) Bytes() int64 { return p.p.Bytes() }
 
 // DistributionBrackets chooses, from a sample, the brackets that parts of this input keep. They remain usable for
 // inputs that grow out of it as long as no quantile's rank moves by more than slack, a share of all ranks (for example
-// .0005). A part keeps slack × all pairs in addition, per quantile and side, at 8 bytes a pair.
+// .0005). A part keeps slack × all pairs in addition, per quantile and side, at 8 bytes a pair. With Interval, Partials
+// count the pairs within the brackets in cells (Brackets.Cells).
 func (e *Engine) DistributionBrackets(ctx context.Context, in DistributionInput, slack float64) (*Brackets, error) {
 	if err := whole(ctx, &in); err != nil {
 		return nil, err

@@ -109,6 +109,62 @@ func Vectors(ctx context.Context, s *objects.Store, name string, rows, dim int) 
 	return v, nil
 }
 
+// pieceRows is how many vectors an object of Pieces has.
+const pieceRows = 1 << 14
+
+// Pieces names the objects that hold many vectors, so that a worker reads only those with the rows that it needs.
+type Pieces []string
+
+// PutPieces writes vectors.
+func PutPieces(ctx context.Context, s *objects.Store, v engine.Vectors) (p Pieces, err error) {
+	stride := max(v.Stride, v.Dim)
+	for from := 0; from < v.Rows; from += pieceRows {
+		piece := engine.Vectors{Rows: min(pieceRows, v.Rows-from), Dim: v.Dim, Stride: v.Stride,
+			Data: v.Data[from*stride:]}
+		name, err := s.Put(ctx, "vectors", VectorBytes(piece))
+		if err != nil {
+			return nil, err
+		}
+		p = append(p, name)
+	}
+	return p, nil
+}
+
+// Rows reads some of so many vectors, in the order in which they are given. Rows that are not there are ErrBase.
+func (p Pieces) Rows(ctx context.Context, s *objects.Store, of, dim int, rows []int) (engine.Vectors, error) {
+	out := engine.Vectors{Rows: len(rows), Dim: dim, Data: make([]float32, len(rows)*dim)}
+	at := make([][]int, len(p)) // places in rows, by piece
+	for i, row := range rows {
+		if row < 0 || row >= of || row/pieceRows >= len(p) {
+			return out, fmt.Errorf("%w: vector %d of %d in %d pieces: %w", ErrBase, row, of, len(p), kernels.ErrArgument)
+		}
+		at[row/pieceRows] = append(at[row/pieceRows], i)
+	}
+	for k, places := range at {
+		if len(places) == 0 {
+			continue
+		}
+		first := k * pieceRows
+		piece, err := Vectors(ctx, s, p[k], min(pieceRows, of-first), dim)
+		if err != nil {
+			return out, err
+		}
+		for _, i := range places {
+			copy(out.Data[i*dim:(i+1)*dim], piece.Data[(rows[i]-first)*dim:])
+		}
+	}
+	return out, nil
+}
+
+// All reads all vectors.
+func (p Pieces) All(ctx context.Context, s *objects.Store, rows, dim int) (engine.Vectors, error) {
+	list := make([]int, rows)
+	for i := range list {
+		list[i] = i
+	}
+	return p.Rows(ctx, s, rows, dim, list)
+}
+
 // PutWords writes an index as an object.
 func PutWords(ctx context.Context, s *objects.Store, x *postings.Index) (string, error) {
 	dir, err := os.MkdirTemp("", "sluice-words-*")

@@ -44,7 +44,7 @@ func Export(ctx context.Context, s *objects.Store, in gate.Input, rows int) (of,
 	if q.GeneralTexts == nil {
 		q.GeneralTexts = make([]string, in.General.Rows)
 	}
-	if q.Vectors, err = s.Put(ctx, "vectors", base.VectorBytes(in.Queries)); err != nil {
+	if q.Vectors, err = base.PutPieces(ctx, s, in.Queries); err != nil {
 		return "", "", err
 	}
 	if q.General, err = s.Put(ctx, "vectors", base.VectorBytes(in.General)); err != nil {

@@ -22,11 +22,11 @@ var ErrJob = errors.New("calibrate: job")
 
 // Questions are what a base is calibrated with, and how.
 type Questions struct {
-	Vectors string   `json:"vectors"` // of the pseudo-queries
-	Rows    int      `json:"rows"`
-	Owner   []int32  `json:"owner"` // context of each
-	Texts   []string `json:"texts,omitempty"`
-	General string   `json:"general,omitempty"` // vectors of the general questions
+	Vectors base.Pieces `json:"vectors"` // of the pseudo-queries
+	Rows    int         `json:"rows"`
+	Owner   []int32     `json:"owner"` // context of each
+	Texts   []string    `json:"texts,omitempty"`
+	General string      `json:"general,omitempty"` // vectors of the general questions
 	// GeneralTexts has a text for each general question.
 	GeneralTexts []string        `json:"general_texts,omitempty"`
 	AboutGeneral gate.General    `json:"about_general"`
@@ -51,9 +51,9 @@ type Options struct {
 type Job struct {
 	Base      string `json:"base"` // base.Manifest
 	Questions string `json:"questions"`
-	// Owners are the own contexts of all questions, ascending; their vectors are an object.
-	Owners       []int64 `json:"owners"`
-	OwnerVectors string  `json:"owner_vectors"`
+	// Owners are the own contexts of all questions, ascending.
+	Owners       []int64     `json:"owners"`
+	OwnerVectors base.Pieces `json:"owner_vectors"`
 
 	// What the step Words counts.
 	Terms []string `json:"terms,omitempty"`
@@ -74,8 +74,12 @@ type PairsJob struct {
 	PartOf     string              `json:"part_of,omitempty"` // []int32 of all contexts, instead of centres
 	OwnerParts []int32             `json:"owner_parts,omitempty"`
 	OwnerGroup []int32             `json:"owner_groups,omitempty"`
-	Again      bool                `json:"again,omitempty"` // a further pass: of all pairs alone
-	Step       int                 `json:"step"`            // questions of a block
+	Step       int                 `json:"step"` // questions of a block
+
+	// Again is a further pass, of all pairs alone. From names the job of the pass whose blocks kept the pairs within
+	// the brackets; "": they are counted anew.
+	Again bool   `json:"again,omitempty"`
+	From  string `json:"from,omitempty"`
 }
 
 // whole names all pairs.

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"path"
 	"slices"
+	"strconv"
 
 	"github.com/sluice-rag/sluice/cluster/base"
 	"github.com/sluice-rag/sluice/cluster/objects"
@@ -54,7 +56,7 @@ func (p *Pairs) Do(ctx context.Context, s *objects.Store, task int64) (name stri
 	}
 	var out []byte
 	for _, m := range p.measures() {
-		x, err := b.count(ctx, m)
+		x, err := b.count(ctx, s, m)
 		if err != nil {
 			return "", err
 		}
@@ -156,6 +158,7 @@ func (p *Pairs) measures() (list []measure) {
 type block struct {
 	p        *Pairs
 	e        *engine.Engine
+	task     int64
 	segment  base.Segment
 	first    bool    // the segment's first block, which counts the rated and the general questions
 	lanes    [2]int  // pseudo-queries
@@ -164,7 +167,8 @@ type block struct {
 	vectors  engine.Vectors
 	groups   []int32
 	parts    []int32
-	all      engine.Vectors // pseudo-queries
+	all      engine.Vectors // the block's pseudo-queries
+	rated    engine.Vectors // rated questions
 	general  engine.Vectors
 	words    *postings.Index // of the segment's contexts
 	owners   *postings.Index // of the owners
@@ -172,20 +176,31 @@ type block struct {
 }
 
 func (p *Pairs) block(ctx context.Context, s *objects.Store, e *engine.Engine, task int64) (b *block, err error) {
-	o, q := p.o, &p.o.questions
+	o, q, dim := p.o, &p.o.questions, p.o.manifest.Dim
 	g, column := o.manifest.Segments[task/p.columns()], int(task%p.columns())
-	b = &block{p: p, e: e, segment: g, first: column == 0, row: map[int64]int32{},
+	b = &block{p: p, e: e, task: task, segment: g, first: column == 0, row: map[int64]int32{},
 		lanes: [2]int{column * o.Pairs.Step, min((column+1)*o.Pairs.Step, q.Rows)}}
-	if b.vectors, err = base.Vectors(ctx, s, g.Vectors, g.Rows, o.manifest.Dim); err != nil {
+	if b.vectors, err = base.Vectors(ctx, s, g.Vectors, g.Rows, dim); err != nil {
 		return nil, err
 	}
-	if b.all, err = base.Vectors(ctx, s, q.Vectors, q.Rows, o.manifest.Dim); err != nil {
+	lanes := make([]int, b.lanes[1]-b.lanes[0])
+	for i := range lanes {
+		lanes[i] = b.lanes[0] + i
+	}
+	if b.all, err = q.Vectors.Rows(ctx, s, q.Rows, dim, lanes); err != nil {
 		return nil, err
 	}
-	if n := q.general(); n > 0 {
-		if b.general, err = base.Vectors(ctx, s, q.General, n, o.manifest.Dim); err != nil {
+	asked := lanes
+	if rates := b.first && !o.Pairs.Again; rates {
+		if b.rated, err = q.Vectors.Rows(ctx, s, q.Rows, dim, o.Pairs.Rated); err != nil {
 			return nil, err
 		}
+		if n := q.general(); n > 0 {
+			if b.general, err = base.Vectors(ctx, s, q.General, n, dim); err != nil {
+				return nil, err
+			}
+		}
+		asked = append(asked, o.Pairs.Rated...)
 	}
 	if err = b.groupsOf(ctx, s); err != nil {
 		return nil, err
@@ -193,13 +208,13 @@ func (p *Pairs) block(ctx context.Context, s *objects.Store, e *engine.Engine, t
 	for i := range g.Rows {
 		b.contexts = append(b.contexts, g.First+int64(i))
 	}
-	if err = b.addOwners(ctx, s); err != nil {
+	if err = b.addOwners(ctx, s, asked); err != nil {
 		return nil, err
 	}
 	for i, c := range b.contexts {
 		b.row[c] = int32(i)
 	}
-	if len(o.Pairs.Weights) == 0 || o.Pairs.Again {
+	if len(o.Pairs.Weights) == 0 || o.Pairs.Again || !b.first {
 		return b, nil
 	}
 	if b.words, err = base.Words(ctx, s, g.Words); err != nil {
@@ -245,20 +260,19 @@ func (b *block) groupsOf(ctx context.Context, s *objects.Store) error {
 	return nil
 }
 
-// addOwners appends the owners that are not in the segment.
-func (b *block) addOwners(ctx context.Context, s *objects.Store) error {
+// addOwners appends the own contexts of the questions that the block asks, but for those in the segment. General
+// questions have the first owner for theirs.
+func (b *block) addOwners(ctx context.Context, s *objects.Store, asked []int) error {
 	o, j := b.p.o, b.p.o.Pairs
-	own, err := base.Vectors(ctx, s, o.OwnerVectors, len(o.Owners), o.manifest.Dim)
-	if err != nil {
-		return err
+	wanted := map[int64]bool{o.Owners[0]: true}
+	for _, i := range asked {
+		wanted[int64(o.questions.Owner[i])] = true
 	}
 	for i, c := range o.Owners {
-		if c >= b.segment.First && c < b.segment.First+int64(b.segment.Rows) {
+		if !wanted[c] || c >= b.segment.First && c < b.segment.First+int64(b.segment.Rows) {
 			continue
 		}
 		b.contexts, b.ownerRow = append(b.contexts, c), append(b.ownerRow, i)
-		b.vectors.Data = append(b.vectors.Data, own.Data[i*own.Dim:(i+1)*own.Dim]...)
-		b.vectors.Rows++
 		if b.groups != nil {
 			b.groups = append(b.groups, j.OwnerGroup[i])
 		}
@@ -266,49 +280,53 @@ func (b *block) addOwners(ctx context.Context, s *objects.Store) error {
 			b.parts = append(b.parts, j.OwnerParts[i])
 		}
 	}
-	return nil
+	own, err := o.OwnerVectors.Rows(ctx, s, len(o.Owners), o.manifest.Dim, b.ownerRow)
+	b.vectors.Data = append(b.vectors.Data, own.Data...)
+	b.vectors.Rows += own.Rows
+	return err
 }
 
-// count counts a measure. Only the first block of a segment counts those of the rated and the general questions: the
-// other ones' partials of them are empty.
-func (b *block) count(ctx context.Context, m measure) (*engine.Partial, error) {
+// count counts a measure. Only the first block of a segment counts the rated and the general questions; the partials of
+// the others are empty.
+func (b *block) count(ctx context.Context, s *objects.Store, m measure) (*engine.Partial, error) {
 	o, j, q := b.p.o, b.p.o.Pairs, &b.p.o.questions
 	in := engine.DistributionInput{Contexts: b.vectors, Metric: o.manifest.Metric, Group: b.groups,
 		ContextIDs: make([]uint64, len(b.contexts)), Queries: engine.Vectors{Dim: b.vectors.Dim}}
 	for i, c := range b.contexts {
 		in.ContextIDs[i] = uint64(c)
 	}
-	add := func(v engine.Vectors, row, number int, owner int64) {
-		in.Queries.Data = append(in.Queries.Data, v.Data[row*v.Dim:(row+1)*v.Dim]...)
-		in.Queries.Rows++
+	ask := func(number int, owner int64) {
 		in.QueryIDs, in.Owner = append(in.QueryIDs, uint64(number)), append(in.Owner, b.row[owner])
 	}
-	brackets, all, texts := nothing(o.manifest.Metric, m.weight), 0, []string(nil)
-	switch m.of {
-	case ofAll:
-		brackets = j.Brackets
+	share := engine.Block{Contexts: [2]int{0, b.segment.Rows}}
+	if m.of == ofAll {
 		negatives, err := gate.ParseNegatives(q.Options.negatives(), q.Options.Seed)
 		if err != nil {
 			return nil, err
 		}
-		in.Negatives = negatives
+		in.Negatives, in.Queries = negatives, b.all
 		for i := b.lanes[0]; i < b.lanes[1]; i++ {
-			add(b.all, i, i, int64(q.Owner[i]))
+			ask(i, int64(q.Owner[i]))
 		}
-		all = q.Rows
+		share.Queries[1] = in.Queries.Rows
+		return b.countAll(ctx, s, in, share)
+	}
+	brackets, all, texts := nothing(o.manifest.Metric, m.weight), 0, []string(nil)
+	switch m.of {
 	case ofRated:
-		in.Group = b.parts
+		all, in.Group, in.Queries = len(j.Rated), b.parts, b.rated
 		for n, i := range j.Rated {
-			add(b.all, i, n, int64(q.Owner[i]))
+			ask(n, int64(q.Owner[i]))
 			texts = append(texts, q.text(i))
 		}
-		all = len(j.Rated)
 	case ofGeneral:
-		in.Group = nil
-		for i := range b.general.Rows {
-			add(b.general, i, i, o.Owners[0])
+		all, in.Group, in.Queries, texts = q.general(), nil, b.general, q.GeneralTexts
+		for i := range all {
+			ask(i, o.Owners[0])
 		}
-		texts, all = q.GeneralTexts, b.general.Rows
+	}
+	if !b.first {
+		in.Queries, in.QueryIDs, in.Owner, texts = engine.Vectors{Dim: b.vectors.Dim}, nil, nil, nil
 	}
 	if m.weight > 0 {
 		var err error
@@ -316,11 +334,54 @@ func (b *block) count(ctx context.Context, m measure) (*engine.Partial, error) {
 			return nil, err
 		}
 	}
-	share := engine.Block{Contexts: [2]int{0, b.segment.Rows}, Queries: [2]int{0, in.Queries.Rows}}
-	if m.of != ofAll && !b.first {
-		share.Queries[1] = 0
-	}
+	share.Queries[1] = in.Queries.Rows
 	return b.e.PartialDistribution(ctx, in, o.whole(&o.manifest, all), &brackets, share)
+}
+
+// countAll counts all pairs of a block. Pairs within the brackets are kept aside as an object, from which a further pass
+// takes those within closer ones.
+func (b *block) countAll(ctx context.Context, s *objects.Store, in engine.DistributionInput, share engine.Block) (
+	*engine.Partial, error) {
+	o, j := b.p.o, b.p.o.Pairs
+	whole, part := o.whole(&o.manifest, o.questions.Rows), new(engine.Part)
+	kept := func(job string) string { return path.Join("kept", path.Base(job), strconv.FormatInt(b.task, 10)) }
+	switch {
+	case j.From != "":
+		var first Job
+		if err := s.GetJSON(ctx, j.From, &first); err != nil {
+			return nil, err
+		}
+		name, err := s.Recorded(ctx, kept(j.From))
+		if err != nil {
+			return nil, err
+		}
+		data, err := s.Get(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if err := part.UnmarshalShared(data); err != nil {
+			return nil, err
+		}
+		return b.e.PartialOfPart(ctx, in, whole, &first.Pairs.Brackets, &j.Brackets, part)
+	case j.Brackets.Cells == 0:
+		return b.e.PartialDistribution(ctx, in, whole, &j.Brackets, share)
+	}
+	part, err := b.e.DistributionPart(ctx, in, &j.Brackets, share)
+	if err != nil {
+		return nil, err
+	}
+	data, err := part.MarshalBinary()
+	if err != nil {
+		return nil, err
+	}
+	name, err := s.Put(ctx, "kept", data)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Record(ctx, kept(o.name), name); err != nil {
+		return nil, err
+	}
+	return b.e.PartialOfPart(ctx, in, whole, &j.Brackets, &j.Brackets, part)
 }
 
 // bias adds the cover of texts' words.

@@ -19,16 +19,17 @@ type Calibration struct {
 	o      *opened
 	e      *engine.Engine
 	abouts []base.About // of the segments
+	made   *gate.Input  // what input returns
 }
 
-// Of a sample for the brackets, and of what parts may keep.
+// Of the sample that brackets are chosen from, and of what blocks keep.
 const (
-	sampleContexts  = 1 << 13
-	sampleQuestions = 1 << 11
-	largestSlack    = .01
-	sampled         = 50_000 // pairs that brackets of such a sample come from, at least
-	reach           = 3.5    // of a bracket, in standard deviations of a rank in the sample
-	DefaultKeep     = 256 << 20
+	sampleRows  = 1 << 18 // contexts, and questions, at most
+	reach       = 3.5     // of a bracket, in standard deviations of a rank in the sample
+	spread      = .3      // deviation among contexts, or questions, of the share of pairs below a quantile; at most .5
+	keepBlock   = 1 << 30 // bytes that a block keeps aside, at most
+	largestEnds = 1 << 20 // pairs beyond the ends
+	DefaultKeep = 8 << 30
 )
 
 // Begin reads what a calibration of a base by questions needs, and writes the job of the step Words.
@@ -54,7 +55,7 @@ func Begin(ctx context.Context, s *objects.Store, e *engine.Engine, of, question
 	if err != nil {
 		return nil, "", err
 	}
-	if j.OwnerVectors, err = s.Put(ctx, "vectors", base.VectorBytes(own)); err != nil {
+	if j.OwnerVectors, err = base.PutPieces(ctx, s, own); err != nil {
 		return nil, "", err
 	}
 	in, err := c.input(ctx, s)
@@ -81,12 +82,15 @@ func (c *Calibration) Weighs() bool { return len(c.o.Terms) > 0 }
 
 // input returns what the artifact is made of, but for the counts.
 func (c *Calibration) input(ctx context.Context, s *objects.Store) (in gate.Input, err error) {
+	if c.made != nil {
+		return *c.made, nil
+	}
 	m, q, o := &c.o.manifest, &c.o.questions, &c.o.questions.Options
 	in = gate.Input{Contexts: engine.Vectors{Rows: int(m.Contexts), Dim: m.Dim}, Topics: m.Topics, Owner: q.Owner,
 		AboutGeneral: q.AboutGeneral, Encoder: m.Encoder, CorpusDigest: m.Digest, Metric: m.Metric,
 		Negatives: o.Negatives, Policy: o.Policy, Score: o.Score, Threshold: o.Threshold, Holdout: o.Holdout,
 		Resamples: o.Resamples, Seed: o.Seed, Provenance: q.Provenance, Tool: o.Tool, KeepQuestions: o.KeepQuestions}
-	if in.Queries, err = base.Vectors(ctx, s, q.Vectors, q.Rows, m.Dim); err != nil {
+	if in.Queries, err = q.Vectors.All(ctx, s, q.Rows, m.Dim); err != nil {
 		return in, err
 	}
 	if n := q.general(); n > 0 {
@@ -97,24 +101,21 @@ func (c *Calibration) input(ctx context.Context, s *objects.Store) (in gate.Inpu
 	if len(m.Segments) > 0 && m.Segments[0].Words != "" && q.Texts != nil {
 		in.Words = &gate.Words{Queries: q.Texts, General: q.GeneralTexts}
 	}
-	if c.abouts == nil {
-		for _, g := range m.Segments {
-			var a base.About
-			if err := s.GetJSON(ctx, g.About, &a); err != nil {
-				return in, err
-			}
-			c.abouts = append(c.abouts, a)
+	for _, g := range m.Segments {
+		var a base.About
+		if err := s.GetJSON(ctx, g.About, &a); err != nil {
+			return in, err
 		}
-	}
-	for _, a := range c.abouts {
+		c.abouts = append(c.abouts, a)
 		in.ContextIDs = append(in.ContextIDs, a.IDs...)
 		in.TextDigests = append(in.TextDigests, a.Digests...)
 	}
+	c.made = &in
 	return in, nil
 }
 
 // Pairs writes the job of the step Pairs. counted is what the step Words found; "" without words.
-// A block keeps pairs around quantiles as long as all of them together keep at most about so many bytes.
+// Blocks keep the pairs around quantiles aside as long as all of them together keep at most about so many bytes.
 func (c *Calibration) Pairs(ctx context.Context, s *objects.Store, counted string, step int, keep int64) (job string,
 	err error) {
 	in, err := c.input(ctx, s)
@@ -140,20 +141,48 @@ func (c *Calibration) Pairs(ctx context.Context, s *objects.Store, counted strin
 	if o.manifest.Groups > 0 {
 		j.OwnerGroup = c.groups(o.Owners)
 	}
+	o.Pairs = j
 	b, err := c.brackets(ctx, s, &in, float64(keep))
 	if err != nil {
 		return "", err
 	}
-	j.Brackets, o.Pairs = *b, j
+	j.Brackets = *b
 	o.name, err = s.PutJSON(ctx, "job", o.Job)
 	return o.name, err
 }
 
-// Again writes the job of a further pass, with the brackets that Counts returned.
-func (c *Calibration) Again(ctx context.Context, s *objects.Store, b *engine.Brackets) (job string, err error) {
+// Again writes the job of a further pass, with the brackets that Counts returned. Where the blocks of the last pass, whose
+// job is given, kept what lies within them, nothing is counted anew. Where no pass has told yet how far the brackets
+// must reach, this one counts a histogram.
+func (c *Calibration) Again(ctx context.Context, s *objects.Store, b *engine.Brackets, last string) (job string, err error) {
 	again, j := c.o.Job, *c.o.Pairs
+	var of Job
+	if err := s.GetJSON(ctx, last, &of); err != nil {
+		return "", err
+	}
 	j.Brackets, j.Again, again.Pairs = *b, true, &j
+	switch {
+	case of.Pairs.Brackets.Cells > 0 && within(b, &of.Pairs.Brackets):
+		j.From = last
+	case of.Pairs.Brackets.Bins == 0:
+		j.Brackets = *binned(b)
+	}
 	return s.PutJSON(ctx, "job", again)
+}
+
+// within reports whether pairs within brackets are within others, too.
+func within(b, of *engine.Brackets) bool {
+	return of.Ends[0] >= b.Ends[0] && of.Ends[1] <= b.Ends[1] &&
+		!slices.ContainsFunc(b.Ranges, func(r [2]float64) bool {
+			return !slices.ContainsFunc(of.Ranges, func(o [2]float64) bool { return o[0] <= r[0] && r[1] <= o[1] })
+		})
+}
+
+// binned returns brackets that count a histogram of all pairs instead of keeping those around quantiles.
+func binned(b *engine.Brackets) *engine.Brackets {
+	out := *b
+	out.Ranges, out.Cells, out.Bins = nil, 0, plan.Bins
+	return &out
 }
 
 func (c *Calibration) words(ctx context.Context, s *objects.Store, j *PairsJob, counted string) error {
@@ -228,7 +257,7 @@ func (c *Calibration) parts(ctx context.Context, s *objects.Store, j *PairsJob) 
 	if j.Centres, err = s.Put(ctx, "vectors", base.VectorBytes(found.Centres)); err != nil {
 		return err
 	}
-	own, err := base.Vectors(ctx, s, o.OwnerVectors, len(o.Owners), o.manifest.Dim)
+	own, err := o.OwnerVectors.All(ctx, s, len(o.Owners), o.manifest.Dim)
 	if err != nil {
 		return err
 	}
@@ -236,25 +265,24 @@ func (c *Calibration) parts(ctx context.Context, s *objects.Store, j *PairsJob) 
 	return err
 }
 
-// brackets chooses what partials keep, from a sample of contexts and questions. Where a sample cannot tell the
-// quantiles closely enough, a pass keeps nothing around them, and where it cannot tell the extremes, nothing at all.
+// brackets chooses what blocks keep, from a sample of contexts and questions. Where that is too much, they count a
+// histogram, whose cells tell a further pass what to keep.
 func (c *Calibration) brackets(ctx context.Context, s *objects.Store, in *gate.Input, keep float64) (*engine.Brackets,
 	error) {
 	m, q := &c.o.manifest, &c.o.questions
 	rng := rand.New(rand.NewPCG(q.Options.Seed, 47))
-	d := engine.DistributionInput{Metric: m.Metric, Quantiles: gate.Quantiles(), Bins: plan.Bins,
-		Sample:  gate.NegativeSample,
-		Queries: engine.Vectors{Dim: m.Dim}}
+	d := engine.DistributionInput{Metric: m.Metric, Quantiles: gate.Quantiles(), Interval: true,
+		Sample: gate.NegativeSample}
 	var err error
 	if d.Negatives, err = gate.ParseNegatives(q.Options.negatives(), q.Options.Seed); err != nil {
 		return nil, err
 	}
 	var rows []int64
-	lanes := drawn(rng, q.Rows, sampleQuestions)
+	lanes := drawn(rng, q.Rows, sampleRows)
 	for _, i := range lanes {
 		rows = append(rows, int64(q.Owner[i]))
 	}
-	for _, i := range drawn(rng, int(m.Contexts), sampleContexts) {
+	for _, i := range drawn(rng, int(m.Contexts), sampleRows) {
 		rows = append(rows, int64(i))
 	}
 	slices.Sort(rows)
@@ -265,21 +293,31 @@ func (c *Calibration) brackets(ctx context.Context, s *objects.Store, in *gate.I
 	if m.Groups > 0 {
 		d.Group = c.groups(rows)
 	}
+	if d.Queries = in.Queries; len(lanes) < q.Rows {
+		d.Queries = engine.Vectors{Rows: len(lanes), Dim: m.Dim, Data: make([]float32, len(lanes)*m.Dim)}
+		for k, i := range lanes {
+			copy(d.Queries.Data[k*m.Dim:], in.Queries.Data[i*m.Dim:(i+1)*m.Dim])
+		}
+	}
 	for _, i := range lanes {
-		d.Queries.Data = append(d.Queries.Data, in.Queries.Data[i*m.Dim:(i+1)*m.Dim]...)
-		d.Queries.Rows++
 		at, _ := slices.BinarySearch(rows, int64(q.Owner[i]))
 		d.Owner = append(d.Owner, int32(at))
 	}
-	ranges := 8 * 2 * float64(len(d.Quantiles)) * float64(m.Contexts) * float64(q.Rows)
-	b, err := c.e.DistributionBrackets(ctx, d, min(largestSlack, keep/ranges))
+	missing := func(some, of int) float64 { return (1 - float64(some)/float64(of)) / float64(some) }
+	slack := reach * spread * math.Sqrt(missing(len(rows), int(m.Contexts))+missing(len(lanes), q.Rows))
+	b, err := c.e.DistributionBrackets(ctx, d, slack)
 	if err != nil {
 		return nil, err
 	}
-	if ranges*reach/(2*math.Sqrt(sampled)) > keep {
-		b.Ranges = nil
+	pairs, block := float64(m.Contexts)*float64(q.Rows), 0.
+	for _, g := range m.Segments {
+		block = max(block, float64(g.Rows)*float64(min(c.o.Pairs.Step, q.Rows)))
 	}
-	if ranges/sampled > keep {
+	if 8*b.Share*pairs <= keep && 8*b.Share*block <= keepBlock {
+		return b, nil
+	}
+	b = binned(b)
+	if sample := math.Pow(float64(len(rows))*float64(len(lanes)), 2./3); pairs/min(sample, 1<<25) > largestEnds {
 		b.Ends = nothing(m.Metric, 0).Ends
 	}
 	return b, nil

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"path"
 	"strings"
 	"time"
@@ -30,7 +31,15 @@ type Store struct{ b *blob.Bucket }
 
 // Open opens the bucket that an address names. The scheme's driver must be linked in; "?prefix=a/" is a folder of it.
 func Open(ctx context.Context, address string) (*Store, error) {
-	b, err := blob.OpenBucket(ctx, address)
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("objects: %w", err)
+	}
+	if options := u.Query(); u.Scheme == "file" && !options.Has("metadata") {
+		options.Set("metadata", "skip") // names are digests: an MD5 beside each file would only take time
+		u.RawQuery = options.Encode()
+	}
+	b, err := blob.OpenBucket(ctx, u.String())
 	if err != nil {
 		return nil, fmt.Errorf("objects: opening %s: %w", address, err)
 	}

@@ -74,16 +74,14 @@ func count(ctx context.Context, s *objects.Store, e *engine.Engine, address, of,
 		return nil, nil, err
 	}
 	counts, next, err := c.Counts(ctx, s, sum, "")
-	if err != nil || next == nil || !opts.Exact {
-		return c, counts, err
+	for err == nil && next != nil && opts.Exact {
+		if job, err = c.Again(ctx, s, next, job); err != nil {
+			break
+		}
+		var again string
+		if again, err = Run(ctx, opts.Runner, Of{address, Pairs, job}); err == nil {
+			counts, next, err = c.Counts(ctx, s, sum, again)
+		}
 	}
-	if job, err = c.Again(ctx, s, next); err != nil {
-		return nil, nil, err
-	}
-	again, err := Run(ctx, opts.Runner, Of{address, Pairs, job})
-	if err != nil {
-		return nil, nil, err
-	}
-	counts, _, err = c.Counts(ctx, s, sum, again)
 	return c, counts, err
 }

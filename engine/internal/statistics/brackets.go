@@ -131,7 +131,7 @@ func (l *wanted) choose(ctx context.Context, j *job, b *bounded, sample []float3
 	if err != nil {
 		return err
 	}
-	const n = 1 << 14
+	const n = 1 << 16
 	c := newCells(l.from, l.to, n)
 	if c.scale == 0 { // all values are equal
 		l.low, l.high, l.expected = plusInf, plusInf, total
@@ -249,6 +249,9 @@ func (j *job) sample(ctx context.Context, b *bounded) ([]float32, error) {
 	m, n := j.q.N, j.c.N
 	// A scattered pair costs about ten times as much as a kept one, and brackets narrow with the root.
 	size := int(.85 * math.Cbrt(float64(m)*float64(n)*float64(m)*float64(n)))
+	if j.in.Interval { // to be kept aside, written and read
+		size *= 3
+	}
 	size = max(min(size, j.tune.MaxSamples), j.tune.MinSamples)
 	per, queries := workers.Ceil(size, m), min(m, size)
 	// A task's contexts come from a pool that fits the second-level cache.

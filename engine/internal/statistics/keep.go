@@ -24,7 +24,7 @@ func Keep(ctx context.Context, r *device.Resources, t Tuning, in distribution.In
 	if limit < 1 {
 		return nil, nil, nil, fmt.Errorf("engine: %w: %d bytes to keep", kernels.ErrArgument, limit)
 	}
-	t.PartBytes = limit
+	t.PartBytes, in.Interval = limit, false
 	of, err := Brackets(ctx, r, t, in, 0)
 	if err != nil {
 		return nil, nil, nil, err

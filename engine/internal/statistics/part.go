@@ -74,12 +74,11 @@ type partBest struct {
 }
 
 // Brackets chooses brackets for the input, and for inputs that grow out of it as long as no quantile's rank moves by
-// more than slack, a share of all ranks. The sample is larger than that of Compute, because a part keeps all pairs
-// within the brackets.
+// more than slack, a share of all ranks. With Interval, pairs within them are to be counted in cells.
 func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input,
 	slack float64) (*distribution.Brackets, error) {
 	t.KeepAll, t.Slack = 0, slack
-	in.Interval, in.Within = false, 0
+	in.Within = 0
 	j, err := prepareJob(ctx, r, t, in)
 	if err != nil {
 		return nil, err
@@ -87,6 +86,9 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 	defer j.free()
 	out := &distribution.Brackets{Metric: in.Metric, Negatives: in.Negatives.Kind, Bins: in.Bins,
 		Biased: in.Bias != nil, Sample: in.Sample}
+	if in.Interval {
+		out.Cells = rangeCells
+	}
 	if j.negatives.sampled() {
 		return nil, fmt.Errorf("engine: %w: sampled negatives are computed at once, not in parts", distribution.ErrPart)
 	}
@@ -140,8 +142,10 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 // keepAll returns ends with which brackets keep everything.
 func keepAll() [2]float64 { return [2]float64{math.MaxFloat64, -math.MaxFloat64} }
 
-// partBins is the smallest number of cells of a part's histogram.
-const partBins = 1 << 12
+const (
+	partBins   = 1 << 12 // smallest number of cells of a part's histogram
+	rangeCells = 1 << 10 // Brackets.Cells
+)
 
 // wantedOf converts brackets to tile values that are off by at most epsilon; it is an error if they then touch.
 func (b *bounded) wantedOf(of *distribution.Brackets, epsilon float64) (w wanted, err error) {

@@ -214,12 +214,10 @@ func (x *Partial) interval(j *job, bins []int64, rank int64) (low, high float64)
 	close, slack := b.rank(rank, s.N), j.slack()
 	list, _, _, _ := closeRanges(&x.b)
 	for k, r := range list {
-		if from, to, ok := x.cell(k, close); ok {
-			low, high = closeness(b.metric, from), closeness(b.metric, to)
-			low, high = min(low, high), max(low, high)
-			off := 2 * slack(low) // the larger one for a distance
+		if from, to, ok := x.cell(b, k, r, close); ok {
+			off := slack(from) // the larger one for a distance
 			ends := [2]float64{closeness(b.metric, r[0]), closeness(b.metric, r[1])}
-			return max(low-off, min(ends[0], ends[1])), min(high+off, max(ends[0], ends[1]))
+			return max(from-off, min(ends[0], ends[1])), min(to+off, max(ends[0], ends[1]))
 		}
 		less, edge := close < x.below[k], r[0] // scores as close as this are at the rank and beyond
 		if x.b.Cells > 0 && !less {
@@ -244,17 +242,20 @@ func (x *Partial) interval(j *job, bins []int64, rank int64) (low, high float64)
 	return low, high
 }
 
-// cell returns the ends, by closeness, of the cell of bracket k in which a rank lies; ok is false if it lies in none.
-func (x *Partial) cell(k int, rank int64) (low, high float64, ok bool) {
-	list, _, _, _ := closeRanges(&x.b)
+// cell returns the scores between which the cell of bracket k with a rank lies; ok is false if none has it.
+func (x *Partial) cell(b *bounded, k int, r [2]float64, rank int64) (low, high float64, ok bool) {
 	n, below := x.b.Cells, x.below[k]
 	for i := range n {
 		next := below + x.cells[k*n+i]
-		if rank >= below && rank < next {
-			from, width := list[k][0], (list[k][1]-list[k][0])/float64(n)
-			return from + float64(i)*width, from + float64(i+1)*width, true
+		if rank < below || rank >= next {
+			below = next
+			continue
 		}
-		below = next
+		low, high = closeness(b.metric, r[0]), closeness(b.metric, r[1])
+		if c := x.cellsOf(b, r); c.scale > 0 {
+			low, high = b.score(c.edge(i)), b.score(c.edge(i+1))
+		}
+		return min(low, high), max(low, high), true
 	}
 	return 0, 0, false
 }

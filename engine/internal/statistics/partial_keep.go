@@ -48,6 +48,7 @@ type keeping struct {
 	// within it. in is the part's bracket around each of the Partial's.
 	was, now wanted
 	in       []int
+	cells    []cells // of each bracket
 }
 
 // kept is what a worker found.
@@ -132,6 +133,9 @@ func (k *keeping) choose(of *distribution.Brackets) (err error) {
 				distribution.ErrPart, i, x.b.Ranges, of.Ranges)
 		}
 		k.in = append(k.in, at)
+		if x.b.Cells > 0 {
+			k.cells = append(k.cells, x.cellsOf(b, r))
+		}
 	}
 	return nil
 }
@@ -172,17 +176,13 @@ func (k *keeping) undecided(f *kept, e device.Entry) bool {
 	if e.Value <= k.now.low || e.Value >= k.now.high {
 		return true
 	}
-	if cells := k.x.b.Cells; cells > 0 {
-		for i, w := range k.was.brackets {
-			if e.Value >= w.low && e.Value <= w.high {
-				close := closeness(k.j.in.Metric, k.j.bounded.score(float64(e.Value)))
-				r := k.list[i]
-				cell := int(float64(cells) * (close - r[0]) / (r[1] - r[0]))
-				f.cells[i*cells+min(max(cell, 0), cells-1)]++
-				break
+	for i, c := range k.cells {
+		if w := k.was.brackets[i]; e.Value <= w.high {
+			if e.Value >= w.low {
+				f.cells[i*k.x.b.Cells+c.of(float64(e.Value))]++
 			}
+			return false
 		}
-		return false
 	}
 	for _, w := range k.now.brackets {
 		if e.Value >= w.low && e.Value <= w.high {
@@ -219,4 +219,10 @@ func (k *keeping) take(f *kept, pair int, score float64) {
 	if within {
 		f.scores = append(f.scores, close)
 	}
+}
+
+// cellsOf cuts the values of a bracket, which is given by closeness, into cells. Their unit, a power of two, makes no
+// difference.
+func (x *Partial) cellsOf(b *bounded, r [2]float64) cells {
+	return newCells(b.value(closeness(b.metric, r[0])), b.value(closeness(b.metric, r[1])), x.b.Cells)
 }
