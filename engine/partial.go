@@ -41,8 +41,8 @@ func (e *Engine) PartialDistribution(ctx context.Context, in DistributionInput, 
 // PartialOfPart returns the Partial of the pairs of a part that was counted with brackets b, with the brackets next,
 // each of whose ranges lies within one of b: where the quantiles are known to lie in narrow ranges, the part has the
 // pairs, and nothing is counted anew. The input is as in PartialDistribution. Other brackets are ErrPart.
-func (e *Engine) PartialOfPart(ctx context.Context, in DistributionInput, of Whole, b, next *Brackets, p *Part) (*Partial,
-	error) {
+func (e *Engine) PartialOfPart(ctx context.Context, in DistributionInput, of Whole, b, next *Brackets, p *Part) (
+	*Partial, error) {
 	if err := whole(ctx, &in); err != nil {
 		return nil, err
 	}

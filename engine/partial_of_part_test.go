@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/sluice-rag/sluice/kernels"
@@ -65,6 +66,16 @@ func TestPartialsOfParts(t *testing.T) {
 				if !(d.Low[i] <= q && q <= d.High[i]) {
 					t.Errorf("%s: quantile %v is %v, within %v to %v", what, in.Quantiles[i], q, d.Low[i], d.High[i])
 				}
+			}
+			far := *next // the extremes are not asked for
+			far.Ends = [2]float64{-1e15, 1e15}
+			if metric == kernels.L2 {
+				far.Ends[0] = 0
+			}
+			got, _, err = e.FinishDistribution(t.Context(), tree(t, rng, partial(&far)), in.Quantiles)
+			if err != nil || !slices.Equal(got.NegativeSummary.Quantiles[1:4], want.NegativeSummary.Quantiles[1:4]) {
+				t.Errorf("%s: without ends %v, want %v; %v", what, got.NegativeSummary.Quantiles,
+					want.NegativeSummary.Quantiles, err)
 			}
 			got, next, err = e.FinishDistribution(t.Context(), tree(t, rng, partial(next)), in.Quantiles)
 			if err != nil || next != nil {

@@ -136,7 +136,8 @@ func (p Pieces) Rows(ctx context.Context, s *objects.Store, of, dim int, rows []
 	at := make([][]int, len(p)) // places in rows, by piece
 	for i, row := range rows {
 		if row < 0 || row >= of || row/pieceRows >= len(p) {
-			return out, fmt.Errorf("%w: vector %d of %d in %d pieces: %w", ErrBase, row, of, len(p), kernels.ErrArgument)
+			return out, fmt.Errorf("%w: vector %d of %d in %d pieces: %w", ErrBase, row, of, len(p),
+				kernels.ErrArgument)
 		}
 		at[row/pieceRows] = append(at[row/pieceRows], i)
 	}

@@ -338,13 +338,13 @@ func (b *block) count(ctx context.Context, s *objects.Store, m measure) (*engine
 	return b.e.PartialDistribution(ctx, in, o.whole(&o.manifest, all), &brackets, share)
 }
 
-// countAll counts all pairs of a block. Pairs within the brackets are kept aside as an object, from which a further pass
-// takes those within closer ones.
+// countAll counts all pairs of a block. Pairs within the brackets are kept aside as an object, from which a further
+// pass takes those within closer ones.
 func (b *block) countAll(ctx context.Context, s *objects.Store, in engine.DistributionInput, share engine.Block) (
 	*engine.Partial, error) {
 	o, j := b.p.o, b.p.o.Pairs
 	whole, part := o.whole(&o.manifest, o.questions.Rows), new(engine.Part)
-	kept := func(job string) string { return path.Join("kept", path.Base(job), strconv.FormatInt(b.task, 10)) }
+	kept := func(job string) string { return path.Join("done/kept", path.Base(job), strconv.FormatInt(b.task, 10)) }
 	switch {
 	case j.From != "":
 		var first Job

@@ -22,14 +22,14 @@ type Calibration struct {
 	made   *gate.Input  // what input returns
 }
 
-// Of the sample that brackets are chosen from, and of what blocks keep.
+// Of the sample that brackets are chosen from, and of what a block keeps.
 const (
-	sampleRows  = 1 << 18 // contexts, and questions, at most
+	sampleRows  = 1 << 18 // contexts, at most
+	sampleLanes = 1 << 20 // questions, at most
 	reach       = 3.5     // of a bracket, in standard deviations of a rank in the sample
 	spread      = .3      // deviation among contexts, or questions, of the share of pairs below a quantile; at most .5
 	keepBlock   = 1 << 30 // bytes that a block keeps aside, at most
 	largestEnds = 1 << 20 // pairs beyond the ends
-	DefaultKeep = 8 << 30
 )
 
 // Begin reads what a calibration of a base by questions needs, and writes the job of the step Words.
@@ -151,10 +151,11 @@ func (c *Calibration) Pairs(ctx context.Context, s *objects.Store, counted strin
 	return o.name, err
 }
 
-// Again writes the job of a further pass, with the brackets that Counts returned. Where the blocks of the last pass, whose
-// job is given, kept what lies within them, nothing is counted anew. Where no pass has told yet how far the brackets
-// must reach, this one counts a histogram.
-func (c *Calibration) Again(ctx context.Context, s *objects.Store, b *engine.Brackets, last string) (job string, err error) {
+// Again writes the job of a further pass, with the brackets that Counts returned. Where the blocks of the last pass,
+// whose job is given, kept what lies within them, nothing is counted anew. Where no pass has told yet how far the
+// brackets must reach, this one counts a histogram.
+func (c *Calibration) Again(ctx context.Context, s *objects.Store, b *engine.Brackets, last string) (job string,
+	err error) {
 	again, j := c.o.Job, *c.o.Pairs
 	var of Job
 	if err := s.GetJSON(ctx, last, &of); err != nil {
@@ -278,7 +279,7 @@ func (c *Calibration) brackets(ctx context.Context, s *objects.Store, in *gate.I
 		return nil, err
 	}
 	var rows []int64
-	lanes := drawn(rng, q.Rows, sampleRows)
+	lanes := drawn(rng, q.Rows, sampleLanes)
 	for _, i := range lanes {
 		rows = append(rows, int64(q.Owner[i]))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/cluster/calibrate"
 	"github.com/sluice-rag/sluice/cluster/objects"
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/engine/plan"
 	"github.com/sluice-rag/sluice/rag/gate"
 )
 
@@ -16,8 +17,8 @@ type CalibrateOptions struct {
 	Runner string
 	Rows   int   // contexts of a segment, where a base is exported
 	Step   int   // questions of a block
-	Exact  bool  // a further pass where the first one gives intervals of quantiles
-	Keep   int64 // bytes that all blocks together keep around quantiles; 0: calibrate.DefaultKeep
+	Exact  bool  // further passes where the first one gives intervals of quantiles
+	Keep   int64 // bytes of pairs that all blocks together keep aside; 0: plan.Aside
 }
 
 // Count exports what a calibration is made of to the storage at an address, and has workers count it: it is a
@@ -66,7 +67,7 @@ func count(ctx context.Context, s *objects.Store, e *engine.Engine, address, of,
 			return nil, nil, err
 		}
 	}
-	if job, err = c.Pairs(ctx, s, counted, opts.Step, cmp.Or(opts.Keep, calibrate.DefaultKeep)); err != nil {
+	if job, err = c.Pairs(ctx, s, counted, opts.Step, cmp.Or(opts.Keep, plan.Aside)); err != nil {
 		return nil, nil, err
 	}
 	sum, err := Run(ctx, opts.Runner, Of{address, Pairs, job})

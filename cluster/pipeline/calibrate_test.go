@@ -164,22 +164,85 @@ func TestCalibrationOfManyWorkers(t *testing.T) {
 	}
 }
 
-// TestAFurtherPass: where the first pass keeps nothing, or only what is beyond the sample's extremes, a second one
-// finds the quantiles and extremes.
+// TestAFurtherPass: a second pass finds the quantiles, in what the blocks of the first one kept aside, or by the first
+// one's histogram where they may keep nothing.
 func TestAFurtherPass(t *testing.T) {
 	in := input(t, 700, 400, 5)
 	want, _, err := gate.Calibrate(t.Context(), newEngine(t), in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, keep := range map[string]int64{"nothing": 1, "ends": 8 * 2 * 5 * 700 * 400 / 40_000} {
+	for name, keep := range map[string]int64{"nothing": 1, "kept": 0} {
 		f := all.add(name)
 		got, _ := calibrated(t, f, name, in, 150, 400, keep, nil)
 		same(t, name, want, got)
 		if n := len(f.list("done/pairs")); n != 2*6 { // five blocks and their sum
 			t.Errorf("%s: %d records of two passes", name, n)
 		}
+		if n := len(f.list("done/kept")); n != 5*int(1-keep) {
+			t.Errorf("%s: %d blocks have kept pairs", name, n)
+		}
 	}
+}
+
+// TestMissedBrackets: where the quantiles are not in the pairs that the blocks kept, a pass with a histogram tells
+// where they are, and one more finds them.
+func TestMissedBrackets(t *testing.T) {
+	in, ctx, e := input(t, 300, 200, 0), t.Context(), newEngine(t)
+	want, _, err := gate.Calibrate(ctx, e, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.add("missed")
+	address := scheme + "://missed"
+	s, err := objects.Open(ctx, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	of, questions, err := calibrate.Export(ctx, s, in, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, job, err := calibrate.Begin(ctx, s, e, of, questions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(kind string) string {
+		t.Helper()
+		sum, err := Run(ctx, "prism", Of{address, kind, job})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	if job, err = c.Pairs(ctx, s, run(Words), 200, 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	sum := run(Pairs)
+	counts, next, err := c.Counts(ctx, s, sum, "")
+	if err != nil || next == nil {
+		t.Fatalf("%+v, %v", next, err)
+	}
+	missed := *next
+	missed.Ranges = [][2]float64{{-.9, .9}}
+	next = &missed
+	for passes := 0; next != nil; passes++ {
+		if passes == 2 {
+			t.Fatalf("after two further passes %+v are wanted", next)
+		}
+		if job, err = c.Again(ctx, s, next, job); err != nil {
+			t.Fatal(err)
+		}
+		if counts, next, err = c.Counts(ctx, s, sum, run(Pairs)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, _, err := c.Artifact(ctx, s, counts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "missed", want, got)
 }
 
 // TestFailures: a storage that fails for a while, a function that panics once in each step, and a worker that dies
@@ -207,10 +270,12 @@ func TestFailures(t *testing.T) {
 			}
 			return nil
 		},
-		"reading words":   once("read", "words/", func() error { panic("a worker dies") }),
-		"writing a count": once("write", "counted/", func() error { panic("a worker dies") }),
-		"writing a part":  once("write", "parts/", func() error { panic("a worker dies") }),
-		"recording":       once("write", "done/pairs", func() error { panic("a worker dies") }),
+		"reading words":          once("read", "words/", func() error { panic("a worker dies") }),
+		"writing a count":        once("write", "counted/", func() error { panic("a worker dies") }),
+		"writing a part":         once("write", "parts/", func() error { panic("a worker dies") }),
+		"recording":              once("write", "done/pairs", func() error { panic("a worker dies") }),
+		"writing what is kept":   once("write", "kept/", func() error { panic("a worker dies") }),
+		"recording what is kept": once("write", "done/kept", func() error { panic("a worker dies") }),
 	} {
 		host := strings.ReplaceAll(name, " ", "-")
 		got, _ := calibrated(t, all.add(host), host, in, 120, 90, 0, fails)

@@ -18,21 +18,23 @@ import (
 	"github.com/sluice-rag/sluice/rag/gate"
 )
 
-// TestCost measures what a calibration by a worker of prism costs beside one of one machine, in turns, of as many
-// contexts and questions as SLUICE_CLUSTER_PAIRS says, of the benchmarks' mixture. It logs each number as it has it.
+// TestCost measures what a calibration by a worker of prism costs beside one of one machine, in turns (three,
+// unless told otherwise), of as many contexts and questions as SLUICE_CLUSTER_PAIRS says, of the benchmarks' mixture.
+// It logs each number as it has it.
 // One worker on one core, and on all of them:
 //
 //	SLUICE_CLUSTER_PAIRS=200000x600000 taskset -c 0 go test ./pipeline -run TestCost -v -timeout 60m
 //	SLUICE_CLUSTER_PAIRS=200000x600000 go test ./pipeline -run TestCost -v -timeout 60m
 func TestCost(t *testing.T) {
 	var contexts, questions int
-	if n, err := fmt.Sscanf(os.Getenv("SLUICE_CLUSTER_PAIRS"), "%dx%d", &contexts, &questions); n != 2 {
-		t.Skipf("SKIP: SLUICE_CLUSTER_PAIRS is not set to CONTEXTSxQUESTIONS (%v)", err)
+	turns := 3
+	if n, err := fmt.Sscanf(os.Getenv("SLUICE_CLUSTER_PAIRS"), "%dx%dx%d", &contexts, &questions, &turns); n < 2 {
+		t.Skipf("SKIP: SLUICE_CLUSTER_PAIRS is not set to CONTEXTSxQUESTIONS or CONTEXTSxQUESTIONSxTURNS (%v)", err)
 	}
 	in := mixtureInput(contexts, questions)
 	t.Logf("%d × %d are drawn", contexts, questions)
 	var here, there []float64
-	for turn := range 3 {
+	for turn := range turns {
 		began := time.Now()
 		want, _, err := gate.Calibrate(t.Context(), newEngine(t), in)
 		if err != nil {
@@ -48,7 +50,7 @@ func TestCost(t *testing.T) {
 			t.Fatal(err)
 		}
 		began = time.Now()
-		of, asked, err := calibrate.Export(t.Context(), s, in, 1<<16)
+		of, asked, err := calibrate.Export(t.Context(), s, in, 1<<18) // sluice-cluster's default, as Step
 		if err := errors.Join(err, s.Close()); err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ type Input struct {
 	Block     time.Duration `json:"-"`          // how long a worker works on a block; 0: DefaultBlock
 	Memory    int64         `json:"memory"`     // bytes that a worker may take; 0: DefaultMemory
 	TextBytes int64         `json:"text_bytes"` // of a context; 0: DefaultTextBytes
-	Exact     bool          `json:"exact"`      // exact quantiles of D−, by a second pass
+	Exact     bool          `json:"exact"`      // exact quantiles of D−, by a further pass
 }
 
 // The defaults, and what a calibration does whatever its size.
@@ -48,14 +48,15 @@ const (
 
 	FanIn     = 16      // parts that one step of the merge tree adds up
 	Bins      = 1 << 16 // cells of the histogram of D−
+	Aside     = 8 << 30 // bytes of pairs around quantiles that all blocks keep for a further pass, at most
 	Weights   = 5       // of the words, 0 among them, that a calibration compares
 	ratePairs = 1e8     // pairs that are scored with words, unless that leaves fewer questions than
 	rateLeast = 1000
 
 	maxNumber    = 1 << 50
-	queryBytes   = 56   // of a Partial, for each question
-	wordsPerText = .15  // bytes of word statistics for each byte of text
-	keptShare    = 1e-6 // of the pairs, for the second pass: the cells with the wanted ranks
+	queryBytes   = 56     // of a Partial, for each question
+	wordsPerText = .15    // bytes of word statistics for each byte of text
+	keptShare    = 1.5e-4 // of the pairs, for each quantile: as near as the bounds of their counting are wide
 	quantiles    = 5
 	packed       = 1.5 // bytes of packed rows for each byte of vectors
 )
@@ -203,9 +204,17 @@ func (p *Plan) count() {
 		Read: n*vector*columns + questions + texts*wordsPerText, Written: blocks * float64(p.PartBytes)}
 	p.Passes = []Pass{words, pairs}
 	if p.Exact {
-		kept := 8 * keptShare * quantiles * n * m
-		p.Passes = append(p.Passes, Pass{Name: "quantiles", Pairs: n * m, Seconds: n * m * d / p.Rates.Products,
-			Read: n*vector*columns + questions, Written: blocks*float64(p.PartBytes) + kept})
+		kept := keptShare * quantiles * n * m
+		last := Pass{Name: "quantiles", Seconds: kept * d / p.Rates.Scores, Read: n*vector*columns + questions,
+			Written: blocks*float64(p.PartBytes) + 8*kept}
+		if aside := 8 * asideShare(n*m) * n * m; aside <= Aside {
+			p.Passes[1].Written += aside
+			last.Read += aside
+		} else {
+			last.Pairs = n * m
+			last.Seconds += n * m * d / p.Rates.Products
+		}
+		p.Passes = append(p.Passes, last)
 	}
 	for i := range p.Passes {
 		x := &p.Passes[i]
@@ -221,6 +230,12 @@ func (p *Plan) count() {
 	}
 	p.MachineHours = seconds / 3600
 	p.Hours = p.MachineHours / float64(min(int64(p.Workers), p.Blocks))
+}
+
+// asideShare returns how many of so many pairs blocks keep aside: the quantiles' brackets, from a sample of about
+// 2.5·pairs^⅔, are 3.5 standard deviations of its ranks wide to each side.
+func asideShare(pairs float64) float64 {
+	return .002 + 12.6/math.Sqrt(min(2.5*math.Pow(pairs, 2./3), 1<<25))
 }
 
 // Bytes returns all bytes that go to and from the storage.

@@ -26,8 +26,9 @@ type Partial struct {
 	counted int64
 	epsilon float64 // bound of the values that were counted, for unit 1
 	sums    []unitSums
-	// below counts, for each bracket in the order of closeness, the pairs less close than it; bins as in a Part. cells
-	// counts the pairs within each bracket, with Brackets.Cells. Both are then by tile values, which are off by epsilon.
+	// below counts, for each bracket in the order of closeness, the pairs less close than it; bins as in a Part. With
+	// Brackets.Cells, cells counts the pairs within each bracket; both are then by tile values, which are off by
+	// epsilon.
 	below, bins     []int64
 	cells           []int64
 	kept            []float64 // scores within the brackets or beyond the ends, by closeness, the farthest first
@@ -164,7 +165,8 @@ func PartialOf(ctx context.Context, r *device.Resources, t Tuning, in distributi
 		return nil, err
 	}
 	defer j.free()
-	j.bounded = &bounded{dtype: j.dtype, metric: in.Metric, dim: j.q.Dim, unit: p.unit, epsilon: p.epsilon, counting: true}
+	j.bounded = &bounded{dtype: j.dtype, metric: in.Metric, dim: j.q.Dim, unit: p.unit, epsilon: p.epsilon,
+		counting: true}
 	at, err := p.rowsIn(&j.in)
 	if err != nil {
 		return nil, err
@@ -267,8 +269,8 @@ func (x *Partial) Plus(y *Partial) (*Partial, error) {
 	if len(x.below) != len(y.below) || len(x.bins) != len(y.bins) || len(x.cells) != len(y.cells) ||
 		x.dim != y.dim {
 		return nil, fmt.Errorf("engine: %w: %d brackets, %d and %d bins, dimension %d; want %d, %d, %d, %d",
-			distribution.ErrPart, len(y.below), len(y.bins), len(y.cells), y.dim, len(x.below), len(x.bins), len(x.cells),
-			x.dim)
+			distribution.ErrPart, len(y.below), len(y.bins), len(y.cells), y.dim, len(x.below), len(x.bins),
+			len(x.cells), x.dim)
 	}
 	out := &Partial{of: x.of, b: x.b, sum: x.sum, counted: x.counted + y.counted, epsilon: max(x.epsilon, y.epsilon),
 		below: slices.Clone(x.below), bins: slices.Clone(x.bins), cells: slices.Clone(x.cells),

@@ -22,7 +22,8 @@ const partialMagic = "SLCPSUM\x03"
 
 // Bytes returns the size of the encoded Partial, but for its head.
 func (x *Partial) Bytes() int64 {
-	n := 8*int64(len(x.below)+len(x.bins)+len(x.cells)+len(x.kept)+len(x.sample)) + 56*int64(len(x.queries)) + 48*int64(len(x.sums))
+	n := 8*int64(len(x.below)+len(x.bins)+len(x.cells)+len(x.kept)+len(x.sample)) + 56*int64(len(x.queries)) +
+		48*int64(len(x.sums))
 	for _, s := range x.area {
 		n += 20 + 16*int64(len(s.contexts))
 	}
@@ -185,7 +186,8 @@ func (x *Partial) decode(r *reader) (err error) {
 // check refuses what no count can have made.
 func (x *Partial) check() error {
 	if x.b.Metric > kernels.L2 || x.counted < 0 || !(x.epsilon >= 0 && x.epsilon < math.MaxFloat32) ||
-		x.of.Contexts < 0 || x.of.Queries < 0 || x.b.Bins < 0 || x.b.Cells < 0 || x.b.Cells > 1<<24 || x.b.Bins > 0 && !(x.b.Low < x.b.High) {
+		x.of.Contexts < 0 || x.of.Queries < 0 || x.b.Bins < 0 || x.b.Cells < 0 || x.b.Cells > 1<<24 ||
+		x.b.Bins > 0 && !(x.b.Low < x.b.High) {
 		return fmt.Errorf("metric %d, %d pairs, bound %v, %d × %d, %d bins from %v to %v", x.b.Metric, x.counted,
 			x.epsilon, x.of.Contexts, x.of.Queries, x.b.Bins, x.b.Low, x.b.High)
 	}
@@ -194,7 +196,8 @@ func (x *Partial) check() error {
 	if x.b.Bins > 0 && x.b.Bins <= 1<<30 {
 		bins = binsOf(&x.b)
 	}
-	if len(x.below) != len(list) || len(x.bins) != bins || len(x.cells) != len(list)*x.b.Cells || !slices.IsSorted(x.kept) || x.dim < 0 ||
+	if len(x.below) != len(list) || len(x.bins) != bins || len(x.cells) != len(list)*x.b.Cells ||
+		!slices.IsSorted(x.kept) || x.dim < 0 ||
 		!slices.IsSorted(x.sample) || int64(len(x.sample)) > x.counted || slices.ContainsFunc(x.sample, notFinite) ||
 		int64(len(x.kept)) > x.counted || all && int64(len(x.kept)) != x.counted {
 		return fmt.Errorf("%d counts for %d brackets, %d and %d cells, %d scores of %d", len(x.below), len(list),

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
@@ -48,7 +49,26 @@ type keeping struct {
 	// within it. in is the part's bracket around each of the Partial's.
 	was, now wanted
 	in       []int
-	cells    []cells // of each bracket
+	marks    [2]marks // the upper ends of was; both ends of now
+	cells    []cells  // of each bracket
+}
+
+// marks are values that tell ranges apart, ascending, as ordered; the last ones are beyond all values.
+type marks [2 * device.MaxBrackets]int32
+
+// before returns how many of the first n marks lie before a value. There are many values, in no order, so it has no
+// branches that depend on them.
+func (m *marks) before(n int, value int32) (count int) {
+	for _, mark := range m[:n] {
+		count += int(uint64(int64(mark)-int64(value)) >> 63)
+	}
+	return count
+}
+
+// ordered returns an integer for a value such that integers compare as the values do.
+func ordered(v float32) int32 {
+	b := int32(math.Float32bits(v + 0)) // zero has one sign
+	return b ^ b>>31&math.MaxInt32
 }
 
 // kept is what a worker found.
@@ -56,10 +76,12 @@ type kept struct {
 	scores          []float64
 	below, cells    []int64 // to be added
 	lowest, highest endPair
-	queries         []int32 // of pairs that get canonical scores
+	entries         []device.Entry // that get canonical scores
+	queries         []int32
 	contexts        []int32
-	values          []float32
 	canonical       []float64
+	// between counts the entries of each of the part's brackets by how many of the Partial's they lie behind.
+	between [device.MaxBrackets + 1][device.MaxBrackets + 1]int64
 }
 
 // keep takes what the Partial keeps of a part that was counted with the brackets of: canonical scores, or counts of
@@ -74,7 +96,7 @@ func (x *Partial) keep(ctx context.Context, p *Part, j *job, of *distribution.Br
 	if len(x.area) == 0 {
 		return nil // nothing was counted
 	}
-	if err := k.choose(of); err != nil {
+	if err := k.prepare(of); err != nil {
 		return err
 	}
 	for i, part := range k.in {
@@ -102,6 +124,9 @@ func (x *Partial) keep(ctx context.Context, p *Part, j *job, of *distribution.Br
 		x.kept = append(x.kept, f.scores...)
 		for i, n := range f.below {
 			x.below[i] += n
+			for _, n := range f.between[k.in[i]][:i+1] {
+				x.below[i] += n // which the part counts as not below its bracket
+			}
 		}
 		for i, n := range f.cells {
 			x.cells[i] += n
@@ -112,8 +137,8 @@ func (x *Partial) keep(ctx context.Context, p *Part, j *job, of *distribution.Br
 	return workers.Sort(ctx, j.r.Pool, x.kept, cmp.Compare)
 }
 
-// choose finds the part's brackets around the Partial's.
-func (k *keeping) choose(of *distribution.Brackets) (err error) {
+// prepare finds the part's brackets around the Partial's.
+func (k *keeping) prepare(of *distribution.Brackets) (err error) {
 	x, b := k.x, k.j.bounded
 	if k.was, err = b.wantedOf(of, b.epsilon); err != nil {
 		return err
@@ -123,8 +148,14 @@ func (k *keeping) choose(of *distribution.Brackets) (err error) {
 	}
 	list, low, end, all := closeRanges(of)
 	if all != k.all || !all && (k.low > low || k.end < end) {
-		return fmt.Errorf("engine: %w: scores beyond %v are wanted, the part keeps scores beyond %v", distribution.ErrPart,
-			x.b.Ends, of.Ends)
+		return fmt.Errorf("engine: %w: scores beyond %v are wanted, the part keeps scores beyond %v",
+			distribution.ErrPart, x.b.Ends, of.Ends)
+	}
+	for i, w := range k.was.brackets {
+		k.marks[0][i] = ordered(w.high)
+	}
+	for i, w := range k.now.brackets {
+		k.marks[1][2*i], k.marks[1][2*i+1] = ordered(w.low), ordered(w.high)+1
 	}
 	for i, r := range k.list {
 		at := slices.IndexFunc(list, func(o [2]float64) bool { return o[0] <= r[0] && r[1] <= o[1] })
@@ -152,14 +183,17 @@ func (k *keeping) run(ctx context.Context, f *kept, r run) error {
 			return err
 		}
 		n := min(piece, len(entries))
-		f.queries, f.contexts, f.values = f.queries[:0], f.contexts[:0], f.values[:0]
-		for _, e := range entries[:n] {
-			if k.undecided(f, e) {
-				q, c := k.j.pair(r, e.At)
-				f.queries, f.contexts, f.values = append(f.queries, q), append(f.contexts, c), append(f.values, e.Value)
-			}
+		f.entries, f.queries, f.contexts = f.entries[:0], f.queries[:0], f.contexts[:0]
+		if k.cells != nil {
+			k.count(f, entries[:n])
+		} else {
+			k.pick(f, entries[:n])
 		}
 		entries = entries[n:]
+		for _, e := range f.entries {
+			q, c := k.j.pair(r, e.At)
+			f.queries, f.contexts = append(f.queries, q), append(f.contexts, c)
+		}
 		f.canonical = append(f.canonical[:0], make([]float64, len(f.queries))...)
 		if err := k.j.pairs(f.canonical, f.queries, f.contexts); err != nil {
 			return err
@@ -171,35 +205,44 @@ func (k *keeping) run(ctx context.Context, f *kept, r run) error {
 	return nil
 }
 
-// undecided counts an entry whose tile value decides all, and reports the others.
-func (k *keeping) undecided(f *kept, e device.Entry) bool {
-	if e.Value <= k.now.low || e.Value >= k.now.high {
-		return true
-	}
-	for i, c := range k.cells {
-		if w := k.was.brackets[i]; e.Value <= w.high {
-			if e.Value >= w.low {
-				f.cells[i*k.x.b.Cells+c.of(float64(e.Value))]++
+// count counts entries in the cells of their brackets, and lists those beyond the ends.
+func (k *keeping) count(f *kept, entries []device.Entry) {
+	n, size := len(k.was.brackets), k.x.b.Cells
+	for _, e := range entries {
+		switch {
+		case e.Value <= k.now.low || e.Value >= k.now.high:
+			f.entries = append(f.entries, e)
+		case e.Value <= k.was.low || e.Value >= k.was.high: // the part's ends are closer
+		default:
+			if i := k.marks[0].before(n, ordered(e.Value)); i < n {
+				f.cells[i*size+k.cells[i].of(float64(e.Value))]++
 			}
-			return false
 		}
 	}
-	for _, w := range k.now.brackets {
-		if e.Value >= w.low && e.Value <= w.high {
-			return true
+}
+
+// pick lists the entries whose tile value does not tell whether their score lies in a bracket.
+func (k *keeping) pick(f *kept, entries []device.Entry) {
+	was, now := len(k.was.brackets), 2*len(k.now.brackets)
+	for _, e := range entries {
+		switch {
+		case e.Value <= k.now.low || e.Value >= k.now.high:
+			f.entries = append(f.entries, e)
+		case e.Value <= k.was.low || e.Value >= k.was.high: // the part's ends are closer
+		default:
+			v := ordered(e.Value)
+			if at := k.marks[1].before(now, v+1); at%2 == 1 {
+				f.entries = append(f.entries, e)
+			} else {
+				f.between[k.marks[0].before(was, v)][at/2]++
+			}
 		}
 	}
-	for i, w := range k.now.brackets {
-		if e.Value >= k.was.brackets[k.in[i]].low && e.Value < w.low {
-			f.below[i]++ // the part counts it as in its bracket or beyond
-		}
-	}
-	return false
 }
 
 // take takes the canonical score of a pair.
 func (k *keeping) take(f *kept, pair int, score float64) {
-	x, value := k.x, f.values[pair]
+	x, value := k.x, f.entries[pair].Value
 	close := closeness(x.b.Metric, score)
 	within := k.all
 	for i, r := range k.list {
