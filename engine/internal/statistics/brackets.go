@@ -155,10 +155,10 @@ func (l *wanted) choose(ctx context.Context, j *job, b *bounded, sample []float3
 		return next - 1
 	}
 	gap := 4 * (l.to - l.from) / maxCells
-	margin := 4*b.epsilon + gap
+	margin := 2*b.epsilon + gap // pairs that near a statistic may be it (resolver.locate)
 	l.low, l.high = minusInf, plusInf
-	l.ends, l.endLow, l.endHigh = true, up(l.from+margin), scan.Down(l.to-margin)
-	if b.dtype == kernels.I16 { // what resolve tries first is enough, and 4ε would keep twice as much
+	l.ends, l.endLow, l.endHigh = true, up(l.from+2*margin), scan.Down(l.to-2*margin)
+	if b.dtype == kernels.I16 { // what resolve tries first is enough, and 2ε would keep far more
 		margin = 1.25*b.epsilon + gap
 	}
 	share := func(r bracket) float64 {
