@@ -16,7 +16,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -114,10 +116,33 @@ func Begin(ctx context.Context, s *objects.Store, lines io.Reader, j Job, bytesO
 	return s.PutJSON(ctx, "job", j)
 }
 
-// BeginFolder divides the files below a folder into blocks of about some bytes, uploads them, and writes the job. skip
-// is told of each file that is left out here, as 'sluice ingest' would leave it out.
+// BeginFolder divides the files below a folder, or the objects of a bucket that an address names (objects.Open), into
+// blocks of about some bytes, uploads them, and writes the job. skip is told of each file that is left out here, as
+// 'sluice ingest' would leave it out.
 func BeginFolder(ctx context.Context, s *objects.Store, folder string, j Job, bytesOf int, skip func(corpus.Skipped)) (
 	job string, err error) {
+	if strings.Contains(folder, "://") {
+		dir, err := os.MkdirTemp("", "sluice-folder-*")
+		if err != nil {
+			return "", err
+		}
+		defer os.RemoveAll(dir)
+		name, err := folderOf(folder)
+		if err != nil {
+			return "", err
+		}
+		if err := objects.Fetch(ctx, folder, filepath.Join(dir, name)); err != nil {
+			return "", err
+		}
+		folder = filepath.Join(dir, name)
+		tell := skip
+		skip = func(k corpus.Skipped) { // the copy is gone when somebody reads its name
+			if name, err := filepath.Rel(folder, k.Source); err == nil {
+				k.Source = name
+			}
+			tell(k)
+		}
+	}
 	info, err := os.Stat(folder)
 	if err != nil {
 		return "", err
@@ -164,6 +189,19 @@ func BeginFolder(ctx context.Context, s *objects.Store, folder string, j Job, by
 	return s.PutJSON(ctx, "job", j)
 }
 
+// folderOf names the folder of the objects at an address: the last part of their prefix, or the bucket.
+func folderOf(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrJob, err)
+	}
+	name := path.Base(cmp.Or(strings.Trim(u.Query().Get("prefix"), "/"), strings.Trim(u.Path, "/"), u.Host))
+	if !filepath.IsLocal(name) || name == "." {
+		return "", fmt.Errorf("%w: %s names no folder", ErrJob, address)
+	}
+	return name, nil
+}
+
 // Segments is the step that makes segments.
 type Segments struct{ job Job }
 
@@ -177,13 +215,13 @@ func OpenSegments(ctx context.Context, s *objects.Store, job string) (*Segments,
 func (g *Segments) Tasks() int64 { return int64(len(g.job.Lines) + len(g.job.Files)) }
 
 // fetch writes a block below a folder, and returns the path to ingest.
-func (g *Segments) fetch(ctx context.Context, s *objects.Store, task int64, dir string) (path string, err error) {
-	files, path := []File{{g.job.File, ""}}, filepath.Join(dir, g.job.File)
+func (g *Segments) fetch(ctx context.Context, s *objects.Store, task int64, dir string) (place string, err error) {
+	files, place := []File{{g.job.File, ""}}, filepath.Join(dir, g.job.File)
 	if g.job.Files == nil {
 		files[0].Object = g.job.Lines[task]
 	} else {
 		files, dir = g.job.Files[task], filepath.Join(dir, g.job.Folder)
-		path = dir
+		place = dir
 	}
 	for _, f := range files {
 		data, err := s.Get(ctx, f.Object)
@@ -198,7 +236,7 @@ func (g *Segments) fetch(ctx context.Context, s *objects.Store, task int64, dir 
 			return "", err
 		}
 	}
-	return path, nil
+	return place, nil
 }
 
 // Do makes the segment of a block.
@@ -216,7 +254,7 @@ func (g *Segments) Do(ctx context.Context, s *objects.Store, task int64) (name s
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	path, err := g.fetch(ctx, s, task, filepath.Join(dir, "files"))
+	place, err := g.fetch(ctx, s, task, filepath.Join(dir, "files"))
 	if err != nil {
 		return "", err
 	}
@@ -230,15 +268,15 @@ func (g *Segments) Do(ctx context.Context, s *objects.Store, task int64) (name s
 	if g.job.Files != nil {
 		o.Strict, o.Files.Hidden, o.Files.NoIgnore = false, true, true // BeginFolder has left out what is ignored
 		o.OnSkip = func(k corpus.Skipped) {
-			name, err := filepath.Rel(path, k.Source)
+			name, err := filepath.Rel(place, k.Source)
 			if err != nil {
 				name = k.Source
 			}
-			why := strings.ReplaceAll(fmt.Sprint(k.Err), path+string(filepath.Separator), "")
+			why := strings.ReplaceAll(fmt.Sprint(k.Err), place+string(filepath.Separator), "")
 			made.Skipped = append(made.Skipped, Skipped{task, filepath.ToSlash(name), why})
 		}
 	}
-	switch _, err := ingest.Run(ctx, b, ingest.Input{Paths: []string{path}, Options: o}); {
+	switch _, err := ingest.Run(ctx, b, ingest.Input{Paths: []string{place}, Options: o}); {
 	case errors.Is(err, corpus.ErrNoDocument):
 	case err != nil:
 		return "", err

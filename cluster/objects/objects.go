@@ -12,7 +12,9 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -44,6 +46,40 @@ func Open(ctx context.Context, address string) (*Store, error) {
 		return nil, fmt.Errorf("objects: opening %s: %w", address, err)
 	}
 	return &Store{b}, nil
+}
+
+// Fetch copies the objects of the bucket that an address names as files below a folder. A name that would leave the
+// folder is an error.
+func Fetch(ctx context.Context, address, folder string) (err error) {
+	s, err := Open(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	for list := s.b.List(nil); ; {
+		o, err := list.Next(ctx)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("objects: listing %s: %w", address, err)
+		}
+		name := filepath.FromSlash(o.Key)
+		if strings.HasSuffix(o.Key, "/") { // stands for a folder
+			continue
+		}
+		if !filepath.IsLocal(name) {
+			return fmt.Errorf("objects: %s has an object %q, which is no name of a file in a folder", address, o.Key)
+		}
+		data, err := s.read(ctx, o.Key)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(folder, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, data, 0o600)); err != nil {
+			return err
+		}
+	}
 }
 
 // Close ends the use of the bucket.

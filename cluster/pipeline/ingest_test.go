@@ -135,8 +135,8 @@ func TestIngestOfAFolder(t *testing.T) {
 	var skippedHere []string
 	relative := func(k corpus.Skipped) string {
 		name, err := filepath.Rel(folder, k.Source)
-		if err != nil {
-			t.Error(err)
+		if err != nil { // of an object
+			name = k.Source
 		}
 		return filepath.ToSlash(name)
 	}
@@ -146,12 +146,15 @@ func TestIngestOfAFolder(t *testing.T) {
 		t.Errorf("one machine skips %q", skippedHere)
 	}
 	for i, bytes := range []int{1, 900, 1 << 20} {
-		name := fmt.Sprintf("folder%d", i)
+		name, from := fmt.Sprintf("folder%d", i), folder
 		all.add(name)
+		if i == 2 {
+			from = "file://" + filepath.ToSlash(folder) // as objects
+		}
 		var skipped []string
 		m, got, vectors, more := ingested(t, "prism", scheme+"://"+name,
 			func(ctx context.Context, s *objects.Store) (string, error) {
-				return ingest.BeginFolder(ctx, s, folder, ingest.Job{Encoder: "words", Chunk: "48/8"}, bytes,
+				return ingest.BeginFolder(ctx, s, from, ingest.Job{Encoder: "words", Chunk: "48/8"}, bytes,
 					func(k corpus.Skipped) { skipped = append(skipped, relative(k)) })
 			})
 		for _, k := range more {

@@ -120,7 +120,7 @@ func (f *ingestFlags) register(to *flag.FlagSet) {
 	to.StringVar(&f.storage, "storage", "",
 		"object storage that all workers reach: file:///…, s3://…, gs://…, azblob://…")
 	to.StringVar(&f.lines, "lines", "", "file of JSON lines, each with an id and a text")
-	to.StringVar(&f.folder, "folder", "", "instead of --lines: folder, whose files are uploaded to the storage")
+	to.StringVar(&f.folder, "folder", "", "instead of --lines: folder, or objects by an address like --storage's: these files are copied to the storage")
 	to.StringVar(&f.job.Encoder, "encoder", "", "folder of the encoder, by the same path on all workers")
 	to.StringVar(&f.job.Collection, "collection", "", "stands before the ids of JSON lines, and names the folder")
 	to.StringVar(&f.job.Chunk, "chunk", "", "SIZE/OVERLAP of chunks in tokens")
