@@ -101,7 +101,7 @@ type Tuning struct {
 // DefaultTuning returns the sizes that the engine uses.
 func DefaultTuning() Tuning {
 	return Tuning{Canonical: 1 << 16, KeepAll: 1 << 17, MinSamples: 1 << 12, MaxSamples: 1 << 25, Reach: 3.5,
-		Recheck: 1 << 16, Record: time.Second, Spill: 4 << 30}
+		Recheck: 1 << 16, Record: time.Second, Spill: 16 << 30}
 }
 
 // describe records in the result how the work was done.

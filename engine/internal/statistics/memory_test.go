@@ -1,6 +1,7 @@
 package statistics
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/distribution"
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
+	"github.com/sluice-rag/sluice/engine/internal/testvectors"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -76,5 +78,36 @@ func TestChoiceIsInTheResult(t *testing.T) {
 	e.r.Costs.GPU.Read = 1e12
 	if w := run(); !strings.HasPrefix(w.Choice, "GPU: stand-in in about") {
 		t.Errorf("a slow CPU: %+v", w)
+	}
+}
+
+// TestRoomForSomeRanksAtATime: where not all brackets have room together, further passes find what one would, and the
+// quantiles do not take canonical scores of all pairs.
+func TestRoomForSomeRanksAtATime(t *testing.T) {
+	rng := rand.New(rand.NewPCG(47, 4))
+	in := distribution.Input{Contexts: testvectors.Embeddings(rng, 4000, 12),
+		Queries: testvectors.Embeddings(rng, 2000, 12)}
+	for range in.Queries.Rows {
+		in.Owner = append(in.Owner, rng.Int32N(4000))
+	}
+	for i := range 9 {
+		in.Quantiles = append(in.Quantiles, float64(i+1)/10)
+	}
+	e, tune := newTestEngine(t, 0), DefaultTuning()
+	want, err := Compute(t.Context(), &e.r, tune, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tune.Kept = range []int64{1 << 13, 3 << 12, 1 << 14, 3 << 13, 1 << 15} {
+		got, err := Compute(t.Context(), &e.r, tune, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.NegativeSummary.Quantiles, got.NegativeSummary.Quantiles); diff != "" {
+			t.Errorf("room for %d pairs (-want +got)\n%s", tune.Kept, diff)
+		}
+		if tune.Kept >= 3<<13 && strings.Contains(got.Way.Reason, "canonical") || got.Way.Passes < 2 {
+			t.Errorf("room for %d pairs: %d passes; %s", tune.Kept, got.Way.Passes, got.Way.Reason)
+		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 const redoBins = 1 << 16
 
 // redo settles what the first pass left open (a bracket that missed its rank, or had no memory): a
-// histogram of all values says for certain where the ranks are, and further passes keep just that. Where
-// even one cell holds too much, the statistic stays unknown.
+// histogram of all values says for certain where the ranks are, and further passes keep just that, for as many ranks
+// at a time as there is room for. Where even one cell holds too much, the statistic stays unknown.
 func (j *job) redo(ctx context.Context, first *counts) error {
 	b := j.bounded
 	if j.missing() == 0 {
@@ -28,17 +28,24 @@ func (j *job) redo(ctx context.Context, first *counts) error {
 			return err
 		}
 	}
-	passes := newAxis(b).wanted(j, first)
-	for i := range passes {
-		t := newCounts(&passes[i])
-		if err := j.count(ctx, &passes[i], redoPass+i, b.allTasks(), t); err != nil {
-			return err
+	for number, left := redoPass, j.missing(); ; { // as many at a time as there is room for
+		passes := newAxis(b).wanted(j, first)
+		for i := range passes {
+			t := newCounts(&passes[i])
+			if err := j.count(ctx, &passes[i], number, b.allTasks(), t); err != nil {
+				return err
+			}
+			number++
+			if err := j.resolve(ctx, &passes[i], t); err != nil {
+				return err
+			}
 		}
-		if err := j.resolve(ctx, &passes[i], t); err != nil {
-			return err
+		now := j.missing()
+		if now == 0 || now == left {
+			return nil
 		}
+		left = now
 	}
-	return nil
 }
 
 // missing counts what is still open.
@@ -82,7 +89,7 @@ func (h axis) wanted(j *job, t *counts) []wanted {
 	b, total := j.bounded, j.negatives.total
 	low, high := b.span()
 	gap := float32(4 * (high - low) / maxCells)
-	margin := 4*b.epsilon + float64(gap)
+	margin := 2*b.epsilon + float64(gap) // as in wanted.choose
 	sums := make([]int64, len(t.bins)+1)
 	for i, n := range t.bins {
 		sums[i+1] = sums[i] + n
