@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"path/filepath"
+	"slices"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/fetch"
@@ -156,10 +157,5 @@ func isPassing(err error) bool {
 }
 
 func isAny(err error, of ...error) bool {
-	for _, e := range of {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
 }

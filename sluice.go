@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,12 +154,8 @@ type Sluice struct {
 // Open checks the options; ctx is not used. The store and the models are opened when a method first needs them. Ingest
 // makes the store; other methods return store.ErrNoStore before that.
 func Open(_ context.Context, cfg Config) (*Sluice, error) {
-	if cfg.Store == "" {
-		cfg.Store = DefaultStore
-	}
-	if cfg.Model == "" {
-		cfg.Model = DefaultModel
-	}
+	cfg.Store = cmp.Or(cfg.Store, DefaultStore)
+	cfg.Model = cmp.Or(cfg.Model, DefaultModel)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}

@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -64,15 +65,11 @@ func rowOf(s sequence) []float32 {
 func testBatcher(t *testing.T, f *fake, b *batcher) *batcher {
 	t.Helper()
 	b.dim, b.compute = 3, f.compute
-	if b.workers == 0 {
-		b.workers = 1
-	}
+	b.workers = cmp.Or(b.workers, 1)
 	if b.cores == nil {
 		b.cores = cores.New(b.workers)
 	}
-	if b.budget == 0 {
-		b.budget = 64
-	}
+	b.budget = cmp.Or(b.budget, 64)
 	t.Cleanup(b.open().close)
 	return b
 }

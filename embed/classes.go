@@ -54,9 +54,7 @@ func (c *Classes) Ranked(i, n int, threshold float64) []int {
 // fill computes the probabilities and best classes from the logits.
 func (c *Classes) fill(independent bool) {
 	n := len(c.Labels)
-	if c.Temperature == 0 {
-		c.Temperature = 1
-	}
+	c.Temperature = cmp.Or(c.Temperature, 1)
 	c.Probabilities = make([]float32, len(c.Logits))
 	c.Best = make([]int, len(c.Logits)/n)
 	for i := range c.Best {

@@ -4,6 +4,7 @@ package embed
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -62,9 +63,7 @@ func embedAll(t testing.TB, e *Encoder, texts []string, r Role) *Embeddings {
 func python(t testing.TB) string {
 	t.Helper()
 	p := os.Getenv("SLUICE_TEST_PYTHON")
-	if p == "" {
-		p = filepath.Join("..", "third_party", "python", "bin", "python3")
-	}
+	p = cmp.Or(p, filepath.Join("..", "third_party", "python", "bin", "python3"))
 	if _, err := os.Stat(p); err != nil {
 		t.Skipf("SKIP: no Python with NumPy and tokenizers (SLUICE_TEST_PYTHON, or make python): %v", err)
 	}

@@ -2,6 +2,7 @@ package embed
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -139,9 +140,7 @@ func readSettings(dir, kind string) (*settings, error) {
 }
 
 func (s *settings) named(dir string) *settings {
-	if s.Name == "" {
-		s.Name = filepath.Base(filepath.Clean(dir))
-	}
+	s.Name = cmp.Or(s.Name, filepath.Base(filepath.Clean(dir)))
 	return s
 }
 

@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"strings"
 	"unicode/utf8"
 )
@@ -14,9 +15,7 @@ func repair(text string) (string, bool) {
 	var b strings.Builder
 	b.Grow(len(text) + 8)
 	for _, r := range text { // ranging yields U+FFFD per invalid byte
-		if r == 0 {
-			r = utf8.RuneError
-		}
+		r = cmp.Or(r, utf8.RuneError)
 		b.WriteRune(r)
 	}
 	return b.String(), true

@@ -5,6 +5,7 @@ package llm
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,9 +51,7 @@ func TestChatTemplatesAsJinja(t *testing.T) {
 		{Role: Assistant, Content: "<think>\nA 🜚?\n</think>\n\nNo."},
 		{Role: User, Content: "日本?"},
 		{Role: Assistant, Content: "<think>x</think>Yes"}}}
-	for kind, chat := range conversations {
-		chats[kind] = chat
-	}
+	maps.Copy(chats, conversations)
 	if len(golden) < 7 {
 		t.Fatal("templates are missing:", len(golden))
 	}

@@ -21,7 +21,7 @@ func TestSaid(t *testing.T) {
 		{"a|<tool>|b", "a done", 3}, // not the tokens of the text
 	} {
 		var list []TokenLogProb
-		for _, text := range strings.Split(c.tokens, "|") {
+		for text := range strings.SplitSeq(c.tokens, "|") {
 			list = append(list, TokenLogProb{Text: text})
 		}
 		if got := said(list, c.text); len(got) != c.want {

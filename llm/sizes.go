@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -34,9 +35,7 @@ const (
 // the weights have types whose products are the same in any batch (Request.Seed), otherwise one, so that its results do
 // not depend on other requests.
 func ChooseSizes(m gguf.Model, o Options, threads int, available int64, isa string) Sizes {
-	if o.ContextSize == 0 {
-		o.ContextSize = min(m.ContextTrained, defaultContext)
-	}
+	o.ContextSize = cmp.Or(o.ContextSize, min(m.ContextTrained, defaultContext))
 	wanted := min(max(slotsPerThread*threads, minSlots), defaultMaxSlots)
 	reason := fmt.Sprintf("%d slots a thread of %d, %d to %d", slotsPerThread, threads, minSlots, defaultMaxSlots)
 	if o.Slots > 0 {
@@ -48,9 +47,7 @@ func ChooseSizes(m gguf.Model, o Options, threads int, available int64, isa stri
 		if next.CacheTokens == 0 {
 			next.CacheTokens = max(o.ContextSize, slots*min(slotTokens, o.ContextSize))
 		}
-		if next.BatchSize == 0 {
-			next.BatchSize = min(max(defaultBatch, batchPerSlot*slots), next.CacheTokens)
-		}
+		next.BatchSize = cmp.Or(next.BatchSize, min(max(defaultBatch, batchPerSlot*slots), next.CacheTokens))
 		return next
 	}
 	chosen := with(wanted)

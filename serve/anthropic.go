@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -262,9 +263,7 @@ func (a *spoken) calledBlocks() (list []anthropicBlock) {
 // stopReason returns Anthropic's name for the end of an answer.
 func (a *spoken) stopReason() *string {
 	name := map[string]string{"length": "max_tokens", "tool_calls": "tool_use"}[a.finish]
-	if name == "" {
-		name = "end_turn"
-	}
+	name = cmp.Or(name, "end_turn")
 	return &name
 }
 

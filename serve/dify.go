@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/sluice-rag/sluice"
@@ -75,9 +76,7 @@ func (s *Server) difyRetrieve(w http.ResponseWriter, r *http.Request) error {
 			continue
 		}
 		title := p.Title
-		if title == "" {
-			title = p.Document
-		}
+		title = cmp.Or(title, p.Document)
 		out.Records = append(out.Records, difyRecord{Content: p.Text, Score: p.Score, Title: title,
 			Metadata: difyMetadata{Path: p.Document, Description: p.Heading, Document: p.Document, Passage: p.ID}})
 	}

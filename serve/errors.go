@@ -133,18 +133,15 @@ func asRequestError(err error) *requestError {
 	if errors.As(err, &e) {
 		return e
 	}
-	var shape *openai.Error
-	if errors.As(err, &shape) {
+	if shape, ok := errors.AsType[*openai.Error](err); ok {
 		return &requestError{Status: cmp.Or(shape.Status, http.StatusBadRequest), Code: shape.Code, Param: shape.Param,
 			Message: shape.Message, Hint: shape.Hint}
 	}
-	var long *llm.PromptTooLongError
-	if errors.As(err, &long) {
+	if _, ok := errors.AsType[*llm.PromptTooLongError](err); ok {
 		return &requestError{Status: http.StatusBadRequest, Code: "context_length_exceeded", Message: err.Error(),
 			cause: err}
 	}
-	var far *remote.APIError
-	if errors.As(err, &far) {
+	if _, ok := errors.AsType[*remote.APIError](err); ok {
 		return &requestError{Status: http.StatusBadGateway, Code: "upstream", Message: err.Error(), cause: err}
 	}
 	if disk := asDiskError(err); disk != nil {

@@ -62,8 +62,7 @@ func (s *Server) message(w http.ResponseWriter, r *http.Request) error {
 func (e *requestError) message() any {
 	const serverError = -32000 // JSON-RPC leaves the codes from here down to -32099 to servers
 	code := int64(serverError)
-	var wrong *jsonrpc.Error
-	if errors.As(e.cause, &wrong) {
+	if wrong, ok := errors.AsType[*jsonrpc.Error](e.cause); ok {
 		code = wrong.Code
 	}
 	return rpcError{Version: "2.0", Error: rpcFailure{Code: code, Message: e.withHint(), Data: e}}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"net/http"
 	"runtime"
 	"strconv"
@@ -76,9 +77,7 @@ func (m *metrics) request(pattern string, status int, took time.Duration) {
 	if _, path, ok := strings.Cut(pattern, " "); ok {
 		route = path
 	}
-	if route == "" {
-		route = "none" // refused before routing
-	}
+	route = cmp.Or(route, "none") // refused before routing
 	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
 	m.durations.WithLabelValues(route).Observe(took.Seconds())
 }
@@ -111,9 +110,7 @@ func (m *metrics) models(out sink) {
 	out.counter("sluice_model_decode_seconds_total", "Time in them.", l.DecodeTime.Seconds())
 	out.counter("sluice_model_evictions_total", "Histories that were forgotten to make room.", float64(l.Evicted))
 	for why, n := range l.Finished {
-		if why == "" {
-			why = "failed"
-		}
+		why = cmp.Or(why, "failed")
 		out.counter("sluice_model_requests_total", "Requests of the language model that have ended.", float64(n),
 			"finish", string(why))
 	}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -60,16 +61,12 @@ type response struct {
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *response) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
+	w.status = cmp.Or(w.status, status)
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *response) Write(b []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
+	w.status = cmp.Or(w.status, http.StatusOK)
 	_ = w.control.SetWriteDeadline(time.Now().Add(w.within)) // fails only for the connections of tests
 	n, err := w.ResponseWriter.Write(b)
 	w.bytes += int64(n)
@@ -155,9 +152,7 @@ func (s *Server) panicked(w *response, r *http.Request, why any) {
 // logRequest writes the record of a request.
 func (s *Server) logRequest(w *response, r *http.Request, took time.Duration) {
 	level, status := slog.LevelInfo, w.status
-	if status == 0 {
-		status = 499 // the client left before the response; nginx's number for that
-	}
+	status = cmp.Or(status, 499) // the client left before the response; nginx's number for that
 	attrs := []slog.Attr{slog.String("request", requestID(r.Context())), slog.String("method", r.Method),
 		slog.String("path", printable.Message(r.URL.Path)), slog.Int("status", status), slog.Int64("bytes", w.bytes),
 		slog.Float64("ms", float64(took.Microseconds())/1000), slog.String("from", r.RemoteAddr)}
@@ -167,8 +162,7 @@ func (s *Server) logRequest(w *response, r *http.Request, took time.Duration) {
 	said := ""
 	if w.err != nil {
 		cause := w.err
-		var e *requestError
-		if errors.As(w.err, &e) && e.cause != nil {
+		if e, ok := errors.AsType[*requestError](w.err); ok && e.cause != nil {
 			cause = e.cause
 		}
 		said = cause.Error()

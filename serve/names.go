@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rag/sluice/llm"
@@ -29,15 +30,9 @@ func modelName(name string) string {
 
 // named reports whether a request's model is one of these names.
 func named(asked string, names ...string) bool {
-	if asked == "" || asked == anyModel {
-		return true
-	}
-	for _, n := range names {
-		if n != "" && (strings.EqualFold(asked, n) || strings.EqualFold(asked, modelName(n))) {
-			return true
-		}
-	}
-	return false
+	return asked == "" || asked == anyModel || slices.ContainsFunc(names, func(n string) bool {
+		return n != "" && (strings.EqualFold(asked, n) || strings.EqualFold(asked, modelName(n)))
+	})
 }
 
 // unknownModel returns the error for a name that matches none of names.

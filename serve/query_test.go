@@ -131,7 +131,7 @@ func TestParametersAreDescribed(t *testing.T) {
 				described[p.Name] = true
 			}
 		}
-		for _, name := range strings.Fields(at.query) {
+		for name := range strings.FieldsSeq(at.query) {
 			if name != anyParameter && !described[name] {
 				t.Errorf("%s: openapi.json has no parameter %q", at.pattern, name)
 			}

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"fmt"
@@ -104,9 +105,7 @@ func (s *schemas) fields(t reflect.Type, properties object, required *[]any) {
 			s.fields(inner, properties, required)
 			continue
 		}
-		if name == "" {
-			name = f.Name
-		}
+		name = cmp.Or(name, f.Name)
 		schema := s.of(f.Type)
 		// a field of an embedded struct that this one hides
 		*required = slices.DeleteFunc(*required, func(x any) bool { return x == name })

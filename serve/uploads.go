@@ -271,8 +271,7 @@ func (s *Server) mayUpload(b *base) error {
 		return err
 	}
 	err := s.takeUploads(b)
-	var held *filelock.HeldError
-	if errors.As(err, &held) {
+	if _, ok := errors.AsType[*filelock.HeldError](err); ok {
 		return &requestError{Status: http.StatusConflict, Code: "other_server", cause: err,
 			Message: "another server takes the documents of this knowledge base",
 			Hint:    "send them there; this one takes them when that one has ended"}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -108,9 +109,7 @@ func (c *chat) flow(b *strings.Builder, name string) error {
 		c.o.Flow = name
 	}
 	now := c.o.Flow
-	if now == "" {
-		now = answer.FlowAsk
-	}
+	now = cmp.Or(now, answer.FlowAsk)
 	fmt.Fprintf(b, "flow %s (known: %s)\n", now, strings.Join(answer.Presets(), ", "))
 	return nil
 }

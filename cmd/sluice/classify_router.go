@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,9 +58,7 @@ func (f *classifyFlags) routed(d route.Decision) classifyLine {
 
 // showRoute prints a decision for a person.
 func (a *app) showRoute(f *classifyFlags, d route.Decision) error {
-	if f.top == 0 {
-		f.top = shownLabels
-	}
+	f.top = cmp.Or(f.top, shownLabels)
 	if d.Abstained {
 		a.note("no label: the text is unlike those that the router was trained on (familiarity %.3f)", d.Familiarity)
 	}

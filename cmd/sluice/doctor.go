@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,12 +40,8 @@ func (a *app) doctorCommand() *cobra.Command {
 				Calibration: func(ctx context.Context) (*gate.Calibration, string, error) {
 					return calibration(ctx, c.Store)
 				}}
-			if o.Encoder == "" {
-				o.Encoder = sluice.DefaultEncoder
-			}
-			if o.Model == "" {
-				o.Model = sluice.DefaultModel
-			}
+			o.Encoder = cmp.Or(o.Encoder, sluice.DefaultEncoder)
+			o.Model = cmp.Or(o.Model, sluice.DefaultModel)
 			return closing(s, a.examine(cmd.Context(), o))
 		}}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -40,24 +41,14 @@ func isUsage(err error) bool {
 }
 
 func isAny(err error, targets ...error) bool {
-	for _, t := range targets {
-		if errors.Is(err, t) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 }
 
 // remedy returns what to do about an error that does not say so itself; "" if nothing is known.
 func remedy(err error) string {
 	said := err.Error()
 	says := func(texts ...string) bool {
-		for _, t := range texts {
-			if strings.Contains(said, t) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(said, t) })
 	}
 	switch {
 	case isAny(err, syscall.EMFILE, syscall.ENFILE) || says("too many open files", "SystemError : 24"):

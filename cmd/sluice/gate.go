@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -196,9 +197,7 @@ func printDecision(w io.Writer, d gate.Decision, explain bool) error {
 		100*d.Gone)
 	if x := d.Domain; x != nil && err == nil {
 		verdict := x.Name
-		if verdict == "" {
-			verdict = "not known"
-		}
+		verdict = cmp.Or(verdict, "not known")
 		_, err = fmt.Fprintf(w, "  domain      %s, by the router; cut-off of %s%s\n", printable.Line(verdict),
 			printable.Line(x.Of), boundText(x.Closed))
 	}

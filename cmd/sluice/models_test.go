@@ -59,7 +59,7 @@ func TestModelsListReadsHeaders(t *testing.T) {
 		t.Errorf("%d %s", o.code, o.stderr)
 	}
 	columns := map[string][]string{}
-	for _, line := range strings.Split(o.stdout, "\n") {
+	for line := range strings.SplitSeq(o.stdout, "\n") {
 		if f := strings.Fields(line); len(f) > 7 {
 			columns[f[0]] = f
 		}

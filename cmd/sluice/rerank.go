@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -195,9 +196,7 @@ func (a *app) readDocuments(cmd *cobra.Command, path string) (documents []jsonl.
 	if path == "" && !a.piped() {
 		return nil, usagef("no documents: they are arguments, or come from --documents FILE")
 	}
-	if path == "" {
-		path = "-"
-	}
+	path = cmp.Or(path, "-")
 	r, err := a.input(cmd.Context(), path)
 	if err != nil {
 		return nil, err

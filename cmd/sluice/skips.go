@@ -56,9 +56,7 @@ func (s *skips) add(k corpus.Skipped) {
 		s.app.say("skipped %s", line)
 		s.said++
 	}
-	if s.first == "" {
-		s.first = line
-	}
+	s.first = cmp.Or(s.first, line)
 	if s.count == nil {
 		s.count = map[string]int{}
 	}

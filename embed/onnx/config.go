@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -156,9 +157,7 @@ func (c *Config) check(f *family, r *rawConfig) error {
 	bad := func(format string, a ...any) error {
 		return fmt.Errorf("%w: %s", ErrModel, fmt.Sprintf(format, a...))
 	}
-	if c.Activation == "" {
-		c.Activation = "gelu"
-	}
+	c.Activation = cmp.Or(c.Activation, "gelu")
 	if !slices.Contains([]string{"gelu", "relu", "gelu_new", "gelu_pytorch_tanh"}, c.Activation) {
 		return bad("activation %q; known are gelu, relu, gelu_new", c.Activation)
 	}

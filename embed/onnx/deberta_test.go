@@ -3,6 +3,7 @@ package onnx
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 )
@@ -14,9 +15,7 @@ func debertaConfig(t testing.TB, changes map[string]any) []byte {
 		"num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 50, "max_position_embeddings": 512,
 		"relative_attention": true, "position_buckets": 256, "norm_rel_ebd": "layer_norm", "share_att_key": true,
 		"pos_att_type": "p2c|c2p", "position_biased_input": false, "max_relative_positions": -1, "type_vocab_size": 0}
-	for k, v := range changes {
-		c[k] = v
-	}
+	maps.Copy(c, changes)
 	raw, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -39,12 +40,7 @@ func externalLocations(r io.Reader) ([]string, error) {
 	if err := s.message(-1, 0); err != nil {
 		return nil, err
 	}
-	names := make([]string, 0, len(s.found))
-	for n := range s.found {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names, nil
+	return slices.Sorted(maps.Keys(s.found)), nil
 }
 
 // scanner walks ModelProto.graph (7) → GraphProto.initializer (5) → TensorProto.external_data (13).

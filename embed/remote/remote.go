@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -62,13 +63,9 @@ func Open(ctx context.Context, o Options) (*Encoder, error) {
 	if o.Server.Model == "" {
 		return nil, fmt.Errorf("remote: %w: the encoder's model is not named: https://HOST/v1#MODEL", llm.ErrOptions)
 	}
-	if o.Server.ContextSize == 0 {
-		o.Server.ContextSize = DefaultTokens
-	}
+	o.Server.ContextSize = cmp.Or(o.Server.ContextSize, DefaultTokens)
 	e := &Encoder{model: o.Server.Model, estimate: o.Server.TokenEstimate, workers: o.Workers, progress: o.Progress}
-	if e.estimate == 0 {
-		e.estimate = defaultEstimate
-	}
+	e.estimate = cmp.Or(e.estimate, defaultEstimate)
 	if e.workers < 1 {
 		e.workers = defaultWorkers
 	}
@@ -91,7 +88,7 @@ func Open(ctx context.Context, o Options) (*Encoder, error) {
 
 // digest covers what is known of a server's model.
 func digest(of ...any) string {
-	sum := sha256.Sum256([]byte(fmt.Sprintf("remote %q", of)))
+	sum := sha256.Sum256(fmt.Appendf(nil, "remote %q", of))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
@@ -180,9 +177,7 @@ func (e *Encoder) fit(text string) (fitting string, cut, repaired bool) {
 		}
 		fitting, cut = fitting[:most], true
 	}
-	if fitting == "" {
-		fitting = " "
-	}
+	fitting = cmp.Or(fitting, " ")
 	return fitting, cut, repaired
 }
 

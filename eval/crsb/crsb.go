@@ -62,12 +62,8 @@ type Result struct {
 
 // Build ingests the paths into the store of s and writes the benchmark.
 func Build(ctx context.Context, s *sluice.Sluice, o Options) (r Result, err error) {
-	if o.Questions == 0 {
-		o.Questions = 3
-	}
-	if o.Negatives == 0 {
-		o.Negatives = 5
-	}
+	o.Questions = cmp.Or(o.Questions, 3)
+	o.Negatives = cmp.Or(o.Negatives, 5)
 	if o.Questions < 0 || o.Sample < 0 {
 		return r, fmt.Errorf("%w: %d questions, a sample of %d: neither may be negative", sluice.ErrOption, o.Questions,
 			o.Sample)

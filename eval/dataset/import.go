@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -140,12 +141,8 @@ func (s *Set) crsb(raw json.RawMessage, n int, seen map[string]bool) error {
 		return err
 	}
 	c := Context{ID: e.ID, Topic: e.Topic, Text: e.Context}
-	if c.ID == "" {
-		c.ID = fmt.Sprintf("crsb-%05d", n)
-	}
-	if c.Text == "" {
-		c.Text = e.Text
-	}
+	c.ID = cmp.Or(c.ID, fmt.Sprintf("crsb-%05d", n))
+	c.Text = cmp.Or(c.Text, e.Text)
 	if strings.TrimSpace(c.Text) == "" {
 		return fmt.Errorf("context %q is empty", c.ID)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -232,7 +233,7 @@ func (a *asking) measure(ctx context.Context) error {
 				break
 			}
 			one(number(*a.item.Open == (name == "open" || a.q.known)))
-		case needsJudge(m):
+		case Judged(m):
 			err = a.timed("judge", func() (err error) {
 				a.item.Scores[m], err = a.graded(ctx, name)
 				return err
@@ -240,9 +241,7 @@ func (a *asking) measure(ctx context.Context) error {
 		case needsVectors(m):
 			a.item.Scores[m], err = a.csga(ctx)
 		default:
-			for n, s := range texts(name, a.item.Answer, a.q.Answers) {
-				a.item.Scores[n] = s
-			}
+			maps.Copy(a.item.Scores, texts(name, a.item.Answer, a.q.Answers))
 		}
 		if err != nil {
 			return err

@@ -162,7 +162,7 @@ func (p Part) cells(data, judge string) (cells []Cell) {
 							Retriever: r, Generator: g, System: s, Measures: p.Measures,
 							Answers: len(p.Generators) > 0 && p.Kind != Gates}
 						for _, m := range p.Measures {
-							if needsJudge(m) {
+							if Judged(m) {
 								c.Judge = judge
 							}
 						}

@@ -3,6 +3,7 @@ package experiment
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rag/sluice/internal/scorecards"
@@ -17,9 +18,6 @@ type Examined struct {
 	Verdicts map[string]map[string]exam.Verdict
 }
 
-// Judged reports whether a language model gives the values of a measure.
-func Judged(measure string) bool { return needsJudge(measure) }
-
 // graders returns the grader of the examination whose task is nearest to that of the judge, by measure.
 func graders() map[string]prompt.Grader {
 	return map[string]prompt.Grader{"context_relevancy": prompt.Documents,
@@ -29,14 +27,7 @@ func graders() map[string]prompt.Grader {
 
 // judges reports whether a cell of the experiment is graded by the judge.
 func (f *File) judges() bool {
-	for _, p := range f.Parts {
-		for _, m := range p.Measures {
-			if Judged(m) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.Parts, func(p Part) bool { return slices.ContainsFunc(p.Measures, Judged) })
 }
 
 // examined finds the scorecard of the judge; nil if it was not examined.

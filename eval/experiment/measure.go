@@ -50,11 +50,11 @@ func parseMeasure(text string) (name string, k int, err error) {
 	return name, k, nil
 }
 
-func needsAnswer(text string) bool { return measures()[before(text)].answer }
-func needsJudge(text string) bool  { return measures()[before(text)].judge }
-func needsVectors(text string) bool {
-	return measures()[before(text)].embeds
-}
+// Judged reports whether a language model gives the values of a measure.
+func Judged(measure string) bool { return measures()[before(measure)].judge }
+
+func needsAnswer(measure string) bool  { return measures()[before(measure)].answer }
+func needsVectors(measure string) bool { return measures()[before(measure)].embeds }
 
 func before(text string) string {
 	name, _, _ := strings.Cut(text, "@")

@@ -290,10 +290,6 @@ func own(name string) bool {
 	case "CACHE", "CONFIG", "PYTHON", "BIN", "MATMUL", "ATTENTION", "LIBCUDA":
 		return true
 	}
-	for _, prefix := range []string{"BENCH_", "DEMO_", "TEST_", "STANDIN_"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"BENCH_", "DEMO_", "TEST_", "STANDIN_"},
+		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }

@@ -6,6 +6,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,9 +27,7 @@ import (
 func binary(t *testing.T) string {
 	t.Helper()
 	bin := os.Getenv("SLUICE_BIN")
-	if bin == "" {
-		bin = "../../bin/sluice"
-	}
+	bin = cmp.Or(bin, "../../bin/sluice")
 	bin, err := filepath.Abs(bin)
 	if err != nil {
 		t.Fatal(err)
@@ -138,8 +137,7 @@ func ingestAndKill(t *testing.T, bin, store, corpus string, delay time.Duration)
 	}
 	io.Copy(io.Discard, out)
 	err = cmd.Wait()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signaled() {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Sys().(syscall.WaitStatus).Signaled() {
 		return ids, false
 	}
 	if err != nil {

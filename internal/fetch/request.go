@@ -198,8 +198,7 @@ func broken(ctx context.Context, asked string, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
 		return cause
 	}
-	var of *url.Error
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*url.Error](err); ok {
 		err = fmt.Errorf("%s: %w", asked, of.Err)
 	}
 	if errors.Is(err, ErrIncomplete) || errors.Is(err, ErrHTTP) {

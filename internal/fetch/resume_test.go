@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -42,9 +43,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.tag != "" {
 		w.Header().Set("ETag", h.tag)
 	}
-	for k, v := range h.head {
-		w.Header()[k] = v
-	}
+	maps.Copy(w.Header(), h.head)
 	block, reached := h.block, h.reached
 	h.mu.Unlock()
 	if h.blind {

@@ -67,7 +67,7 @@ func Try(f *os.File, protects string) error {
 		case err == nil:
 			// Writing a fixed width in place works on a full disk after the first time. A failure only means that
 			// another process's message lacks the process id.
-			_, _ = f.WriteAt([]byte(fmt.Sprintf("%-20d\n", os.Getpid())), 0)
+			_, _ = f.WriteAt(fmt.Appendf(nil, "%-20d\n", os.Getpid()), 0)
 			return nil
 		case errors.Is(err, unix.EWOULDBLOCK):
 			return &HeldError{File: protects, PID: holder(f)}

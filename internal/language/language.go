@@ -3,6 +3,7 @@
 package language
 
 import (
+	"cmp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -33,7 +34,7 @@ type Detector struct {
 // New makes a detector.
 func New() *Detector {
 	d := &Detector{known: whatlanggo.Options{Whitelist: map[whatlanggo.Lang]bool{}}, names: map[string]string{}}
-	for _, code := range strings.Fields(codes) {
+	for code := range strings.FieldsSeq(codes) {
 		l := whatlanggo.CodeToLang(code)
 		d.known.Whitelist[l] = true
 		d.names[l.Iso6391()] = l.String()
@@ -120,7 +121,7 @@ func evidence(text string) map[string]int {
 	hits := map[string]int{}
 	for word := range strings.FieldsSeq(strings.ToLower(text)) {
 		word = strings.Trim(word, ".,;:?!¿¡\"'()„“”«»")
-		for _, code := range strings.Fields(functionWords(word)) {
+		for code := range strings.FieldsSeq(functionWords(word)) {
 			hits[code]++
 			if strings.Contains(questionWords, " "+word+" ") {
 				hits[code]++
@@ -273,9 +274,7 @@ func isEnglish(text string) bool {
 		switch word = strings.ToLower(strings.Trim(word, ".,;:?!\"'()")); word {
 		case "the", "of", "what", "how", "does", "which", "when", "where", "why", "and", "with", "from":
 			hits++
-			if first == "" {
-				first = word
-			}
+			first = cmp.Or(first, word)
 			different = different || word != first
 		}
 	}

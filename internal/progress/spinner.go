@@ -65,16 +65,6 @@ func (s *Spinner) turn(i int) {
 	s.shown = true
 }
 
-// Say changes the text.
-func (s *Spinner) Say(text string) {
-	if s == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.text = text
-}
-
 // Clear wipes the line, so that something else can be written there; the spinner goes on below it.
 func (s *Spinner) Clear() {
 	if s == nil {

@@ -140,8 +140,6 @@ func NameOf(f reflect.StructField) (name string, embedded bool) {
 	if name == "" && f.Anonymous {
 		return "", true
 	}
-	if name == "" {
-		name = f.Name
-	}
+	name = cmp.Or(name, f.Name)
 	return name, false
 }

@@ -16,6 +16,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -51,9 +52,7 @@ func fields(t reflect.Type, prefix string, index []int) (list []Field) {
 		switch {
 		case doc != "":
 			flag := f.Tag.Get("flag")
-			if flag == "" {
-				flag = strings.ReplaceAll(key[strings.LastIndexByte(key, '.')+1:], "_", "-")
-			}
+			flag = cmp.Or(flag, strings.ReplaceAll(key[strings.LastIndexByte(key, '.')+1:], "_", "-"))
 			list = append(list, Field{Key: key, Flag: flag, Doc: doc, OneOf: strings.Fields(f.Tag.Get("oneof")),
 				Type: f.Type, Secret: f.Tag.Get("secret") != "", tag: f.Tag, index: at})
 		case f.Type.Kind() == reflect.Struct && name != "":
@@ -231,7 +230,7 @@ func (f Field) setNumber(v reflect.Value, text, given string) error {
 
 // number returns the number that a word stands for; other texts are unchanged.
 func (f Field) number(text string) string {
-	for _, w := range strings.Fields(f.tag.Get("words")) {
+	for w := range strings.FieldsSeq(f.tag.Get("words")) {
 		if word, number, _ := strings.Cut(w, "="); word == text {
 			return number
 		}

@@ -1,5 +1,7 @@
 package gguf
 
+import "cmp"
+
 // Footprint is the memory that a model needs, by its header.
 type Footprint struct {
 	Weights  int64 // bytes of the tensors
@@ -146,9 +148,7 @@ func (h *header) state(arch string, embedding int64) int64 {
 		return mul(4, embedding, n-1)
 	}
 	if size := number("kda.head_dim"); size > 0 { // Kimi
-		if conv == 0 {
-			conv = 3
-		}
+		conv = cmp.Or(conv, 3)
 		return mul(4, heads, size, sum(mul(3, conv), size))
 	}
 	if arch == "minimax-01" {

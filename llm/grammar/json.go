@@ -160,7 +160,7 @@ func (v *value) pointer(path string) *value {
 	if path == "" {
 		return v
 	}
-	for _, step := range strings.Split(path[1:], "/") {
+	for step := range strings.SplitSeq(path[1:], "/") {
 		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
 		var next *value
 		switch v.kind {

@@ -144,3 +144,16 @@ func pick(rnd *rand.Rand, s symbol) rune {
 
 // newRand is seeded by a text.
 func newRand(text string) *rand.Rand { return rand.New(rand.NewPCG(uint64(len(text)), 7)) }
+
+// has reports whether the character symbol matches r.
+func (s symbol) has(r rune) bool {
+	if s.class == nil {
+		return s.lo <= r && r <= s.hi
+	}
+	for _, p := range s.class.ranges {
+		if p[0] <= r && r <= p[1] {
+			return !s.class.negated
+		}
+	}
+	return s.class.negated
+}

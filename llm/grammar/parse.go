@@ -29,19 +29,6 @@ type class struct {
 	negated bool
 }
 
-// has reports whether the character symbol matches r.
-func (s symbol) has(r rune) bool {
-	if s.class == nil {
-		return s.lo <= r && r <= s.hi
-	}
-	for _, p := range s.class.ranges {
-		if p[0] <= r && r <= p[1] {
-			return !s.class.negated
-		}
-	}
-	return s.class.negated
-}
-
 // rule is one rule as llama.cpp keeps it: groups and repetitions are rules of their own.
 type rule struct {
 	name    string // of the named rule that this one is, or is part of

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -112,9 +113,7 @@ func (g *Generator) errorOf(status int, body []byte) *APIError {
 	}
 	if n, err := strconv.Atoi(code); err == nil { // llama-server and others repeat the status here
 		code = ""
-		if status == 0 {
-			status = n
-		}
+		status = cmp.Or(status, n)
 	}
 	e := &APIError{Status: status, Type: g.clean(o.Type), Code: g.clean(code), Message: g.clean(o.Message)}
 	e.kind = kindOf(e, o)

@@ -82,7 +82,7 @@ func plainRead(stream string) (list []plainEvent) {
 		}
 		data, name = nil, ""
 	}
-	for _, line := range strings.Split(stream, "\n") {
+	for line := range strings.SplitSeq(stream, "\n") {
 		field, value, _ := strings.Cut(line, ":")
 		value = strings.TrimPrefix(value, " ")
 		switch {

@@ -181,9 +181,7 @@ func TestGenerateConcurrent(t *testing.T) {
 	before := m.Stats()
 	var wg sync.WaitGroup
 	for _, c := range capitals {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			var streamed strings.Builder
 			// Without the template's own system message, with which so small a model knows less.
 			req := llm.Request{Prompt: "<|im_start|>user\nWhat is the capital of " + c[0] +
@@ -200,7 +198,7 @@ func TestGenerateConcurrent(t *testing.T) {
 					t.Errorf("%s: %q", c[0], res.Text)
 				}
 			}
-		}()
+		})
 	}
 	wg.Wait()
 	after := m.Stats()
@@ -240,15 +238,13 @@ func TestGenerateQueues(t *testing.T) {
 	m := openModel(t, llm.Options{Slots: 2, ContextSize: 64, CacheTokens: 64})
 	var wg sync.WaitGroup
 	for i := range 6 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
+		wg.Go(func() {
 			res, err := m.Generate(context.Background(),
 				llm.Request{Prompt: fmt.Sprintf("%d is a number that", i), MaxTokens: 30}, nil)
 			if err != nil || res.CompletionTokens == 0 {
 				t.Errorf("%d: %+v, %v", i, res, err)
 			}
-		}()
+		})
 	}
 	wg.Wait()
 }

@@ -3,6 +3,7 @@
 package tests
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,9 +102,7 @@ func sharedModel(t testing.TB) *llm.Model {
 
 func openModel(t testing.TB, o llm.Options) *llm.Model {
 	t.Helper()
-	if o.Threads == 0 {
-		o.Threads = testThreads
-	}
+	o.Threads = cmp.Or(o.Threads, testThreads)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

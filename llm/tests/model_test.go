@@ -174,7 +174,7 @@ func residentKB(t *testing.T) (kb int) {
 	if err != nil {
 		t.Skip("SKIP: no /proc to read the memory in use from")
 	}
-	for _, line := range strings.Split(string(status), "\n") {
+	for line := range strings.SplitSeq(string(status), "\n") {
 		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kb); err == nil {
 			return kb
 		}

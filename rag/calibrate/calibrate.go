@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,9 +135,7 @@ const DefaultName = "default"
 const embedGroup = 1024 // queries embedded between two progress reports
 
 func (o Options) withDefaults() (Options, error) {
-	if o.PerContext == 0 {
-		o.PerContext = pseudo.DefaultPerContext
-	}
+	o.PerContext = cmp.Or(o.PerContext, pseudo.DefaultPerContext)
 	if o.Name != "" {
 		if err := knowledge.CheckCalibrationName(o.Name); err != nil {
 			return o, err
@@ -292,9 +291,7 @@ func nameOf(ctx context.Context, st *store.Store, name string) (string, error) {
 		return name, nil
 	}
 	current, err := knowledge.InForce(ctx, st)
-	if current == "" {
-		current = DefaultName
-	}
+	current = cmp.Or(current, DefaultName)
 	return current, err
 }
 

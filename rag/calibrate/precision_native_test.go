@@ -3,6 +3,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -78,9 +79,7 @@ func squad(t *testing.T) (base *knowledge.Base, questions string) {
 	}
 	once := &remembering{Embedder: enc, known: map[string][]float32{}}
 	store := *precisionStore
-	if store == "" {
-		store = filepath.Join(t.TempDir(), "store")
-	}
+	store = cmp.Or(store, filepath.Join(t.TempDir(), "store"))
 	base = knowledge.New(knowledge.Config{Dir: store, Engine: e,
 		Encoder: func(context.Context) (embed.Embedder, error) { return once, nil }})
 	t.Cleanup(func() { _ = base.Close() })

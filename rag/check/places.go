@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/sluice-rag/sluice/rag/entities"
@@ -115,23 +116,12 @@ func (x *checker) nearest(words map[string]float64, most int) []int {
 			has[p] += words[w]
 		}
 	}
-	list := make([]int, 0, len(has))
-	for p := range has {
-		list = append(list, p)
-	}
-	slices.SortFunc(list, func(a, b int) int { return cmp.Or(cmp.Compare(has[b], has[a]), a-b) })
+	list := slices.SortedFunc(maps.Keys(has), func(a, b int) int { return cmp.Or(cmp.Compare(has[b], has[a]), a-b) })
 	return list[:min(len(list), most)]
 }
 
 // sorted returns a map's keys in order, so that sums have the same rounding each time.
-func sorted(words map[string]float64) []string {
-	list := make([]string, 0, len(words))
-	for w := range words {
-		list = append(list, w)
-	}
-	slices.Sort(list)
-	return list
-}
+func sorted(words map[string]float64) []string { return slices.Sorted(maps.Keys(words)) }
 
 // open analyses places that were not analysed yet, with their dates and units if asked.
 func (x *checker) open(ctx context.Context, ids []int, dated bool) error {

@@ -246,7 +246,7 @@ func (u *unpacking) wanted(at found, name string, seen map[string]bool) (inner s
 	if err != nil {
 		return "", false, u.l.skip(path, err, true)
 	}
-	for _, part := range strings.Split(inner, "/") {
+	for part := range strings.SplitSeq(inner, "/") {
 		switch {
 		case strings.HasPrefix(part, ".") && !u.l.o.Hidden:
 			return "", false, u.l.skip(path, ErrHidden, false)

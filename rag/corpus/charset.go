@@ -26,7 +26,7 @@ func guessCharset(raw string) string {
 		return name
 	}
 	best, score := "", minPlausible
-	for _, name := range strings.Fields("windows-1252 windows-1251 windows-1250 windows-1253 windows-1254 " +
+	for name := range strings.FieldsSeq("windows-1252 windows-1251 windows-1250 windows-1253 windows-1254 " +
 		"windows-1255 " +
 		"windows-1256 koi8-u koi8-r windows-1257 iso-8859-2 iso-8859-7 iso-8859-5 iso-8859-8 iso-8859-6 windows-874 " +
 		"iso-8859-15 windows-1258 iso-8859-16 iso-8859-4 iso-8859-13 ibm866 macintosh x-mac-cyrillic") {

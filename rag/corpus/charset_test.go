@@ -22,7 +22,7 @@ func encodedTexts(t testing.TB, f func(language, name string, e encoding.Encodin
 	t.Helper()
 	for line := range strings.Lines(string(must(os.ReadFile("testdata/encodings.tsv")))) {
 		parts := strings.Split(strings.TrimSpace(line), "\t")
-		for _, name := range strings.Split(parts[1], ",") {
+		for name := range strings.SplitSeq(parts[1], ",") {
 			f(parts[0], name, must(htmlindex.Get(name)), parts[2])
 		}
 	}

@@ -86,7 +86,7 @@ func TestClean(t *testing.T) {
 			t.Errorf("%s: %v", x.what, d.Cleaned)
 		}
 		for _, c := range must(Split(d, ChunkOptions{Size: 20, Count: countTokens})) {
-			for _, word := range strings.Fields(c.Text) {
+			for word := range strings.FieldsSeq(c.Text) {
 				from := strings.ReplaceAll(x.text[c.Start:c.End], "\u00ad", "")
 				if plain := strings.Trim(word, "-|"); !strings.Contains(from, plain) && !strings.Contains(plain, "-") {
 					t.Errorf("%s: %q is not in %q", x.what, word, x.text[c.Start:c.End])

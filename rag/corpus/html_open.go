@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -241,9 +242,7 @@ func (r *htmlReader) spans() (columns, rows int) {
 		return n
 	}
 	columns, rows = number("colspan"), number("rowspan")
-	if rows == 0 {
-		rows = maxRows
-	}
+	rows = cmp.Or(rows, maxRows)
 	return columns, min(rows, maxRows)
 }
 

@@ -40,7 +40,7 @@ func TestLightMarkup(t *testing.T) {
 		if docs[0].Text != text {
 			t.Errorf("%s: %q, want %q", c.name, docs[0].Text, text)
 		}
-		for _, h := range strings.Split(headings, ",") {
+		for h := range strings.SplitSeq(headings, ",") {
 			found := fmt.Sprintf("%v", docs[0].Sections)
 			if h != "" && !strings.Contains(found, strings.ReplaceAll(h, "/", " ")) {
 				t.Errorf("%s: sections %s lack %q", c.name, found, h)

@@ -3,6 +3,7 @@ package corpus
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -215,9 +216,7 @@ func (l *loader) document(at found) error {
 		}
 	}
 	d.shorten(l.o.MaxTextBytes)
-	if d.Title == "" {
-		d.Title = title(d, at.path)
-	}
+	d.Title = cmp.Or(d.Title, title(d, at.path))
 	if !at.modified.IsZero() {
 		d.property(modifiedKey, at.modified.UTC().Format(time.RFC3339))
 	}

@@ -98,7 +98,7 @@ func (t *mailTexts) text() mailText { return mailText{t.plain.String(), t.html.S
 
 func (t mailText) write(d *Document, b *builder) {
 	if strings.TrimSpace(t.plain) != "" {
-		for _, block := range strings.Split(strings.ReplaceAll(t.plain, "\r\n", "\n"), "\n\n") {
+		for block := range strings.SplitSeq(strings.ReplaceAll(t.plain, "\r\n", "\n"), "\n\n") {
 			linesOf(b, block)
 			b.endBlock("\n\n")
 		}

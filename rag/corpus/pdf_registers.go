@@ -71,7 +71,7 @@ func withoutContents(lines []pdfLine, titled bool, pages int) (kept []pdfLine, g
 // them those with leaders. A line without a page between two entries is the beginning of a long one.
 func contentsRun(lines []pdfLine, pages int) (n, entries, leaders int) {
 	last := 0
-	for i := 0; i < len(lines); i++ {
+	for i := range lines {
 		page, leader := contentsPage(lines[i], pages)
 		if page == 0 && leader == 0 {
 			if i == 0 || i > n+1 || strings.HasSuffix(lines[i].text, ".") {

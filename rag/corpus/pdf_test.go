@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -91,9 +92,7 @@ func TestPDFShapes(t *testing.T) {
 	x := 50.0
 	for _, r := range "In 1,119 of 2,111.1 cases," {
 		width := map[rune]float64{' ': 278, ',': 278, '.': 278, 'I': 278, 's': 500, 'c': 500, 'f': 278}[r]
-		if width == 0 {
-			width = 556
-		}
+		width = cmp.Or(width, 556)
 		if r != ' ' {
 			fmt.Fprintf(&letters, "q .5 0 0 .5 0 0 cm BT /F 1 Tf 20 0 0 20 %g 1000 Tm (%c) Tj ET Q\n", 2*x, r)
 		}
@@ -225,7 +224,7 @@ func TestPDFProducers(t *testing.T) {
 			text += "\n" + strings.Join(s.Heading, "\n")
 		}
 		have := map[string]bool{}
-		for _, word := range strings.Fields(text) {
+		for word := range strings.FieldsSeq(text) {
 			have[word] = true
 		}
 		for _, word := range words {

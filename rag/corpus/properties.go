@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"cmp"
 	"encoding/xml"
 	"strings"
 	"time"
@@ -112,9 +113,7 @@ func (a *archive) said(d *Document, part string) {
 			case depth > 0:
 				depth--
 			case in == "title":
-				if d.Title == "" {
-					d.Title = strings.Join(strings.Fields(clean(text.String())), " ")
-				}
+				d.Title = cmp.Or(d.Title, strings.Join(strings.Fields(clean(text.String())), " "))
 				in = ""
 			default:
 				if in == "creator" {

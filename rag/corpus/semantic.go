@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,9 +161,7 @@ func (s *splitter) cuts(sec Section, room int) []int {
 	from, _ := slices.BinarySearch(c.starts, sec.Start)
 	to, _ := slices.BinarySearch(c.starts, sec.End)
 	least := s.o.Semantic.MinTokens
-	if least == 0 {
-		least = s.o.Size / tinyShare
-	}
+	least = cmp.Or(least, s.o.Size/tinyShare)
 	least = min(least, room/2)
 	pieces := c.join(c.pieces(from, to), least, room)
 	var out []int

@@ -20,7 +20,7 @@ import (
 func byTopic(texts *int) func(context.Context, []string) ([]float64, error) {
 	words := func(s string) map[string]bool {
 		set := map[string]bool{}
-		for _, w := range strings.Fields(strings.ToLower(strings.Trim(s, ".!?"))) {
+		for w := range strings.FieldsSeq(strings.ToLower(strings.Trim(s, ".!?"))) {
 			set[w] = true
 		}
 		return set

@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"strings"
@@ -168,9 +169,7 @@ func (r *slideReader) add(p slideParagraph) {
 func (r *slideReader) finish() {
 	if !r.notes {
 		title := strings.Join(r.title, " ")
-		if title == "" {
-			title = fmt.Sprintf("Slide %d", r.number)
-		}
+		title = cmp.Or(title, fmt.Sprintf("Slide %d", r.number))
 		if len(r.title)+len(r.paragraphs) == 0 {
 			return // an image
 		}

@@ -164,8 +164,7 @@ func parseTable(d *Document, in decoded, tabs bool, p *pulse) error {
 			break
 		}
 		if err != nil {
-			var at *csv.ParseError
-			if errors.As(err, &at) {
+			if at, ok := errors.AsType[*csv.ParseError](err); ok {
 				return fmt.Errorf("%w: line %d: %w", ErrFormat, at.Line, at.Err)
 			}
 			return fmt.Errorf("%w: %w", ErrFormat, err)

@@ -308,12 +308,8 @@ func isCloser(line string) bool {
 
 // isAttached reports whether a line belongs to the one behind it: a comment, a decorator, an annotation, an attribute.
 func isAttached(line string) bool {
-	for _, mark := range []string{"//", "#", "/*", "*", "--", "@", "[", "template"} {
-		if strings.HasPrefix(line, mark) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"//", "#", "/*", "*", "--", "@", "[", "template"},
+		func(mark string) bool { return strings.HasPrefix(line, mark) })
 }
 
 // isDeclaration reports whether a line begins, in most languages, a function or a type, or what precedes one.

@@ -325,8 +325,7 @@ func isStore(path string) bool {
 
 // reason shortens an error of the operating system: the path is in Skipped.Source already.
 func reason(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err
 	}
 	return fmt.Errorf("%w: %w", ErrFormat, err)

@@ -70,9 +70,7 @@ func policies() []string {
 // one in force on the held-out questions is rejected. The labelled scores must be of the kind that c scores by. The
 // error wraps ErrTooFew, with the counts, if there are too few questions.
 func Fit(c *gate.Calibration, list []Labelled, holdout float64, seed uint64) (*Fitted, error) {
-	if holdout == 0 {
-		holdout = DefaultHoldout
-	}
+	holdout = cmp.Or(holdout, DefaultHoldout)
 	in := 0
 	for _, x := range list {
 		if x.InScope {

@@ -2,6 +2,7 @@ package decisions
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,9 +39,7 @@ func TestMain(m *testing.M) {
 
 func open(t testing.TB, o Options) *Log {
 	t.Helper()
-	if o.File == "" {
-		o.File = filepath.Join(t.TempDir(), "decisions.jsonl")
-	}
+	o.File = cmp.Or(o.File, filepath.Join(t.TempDir(), "decisions.jsonl"))
 	l, err := Open(o, nil)
 	if err != nil {
 		t.Fatal(err)

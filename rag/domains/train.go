@@ -1,6 +1,7 @@
 package domains
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -99,15 +100,11 @@ type run struct {
 // fewer than two domains is route.ErrData; a bad option knowledge.ErrOption or route.ErrOption.
 func Train(ctx context.Context, base *knowledge.Base, e route.Engine, o Options) (_ *Result, err error) {
 	ctx = cores.AsBatch(ctx)
-	if o.By == "" {
-		o.By = ByTopic
-	}
+	o.By = cmp.Or(o.By, ByTopic)
 	if o.Settings == (route.Settings{}) {
 		o.Settings = Defaults()
 	}
-	if o.Sample == 0 {
-		o.Sample = DefaultSample
-	}
+	o.Sample = cmp.Or(o.Sample, DefaultSample)
 	r := &run{Options: o, engine: e, texts: map[int]string{}, result: &Result{Chunks: map[string]int{}}}
 	if r.snap, r.enc, err = base.Searchable(ctx); err != nil {
 		return nil, err

@@ -19,9 +19,6 @@ const (
 	Quantity     = "quantity"
 )
 
-// Kinds lists them.
-func Kinds() []string { return []string{Person, Place, Organisation, Date, Quantity} }
-
 // Entity is a part of a text.
 type Entity struct {
 	Kind       string

@@ -79,7 +79,7 @@ func TestPrecisionAndRecall(t *testing.T) {
 		}
 	}
 	for _, set := range []string{"dev", "test"} {
-		for _, kind := range Kinds() {
+		for _, kind := range []string{Person, Place, Organisation, Date, Quantity} {
 			c := all[set][kind]
 			precision, recall := float64(c.right)/float64(c.found), float64(c.right)/float64(c.there)
 			t.Logf("%-4s %-12s precision %.3f (%d of %d), recall %.3f (of %d)", set, kind, precision, c.right, c.found,

@@ -32,7 +32,7 @@ func TestFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("SKIP: go test -tags native ./rag/exam -run Figures -figures -v -timeout 10h")
 	}
-	for _, name := range strings.Split(*figureModels, ",") {
+	for name := range strings.SplitSeq(*figureModels, ",") {
 		started := time.Now()
 		card := examined(t, name, nil)
 		text, err := card.Text()

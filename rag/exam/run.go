@@ -90,8 +90,7 @@ func Run(ctx context.Context, o Options) (*Card, error) {
 	}
 	for _, s := range o.Sets {
 		r, err := e.examine(ctx, s)
-		var long *LongError
-		if errors.As(err, &long) {
+		if long, ok := errors.AsType[*LongError](err); ok {
 			return &Card{Model: e.card.Model, Digest: o.Digest, Exam: version,
 				Seconds: int(long.Estimate.Seconds())}, err
 		}

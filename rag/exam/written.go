@@ -1,6 +1,7 @@
 package exam
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -71,9 +72,7 @@ func (e *exam) foreign(ctx context.Context) error {
 		code := e.languages.OfQuestion(p.Foreign)
 		text, _, err := e.answer(ctx, p.Foreign, rows, e.languages.Name(code))
 		in := e.languages.Of(text)
-		if in == "" {
-			in = e.languages.OfQuestion(text)
-		}
+		in = cmp.Or(in, e.languages.OfQuestion(text))
 		followed[i] = code != "" && in == code
 		return err
 	}, nil)

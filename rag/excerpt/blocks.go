@@ -158,7 +158,7 @@ func tabbed(text string) []string {
 func spaced(text string) []string {
 	text = strings.TrimSpace(text)
 	var cells []string
-	for _, cell := range strings.Split(text, "  ") {
+	for cell := range strings.SplitSeq(text, "  ") {
 		if cell = strings.TrimSpace(cell); cell != "" {
 			cells = append(cells, cell)
 		}

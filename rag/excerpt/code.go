@@ -1,6 +1,7 @@
 package excerpt
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -112,10 +113,6 @@ func closes(body string) bool {
 
 // isComment reports whether a line of code says something of the next one.
 func isComment(body string) bool {
-	for _, mark := range []string{"//", "#", "/*", "* ", "--", "@"} {
-		if strings.HasPrefix(body, mark) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"//", "#", "/*", "* ", "--", "@"},
+		func(mark string) bool { return strings.HasPrefix(body, mark) })
 }

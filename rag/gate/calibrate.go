@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -84,9 +85,7 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 	if err != nil {
 		return nil, nil, err
 	}
-	if in.Negatives == "" {
-		in.Negatives = DefaultNegatives
-	}
+	in.Negatives = cmp.Or(in.Negatives, DefaultNegatives)
 	groups, err := in.check()
 	if err != nil {
 		return nil, nil, err

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -324,9 +325,7 @@ func (c *Calibration) IntervalWidth() float64 {
 func (c *Calibration) SampleText() string {
 	q := c.Queries
 	asked := q.Sample
-	if asked == 0 {
-		asked = q.Sampled
-	}
+	asked = cmp.Or(asked, q.Sampled)
 	width := fmt.Sprintf("the interval is %.4f wide", c.IntervalWidth())
 	if math.IsInf(c.IntervalWidth(), 1) {
 		width = "the interval has an open end"

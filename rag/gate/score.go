@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -101,9 +102,7 @@ func resolve(policy, score string, m kernels.Metric) (p Policy, s *Score, err er
 	switch policy {
 	case "", Auto:
 		policy = DefaultPolicy(m)
-		if score == "" {
-			score = Auto
-		}
+		score = cmp.Or(score, Auto)
 	case Paper:
 		policy = paperPolicy
 	}

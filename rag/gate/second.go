@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -119,9 +120,7 @@ const (
 // ParsePolicy takes a conformal one; "" is DefaultSecond. The error is ErrPromise where there are too few, or where the
 // passages look the same without the questions' own contexts.
 func NewSecond(policy string, seed uint64, asked []Asked) (*Second, error) {
-	if policy == "" {
-		policy = DefaultSecond
-	}
+	policy = cmp.Or(policy, DefaultSecond)
 	if len(asked) < leastSecond {
 		return nil, fmt.Errorf("%w: the second question takes questions about %d contexts, there are %d", ErrPromise,
 			leastSecond, len(asked))

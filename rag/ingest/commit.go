@@ -109,8 +109,7 @@ func (r *run) tryCommit(ctx context.Context, whole store.Batch, tries int) error
 	}
 	b.Labels = labels
 	_, err = r.store.Commit(ctx, b)
-	var late *store.OvertakenError
-	if errors.As(err, &late) {
+	if late, ok := errors.AsType[*store.OvertakenError](err); ok {
 		return r.commit(ctx, r.withoutOvertaken(whole, late.IDs))
 	}
 	if errors.Is(err, store.ErrNotFound) && tries < maxTries { // what was known has been deleted or replaced meanwhile

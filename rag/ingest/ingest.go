@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -165,9 +166,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	if r.o.CommitEvery < 0 {
 		return result, fmt.Errorf("%w: commit every %d chunks", knowledge.ErrOption, r.o.CommitEvery)
 	}
-	if r.o.CommitEvery == 0 {
-		r.o.CommitEvery = DefaultCommitEvery
-	}
+	r.o.CommitEvery = cmp.Or(r.o.CommitEvery, DefaultCommitEvery)
 	if err = r.chooseEntities(in.Names); err != nil {
 		return result, err
 	}
@@ -243,9 +242,7 @@ func (r *run) mostText(tokens int) int {
 
 // chunkSize reads a preset's name or SIZE/OVERLAP.
 func chunkSize(s string) (size, overlap int, err error) {
-	if s == "" {
-		s = DefaultChunk
-	}
+	s = cmp.Or(s, DefaultChunk)
 	if size, overlap, err = corpus.Preset(s); err == nil {
 		return size, overlap, nil
 	}

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,9 +50,7 @@ func (r *run) chooseChunker() error {
 		return fmt.Errorf("%w: the chunker %s with one chunk per document", knowledge.ErrOption, Semantic)
 	}
 	o := r.o.Semantic
-	if o.Percentile == 0 {
-		o.Percentile = DefaultPercentile
-	}
+	o.Percentile = cmp.Or(o.Percentile, DefaultPercentile)
 	if o.Percentile < 0 || o.Percentile > 100 || o.MinTokens < 0 || o.MinTokens > r.chunk.Size/2 || o.Buffer < 0 ||
 		o.Buffer > corpus.MaxBuffer {
 		return fmt.Errorf("%w: percentile %g (0 to 100), at least %d tokens (0 to %d, half a chunk), %d neighbours "+
@@ -135,8 +134,7 @@ func (r *run) stored(ctx context.Context, doc *corpus.Document) ([]corpus.Chunk,
 	}
 	chunks := make([]corpus.Chunk, 0, info.Chunks)
 	for c, err := range r.store.DocumentChunks(ctx, doc.ID) {
-		var damaged *store.TextError
-		if errors.As(err, &damaged) {
+		if _, ok := errors.AsType[*store.TextError](err); ok {
 			return nil, nil
 		}
 		if err != nil {

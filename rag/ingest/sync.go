@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,9 +98,7 @@ func (r *run) chooseSync() error {
 		return fmt.Errorf("%w: at most %g %% of the documents to be removed (0 to 100)", knowledge.ErrOption,
 			o.MaxDelete)
 	}
-	if o.MaxDelete == 0 {
-		o.MaxDelete = DefaultMaxDelete
-	}
+	o.MaxDelete = cmp.Or(o.MaxDelete, DefaultMaxDelete)
 	r.result.Sync = &SyncResult{}
 	r.sync = syncing{SyncOptions: o, result: r.result.Sync, byID: map[string]int{}, byFile: map[string][]int{},
 		archives: map[int]string{},

@@ -164,14 +164,12 @@ func (f *folder) together(change func(*ingest.Options)) {
 	for _, b := range []*doubles.Base{f.Base, other} {
 		o := ingest.Options{Sync: true, Chunk: "32/0"}
 		change(&o)
-		wait.Add(1)
-		go func() {
-			defer wait.Done()
+		wait.Go(func() {
 			_, err := ingest.Run(f.t.Context(), b.Base, ingest.Input{Paths: []string{f.dir}, Options: o})
 			if err != nil {
 				f.t.Errorf("beside another one: %v", err)
 			}
-		}()
+		})
 	}
 	wait.Wait()
 }

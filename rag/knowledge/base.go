@@ -1,6 +1,7 @@
 package knowledge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,12 +151,8 @@ func (t turn) give() { <-t }
 
 // New returns a base. Nothing is opened before it is needed.
 func New(cfg Config) *Base {
-	if cfg.IndexRows == 0 {
-		cfg.IndexRows = DefaultIndexRows
-	}
-	if cfg.IndexSearches == 0 {
-		cfg.IndexSearches = DefaultIndexSearches
-	}
+	cfg.IndexRows = cmp.Or(cfg.IndexRows, DefaultIndexRows)
+	cfg.IndexSearches = cmp.Or(cfg.IndexSearches, DefaultIndexSearches)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}

@@ -189,13 +189,8 @@ func (s *Snapshot) duplicateGroups(ctx context.Context, links map[int]link) ([]D
 		}
 		return i
 	}
-	rows := make([]int, 0, len(links))
-	for i := range links {
-		rows = append(rows, i)
-	}
-	slices.Sort(rows)
 	members := map[int][]int{}
-	for _, i := range rows {
+	for _, i := range slices.Sorted(maps.Keys(links)) {
 		r := find(i)
 		root[i] = r
 		members[r] = append(members[r], i)

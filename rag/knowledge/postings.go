@@ -109,8 +109,7 @@ func (s *Snapshot) documents(ctx context.Context, from, to int) ([]postings.Docu
 		}
 	}
 	chunks, err := s.View.Chunks(ctx, ids)
-	var damaged *store.TextError
-	if errors.As(err, &damaged) {
+	if _, ok := errors.AsType[*store.TextError](err); ok {
 		chunks, err = s.undamaged(ctx, ids)
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -128,12 +129,7 @@ func (s *Snapshot) routed(
 const shownDomains = 20
 
 func (p *partitions) names() string {
-	var names []string
-	for name := range p.rows {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	more := ""
+	names, more := slices.Sorted(maps.Keys(p.rows)), ""
 	if len(names) > shownDomains {
 		names, more = names[:shownDomains], ", …"
 	}

@@ -72,12 +72,7 @@ func isSign(r rune) bool {
 
 // hasSign reports whether a text has a sign of names. All signs are ASCII, so that bytes can be compared.
 func hasSign(text string) bool {
-	for i := range len(text) {
-		if isSign(rune(text[i])) {
-			return true
-		}
-	}
-	return false
+	return strings.ContainsFunc(text, isSign)
 }
 
 // opens reports whether a character stands before a name and does not belong to it.

@@ -37,9 +37,7 @@ const (
 )
 
 func (s Scoring) withDefaults() (Scoring, error) {
-	if s.K1 == 0 {
-		s.K1 = DefaultK1
-	}
+	s.K1 = cmp.Or(s.K1, DefaultK1)
 	if s.B == 0 && !s.NoLength {
 		s.B = DefaultB
 	}

@@ -257,7 +257,7 @@ func (f *fitter) shorten(passages []shown, n int, ends []int, share int) (p Prom
 func wordEnds(s string) []int {
 	var ends []int
 	at := 0
-	for _, w := range strings.Fields(s) {
+	for w := range strings.FieldsSeq(s) {
 		at += strings.Index(s[at:], w) + len(w)
 		ends = append(ends, at)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -119,12 +120,7 @@ func Open(dir string) (*Library, error) {
 
 // Names returns the names of the templates in order.
 func (l *Library) Names() []string {
-	names := make([]string, 0, len(l.templates))
-	for n := range l.templates {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(l.templates))
 }
 
 // Replaced reports whether the user's folder has a template of this name.

@@ -154,7 +154,7 @@ func isEcho(s string, asked []llm.Message) bool {
 // shareWord reports whether two texts have a word of three letters or more in common.
 func shareWord(a, b string) bool {
 	other := " " + words(b) + " "
-	for _, w := range strings.Fields(words(a)) {
+	for w := range strings.FieldsSeq(words(a)) {
 		if len(w) >= 3 && strings.Contains(other, " "+w+" ") {
 			return true
 		}

@@ -83,7 +83,7 @@ func (s *search) coveredQuery(i int) (*covered, error) {
 	found := cover.Any(s.Contexts.allowed())
 	t := &s.lists[i].Taken
 	s.takeWords(t, KindBM25, bm25)
-	t.Sparse, t.Metric, t.Weight = "", s.Metric.String(), at(s.o.Weight)
+	t.Sparse, t.Metric, t.Weight = "", s.Metric.String(), new(s.o.Weight)
 	if t.Ranking = autoRanking; !found {
 		t.Ranking, t.Reason = string(Dense), noWords
 	}
@@ -142,8 +142,8 @@ func (s *search) explainCovered(space *space, q *covered, w float64) {
 			share = bm25 / ideal
 		}
 		list[n].Parts = &Parts{
-			Dense: at(space.score(s.q.vector(q.i), row)), Sparse: at(bm25), Cover: at(q.cover.Score(row)),
-			Share: at(share), Weight: at(w), Rule: "w·dense + (1 − w)·(¾·cover + ½·share)", Terms: has(q.cover, row),
+			Dense: new(space.score(s.q.vector(q.i), row)), Sparse: new(bm25), Cover: new(q.cover.Score(row)),
+			Share: new(share), Weight: new(w), Rule: "w·dense + (1 − w)·(¾·cover + ½·share)", Terms: has(q.cover, row),
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (s *search) rerank(ctx context.Context, i int) error {
 	for n := range list.Results {
 		r := &list.Results[n]
 		if r.Parts != nil {
-			r.Parts.Fused, r.Parts.Reranker = at(r.Score), at(scores[n])
+			r.Parts.Fused, r.Parts.Reranker = new(r.Score), new(scores[n])
 		}
 		r.Score = scores[n]
 	}
@@ -105,9 +105,9 @@ func (s *search) diversify(ctx context.Context, list *List) error {
 		}
 		r := rest[best]
 		if r.Parts != nil {
-			r.Parts.Relevance = at(b.normalised(r.Score))
+			r.Parts.Relevance = new(b.normalised(r.Score))
 			if len(chosen) > 0 {
-				r.Parts.Similarity = at(similar[best])
+				r.Parts.Similarity = new(similar[best])
 			}
 		}
 		chosen = append(chosen, r)

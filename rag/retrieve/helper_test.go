@@ -30,7 +30,7 @@ type texts []string
 
 func (x texts) lexicon(text string, s Scoring) (Words, error) {
 	q := naive{rows: x, scoring: s}
-	for _, w := range strings.Fields(text) {
+	for w := range strings.FieldsSeq(text) {
 		df := 0
 		for _, row := range x {
 			if slices.Contains(strings.Fields(row), w) {

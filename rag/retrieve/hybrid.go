@@ -1,6 +1,7 @@
 package retrieve
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -52,7 +53,7 @@ func (s *search) hybrid(ctx context.Context) error {
 		t.Ranking, t.Metric, t.Fusion = string(Hybrid), s.Metric.String(), s.o.Fusion
 		s.takeWords(t, KindBM25, queries[i].words)
 		if s.o.Fusion != RRF {
-			t.Weight = at(s.o.Weight)
+			t.Weight = new(s.o.Weight)
 		}
 		if s.o.Fusion != MinMax {
 			t.TopN = s.o.topN()
@@ -116,9 +117,7 @@ func (s *search) minMaxGroup(ctx context.Context, space *space, queries []*mixed
 // alpha is what a sparse score counts beside a dense one.
 func (m *mixed) alpha(w float64) float64 {
 	width := m.dense.width()
-	if width == 0 {
-		width = 1 // all are equally far: words alone rank
-	}
+	width = cmp.Or(width, 1) // all are equally far: words alone rank
 	if w == 0 || m.sparse.width() == 0 {
 		return 0
 	}
@@ -201,9 +200,9 @@ func (s *search) explainMixed(space *space, m *mixed, w float64) {
 		row := list[n].Row
 		dense, sparse := space.score(s.q.vector(m.i), row), m.words.Score(row)
 		list[n].Parts = &Parts{
-			Dense: at(dense), DenseNormalised: at(m.dense.normalised(dense)),
-			Sparse: at(sparse), SparseNormalised: at(m.sparseScore(sparse)),
-			Weight: at(w), Rule: string(s.o.Fusion), Terms: has(m.words, row),
+			Dense: new(dense), DenseNormalised: new(m.dense.normalised(dense)),
+			Sparse: new(sparse), SparseNormalised: new(m.sparseScore(sparse)),
+			Weight: new(w), Rule: string(s.o.Fusion), Terms: has(m.words, row),
 		}
 	}
 }
@@ -263,15 +262,15 @@ func fuse(dense, sparse []kernels.Hit, o Options) []Result {
 		}
 	}
 	add(dense, w, func(p *Parts, rank int, score, normalised float64) {
-		p.Dense, p.DenseRank = at(score), rank
+		p.Dense, p.DenseRank = new(score), rank
 		if o.Fusion == MinMaxTopN {
-			p.DenseNormalised = at(normalised)
+			p.DenseNormalised = new(normalised)
 		}
 	})
 	add(sparse, 1-w, func(p *Parts, rank int, score, normalised float64) {
-		p.Sparse, p.SparseRank = at(score), rank
+		p.Sparse, p.SparseRank = new(score), rank
 		if o.Fusion == MinMaxTopN {
-			p.SparseNormalised = at(normalised)
+			p.SparseNormalised = new(normalised)
 		}
 	})
 	slices.SortStableFunc(list, func(a, b Result) int {

@@ -65,7 +65,7 @@ func (s *search) found(i int, hits []engine.Hit) {
 	}
 	for n := range list.Results {
 		r := &list.Results[n]
-		r.Parts = &Parts{Dense: at(r.Score), DenseRank: n + 1, Rule: string(PseudoQuery)}
+		r.Parts = &Parts{Dense: new(r.Score), DenseRank: n + 1, Rule: string(PseudoQuery)}
 	}
 }
 

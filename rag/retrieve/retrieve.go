@@ -1,6 +1,7 @@
 package retrieve
 
 import (
+	"cmp"
 	"crypto/sha256"
 
 	"github.com/sluice-rag/sluice/engine"
@@ -125,9 +126,7 @@ func (q Queries) vector(i int) []float32 { return row(q.Vectors, i) }
 // row returns row i of plain vectors.
 func row(v engine.Vectors, i int) []float32 {
 	stride := v.Stride
-	if stride == 0 {
-		stride = v.Dim
-	}
+	stride = cmp.Or(stride, v.Dim)
 	return v.Data[i*stride : i*stride+v.Dim]
 }
 

@@ -159,7 +159,7 @@ func (s *search) dense(ctx context.Context, queries []int, reason string) error 
 		if s.o.Explain {
 			for n := range list.Results {
 				r := &list.Results[n]
-				r.Parts = &Parts{Dense: at(r.Score), DenseRank: n + 1, Rule: s.Metric.String()}
+				r.Parts = &Parts{Dense: new(r.Score), DenseRank: n + 1, Rule: s.Metric.String()}
 			}
 		}
 	}
@@ -179,9 +179,6 @@ func (s *search) nearest(ctx context.Context, queries []int) ([][]engine.Hit, er
 }
 
 func same(x float64) float64 { return x }
-
-// at returns a pointer to x.
-func at(x float64) *float64 { return &x }
 
 // sparse ranks the contexts by the words of the queries.
 func (s *search) sparse(ctx context.Context, kind Kind) error {
@@ -204,7 +201,7 @@ func (s *search) sparse(ctx context.Context, kind Kind) error {
 		if s.o.Explain {
 			for n := range list.Results {
 				r := &list.Results[n]
-				r.Parts = &Parts{Sparse: at(r.Score), SparseRank: n + 1, Rule: string(kind), Terms: has(words, r.Row)}
+				r.Parts = &Parts{Sparse: new(r.Score), SparseRank: n + 1, Rule: string(kind), Terms: has(words, r.Row)}
 			}
 		}
 	}
@@ -219,7 +216,7 @@ func (s *search) takeWords(t *Taken, kind Kind, w Words) {
 	t.Sparse = kind
 	if kind == KindBM25 {
 		sc := s.o.scoring(kind)
-		t.K1, t.B = at(sc.K1), at(sc.B)
+		t.K1, t.B = new(sc.K1), new(sc.B)
 	}
 	if s.o.Explain {
 		t.Terms = w.Terms()

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"math"
 
@@ -11,9 +12,7 @@ import (
 // row returns a vector of v.
 func row(v engine.Vectors, i int) []float32 {
 	stride := v.Stride
-	if stride == 0 {
-		stride = v.Dim
-	}
+	stride = cmp.Or(stride, v.Dim)
 	return v.Data[i*stride:][:v.Dim]
 }
 

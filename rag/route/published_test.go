@@ -3,6 +3,7 @@ package route
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -68,7 +69,7 @@ func scored(t testing.TB, s Settings, train, test labelled) (accuracy float64, a
 			continue
 		}
 		inside++
-		if x.labels[learn.Best(all[i].scores)] == test.labels[i] {
+		if x.labels[slices.Index(all[i].scores, slices.Max(all[i].scores))] == test.labels[i] {
 			right++
 		}
 	}

@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -96,10 +97,7 @@ func (t *training) read() (counts map[string]int, err error) {
 			}
 		}
 	}
-	for l := range counts {
-		t.labels = append(t.labels, l)
-	}
-	slices.Sort(t.labels)
+	t.labels = slices.Sorted(maps.Keys(counts))
 	for _, l := range t.labels {
 		if counts[l] == 1 {
 			t.warn("the label %q has a single text: what the router makes of it cannot be measured", l)

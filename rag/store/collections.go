@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -194,9 +195,7 @@ func freeName(list []Collection, name, root string) (string, error) {
 		byName[c.Name] = c
 	}
 	wanted := name
-	if wanted == "" {
-		wanted = nameOf(root)
-	}
+	wanted = cmp.Or(wanted, nameOf(root))
 	other, taken := byName[wanted]
 	switch {
 	case !taken:

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -59,9 +60,7 @@ func (s *Store) Files(ctx context.Context) (map[string]FileState, error) {
 		if copy(f.Documents[:], documents) != len(f.Documents) {
 			return fmt.Errorf("%w: the state of file %q", ErrCorrupt, f.Path)
 		}
-		if f.Via == "" {
-			f.Via = f.Path
-		}
+		f.Via = cmp.Or(f.Via, f.Path)
 		found[f.Path] = f
 		return ctx.Err()
 	}, `SELECT path, via, size, modified, changed, read, inode, how, documents, no_words FROM files`)

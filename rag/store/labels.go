@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -79,9 +80,7 @@ type LabelCount struct {
 // LabelCounts lists the labels of live chunks, the ones that many chunks have first; of one kind unless kind is "", and
 // at most limit of them unless that is 0.
 func (s *Store) LabelCounts(ctx context.Context, kind string, limit int) (list []LabelCount, err error) {
-	if limit == 0 {
-		limit = -1
-	}
+	limit = cmp.Or(limit, -1)
 	err = s.each(ctx, func(scan func(...any) error) error {
 		var l LabelCount
 		if err := scan(&l.Kind, &l.Value, &l.Chunks); err != nil {

@@ -252,8 +252,7 @@ func (s *Store) openForReading(ctx context.Context) (err error) {
 		}
 		s.settings, empty, err = readSettings(ctx, s.read)
 	}
-	var se *sqlite.Error
-	if errors.As(err, &se) && se.Code() == sqlite3.SQLITE_READONLY_ROLLBACK {
+	if se, ok := errors.AsType[*sqlite.Error](err); ok && se.Code() == sqlite3.SQLITE_READONLY_ROLLBACK {
 		// A creation was cut short before the log was set up: only then there is a journal that must be rolled back.
 		empty, err = true, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -137,11 +138,9 @@ func (r *Shared) configure(url, cache string) error {
 	c.ConnectTimeout = sharedAnswer
 	c.DialFunc = (&net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: sharedAnswer,
 		Interval: time.Second, Count: 5}}).DialContext
-	for name, value := range map[string]string{"application_name": "sluice", "tcp_keepalives_idle": "10",
+	maps.Copy(c.RuntimeParams, map[string]string{"application_name": "sluice", "tcp_keepalives_idle": "10",
 		"tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
-		"idle_in_transaction_session_timeout": "15min"} { // a client that hangs must not keep its locks for ever
-		c.RuntimeParams[name] = value
-	}
+		"idle_in_transaction_session_timeout": "15min"}) // a client that hangs must not keep its locks for ever
 	cfg.MaxConns, cfg.MinConns = 4, 0
 	if r.pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
 		return err

@@ -40,7 +40,7 @@ func churnFiles(s *Store) error {
 }
 
 // fileOf is a file that is not whole if its numbers differ.
-func fileOf(version int) []byte { return bytes.Repeat([]byte(fmt.Sprintf("%9d\n", version)), 2000) }
+func fileOf(version int) []byte { return bytes.Repeat(fmt.Appendf(nil, "%9d\n", version), 2000) }
 
 // fileVersion returns the version of the calibration, 0 without one.
 func fileVersion(s *Store) (int, error) {

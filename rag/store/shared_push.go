@@ -69,8 +69,7 @@ func (t *turnAtDatabase) wait(ctx context.Context) error {
 	defer cancel()
 	_, err := t.pg.Exec(ctx, fmt.Sprintf(`SET LOCAL lock_timeout = %d; SELECT pg_advisory_xact_lock(%d)`,
 		sharedPatient.Milliseconds(), t.key))
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == "55P03" {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "55P03" {
 		return fmt.Errorf("%w: %s, for %s: wait for it, or end it; reading is possible meanwhile", ErrLocked, t.name,
 			sharedPatient)
 	}
@@ -107,7 +106,7 @@ func (r *Shared) watch() string {
 			{"INSERT", "new"}, {"UPDATE", "old new"}, {"DELETE", "old"},
 		} {
 			fmt.Fprintf(&b, `CREATE TEMP TRIGGER IF NOT EXISTS %s_%s AFTER %[2]s ON main.%[1]s BEGIN `, t.name, on.what)
-			for _, line := range strings.Fields(on.lines) {
+			for line := range strings.FieldsSeq(on.lines) {
 				fmt.Fprintf(&b, `INSERT INTO touched VALUES ('%s', json_array(%s));`, t.name,
 					list(t.keys, line+`."$"`))
 			}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,9 +69,7 @@ func Open(o Options) (*Client, error) {
 	if c.key, err = o.readKey(); err != nil {
 		return nil, err
 	}
-	if o.URL == "" {
-		o.URL = c.provider.url
-	}
+	o.URL = cmp.Or(o.URL, c.provider.url)
 	switch {
 	case o.URL == "":
 		return nil, optionError("%s needs the URL of its server (web.url)", o.Provider)
@@ -174,19 +173,16 @@ func (c *Client) why(parent context.Context, u *url.URL, err error) error {
 	}
 	for _, own := range []error{ErrAddress, ErrURL, ErrRedirect, ErrResponse, ErrTooLarge, ErrContent, ErrRobots} {
 		if errors.Is(err, own) {
-			var wrapped *url.Error
-			if errors.As(err, &wrapped) {
+			if wrapped, ok := errors.AsType[*url.Error](err); ok {
 				err = wrapped.Err
 			}
 			return &shownError{clean(site(u)+": "+strings.TrimPrefix(err.Error(), "dial tcp "), c.key), err}
 		}
 	}
-	var status *StatusError
-	if errors.As(err, &status) {
+	if _, ok := errors.AsType[*StatusError](err); ok {
 		return err
 	}
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) { // its own text has the whole address
+	if wrapped, ok := errors.AsType[*url.Error](err); ok { // its own text has the whole address
 		err = wrapped.Err
 	}
 	return &shownError{clean("web: "+site(u)+": "+err.Error(), c.key), err}

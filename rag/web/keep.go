@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +44,7 @@ type Kept struct {
 // time. Keep replaces pages that are already stored and removes expired pages. Calibrations are not affected. The error
 // is store.ErrEncoder if the stored pages were embedded with another encoder.
 func Keep(ctx context.Context, base *knowledge.Base, pages []Page, lifetime time.Duration) (kept Kept, err error) {
-	if lifetime == 0 {
-		lifetime = DefaultLifetime
-	}
+	lifetime = cmp.Or(lifetime, DefaultLifetime)
 	if lifetime < 0 {
 		return kept, fmt.Errorf("%w: a lifetime of %v", ErrOptions, lifetime)
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -71,18 +72,10 @@ func (o Options) withDefaults() (Options, error) {
 	case o.APIKey != "" && o.APIKeyEnv != "":
 		return o, optionError("either the key or the variable that holds it (%s), not both", o.APIKeyEnv)
 	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.MaxPageBytes == 0 {
-		o.MaxPageBytes = DefaultPageBytes
-	}
-	if o.MaxTextBytes == 0 {
-		o.MaxTextBytes = DefaultTextBytes
-	}
-	if o.backoff == 0 {
-		o.backoff = 500 * time.Millisecond
-	}
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.MaxPageBytes = cmp.Or(o.MaxPageBytes, DefaultPageBytes)
+	o.MaxTextBytes = cmp.Or(o.MaxTextBytes, DefaultTextBytes)
+	o.backoff = cmp.Or(o.backoff, 500*time.Millisecond)
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -133,9 +134,7 @@ func (c *Client) allowed(ctx context.Context, u *url.URL) error {
 		return err
 	}
 	target := u.EscapedPath()
-	if target == "" {
-		target = "/"
-	}
+	target = cmp.Or(target, "/")
 	if u.RawQuery != "" {
 		target += "?" + u.RawQuery
 	}

@@ -91,8 +91,7 @@ func (t *tools) middleware(next sdk.MethodHandler) sdk.MethodHandler {
 // shown returns an error as the client may see it. An error of a context becomes that context's cause, such as the
 // end of the server or the time limit of a request.
 func (t *tools) shown(ctx context.Context, err error) error {
-	var wrong *argumentError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*argumentError](err); ok {
 		return wrong
 	}
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {

@@ -57,7 +57,7 @@ func describe(property *jsonschema.Schema, t reflect.Type, name string) error {
 		if doc := f.Tag.Get("doc"); doc != "" && property.Description == "" {
 			property.Description = doc
 		}
-		for _, word := range strings.Fields(f.Tag.Get("oneof")) {
+		for word := range strings.FieldsSeq(f.Tag.Get("oneof")) {
 			property.Enum = append(property.Enum, word)
 		}
 		least, greatest, ok := strings.Cut(settings.RequestBounds(f.Tag), ",")

@@ -68,8 +68,7 @@ func inside(raw json.RawMessage) json.RawMessage { return bytes.TrimSpace(raw)[1
 func tokens(param string, raw json.RawMessage) ([]int32, *Error) {
 	var list []int32
 	if err := json.Unmarshal(raw, &list); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return nil, &Error{Code: CodeType, Param: param, Message: fmt.Sprintf(
 				"%s: tokens are whole numbers from 0 to %d, given %s", param, math.MaxInt32, wrong.Value)}
 		}

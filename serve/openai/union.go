@@ -60,8 +60,7 @@ func object(param string, raw json.RawMessage, into any) *Error {
 	if err == nil {
 		return CheckNumbers(into)
 	}
-	var mismatch *json.UnmarshalTypeError
-	if errors.As(err, &mismatch) && mismatch.Field != "" {
+	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && mismatch.Field != "" {
 		at := param + "." + mismatch.Field
 		return &Error{Code: CodeType, Param: at,
 			Message: fmt.Sprintf("%s: %s cannot be read from %s", at, plain(mismatch.Type.String()), mismatch.Value)}

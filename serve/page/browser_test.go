@@ -2,6 +2,7 @@ package page_test
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -361,9 +362,7 @@ func (p *tab) press(key string, modifiers int) {
 	p.t.Helper()
 	codes := map[string]int{"Enter": 13, "Tab": 9, "Escape": 27, " ": 32, "ArrowRight": 39, "ArrowLeft": 37, "Home": 36}
 	code := map[string]string{" ": "Space"}[key]
-	if code == "" {
-		code = key
-	}
+	code = cmp.Or(code, key)
 	down := map[string]any{"type": "keyDown", "key": key, "code": code, "windowsVirtualKeyCode": codes[key],
 		"modifiers": modifiers}
 	switch key {

@@ -187,7 +187,7 @@ func TestOnceOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range strings.Split(strings.Trim(onceOnly, "^()$"), "|") {
+	for name := range strings.SplitSeq(strings.Trim(onceOnly, "^()$"), "|") {
 		if !strings.Contains(declared, "func "+name+"(") {
 			t.Errorf("there is no %s in engine", name)
 		}

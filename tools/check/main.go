@@ -185,14 +185,14 @@ func withTag(flags, tag string) string {
 // withoutTag returns GOFLAGS without a build tag.
 func withoutTag(flags, tag string) string {
 	var keep []string
-	for _, f := range strings.Fields(flags) {
+	for f := range strings.FieldsSeq(flags) {
 		name, list, ok := strings.Cut(f, "=")
 		if !ok || name != "-tags" && name != "--tags" {
 			keep = append(keep, f)
 			continue
 		}
 		var tags []string
-		for _, t := range strings.Split(list, ",") {
+		for t := range strings.SplitSeq(list, ",") {
 			if t != tag && t != "" {
 				tags = append(tags, t)
 			}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -163,13 +164,13 @@ func (r *runner) fuzz(ctx context.Context, each time.Duration) {
 		r.fail("go list", err.Error())
 		return
 	}
-	for _, pkg := range strings.Fields(string(list)) {
+	for pkg := range strings.FieldsSeq(string(list)) {
 		out, err := r.command(ctx, flags, "go", "test", "-list", "^Fuzz", pkg).CombinedOutput()
 		if err != nil {
 			r.fail(pkg, string(out))
 			continue
 		}
-		for _, name := range strings.Fields(string(out)) {
+		for name := range strings.FieldsSeq(string(out)) {
 			if ctx.Err() != nil || !strings.HasPrefix(name, "Fuzz") {
 				continue
 			}
@@ -192,12 +193,7 @@ func (r *runner) fuzz(ctx context.Context, each time.Duration) {
 func (r *runner) summary() int {
 	fmt.Fprintf(r.out, "\n%d passed, %d failed, %d skipped in %s\n",
 		r.total.Passed, r.total.Failed, r.total.Skipped, seconds(time.Since(r.started)))
-	reasons := make([]string, 0, len(r.total.Reasons))
-	for reason := range r.total.Reasons {
-		reasons = append(reasons, reason)
-	}
-	slices.Sort(reasons)
-	for _, reason := range reasons {
+	for _, reason := range slices.Sorted(maps.Keys(r.total.Reasons)) {
 		fmt.Fprintf(r.out, "  skipped %d × %s\n", r.total.Reasons[reason], reason)
 	}
 	for _, name := range r.failed {

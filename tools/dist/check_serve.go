@@ -99,7 +99,7 @@ func (s *service) end() error {
 	if err != nil {
 		return err
 	}
-	for _, child := range strings.Fields(string(children)) {
+	for child := range strings.FieldsSeq(string(children)) {
 		n, err := strconv.Atoi(child)
 		if err == nil {
 			err = syscall.Kill(n, syscall.SIGTERM)

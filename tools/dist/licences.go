@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -238,12 +239,8 @@ func llamaLicences(archive, tree, dst string) error {
 	for t := tar.NewReader(z); len(missing) > 0; {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
-			var names []string
-			for name := range missing {
-				names = append(names, name)
-			}
-			slices.Sort(names)
-			return fmt.Errorf("%w: llama.cpp's archive lacks %s", ErrNoLicence, strings.Join(names, ", "))
+			return fmt.Errorf("%w: llama.cpp's archive lacks %s", ErrNoLicence,
+				strings.Join(slices.Sorted(maps.Keys(missing)), ", "))
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", archive, err)

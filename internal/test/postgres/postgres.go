@@ -155,7 +155,7 @@ func (s *Server) Kill() {
 func (s *Server) Crash() {
 	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(s.process.Process.Pid)).Output()
 	_ = s.process.Process.Kill()
-	for _, child := range strings.Fields(string(out)) {
+	for child := range strings.FieldsSeq(string(out)) {
 		if pid, err := strconv.Atoi(child); err == nil {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}

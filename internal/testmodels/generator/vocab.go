@@ -73,7 +73,7 @@ func pieces(words []string) []string {
 
 func wordPieces(space string, extra ...string) []string {
 	var all []string
-	for _, w := range strings.Fields(words) {
+	for w := range strings.FieldsSeq(words) {
 		all = append(all, space+w)
 	}
 	all = append(all, strings.Fields(endings)...)

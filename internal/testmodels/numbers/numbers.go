@@ -125,9 +125,7 @@ func bound(v any) *big.Float {
 
 // values lists what is sent in place of a number.
 func (n Number) values() (texts []string) {
-	for _, x := range []string{"0", "-1", "9223372036854775807", "9223372036854775808", "1e400"} {
-		texts = append(texts, x)
-	}
+	texts = []string{"0", "-1", "9223372036854775807", "9223372036854775808", "1e400"}
 	one := big.NewFloat(1)
 	for _, x := range []*big.Float{n.Minimum, new(big.Float).Sub(n.Minimum, one), n.Maximum,
 		new(big.Float).Add(n.Maximum, one)} {

@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"image/color"
@@ -108,9 +109,7 @@ func (d *drawing) span() {
 		see(high)
 	}
 	margin := .03 * (d.high - d.low)
-	if margin == 0 {
-		margin = .5 // all scores are equal
-	}
+	margin = cmp.Or(margin, .5) // all scores are equal
 	d.low, d.high = d.low-margin, d.high+margin
 }
 
@@ -177,7 +176,7 @@ func (d *drawing) sentence() []string {
 	}
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(s) {
+	for word := range strings.FieldsSeq(s) {
 		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > longestLine {
 			lines, line = append(lines, line), ""
 		}

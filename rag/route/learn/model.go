@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,9 +88,7 @@ func Fit(ctx context.Context, t Training) (*Model, error) {
 	if t.Parallel == nil {
 		t.Parallel = inOrder
 	}
-	if t.C == 0 {
-		t.C = 1
-	}
+	t.C = cmp.Or(t.C, 1)
 	switch t.Kind {
 	case MultinomialNB, GaussianNB:
 		if t.Multi != nil {
@@ -266,14 +265,3 @@ func (m *Model) Scores(ctx context.Context, f *Features, parallel Parallel) ([]f
 
 // fewScores take some hundred microseconds at most.
 const fewScores = 1024
-
-// Best returns the class with the largest score, the first of equal ones.
-func Best(scores []float64) int {
-	best := 0
-	for k, s := range scores {
-		if s > scores[best] {
-			best = k
-		}
-	}
-	return best
-}

@@ -2,6 +2,7 @@ package learn
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -121,11 +122,7 @@ func FitVectoriser(texts []string, ngrams, most int) (*Vectoriser, error) {
 	if len(counts) == 0 {
 		return nil, fmt.Errorf("%w: %d texts have no word of two or more letters or digits", ErrFeatures, len(texts))
 	}
-	names := make([]string, 0, len(counts))
-	for t := range counts {
-		names = append(names, t)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(counts))
 	if most > 0 && len(names) > most {
 		slices.SortStableFunc(names, func(a, b string) int { return counts[b].all - counts[a].all })
 		names = names[:most]
