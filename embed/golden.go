@@ -76,9 +76,8 @@ func Golden(ctx context.Context, e Embedder) (*GoldenReport, error) {
 		}
 	}
 	if !(r.Worst <= GoldenTolerance) {
-		return r,
-			fmt.Errorf("embed: golden text %.40q is off by %.3g, at most %g expected", r.AtText, r.Worst,
-				GoldenTolerance)
+		return r, fmt.Errorf("embed: golden text %.40q is off by %.3g, at most %g expected", r.AtText, r.Worst,
+			GoldenTolerance)
 	}
 	return r, nil
 }

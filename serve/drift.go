@@ -64,8 +64,7 @@ func (d *drift) compare() {
 	case !d.alarm && d.statistic > at && len(d.last) == d.limits.Scores:
 		d.alarm = true
 		d.log.Warn("the gate's scores have moved away from the calibration's: calibrate again with questions as they "+
-			"are "+
-			"asked now", "store", d.store, "statistic", d.statistic, "threshold", at, "scores", len(d.last),
+			"are asked now", "store", d.store, "statistic", d.statistic, "threshold", at, "scores", len(d.last),
 			"median", d.median(), "median of the calibration", d.reference[len(d.reference)/2])
 	case d.alarm && d.statistic < .9*at:
 		d.alarm = false

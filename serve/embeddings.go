@@ -131,8 +131,7 @@ func (s *Server) bulk(ctx context.Context, texts []openai.Input) (context.Contex
 	default: // the encoder's queue refuses no batch job
 		return nil, nil, &requestError{Status: http.StatusTooManyRequests, Code: "busy", RetryAfter: time.Second,
 			Message: fmt.Sprintf("%d requests of more than %d texts or %d bytes are under way, the limit is %d",
-				bulkRequests,
-				bulkTexts, bulkBytes, bulkRequests),
+				bulkRequests, bulkTexts, bulkBytes, bulkRequests),
 			Hint: "try again later, or send fewer texts in a request"}
 	}
 }

@@ -81,8 +81,7 @@ func (q *responsesRequest) items() ([]inputItem, error) {
 	}
 	var list []inputItem
 	if !given(q.Input) || json.Unmarshal(q.Input, &list) != nil {
-		return nil, bad("input", "input is a string or a list of items such as %s",
-			`{"role": "user", "content": "…"}`)
+		return nil, bad("input", "input is a string or a list of items such as %s", `{"role": "user", "content": "…"}`)
 	}
 	return list, nil
 }

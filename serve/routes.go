@@ -195,8 +195,7 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, at endpoint) erro
 		defer func() { <-s.room }()
 	default:
 		return &requestError{Status: http.StatusTooManyRequests, Code: "too_many_requests",
-			Message: "too many requests are " +
-				"under way", Hint: "serve.max_requests is the limit"}
+			Message: "too many requests are under way", Hint: "serve.max_requests is the limit"}
 	}
 	if at.use == answers {
 		if err := s.mayAnswer(); err != nil {

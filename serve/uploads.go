@@ -329,8 +329,7 @@ func (s *Server) ingest(b *base, u *handedIn, resumed bool) *job {
 var errParser = errors.New("it cannot be read: the parser failed on it; the server's log says how")
 
 // ingest ingests an upload into its base. Messages have the given names of files.
-func (u *handedIn) ingest(ctx context.Context, b *base, j *job, options ingest.Options, log *slog.Logger) (any,
-	error) {
+func (u *handedIn) ingest(ctx context.Context, b *base, j *job, options ingest.Options, log *slog.Logger) (any, error) {
 	o := options
 	o.Given, o.HandedIn = map[string]string{}, &u.Moment
 	var paths, names []string

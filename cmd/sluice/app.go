@@ -160,14 +160,11 @@ func (a *app) root() *cobra.Command {
 	f.BoolVarP(&a.verbose, "verbose", "v", false,
 		"more on standard error: each file that is skipped, what takes how long")
 	cmd.AddCommand(a.modelsCommand(), a.ingestCommand(), a.docsCommand(), a.embedCommand(), a.classifyCommand(),
-		a.rerankCommand(), a.readCommand(), a.calibrateCommand(),
-		a.gateCommand(),
+		a.rerankCommand(), a.readCommand(), a.calibrateCommand(), a.gateCommand(),
 		a.retrieveCommand(), a.askCommand(), a.chatCommand(), a.flowCommand(),
 		a.serveCommand(), a.keysCommand(), a.mcpCommand(), a.trainCommand(), a.routeCommand(), a.evalCommand(),
-		a.matrixCommand(), a.clusterCommand(),
-		a.benchCommand(),
-		a.doctorCommand(), a.webCommand(), a.logCommand(),
-		a.feedbackCommand(),
+		a.matrixCommand(), a.clusterCommand(), a.benchCommand(),
+		a.doctorCommand(), a.webCommand(), a.logCommand(), a.feedbackCommand(),
 		a.configCommand(), a.versionCommand(), a.probeCommand())
 	// these fail only for unknown flags
 	_ = cmd.RegisterFlagCompletionFunc("encoder", modelNames(true, manifest.Encoder))

@@ -221,8 +221,7 @@ func (a *app) classifyOne(cmd *cobra.Command, s *sluice.Sluice, f *classifyFlags
 	case parts:
 		for _, p := range *lines[0].Spans {
 			fmt.Fprintf(&b, "%.4f  %s  %s  (bytes %d to %d)\n", p.Probability, printable.Line(p.Label),
-				short(p.Text, 60),
-				p.Start, p.End)
+				short(p.Text, 60), p.Start, p.End)
 		}
 	case len(*lines[0].Labels) == 0:
 		a.note("no label: the best one, %s, has %.4f, which is below the threshold", best[0].Label, best[0].Probability)

@@ -58,7 +58,6 @@ func (a *app) printFindings(r checkReport) error {
 		}
 	}
 	_, err := fmt.Fprintf(a.stdout, "checked %d documents, %d texts, %d vectors in %d blocks: %d damaged\n",
-		r.Documents,
-		r.Texts, r.Rows, r.Blocks, r.Damaged)
+		r.Documents, r.Texts, r.Rows, r.Blocks, r.Damaged)
 	return err
 }

@@ -56,16 +56,14 @@ func remedy(err error) string {
 	case isAny(err, syscall.ENOMEM, llm.ErrMemory) || says("std::bad_alloc", "cannot allocate memory",
 		"Failed to allocate memory", "unable to allocate"):
 		return "not enough memory, or 'ulimit -v' is too low: end other programs, or take fewer --threads or a " +
-			"smaller " +
-			"--model ('sluice models list' shows what each needs)"
+			"smaller --model ('sluice models list' shows what each needs)"
 	case errors.Is(err, syscall.ENOSPC):
 		return "the disk is full; what was committed is kept, and the same command goes on from there"
 	case errors.Is(err, gate.ErrArtifact):
 		return "'sluice calibrate' makes it anew; the questions and counts beside it are kept"
 	case errors.Is(err, pseudo.ErrJournal):
 		return "the journal holds the questions that the language model wrote: remove that file, and 'sluice " +
-			"calibrate' " +
-			"has them written again"
+			"calibrate' has them written again"
 	}
 	return ""
 }

@@ -87,8 +87,7 @@ func (a *app) buildCRSB(cmd *cobra.Command, s *sluice.Sluice, o crsb.Options, qu
 		return a.printJSON(r)
 	}
 	_, err = fmt.Fprintf(a.stdout, "%s: %d contexts in %d topics, %d questions, %d positive and %d negative pairs\n",
-		o.Out,
-		r.Contexts, r.Topics, r.Queries, r.Positive, r.Negative)
+		o.Out, r.Contexts, r.Topics, r.Queries, r.Positive, r.Negative)
 	return err
 }
 

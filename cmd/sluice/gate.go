@@ -138,8 +138,7 @@ func (a *app) gateOpens(cmd *cobra.Command, s *sluice.Sluice, q query, text stri
 			err = a.printJSON(verdictLine{Verdict: vs[0]})
 		case vs[0].Retrieve:
 			_, err = fmt.Fprintf(a.stdout, "open  context %s is better than the cut-off %.4f\n",
-				printable.Line(vs[0].ContextID),
-				vs[0].Cutoff)
+				printable.Line(vs[0].ContextID), vs[0].Cutoff)
 		case vs[0].Reason != "":
 			_, err = fmt.Fprintf(a.stdout, "closed  %s\n", vs[0].Reason)
 		default:
@@ -185,16 +184,14 @@ func printDecision(w io.Writer, d gate.Decision, explain bool) error {
 	parts := ""
 	if d.Similarity != nil {
 		parts = fmt.Sprintf("              %.4f similarity + %g × %.4f, the share of the query's words that the "+
-			"context has\n",
-			*d.Similarity, d.CoverWeight, *d.Cover)
+			"context has\n", *d.Similarity, d.CoverWeight, *d.Cover)
 	}
 	_, err := fmt.Fprintf(w, "  rule        retrieve if the best %s is strictly %s P %s T\n"+
 		"  P           %.4f (policy %s)\n  T           %.4f\n  cut-off     %.4f\n  score       %.4f, as good as or "+
 		"better than %.1f %% of the questions that belong to a context\n%s  stale       %.3g %% of the contexts "+
 		"came after the calibration, %.3g %% of the calibrated ones have gone\n",
 		d.ScoredBy, direction, sign, d.PolicyValue, d.Policy, d.Threshold, d.Cutoff, d.Score, d.Percentile, parts,
-		100*d.Stale,
-		100*d.Gone)
+		100*d.Stale, 100*d.Gone)
 	if x := d.Domain; x != nil && err == nil {
 		verdict := x.Name
 		verdict = cmp.Or(verdict, "not known")
@@ -207,8 +204,7 @@ func printDecision(w io.Writer, d gate.Decision, explain bool) error {
 			word += ", too"
 		}
 		_, err = fmt.Fprintf(w, "  shadow      policy %s with T = %g would be %s (cut-off %.4f)\n", x.Policy,
-			x.Threshold, word,
-			x.Cutoff)
+			x.Threshold, word, x.Cutoff)
 	}
 	if d.LogID != "" && err == nil {
 		_, err = fmt.Fprintf(w, "  logged      as %s ('sluice feedback %s up' or 'down')\n", d.LogID, d.LogID)

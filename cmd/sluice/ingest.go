@@ -53,8 +53,7 @@ func (a *app) ingestCommand() *cobra.Command {
 		Example: "  sluice ingest docs/\n  sluice ingest --sync docs/\n  sluice ingest --sync --dry-run docs/\n" +
 			"  sluice ingest --watch docs/ notes/\n  man -l page.1 | sluice ingest - --name page.txt\n" +
 			"  sluice ingest 'docs/**/*.md' --exclude drafts\n  sluice ingest --no-chunk --json contexts.jsonl\n  " +
-			"sluice ingest --chunker " +
-			"semantic book.md",
+			"sluice ingest --chunker semantic book.md",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if from != "" {
 				return cobra.NoArgs(cmd, args)

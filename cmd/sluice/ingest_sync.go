@@ -28,8 +28,7 @@ func (a *app) syncFlags(cmd *cobra.Command) *syncFlags {
 	s := &syncFlags{}
 	f := cmd.Flags()
 	f.BoolVar(&s.sync, "sync", false,
-		"read what has changed since the last time only, and remove documents whose files "+
-			"have gone")
+		"read what has changed since the last time only, and remove documents whose files have gone")
 	f.BoolVar(&s.o.Checksum, "checksum", false, "with --sync: read all files, whatever their sizes and times")
 	f.BoolVarP(&s.o.DryRun, "dry-run", "n", false, "with --sync: tell what would be done, and change nothing")
 	f.BoolVar(&s.o.DeleteAll, "delete-all", false, "with --sync: remove as many documents as have vanished")

@@ -48,8 +48,7 @@ The router is trained on the chunks' texts and on questions about them: those of
 vectors are the store's: only questions are embedded. It is measured by the questions
 alone, those about a fifth of the chunks by a router that knows neither them nor these chunks.`,
 		Example: "  sluice route train\n  sluice route train --by clusters\n  sluice route train --by " +
-			"meta.department " +
-			"--queries questions.jsonl --json",
+			"meta.department --queries questions.jsonl --json",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.trainStoreRouter(cmd, f) }}
 	fl := cmd.Flags()

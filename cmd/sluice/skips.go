@@ -39,8 +39,7 @@ func (s *skips) add(k corpus.Skipped) {
 		func(p string) bool { return filepath.Clean(p) == filepath.Clean(k.Source) })
 	// Of a document that was read, pages that are pictures are not an unread path.
 	pages := errors.Is(k.Err, corpus.ErrPictures) && !errors.Is(k.Err, corpus.ErrUnknown)
-	named = named && !pages && !isAny(k.Err, corpus.ErrHidden, corpus.ErrIgnored, corpus.ErrTooLarge,
-		corpus.ErrNoWords,
+	named = named && !pages && !isAny(k.Err, corpus.ErrHidden, corpus.ErrIgnored, corpus.ErrTooLarge, corpus.ErrNoWords,
 		corpus.ErrDuplicate)
 	if named {
 		s.unread++

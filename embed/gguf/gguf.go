@@ -114,8 +114,7 @@ func (e *Encoder) describe(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	for e.closing < min(len(empty), len(word)) &&
-		empty[len(empty)-1-e.closing] == word[len(word)-1-e.closing] {
+	for e.closing < min(len(empty), len(word)) && empty[len(empty)-1-e.closing] == word[len(word)-1-e.closing] {
 		e.closing++
 	}
 	o, m := e.model.Options(), e.model.Info()

@@ -93,8 +93,7 @@ func (j *journal) read() error {
 			var h journalHead
 			if err := json.Unmarshal(line, &h); err != nil || h.Version != journalVersion {
 				return fmt.Errorf("%w: %s is not a journal of version %d; name another folder, or remove it",
-					ErrJournal,
-					j.path, journalVersion)
+					ErrJournal, j.path, journalVersion)
 			}
 			continue
 		}

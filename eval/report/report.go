@@ -59,8 +59,7 @@ func (r *Report) Write(dir string) error {
 		}
 		return nil
 	}
-	err := errors.Join(
-		put(CSV, r.csv), put(Parquet, r.parquet),
+	err := errors.Join(put(CSV, r.csv), put(Parquet, r.parquet),
 		put(Markdown, func(w io.Writer) error { return r.markdown(w, grids, plots) }),
 		put(HTML, func(w io.Writer) error { return r.html(w, grids, plots) }))
 	for i, p := range plots {

@@ -296,8 +296,7 @@ func knowledge(ctx context.Context, o Options) []Check {
 	e := st.Encoder()
 	return append(one(Check{Name: name, Status: OK,
 		Detail: fmt.Sprintf("%s: %d documents, %d chunks, %d dimensions of %s; every vector and text is as committed",
-			st.Dir(), n.Documents, n.Chunks, e.Dim, e.Name)}),
-		calibrated(ctx, o)...)
+			st.Dir(), n.Documents, n.Chunks, e.Dim, e.Name)}), calibrated(ctx, o)...)
 }
 
 // calibrated reports on the current calibration, as the caller reads it.

@@ -43,8 +43,7 @@ func reason(err error) string {
 func gpu(i cuda.Info, parts []cuda.ImagePart) Check {
 	c := Check{Name: gpuName, Status: OK, Detail: fmt.Sprintf(
 		"%d: %s, compute capability %d.%d, %d multiprocessors, %.1f GiB; the driver supports CUDA %s", i.Ordinal,
-		i.Name,
-		i.Capability[0], i.Capability[1], i.Multiprocessors, float64(i.Memory)/(1<<30), i.Driver)}
+		i.Name, i.Capability[0], i.Capability[1], i.Multiprocessors, float64(i.Memory)/(1<<30), i.Driver)}
 	fit, err := cuda.Fits(parts, i.Capability, i.DriverVersion)
 	switch {
 	case errors.Is(err, cuda.ErrTooOld):

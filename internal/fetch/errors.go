@@ -48,8 +48,7 @@ type MismatchError struct {
 
 func (e *MismatchError) Error() string {
 	return fmt.Sprintf("%s: %s is %s, expected %s; the file was deleted, try again, and if it persists the source "+
-		"has changed",
-		e.Name, e.What, e.Got, e.Want)
+		"has changed", e.Name, e.What, e.Got, e.Want)
 }
 
 func (e *MismatchError) Unwrap() error { return ErrMismatch }

@@ -22,8 +22,7 @@ const leastWords = 5
 
 // codes are the languages that are told apart, in ISO 639-3. More would be mistaken for these more often.
 const codes = "eng deu fra spa ita por nld pol ces swe dan nob fin hun ron tur vie ind rus ukr bul srp ell arb heb " +
-	"pes " +
-	"urd hin ben tam tel tha cmn jpn kor"
+	"pes urd hin ben tam tel tha cmn jpn kor"
 
 // Detector guesses languages. It is made once and may be used by several goroutines.
 type Detector struct {

@@ -163,9 +163,8 @@ func (r *Registry) Locate(name string) (string, error) {
 		if _, err := os.Stat(name); name != "" && err == nil {
 			return filepath.Abs(name)
 		}
-		return "",
-			fmt.Errorf("%w: %q is neither a path that exists nor one of: %s", ErrUnknownModel, name,
-				strings.Join(r.names(), ", "))
+		return "", fmt.Errorf("%w: %q is neither a path that exists nor one of: %s", ErrUnknownModel, name,
+			strings.Join(r.names(), ", "))
 	}
 	dir := r.dir(m.Name)
 	rec, err := readRecord(filepath.Join(dir, recordName))

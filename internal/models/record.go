@@ -41,8 +41,7 @@ func readRecord(path string) (*record, error) {
 	dec.DisallowUnknownFields()
 	rec := &record{}
 	if err := dec.Decode(rec); err != nil {
-		return nil,
-			fmt.Errorf("%w: %s: %w; delete it and pull again", ErrCorrupt, path, err)
+		return nil, fmt.Errorf("%w: %s: %w; delete it and pull again", ErrCorrupt, path, err)
 	}
 	return rec, nil
 }

@@ -124,9 +124,8 @@ func readBlocks[T any](r io.Reader, n, size int, get func([]byte) T) ([]T, error
 	for len(out) < n {
 		want := min(n-len(out), block/size) * size
 		if got, err := io.ReadFull(r, buf[:want]); err != nil {
-			return nil,
-				fmt.Errorf("%w: the header promises %d values, the data end in value %d (%w)", ErrFormat, n,
-					len(out)+got/size, err)
+			return nil, fmt.Errorf("%w: the header promises %d values, the data end in value %d (%w)", ErrFormat, n,
+				len(out)+got/size, err)
 		}
 		for i := 0; i < want; i += size {
 			out = append(out, get(buf[i:]))

@@ -56,8 +56,7 @@ func (c *compiler) limit(s *value, path, inclusive, exclusive string, sign int) 
 		}
 		decimals, _ := r.FloatPrec()
 		if len(new(big.Int).Quo(r.Num(), r.Denom()).String()) > maxDigits || decimals > maxDigits {
-			return l, c.errorf(path, keyword, "%s has more than %d digits before or after the point",
-				v.text, maxDigits)
+			return l, c.errorf(path, keyword, "%s has more than %d digits before or after the point", v.text, maxDigits)
 		}
 		strict := keyword == exclusive
 		if l.at == nil || r.Cmp(l.at)*sign > 0 || r.Cmp(l.at) == 0 && strict {

@@ -52,8 +52,7 @@ func checkHistory(history []llm.Message) error {
 	for i, m := range history {
 		if m.Role != llm.User && m.Role != llm.Assistant {
 			return fmt.Errorf("%w: turn %d of the history has the role %q; %s and %s have turns", knowledge.ErrOption,
-				i,
-				m.Role, llm.User, llm.Assistant)
+				i, m.Role, llm.User, llm.Assistant)
 		}
 	}
 	return nil

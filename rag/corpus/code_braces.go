@@ -175,8 +175,7 @@ func (b *braceScanner) goesOn() bool {
 	next := strings.TrimLeft(b.text[b.at:min(len(b.text), b.at+200)], " \t\r\n")
 	return b.head[0] == '@' || next != "" && strings.IndexByte("{:.,)=?&|", next[0]) >= 0 ||
 		strings.IndexByte(",=(|&+", b.last) >= 0 || strings.HasPrefix(next, "where ") ||
-		strings.HasPrefix(next, "extends ") ||
-		strings.HasPrefix(next, "implements ")
+		strings.HasPrefix(next, "extends ") || strings.HasPrefix(next, "implements ")
 }
 
 // comment skips a comment of n bytes.

@@ -79,8 +79,7 @@ func (s *splitter) codeLead(p *part, u unit) (lead, error) {
 		return plain, nil
 	}
 	heading := strings.Join(append(slices.DeleteFunc([]string{p.heading}, func(h string) bool { return h == "" }),
-		path...),
-		pathSeparator)
+		path...), pathSeparator)
 	n, err := s.count(heading)
 	if err != nil || n-p.base > (s.o.Size-p.base)/4 {
 		return plain, err

@@ -429,8 +429,7 @@ func (s *formatSection) fillRest(parts []formatPart, rest string, power int) {
 			return
 		case behind && rest != "":
 			digit := rest[:1]
-			if rest = rest[1:]; p.text != "0" && digit == "0" && strings.Trim(rest, "0") == "" &&
-				!s.zeroBehind(i) {
+			if rest = rest[1:]; p.text != "0" && digit == "0" && strings.Trim(rest, "0") == "" && !s.zeroBehind(i) {
 				digit = ""
 			} else {
 				point = -1

@@ -100,8 +100,7 @@ var namePatterns = []struct {
 	{Person, regexp.MustCompile(`(?:\b(?:Dr|Prof|Mr|Mrs|Ms|Sir|Lord|Lady|Professor|President|Chancellor|Senator|Herrn?|` +
 		`Frau|Präsident|Präsidentin|Kanzler|Kanzlerin|Minister|Ministerin|Sultan|Pope|Papst|King|Queen|Emperor|Empress|Prince|Princess|` +
 		`Duke|Saint|General|Bishop|König|Königin|Kaiser|Kaiserin|Prinz|Herzog|Bischof)\.? )+(?P<n>(?:(?:` + capital +
-		`|` +
-		initial + `|` + particle + `) ){0,3}` + capital + `)`)},
+		`|` + initial + `|` + particle + `) ){0,3}` + capital + `)`)},
 	{Organisation, regexp.MustCompile(`(?P<n>(?:(?:` + capital + `|\p{Lu}+|&|and|und) ){1,4}` +
 		`(?:Inc\.?|Corporation|Corp\.?|Ltd\.?|LLC|PLC|plc|GmbH(?: & Co\. KG)?|AG|SE|KG|OHG|Company|Group|Holdings?|` +
 		`University|College|Institute|Foundation|Association|Council|Committee|Commission|Agency|Party|Court|Museum|` +
@@ -109,8 +108,7 @@ var namePatterns = []struct {
 	{Organisation,
 		regexp.MustCompile(`(?P<n>(?:(?:` + capital + ` ){0,3}(?:University|Institute|Ministry|Department|Bank|` +
 			`College|Museum|Academy|Court|Bureau|Office|Council|House) (?:of|for) (?:the )?` + capital +
-			`(?: (?:(?:and|of) )?` +
-			capital + `){0,3}))`)},
+			`(?: (?:(?:and|of) )?` + capital + `){0,3}))`)},
 	{Organisation,
 		regexp.MustCompile(`(?P<n>(?:(?:Technische[nr]?|Freie[nr]?|Deutsche[nrs]?) )?(?:Universität|Hochschule|` +
 			`Institut|Ministerium|Akademie|Museum|Verein|Amt) (?:(?:für|der|des|zu) )*` + capital + `(?: und ` +

@@ -60,8 +60,7 @@ func (g *Gate) Any(
 // Found decides by the best context of a query that a search has found by the gate's own score.
 func (g *Gate) Found(best retrieve.Result) (Decision, error) {
 	if !finite(best.Score) { // NaN is neither above nor below: it must not pass for a decision
-		return Decision{},
-			fmt.Errorf("gate: %w: score %v with context %s", kernels.ErrNonFinite, best.Score, best.ID)
+		return Decision{}, fmt.Errorf("gate: %w: score %v with context %s", kernels.ErrNonFinite, best.Score, best.ID)
 	}
 	c := g.c
 	var in *float64

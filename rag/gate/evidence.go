@@ -91,8 +91,7 @@ func (c *Calibration) checkCutoff() error {
 	}
 	return fmt.Errorf("%w: T = %g puts the cut-off at %.4f, %s all scores of the calibration (%.4f to %.4f): the gate "+
 		"would %s; T between %.4f and %.4f makes a difference", ErrThreshold, c.Threshold, c.Cutoff, way, low, high,
-		opens,
-		tight, loose)
+		opens, tight, loose)
 }
 
 // seen returns the tables of the scores that were seen.

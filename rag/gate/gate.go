@@ -100,9 +100,8 @@ type Gate struct {
 // ErrMismatch names what differs, ErrStale how many contexts the calibration has not seen.
 func New(c *Calibration, positive []float64, use Use) (*Gate, error) {
 	if int64(len(positive)) != c.Positive.N || len(positive) == 0 {
-		return nil,
-			fmt.Errorf("%w: %d scores of D+ were given, the calibration counts %d", ErrArtifact, len(positive),
-				c.Positive.N)
+		return nil, fmt.Errorf("%w: %d scores of D+ were given, the calibration counts %d", ErrArtifact, len(positive),
+			c.Positive.N)
 	}
 	for _, x := range []struct{ what, calibrated, used string }{
 		{"encoder", c.Encoder.Name + " " + c.Encoder.Digest, use.Encoder.Name + " " + use.Encoder.Digest},
@@ -134,8 +133,7 @@ func New(c *Calibration, positive []float64, use Use) (*Gate, error) {
 	if most := use.StaleTolerance; most != nil && g.stale > *most {
 		return nil,
 			fmt.Errorf("%w: it has not seen %d of %d contexts (%.1f %%, tolerated are %.1f %%); calibrate again, or "+
-				"raise the tolerance",
-				ErrStale, unseen, live, 100*g.stale, 100**most)
+				"raise the tolerance", ErrStale, unseen, live, 100*g.stale, 100**most)
 	}
 	return g, nil
 }

@@ -80,8 +80,7 @@ func ParseScore(s string, m kernels.Metric) (Score, error) {
 			ErrPolicy, s, m, m, coverSuffix, m, coverSuffix, PseudoQuery)
 	}
 	if score.Kind != Similarity && m != kernels.Cosine {
-		return score,
-			fmt.Errorf("%w: score %q: it is made of cosines, the store compares by %s", ErrPolicy, s, m)
+		return score, fmt.Errorf("%w: score %q: it is made of cosines, the store compares by %s", ErrPolicy, s, m)
 	}
 	if weighed {
 		w, ok := parsePercent(weight) // as well up to maxCoverWeight

@@ -64,8 +64,7 @@ func clusters(owner []int32) (cluster []int32, n int) {
 // seeds give equal intervals. The scores are sorted once; a resample is a weight for each context and
 // one walk up to the wanted rank.
 func bootstrap(ctx context.Context, e each, p Policy, m kernels.Metric, values []float64, owner []int32,
-	b Interval) (Interval,
-	error) {
+	b Interval) (Interval, error) {
 	cluster, n := clusters(owner)
 	order := make([]int, len(values))
 	size, sum := make([]int, n), make([]float64, n)

@@ -18,8 +18,7 @@ func (r *run) repair(ctx context.Context) error {
 	r.result.Renewed += done.Chunks
 	if done.Blocks > 0 {
 		r.base.Logger().Warn(fmt.Sprintf("%d damaged blocks of vectors: %d chunks were embedded again, %d were lost "+
-			"with "+
-			"their texts", done.Blocks, done.Chunks, len(done.Lost)))
+			"with their texts", done.Blocks, done.Chunks, len(done.Lost)))
 	}
 	return err
 }

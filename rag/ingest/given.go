@@ -121,8 +121,7 @@ func (r *run) withoutOvertaken(b store.Batch, ids []string) store.Batch {
 			r.overtaken(d)
 		}
 	}
-	b.Documents = slices.DeleteFunc(slices.Clone(b.Documents),
-		func(d *corpus.Document) bool { return isLate(d.ID) })
+	b.Documents = slices.DeleteFunc(slices.Clone(b.Documents), func(d *corpus.Document) bool { return isLate(d.ID) })
 	b.Chunks = slices.DeleteFunc(slices.Clone(b.Chunks), ofLate)
 	b.Known = slices.DeleteFunc(slices.Clone(b.Known), ofLate)
 	return b

@@ -425,8 +425,7 @@ func (r *run) put(ctx context.Context, doc *corpus.Document, before, chunks []co
 		return err
 	}
 	isPending := func(d *corpus.Document) bool { return d.ID == doc.ID } // its file is being read again
-	if len(r.pending.Chunks)+len(chunks) > r.o.CommitEvery ||
-		slices.ContainsFunc(r.pending.Documents, isPending) {
+	if len(r.pending.Chunks)+len(chunks) > r.o.CommitEvery || slices.ContainsFunc(r.pending.Documents, isPending) {
 		if err := r.commit(ctx, r.whole()); err != nil {
 			return err
 		}

@@ -70,8 +70,7 @@ type refusedError struct{ id, source string }
 
 func (e *refusedError) Error() string {
 	return fmt.Sprintf("%v: %q is that of %s; give another id, put a name before it with --collection, or take it "+
-		"with "+
-		"--replace", store.ErrConflict, e.id, e.source)
+		"with --replace", store.ErrConflict, e.id, e.source)
 }
 
 func (e *refusedError) Unwrap() error { return store.ErrConflict }
@@ -158,8 +157,7 @@ func (n *names) moved(d *corpus.Document) error {
 			return fmt.Errorf("%w: %s is what collection %q had in %s, which is not there now: if that is %s now, "+
 				"'sluice "+
 				"docs root %[3]s %[5]s' says so; else give the folder a name with --collection", store.ErrConflict,
-				d.Source,
-				c.Name, c.Root, d.Folder)
+				d.Source, c.Name, c.Root, d.Folder)
 		}
 	}
 	return nil

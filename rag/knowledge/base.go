@@ -374,8 +374,7 @@ func SameEncoder(st *store.Store, enc identity.Encoder) error {
 	if made := st.Encoder(); !made.Same(enc) {
 		return fmt.Errorf("%w: %s was made with %s (%d dimensions, %.19s), "+
 			"the encoder in use is %s (%d dimensions, %.19s); name the first with --encoder, or ingest into another "+
-			"--store",
-			store.ErrEncoder, st.Dir(), made.Name, made.Dim, made.Digest, enc.Name, enc.Dim, enc.Digest)
+			"--store", store.ErrEncoder, st.Dir(), made.Name, made.Dim, made.Digest, enc.Name, enc.Dim, enc.Digest)
 	}
 	return nil
 }

@@ -55,8 +55,7 @@ func (b *Base) inspectCalibrations(ctx context.Context, st *store.Store, found f
 	if err == nil && current != "" && !slices.Contains(names, current) {
 		found(store.Finding{What: "calibration", Where: calibrationFile(st, current),
 			Problem: "it is in force, and not there",
-			Mend: "'sluice calibrate' makes it anew, 'sluice calibrate use' " +
-				"puts another one in force"})
+			Mend:    "'sluice calibrate' makes it anew, 'sluice calibrate use' puts another one in force"})
 	}
 	return err
 }

@@ -77,8 +77,7 @@ func (s RouterStaleness) String() string {
 		return ""
 	}
 	return fmt.Sprintf("the router is stale by %.1f %%: %d of %d chunks are new, %d are gone", 100*s.Share, s.New,
-		s.Chunks,
-		s.Gone)
+		s.Chunks, s.Gone)
 }
 
 // RouterStaleness compares the snapshot with the chunks that a router was trained on.

@@ -301,15 +301,14 @@ func (r *Reader) recogniseLine(ctx context.Context, page *image.RGBA, box quad) 
 	}
 	defer release()
 	read := line{box: box}
-	err = r.recognise.Run(ctx, input, []int64{1, 3, lineHeight, int64(full)},
-		func(out []float32, shape []int64) error {
-			if len(shape) != 3 || shape[0] != 1 || shape[2] != int64(len(r.characters)) {
-				return fmt.Errorf("%w: %s gives %v for a line, and there are %d characters", ErrModel, recognition,
-					shape, len(r.characters))
-			}
-			read.text, read.confidence = decode(out, r.characters)
-			return nil
-		})
+	err = r.recognise.Run(ctx, input, []int64{1, 3, lineHeight, int64(full)}, func(out []float32, shape []int64) error {
+		if len(shape) != 3 || shape[0] != 1 || shape[2] != int64(len(r.characters)) {
+			return fmt.Errorf("%w: %s gives %v for a line, and there are %d characters", ErrModel, recognition,
+				shape, len(r.characters))
+		}
+		read.text, read.confidence = decode(out, r.characters)
+		return nil
+	})
 	return read, err
 }
 

@@ -181,9 +181,8 @@ func decodeState(data []byte) (*state, error) {
 	body = body[size:]
 	if s.Contexts < 0 || s.Queries < 0 || s.Brackets == nil || len(s.Parts) == 0 ||
 		int64(len(body)) != contextBytes*int64(s.Contexts)+queryBytes*int64(s.Queries) {
-		return nil,
-			fmt.Errorf("%w: %d contexts and %d queries in %d bytes, %d parts", errState, s.Contexts, s.Queries,
-				len(body), len(s.Parts))
+		return nil, fmt.Errorf("%w: %d contexts and %d queries in %d bytes, %d parts", errState, s.Contexts, s.Queries,
+			len(body), len(s.Parts))
 	}
 	s.contexts, s.queries = make([]contextRow, s.Contexts), make([]queryRow, s.Queries)
 	for i := range s.contexts {

@@ -201,9 +201,8 @@ func parse(file, source string) ([]message, error) {
 		body.WriteString(strings.Repeat("\n", number))
 	}
 	if len(out) == 0 {
-		return nil,
-			fmt.Errorf("%w: %s:%d: no message; a line \"%suser\" opens one", ErrTemplate, file, max(number, 1),
-				roleMark)
+		return nil, fmt.Errorf("%w: %s:%d: no message; a line \"%suser\" opens one", ErrTemplate, file, max(number, 1),
+			roleMark)
 	}
 	return out, flush()
 }

@@ -83,8 +83,7 @@ type Decision struct {
 func (r *Router) SameEncoder(enc identity.Encoder) error {
 	if r.Encoder != nil && !r.Encoder.Same(enc) {
 		return fmt.Errorf("%w: it was made with %s (%d dimensions, %.19s), the encoder in use is %s (%d dimensions, "+
-			"%.19s)",
-			ErrEncoder, r.Encoder.Name, r.Encoder.Dim, r.Encoder.Digest, enc.Name, enc.Dim, enc.Digest)
+			"%.19s)", ErrEncoder, r.Encoder.Name, r.Encoder.Dim, r.Encoder.Digest, enc.Name, enc.Dim, enc.Digest)
 	}
 	return nil
 }

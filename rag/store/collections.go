@@ -45,8 +45,7 @@ func (s *Store) Sources(ctx context.Context) (list []DocumentInfo, err error) {
 		return each(q, func(scan func(...any) error) error {
 			var d DocumentInfo
 			var at place
-			if err := scan(&d.ID, &d.Source, &d.Digest, &at.collection, &at.path, &at.line,
-				&d.Partial); err != nil {
+			if err := scan(&d.ID, &d.Source, &d.Digest, &at.collection, &at.path, &at.line, &d.Partial); err != nil {
 				return err
 			}
 			d.Path, d.Collection = at.absolute(collections)
@@ -168,8 +167,7 @@ func (s *Store) AddCollection(ctx context.Context, name, root string, flat bool)
 		}
 		c = Collection{Name: free, Root: root, Flat: flat}
 		return tx.QueryRow(`INSERT INTO collections (name, root, near, flat) VALUES (?, ?, ?, ?) RETURNING no`, free,
-			root,
-			s.near(root), flat).Scan(&c.no)
+			root, s.near(root), flat).Scan(&c.no)
 	})
 	return c, err
 }
@@ -208,8 +206,7 @@ func freeName(list []Collection, name, root string) (string, error) {
 		return "",
 			fmt.Errorf("%w: collection %q was %s, which is not there now: if it has moved, 'sluice docs root %[2]s "+
 				"%[4]s' says so; if %[4]s is another folder, give it a name with --collection", ErrConflict, wanted,
-				other.Root,
-				root)
+				other.Root, root)
 	}
 	longer := nameOf(filepath.Dir(root)) + "-" + wanted
 	for i, try := 2, longer; ; i++ {

@@ -154,8 +154,7 @@ func (c *change) finish() error {
 		regrouped = c.generation
 	}
 	_, err := c.Exec(`UPDATE store SET first_row = ?, end_row = ?, generation = ?, regrouped = ?`, c.firstRow, end,
-		c.generation,
-		regrouped)
+		c.generation, regrouped)
 	return err
 }
 
@@ -185,8 +184,7 @@ func (c *commit) run(ctx context.Context, tx *change) error {
 	}
 	if n := tx.end + int64(len(c.fresh)) - tx.firstRow; n > maxRows {
 		return fmt.Errorf("%w: %d rows are the limit of a store, this makes %d: 'sluice compact', or ingest into "+
-			"another "+
-			"folder", ErrInput, maxRows, n)
+			"another folder", ErrInput, maxRows, n)
 	}
 	c.first = tx.end
 	if len(c.fresh) > 0 {

@@ -75,8 +75,7 @@ func (r *restorer) compare(ctx context.Context) (missing []*archived, err error)
 		old, known := has[d.ID]
 		if other := paths[d.Path]; !known && other != "" && !d.Line {
 			return nil,
-				fmt.Errorf("%w: %s is document %q in the store and %q in the export", ErrConflict, d.Path, other,
-					d.ID)
+				fmt.Errorf("%w: %s is document %q in the store and %q in the export", ErrConflict, d.Path, other, d.ID)
 		}
 		sameChunks := signatures[d.ID] == d.signature && old.Chunks == d.Chunks
 		switch {

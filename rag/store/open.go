@@ -129,8 +129,7 @@ func checkFolder(dir string, o Options) error {
 	switch _, err := os.Stat(filepath.Join(dir, databaseName)); {
 	case errors.Is(err, fs.ErrNotExist) && hasSegments(dir):
 		return fmt.Errorf("%w: %s is missing, but there are segments: restore it from a backup, or choose another "+
-			"folder",
-			ErrCorrupt, filepath.Join(dir, databaseName))
+			"folder", ErrCorrupt, filepath.Join(dir, databaseName))
 	case errors.Is(err, fs.ErrNotExist) && !o.Create:
 		return absent
 	case errors.Is(err, fs.ErrNotExist):
@@ -192,8 +191,7 @@ func (s *Store) openForWriting(ctx context.Context, o Options, x seams) (err err
 	}
 	if mode != "wal" {
 		return fmt.Errorf("%w: %s: journal mode is %q, the file system does not do SQLite's WAL (a network share?): "+
-			"use a local folder",
-			ErrInput, s.dir, mode)
+			"use a local folder", ErrInput, s.dir, mode)
 	}
 	_, empty, err := readSettings(context.Background(), s.write)
 	switch {
@@ -287,8 +285,7 @@ func (s *Store) reopenImmutable() (err error) {
 	wal := filepath.Join(s.dir, databaseName+"-wal")
 	if i, err := os.Stat(wal); err == nil && i.Size() > 0 {
 		return fmt.Errorf("%w: %s was not closed by its last writer and this place cannot be written to: open it "+
-			"once where it can (%s is merged then)",
-			ErrReadOnly, s.dir, wal)
+			"once where it can (%s is merged then)", ErrReadOnly, s.dir, wal)
 	}
 	_ = s.read.Close()
 	if s.read, err = openReader(s.dir, true, s.groups); err != nil {

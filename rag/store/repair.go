@@ -15,8 +15,7 @@ type TextError struct{ Chunk, Document, Source string }
 
 func (e *TextError) Error() string {
 	return fmt.Sprintf("%v: the text of chunk %q of document %q is not the one committed: 'sluice ingest' of %s "+
-		"reads it "+
-		"again", ErrCorrupt, e.Chunk, e.Document, e.Source)
+		"reads it again", ErrCorrupt, e.Chunk, e.Document, e.Source)
 }
 
 func (e *TextError) Unwrap() error { return ErrCorrupt }

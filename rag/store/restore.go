@@ -183,8 +183,7 @@ func (r *restorer) survey(ctx context.Context) error {
 	}
 	if want != nil && !want.Same(r.header.Encoder) {
 		return fmt.Errorf("%w: the export holds vectors of %s, not of %s: restore it into another folder, and use "+
-			"that "+
-			"encoder there", ErrEncoder, r.header.Encoder, *want)
+			"that encoder there", ErrEncoder, r.header.Encoder, *want)
 	}
 	return nil
 }

@@ -230,8 +230,7 @@ func createSchema(db *sql.DB, o Options, limit int64) error {
 		}
 	}
 	if _, err := tx.Exec(`INSERT INTO store VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0)`, id[:],
-		created, e.Name, e.Digest, e.TokenizerDigest, e.Dim, o.Metric.String(),
-		rows, blockRows); err != nil {
+		created, e.Name, e.Digest, e.TokenizerDigest, e.Dim, o.Metric.String(), rows, blockRows); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -273,8 +272,7 @@ func readSettings(ctx context.Context, db *sql.DB) (s settings, empty bool, err 
 		s.endRow < s.firstRow || lastRow >= s.endRow {
 		return s, false,
 			fmt.Errorf("%w: settings do not fit together (dimension %d, %d rows per segment, %d per block, rows from "+
-				"%d "+
-				"to %d, last chunk in row %d)",
+				"%d to %d, last chunk in row %d)",
 				ErrCorrupt, s.encoder.Dim, s.segmentRows, s.blockRows, s.firstRow, s.endRow, lastRow)
 	}
 	return s, false, nil

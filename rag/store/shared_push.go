@@ -107,8 +107,7 @@ func (r *Shared) watch() string {
 		} {
 			fmt.Fprintf(&b, `CREATE TEMP TRIGGER IF NOT EXISTS %s_%s AFTER %[2]s ON main.%[1]s BEGIN `, t.name, on.what)
 			for line := range strings.FieldsSeq(on.lines) {
-				fmt.Fprintf(&b, `INSERT INTO touched VALUES ('%s', json_array(%s));`, t.name,
-					list(t.keys, line+`."$"`))
+				fmt.Fprintf(&b, `INSERT INTO touched VALUES ('%s', json_array(%s));`, t.name, list(t.keys, line+`."$"`))
 			}
 			b.WriteString(`END;`)
 		}

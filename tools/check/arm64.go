@@ -26,8 +26,7 @@ const (
 		"LinearReadsNothing|LinearCodes$|IntegersAgree|LayerNorm|GELUSlope|Adam|AttendedHead|Transpose"
 	// slowTests measure how long something takes, or take long in the emulator: some of the store make a new one for
 	// each step that can fail, run its suite once more on PostgreSQL, or start and end many processes.
-	slowTests = "^TestMeasure$|^TestEditsRebuild$|EachStep$|^TestShared|^TestRestrictedReads$|^TestRandomFaults$|" +
-		"Kill$"
+	slowTests = "^TestMeasure$|^TestEditsRebuild$|EachStep$|^TestShared|^TestRestrictedReads$|^TestRandomFaults$|Kill$"
 	// encoderTests compare the encoder with float64: its operators on every instruction set, and whole vectors.
 	encoderTests = "^TestLinear$|^TestLinearNorm$|^TestLayer$|^TestGolden$"
 )

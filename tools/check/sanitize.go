@@ -90,6 +90,5 @@ func lightly(compiler, level string) (path string, err error) {
 // (google/sanitizers#189), and what they may take is measured in time.
 const (
 	bindingTests  = "^Test(Arch|Literal|Tools|Pin|Priority|Soak|StructuredRefused|Ambiguous|Grammar|NaN|Chat)"
-	upstreamTests = "^Test(Upstream|TemplateNames|" +
-		"Chat(TemplatesAsJinja|SystemMessages|Errors|Contents|Together))"
+	upstreamTests = "^Test(Upstream|TemplateNames|Chat(TemplatesAsJinja|SystemMessages|Errors|Contents|Together))"
 )

@@ -219,8 +219,7 @@ func (i *Image) Report() string {
 	fmt.Fprintf(&b, "sources   sha256:%s\nimage     sha256:%x, %d bytes\ncompiler  %s\nflags     %s\n", i.Digest,
 		sha256.Sum256(i.Bytes), len(i.Bytes), i.Compiler, strings.Join(Flags(), " "))
 	fmt.Fprintf(&b, "\n%-24s %-8s %9s %11s %11s %13s %14s\n", "kernel", "arch", "registers", "stack bytes",
-		"spill bytes",
-		"static shared", "threads by regs")
+		"spill bytes", "static shared", "threads by regs")
 	for _, k := range i.Kernels {
 		fmt.Fprintf(&b, "%-24s %-8s %9d %11d %11d %13d %14d\n", k.Name, k.Arch, k.Registers, k.Stack,
 			k.SpillStores+k.SpillLoads, k.Shared, threads(k.Registers))

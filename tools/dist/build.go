@@ -106,8 +106,7 @@ func (b *builder) compile(ctx context.Context) error {
 	}
 	if err := b.run(ctx, "go", "build", "-trimpath", `-ldflags=-s -w -linkmode=external `+
 		`"-X=github.com/sluice-rag/sluice/embed.fallbackDigests=`+strings.Join(b.fallback, " ")+`" `+
-		`"-extldflags=`+link+`"`,
-		"-o", b.program(), "./cmd/sluice"); err != nil {
+		`"-extldflags=`+link+`"`, "-o", b.program(), "./cmd/sluice"); err != nil {
 		return err
 	}
 	needs, err := ReadNeeds(b.program())

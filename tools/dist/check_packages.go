@@ -38,8 +38,7 @@ func (c *checker) user(env ...string) place {
 func (p place) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "unshare", append([]string{"--mount", "--pid", "--fork", "--kill-child",
 		"--mount-proc", "--root=" + p.root, "--wd=" + p.dir,
-		fmt.Sprintf("--setgid=%d", p.user), fmt.Sprintf("--setuid=%d", p.user)},
-		args...)...)
+		fmt.Sprintf("--setgid=%d", p.user), fmt.Sprintf("--setuid=%d", p.user)}, args...)...)
 	cmd.Env = p.env
 	if processor := os.Getenv("QEMU_CPU"); processor != "" {
 		cmd.Env = append(slices.Clip(p.env), "QEMU_CPU="+processor)

@@ -27,8 +27,7 @@ func assembleServePeers(ctx context.Context, e *Env) error {
 	real := filepath.Join(out[0], "bin", "python3")
 	if err := e.run(ctx, job{name: "python-serve-peers"}, e.Repo, nil, real, "-c",
 		"import fastapi, uvicorn, uvloop, httptools, orjson, faiss, onnxruntime.transformers.optimizer, "+
-			"tokenizers"); err !=
-		nil {
+			"tokenizers"); err != nil {
 		return fmt.Errorf("%w: serve-peers: %w", ErrPart, err)
 	}
 	return launcher(e.servePeerFile(), real)

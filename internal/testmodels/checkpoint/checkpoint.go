@@ -308,9 +308,8 @@ func (s Spec) tensors(vocab int) []Tensor {
 		copy(names, []string{"attention.self.query_proj", "attention.self.key_proj", "attention.self.value_proj"})
 		s.debertaTensors(prefix, vocab, add, norm)
 	case "mpnet":
-		copy(names,
-			[]string{"attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o",
-				"attention.LayerNorm"})
+		copy(names, []string{"attention.attn.q", "attention.attn.k", "attention.attn.v", "attention.attn.o",
+			"attention.LayerNorm"})
 		add(prefix+"encoder.relative_attention_bias.weight", 0, 1, 32, s.Heads)
 	default:
 		add(prefix+"embeddings.token_type_embeddings.weight", 0, .5, 2, h)

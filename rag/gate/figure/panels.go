@@ -77,8 +77,7 @@ func newDrawing(c *gate.Calibration, positive []float64) (*drawing, error) {
 		about = fmt.Sprintf(", about %s passages", grouped(int64(asked.Passages)))
 	}
 	d.groups = append(d.groups, group{slices.Sorted(slices.Values(asked.Own)), colour.own})
-	d.key = append(d.key,
-		keyLine{colour.own, "questions this base answers: " + grouped(int64(len(asked.Own))) + about})
+	d.key = append(d.key, keyLine{colour.own, "questions this base answers: " + grouped(int64(len(asked.Own))) + about})
 	if len(asked.Others) > 0 {
 		d.groups = append(d.groups, group{slices.Sorted(slices.Values(asked.Others)), colour.other})
 		ones := strings.Replace(c.General.Words(), "general questions", "%s general ones", 1)
