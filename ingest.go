@@ -21,6 +21,22 @@ import (
 // when it is absent, as ingest.Run describes: documents → chunks → vectors → commits. With ingest.Options.Entities,
 // names are found by the model of Config.Classifier if it labels parts of texts, and otherwise by rules.
 func (s *Sluice) Ingest(ctx context.Context, paths []string, o ingest.Options) (ingest.Result, error) {
+	return s.ingest(ctx, paths, o, func(ctx context.Context, in ingest.Input) (ingest.Result, error) {
+		return ingest.Run(ctx, s.base, in)
+	})
+}
+
+// IngestFrom puts the documents into the store that a connector writes (ingest.Connector). It returns when the program
+// has ended.
+func (s *Sluice) IngestFrom(ctx context.Context, c ingest.Connector, o ingest.Options) (ingest.Result, error) {
+	c.Ending = web.EndingOf
+	return s.ingest(ctx, nil, o, func(ctx context.Context, in ingest.Input) (ingest.Result, error) {
+		return ingest.Connect(ctx, s.base, c, in)
+	})
+}
+
+func (s *Sluice) ingest(ctx context.Context, paths []string, o ingest.Options,
+	run func(context.Context, ingest.Input) (ingest.Result, error)) (ingest.Result, error) {
 	return during(ctx, s, func(ctx context.Context) (r ingest.Result, err error) {
 		in, err := s.ingestInput(ctx, paths, o)
 		if err != nil {
@@ -31,32 +47,7 @@ func (s *Sluice) Ingest(ctx context.Context, paths []string, o ingest.Options) (
 				return r, err
 			}
 		}
-		if r, err = ingest.Run(ctx, s.base, in); err != nil {
-			return r, err
-		}
-		e, err := s.base.Encoder(ctx)
-		if err != nil {
-			return r, err
-		}
-		return r, s.keepRuntime(ctx, e) // the store may be new
-	})
-}
-
-// IngestFrom puts the documents into the store that a connector writes (ingest.Connector). It returns when the program
-// has ended.
-func (s *Sluice) IngestFrom(ctx context.Context, c ingest.Connector, o ingest.Options) (ingest.Result, error) {
-	return during(ctx, s, func(ctx context.Context) (r ingest.Result, err error) {
-		in, err := s.ingestInput(ctx, nil, o)
-		if err != nil {
-			return r, err
-		}
-		if o.Entities {
-			if in.Names, err = s.names(ctx); err != nil {
-				return r, err
-			}
-		}
-		c.Ending = web.EndingOf
-		if r, err = ingest.Connect(ctx, s.base, c, in); err != nil {
+		if r, err = run(ctx, in); err != nil {
 			return r, err
 		}
 		e, err := s.base.Encoder(ctx)

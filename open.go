@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -304,50 +305,34 @@ func (s *Sluice) openReranker(ctx context.Context) (embed.Scorer, func() error, 
 	if s.cfg.Scorer != nil {
 		return s.cfg.Scorer, nil, nil
 	}
-	if s.cfg.Reranker == "" {
-		return nil, nil, fmt.Errorf("%w: no reranker is named (a name of 'models list', or a folder)", ErrOption)
-	}
-	dir, err := models.Locate(s.cfg.Reranker)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.log.Debug("loading reranker", "dir", dir)
-	r, err := embed.OpenReranker(ctx, dir, s.embedOptions(s.cfg.Reranker))
-	if err != nil {
-		return nil, nil, err
-	}
-	return r, r.Close, nil
+	return openHead(ctx, s, "reranker", s.cfg.Reranker, embed.OpenReranker)
 }
 
 // openReader loads the model that the options name.
 func (s *Sluice) openReader(ctx context.Context) (embed.Extractor, func() error, error) {
-	if s.cfg.Reader == "" {
-		return nil, nil, fmt.Errorf("%w: no reader is named (a name of 'models list', or a folder)", ErrOption)
-	}
-	dir, err := models.Locate(s.cfg.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	s.log.Debug("loading reader", "dir", dir)
-	r, err := embed.OpenReader(ctx, dir, s.embedOptions(s.cfg.Reader))
-	if err != nil {
-		return nil, nil, err
-	}
-	return r, r.Close, nil
+	return openHead(ctx, s, "reader", s.cfg.Reader, embed.OpenReader)
 }
 
 // openEntailment loads the model that the options name.
 func (s *Sluice) openEntailment(ctx context.Context) (*embed.Entailment, func() error, error) {
-	dir, err := models.Locate(s.cfg.Entailment)
-	if err != nil {
-		return nil, nil, err
+	return openHead(ctx, s, "entailment model", s.cfg.Entailment, embed.OpenEntailment)
+}
+
+// openHead loads the model of a kind that the options name.
+func openHead[M io.Closer](ctx context.Context, s *Sluice, kind, name string,
+	open func(context.Context, string, embed.Options) (M, error)) (m M, closer func() error, err error) {
+	if name == "" {
+		return m, nil, fmt.Errorf("%w: no %s is named (a name of 'models list', or a folder)", ErrOption, kind)
 	}
-	s.log.Debug("loading entailment model", "dir", dir)
-	e, err := embed.OpenEntailment(ctx, dir, s.embedOptions(s.cfg.Entailment))
+	dir, err := models.Locate(name)
 	if err != nil {
-		return nil, nil, err
+		return m, nil, err
 	}
-	return e, e.Close, nil
+	s.log.Debug("loading "+kind, "dir", dir)
+	if m, err = open(ctx, dir, s.embedOptions(name)); err != nil {
+		return m, nil, err
+	}
+	return m, m.Close, nil
 }
 
 // embedOptions returns the options for a model that reads texts.

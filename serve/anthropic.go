@@ -268,11 +268,7 @@ func (a *spoken) stopReason() *string {
 }
 
 // messages answers POST /v1/messages.
-func (s *Server) messages(w http.ResponseWriter, r *http.Request) error {
-	var in messagesRequest
-	if err := decode(r, &in); err != nil {
-		return err
-	}
+func (s *Server) messages(w http.ResponseWriter, r *http.Request, in *messagesRequest) error {
 	q, err := in.chat()
 	if err != nil {
 		return err

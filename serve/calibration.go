@@ -71,11 +71,7 @@ type policyRequest struct {
 }
 
 // changePolicy answers POST /v1/calibration/policy: another threshold from the same distributions.
-func (s *Server) changePolicy(w http.ResponseWriter, r *http.Request) error {
-	var in policyRequest
-	if err := decode(r, &in); err != nil {
-		return err
-	}
+func (s *Server) changePolicy(w http.ResponseWriter, r *http.Request, in *policyRequest) error {
 	if err := checkRule(in.Name, in.Policy, in.Score, ""); err != nil {
 		return err
 	}
@@ -151,11 +147,7 @@ const defaultHoldout = .2
 
 // calibrate answers POST /v1/calibration: a job has the language model write questions and computes the distributions.
 // Until it is done, the old calibration stays in force.
-func (s *Server) calibrate(w http.ResponseWriter, r *http.Request) error {
-	var in calibrateRequest
-	if err := decode(r, &in); err != nil {
-		return err
-	}
+func (s *Server) calibrate(w http.ResponseWriter, r *http.Request, in *calibrateRequest) error {
 	if err := checkRule(in.Name, in.Policy, in.Score, in.Negatives); err != nil {
 		return err
 	}

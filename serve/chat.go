@@ -81,11 +81,7 @@ func (h head) usage(u *openai.Usage) *openai.ChatChunk {
 
 // chat answers POST /v1/chat/completions: from a knowledge base for the models "sluice" and "sluice/NAME", else by the
 // language model alone.
-func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
-	var q openai.ChatRequest
-	if err := decode(r, &q); err != nil {
-		return err
-	}
+func (s *Server) chat(w http.ResponseWriter, r *http.Request, q *openai.ChatRequest) error {
 	settings, err := s.ragSettingsOf(q.Sluice)
 	if err != nil {
 		return err
@@ -101,7 +97,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	}
 	if b != nil {
 		h := newHead("chatcmpl", cmp.Or(shown, model, ragModel))
-		return s.chatFromBase(w, r, b, &q, req, settings, h)
+		return s.chatFromBase(w, r, b, q, req, settings, h)
 	}
 	if given(q.Sluice) {
 		return bad("sluice", "these settings are of answers from a knowledge base, not of the model %q",
@@ -292,11 +288,7 @@ type counter interface {
 }
 
 // tokenize answers POST /tokenize with the tokens of a text in a prompt of the language model.
-func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) error {
-	var q openai.TokenizeRequest
-	if err := decode(r, &q); err != nil {
-		return err
-	}
+func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, q *openai.TokenizeRequest) error {
 	text, wrong := q.Text()
 	if wrong != nil {
 		return wrong

@@ -13,11 +13,7 @@ import (
 )
 
 // completions answers POST /v1/completions: prompts without a chat template.
-func (s *Server) completions(w http.ResponseWriter, r *http.Request) error {
-	var q openai.CompletionRequest
-	if err := decode(r, &q); err != nil {
-		return err
-	}
+func (s *Server) completions(w http.ResponseWriter, r *http.Request, q *openai.CompletionRequest) error {
 	req, wrong := q.Request(s.shapeLimits())
 	if wrong != nil {
 		return wrong

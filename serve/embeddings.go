@@ -18,12 +18,8 @@ import (
 )
 
 // embeddings answers POST /v1/embeddings.
-func (s *Server) embeddings(w http.ResponseWriter, r *http.Request) error {
-	var q openai.EmbeddingRequest
-	if err := decode(r, &q); err != nil {
-		return err
-	}
-	v, n, err := s.embedded(r.Context(), &q)
+func (s *Server) embeddings(w http.ResponseWriter, r *http.Request, q *openai.EmbeddingRequest) error {
+	v, n, err := s.embedded(r.Context(), q)
 	if err != nil {
 		return err
 	}

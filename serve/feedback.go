@@ -20,11 +20,7 @@ type feedbackAnswer struct {
 }
 
 // feedback writes a user's feedback on an answer into the decision log.
-func (s *Server) feedback(w http.ResponseWriter, r *http.Request) error {
-	var q feedbackRequest
-	if err := decode(r, &q); err != nil {
-		return err
-	}
+func (s *Server) feedback(w http.ResponseWriter, r *http.Request, q *feedbackRequest) error {
 	b, err := s.base(r, q.Store)
 	if err != nil {
 		return err

@@ -71,12 +71,8 @@ type gateAnswer struct {
 }
 
 // gate decides for each query whether the base can help with it.
-func (s *Server) gate(w http.ResponseWriter, r *http.Request) error {
-	var q queries
-	if err := decode(r, &q); err != nil {
-		return err
-	}
-	b, all, times, err := s.lookup(r, &q, sluice.LookupOptions{})
+func (s *Server) gate(w http.ResponseWriter, r *http.Request, q *queries) error {
+	b, all, times, err := s.lookup(r, q, sluice.LookupOptions{})
 	if err != nil {
 		return err
 	}

@@ -84,11 +84,7 @@ func (s *Server) listKeys(w http.ResponseWriter, r *http.Request) error {
 }
 
 // addKey answers POST /v1/keys.
-func (s *Server) addKey(w http.ResponseWriter, r *http.Request) error {
-	var in newKey
-	if err := decode(r, &in); err != nil {
-		return err
-	}
+func (s *Server) addKey(w http.ResponseWriter, r *http.Request, in *newKey) error {
 	file, err := s.keyFile(r)
 	if err != nil {
 		return err
@@ -113,11 +109,7 @@ func (s *Server) addKey(w http.ResponseWriter, r *http.Request) error {
 }
 
 // rotateKey answers POST /v1/keys/{name}/rotate.
-func (s *Server) rotateKey(w http.ResponseWriter, r *http.Request) error {
-	var in keyRotation
-	if err := decode(r, &in); err != nil {
-		return err
-	}
+func (s *Server) rotateKey(w http.ResponseWriter, r *http.Request, in *keyRotation) error {
 	file, err := s.keyFile(r)
 	if err != nil {
 		return err

@@ -182,11 +182,7 @@ func (q *ollamaChatRequest) turns() ([]openai.Message, error) {
 }
 
 // ollamaChat answers POST /api/chat.
-func (s *Server) ollamaChat(w http.ResponseWriter, r *http.Request) error {
-	var in ollamaChatRequest
-	if err := decode(r, &in); err != nil {
-		return err
-	}
+func (s *Server) ollamaChat(w http.ResponseWriter, r *http.Request, in *ollamaChatRequest) error {
 	q, err := in.chat()
 	if err != nil {
 		return err
@@ -204,11 +200,7 @@ func (s *Server) ollamaChat(w http.ResponseWriter, r *http.Request) error {
 }
 
 // ollamaGenerate answers POST /api/generate.
-func (s *Server) ollamaGenerate(w http.ResponseWriter, r *http.Request) error {
-	var in ollamaGenerateRequest
-	if err := decode(r, &in); err != nil {
-		return err
-	}
+func (s *Server) ollamaGenerate(w http.ResponseWriter, r *http.Request, in *ollamaGenerateRequest) error {
 	for name, given := range map[string]bool{"suffix": in.Suffix != "", "template": in.Template != "", "raw": in.Raw,
 		"images": len(in.Images) > 0} {
 		if given {

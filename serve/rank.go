@@ -16,11 +16,7 @@ import (
 )
 
 // rerank answers POST /v1/rerank by the cross-encoder.
-func (s *Server) rerank(w http.ResponseWriter, r *http.Request) error {
-	var q openai.RerankRequest
-	if err := decode(r, &q); err != nil {
-		return err
-	}
+func (s *Server) rerank(w http.ResponseWriter, r *http.Request, q *openai.RerankRequest) error {
 	documents, wrong := q.Texts(s.shapeLimits())
 	if wrong != nil {
 		return wrong
@@ -44,11 +40,7 @@ func (s *Server) rerank(w http.ResponseWriter, r *http.Request) error {
 }
 
 // rerankV2 answers POST /v2/rerank (Cohere's API, version 2).
-func (s *Server) rerankV2(w http.ResponseWriter, r *http.Request) error {
-	var q openai.RerankV2Request
-	if err := decode(r, &q); err != nil {
-		return err
-	}
+func (s *Server) rerankV2(w http.ResponseWriter, r *http.Request, q *openai.RerankV2Request) error {
 	documents, wrong := q.Texts(s.shapeLimits())
 	if wrong != nil {
 		return wrong
@@ -125,11 +117,7 @@ func tokensRead(each []int) *openai.Usage {
 }
 
 // classify answers POST /v1/classify by the classifier of texts, of parts of texts, or a router.
-func (s *Server) classify(w http.ResponseWriter, r *http.Request) error {
-	var q openai.ClassifyRequest
-	if err := decode(r, &q); err != nil {
-		return err
-	}
+func (s *Server) classify(w http.ResponseWriter, r *http.Request, q *openai.ClassifyRequest) error {
 	texts, wrong := q.Texts(s.shapeLimits())
 	if wrong != nil {
 		return wrong

@@ -140,16 +140,12 @@ func (s *Server) searched(r *http.Request, b *base, in *responsesRequest, found 
 }
 
 // responses answers POST /v1/responses. Nothing is kept, so that each request has its whole conversation.
-func (s *Server) responses(w http.ResponseWriter, r *http.Request) error {
-	var in responsesRequest
-	if err := decode(r, &in); err != nil {
-		return err
-	}
+func (s *Server) responses(w http.ResponseWriter, r *http.Request, in *responsesRequest) error {
 	q, err := in.chat()
 	if err != nil {
 		return err
 	}
-	out := &responding{server: s, request: r, in: &in, events: &events{w: w}, streams: in.Stream}
+	out := &responding{server: s, request: r, in: in, events: &events{w: w}, streams: in.Stream}
 	out.response = in.response(newHead("resp", in.Model))
 	to := listener{begin: out.begin, sources: out.found}
 	if in.Stream {

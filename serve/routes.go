@@ -13,6 +13,17 @@ import (
 // handler answers a request or returns an error, which is written as kinds says unless the response has begun.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
+// taking returns a handler of requests whose body is a T (decode).
+func taking[T any](f func(w http.ResponseWriter, r *http.Request, in *T) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		in := new(T)
+		if err := decode(r, in); err != nil {
+			return err
+		}
+		return f(w, r, in)
+	}
+}
+
 // use is what a route requires of the middleware.
 type use int
 
@@ -43,9 +54,9 @@ func (s *Server) table() []endpoint {
 		{"GET /info", keyed, s.info, ""},
 		{"GET /metrics", scraped, s.metrics.serve, ""},
 		{"GET /openapi.json", public, s.describe, ""},
-		{"POST /v1/gate", keyed, s.gate, "store"},
+		{"POST /v1/gate", keyed, taking(s.gate), "store"},
 		{"POST /v1/retrieve", keyed, s.retrieve, "store"},
-		{"POST /v1/feedback", keyed, s.feedback, "store"},
+		{"POST /v1/feedback", keyed, taking(s.feedback), "store"},
 
 		{"GET /v1/documents", keyed, s.listDocuments, "store q topic offset limit"},
 		{"POST /v1/documents", upload, s.addDocuments, "store"},
@@ -53,35 +64,35 @@ func (s *Server) table() []endpoint {
 		{"DELETE /v1/documents/{id}", managed, s.deleteDocument, "store"},
 		{"GET /v1/chunks/{id}", keyed, s.showChunk, "store"},
 		{"GET /v1/calibration", managed, s.showCalibration, "store name"},
-		{"POST /v1/calibration", managed, s.calibrate, "store"},
-		{"POST /v1/calibration/policy", managed, s.changePolicy, "store"},
+		{"POST /v1/calibration", managed, taking(s.calibrate), "store"},
+		{"POST /v1/calibration/policy", managed, taking(s.changePolicy), "store"},
 		{"GET /v1/jobs", managed, s.listJobs, "store"},
 		{"GET /v1/jobs/{id}", managed, s.showJob, ""},
 		{"DELETE /v1/jobs/{id}", managed, s.cancelJob, ""},
 		{"GET /v1/jobs/{id}/events", managed, s.followJob, ""},
 
 		{"GET /v1/keys", managed, s.listKeys, ""},
-		{"POST /v1/keys", managed, s.addKey, ""},
-		{"POST /v1/keys/{name}/rotate", managed, s.rotateKey, ""},
+		{"POST /v1/keys", managed, taking(s.addKey), ""},
+		{"POST /v1/keys/{name}/rotate", managed, taking(s.rotateKey), ""},
 		{"DELETE /v1/keys/{name}", managed, s.removeKey, ""},
 
-		{"POST /v1/chat/completions", answers, s.chat, "store *"},
-		{"POST /v1/completions", answers, s.completions, "*"},
-		{"POST /v1/embeddings", keyed, s.embeddings, "*"},
-		{"POST /v1/rerank", keyed, s.rerank, "*"},
-		{"POST /v2/rerank", keyed, s.rerankV2, "*"},
-		{"POST /v1/classify", keyed, s.classify, "*"},
+		{"POST /v1/chat/completions", answers, taking(s.chat), "store *"},
+		{"POST /v1/completions", answers, taking(s.completions), "*"},
+		{"POST /v1/embeddings", keyed, taking(s.embeddings), "*"},
+		{"POST /v1/rerank", keyed, taking(s.rerank), "*"},
+		{"POST /v2/rerank", keyed, taking(s.rerankV2), "*"},
+		{"POST /v1/classify", keyed, taking(s.classify), "*"},
 		{"GET /v1/models", keyed, s.modelList, "*"},
 		{"GET /v1/models/{model...}", keyed, s.oneModel, "*"},
-		{"POST /tokenize", keyed, s.tokenize, "*"},
+		{"POST /tokenize", keyed, taking(s.tokenize), "*"},
 
-		{"POST /v1/responses", answers, s.responses, "store *"},
-		{"POST /v1/messages", answers, s.messages, "store *"},
+		{"POST /v1/responses", answers, taking(s.responses), "store *"},
+		{"POST /v1/messages", answers, taking(s.messages), "store *"},
 		{"GET /api/version", public, s.ollamaVersion, ""},
 		{"GET /api/tags", keyed, s.ollamaTags, ""},
 		{"POST /api/show", keyed, s.ollamaShow, ""},
-		{"POST /api/chat", answers, s.ollamaChat, "store"},
-		{"POST /api/generate", answers, s.ollamaGenerate, "store"},
+		{"POST /api/chat", answers, taking(s.ollamaChat), "store"},
+		{"POST /api/generate", answers, taking(s.ollamaGenerate), "store"},
 		{"POST /api/embed", keyed, s.ollamaEmbed, ""},
 		{"POST /retrieval", keyed, s.difyRetrieve, "store"},
 

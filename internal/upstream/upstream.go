@@ -1,14 +1,18 @@
-// Package upstream reads settings about third-party servers: their address and their key.
+// Package upstream has what clients of other servers share: the settings of address and key, the wait before a retry,
+// and the server's words in an error.
 package upstream
 
 import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Key returns key, or the value of the environment variable env if one is named, in a form that is valid in an HTTP
@@ -51,4 +55,37 @@ const maxWait = 20 * time.Second
 func Wait(first time.Duration, attempts int) time.Duration {
 	wait := min(first<<min(attempts, 16), maxWait)
 	return wait - time.Duration(rand.Int64N(int64(wait)/2+1))
+}
+
+// minSecret is the length in bytes from which a key is one; shorter ones ("none") stand for servers without keys.
+const minSecret = 6
+
+// Shown makes the text of a server safe for a terminal, on one line of at most most bytes, and removes the key from it.
+func Shown(s, key string, most int) string {
+	if len(key) >= minSecret {
+		s = strings.ReplaceAll(s, key, "[key]")
+	}
+	if len(s) > most {
+		s = s[:most] + " …"
+	}
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case !unicode.IsPrint(r):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "")))
+}
+
+// RetryAfter reads the header of that name: seconds or a date; 0 for anything else or a date in the past.
+func RetryAfter(value string, now time.Time) time.Duration {
+	if s, err := strconv.ParseUint(strings.TrimSpace(value), 10, 31); err == nil {
+		return time.Duration(s) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(at.Sub(now), 0)
+	}
+	return 0
 }

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/sluice-rag/sluice/internal/upstream"
 	"github.com/sluice-rag/sluice/llm"
 )
 
@@ -43,7 +43,6 @@ type APIError struct {
 const (
 	maxErrorBody    = 64 << 10
 	maxErrorMessage = 1 << 10
-	minSecret       = 6 // bytes of a key; shorter ones ("none") are placeholders for servers without keys
 )
 
 func (e *APIError) Error() string {
@@ -87,7 +86,7 @@ type errorObject struct {
 // readError reads the answer to a failed request, which a proxy may have written.
 func (g *Generator) readError(status int, header http.Header, body []byte) *APIError {
 	e := g.errorOf(status, body)
-	e.RetryAfter = retryAfter(header.Get("Retry-After"), time.Now())
+	e.RetryAfter = upstream.RetryAfter(header.Get("Retry-After"), time.Now())
 	return e
 }
 
@@ -149,31 +148,4 @@ func kindOf(e *APIError, o errorObject) error {
 }
 
 // clean makes a server's text safe for a terminal and removes the key from it.
-func (g *Generator) clean(s string) string {
-	if len(g.key) >= minSecret {
-		s = strings.ReplaceAll(s, g.key, "[key]")
-	}
-	if len(s) > maxErrorMessage {
-		s = strings.ToValidUTF8(s[:maxErrorMessage], "") + " …"
-	}
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case !unicode.IsPrint(r):
-			return -1
-		}
-		return r
-	}, s))
-}
-
-// retryAfter reads the header of that name: seconds or a date; 0 for anything else or a date in the past.
-func retryAfter(value string, now time.Time) time.Duration {
-	if s, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return time.Duration(s) * time.Second
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(at.Sub(now), 0)
-	}
-	return 0
-}
+func (g *Generator) clean(s string) string { return upstream.Shown(s, g.key, maxErrorMessage) }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/upstream"
 	"github.com/sluice-rag/sluice/llm"
 )
 
@@ -132,7 +133,7 @@ func TestRetryAfterIsHeeded(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for value, want := range map[string]time.Duration{"7": 7 * time.Second, "-1": 0, "": 0, "soon": 0,
 		"Fri, 02 Jan 2026 03:04:15 GMT": 10 * time.Second, "99999999999": 0} {
-		if got := retryAfter(value, now); got != want {
+		if got := upstream.RetryAfter(value, now); got != want {
 			t.Errorf("%q: %v, want %v", value, got, want)
 		}
 	}

@@ -3,7 +3,6 @@ package corpus
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -216,7 +215,9 @@ func (l *loader) document(at found) error {
 		}
 	}
 	d.shorten(l.o.MaxTextBytes)
-	d.Title = cmp.Or(d.Title, title(d, at.path))
+	if d.Title == "" {
+		d.Title = title(d, at.path)
+	}
 	if !at.modified.IsZero() {
 		d.property(modifiedKey, at.modified.UTC().Format(time.RFC3339))
 	}

@@ -1,7 +1,6 @@
 package corpus
 
 import (
-	"cmp"
 	"encoding/xml"
 	"strings"
 	"time"
@@ -113,7 +112,9 @@ func (a *archive) said(d *Document, part string) {
 			case depth > 0:
 				depth--
 			case in == "title":
-				d.Title = cmp.Or(d.Title, strings.Join(strings.Fields(clean(text.String())), " "))
+				if d.Title == "" {
+					d.Title = strings.Join(strings.Fields(clean(text.String())), " ")
+				}
 				in = ""
 			default:
 				if in == "creator" {

@@ -1,7 +1,6 @@
 package exam
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -72,7 +71,9 @@ func (e *exam) foreign(ctx context.Context) error {
 		code := e.languages.OfQuestion(p.Foreign)
 		text, _, err := e.answer(ctx, p.Foreign, rows, e.languages.Name(code))
 		in := e.languages.Of(text)
-		in = cmp.Or(in, e.languages.OfQuestion(text))
+		if in == "" {
+			in = e.languages.OfQuestion(text)
+		}
 		followed[i] = code != "" && in == code
 		return err
 	}, nil)

@@ -192,8 +192,7 @@ func freeName(list []Collection, name, root string) (string, error) {
 	for _, c := range list {
 		byName[c.Name] = c
 	}
-	wanted := name
-	wanted = cmp.Or(wanted, nameOf(root))
+	wanted := cmp.Or(name, nameOf(root))
 	other, taken := byName[wanted]
 	switch {
 	case !taken:

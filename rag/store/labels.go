@@ -95,14 +95,8 @@ func (s *Store) LabelCounts(ctx context.Context, kind string, limit int) (list [
 
 // Labels returns the labels of the view's live rows of some kinds, by row.
 func (v *View) Labels(ctx context.Context, kinds []string) (map[int][]Label, error) {
-	r := v.texts
-	done, err := r.take(ctx, "read labels")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	labels := map[int][]Label{}
-	err = each(r.tx, func(scan func(...any) error) error {
+	err := v.texts.each(ctx, "read labels", func(scan func(...any) error) error {
 		var row int64
 		var l Label
 		if err := scan(&row, &l.Kind, &l.Value); err != nil {
@@ -114,19 +108,13 @@ func (v *View) Labels(ctx context.Context, kinds []string) (map[int][]Label, err
 		return ctx.Err()
 	}, `SELECT row, kind, value FROM labels WHERE kind IN (SELECT value FROM json_each(?)) ORDER BY row, kind, value`,
 		jsonList(kinds))
-	return labels, wrap(r.store.dir, "read labels", err)
+	return labels, err
 }
 
 // DocumentMeta returns the value of a key in the metadata of those of the documents that have it.
 func (v *View) DocumentMeta(ctx context.Context, ids []string, key string) (map[string]string, error) {
-	r := v.texts
-	done, err := r.take(ctx, "read documents")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	values := map[string]string{}
-	err = each(r.tx, func(scan func(...any) error) error {
+	err := v.texts.each(ctx, "read documents", func(scan func(...any) error) error {
 		var id, value string
 		if err := scan(&id, &value); err != nil {
 			return err
@@ -135,20 +123,14 @@ func (v *View) DocumentMeta(ctx context.Context, ids []string, key string) (map[
 		return ctx.Err()
 	}, `SELECT d.id, m.value FROM json_each(?1) AS j CROSS JOIN documents AS d ON d.id = j.value
 		JOIN json_each(d.meta) AS m ON m.key = ?2 AND m.type = 'text'`, jsonList(ids), key)
-	return values, wrap(r.store.dir, "read documents", err)
+	return values, err
 }
 
 // ChunksByMeta counts the live chunks by the value of a key in their documents' metadata; those without it are not
 // counted.
 func (v *View) ChunksByMeta(ctx context.Context, key string) (map[string]int, error) {
-	r := v.texts
-	done, err := r.take(ctx, "read documents")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	counts := map[string]int{}
-	err = each(r.tx, func(scan func(...any) error) error {
+	err := v.texts.each(ctx, "read documents", func(scan func(...any) error) error {
 		var value string
 		var n int
 		if err := scan(&value, &n); err != nil {
@@ -159,5 +141,5 @@ func (v *View) ChunksByMeta(ctx context.Context, key string) (map[string]int, er
 	}, `SELECT m.value, sum(c.n) FROM (SELECT document, count(*) AS n FROM chunks GROUP BY document) AS c
 		JOIN documents AS d ON d.no = c.document JOIN json_each(d.meta) AS m ON m.key = ?1 AND m.type = 'text'
 		GROUP BY m.value`, key)
-	return counts, wrap(r.store.dir, "read documents", err)
+	return counts, err
 }

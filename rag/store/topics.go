@@ -5,14 +5,8 @@ import "context"
 // Topics returns the topic of each row's chunk, "" for deleted rows and for chunks without one, as they were when the
 // view was taken. ErrClosed after Close.
 func (v *View) Topics(ctx context.Context) ([]string, error) {
-	r := v.texts
-	done, err := r.take(ctx, "read topics")
-	if err != nil {
-		return nil, err
-	}
-	defer done()
 	names := map[int64]string{}
-	err = each(r.tx, func(scan func(...any) error) error {
+	err := v.texts.each(ctx, "read topics", func(scan func(...any) error) error {
 		var no int64
 		var name string
 		err := scan(&no, &name)
@@ -20,7 +14,7 @@ func (v *View) Topics(ctx context.Context) ([]string, error) {
 		return err
 	}, `SELECT no, name FROM topics`)
 	if err != nil {
-		return nil, wrap(r.store.dir, "read topics", err)
+		return nil, err
 	}
 	topics := make([]string, len(v.IDs))
 	for i := range topics {

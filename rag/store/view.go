@@ -341,6 +341,17 @@ func (r *reader) take(ctx context.Context, what string) (done func(), err error)
 	return done, nil
 }
 
+// each is the function each in the view's transaction.
+func (r *reader) each(ctx context.Context, what string, fn func(scan func(...any) error) error, query string,
+	args ...any) error {
+	done, err := r.take(ctx, what)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return wrap(r.store.dir, what, each(r.tx, fn, query, args...))
+}
+
 func (r *reader) hold(ctx context.Context) (ok bool, err error) {
 	select {
 	case <-r.turn:

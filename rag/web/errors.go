@@ -1,13 +1,14 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/sluice-rag/sluice/internal/upstream"
 )
 
 var (
@@ -59,40 +60,14 @@ func (e *StatusError) Error() string {
 const (
 	maxErrorBody    = 64 << 10
 	maxErrorMessage = 512
-	minSecret       = 6 // bytes of a key; shorter ones are words
 )
 
 // clean makes a server's words fit for a terminal and takes the key out of them, should they hold it.
-func clean(s, key string) string {
-	if len(key) >= minSecret {
-		s = strings.ReplaceAll(s, key, "[key]")
-	}
-	if len(s) > maxErrorMessage {
-		s = strings.ToValidUTF8(s[:maxErrorMessage], "") + " …"
-	}
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case !unicode.IsPrint(r):
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "")))
-}
+func clean(s, key string) string { return upstream.Shown(s, key, maxErrorMessage) }
 
-// retryAfter reads the header Retry-After, seconds or a date, else Brave's X-RateLimit-Reset, whose first number
-// belongs to the shortest window; 0 if there is neither.
+// retryAfter reads the header Retry-After, else Brave's X-RateLimit-Reset, whose first number belongs to the shortest
+// window; 0 if there is neither.
 func retryAfter(h http.Header, now time.Time) time.Duration {
-	value := h.Get("Retry-After")
-	if value == "" {
-		value, _, _ = strings.Cut(h.Get("X-RateLimit-Reset"), ",")
-	}
-	if s, err := strconv.ParseUint(strings.TrimSpace(value), 10, 31); err == nil {
-		return time.Duration(s) * time.Second
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(at.Sub(now), 0)
-	}
-	return 0
+	first, _, _ := strings.Cut(h.Get("X-RateLimit-Reset"), ",")
+	return upstream.RetryAfter(cmp.Or(h.Get("Retry-After"), first), now)
 }
