@@ -3,6 +3,7 @@ package embed
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,9 +39,9 @@ func findLibrary(option, digest string) (string, error) {
 	var others []string
 	for _, dir := range folders {
 		// libonnxruntime.so, or with its version; providers_… are plug-ins of it
-		found, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "libonnxruntime.so*"))
-		slices.Sort(found)
-		for _, p := range found {
+		found, _ := fs.Glob(os.DirFS(dir), "libonnxruntime.so*")
+		for _, name := range found {
+			p := filepath.Join(dir, name)
 			if !exists(p) {
 				continue
 			}
@@ -149,8 +150,10 @@ func cachedOutputs(part string) []string {
 	if root == "" {
 		return nil
 	}
-	// only a bad pattern fails
-	found, _ := filepath.Glob(filepath.Join(escapeGlob(root), "out", part+"-*", "lib"))
+	found, _ := fs.Glob(os.DirFS(root), "out/"+part+"-*/lib") // only a bad pattern fails
+	for i, lib := range found {
+		found[i] = filepath.Join(root, lib)
+	}
 	return found
 }
 
@@ -164,9 +167,4 @@ func cacheRoot() string {
 		return ""
 	}
 	return filepath.Join(home, ".cache", "sluice")
-}
-
-// escapeGlob makes filepath.Match take a folder's name literally.
-func escapeGlob(dir string) string {
-	return strings.NewReplacer("*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`).Replace(dir)
 }

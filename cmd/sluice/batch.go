@@ -134,6 +134,16 @@ func newPrinter(w io.Writer) *printer {
 func (p *printer) print(v any) error { return p.e.Encode(v) }
 func (p *printer) flush() error      { return p.w.Flush() }
 
+// lines prints n values, and writes them out.
+func (p *printer) lines(n int, line func(i int) any) error {
+	for i := range n {
+		if err := p.print(line(i)); err != nil {
+			return err
+		}
+	}
+	return p.flush()
+}
+
 // printJSON prints one object.
 func (a *app) printJSON(v any) error {
 	p := newPrinter(a.stdout)

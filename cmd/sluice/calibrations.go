@@ -40,12 +40,8 @@ func (a *app) calibrationVerbs() []*cobra.Command {
 				if err != nil {
 					return err
 				}
-				if a.json {
-					return a.printJSON(r)
-				}
-				_, err = fmt.Fprintf(a.stdout, "%s is in force: %s = %.4f, cut-off %.4f\n", r.Name, r.Policy,
+				return a.result(r, "%s is in force: %s = %.4f, cut-off %.4f\n", r.Name, r.Policy,
 					r.PolicyValue, r.Cutoff)
-				return err
 			})},
 		{Use: "rm NAME", ValidArgsFunction: names,
 			Short: "remove a calibration that is not in force", Args: takes(1, 1),
@@ -53,11 +49,7 @@ func (a *app) calibrationVerbs() []*cobra.Command {
 				if err := s.Calibrations().Remove(cmd.Context(), args[0]); err != nil {
 					return err
 				}
-				if a.json {
-					return a.printJSON(map[string]any{"removed": args[0]})
-				}
-				_, err := fmt.Fprintf(a.stdout, "removed %s\n", args[0])
-				return err
+				return a.result(map[string]any{"removed": args[0]}, "removed %s\n", args[0])
 			})},
 	}
 	for _, verb := range verbs {
@@ -72,13 +64,7 @@ func (a *app) listCalibrations(cmd *cobra.Command, s *sluice.Sluice) error {
 		return err
 	}
 	if a.json {
-		p := newPrinter(a.stdout)
-		for _, r := range list {
-			if err := p.print(r); err != nil {
-				return err
-			}
-		}
-		return p.flush()
+		return newPrinter(a.stdout).lines(len(list), func(i int) any { return list[i] })
 	}
 	table := terminal.Table{Columns: []terminal.Column{{Title: "  NAME", Keep: true}, {Title: "POLICY"},
 		{Title: "CUT-OFF", Right: true}, {Title: "QUESTIONS", Right: true},

@@ -121,13 +121,10 @@ func (a *app) classify(cmd *cobra.Command, f *classifyFlags, args []string) erro
 		if err != nil {
 			return err
 		}
-		for i, it := range items {
-			lines[i].ID = it.ID
-			if err := out.print(lines[i]); err != nil {
-				return err
-			}
-		}
-		return out.flush()
+		return out.lines(len(items), func(i int) any {
+			lines[i].ID = items[i].ID
+			return lines[i]
+		})
 	}))
 }
 

@@ -34,14 +34,11 @@ func (a *app) classifyByRouter(cmd *cobra.Command, s *sluice.Sluice, f *classify
 		if err != nil {
 			return err
 		}
-		for i, it := range items {
+		return out.lines(len(items), func(i int) any {
 			line := f.routed(found[i])
-			line.ID = it.ID
-			if err := out.print(line); err != nil {
-				return err
-			}
-		}
-		return out.flush()
+			line.ID = items[i].ID
+			return line
+		})
 	})
 }
 

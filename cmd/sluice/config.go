@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
@@ -26,7 +25,7 @@ func (a *app) configCommand() *cobra.Command {
 				a.note("no settings file; 'sluice config init' writes one")
 				return nil
 			}
-			return a.status(map[string]string{"path": l.Path}, "%s\n", l.Path)
+			return a.result(map[string]string{"path": l.Path}, "%s\n", l.Path)
 		}}
 	init := &cobra.Command{Use: "init [FILE]",
 		Short: "write a file with every setting explained (default ./sluice.yaml)", Args: takes(0, 1),
@@ -38,7 +37,7 @@ func (a *app) configCommand() *cobra.Command {
 			if err := config.Init(file); err != nil {
 				return err
 			}
-			return a.status(map[string]string{"path": file}, "wrote %s\n", file)
+			return a.result(map[string]string{"path": file}, "wrote %s\n", file)
 		}}
 	cmd.AddCommand(show, path, init)
 	return group(cmd)
@@ -53,11 +52,8 @@ func (a *app) showConfig(cmd *cobra.Command) error {
 		a.note("variables that are no settings: %v", l.Unused)
 	}
 	if a.json {
-		p := newPrinter(a.stdout)
-		for _, v := range l.Values() {
-			err = errors.Join(err, p.print(v))
-		}
-		return errors.Join(err, p.flush())
+		list := l.Values()
+		return newPrinter(a.stdout).lines(len(list), func(i int) any { return list[i] })
 	}
 	table := terminal.Table{Columns: make([]terminal.Column, 3)}
 	table.Columns[0].Keep, table.Columns[1].Path = true, true

@@ -82,11 +82,8 @@ func (a *app) docsCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(map[string]any{"removed": ids, "chunks": n})
-			}
-			fmt.Fprintf(a.stdout, "removed %d documents, %d chunks\n", len(ids), n)
-			return nil
+			return a.result(map[string]any{"removed": ids, "chunks": n},
+				"removed %d documents, %d chunks\n", len(ids), n)
 		})}
 	show.ValidArgsFunction = a.completing(documentIDs, true)
 	rm.ValidArgsFunction = show.ValidArgsFunction
@@ -167,12 +164,8 @@ their texts; of damaged texts the sources are named, which 'ingest' reads again.
 			if err != nil {
 				return err
 			}
-			if a.json {
-				err = a.printJSON(r)
-			} else {
-				_, err = fmt.Fprintf(a.stdout, "%d damaged blocks of vectors: %d chunks embedded again, %d lost; "+
-					"%d damaged texts\n", r.Blocks, r.Chunks, len(r.Lost), len(r.Texts))
-			}
+			err = a.result(r, "%d damaged blocks of vectors: %d chunks embedded again, %d lost; "+
+				"%d damaged texts\n", r.Blocks, r.Chunks, len(r.Lost), len(r.Texts))
 			for _, source := range r.Sources {
 				a.say("'sluice ingest %s' completes what is damaged or incomplete", printable.Line(source))
 			}
@@ -199,11 +192,7 @@ func (a *app) compactCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(map[string]any{"vectors": n})
-			}
-			_, err = fmt.Fprintf(a.stdout, "gave back the space of %d vectors\n", n)
-			return err
+			return a.result(map[string]any{"vectors": n}, "gave back the space of %d vectors\n", n)
 		})}
 	cmd.Flags().Float64Var(&share, "min-share", 0, "leave the store as it is when less than this share is removed")
 	return cmd
@@ -241,14 +230,11 @@ func (a *app) listDocuments(
 		}
 	}
 	if a.json {
-		p := newPrinter(a.stdout)
-		for _, d := range docs {
-			if err := p.print(documentLine{d.ID, d.Source, d.Title, d.Topic, d.Digest, d.Chunks, d.Tokens,
-				d.Added, d.Path, d.Collection, d.Partial, d.Meta.Text("language"), d.Meta}); err != nil {
-				return err
-			}
-		}
-		return p.flush()
+		return newPrinter(a.stdout).lines(len(docs), func(i int) any {
+			d := docs[i]
+			return documentLine{d.ID, d.Source, d.Title, d.Topic, d.Digest, d.Chunks, d.Tokens, d.Added, d.Path,
+				d.Collection, d.Partial, d.Meta.Text("language"), d.Meta}
+		})
 	}
 	table := terminal.Table{Columns: []terminal.Column{{Title: "ID", Path: true}, {Title: "CHUNKS", Right: true},
 		{Title: "TOKENS", Right: true, Spare: true}, {Title: "LANG", Spare: true}, {Title: "TITLE"},

@@ -44,13 +44,9 @@ this one does. It is one state of the store, whoever writes meanwhile.
 			if err := writeWhole(out, write); err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(done)
-			}
-			_, err = fmt.Fprintf(a.stdout,
+			return a.result(done,
 				"exported %d documents, %d chunks and %d files into %s (%d bytes, sha256 %s)\n",
 				done.Documents, done.Chunks, done.Files, printable.Line(out), done.Bytes, done.SHA256)
-			return err
 		})}
 	cmd.Flags().StringVar(&out, "out", "", "file to write, which is replaced when it is complete")
 	cmd.ValidArgsFunction = a.completing(documentIDs, true)

@@ -188,14 +188,11 @@ func (a *app) evaluate(cmd *cobra.Command, file *experiment.File, f evalFlags) e
 	if err := r.Write(f.out); err != nil {
 		return err
 	}
-	if a.json {
-		return a.printJSON(map[string]any{"experiment": file.Name, "items": result.Items, "resumed": result.Resumed,
-			"unscored": result.Unscored, "seconds": result.Seconds, "notes": result.Notes,
-			"report": filepath.Join(f.out, report.HTML)})
-	}
-	_, err = fmt.Fprintf(a.stdout, "%s: %d items, %d of them from the journal; %d values unscored; %.0f s\n%s\n",
+	return a.result(map[string]any{"experiment": file.Name, "items": result.Items, "resumed": result.Resumed,
+		"unscored": result.Unscored, "seconds": result.Seconds, "notes": result.Notes,
+		"report": filepath.Join(f.out, report.HTML)},
+		"%s: %d items, %d of them from the journal; %d values unscored; %.0f s\n%s\n",
 		file.Name, result.Items, result.Resumed, result.Unscored, result.Seconds, filepath.Join(f.out, report.HTML))
-	return err
 }
 
 // evalModels has an experiment use the models that flags name, instead of its own.
@@ -297,12 +294,8 @@ func (a *app) evalImportCommand() *cobra.Command {
 			if text := set.Faults.String(); text != "" {
 				a.warn("%s: %s", args[0], text)
 			}
-			if a.json {
-				return a.printJSON(map[string]any{"contexts": len(set.Contexts), "queries": len(set.Queries),
-					"faults": set.Faults})
-			}
-			_, err = fmt.Fprintf(a.stdout, "%s: %d contexts, %d questions\n", out, len(set.Contexts), len(set.Queries))
-			return err
+			return a.result(map[string]any{"contexts": len(set.Contexts), "queries": len(set.Queries),
+				"faults": set.Faults}, "%s: %d contexts, %d questions\n", out, len(set.Contexts), len(set.Queries))
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", "squad", "what the file is: "+strings.Join(dataset.Formats(), ", "))

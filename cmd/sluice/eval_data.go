@@ -83,12 +83,8 @@ func (a *app) buildCRSB(cmd *cobra.Command, s *sluice.Sluice, o crsb.Options, qu
 		a.warn("%d of %d contexts have fewer than %d questions: what else the model wrote about them was rejected",
 			r.Short, r.Generated.Contexts, o.Questions)
 	}
-	if a.json {
-		return a.printJSON(r)
-	}
-	_, err = fmt.Fprintf(a.stdout, "%s: %d contexts in %d topics, %d questions, %d positive and %d negative pairs\n",
+	return a.result(r, "%s: %d contexts in %d topics, %d questions, %d positive and %d negative pairs\n",
 		o.Out, r.Contexts, r.Topics, r.Queries, r.Positive, r.Negative)
-	return err
 }
 
 // rateFlags holds the flags of `eval rate`.
@@ -240,11 +236,7 @@ func (a *app) rate(items []rating.Item, f rateFlags) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.printJSON(r)
-		}
-		_, err = io.WriteString(a.stdout, r.Text())
-		return err
+		return a.result(r, "%s", r.Text())
 	}
 	if f.read != "" {
 		open := 0

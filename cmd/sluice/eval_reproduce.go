@@ -125,11 +125,7 @@ func (a *app) reproduce(file *experiment.File, results string) error {
 		}
 		r.Models = append(r.Models, p)
 	}
-	if a.json {
-		return a.printJSON(r)
-	}
-	_, err = io.WriteString(a.stdout, r.text(a.screen()))
-	return err
+	return a.result(r, "%s", r.text(a.screen()))
 }
 
 func listedAt(known []models.Info, name string) int {

@@ -112,12 +112,7 @@ func (a *app) gateBatch(cmd *cobra.Command, s *sluice.Sluice, q query, explain b
 		if err != nil {
 			return err
 		}
-		for i, d := range ds {
-			if err := out.print(lineOf(items[i].ID, d, explain)); err != nil {
-				return err
-			}
-		}
-		return out.flush()
+		return out.lines(len(ds), func(i int) any { return lineOf(items[i].ID, ds[i], explain) })
 	})
 }
 
@@ -155,12 +150,7 @@ func (a *app) gateOpens(cmd *cobra.Command, s *sluice.Sluice, q query, text stri
 		if err != nil {
 			return err
 		}
-		for i, v := range vs {
-			if err := out.print(verdictLine{ID: items[i].ID, Verdict: v}); err != nil {
-				return err
-			}
-		}
-		return out.flush()
+		return out.lines(len(vs), func(i int) any { return verdictLine{ID: items[i].ID, Verdict: vs[i]} })
 	})
 }
 

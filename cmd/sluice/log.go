@@ -36,11 +36,7 @@ answers, and 'calibrate --from-log' finds a policy and threshold by that.`}
 				return err
 			}
 			r := contents.Report()
-			if a.json {
-				return a.printJSON(r)
-			}
-			_, err = io.WriteString(a.stdout, reportText(r))
-			return err
+			return a.result(r, "%s", reportText(r))
 		}}
 	cmd.AddCommand(report)
 	return group(cmd)

@@ -124,7 +124,7 @@ func (a *app) pull(cmd *cobra.Command, args []string) error {
 		if err != nil {
 			return err
 		}
-		if err := a.status(map[string]any{"name": name, "dir": dir}, "%s is in %s\n", name, dir); err != nil {
+		if err := a.result(map[string]any{"name": name, "dir": dir}, "%s is in %s\n", name, dir); err != nil {
 			return err
 		}
 	}
@@ -166,7 +166,7 @@ func (a *app) verify(cmd *cobra.Command, args []string) error {
 			a.say("%v", err)
 		}
 		path, _ := models.Locate(name) // a model of the hub has several names
-		if err := a.status(status, "%s %s (%s)\n", word, name,
+		if err := a.result(status, "%s %s (%s)\n", word, name,
 			cmp.Or(against[strings.ToLower(name)], against[path], "its program's")); err != nil {
 			return err
 		}
@@ -177,8 +177,8 @@ func (a *app) verify(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// status prints one line, as an object with --json.
-func (a *app) status(object any, format string, args ...any) error {
+// result prints an object with --json, else a text.
+func (a *app) result(object any, format string, args ...any) error {
 	if a.json {
 		return a.printJSON(object)
 	}
@@ -256,11 +256,7 @@ func (a *app) listModels(ctx context.Context) error {
 	}
 	list = append(list, registry.Elsewhere()...)
 	if a.json {
-		p := newPrinter(a.stdout)
-		for _, m := range list {
-			err = errors.Join(err, p.print(listed(ctx, m)))
-		}
-		return errors.Join(err, p.flush())
+		return newPrinter(a.stdout).lines(len(list), func(i int) any { return listed(ctx, list[i]) })
 	}
 	table := terminal.Table{Columns: []terminal.Column{{Title: "NAME", Keep: true},
 		{Title: "KIND", Keep: true, Spare: true},

@@ -224,12 +224,8 @@ func (a *app) retrieveBatch(
 		if err != nil {
 			return err
 		}
-		for i, list := range lists {
-			line := retrieveLine{ID: items[i].ID, Taken: list.Taken, Results: results(list, titles, c.Text)}
-			if err := out.print(line); err != nil {
-				return err
-			}
-		}
-		return out.flush()
+		return out.lines(len(lists), func(i int) any {
+			return retrieveLine{ID: items[i].ID, Taken: lists[i].Taken, Results: results(lists[i], titles, c.Text)}
+		})
 	})
 }

@@ -128,11 +128,7 @@ func (a *app) webRemoveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return a.printJSON(map[string]any{"removed": n})
-			}
-			fmt.Fprintf(a.stdout, "removed %s\n", count(n, "page"))
-			return nil
+			return a.result(map[string]any{"removed": n}, "removed %s\n", count(n, "page"))
 		})}
 	cmd.Flags().BoolVar(&expired, "expired", false, "remove those whose time is over")
 	return cmd

@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/sluice-rag/sluice/internal/upstream"
 )
 
 const (
@@ -132,19 +132,13 @@ var (
 
 // retryAfter returns how long a server wants to be left alone; 0: it does not say.
 func retryAfter(h http.Header, now time.Time) time.Duration {
-	said := strings.TrimSpace(h.Get("Retry-After"))
+	said := h.Get("Retry-After")
 	if said == "" {
 		if m := reReset.FindStringSubmatch(h.Get("RateLimit")); m != nil {
 			said = m[1]
 		}
 	}
-	if n, err := strconv.ParseUint(said, 10, 32); err == nil {
-		return time.Duration(n) * time.Second
-	}
-	if at, err := http.ParseTime(said); err == nil {
-		return max(at.Sub(now), 0).Round(time.Second)
-	}
-	return 0
+	return upstream.RetryAfter(said, now).Round(time.Second)
 }
 
 // watch returns a context that ends when the server is silent for too long; the timer is to be reset when it is not.

@@ -19,14 +19,9 @@ func (r *Registry) Elsewhere() (list []Info) {
 		list = append(list, inCache(dir, false)...)
 	}
 	for _, store := range ollamaStores() {
-		manifests := filepath.Join(store, "manifests", "registry.ollama.ai")
-		found, _ := filepath.Glob(filepath.Join(escape(manifests), "*", "*", "*"))
+		found, _ := fs.Glob(os.DirFS(filepath.Join(store, "manifests", "registry.ollama.ai")), "*/*/*")
 		for _, f := range found {
-			rel, err := filepath.Rel(manifests, f)
-			if err != nil {
-				continue
-			}
-			name, tag := path.Split(filepath.ToSlash(rel))
+			name, tag := path.Split(f)
 			name = ollamaPrefix + strings.TrimPrefix(strings.TrimSuffix(name, "/"), "library/")
 			if tag != "latest" {
 				name += ":" + tag
@@ -45,8 +40,9 @@ func (r *Registry) Elsewhere() (list []Info) {
 
 // inCache lists the models in a cache with the layout of Hugging Face's programs, each by a name that finds it there.
 func inCache(cache string, ours bool) (list []Info) {
-	snapshots, _ := filepath.Glob(filepath.Join(escape(cache), "models--*", "snapshots", "*"))
-	for _, dir := range snapshots {
+	snapshots, _ := fs.Glob(os.DirFS(cache), "models--*/snapshots/*")
+	for _, snapshot := range snapshots {
+		dir := filepath.Join(cache, snapshot)
 		base := filepath.Dir(filepath.Dir(dir))
 		repo := strings.Split(filepath.Base(base), "--")
 		names, err := within(base, dir)

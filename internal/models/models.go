@@ -190,7 +190,7 @@ func (r *Registry) LocateGGUF(name string) (string, error) {
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		return dir, err
 	}
-	found, err := filepath.Glob(filepath.Join(escape(dir), "*.gguf"))
+	found, err := fs.Glob(os.DirFS(dir), "*.gguf")
 	if err != nil {
 		return "", err
 	}
@@ -199,7 +199,7 @@ func (r *Registry) LocateGGUF(name string) (string, error) {
 	}
 	stem, _, of, split := manifest.Part(found[0])
 	if !split && len(found) == 1 {
-		return found[0], nil
+		return filepath.Join(dir, found[0]), nil
 	}
 	for _, f := range found {
 		if s, _, n, ok := manifest.Part(f); !ok || s != stem || n != of {
@@ -209,7 +209,7 @@ func (r *Registry) LocateGGUF(name string) (string, error) {
 	if len(found) != of {
 		return "", fmt.Errorf("%w: %s holds %d of the %d files of a split model", ErrUnknownModel, dir, len(found), of)
 	}
-	return found[0], nil // Glob sorts
+	return filepath.Join(dir, found[0]), nil // Glob sorts
 }
 
 // ChatTemplate is Registry.ChatTemplate of the default registry.
@@ -226,11 +226,6 @@ func ChatTemplate(name string) (string, error) {
 func (r *Registry) ChatTemplate(name string) string {
 	m, _ := r.manifest.Model(name)
 	return m.ChatTemplate
-}
-
-// escape makes a path literal for filepath.Glob.
-func escape(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 // List returns the models of the manifest, defaults first, then by kind and name, and after them those that were pulled

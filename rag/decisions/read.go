@@ -55,15 +55,17 @@ func openAll(file string) (files []*os.File, err error) {
 		defer lock.Close()
 		_ = filelock.Wait(lock, true) // without it a file that is renamed meanwhile may be missed
 	}
-	older, _ := filepath.Glob(escaped(file) + ".*")
+	dir, base := filepath.Split(file)
+	older, _ := os.ReadDir(cmp.Or(dir, "."))
 	type numbered struct {
 		n    int
 		name string
 	}
 	var list []numbered
-	for _, name := range older {
-		if n, err := strconv.Atoi(strings.TrimPrefix(name, file+".")); err == nil && n > 0 {
-			list = append(list, numbered{n, name})
+	for _, e := range older {
+		number, ok := strings.CutPrefix(e.Name(), base+".")
+		if n, err := strconv.Atoi(number); ok && err == nil && n > 0 {
+			list = append(list, numbered{n, dir + e.Name()})
 		}
 	}
 	slices.SortFunc(list, func(a, b numbered) int { return cmp.Compare(b.n, a.n) })
@@ -81,11 +83,6 @@ func openAll(file string) (files []*os.File, err error) {
 		}
 	}
 	return files, nil
-}
-
-// escaped returns a path as filepath.Glob takes it literally.
-func escaped(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
 func (c *Contents) read(r io.Reader) error {
