@@ -21,7 +21,8 @@ func (s *Sluice) Store() Store { return Store{s} }
 // Dir returns the folder of the store, or of the replica of a shared one.
 func (t Store) Dir() string { return t.s.base.Dir() }
 
-// Shared tells how this process stands with the database of a shared store; ok is false for a store that is a folder.
+// Shared returns the state of the connection to the database of a shared store; ok is false for a store that is a
+// folder.
 func (t Store) Shared() (status store.SharedStatus, ok bool) {
 	if t.s.shared == nil {
 		return status, false

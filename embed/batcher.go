@@ -389,7 +389,7 @@ func (b *batcher) run(ctx context.Context, at int, r *joint) {
 	b.finish(counts)
 }
 
-// finish tells calls how many of their sequences are done, and ends those without any left.
+// finish reports to calls how many of their sequences are done, and ends those without any left.
 func (b *batcher) finish(counts map[*job]int) {
 	for j, n := range counts {
 		j.tell(n)

@@ -77,7 +77,7 @@ type Request struct {
 	// Seed of the sampling, at most MaxSeed. The same seed gives the same text for the same request on the same
 	// machine: beside any other requests for weights in Q4_0, Q4_1 and Q8_0, with AMX also F16, Q4_K, Q5_K, Q6_K and
 	// IQ4_XS; for other types while nothing else is decoded, because the last bits of their products depend on the
-	// batch (docs/adr/0011-ggml.md). Negative: a random seed, which Result.Seed tells.
+	// batch (docs/adr/0011-ggml.md). Negative: a random seed, which Result.Seed has.
 	Seed int64
 	Stop []string // generation ends before the first of these; valid UTF-8, not empty, no NUL
 
@@ -229,7 +229,7 @@ func (o Options) withDefaults(m gguf.Model) (Options, error) {
 	return o, nil
 }
 
-// Check tells with ErrOptions which setting of a request is out of range or contradicts another one. Generators call
+// Check returns ErrOptions if a setting of a request is out of range or contradicts another one. Generators call
 // it.
 func (r Request) Check() error {
 	inUnit := func(v float64) bool { return v >= 0 && v <= 1 } // false for NaN

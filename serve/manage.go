@@ -38,7 +38,7 @@ type keyMade struct {
 
 // keyRotation is the body of POST /v1/keys/{name}/rotate.
 type keyRotation struct {
-	Hours int `json:"hours" bounds:"0,8760"` // for which the key of before still counts
+	Hours int `json:"hours" bounds:"0,8760"` // for which the earlier key is still valid
 }
 
 // keyFile returns the file of keys for a request whose key may do everything.

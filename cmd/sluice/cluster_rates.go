@@ -84,7 +84,7 @@ func newSpeeds(e *engine.Engine, dim int) *speeds {
 	return s
 }
 
-// rate repeats work, which tells how much it did, and returns how much is done in a second.
+// rate repeats work, which returns how much it did, and returns how much is done in a second.
 func rate(work func() (float64, error)) (float64, error) {
 	if _, err := work(); err != nil { // what is made once is made now
 		return 0, err

@@ -89,7 +89,7 @@ func (e *encoder) paddedAttention(x, p string) string {
 	return e.op("Reshape", joined, e.ints(0, 0, e.Hidden))
 }
 
-// addPositions adds what DeBERTa's scores have of relative positions, and tells of how many parts they are then. q is
+// addPositions adds the terms of DeBERTa's scores for relative positions, and returns how many parts they have. q is
 // [batch, heads, query, size], k [batch, heads, size, key].
 func (e *encoder) addPositions(scores, q, k, p string) (sum string, parts int64) {
 	keys, queries := e.positionKeys(p)

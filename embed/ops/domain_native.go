@@ -66,7 +66,7 @@ func Register(library string, o *ort.SessionOptions) (*Domain, error) {
 	return d, nil
 }
 
-// ISA returns the name of the instruction set of the operators. With AMX the name also tells what is multiplied with 8
+// ISA returns the name of the instruction set of the operators. With AMX the name also says what is multiplied with 8
 // bits (coded) and what is not: "amx" alone names vectors that were computed there with AVX-512.
 func (d *Domain) ISA(coded bool) string {
 	switch name := d.kernels.String(); {

@@ -57,7 +57,7 @@ type Encoder struct {
 
 var _ embed.Embedder = (*Encoder)(nil)
 
-// Open checks the options and has the server embed one word, which tells the number of dimensions. Errors:
+// Open checks the options and has the server embed one word, whose vector has the number of dimensions. Errors:
 // llm.ErrOptions; *remote.APIError, such as a wrong key; those of the network and of the answer.
 func Open(ctx context.Context, o Options) (*Encoder, error) {
 	if o.Server.Model == "" {

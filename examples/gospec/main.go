@@ -164,7 +164,7 @@ func sectionRanges(source []byte) map[string]span {
 	return ranges
 }
 
-// holdsGold tells whether one of the chunks overlaps one of the gold sections of the specification.
+// holdsGold reports whether one of the chunks overlaps one of the gold sections of the specification.
 func holdsGold(ctx context.Context, s *sluice.Sluice, ids, gold []string, sections map[string]span) (bool, error) {
 	chunks, err := s.Documents().Chunks(ctx, ids)
 	if err != nil {

@@ -211,7 +211,7 @@ func (c *compiler) texts(s *value) (values []string, text bool) {
 	return nil, typ != nil && typ.kind == '"' && typ.text == "string"
 }
 
-// TextParameters tells of each property of a schema whether it is a string, which Parameters write as plain text.
+// TextParameters reports for each property of a schema whether it is a string, which Parameters write as plain text.
 func TextParameters(schema []byte) map[string]bool {
 	doc, err := decode(schema)
 	if err != nil {

@@ -82,7 +82,7 @@ func (p *parser) endless(id int32, finite []bool) int32 {
 	return id
 }
 
-// derivable tells of each rule whether it has a finite text made of characters that terminal allows.
+// derivable reports for each rule whether it has a finite text made of characters that terminal allows.
 func (p *parser) derivable(terminal func(symbol) bool) []bool {
 	type place struct{ rule, alt int32 }
 	uses := make([][]place, len(p.rules))

@@ -15,7 +15,7 @@ import (
 // repeatWindow is how many tokens a repeat penalty looks back, as llm.Request has it.
 const repeatWindow = 64
 
-// Check tells with llm.ErrOptions that a request means nothing or needs what the server does not know; Generate calls
+// Check returns llm.ErrOptions if a request means nothing or needs what the server does not know; Generate calls
 // it.
 func (g *Generator) Check(r llm.Request) error {
 	switch err := r.Check(); {

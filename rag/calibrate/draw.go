@@ -81,7 +81,7 @@ func (d *draw) more() bool {
 	return false
 }
 
-// grow is called with what a round has come to, nil without a usable question. It tells why no other one follows, or
+// grow is called with what a round has come to, nil without a usable question. It returns why no other one follows, or
 // "" and has set its size.
 func (d *draw) grow(c *gate.Calibration) (ended string) {
 	wide := math.Inf(1)

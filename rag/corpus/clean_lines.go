@@ -151,7 +151,7 @@ func contentLines(lines []proseLine) (out []proseLine) {
 	return out
 }
 
-// isSentence tells a text that is read from an entry of a list.
+// isSentence reports whether a text is prose, not an entry of a list.
 func isSentence(text string) bool {
 	return strings.ContainsAny(text[len(text)-1:], ".!?:") || utf8.RuneCountInString(text) > maxHeading/2
 }
@@ -193,7 +193,7 @@ func entries(text string) (n int, ok bool) {
 	return 0, size == len(text) && unicode.IsLetter(r)
 }
 
-// isDense tells a paragraph that consists of entries of an index.
+// isDense reports whether a paragraph consists of entries of an index.
 func isDense(text string) bool {
 	found := indexEntries.FindAllStringIndex(text, -1)
 	covered := 0

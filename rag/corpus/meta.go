@@ -31,7 +31,7 @@ const AccessKey = "access"
 // Groups returns the groups that a value of AccessKey names, none if it cannot be read.
 func Groups(raw json.RawMessage) []string {
 	var value any
-	_ = json.Unmarshal(raw, &value) // what is no JSON names none
+	_ = json.Unmarshal(raw, &value) // text that is not JSON names no group
 	return Meta{AccessKey: access(value)}.Texts(AccessKey)
 }
 

@@ -50,7 +50,7 @@ func hyphenation(pages [][]pdfLine) pdfHyphenation {
 	return h
 }
 
-// notInWord tells what parts words; a hyphen does not.
+// notInWord reports whether a character separates words; a hyphen does not.
 func notInWord(r rune) bool { return !unicode.IsLetter(r) && r != '-' && !unicode.IsMark(r) }
 
 // cutHyphen takes the hyphen from the end of a line.
@@ -88,7 +88,7 @@ const (
 		"up down for more back ever fore "
 )
 
-// keeps tells whether the hyphen between two parts of a word is the word's.
+// keeps reports whether the hyphen between two parts of a word is the word's.
 func (h pdfHyphenation) keeps(line, next string) bool {
 	r, _ := utf8.DecodeRuneInString(strings.TrimSpace(next))
 	a, b := lastPart(line), firstPart(next)

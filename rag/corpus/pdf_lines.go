@@ -54,7 +54,7 @@ func (l *pdfLines) add(w pdfWord) {
 		largest: letters, cells: []pdfCell{{left: w.left, right: w.right, whole: []byte(w.text)}}})
 }
 
-// continues tells whether a word stands on the line: PDFium says so, or it stands behind it and at its height, or it
+// continues reports whether a word stands on the line: PDFium says so, or it stands behind it and at its height, or it
 // is a script beside it.
 func (x *pdfLine) continues(w pdfWord) bool {
 	if !w.begins {
@@ -196,14 +196,14 @@ func pdfTable(lines []pdfLine) (rows int, columns pdfColumns) {
 	return rows, columns
 }
 
-// below tells whether a line stands below another one, within so many heights of their letters.
+// below reports whether a line stands below another one, within so many heights of their letters.
 func (x pdfLine) below(last pdfLine, heights float64) bool {
 	drop := last.main.bottom - x.main.bottom
 	return drop > 0 && drop < heights*1.2*max(last.size, x.size, 1)
 }
 
-// isLayout tells columns of running text, drawn line by line, from a table: every row has all its cells, which are long
-// and without numbers of their own.
+// isLayout reports whether rows are columns of running text, drawn line by line, and no table: every row has all its
+// cells, which are long and without numbers of their own.
 func isLayout(rows []pdfLine, columns pdfColumns) bool {
 	if len(rows) < 4 || len(columns) > 3 {
 		return false

@@ -139,7 +139,7 @@ func withoutIndex(lines []pdfLine, goesOn bool) ([]pdfLine, bool) {
 	return lines[:from], true
 }
 
-// isIndexLine tells a line of entries of an index, in one column or several.
+// isIndexLine reports whether a line consists of entries of an index, in one column or several.
 func isIndexLine(l pdfLine) bool {
 	for _, c := range l.cells {
 		if !indexEntry.MatchString(c.text) && !moreEntries.MatchString(c.text) && !pdfEntry.MatchString(c.text) {

@@ -152,7 +152,7 @@ func edges(page int, lines []pdfLine) (out []edge) {
 	return out
 }
 
-// areRows tells whether two lines look like rows of a table.
+// areRows reports whether two lines look like rows of a table.
 func areRows(a, b pdfLine) bool { return len(a.cells) > 1 && len(b.cells) > 1 && b.below(a, 3) }
 
 // sift puts a line among the first three.
@@ -166,8 +166,8 @@ func sift(first *[3]int, i int, before func(a, b int) bool) {
 	}
 }
 
-// apart tells whether a line is one of the first two of an order, and the next one below the title or above the footer
-// is further away than the lines of a paragraph are.
+// apart reports whether a line is one of the first two of an order, and the next one below the title or above the
+// footer is further away than the lines of a paragraph are.
 func apart(lines []pdfLine, i int, order [3]int) bool {
 	for k, at := range order[:2] {
 		next := order[k+1]

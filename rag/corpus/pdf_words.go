@@ -150,7 +150,7 @@ func (p pdfText) charBox(i int) (box, bool, error) {
 	return b, !math.IsNaN(sum) && !math.IsInf(sum, 0), nil
 }
 
-// alive tells whether the sandbox still answers.
+// alive reports whether the sandbox still answers.
 func (p pdfText) alive() bool {
 	_, err := p.FPDFText_CountChars(&requests.FPDFText_CountChars{TextPage: p.page})
 	return err == nil
@@ -173,7 +173,7 @@ func (p pdfText) size(i int, height float64) (float64, error) {
 			size *= scale
 		}
 	}
-	if !(size > height/4 && size < 4*height) && height > 0 { // what is no number is as wrong
+	if !(size > height/4 && size < 4*height) && height > 0 { // NaN is as wrong
 		size = height
 	}
 	p.sizes[height] = size

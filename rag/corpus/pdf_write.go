@@ -122,7 +122,7 @@ func (b *builder) page(anchor string) {
 	b.headed = false
 }
 
-// follows tells whether a line continues the one before: close below it, in letters of about the same size.
+// follows reports whether a line continues the one before: close below it, in letters of about the same size.
 func follows(last, next pdfLine, spacing float64) bool {
 	return next.below(last, spacing) && math.Abs(last.size-next.size) < .1*max(last.size, next.size)+.01 &&
 		next.left < last.right && next.right > last.left

@@ -84,7 +84,7 @@ func gutter(all []PictureLine) (at float64, ok bool) {
 	return at, ok
 }
 
-// isRunning tells whether lines make a column of running text.
+// isRunning reports whether lines make a column of running text.
 func isRunning(lines []PictureLine) bool {
 	if len(lines) < columnLines {
 		return false
@@ -141,7 +141,7 @@ const (
 
 // evenSizes gives the lines of pages that were read in pictures the sizes of letters that the document has elsewhere:
 // a line's box is higher by a quarter if it has letters such as "g", so a size is one of few, by its ratio to that of
-// most lines. isRead tells such a page; nil: all are.
+// most lines. isRead reports whether a page is such a one; nil: all are.
 func evenSizes(pages [][]pdfLine, isRead func(page int) bool) {
 	var read, others []float64
 	for i, lines := range pages {

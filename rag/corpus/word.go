@@ -208,7 +208,7 @@ func (r *wordReader) add(text string) {
 	hold(&r.text, text)
 }
 
-// isSymbol tells the characters that have a meaning in a font only.
+// isSymbol reports whether a character has a meaning only in one font.
 func isSymbol(c rune) bool { return c >= 0xf000 && c <= 0xf0ff }
 
 func (r *wordReader) start(e xml.StartElement) error {

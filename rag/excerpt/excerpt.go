@@ -70,7 +70,7 @@ func Nearest(ctx context.Context, o Options, queries []engine.Vectors, passages 
 	return nearest, nil
 }
 
-// Best returns the sentence with the best score, the first of equal ones; nil of none.
+// Best returns the sentence with the best score, the first of equal ones; nil if there is no sentence.
 func Best(metric kernels.Metric, sentences []Sentence) *Sentence {
 	var best *Sentence
 	for i := range sentences {

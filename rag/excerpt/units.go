@@ -102,7 +102,7 @@ const (
 	atMark   // a semicolon, a colon, a dash, the border of a cell
 )
 
-// clause tells how good the place before word i is.
+// clause returns how good the place before word i is for a cut.
 func clause(sentence string, words []int, i int) int {
 	before := strings.TrimRight(sentence[words[i-1]:words[i]], " \t\r\n\"'”’»“)]")
 	switch r, _ := utf8.DecodeLastRuneInString(before); r {

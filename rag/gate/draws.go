@@ -46,7 +46,7 @@ func (d draws) after(k uint64) draws {
 	return d
 }
 
-// into counts n draws: weight[i] grows by how often i was drawn. It tells how many numbers had to be drawn again (of
+// into counts n draws: weight[i] grows by how often i was drawn. It returns how many numbers had to be drawn again (of
 // 2⁶⁴ so few are left over that it takes some 10¹⁴ draws to meet one): by so many the sequence is then ahead.
 func (d *draws) into(weight []int32) (again uint64) {
 	n, high, low := d.n, d.high, d.low

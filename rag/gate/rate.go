@@ -95,7 +95,7 @@ func (r *rater) rate(ctx context.Context, e engine.Interface) error {
 	return nil
 }
 
-// similarities writes the cosines of questions with rows, and tells what they are off by at most. An engine that has
+// similarities writes the cosines of questions with rows, and returns the bound of their errors. An engine that has
 // bounded products, of one of the types, need not compute each one's canonical value.
 func similarities(ctx context.Context, e engine.Interface, out []float32, questions, rows engine.Vectors,
 	types ...kernels.DType) (off float64, err error) {

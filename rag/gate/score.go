@@ -187,7 +187,8 @@ func (c *Calibration) Chosen() *Scored {
 // be changed.
 func (g *Gate) Reference() []float64 { return g.c.lists().maximum }
 
-// Mark tells calibrations apart: a digest of when the calibration was made, of its policy and of Reference.
+// Mark is different for different calibrations: a digest of when the calibration was made, of its policy and of
+// Reference.
 func (g *Gate) Mark() string {
 	h := sha256.New()
 	fmt.Fprintln(h, g.c.Created.UnixNano(), g.c.Score, g.c.Policy, math.Float64bits(g.c.Cutoff))

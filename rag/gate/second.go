@@ -31,7 +31,8 @@ const (
 // NoSpan stands for the score of a reader that finds no span.
 const NoSpan = -20.
 
-// CheckSecond refuses what is no policy of the second question; "" is DefaultSecond where that is possible.
+// CheckSecond returns an error for text that is not a policy of the second question; "" is DefaultSecond where that is
+// possible.
 func CheckSecond(policy string) error {
 	if policy == "" || policy == NoSecond {
 		return nil

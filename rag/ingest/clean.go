@@ -28,7 +28,7 @@ func cleaning(list []corpus.Cleaner) string {
 	return strings.Join(names, ",")
 }
 
-// cleaned counts and tells what was taken out of a document, and notes in it by what.
+// cleaned counts and reports what was taken out of a document, and records in it which cleaner did.
 func (r *run) cleaned(d *corpus.Document) {
 	if len(r.clean) == 0 {
 		return

@@ -445,7 +445,7 @@ func (r *run) hasChunk(ctx context.Context, doc *corpus.Document) (bool, error) 
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", doc.Source, err)
 		}
-		return true, nil // what was skipped before it is reported when the document is cut for good
+		return true, nil // what was skipped before it is reported when the cut of the document is final
 	}
 	for _, k := range skipped {
 		r.skip(k)

@@ -50,7 +50,7 @@ func newTracker(report func(Progress), now func() time.Time) *tracker {
 	return &tracker{report: report, now: now, started: now()}
 }
 
-// begin tells of the chunks that are embedded next.
+// begin names the chunks that are embedded next.
 func (t *tracker) begin(fresh []corpus.Chunk) {
 	t.pending = append(t.pending[:0], 0)
 	for _, c := range fresh {
@@ -61,13 +61,13 @@ func (t *tracker) begin(fresh []corpus.Chunk) {
 	}
 }
 
-// embedding tells that so many of the chunks that begin named are embedded.
+// embedding reports how many of the chunks that begin named are embedded.
 func (t *tracker) embedding(done int) {
 	done = min(done, len(t.pending)-1)
 	t.state.Embedded, t.state.Tokens = t.embeds+done, t.tokens+t.pending[done]
 }
 
-// committed tells that the chunks that begin named are durable, with others that needed no vector.
+// committed reports that the chunks that begin named are durable, with others that needed no vector.
 func (t *tracker) committed(chunks int) {
 	t.embeds, t.tokens = t.embeds+len(t.pending)-1, t.tokens+t.pending[len(t.pending)-1]
 	t.state.Embedded, t.state.Tokens = t.embeds, t.tokens
@@ -75,7 +75,7 @@ func (t *tracker) committed(chunks int) {
 	t.pending = append(t.pending[:0], 0)
 }
 
-// at tells how far the sources are read and reports.
+// at sets how far the sources are read, and reports it.
 func (t *tracker) at(bytes, total int64, files, filesTotal int) {
 	if t.report == nil {
 		return

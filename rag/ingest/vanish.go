@@ -101,7 +101,7 @@ const (
 	noMore  = "its file holds it no more"
 )
 
-// whyGone says in what way a file has gone, "" if it has not or that is not known; there tells that it is there.
+// whyGone returns in what way a file has gone, "" if it has not or that is not known; there is set if it is there.
 func whyGone(path string) (why string, there bool) {
 	info, err := os.Lstat(path)
 	switch {
@@ -208,7 +208,7 @@ func (s *syncing) isStillLost(i int, why string, isThere map[string]bool) bool {
 	return now != "" || there && why == leftOut
 }
 
-// removeGroup deletes documents in one transaction, and tells of those that were.
+// removeGroup deletes documents in one transaction, and reports those that it has deleted.
 func (r *run) removeGroup(ctx context.Context, places []int, list []store.DocumentInfo) error {
 	s := &r.sync
 	done := map[string]bool{}

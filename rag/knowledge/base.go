@@ -66,7 +66,7 @@ const (
 )
 
 // Base is a knowledge base in use. Its methods may be called from any goroutine. No lock is held while something is
-// read, hashed or computed: who waits for another call's work waits as long as his context lets him.
+// read, hashed or computed: a call that waits for another's work waits until its context ends.
 type Base struct {
 	cfg      Config
 	log      *slog.Logger

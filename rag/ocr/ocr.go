@@ -1,5 +1,5 @@
 // Package ocr reads the text in pictures with the models of PP-OCR: one that finds lines of text (DB, differentiable
-// binarisation), one that tells which way they run, and one that recognises their characters (CTC). What is computed
+// binarisation), one that finds which way they run, and one that recognises their characters (CTC). What is computed
 // around the models follows RapidOCR's rapidocr 3.10.0, whose thresholds and sizes they were published with.
 package ocr
 

@@ -109,7 +109,7 @@ func sum(data []byte) uint64 {
 	return binary.LittleEndian.Uint64(digest[:]) & math.MaxInt64
 }
 
-// vectorSum returns the CRC-32C of a row as it lies in memory: it tells vectors of one text apart that different
+// vectorSum returns the CRC-32C of a row as it lies in memory: it differs for vectors of one text that different
 // releases of an encoder made.
 func vectorSum(v engine.Vectors, row int) uint32 {
 	stride := max(v.Stride, v.Dim)

@@ -206,7 +206,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// isIgnorable tells the characters that words are the same without. A space without width parts words.
+// isIgnorable reports whether words are the same without a character. A space without width parts words.
 func isIgnorable(r rune) bool {
 	return r >= utf8.RuneSelf && r != '\u200b' && unicode.In(r, unicode.Cf, unicode.Variation_Selector)
 }

@@ -67,7 +67,7 @@ func (x *Index) Place(ctx context.Context, blocks []kernels.RowBlock, each Each)
 	return nil
 }
 
-// Placed tells whether the index is prepared for searches of a prepared set whose blocks these are.
+// Placed reports whether the index is prepared for searches of a prepared set whose blocks these are.
 func (x *Index) Placed(blocks []kernels.RowBlock) bool {
 	p := x.placed.Load()
 	return slices.ContainsFunc(blocks, p.has)
@@ -124,7 +124,7 @@ type placedList struct {
 	tf []uint16
 }
 
-// has tells whether a block is one that the postings are placed by.
+// has reports whether a block is one that the postings are placed by.
 func (p *placed) has(b kernels.RowBlock) bool {
 	return p != nil && b.Number >= 0 && b.Number < len(p.rows) && len(b.Rows) > 0 && p.rows[b.Number] == &b.Rows[0]
 }

@@ -255,7 +255,7 @@ func (q *Query) weigh(counts []float64, mass float64) {
 // Terms are the query's terms, also those that no row has, in order.
 func (q *Query) Terms() []Term { return q.words }
 
-// Empty tells whether no row has any of the query's words.
+// Empty reports whether no row has any of the query's words.
 func (q *Query) Empty() bool { return len(q.terms) == 0 }
 
 // Ideal is what no text's score reaches: of BM25 the sum over the query's words, with those that no row has, of
@@ -289,7 +289,7 @@ func (q *Query) Score(row int) (score float64) {
 	return score
 }
 
-// Any tells whether a row that is allowed (nil: any) and not deleted has one of the query's words.
+// Any reports whether a row that is allowed (nil: any) and not deleted has one of the query's words.
 func (q *Query) Any(allowed func(row int) bool) bool {
 	for i := range q.terms {
 		for _, l := range q.terms[i].lists {
@@ -304,7 +304,7 @@ func (q *Query) Any(allowed func(row int) bool) bool {
 	return false
 }
 
-// Has tells whether a row has a term of Terms.
+// Has reports whether a row has a term of Terms.
 func (q *Query) Has(term string, row int) bool {
 	for _, l := range q.x.lists(term) {
 		if at := row - l.seg.first; at >= 0 && at < l.seg.rows() {
@@ -400,7 +400,7 @@ func (x *Index) tfidfNorms() []float64 {
 	return norms
 }
 
-// In tells for each of the query's words, in order, whether a text has it, by the analysis that the query had.
+// In reports for each of the query's words, in order, whether a text has it, by the analysis that the query had.
 func (q *Query) In(text string) []bool {
 	in := make([]bool, q.text.words)
 	for _, language := range q.languages() {

@@ -112,7 +112,7 @@ func (j *journal) read(path string, s settings) error {
 	return nil
 }
 
-// same tells the first setting in which a journal's first line differs.
+// same returns the first setting in which a journal's first line differs.
 func (s settings) same(line []byte) error {
 	var other settings
 	if err := json.Unmarshal(line, &other); err != nil || other.Journal == 0 {

@@ -41,7 +41,7 @@ func (q Quote) String() string {
 
 // Words are the words of a question.
 type Words interface {
-	// In tells for each word of the question whether the text has it.
+	// In reports for each word of the question whether the text has it.
 	In(text string) []bool
 	// Share is the weight of the words that are marked, as a share of the weight of all: 0 … 1.
 	Share(in []bool) float64

@@ -17,7 +17,7 @@ type Chunk struct {
 // chunkBytes is the length of a Chunk in its file.
 const chunkBytes = 12
 
-// ChunkKey tells a chunk by its id and the digest of its text: another text under the same id is another chunk.
+// ChunkKey identifies a chunk by its id and the digest of its text: another text under the same id is another chunk.
 func ChunkKey(id string, digest [sha256.Size]byte) uint64 {
 	h := sha256.New()
 	h.Write(digest[:])

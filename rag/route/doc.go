@@ -1,4 +1,4 @@
-// Package route tells which domain a text belongs to: classifiers over TF-IDF weights, over embeddings and over both,
+// Package route decides which domain a text belongs to: classifiers over TF-IDF weights, over embeddings and over both,
 // after Ganesh & Purwar, Context-augmented Retrieval. A router is trained on labelled texts, measured on texts that it
 // was not trained on, and kept as a folder. It abstains from texts that are unlike everything it was trained on.
 //

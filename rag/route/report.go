@@ -187,7 +187,7 @@ func believed(all []outcome, multi bool) (loss, ece float64) {
 	return loss / max(texts, 1), ece
 }
 
-// auroc returns the probability that a text of a domain is more familiar than one of none; ties count half.
+// auroc returns the probability that a text of a domain is more familiar than one without a domain; ties count half.
 func auroc(all []outcome) float64 {
 	type scored struct {
 		score   float64

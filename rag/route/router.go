@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/route/learn"
 )
 
-// Router tells the domains of texts. Its methods may be called from any goroutine; it is not changed after Train or
+// Router finds the domains of texts. Its methods may be called from any goroutine; it is not changed after Train or
 // Load.
 type Router struct {
 	About

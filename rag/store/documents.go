@@ -57,7 +57,7 @@ func wordsOfMeta(raw string) (string, error) {
 }
 
 // Select lists the rows of the live chunks, ascending, whose documents are accepted, as they were when the view was
-// taken. Of a document it tells what Store.Documents does, without Chunks and Tokens. ErrClosed after Close.
+// taken. Of a document, accepts gets what Store.Documents returns, without Chunks and Tokens. ErrClosed after Close.
 func (v *View) Select(ctx context.Context, accepts func(DocumentInfo) bool) (rows []int, err error) {
 	r := v.texts
 	done, err := r.take(ctx, "select chunks")

@@ -115,7 +115,7 @@ func (s *settings) segments(dir string, fs fsys) segments {
 		head: header{Dim: uint32(s.encoder.Dim), Store: s.id, EncoderDigest: s.encoder.Digest}}
 }
 
-// checkFolder sees to it that the folder and its database are there, or may be made.
+// checkFolder returns an error unless the folder and its database are there or may be made.
 func checkFolder(dir string, o Options) error {
 	absent := fmt.Errorf("%w in %s: make one with `sluice ingest --store %s PATH…`", ErrNoStore, dir, dir)
 	switch i, err := os.Stat(dir); {
@@ -325,7 +325,7 @@ func (s *settings) each(count int64, fn func(no int64) error) error {
 	return nil
 }
 
-// Encoder tells whose vectors these are.
+// Encoder returns the encoder that made the vectors.
 func (s *Store) Encoder() identity.Encoder { return s.settings.encoder }
 
 // Metric returns the metric recorded at creation.

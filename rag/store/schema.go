@@ -237,7 +237,7 @@ func createSchema(db *sql.DB, o Options, limit int64) error {
 }
 
 // readSettings checks that the database is one of ours, of a version we read, and returns its settings.
-// empty tells that it has no table at all: a creation that was cut short, or a file cut to nothing.
+// empty reports whether it has no table at all: a creation that was cut short, or a file cut to nothing.
 func readSettings(ctx context.Context, db *sql.DB) (s settings, empty bool, err error) {
 	var app, version, tables int64
 	if err := db.QueryRowContext(ctx, `SELECT (SELECT application_id FROM pragma_application_id),

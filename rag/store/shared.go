@@ -164,7 +164,7 @@ func (r *Shared) Check() error {
 // Dir returns the folder of the replica.
 func (r *Shared) Dir() string { return r.dir }
 
-// Status tells how the process stands with the database.
+// Status returns the state of the connection to the database.
 func (r *Shared) Status() SharedStatus {
 	s := *r.status.Load()
 	s.Dropped = r.dropped.Load()

@@ -21,9 +21,9 @@ import (
 )
 
 // View is a snapshot of the chunks: row i of Vectors belongs to IDs[i], and Chunks has the texts. Rows of deleted
-// chunks are there as well: Deleted tells them apart, and Live leaves them out. It stays valid until Close, also while
-// a writer, of any process, adds, replaces or deletes, and after the store's own Close. Its slices are shared and may
-// be read-only memory: do not write to them, nor use Vectors after Close.
+// chunks are there as well: Deleted reports which they are, and Live leaves them out. It stays valid until Close, also
+// while a writer, of any process, adds, replaces or deletes, and after the store's own Close. Its slices are shared and
+// may be read-only memory: do not write to them, nor use Vectors after Close.
 type View struct {
 	Vectors    engine.Vectors
 	IDs        []string            // those of deleted rows mean nothing
@@ -41,7 +41,7 @@ type View struct {
 
 // View maps all rows, live and deleted, without a copy, and compares those that this Store has not mapped before with
 // their checksums; a missing, short or foreign segment is ErrCorrupt. What has changed since the last View is read, not
-// all. The chunks of damaged blocks count as deleted, and View.Damage tells of them; all rows are then read into
+// all. The chunks of damaged blocks count as deleted, and View.Damage lists them; all rows are then read into
 // memory. If no chunk is left, the error is a BlockError, which names the file and the block.
 //
 // Ids, digests and texts are read in one transaction of the database, which lasts until the view is closed: what is
@@ -143,7 +143,7 @@ func (s *Store) mapRows(ctx context.Context, q queryer, now state) (err error) {
 	return s.withoutDamage(ctx, now, damaged)
 }
 
-// Fingerprint tells the content of the first rows of Vectors, as far as checksums do: what is made of them and kept in
+// Fingerprint identifies the content of the first rows of Vectors by their checksums: what is made of them and kept in
 // a file fits other rows only if their blocks have the same checksums.
 func (v *View) Fingerprint(_ context.Context, rows int) (sum [sha256.Size]byte, err error) {
 	if rows < 0 || rows > v.Vectors.Rows {

@@ -62,7 +62,7 @@ const (
 	maxErrorMessage = 512
 )
 
-// clean makes a server's words fit for a terminal and takes the key out of them, should they hold it.
+// clean makes a server's text safe for a terminal and removes the key from it.
 func clean(s, key string) string { return upstream.Shown(s, key, maxErrorMessage) }
 
 // retryAfter reads the header Retry-After, else Brave's X-RateLimit-Reset, whose first number belongs to the shortest

@@ -24,7 +24,7 @@ type File struct {
 	list   []Key
 	state  fs.FileInfo
 	looked time.Time
-	failed error // of the last look at the file; the keys of before count
+	failed error // of the last look at the file; the earlier keys count
 }
 
 // again is how often a file is looked at.
@@ -146,7 +146,7 @@ func Remove(path, name string) error {
 	})
 }
 
-// Rotate gives a name another key. The one of before counts until a time, under the name with ".old" behind it.
+// Rotate gives a name another key. The earlier one is valid until a time, under the name with ".old" behind it.
 func Rotate(path, name string, until time.Time) (text string, err error) {
 	err = edit(path, false, func(list []Key) ([]Key, error) {
 		i, err := named(list, name)

@@ -216,7 +216,7 @@ func invalidAt(text []byte) int {
 	return -1
 }
 
-// ErrorBody returns the response that tells of an error outside of a call: it names no call.
+// ErrorBody returns the response to an error outside of a call: it names no call.
 func ErrorBody(err error) []byte {
 	var known *jsonrpc.Error
 	if !errors.As(err, &known) {

@@ -1,4 +1,4 @@
-// Package cudaimage compiles kernels/cuda into the image that programs embed, and tells what the compiler made of it.
+// Package cudaimage compiles kernels/cuda into the image that programs embed, and reports what the compiler made of it.
 //
 // Input: the sources, and nvcc from the set-up (part nvcc). Output: kernels/cuda/image/sluice.fatbin and
 // report.txt beside it: the compiler, its flags, the sources' digest, and for each kernel and architecture its

@@ -29,7 +29,7 @@ type Repo struct {
 	Refs   []string          // beside main that lead to the commit
 	Files  map[string]string // contents by name
 	Gated  bool              // needs the token and an accepted licence
-	Closed bool              // does not exist for who has no token
+	Closed bool              // without a token it does not exist
 
 	SHA256 map[string]string // stated for files, instead of the true one
 	Size   map[string]int64  // likewise

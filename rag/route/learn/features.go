@@ -25,7 +25,7 @@ type Features struct {
 // Columns returns the number of all columns.
 func (f *Features) Columns() int { return f.Terms + f.Dim }
 
-// check tells what is wrong with features that come from outside.
+// check returns what is wrong with features that come from outside.
 func (f *Features) check() error {
 	if f.Rows < 1 || f.Columns() < 1 {
 		return fmt.Errorf("%w: %d rows of %d columns", ErrFeatures, f.Rows, f.Columns())
