@@ -293,7 +293,7 @@ func (m *Model) render(c chat, l *chatLiterals) (string, error) {
 	return text, nil
 }
 
-// valid replaces what is not UTF-8, and reports whether there was any.
+// valid replaces what is not UTF-8, with a warning in the log.
 func (m *Model) valid(text string) string {
 	clean := strings.ToValidUTF8(text, "\uFFFD")
 	if len(clean) != len(text) || clean != text {

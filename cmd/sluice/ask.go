@@ -345,7 +345,7 @@ func writeTrace(b *strings.Builder, screen terminal.Screen, t answer.Trace) {
 	if r := t.Read; r != nil {
 		line("read", "%s", spanText(*r))
 	}
-	writeSteps(line, screen, t)
+	writeSteps(line, t)
 	m := t.Milliseconds
 	line("ms", "load %.1f, embed %.1f, gate %.1f, second %.1f, transform %.1f, retrieve %.1f, prompt %.1f, generate %.1f, "+
 		"sentences %.1f, total %.1f",

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice/internal/printable"
-	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/rag/answer"
 )
 
@@ -78,7 +77,7 @@ func (a *app) drawFlow(name, form string) error {
 }
 
 // writeSteps writes the nodes that a question passed through.
-func writeSteps(line func(name, format string, args ...any), screen terminal.Screen, t answer.Trace) {
+func writeSteps(line func(name, format string, args ...any), t answer.Trace) {
 	outcome := string(t.Outcome)
 	if t.Why != "" {
 		outcome += " (" + string(t.Why) + ")"

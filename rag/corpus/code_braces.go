@@ -228,12 +228,9 @@ func (b *braceScanner) preprocessor() {
 func (b *braceScanner) open() {
 	s := scope{}
 	if b.parens == 0 && b.start >= 0 && (len(b.scopes) == 0 || b.scopes[len(b.scopes)-1].contains) {
-		if name, from, contains := b.s.declared(string(b.head)); name != "" {
+		if name, contains := b.s.declared(string(b.head)); name != "" {
 			s.named, s.contains, s.name = true, contains, signature(name)
 			s.start = b.start
-			if from > 0 { // statements without an end precede it
-				s.start, b.lead = b.start+from, -1
-			}
 			if b.lead >= 0 {
 				s.start = b.lead
 			}

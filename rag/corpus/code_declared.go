@@ -26,9 +26,9 @@ var (
 		`operator\s+[\w ]+|~?[\w$]+))\s*$`)
 )
 
-// declared returns the name of the function or type that a statement before a brace declares, or "", the offset of that
-// declaration in it, and whether it has members.
-func (s syntax) declared(head string) (name string, from int, contains bool) {
+// declared returns the name of the function or type that a statement before a brace declares, or "", and whether it has
+// members.
+func (s syntax) declared(head string) (name string, contains bool) {
 	body := head
 	if !s.js || strings.HasPrefix(head, "@") {
 		body = attributes.ReplaceAllString(head, "")
@@ -36,40 +36,40 @@ func (s syntax) declared(head string) (name string, from int, contains bool) {
 	if m := typeKeyword.FindString(body); m != "" && s.isType(m, body[len(m):]) {
 		if s.c && strings.Contains(body, "(") && !strings.HasPrefix(m, "class") { // a function that returns a struct
 			if name = s.called(body); name != "" {
-				return name, 0, false
+				return name, false
 			}
 		}
 		if s.c && strings.Contains(body, "=") {
-			return "", 0, false
+			return "", false
 		}
-		return typeName(m, body[len(m):]), 0, !strings.Contains(m, "enum")
+		return typeName(m, body[len(m):]), !strings.Contains(m, "enum")
 	}
 	if m := function.FindStringSubmatchIndex(body); m != nil && !s.c && !s.typed {
 		word, rest := body[m[2]:m[3]], strings.TrimSpace(body[m[1]:])
 		if word == "func" && strings.HasPrefix(rest, "(") { // a method of Go
 			if i := strings.IndexByte(rest, ')'); i > 0 {
-				return "func " + rest[:i+1] + " " + firstWord(strings.TrimSpace(rest[i+1:])), 0, false
+				return "func " + rest[:i+1] + " " + firstWord(strings.TrimSpace(rest[i+1:])), false
 			}
 		}
-		return strings.TrimSpace(word + " " + firstWord(strings.TrimLeft(rest, "`&"))), 0, false
+		return strings.TrimSpace(word + " " + firstWord(strings.TrimLeft(rest, "`&"))), false
 	}
 	switch {
 	case s.js:
 		if m := assigned.FindStringSubmatch(body); m != nil {
-			return m[1], 0, false
+			return m[1], false
 		}
 		if m := method.FindStringSubmatch(body); m != nil && !isStatement(m[1]) {
-			return m[1] + "()", 0, false
+			return m[1] + "()", false
 		}
 	case s.c || s.typed:
-		return s.called(body), 0, false
+		return s.called(body), false
 	case s.newlines && firstWord(body) == "type" && !strings.Contains(body, "="): // of Go
 		words := strings.Fields(body)
 		if len(words) > 1 {
-			return "type " + firstWord(words[1]), 0, false
+			return "type " + firstWord(words[1]), false
 		}
 	}
-	return "", 0, false
+	return "", false
 }
 
 // isType reports whether the keyword of a type is used as a keyword here, not as a name.

@@ -101,7 +101,7 @@ func readHTML(b *builder, src string, base int, xml bool, keep ...string) (title
 			r.text(src[at-base:at-base+n], at)
 		case html.StartTagToken, html.SelfClosingTagToken:
 			name := r.tag()
-			r.start(name, at, kind == html.SelfClosingTagToken)
+			r.start(name, at)
 			if raw = !xml && isRaw(name) && r.open.place(foreign[:]...) < 0; !raw {
 				r.z.NextIsNotRawText()
 			}
@@ -204,7 +204,7 @@ func commentTitle(comment string) string {
 	return front.Title
 }
 
-func (r *htmlReader) start(name string, at int, selfClosing bool) {
+func (r *htmlReader) start(name string, at int) {
 	if !r.xml {
 		for place := r.open.implied(name); place >= 0; place = r.open.implied(name) {
 			r.cut(place, at)

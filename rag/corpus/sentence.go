@@ -67,21 +67,12 @@ func isListItem(line string) bool {
 	return len(number) == len(marker)-1 && len(number) <= 3 && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// sentences splits s into sentences, code into lines. They cover all of s except white space.
-func sentences(text string, s span, code bool) iter.Seq[span] {
+// sentences splits s into sentences. They cover all of s except white space.
+func sentences(text string, s span) iter.Seq[span] {
 	return func(yield func(span) bool) {
 		add := func(start, end int) bool {
 			t := (span{start, end}).trim(text)
 			return t.end == t.start || yield(t)
-		}
-		if code {
-			for line := range strings.Lines(text[s.start:s.end]) {
-				if !add(s.start, s.start+len(line)) {
-					return
-				}
-				s.start += len(line)
-			}
-			return
 		}
 		flatten := strings.NewReplacer("\n", " ", "\r", " ")
 		for s.start < s.end {
@@ -271,7 +262,7 @@ func isGermanOrdinal(word string) bool {
 func SentenceEnds(text string) []int {
 	var ends []int
 	for b := range plainBlocks(text, span{0, len(text)}) {
-		for s := range sentences(text, span{b.start, b.end}, false) {
+		for s := range sentences(text, span{b.start, b.end}) {
 			ends = append(ends, s.end)
 		}
 	}

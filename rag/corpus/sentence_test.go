@@ -108,7 +108,7 @@ func TestHardSentences(t *testing.T) {
 			text = strings.ReplaceAll(want, "|", "")
 		}
 		var got []string
-		for s := range sentences(text, span{0, len(text)}, false) {
+		for s := range sentences(text, span{0, len(text)}) {
 			got = append(got, text[s.start:s.end])
 		}
 		if g := strings.Join(got, "|"); g != want {

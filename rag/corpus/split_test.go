@@ -69,7 +69,7 @@ func TestSentences(t *testing.T) {
 		{" \n\t ", ""},
 	} {
 		var got []string
-		for s := range sentences(c.text, span{0, len(c.text)}, false) {
+		for s := range sentences(c.text, span{0, len(c.text)}) {
 			got = append(got, c.text[s.start:s.end])
 		}
 		if g := strings.Join(got, "|"); g != c.want {

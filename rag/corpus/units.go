@@ -39,7 +39,7 @@ func (d *Document) items(sec Section) iter.Seq[item] {
 					return
 				}
 			default:
-				for t := range sentences(d.Text, span{b.start, b.end}, false) {
+				for t := range sentences(d.Text, span{b.start, b.end}) {
 					if !yield(item{span: t}) {
 						return
 					}
@@ -183,7 +183,7 @@ func (s *splitter) row(out []unit, t tableSpan, row span, room int, l lead) ([]u
 	}
 	list := cells(s.d.Text, row)
 	if len(list) < 2 {
-		for t := range sentences(s.d.Text, row, false) {
+		for t := range sentences(s.d.Text, row) {
 			var err error
 			if out, err = s.measure(out, t, left); err != nil {
 				return nil, err
@@ -203,7 +203,7 @@ func (s *splitter) row(out []unit, t tableSpan, row span, room int, l lead) ([]u
 				names, named = nil, 0
 			}
 		}
-		for t := range sentences(s.d.Text, cell, false) {
+		for t := range sentences(s.d.Text, cell) {
 			from := len(out)
 			var err error
 			if out, err = s.measure(out, t, room-named); err != nil {

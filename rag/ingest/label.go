@@ -22,9 +22,9 @@ func (r *run) label(ctx context.Context, doc *corpus.Document, chunks []corpus.C
 	if doc.Topic != "" || len(chunks) == 0 {
 		return nil
 	}
-	router, err := r.storeRouter()
-	if err != nil || router == nil || router.Multi {
-		return err
+	router := r.storeRouter()
+	if router == nil || router.Multi {
+		return nil
 	}
 	texts := make([]string, 0, labelChunks)
 	for _, c := range chunks[:min(len(chunks), labelChunks)] {
@@ -68,16 +68,16 @@ func (r *run) label(ctx context.Context, doc *corpus.Document, chunks []corpus.C
 }
 
 // storeRouter returns the store's router, or nil. One that cannot be used is said once.
-func (r *run) storeRouter() (*route.Router, error) {
+func (r *run) storeRouter() *route.Router {
 	if r.routerRead {
-		return r.router, nil
+		return r.router
 	}
 	r.routerRead = true
 	router, err := r.base.Router(r.store)
 	if err != nil {
 		r.base.Logger().Warn("documents without a topic get none: the store's router cannot be used", "error", err)
-		return nil, nil
+		return nil
 	}
 	r.router = router
-	return router, nil
+	return router
 }
