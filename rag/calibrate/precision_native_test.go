@@ -17,8 +17,8 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
+	"github.com/sluice-rag/sluice/internal/testmodels/minilm"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
@@ -64,15 +64,7 @@ func (r *remembering) Embed(ctx context.Context, texts []string, role embed.Role
 // squad returns a base of squad16's contexts, or the store that the flag names, with all questions about them.
 func squad(t *testing.T) (base *knowledge.Base, questions string) {
 	t.Helper()
-	dir, err := models.Locate("all-MiniLM-L6-v2")
-	if err != nil {
-		t.Skipf("SKIP: the default encoder is not there: %v", err)
-	}
-	enc, err := embed.Open(t.Context(), dir, embed.Options{})
-	if err != nil {
-		t.Skipf("SKIP: %v", err)
-	}
-	t.Cleanup(func() { _ = enc.Close() })
+	enc := minilm.Open(t, embed.Options{})
 	e, err := engine.New(engine.Options{})
 	if err != nil {
 		t.Fatal(err)

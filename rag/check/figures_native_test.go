@@ -5,7 +5,6 @@ package check_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -19,8 +18,8 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
+	"github.com/sluice-rag/sluice/internal/testmodels/minilm"
 	"github.com/sluice-rag/sluice/rag/check"
 	"github.com/sluice-rag/sluice/rag/entities"
 	"github.com/sluice-rag/sluice/rag/postings"
@@ -56,18 +55,7 @@ type value struct {
 
 func load(t *testing.T, set, language string) *base {
 	t.Helper()
-	dir, err := models.Locate("all-MiniLM-L6-v2")
-	if err != nil {
-		t.Skipf("SKIP: the default encoder is not there: %v", err)
-	}
-	enc, err := embed.Open(t.Context(), dir, embed.Options{})
-	if errors.Is(err, embed.ErrUnavailable) {
-		t.Skipf("SKIP: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = enc.Close() })
+	enc := minilm.Open(t, embed.Options{})
 	e, err := engine.New(engine.Options{})
 	if err != nil {
 		t.Fatal(err)

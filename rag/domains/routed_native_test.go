@@ -18,8 +18,8 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
+	"github.com/sluice-rag/sluice/internal/testmodels/minilm"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/knowledge"
@@ -38,15 +38,7 @@ func TestRoutedSearchIsFaster(t *testing.T) {
 	if *routing == 0 {
 		t.Skip("SKIP: a benchmark; -routing 100 runs it")
 	}
-	dir, err := models.Locate("all-MiniLM-L6-v2")
-	if err != nil {
-		t.Skipf("SKIP: the default encoder is not there: %v", err)
-	}
-	enc, err := embed.Open(t.Context(), dir, embed.Options{})
-	if err != nil {
-		t.Skipf("SKIP: %v", err)
-	}
-	defer enc.Close()
+	enc := minilm.Open(t, embed.Options{})
 	e, err := engine.New(engine.Options{})
 	if err != nil {
 		t.Fatal(err)

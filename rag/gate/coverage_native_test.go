@@ -11,6 +11,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
+	"github.com/sluice-rag/sluice/internal/testmodels/minilm"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
@@ -26,7 +27,7 @@ func TestCoverageFigures(t *testing.T) {
 		set       string
 		precision embed.Precision
 	}{{"squad16", embed.F32}, {"xquad-de", embed.F32}, {"squad16", embed.Int8}} {
-		set, enc := x.set, openMiniLMAs(t, x.precision)
+		set, enc := x.set, minilm.Open(t, embed.Options{Precision: x.precision})
 		contexts, questions := datasets.Lines(t, set+"/contexts.jsonl"), datasets.Lines(t, set+"/queries.jsonl")
 		in := Input{Seed: 1, CorpusDigest: set, Tool: "test", Encoder: enc.Info().Encoder, Resamples: -1,
 			Provenance: Provenance{Kind: "file", PerContext: 1}, Policy: "conformal:0.05"}

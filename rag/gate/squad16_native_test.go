@@ -5,7 +5,6 @@ package gate
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"math"
 	"path/filepath"
 	"testing"
@@ -13,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/language"
-	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
+	"github.com/sluice-rag/sluice/internal/testmodels/minilm"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/postings"
@@ -23,24 +22,7 @@ import (
 
 type line = datasets.Line
 
-func openMiniLM(t *testing.T) *embed.Encoder { return openMiniLMAs(t, embed.F32) }
-
-func openMiniLMAs(t *testing.T, precision embed.Precision) *embed.Encoder {
-	t.Helper()
-	dir, err := models.Locate("all-MiniLM-L6-v2")
-	if err != nil {
-		t.Skipf("SKIP: the default encoder is not there: %v", err)
-	}
-	enc, err := embed.Open(t.Context(), dir, embed.Options{Precision: precision})
-	if errors.Is(err, embed.ErrUnavailable) {
-		t.Skipf("SKIP: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = enc.Close() })
-	return enc
-}
+func openMiniLM(t *testing.T) *embed.Encoder { return minilm.Open(t, embed.Options{}) }
 
 func vectors(t *testing.T, enc *embed.Encoder, lines []line, role embed.Role) engine.Vectors {
 	t.Helper()

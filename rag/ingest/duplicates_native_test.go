@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/embed"
-	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/testmodels/minilm"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
 	"github.com/sluice-rag/sluice/rag/knowledge"
@@ -64,15 +64,7 @@ func without(words []string, every int) (out []string) {
 // Edited copies of passages are found, and passages beside each other are not taken for copies. squad16 and xquad-de;
 // -v prints the shares by edit and by cosine and share of words.
 func TestDuplicatesAreTold(t *testing.T) {
-	dir, err := models.Locate("all-MiniLM-L6-v2")
-	if err != nil {
-		t.Skipf("SKIP: the default encoder is not there: %v", err)
-	}
-	enc, err := embed.Open(t.Context(), dir, embed.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer enc.Close()
+	enc := minilm.Open(t, embed.Options{})
 	type pair struct {
 		kind            string
 		cosine, overlap float64

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/embed"
-	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/testmodels/minilm"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -58,15 +58,7 @@ func mixed(t *testing.T, documents int) (docs []*corpus.Document, joints [][]int
 // The semantic chunker finds where contexts of other topics begin in one long paragraph, which the fixed one does not.
 // squad16; -v prints precision and recall of the cuts by setting.
 func TestSemanticChunksFindTopics(t *testing.T) {
-	dir, err := models.Locate("all-MiniLM-L6-v2")
-	if err != nil {
-		t.Skipf("SKIP: the default encoder is not there: %v", err)
-	}
-	enc, err := embed.Open(t.Context(), dir, embed.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer enc.Close()
+	enc := minilm.Open(t, embed.Options{})
 	known := map[string][]float32{} // settings have most texts in common
 	similar := func(ctx context.Context, texts []string) ([]float64, error) {
 		later := slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return known[text] != nil })

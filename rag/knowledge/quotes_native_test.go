@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/embed"
-	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/minilm"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/quote"
@@ -34,15 +34,7 @@ func TestQuoteFigures(t *testing.T) {
 	if !*figures {
 		t.Skip("SKIP: -figures is not set; it takes minutes")
 	}
-	dir, err := models.Locate("all-MiniLM-L6-v2")
-	if err != nil {
-		t.Skipf("SKIP: the default encoder is not there: %v", err)
-	}
-	enc, err := embed.Open(t.Context(), dir, embed.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer enc.Close()
+	enc := minilm.Open(t, embed.Options{})
 	timed := &timed{Embedder: enc}
 	for _, x := range []struct {
 		set      string

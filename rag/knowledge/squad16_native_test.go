@@ -4,16 +4,15 @@ package knowledge_test
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"testing"
 
 	"github.com/sluice-rag/sluice/embed"
-	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/minilm"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/knowledge"
@@ -26,18 +25,7 @@ import (
 // is better than they, as hybrid in German and the default, must be at least so.
 func TestFigures(t *testing.T) {
 	race.Skip(t)
-	dir, err := models.Locate("all-MiniLM-L6-v2")
-	if err != nil {
-		t.Skipf("SKIP: the default encoder is not there: %v", err)
-	}
-	enc, err := embed.Open(t.Context(), dir, embed.Options{})
-	if errors.Is(err, embed.ErrUnavailable) {
-		t.Skipf("SKIP: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer enc.Close()
+	enc := minilm.Open(t, embed.Options{})
 	type figures struct {
 		ndcg, recall float64
 		least        bool

@@ -14,8 +14,8 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
+	"github.com/sluice-rag/sluice/internal/testmodels/minilm"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/postings"
 	"github.com/sluice-rag/sluice/rag/quote"
@@ -50,15 +50,7 @@ func TestSelQA(t *testing.T) {
 		}
 		sections = append(sections, s)
 	}
-	dir, err := models.Locate("all-MiniLM-L6-v2")
-	if err != nil {
-		t.Skipf("SKIP: the default encoder is not there: %v", err)
-	}
-	enc, err := embed.Open(t.Context(), dir, embed.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer enc.Close()
+	enc := minilm.Open(t, embed.Options{})
 	e, err := engine.New(engine.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -3,34 +3,18 @@
 package route
 
 import (
-	"errors"
 	"flag"
 	"testing"
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/internal/models"
+	"github.com/sluice-rag/sluice/internal/testmodels/minilm"
 	"github.com/sluice-rag/sluice/rag/route/learn"
 )
 
 var whole = flag.Bool("clinc150", false, "train on the vectors of CLINC150 as well (a minute)")
 
-func openMiniLM(t testing.TB) *embed.Encoder {
-	t.Helper()
-	dir, err := models.Locate("all-MiniLM-L6-v2")
-	if err != nil {
-		t.Skipf("SKIP: the default encoder is not there: %v", err)
-	}
-	enc, err := embed.Open(t.Context(), dir, embed.Options{})
-	if errors.Is(err, embed.ErrUnavailable) {
-		t.Skipf("SKIP: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { enc.Close() })
-	return enc
-}
+func openMiniLM(t testing.TB) *embed.Encoder { return minilm.Open(t, embed.Options{}) }
 
 func embedded(t testing.TB, enc embed.Embedder, l labelled) labelled {
 	t.Helper()

@@ -89,6 +89,7 @@ third_party:
 internal: internal
 internal/models: embed/onnx internal third_party
 internal/testmodels/doubles: embed engine llm rag/knowledge
+internal/testmodels/minilm: embed internal/models
 tools: internal tools third_party
 tools/gpubundle: cuda/drivertest kernels/cuda/image
 tools/cudaimage: cuda tools/cudaimage tools/setup
