@@ -391,6 +391,11 @@ func FuzzPart(f *testing.F) {
 			!errors.Is(err, kernels.ErrRange) {
 			t.Fatalf("untyped error %v", err)
 		}
+		whole := Whole{Contexts: 40, Queries: 50}
+		if _, err := e.PartialOfPart(ctx, in, whole, b, b, p); err != nil && !errors.Is(err, ErrPart) &&
+			!errors.Is(err, kernels.ErrArgument) {
+			t.Fatalf("untyped error %v", err)
+		}
 	})
 }
 

@@ -91,29 +91,22 @@ func TestPartialsOfParts(t *testing.T) {
 // through bytes.
 func parts(t *testing.T, rng *rand.Rand, all []boundedEngine, in DistributionInput, b *Brackets) (list []countedPart) {
 	t.Helper()
-	lanes := cuts(rng, in.Queries.Rows)
-	for k := range len(lanes) - 1 {
-		rows := cuts(rng, in.Contexts.Rows)
-		for i := range len(rows) - 1 {
-			of, share := worker(rng, in, [2]int{rows[i], rows[i+1]}, [2]int{lanes[k], lanes[k+1]})
-			maker := all[rng.IntN(len(all))]
-			of.DType = &maker.dtype
-			p, err := maker.DistributionPart(t.Context(), of, b, share)
-			if err != nil {
-				t.Fatal(err)
-			}
-			data, err := p.MarshalBinary()
-			if err != nil {
-				t.Fatal(err)
-			}
-			of.DType = nil
-			c := countedPart{of, new(Part)}
-			if err := c.part.UnmarshalBinary(data); err != nil {
-				t.Fatal(err)
-			}
-			list = append(list, c)
+	eachBlock(rng, all, in, func(maker boundedEngine, of DistributionInput, share Block) {
+		p, err := maker.DistributionPart(t.Context(), of, b, share)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		data, err := p.MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		of.DType = nil
+		c := countedPart{of, new(Part)}
+		if err := c.part.UnmarshalBinary(data); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, c)
+	})
 	return list
 }
 

@@ -46,11 +46,9 @@ func worker(rng *rand.Rand, in DistributionInput, c, q [2]int) (DistributionInpu
 	return out, Block{Contexts: [2]int{0, c[1] - c[0]}, Queries: [2]int{0, q[1] - q[0]}}
 }
 
-// partials counts random blocks that cover all pairs, each with another instruction set and format, and sends them
-// through bytes.
-func partials(t *testing.T, rng *rand.Rand, all []boundedEngine, in DistributionInput, b *Brackets) (list []*Partial) {
-	t.Helper()
-	whole := Whole{Contexts: int64(in.Contexts.Rows), Queries: int64(in.Queries.Rows), Digest: "test"}
+// eachBlock gives random blocks that cover all pairs to random makers, each with an input of its own.
+func eachBlock(rng *rand.Rand, all []boundedEngine, in DistributionInput,
+	do func(maker boundedEngine, of DistributionInput, share Block)) {
 	lanes := cuts(rng, in.Queries.Rows)
 	for k := range len(lanes) - 1 {
 		rows := cuts(rng, in.Contexts.Rows) // other ones for each range of queries
@@ -58,13 +56,23 @@ func partials(t *testing.T, rng *rand.Rand, all []boundedEngine, in Distribution
 			of, share := worker(rng, in, [2]int{rows[i], rows[i+1]}, [2]int{lanes[k], lanes[k+1]})
 			maker := all[rng.IntN(len(all))]
 			of.DType = &maker.dtype
-			p, err := maker.PartialDistribution(t.Context(), of, whole, b, share)
-			if err != nil {
-				t.Fatal(err)
-			}
-			list = append(list, sent(t, p))
+			do(maker, of, share)
 		}
 	}
+}
+
+// partials counts random blocks that cover all pairs, each with another instruction set and format, and sends them
+// through bytes.
+func partials(t *testing.T, rng *rand.Rand, all []boundedEngine, in DistributionInput, b *Brackets) (list []*Partial) {
+	t.Helper()
+	whole := Whole{Contexts: int64(in.Contexts.Rows), Queries: int64(in.Queries.Rows), Digest: "test"}
+	eachBlock(rng, all, in, func(maker boundedEngine, of DistributionInput, share Block) {
+		p, err := maker.PartialDistribution(t.Context(), of, whole, b, share)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, sent(t, p))
+	})
 	return list
 }
 

@@ -82,7 +82,7 @@ func (m *merging) parts(ctx context.Context, parts []*Part) error {
 		m.counts.bins = make([]int64, binsOf(m.of))
 	}
 	m.open = make(map[int32]bool)
-	contexts, queries, err := m.rows()
+	contexts, queries, err := j.rowsByID()
 	if err != nil {
 		return err
 	}
@@ -98,18 +98,18 @@ func (m *merging) parts(ctx context.Context, parts []*Part) error {
 	return nil
 }
 
-// rows returns the input's rows by id.
-func (m *merging) rows() (contexts, queries map[uint64]int32, err error) {
-	in := &m.j.in
-	contexts, queries = make(map[uint64]int32, m.j.c.N), make(map[uint64]int32, m.j.q.N)
-	for row := range int32(m.j.c.N) {
+// rowsByID returns the input's rows by id.
+func (j *job) rowsByID() (contexts, queries map[uint64]int32, err error) {
+	in := &j.in
+	contexts, queries = make(map[uint64]int32, j.c.N), make(map[uint64]int32, j.q.N)
+	for row := range int32(j.c.N) {
 		contexts[in.ContextID(row)] = row
 	}
-	for row := range int32(m.j.q.N) {
+	for row := range int32(j.q.N) {
 		queries[in.QueryID(row)] = row
 	}
-	if len(contexts) < m.j.c.N || len(queries) < m.j.q.N {
-		return nil, nil, fmt.Errorf("engine: merge: %w: an id names two rows", kernels.ErrArgument)
+	if len(contexts) < j.c.N || len(queries) < j.q.N {
+		return nil, nil, fmt.Errorf("engine: parts: %w: an id names two rows", kernels.ErrArgument)
 	}
 	return contexts, queries, nil
 }

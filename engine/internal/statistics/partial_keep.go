@@ -3,6 +3,7 @@ package statistics
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,31 +13,26 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 )
 
-// rowsIn finds the input's rows of a part's ids.
-func (p *Part) rowsIn(in *distribution.Input) (at rowsOfPart, err error) {
-	contexts, queries := make(map[uint64]int32, in.Contexts.Rows), make(map[uint64]int32, in.Queries.Rows)
-	for row := range int32(in.Contexts.Rows) {
-		contexts[in.ContextID(row)] = row
-	}
-	for row := range int32(in.Queries.Rows) {
-		queries[in.QueryID(row)] = row
+// rowsIn finds the job's rows of a part's ids, all of which must be there.
+func (p *Part) rowsIn(j *job) (at rowsOfPart, err error) {
+	contexts, queries, err := j.rowsByID()
+	if err != nil {
+		return at, err
 	}
 	at = rowsOfPart{contexts: make([]int32, len(p.contexts)), queries: make([]int32, len(p.queries))}
-	find := func(out []int32, ids []uint64, rows map[uint64]int32, what string) error {
-		for i, id := range ids {
-			row, ok := rows[id]
-			if !ok {
-				return fmt.Errorf("engine: %w: %s %d is not in the input", distribution.ErrPart, what, id)
-			}
-			out[i] = row
-		}
-		return nil
+	if err = findRows(at.contexts, p.contexts, removedID, contexts, "context"); err == nil {
+		err = findRows(at.queries, p.queries, removedID, queries, "query")
 	}
-	if err = find(at.contexts, p.contexts, contexts, "context"); err == nil {
-		err = find(at.queries, p.queries, queries, "query")
+	if err == nil && (slices.Contains(at.contexts, -1) || slices.Contains(at.queries, -1)) {
+		err = errRemoved
+	}
+	if err != nil {
+		err = fmt.Errorf("engine: %w: %w", distribution.ErrPart, err)
 	}
 	return at, err
 }
+
+var errRemoved = errors.New("rows were removed from the part")
 
 // keeping is what a Partial keeps of a part's entries.
 type keeping struct {
@@ -53,7 +49,7 @@ type keeping struct {
 	cells    []cells  // of each bracket
 }
 
-// marks are values that tell ranges apart, ascending, as ordered; the last ones are beyond all values.
+// marks are values between ranges, ascending, as ordered; only the first ones are in use.
 type marks [2 * device.MaxBrackets]int32
 
 // before returns how many of the first n marks lie before a value. There are many values, in no order, so it has no
