@@ -98,7 +98,8 @@ func TestRoomForSomeRanksAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tune.Kept = range []int64{1 << 13, 3 << 12, 1 << 14, 3 << 13, 1 << 15} {
+	most := 0 // passes without canonical scores: the first one, a histogram, and two at least
+	for _, tune.Kept = range []int64{1 << 14, 3 << 13, 1 << 15, 3 << 14} {
 		got, err := Compute(t.Context(), &e.r, tune, in)
 		if err != nil {
 			t.Fatal(err)
@@ -106,8 +107,11 @@ func TestRoomForSomeRanksAtATime(t *testing.T) {
 		if diff := cmp.Diff(want.NegativeSummary.Quantiles, got.NegativeSummary.Quantiles); diff != "" {
 			t.Errorf("room for %d pairs (-want +got)\n%s", tune.Kept, diff)
 		}
-		if tune.Kept >= 3<<13 && strings.Contains(got.Way.Reason, "canonical") || got.Way.Passes < 2 {
-			t.Errorf("room for %d pairs: %d passes; %s", tune.Kept, got.Way.Passes, got.Way.Reason)
+		if !strings.Contains(got.Way.Reason, "canonical") {
+			most = max(most, got.Way.Passes)
 		}
+	}
+	if most < 4 {
+		t.Errorf("%d passes at most", most)
 	}
 }
