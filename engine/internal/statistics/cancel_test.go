@@ -118,6 +118,36 @@ func TestCancelledAtAnyMoment(t *testing.T) {
 	}
 }
 
+// TestSumsOfGroupsCancelled: the sums of vectors end with the context's error whenever it ends, and in the middle of a
+// group, too.
+func TestSumsOfGroupsCancelled(t *testing.T) {
+	in := grouped(partInput(0), 4)
+	in.Negatives.Kind = distribution.NegativesCrossGroup
+	for at := 1; ; at++ {
+		w := devicetest.NewWatch(0, false)
+		j, err := prepareJob(t.Context(), watchedResources(t, w, 1, 0), DefaultTuning(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := j.newDots(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := devicetest.NewWatch(at, false).Context(t.Context())
+		_, err = d.sum(ctx, ascendingFrom(0, j.c.N), ascendingFrom(0, j.q.N))
+		j.free()
+		if err == nil {
+			if at < 10 {
+				t.Errorf("%d looks at the context", at)
+			}
+			return
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("cancelled at event %d: %v", at, err)
+		}
+	}
+}
+
 // TestStretches: whatever goes over many rows looks at the context on the way.
 func TestStretches(t *testing.T) {
 	race.Skip(t)

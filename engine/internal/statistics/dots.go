@@ -168,8 +168,11 @@ func (d *dots) groups(ctx context.Context, rows, lanes []int32) (*big.Int, error
 			return err
 		}
 		q, err := d.add(ctx, j.q.Rows, d.q, list[task].lanes)
+		if err != nil {
+			return err
+		}
 		sums[task] = inner(c, q)
-		return err
+		return nil
 	})
 	sum := new(big.Int)
 	for _, x := range sums {
