@@ -19,10 +19,10 @@ type Calibration struct {
 	o      *opened
 	e      *engine.Engine
 	abouts []base.About // of the segments
-	made   *gate.Input  // what input returns
+	in     *gate.Input  // what input returns, once it is read
 }
 
-// Of the sample that brackets are chosen from, and of what a block keeps.
+// Sizes of the sample that brackets are chosen from, and limits of what blocks keep.
 const (
 	sampleRows  = 1 << 18 // contexts, at most
 	sampleLanes = 1 << 20 // questions, at most
@@ -82,8 +82,8 @@ func (c *Calibration) Weighs() bool { return len(c.o.Terms) > 0 }
 
 // input returns what the artifact is made of, but for the counts.
 func (c *Calibration) input(ctx context.Context, s *objects.Store) (in gate.Input, err error) {
-	if c.made != nil {
-		return *c.made, nil
+	if c.in != nil {
+		return *c.in, nil
 	}
 	m, q, o := &c.o.manifest, &c.o.questions, &c.o.questions.Options
 	in = gate.Input{Contexts: engine.Vectors{Rows: int(m.Contexts), Dim: m.Dim}, Topics: m.Topics, Owner: q.Owner,
@@ -110,7 +110,7 @@ func (c *Calibration) input(ctx context.Context, s *objects.Store) (in gate.Inpu
 		in.ContextIDs = append(in.ContextIDs, a.IDs...)
 		in.TextDigests = append(in.TextDigests, a.Digests...)
 	}
-	c.made = &in
+	c.in = &in
 	return in, nil
 }
 

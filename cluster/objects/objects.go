@@ -38,7 +38,7 @@ func Open(ctx context.Context, address string) (*Store, error) {
 		return nil, fmt.Errorf("objects: %w", err)
 	}
 	if options := u.Query(); u.Scheme == "file" && !options.Has("metadata") {
-		options.Set("metadata", "skip") // names are digests: an MD5 beside each file would only take time
+		options.Set("metadata", "skip") // no second file with an MD5 beside each one
 		u.RawQuery = options.Encode()
 	}
 	b, err := blob.OpenBucket(ctx, u.String())
@@ -103,7 +103,8 @@ func (s *Store) Put(ctx context.Context, kind string, data []byte) (string, erro
 	})
 }
 
-// write is WriteAll of a bucket without its MD5, twice computed: names are digests, and readers compare them.
+// write writes an object without the two MD5 sums that Bucket.WriteAll computes: names are SHA-256 digests, which
+// readers compare.
 func (s *Store) write(ctx context.Context, name string, data []byte) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -249,7 +249,7 @@ func (j *job) sample(ctx context.Context, b *bounded) ([]float32, error) {
 	m, n := j.q.N, j.c.N
 	// A scattered pair costs about ten times as much as a kept one, and brackets narrow with the root.
 	size := int(.85 * math.Cbrt(float64(m)*float64(n)*float64(m)*float64(n)))
-	if j.in.Interval { // to be kept aside, written and read
+	if j.in.Interval { // the pairs in brackets are written and read, so that narrower ones are worth more
 		size *= 3
 	}
 	size = max(min(size, j.tune.MaxSamples), j.tune.MinSamples)

@@ -45,8 +45,9 @@ type keeping struct {
 	// within it. in is the part's bracket around each of the Partial's.
 	was, now wanted
 	in       []int
-	marks    [2]marks // the upper ends of was; both ends of now
-	cells    []cells  // of each bracket
+	upper    marks   // upper ends of was
+	edges    marks   // both ends of now
+	cells    []cells // of each bracket
 }
 
 // marks are values between ranges, ascending, as ordered; only the first ones are in use.
@@ -148,10 +149,10 @@ func (k *keeping) prepare(of *distribution.Brackets) (err error) {
 			distribution.ErrPart, x.b.Ends, of.Ends)
 	}
 	for i, w := range k.was.brackets {
-		k.marks[0][i] = ordered(w.high)
+		k.upper[i] = ordered(w.high)
 	}
 	for i, w := range k.now.brackets {
-		k.marks[1][2*i], k.marks[1][2*i+1] = ordered(w.low), ordered(w.high)+1
+		k.edges[2*i], k.edges[2*i+1] = ordered(w.low), ordered(w.high)+1
 	}
 	for i, r := range k.list {
 		at := slices.IndexFunc(list, func(o [2]float64) bool { return o[0] <= r[0] && r[1] <= o[1] })
@@ -210,7 +211,7 @@ func (k *keeping) count(f *kept, entries []device.Entry) {
 			f.entries = append(f.entries, e)
 		case e.Value <= k.was.low || e.Value >= k.was.high: // the part's ends are closer
 		default:
-			if i := k.marks[0].before(n, ordered(e.Value)); i < n {
+			if i := k.upper.before(n, ordered(e.Value)); i < n {
 				f.cells[i*size+k.cells[i].of(float64(e.Value))]++
 			}
 		}
@@ -227,10 +228,10 @@ func (k *keeping) pick(f *kept, entries []device.Entry) {
 		case e.Value <= k.was.low || e.Value >= k.was.high: // the part's ends are closer
 		default:
 			v := ordered(e.Value)
-			if at := k.marks[1].before(now, v+1); at%2 == 1 {
+			if at := k.edges.before(now, v+1); at%2 == 1 {
 				f.entries = append(f.entries, e)
 			} else {
-				f.between[k.marks[0].before(was, v)][at/2]++
+				f.between[k.upper.before(was, v)][at/2]++
 			}
 		}
 	}

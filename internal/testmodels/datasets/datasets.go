@@ -39,7 +39,7 @@ func Lines(t testing.TB, name string) (lines []Line) {
 	}
 }
 
-// Open opens a file of a data set for the time of the test.
+// Open opens a file of a data set, and closes it when the test ends.
 func Open(t testing.TB, name string) io.Reader {
 	t.Helper()
 	root, err := root()

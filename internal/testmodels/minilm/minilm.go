@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/models"
 )
 
-// Open opens the default encoder for the time of the test, which is skipped where there is none.
+// Open opens the default encoder, and closes it when the test ends. Without the encoder the test is skipped.
 func Open(t testing.TB, o embed.Options) *embed.Encoder {
 	t.Helper()
 	dir, err := models.Locate("all-MiniLM-L6-v2")
