@@ -77,12 +77,28 @@ func TestPartialsOfParts(t *testing.T) {
 				t.Errorf("%s: without ends %v, want %v; %v", what, got.NegativeSummary.Quantiles,
 					want.NegativeSummary.Quantiles, err)
 			}
-			got, next, err = e.FinishDistribution(t.Context(), tree(t, rng, partial(next)), in.Quantiles)
-			if err != nil || next != nil {
-				t.Fatalf("%s: a further pass %+v, %v", what, next, err)
+			wrong := *next // a pass that misses the quantiles, whatever is likely
+			wrong.Sure, wrong.Ranges = next.Sure, nil
+			if next.Sure == nil {
+				wrong.Sure = next.Ranges
 			}
-			want.NegativeHistogram, got.NegativeHistogram = nil, nil // without bins
-			sameStatistics(t, what, want, got)
+			for _, r := range wrong.Sure {
+				wrong.Ranges = append(wrong.Ranges, [2]float64{r[0], r[0]})
+			}
+			for i, from := range []*Brackets{next, &wrong} {
+				passes := 0
+				for next := from; next != nil; passes++ {
+					got, next, err = e.FinishDistribution(t.Context(), tree(t, rng, partial(next)), in.Quantiles)
+					if err != nil || passes > 1 || next != nil && next.Sure != nil {
+						t.Fatalf("%s: after %d further passes %+v, %v", what, passes+1, next, err)
+					}
+				}
+				if passes == 1 && i == 1 {
+					t.Errorf("%s: ranges without the quantiles, %v, are enough", what, wrong.Ranges)
+				}
+				want.NegativeHistogram, got.NegativeHistogram = nil, nil // without bins
+				sameStatistics(t, what, want, got)
+			}
 		}
 	}
 }

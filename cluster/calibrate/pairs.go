@@ -229,17 +229,20 @@ func (p *Pairs) block(ctx context.Context, s *objects.Store, e *engine.Engine, t
 
 // groupsOf reads the groups of the segment's contexts, and finds their parts.
 func (b *block) groupsOf(ctx context.Context, s *objects.Store) error {
-	var about base.About
-	if err := s.GetJSON(ctx, b.segment.About, &about); err != nil {
-		return err
-	}
 	o, j := b.p.o, b.p.o.Pairs
-	if b.groups = about.Groups; j.Again || j.OwnerParts == nil {
+	if o.manifest.Groups > 0 {
+		var about base.About
+		if err := s.GetJSON(ctx, b.segment.About, &about); err != nil {
+			return err
+		}
+		b.groups = about.Groups
+	}
+	if j.Again || j.OwnerParts == nil {
 		return nil
 	}
 	switch {
-	case o.manifest.Topics && about.Groups != nil:
-		b.parts = slices.Clone(about.Groups)
+	case o.manifest.Topics && b.groups != nil:
+		b.parts = slices.Clone(b.groups)
 	case j.PartOf != "":
 		var all []int32
 		if err := s.GetJSON(ctx, j.PartOf, &all); err != nil {

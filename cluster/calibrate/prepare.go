@@ -151,15 +151,18 @@ func (c *Calibration) Pairs(ctx context.Context, s *objects.Store, counted strin
 	return o.name, err
 }
 
-// Again writes the job of a further pass, with the brackets that Counts returned. Where the blocks of the last pass,
-// whose job is given, kept what lies within them, nothing is counted anew. Where no pass has told yet how far the
-// brackets must reach, this one counts a histogram.
+// Again writes the job of a further pass, with the brackets that Counts returned, after one whose job is given. Where
+// blocks kept what lies within the brackets, nothing is counted anew. Where no pass has told yet how far the brackets
+// must reach, this one counts a histogram.
 func (c *Calibration) Again(ctx context.Context, s *objects.Store, b *engine.Brackets, last string) (job string,
 	err error) {
 	again, j := c.o.Job, *c.o.Pairs
 	var of Job
-	if err := s.GetJSON(ctx, last, &of); err != nil {
-		return "", err
+	for name := last; name != ""; name = of.Pairs.From { // up to the pass that counted
+		last, of = name, Job{}
+		if err := s.GetJSON(ctx, name, &of); err != nil {
+			return "", err
+		}
 	}
 	j.Brackets, j.Again, again.Pairs = *b, true, &j
 	switch {
@@ -182,7 +185,7 @@ func within(b, of *engine.Brackets) bool {
 // binned returns brackets that count a histogram of all pairs instead of keeping those around quantiles.
 func binned(b *engine.Brackets) *engine.Brackets {
 	out := *b
-	out.Ranges, out.Cells, out.Bins = nil, 0, plan.Bins
+	out.Ranges, out.Sure, out.Cells, out.Bins = nil, nil, 0, plan.Bins
 	return &out
 }
 

@@ -4,6 +4,7 @@
 package objects
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -132,9 +133,16 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 }
 
 func (s *Store) read(ctx context.Context, name string) (data []byte, err error) {
-	err = again(ctx, "reading "+name, func() (err error) {
-		data, err = s.b.ReadAll(ctx, name)
-		return err
+	err = again(ctx, "reading "+name, func() error {
+		r, err := s.b.NewReader(ctx, name, nil)
+		if err != nil {
+			return err
+		}
+		var b bytes.Buffer // Bucket.ReadAll does not know the size, and copies what it has again and again
+		b.Grow(int(max(r.Size(), 0)) + bytes.MinRead)
+		_, err = b.ReadFrom(r)
+		data = b.Bytes()
+		return errors.Join(err, r.Close())
 	})
 	return data, err
 }

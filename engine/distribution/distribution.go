@@ -77,7 +77,10 @@ type Brackets struct {
 	Negatives NegativeKind   `json:"negatives"`
 	Biased    bool           `json:"biased,omitempty"` // pairs have a bias (Input.Bias)
 	Ranges    [][2]float64   `json:"ranges"`
-	Ends      [2]float64     `json:"ends"` // scores ≤ Ends[0] or ≥ Ends[1] are kept
+	// Sure is set where Ranges are only likely to have the quantiles: ranges around them that have them for certain. A
+	// pass that misses one returns brackets with the rest of these.
+	Sure [][2]float64 `json:"sure,omitempty"`
+	Ends [2]float64   `json:"ends"` // scores ≤ Ends[0] or ≥ Ends[1] are kept
 	// Bins > 0 counts D− in so many equal bins between Low and High; scores beyond go to the first and the last.
 	Bins int     `json:"bins,omitempty"`
 	Low  float64 `json:"low,omitempty"`

@@ -96,8 +96,9 @@ func (x *Partial) negatives(ctx context.Context, j *job) (next *distribution.Bra
 			score, ok := known(rank)
 			if lows[rank], highs[rank] = score, score; !ok {
 				missed = true
-				lows[rank], highs[rank] = x.interval(j, bins, rank)
-				next.Ranges = append(next.Ranges, [2]float64{lows[rank], highs[rank]})
+				likely, sure := x.rest(x.interval(j, bins, rank, scoredReach-1)), x.rest(x.interval(j, bins, rank, 1))
+				lows[rank], highs[rank] = sure[0][0], sure[len(sure)-1][1]
+				next.Ranges, next.Sure = append(next.Ranges, likely...), append(next.Sure, sure...)
 			}
 		}
 		if missed {
@@ -116,17 +117,33 @@ func (x *Partial) negatives(ctx context.Context, j *job) (next *distribution.Bra
 	if err := m.histogram(ctx); err != nil {
 		return nil, err
 	}
-	if next.Ranges = disjoint(next.Ranges, next.Ends); len(j.out.Missed) == 0 && x.lowest.query >= 0 &&
-		x.highest.query >= 0 {
+	next.Ranges, next.Sure = disjoint(next.Ranges, next.Ends), disjoint(next.Sure, next.Ends)
+	if slices.Equal(next.Ranges, next.Sure) {
+		next.Sure = nil
+	}
+	if len(j.out.Missed) == 0 && x.lowest.query >= 0 && x.highest.query >= 0 {
 		next = nil
 	}
 	return next, nil
 }
 
+// rest returns the ranges between two scores that may have a quantile which no pass has found yet.
+func (x *Partial) rest(low, high float64) (list [][2]float64) {
+	for _, r := range x.b.Sure {
+		if r = [2]float64{max(low, r[0]), min(high, r[1])}; r[0] <= r[1] {
+			list = append(list, r)
+		}
+	}
+	if list == nil {
+		list = [][2]float64{{low, high}}
+	}
+	return list
+}
+
 // ends sets the extremes, and returns brackets that find those that are not known.
 func (x *Partial) ends(j *job) *distribution.Brackets {
 	next, s := x.b, &j.out.NegativeSummary
-	next.Ranges, next.Cells, next.Bins = nil, 0, 0 // what is wanted is known closely enough to be kept
+	next.Ranges, next.Sure, next.Cells, next.Bins = nil, nil, 0, 0 // what is wanted is known closely enough to be kept
 	bottom, top := math.Inf(-1), math.Inf(1)
 	switch x.b.Metric {
 	case kernels.Cosine:
@@ -207,15 +224,16 @@ func (x *Partial) belowBins() []int64 {
 	return below
 }
 
-// interval bounds an order statistic by the brackets and the cells around it.
-func (x *Partial) interval(j *job, bins []int64, rank int64) (low, high float64) {
+// interval bounds an order statistic by the brackets and the cells around it. In a cell, a share of the error of tile
+// values below 1 gives ends that are likely, but not certain: errors cancel out (see resolve.go).
+func (x *Partial) interval(j *job, bins []int64, rank int64, share float64) (low, high float64) {
 	s, b := &j.out.NegativeSummary, j.bounded
 	low, high = s.Min, s.Max
 	close, slack := b.rank(rank, s.N), j.slack()
 	list, _, _, _ := closeRanges(&x.b)
 	for k, r := range list {
 		if from, to, ok := x.cell(b, k, r, close); ok {
-			off := slack(from) // the larger one for a distance
+			off := share * slack(from) // the larger one for a distance
 			ends := [2]float64{closeness(b.metric, r[0]), closeness(b.metric, r[1])}
 			return max(from-off, min(ends[0], ends[1])), min(to+off, max(ends[0], ends[1]))
 		}
