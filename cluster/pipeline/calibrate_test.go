@@ -187,8 +187,8 @@ func TestAFurtherPass(t *testing.T) {
 }
 
 // TestMissedBrackets: where the quantiles are not in the pairs that the blocks kept, a pass with a histogram tells
-// where they are, and one more finds them. Where they are not in the likely ranges, one more pass finds them in what was
-// kept.
+// where they are, and one more finds them. Where they are not in the likely ranges, one more pass finds them in what
+// was kept.
 func TestMissedBrackets(t *testing.T) {
 	in, ctx, e := input(t, 300, 200, 0), t.Context(), newEngine(t)
 	want, _, err := gate.Calibrate(ctx, e, in)

@@ -6,10 +6,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/options/jobopts"
 
 	"github.com/sluice-rag/sluice/cluster/calibrate"
 	"github.com/sluice-rag/sluice/cluster/objects"
@@ -21,18 +24,11 @@ import (
 // TestCost measures what a calibration by a worker of prism costs beside one of one machine, in turns (three,
 // unless told otherwise), of as many contexts and questions as SLUICE_CLUSTER_PAIRS says, of the benchmarks' mixture.
 // It logs each number as it has it.
-// One worker on one core, and on all of them:
 //
-//	SLUICE_CLUSTER_PAIRS=200000x600000 taskset -c 0 go test ./pipeline -run TestCost -v -timeout 60m
 //	SLUICE_CLUSTER_PAIRS=200000x600000 go test ./pipeline -run TestCost -v -timeout 60m
 func TestCost(t *testing.T) {
-	var contexts, questions int
-	turns := 3
-	if n, err := fmt.Sscanf(os.Getenv("SLUICE_CLUSTER_PAIRS"), "%dx%dx%d", &contexts, &questions, &turns); n < 2 {
-		t.Skipf("SKIP: SLUICE_CLUSTER_PAIRS is not set to CONTEXTSxQUESTIONS or CONTEXTSxQUESTIONSxTURNS (%v)", err)
-	}
-	in := mixtureInput(contexts, questions)
-	t.Logf("%d × %d are drawn", contexts, questions)
+	in, turns := costInput(t)
+	contexts, questions := in.Contexts.Rows, in.Queries.Rows
 	var here, there []float64
 	for turn := range turns {
 		began := time.Now()
@@ -70,6 +66,79 @@ func TestCost(t *testing.T) {
 	slices.Sort(there)
 	t.Logf("medians of %d: one machine %.2f s, prism %.2f s, %.3f times as long", len(here), here[len(here)/2],
 		there[len(there)/2], there[len(there)/2]/here[len(here)/2])
+}
+
+// costInput draws the mixture of the size that SLUICE_CLUSTER_PAIRS says.
+func costInput(t *testing.T) (in gate.Input, turns int) {
+	var contexts, questions int
+	turns = 3
+	if n, err := fmt.Sscanf(os.Getenv("SLUICE_CLUSTER_PAIRS"), "%dx%dx%d", &contexts, &questions, &turns); n < 2 {
+		t.Skipf("SKIP: SLUICE_CLUSTER_PAIRS is not set to CONTEXTSxQUESTIONS or CONTEXTSxQUESTIONSxTURNS (%v)", err)
+	}
+	in = mixtureInput(contexts, questions)
+	t.Logf("%d × %d are drawn", contexts, questions)
+	return in, turns
+}
+
+// TestWorkers measures a calibration by one worker and by two, processes on a core each, in turns, in 16 blocks that
+// Python's local runner gives out (SLUICE_BEAM_PYTHON, a Python with apache-beam). The storage and the runner have no
+// core of their own.
+//
+//	SLUICE_BEAM_PYTHON=… SLUICE_CLUSTER_PAIRS=40000x120000 go test ./pipeline -run TestWorkers -v -timeout 60m
+func TestWorkers(t *testing.T) {
+	python := os.Getenv("SLUICE_BEAM_PYTHON")
+	if python == "" {
+		t.Skip("SKIP: SLUICE_BEAM_PYTHON is not set")
+	}
+	in, turns := costInput(t)
+	*jobopts.WorkerBinary = filepath.Join(t.TempDir(), "worker") // those of the pool are there
+	if err := os.WriteFile(*jobopts.WorkerBinary, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const script = `
+import sys
+from apache_beam.runners.portability import local_job_service_main
+from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+make = FnApiRunner.__init__
+def of(self, *list, **named):
+    make(self, *list, **named)
+    self._num_workers = %d  # which no option of another SDK's pipeline says
+FnApiRunner.__init__ = of
+local_job_service_main.run(sys.argv[1:])`
+	var want *gate.Calibration
+	took := map[int][]float64{}
+	for turn := range turns {
+		for _, n := range []int{1, 2} {
+			*jobopts.Endpoint = jobService(t, python, "-c", fmt.Sprintf(script, n), "-p", "PORT")
+			workers := newPool(t)
+			workers.pinned = true
+			*jobopts.EnvironmentType, *jobopts.EnvironmentConfig = "EXTERNAL", workers.address
+			address := "file://" + t.TempDir()
+			s, err := objects.Open(t.Context(), address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			of, asked, err := calibrate.Export(t.Context(), s, in, (in.Contexts.Rows+3)/4)
+			if err := errors.Join(err, s.Close()); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			got, _, err := Calibrate(t.Context(), newEngine(t), address, of, asked,
+				CalibrateOptions{Runner: "universal", Step: (in.Queries.Rows + 3) / 4, Exact: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			took[n] = append(took[n], time.Since(began).Seconds())
+			if want == nil {
+				want = got
+			}
+			same(t, fmt.Sprintf("%d workers", n), want, got)
+			t.Logf("turn %d: %d workers %.2f s, %d processes", turn, n, took[n][turn], workers.started)
+		}
+	}
+	slices.Sort(took[1])
+	slices.Sort(took[2])
+	t.Logf("medians of %d: one worker %.2f s, two %.2f s", turns, took[1][turns/2], took[2][turns/2])
 }
 
 // mixtureInput draws contexts around 64 topics, and questions whose cosine with their own contexts is .5 to .9.

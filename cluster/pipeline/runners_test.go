@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,6 +31,7 @@ import (
 type pool struct {
 	fnexecution_v1.UnimplementedBeamFnExternalWorkerPoolServer
 	address string
+	pinned  bool // each worker has a core of its own
 
 	mu      sync.Mutex
 	running map[string]*exec.Cmd
@@ -56,10 +59,15 @@ func newPool(t *testing.T) *pool {
 
 func (p *pool) StartWorker(_ context.Context, r *fnexecution_v1.StartWorkerRequest) (
 	*fnexecution_v1.StartWorkerResponse, error) {
-	c := exec.Command(os.Args[0], "--worker", "--id="+r.GetWorkerId(),
-		"--logging_endpoint="+r.GetLoggingEndpoint().GetUrl(), "--control_endpoint="+r.GetControlEndpoint().GetUrl())
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	command := []string{os.Args[0], "--worker", "--id=" + r.GetWorkerId(),
+		"--logging_endpoint=" + r.GetLoggingEndpoint().GetUrl(),
+		"--control_endpoint=" + r.GetControlEndpoint().GetUrl()}
+	if p.pinned {
+		command = append([]string{"taskset", "-c", strconv.Itoa(p.started % runtime.NumCPU())}, command...)
+	}
+	c := exec.Command(command[0], command[1:]...)
 	p.running[r.GetWorkerId()] = c
 	p.started++
 	return &fnexecution_v1.StartWorkerResponse{}, c.Start()
