@@ -250,7 +250,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []Row{{Workload: "w", Shape: "s", Impl: "good", DType: "f32", Threads: 1, MedianMS: 1, MinMS: 1,
-		PairsPerS: 1e6, LimitPct: 50, MaxError: .5}}
+		RoundsMS: []float64{1, 1, 1, 1}, PairsPerS: 1e6, LimitPct: 50, MaxError: .5}}
 	if diff := cmp.Diff(want, s.report.Rows); diff != "" {
 		t.Error(diff)
 	}

@@ -95,10 +95,10 @@ func (r *Report) ratioTable(w io.Writer, workload string) {
 		return
 	}
 	fmt.Fprint(w, harness.TableHead("shape", "isa", "dtype", "mode", "fastest peer of equal accuracy", "its median ms",
-		"ratio", "of minima"))
+		"ratio", "lowest and highest of a round", "of minima"))
 	for _, x := range rows {
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %.4g | **%.3g ×** | %.3g × |\n", x.Shape, x.ISA, x.DType, x.Mode,
-			x.Peer, x.PeerMedianMS, x.Ratio, x.RatioOfMin)
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %.4g | **%.3g ×** | %.3g–%.3g | %.3g × |\n", x.Shape, x.ISA, x.DType,
+			x.Mode, x.Peer, x.PeerMedianMS, x.Ratio, x.Lowest, x.Highest, x.RatioOfMin)
 	}
 	fmt.Fprintln(w)
 }

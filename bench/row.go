@@ -14,20 +14,21 @@ import (
 // itself: for Sluice bit-equal to the naive algorithm on canonical scores, for peers in the library's own
 // arithmetic), interval (a quantile within [low, high]) or bounded (a score within a rounding error).
 type Row struct {
-	Workload  string  `json:"workload"`
-	Shape     string  `json:"shape"`
-	Impl      string  `json:"impl"`
-	ISA       string  `json:"isa"` // "" for peers: they choose themselves
-	DType     string  `json:"dtype"`
-	Mode      string  `json:"mode"`
-	Threads   int     `json:"threads"`
-	MedianMS  float64 `json:"median_ms"`
-	MinMS     float64 `json:"min_ms"`
-	PairsPerS float64 `json:"pairs_per_s"`         // by the median
-	LimitPct  float64 `json:"limit_pct"`           // what the machine needs at least, in percent of the median
-	MaxError  float64 `json:"max_error"`           // against canonical scores; in the workload's unit
-	MemLimit  int64   `json:"mem_limit,omitempty"` // bytes of working memory, in the workload "memory"
-	Choice    string  `json:"choice,omitempty"`    // device, kernels and way that Sluice's engine chose, and why
+	Workload  string    `json:"workload"`
+	Shape     string    `json:"shape"`
+	Impl      string    `json:"impl"`
+	ISA       string    `json:"isa"` // "" for peers: they choose themselves
+	DType     string    `json:"dtype"`
+	Mode      string    `json:"mode"`
+	Threads   int       `json:"threads"`
+	MedianMS  float64   `json:"median_ms"`
+	MinMS     float64   `json:"min_ms"`
+	RoundsMS  []float64 `json:"rounds_ms,omitempty"` // the time of each round
+	PairsPerS float64   `json:"pairs_per_s"`         // by the median
+	LimitPct  float64   `json:"limit_pct"`           // what the machine needs at least, in percent of the median
+	MaxError  float64   `json:"max_error"`           // against canonical scores; in the workload's unit
+	MemLimit  int64     `json:"mem_limit,omitempty"` // bytes of working memory, in the workload "memory"
+	Choice    string    `json:"choice,omitempty"`    // device, kernels and way that Sluice's engine chose, and why
 }
 
 // Ratio compares one of Sluice's rows with the fastest peer of the same benchmark whose results are as good.
@@ -43,6 +44,8 @@ type Ratio struct {
 	PeerMedianMS float64 `json:"peer_median_ms"`
 	Ratio        float64 `json:"ratio"`        // of the medians: above 1, Sluice is faster
 	RatioOfMin   float64 `json:"ratio_of_min"` // of the best times, which a busy machine disturbs less
+	Lowest       float64 `json:"lowest"`       // of a round, in which both ran one after the other
+	Highest      float64 `json:"highest"`
 }
 
 // label distinguishes rows of one implementation.
@@ -77,12 +80,20 @@ func ratios(rows []Row, tolerance float64) (out []Ratio) {
 			continue
 		}
 		p := slices.MinFunc(peers, func(a, b Row) int { return cmp.Compare(a.MedianMS, b.MedianMS) })
-		out = append(out, Ratio{
+		ratio := Ratio{
 			Workload: r.Workload, Shape: r.Shape, Impl: r.Impl, ISA: r.ISA, DType: r.DType, Mode: r.Mode,
 			MedianMS: r.MedianMS,
 			Peer:     p.Impl, PeerMedianMS: p.MedianMS, Ratio: harness.Digits(p.MedianMS / r.MedianMS),
 			RatioOfMin: harness.Digits(p.MinMS / r.MinMS),
-		})
+		}
+		for i, x := range r.RoundsMS[:min(len(r.RoundsMS), len(p.RoundsMS))] {
+			of := harness.Digits(p.RoundsMS[i] / x)
+			if i == 0 {
+				ratio.Lowest = of
+			}
+			ratio.Lowest, ratio.Highest = min(ratio.Lowest, of), max(ratio.Highest, of)
+		}
+		out = append(out, ratio)
 	}
 	return out
 }
@@ -93,6 +104,9 @@ func (r *Row) timed(times []time.Duration, pairs float64, limit time.Duration) {
 	median := (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 	median = max(median, 1)
 	r.MedianMS, r.MinMS = ms(median), ms(sorted[0])
+	for _, d := range times {
+		r.RoundsMS = append(r.RoundsMS, ms(max(d, 1)))
+	}
 	r.PairsPerS = math.Round(harness.Digits(pairs / median.Seconds()))
 	r.LimitPct = harness.Digits(100 * limit.Seconds() / median.Seconds())
 }

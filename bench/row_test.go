@@ -24,7 +24,7 @@ func TestRowFormat(t *testing.T) {
 	// median of 5 6 7 90 is 6.5 ms: 8,664,900 pairs in it are 1.333061…e9 a second, 3.25 ms are half of it
 	const want = `{"workload":"w1","shape":"1700x5100x384","impl":"sluice","isa":"amx","dtype":"bf16x3",` +
 		`"mode":"exact","threads":2,` +
-		`"median_ms":6.5,"min_ms":5,"pairs_per_s":1333000000,"limit_pct":50,"max_error":0}`
+		`"median_ms":6.5,"min_ms":5,"rounds_ms":[7,5,6,90],"pairs_per_s":1333000000,"limit_pct":50,"max_error":0}`
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Error(diff)
 	}
@@ -56,6 +56,10 @@ func TestRatios(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	rows[0].RoundsMS, rows[3].RoundsMS = []float64{75, 80, 200}, []float64{90, 100, 100}
+	if r := ratios(rows, 2e-6)[0]; r.Lowest != .5 || r.Highest != 1.25 {
+		t.Errorf("ratios of the rounds are %v to %v, want .5 to 1.25", r.Lowest, r.Highest)
 	}
 	if got := ratios(rows[:3], 1); got != nil {
 		t.Errorf("without peers: %v", got)
