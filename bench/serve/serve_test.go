@@ -49,7 +49,7 @@ func TestDrive(t *testing.T) {
 	if p := r.percentile(.5); p < 2 || r.percentile(.99) < p || !slices.IsSorted(r.latencies) {
 		t.Errorf("p50 %v, p99 %v", p, r.percentile(.99))
 	}
-	if _, err := drive(t.Context(), 2, 0, 50*time.Millisecond, func(i int) asking {
+	if _, err := drive(t.Context(), 2, 10, 0, func(i int) asking {
 		return asking{url: s.URL, body: []byte(map[bool]string{true: "bad", false: "x"}[i == 5])}
 	}); !errors.Is(err, errStatus) {
 		t.Errorf("a bad answer: %v", err)
