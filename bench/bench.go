@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice/bench/harness"
 	"github.com/sluice-rag/sluice/bench/limits"
+	"github.com/sluice-rag/sluice/bench/peers"
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
@@ -35,7 +36,7 @@ const memory = "memory"
 type Options struct {
 	Workload string   // one of Workloads, or "all"
 	Threads  int      // of every competitor; 0 = all cores
-	ISA      string   // instruction set of Sluice's competitors; "" = all that are of interest
+	ISA      string   // instruction set of Sluice's competitors and of the peers; "" = all that are of interest
 	Rounds   int      // runs of every competitor; 0 = each benchmark's own number
 	Short    bool     // tiny shapes: to see that it works, not to measure
 	Peers    []string // of Peers(); nil = none
@@ -108,6 +109,10 @@ func newSession(o Options) (*session, error) {
 		return nil, err
 	}
 	s.report = newReport(o)
+	if held := peers.Held(o.ISA, o.Threads); held != nil {
+		s.note("the peers are held to %s, too, where a setting does that: %s; USearch and the Go libraries choose for "+
+			"themselves", o.ISA, strings.Join(held, ", "))
+	}
 	return s, nil
 }
 

@@ -96,7 +96,9 @@ func (s *session) start(ctx context.Context, l library, threads int, workload st
 		return nil, nil, err
 	}
 	var env []string
-	if !l.goProgram {
+	if held := peers.Held(s.o.ISA, threads); held != nil {
+		env = held
+	} else if !l.goProgram {
 		if env, err = s.openBLAS(ctx, l.name); err != nil {
 			return nil, nil, err
 		}

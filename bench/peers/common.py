@@ -21,6 +21,14 @@ def openblas():
             f"{i['version']} {i['architecture']}" for i in threadpool_info() if i["internal_api"] == "openblas"}
 
 
+def hold(module):
+    """Disables kernels beyond the instruction set that the benchmark is held to."""
+    capabilities = os.environ.get("SLUICE_BENCH_CAPABILITIES", "").split()
+    for name, there in module.get_capabilities().items() if capabilities else ():
+        if there and name not in capabilities:
+            module.disable_capability(name)
+
+
 class Competitor:
     """One implementation. work(query) is timed; query, keep and result are not."""
 

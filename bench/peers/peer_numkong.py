@@ -6,6 +6,8 @@ import common
 import tables
 from common import Search, Stored, load, mapped, picked, threaded, unit
 
+common.hold(nk)
+
 
 def versions():
     return common.versions("numkong")

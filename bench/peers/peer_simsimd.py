@@ -6,6 +6,8 @@ import common
 import tables
 from common import THREADS, Search, load, mapped, unit
 
+common.hold(simsimd)
+
 
 def versions():
     return common.versions("simsimd")

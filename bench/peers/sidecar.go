@@ -128,20 +128,36 @@ func Environment(threads int) (env []string) {
 	return append(env, quietThreads(threads)...)
 }
 
+// Held returns the environment that holds a library to the instruction set that Sluice is held to; nil where it may use
+// what the processor has. What a library chooses by no setting, it chooses as ever.
+func Held(isa string, threads int) []string {
+	of := func(openBLAS, mkl, capabilities string) []string {
+		return []string{"OPENBLAS_CORETYPE=" + openBLAS, "MKL_ENABLE_INSTRUCTIONS=" + mkl, "FAISS_SIMD_LEVEL=" + mkl,
+			xlaFlags(threads) + " --xla_cpu_max_isa=" + mkl, "SLUICE_BENCH_CAPABILITIES=" + capabilities}
+	}
+	switch isa {
+	case "avx2":
+		return of("Haswell", "AVX2", "serial haswell")
+	case "avx512", "avx512vnni":
+		return of("SkylakeX", "AVX512", "serial haswell skylake ice icelake genoa turin sapphire")
+	}
+	return nil
+}
+
+func xlaFlags(threads int) string {
+	return fmt.Sprintf("XLA_FLAGS=--xla_cpu_multi_thread_eigen=%t intra_op_parallelism_threads=%d", threads > 1,
+		threads)
+}
+
 // quietThreads returns the environment that sets thread counts before a library is loaded, and lets idle
 // threads sleep instead of spinning while others are timed.
 func quietThreads(n int) []string {
 	t := fmt.Sprint(n)
-	eigen := "true"
-	if n == 1 {
-		eigen = "false"
-	}
 	return []string{
 		"SLUICE_BENCH_THREADS=" + t, "GOMAXPROCS=" + t, "OMP_NUM_THREADS=" + t, "OPENBLAS_NUM_THREADS=" + t,
 		"MKL_NUM_THREADS=" + t, "RAYON_NUM_THREADS=" + t, "TOKENIZERS_PARALLELISM=true", "HF_HUB_OFFLINE=1",
 		"KMP_BLOCKTIME=0", "OMP_WAIT_POLICY=passive", "OPENBLAS_THREAD_TIMEOUT=16", "JAX_PLATFORMS=cpu",
-		"XLA_FLAGS=--xla_cpu_multi_thread_eigen=" + eigen + " intra_op_parallelism_threads=" + t,
-		"PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1",
+		xlaFlags(n), "PYTHONDONTWRITEBYTECODE=1", "PYTHONUNBUFFERED=1",
 	}
 }
 

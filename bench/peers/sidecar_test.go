@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -188,6 +189,40 @@ func TestSidecarEnvironment(t *testing.T) {
 	}
 	if !strings.Contains(text, "\nOMP_NUM_THREADS=3\n") || !strings.Contains(text, "\nSLUICE_BENCH_KEPT=yes\n") {
 		t.Error("a variable is missing")
+	}
+}
+
+// TestHeld: a library that is held to AVX2 says so, where it says anything, and disables what is beyond.
+func TestHeld(t *testing.T) {
+	for _, isa := range []string{"", "amx", "scalar", "go"} {
+		if env := Held(isa, 2); env != nil {
+			t.Errorf("%q: %q", isa, env)
+		}
+	}
+	text := strings.Join(append(Environment(2), Held("avx2", 2)...), "\n")
+	i := strings.LastIndex(text, "XLA_FLAGS=")
+	if !strings.HasPrefix(text[i:], "XLA_FLAGS=--xla_cpu_multi_thread_eigen=true intra_op_parallelism_threads=2 "+
+		"--xla_cpu_max_isa=AVX2\n") {
+		t.Errorf("%s", text[i:])
+	}
+	out, err := exec.Command("python3", "-c", `
+import os, sys, types
+sys.modules["numpy"] = types.ModuleType("numpy")
+pool = sys.modules["threadpoolctl"] = types.ModuleType("threadpoolctl")
+pool.ThreadpoolController = pool.threadpool_info = None
+os.environ["SLUICE_BENCH_CAPABILITIES"] = "serial haswell"
+import common
+class module:
+    there = {"serial": True, "haswell": True, "skylake": True, "neon": False}
+    def get_capabilities(): return dict(module.there)
+    def disable_capability(name): module.there[name] = False
+common.hold(module)
+print([name for name, there in module.there.items() if there])`).CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skip("SKIP: no python3")
+	}
+	if err != nil || string(out) != "['serial', 'haswell']\n" {
+		t.Errorf("%s, %v", out, err)
 	}
 }
 
