@@ -109,7 +109,7 @@ func newSession(o Options) (*session, error) {
 		return nil, err
 	}
 	s.report = newReport(o)
-	if held := peers.Held(o.ISA, o.Threads); held != nil {
+	if held := peers.Held(o.ISA, o.Threads); held != nil && len(o.Peers) > 0 {
 		s.note("the peers are held to %s, too, where a setting does that: %s; USearch and the Go libraries choose for "+
 			"themselves", o.ISA, strings.Join(held, ", "))
 	}

@@ -34,7 +34,7 @@ type competitor struct {
 	// choice describes what Sluice's engine chose for the last run, and why; nil for peers.
 	choice func() string
 
-	times []time.Duration
+	times [][]time.Duration // of each round
 	spent time.Duration
 }
 
@@ -82,7 +82,7 @@ func (s *session) run(ctx context.Context, b *benchmark) error {
 				running[i] = nil
 				continue
 			}
-			c.times, c.spent = append(c.times, times...), c.spent+time.Since(begin)
+			c.times, c.spent = append(c.times, times), c.spent+time.Since(begin)
 		}
 		s.progress(b, round+1)
 	}

@@ -17,13 +17,13 @@ type Row struct {
 	Workload  string    `json:"workload"`
 	Shape     string    `json:"shape"`
 	Impl      string    `json:"impl"`
-	ISA       string    `json:"isa"` // "" for peers: they choose themselves
+	ISA       string    `json:"isa"` // "" for peers
 	DType     string    `json:"dtype"`
 	Mode      string    `json:"mode"`
 	Threads   int       `json:"threads"`
 	MedianMS  float64   `json:"median_ms"`
 	MinMS     float64   `json:"min_ms"`
-	RoundsMS  []float64 `json:"rounds_ms,omitempty"` // the time of each round
+	RoundsMS  []float64 `json:"rounds_ms,omitempty"` // the mean time of each round
 	PairsPerS float64   `json:"pairs_per_s"`         // by the median
 	LimitPct  float64   `json:"limit_pct"`           // what the machine needs at least, in percent of the median
 	MaxError  float64   `json:"max_error"`           // against canonical scores; in the workload's unit
@@ -86,26 +86,30 @@ func ratios(rows []Row, tolerance float64) (out []Ratio) {
 			Peer:     p.Impl, PeerMedianMS: p.MedianMS, Ratio: harness.Digits(p.MedianMS / r.MedianMS),
 			RatioOfMin: harness.Digits(p.MinMS / r.MinMS),
 		}
-		for i, x := range r.RoundsMS[:min(len(r.RoundsMS), len(p.RoundsMS))] {
-			of := harness.Digits(p.RoundsMS[i] / x)
-			if i == 0 {
-				ratio.Lowest = of
-			}
-			ratio.Lowest, ratio.Highest = min(ratio.Lowest, of), max(ratio.Highest, of)
+		var of []float64
+		for i, x := range r.RoundsMS[:min(len(r.RoundsMS), len(p.RoundsMS))] { // slow competitors have fewer
+			of = append(of, harness.Digits(p.RoundsMS[i]/x))
+		}
+		if len(of) > 0 {
+			ratio.Lowest, ratio.Highest = slices.Min(of), slices.Max(of)
 		}
 		out = append(out, ratio)
 	}
 	return out
 }
 
-// timed fills in what follows from the times of a competitor; pairs and limit belong to one run.
-func (r *Row) timed(times []time.Duration, pairs float64, limit time.Duration) {
-	sorted := slices.Sorted(slices.Values(times))
+// timed fills in what follows from the times of a competitor in each round; pairs and limit belong to one run.
+func (r *Row) timed(rounds [][]time.Duration, pairs float64, limit time.Duration) {
+	sorted := slices.Sorted(slices.Values(slices.Concat(rounds...)))
 	median := (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 	median = max(median, 1)
 	r.MedianMS, r.MinMS = ms(median), ms(sorted[0])
-	for _, d := range times {
-		r.RoundsMS = append(r.RoundsMS, ms(max(d, 1)))
+	for _, times := range rounds {
+		sum := time.Duration(0)
+		for _, d := range times {
+			sum += d
+		}
+		r.RoundsMS = append(r.RoundsMS, ms(max(sum/time.Duration(max(len(times), 1)), 1)))
 	}
 	r.PairsPerS = math.Round(harness.Digits(pairs / median.Seconds()))
 	r.LimitPct = harness.Digits(100 * limit.Seconds() / median.Seconds())

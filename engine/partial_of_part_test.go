@@ -89,7 +89,8 @@ func TestPartialsOfParts(t *testing.T) {
 				passes := 0
 				for next := from; next != nil; passes++ {
 					got, next, err = e.FinishDistribution(t.Context(), tree(t, rng, partial(next)), in.Quantiles)
-					if err != nil || passes > 1 || next != nil && next.Sure != nil {
+					// Only a pass over likely ranges may miss, and only once.
+					if err != nil || next != nil && (passes > 0 || from.Sure == nil || next.Sure != nil) {
 						t.Fatalf("%s: after %d further passes %+v, %v", what, passes+1, next, err)
 					}
 				}

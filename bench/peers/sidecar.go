@@ -129,7 +129,7 @@ func Environment(threads int) (env []string) {
 }
 
 // Held returns the environment that holds a library to the instruction set that Sluice is held to; nil where it may use
-// what the processor has. What a library chooses by no setting, it chooses as ever.
+// what the processor has. Libraries without such a setting choose for themselves.
 func Held(isa string, threads int) []string {
 	of := func(openBLAS, mkl, capabilities string) []string {
 		return []string{"OPENBLAS_CORETYPE=" + openBLAS, "MKL_ENABLE_INSTRUCTIONS=" + mkl, "FAISS_SIMD_LEVEL=" + mkl,

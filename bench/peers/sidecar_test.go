@@ -192,7 +192,7 @@ func TestSidecarEnvironment(t *testing.T) {
 	}
 }
 
-// TestHeld: a library that is held to AVX2 says so, where it says anything, and disables what is beyond.
+// TestHeld: only AVX2 and AVX-512 hold the peers, XLA's threads stay set, and kernels beyond are disabled.
 func TestHeld(t *testing.T) {
 	for _, isa := range []string{"", "amx", "scalar", "go"} {
 		if env := Held(isa, 2); env != nil {

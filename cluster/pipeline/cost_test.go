@@ -100,10 +100,10 @@ import sys
 from apache_beam.runners.portability import local_job_service_main
 from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
 make = FnApiRunner.__init__
-def of(self, *list, **named):
+def with_workers(self, *list, **named):
     make(self, *list, **named)
     self._num_workers = %d  # which no option of another SDK's pipeline says
-FnApiRunner.__init__ = of
+FnApiRunner.__init__ = with_workers
 local_job_service_main.run(sys.argv[1:])`
 	var want *gate.Calibration
 	took := map[int][]float64{}
