@@ -135,6 +135,7 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 			int current = 0;
 			for (int64_t row = r0; row <= r1; row++) {
 				int done = 0; // rows of the pending tile
+				uint32_t in = 0; // what count_vector found in a half of a row
 				if (row < r1) {
 					// Every other tile runs backwards: the columns read last are still in the first-level cache.
 					const int64_t start = row % 2 ? panel - step_bytes(dtype) : 0, step = row % 2 ? -step_bytes(dtype)
@@ -144,11 +145,11 @@ INLINE void tiles(const slc_tiles *t, const int brackets, const int best, const 
 					__asm__ volatile("tilezero %%tmm0\ntilezero %%tmm1\ntilezero %%tmm2\ntilezero %%tmm3" ::);
 					for (int64_t k = 0; k < steps; k++) {
 #define HALF \
-	if (pending && done < SLC_PANEL && !write) count_vector(t, &s, pending, done, 0, brackets, best, 0);
+	if (pending && done < SLC_PANEL && !write) in = count_vector(t, &s, pending, done, 0, brackets, best, 0);
 #define REST \
 	if (pending && done < SLC_PANEL) { \
 		if (write) write_row(t, pending, done, row - 1, column); \
-		else count_vector(t, &s, pending, done, 1, brackets, best, 0); \
+		else keep(t, &s, pending, done, in | count_vector(t, &s, pending, done, 1, brackets, best, 0)); \
 		if (!write && c->bins) add_row_to_histogram(c, pending + done * SLC_PANEL, 0); \
 		done++; \
 	}

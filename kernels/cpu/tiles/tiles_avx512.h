@@ -17,7 +17,7 @@ typedef __mmask16 mask;
 #define BITS(m) ((uint32_t)(m))
 #define COUNT(n, m) ((n) = _mm512_mask_sub_epi32(n, m, n, _mm512_set1_epi32(-1)))
 #define WHERE(m, a) _mm512_maskz_mov_ps(m, a)
-#define APPEND(l, p, m, at) append_compressed(l, p, m, at)
+#define APPEND append_compressed
 
 #include "inline.h"
 #include "tiles.h"
@@ -31,10 +31,13 @@ INLINE void put_entries(slc_entry *to, __m512i value, __m512i at) {
 
 #define COUNT_UP _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 
-// append_compressed appends up to 16 pairs without a branch per pair.
-INLINE void append_compressed(slc_list *l, const float *p, __mmask16 m, uint32_t at) {
-	__m512i v = _mm512_maskz_compress_epi32(m, _mm512_loadu_si512(p));
-	__m512i a = _mm512_maskz_compress_epi32(m, _mm512_add_epi32(_mm512_set1_epi32((int)at), COUNT_UP));
-	put_entries(l->entries + l->count, v, a);
-	l->count += __builtin_popcount(m);
+// append_compressed appends pairs of a row without a branch per pair.
+INLINE void append_compressed(slc_list *l, const float *row, uint32_t bits, uint32_t at) {
+	for (int h = 0; h < SLC_PANEL; h += 16, bits >>= 16) {
+		const __mmask16 m = (__mmask16)bits;
+		__m512i v = _mm512_maskz_compress_epi32(m, _mm512_loadu_si512(row + h));
+		__m512i a = _mm512_maskz_compress_epi32(m, _mm512_add_epi32(_mm512_set1_epi32((int)at + h), COUNT_UP));
+		put_entries(l->entries + l->count, v, a);
+		l->count += __builtin_popcount(m);
+	}
 }

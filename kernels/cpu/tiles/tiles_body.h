@@ -9,7 +9,8 @@
 //   COUNT(n,m)         n += 1 where m
 //   WHERE(m,a)         a where m, else 0
 // and optionally
-//   APPEND(list, p, m, at)   append the values of p where m; it may write up to 16 entries behind the last
+//   APPEND(list, row, bits, at)   append the values of a row where a bit is set; it may write up to 16 entries behind
+//                                 the last
 //   POSITIONS                together with positions, add_positions and take_positions
 //   LEVELS                   together with the contents of tiles_levels_avx512.h
 //
@@ -45,58 +46,75 @@ _Static_assert((int64_t)SLC_MAX_PANELS * SLC_PANEL * PER_ROW < INT32_MAX, "count
 #endif
 
 #ifndef APPEND
-INLINE void append(slc_list *l, const float *v, uint32_t bits, uint32_t at) {
-	for (; bits; bits &= bits - 1) {
-		int i = __builtin_ctz(bits);
-		l->entries[l->count++] = (slc_entry){v[i], at + (uint32_t)i};
-	}
+// append writes three entries before it asks whether there are more: where a row has some at all, their number is
+// unpredictable for a branch.
+INLINE void append(slc_list *l, const float *row, uint32_t bits, uint32_t at) {
+	slc_entry *to = l->entries + l->count;
+	l->count += __builtin_popcount(bits);
+	do {
+#pragma GCC unroll 3
+		for (int n = 0; n < 3; n++, bits &= bits - 1) {
+			const uint32_t i = (uint32_t)__builtin_ctz(bits | 1u << (SLC_PANEL - 1)); // without a bit, the last
+			*to++ = (slc_entry){row[i], at + i};
+		}
+	} while (__builtin_expect(bits != 0, 0));
 }
-#define APPEND(l, v, m, at) append(l, v, BITS(m), at)
+#define APPEND append
 #endif
 
-// count_vector counts vector h of row i of a tile. brackets < 0 computes only the maximum; with nans, values that are
-// excluded are NaN.
-INLINE void count_vector(const slc_tiles *t, strip *s, const float *tile, int i, const int h, const int brackets,
-                         const int best, const int nans) {
+// count_vector counts vector h of row i of a tile, and returns which of its values are to be kept. brackets < 0
+// computes only the maximum; with nans, values that are excluded are NaN.
+INLINE uint32_t count_vector(const slc_tiles *t, strip *s, const float *tile, int i, const int h, const int brackets,
+                             const int best, const int nans) {
 	slc_counter *c = t->count;
 	const float *p = tile + i * SLC_PANEL + h * W;
-	const uint32_t at = (s->row + (uint32_t)i) << 16 | (s->column + (uint32_t)(h * W));
 	vec v = LOAD(p);
-	if (brackets >= 0) {
-		mask in = OR(GE(v, SET1(c->max)), GE(SET1(c->min), v));
-#pragma GCC unroll 12
-		for (int b = 0; b < brackets; b++) {
-			mask m = GE(v, SET1(c->low[b]));
-			COUNT(s->above[b], m);
-			in = OR(in, LE_AND(m, v, SET1(c->high[b])));
-		}
-#ifdef POSITIONS
-		if (brackets > 0) add_positions(&s->kept, in, i * SLC_PANEL + h * W);
-		else // few
-#endif
-		if (__builtin_expect(BITS(in) != 0, 0) && s->keep) APPEND(&c->kept, p, in, at);
-		vec x = nans ? WHERE(GE(v, v), v) : v;
-		if (s->l2) x = SQRT(MAX(x * SET1(-2), SET1(0)));
-		s->sum[h % (16 / W)] = s->sum[h % (16 / W)] + x;
-		s->sum2[h % (16 / W)] = MADD(s->sum2[h % (16 / W)], x, x);
-	}
 	if (best) {
 		mask m = GE(v, s->reach[h]);
 		if (__builtin_expect(BITS(m) != 0, 0)) {
-			if (c->other.count + 16 <= c->other.capacity) APPEND(&c->other, p, m, at);
+			const uint32_t at = (s->row + (uint32_t)i) << 16 | s->column;
+			if (c->other.count + 2 * SLC_PANEL <= c->other.capacity)
+				APPEND(&c->other, p - h * W, BITS(m) << (h * W), at);
 			else c->other.full = 1;
 			s->best[h] = MAX(v, s->best[h]); // the second operand where v is NaN
 			s->reach[h] = REACH(s->best[h], c->margin);
 		}
 	}
+	if (brackets < 0) return 0;
+	mask in = OR(GE(v, SET1(c->max)), GE(SET1(c->min), v));
+#pragma GCC unroll 12
+	for (int b = 0; b < brackets; b++) {
+		mask m = GE(v, SET1(c->low[b]));
+		COUNT(s->above[b], m);
+		in = OR(in, LE_AND(m, v, SET1(c->high[b])));
+	}
+	vec x = nans ? WHERE(GE(v, v), v) : v;
+	if (s->l2) x = SQRT(MAX(x * SET1(-2), SET1(0)));
+	s->sum[h % (16 / W)] = s->sum[h % (16 / W)] + x;
+	s->sum2[h % (16 / W)] = MADD(s->sum2[h % (16 / W)], x, x);
+#ifdef POSITIONS
+	if (brackets > 0) {
+		add_positions(&s->kept, in, i * SLC_PANEL + h * W);
+		return 0;
+	}
+#endif
+	return BITS(in) << (h * W);
+}
+
+// keep appends what count_vector found in a row.
+INLINE void keep(const slc_tiles *t, const strip *s, const float *tile, int i, uint32_t bits) {
+	if (bits && s->keep)
+		APPEND(&t->count->kept, tile + i * SLC_PANEL, bits, (s->row + (uint32_t)i) << 16 | s->column);
 }
 
 // ROW defines a function that counts a row. A call is cheap compared with its work, and inlined copies would take most
 // of the compile time.
 #define ROW(name, brackets, best, nans) \
 	OUTLINE void name(const slc_tiles *t, strip *s, const float *tile, int i) { \
+		uint32_t in = 0; \
 		_Pragma("GCC unroll 8") for (int h = 0; h < PER_ROW; h++) \
-			count_vector(t, s, tile, i, h, brackets, best, nans); \
+			in |= count_vector(t, s, tile, i, h, brackets, best, nans); \
+		keep(t, s, tile, i, in); \
 	}
 ROW(row_of_sums, 0, 0, 0)
 ROW(row_of_usual, 5, 1, 0)
