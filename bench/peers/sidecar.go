@@ -137,7 +137,9 @@ func Held(isa string, threads int) []string {
 	}
 	switch isa {
 	case "avx2":
-		return of("Haswell", "AVX2", "serial haswell")
+		// NumPy sorts and compares with AVX-512, whatever its BLAS multiplies with.
+		return append(of("Haswell", "AVX2", "serial haswell"),
+			"NPY_DISABLE_CPU_FEATURES=AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR")
 	case "avx512", "avx512vnni":
 		return of("SkylakeX", "AVX512", "serial haswell skylake ice icelake genoa turin sapphire")
 	}

@@ -205,6 +205,9 @@ func TestHeld(t *testing.T) {
 		"--xla_cpu_max_isa=AVX2\n") {
 		t.Errorf("%s", text[i:])
 	}
+	if !strings.Contains(text, "\nNPY_DISABLE_CPU_FEATURES=AVX512F ") {
+		t.Errorf("NumPy may sort with AVX-512: %s", text)
+	}
 	out, err := exec.Command("python3", "-c", `
 import os, sys, types
 sys.modules["numpy"] = types.ModuleType("numpy")
