@@ -110,8 +110,11 @@ func newSession(o Options) (*session, error) {
 	}
 	s.report = newReport(o)
 	if held := peers.Held(o.ISA, o.Threads); held != nil && len(o.Peers) > 0 {
-		s.note("the peers are held to %s, too, where a setting does that: %s; USearch and the Go libraries choose for "+
-			"themselves", o.ISA, strings.Join(held, ", "))
+		s.note("the peers are held to %s, too: %s; the Go libraries choose for themselves", o.ISA,
+			strings.Join(held, ", "))
+		if unheld := peers.Unheld(o.ISA); unheld != nil {
+			s.note("left out, since no setting holds them: %s", strings.Join(unheld, ", "))
+		}
 	}
 	return s, nil
 }

@@ -77,10 +77,12 @@ func (s *session) command(l library) ([]string, error) {
 	return []string{path, filepath.Join(s.scripts, "sidecar.py"), l.name}, nil
 }
 
-// librariesFor returns the chosen libraries that have a workload.
+// librariesFor returns the chosen libraries that have a workload and use no more than Sluice's instruction set.
 func (s *session) librariesFor(workload string) (out []library) {
+	unheld := peers.Unheld(s.o.ISA)
 	for _, l := range libraries() {
-		if slices.Contains(strings.Fields(l.workloads), workload) && slices.Contains(s.o.Peers, l.name) {
+		if slices.Contains(strings.Fields(l.workloads), workload) && slices.Contains(s.o.Peers, l.name) &&
+			!slices.Contains(unheld, l.name) {
 			out = append(out, l)
 		}
 	}

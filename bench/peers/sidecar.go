@@ -129,19 +129,29 @@ func Environment(threads int) (env []string) {
 }
 
 // Held returns the environment that holds a library to the instruction set that Sluice is held to; nil where it may use
-// what the processor has. Libraries without such a setting choose for themselves.
+// what the processor has. Libraries without such a setting choose for themselves, or are Unheld.
 func Held(isa string, threads int) []string {
-	of := func(openBLAS, mkl, capabilities string) []string {
+	of := func(openBLAS, mkl, capabilities, more string) []string {
 		return []string{"OPENBLAS_CORETYPE=" + openBLAS, "MKL_ENABLE_INSTRUCTIONS=" + mkl, "FAISS_SIMD_LEVEL=" + mkl,
-			xlaFlags(threads) + " --xla_cpu_max_isa=" + mkl, "SLUICE_BENCH_CAPABILITIES=" + capabilities}
+			"SLUICE_BENCH_CAPABILITIES=" + capabilities, more}
 	}
 	switch isa {
 	case "avx2":
 		// NumPy sorts and compares with AVX-512, whatever its BLAS multiplies with.
-		return append(of("Haswell", "AVX2", "serial haswell"),
+		return of("Haswell", "AVX2", "serial haswell",
 			"NPY_DISABLE_CPU_FEATURES=AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR")
 	case "avx512", "avx512vnni":
-		return of("SkylakeX", "AVX512", "serial haswell skylake ice icelake genoa turin sapphire")
+		return of("SkylakeX", "AVX512", "serial haswell skylake ice icelake genoa turin sapphire",
+			xlaFlags(threads)+" --xla_cpu_max_isa=AVX512")
+	}
+	return nil
+}
+
+// Unheld lists the libraries that would use more than the instruction set that Sluice is held to. XLA multiplies with
+// the kernels of YNNPACK, which take AVX-512 whatever --xla_cpu_max_isa says.
+func Unheld(isa string) []string {
+	if isa == "avx2" {
+		return []string{"jax", "usearch"}
 	}
 	return nil
 }
