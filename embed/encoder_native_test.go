@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
 func TestEncoderAgainstNumPy(t *testing.T) {
+	race.Skip(t)
 	dir, texts := minilm(t), mixed(t, 200)
 	want, ids := reference(t,
 		task{Model: dir, Task: "embed", Pooling: "mean", Normalise: true, MaxTokens: 256, Texts: texts})

@@ -69,6 +69,7 @@ func name(s checkpoint.Spec) string {
 }
 
 func TestRerankersAgainstNumPy(t *testing.T) {
+	race.Skip(t)
 	needLibrary(t)
 	for _, s := range architectures() {
 		s.Labels, s.Kind = []string{"LABEL_0"}, "reranker"

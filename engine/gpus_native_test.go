@@ -16,12 +16,17 @@ import (
 
 	"github.com/sluice-rag/sluice/cuda"
 	"github.com/sluice-rag/sluice/cuda/drivertest"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
 // TestCUDA: the engine on the stand-in for the driver, with the kernels of a GPU: the same bits as on the CPU, on one
 // device and on two.
 func TestCUDA(t *testing.T) {
+	metrics := metrics
+	if race.Enabled {
+		metrics = metrics[:1]
+	}
 	twoDevices(t)
 	rng := rand.New(rand.NewPCG(121, 1))
 	want := newEngine(t, Options{Device: DeviceCPU, Threads: 2})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/engine/internal/statistics"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -119,6 +120,7 @@ func inBytes(t *testing.T, p *Partial) []byte {
 // TestPartialsAddUp: whatever the blocks, the machines and the tree, the sum has the same bits, and gives what one run
 // gives.
 func TestPartialsAddUp(t *testing.T) {
+	race.Skip(t)
 	rng := rand.New(rand.NewPCG(47, 1))
 	all := makers(t)
 	for _, metric := range metrics {
@@ -139,8 +141,9 @@ func TestPartialsAddUp(t *testing.T) {
 			for range 3 {
 				list := partials(t, rng, all, in, b)
 				sum := tree(t, rng, list)
-				for range 20 {
-					if !bytes.Equal(inBytes(t, sum), inBytes(t, tree(t, rng, list))) {
+				bits := inBytes(t, sum)
+				for range 6 {
+					if !bytes.Equal(bits, inBytes(t, tree(t, rng, list))) {
 						t.Fatalf("%v groups %d: another tree gives other bits", metric, groups)
 					}
 				}

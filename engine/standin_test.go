@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/engine/internal/device/devicetest"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
@@ -37,6 +38,9 @@ func TestDeviceFaults(t *testing.T) {
 	for name, o := range map[string]Options{"parts": {Threads: 2, MemLimit: 40_000},
 		"tiles of 32": {Threads: 1, TileRows: 32},
 		"regions":     {Threads: 2, TileRows: 32}} {
+		if race.Enabled && name != "regions" {
+			continue
+		}
 		e, d := onFaulty(t, o)
 		all := operations(kernels.L2)
 		all["Distribution"] = func(ctx context.Context, e *Engine, a, b Vectors) (any, error) {

@@ -162,7 +162,7 @@ func TestGroupsReadWhatIsTheirs(t *testing.T) {
 	all := open(a.dir)
 	calibrateBase(t, all, calibrate.Options{Policy: "maximum:min", Threshold: .09})
 	lines, sets := "", map[string][]string{}
-	for i := range 40 {
+	for i := range 16 {
 		groups := []string{}
 		for range r.IntN(4) {
 			groups = append(groups, fmt.Sprint("g", r.IntN(8)))

@@ -213,7 +213,7 @@ func TestBatchInvarianceOfUsedCache(t *testing.T) {
 					Alternatives: 5}
 			}
 			m, serial := open(llm.Options{CacheTokens: 320, Slots: 3}), open(llm.Options{Slots: 1})
-			results := make([]llm.Result, 60)
+			results := make([]llm.Result, 36)
 			var all sync.WaitGroup
 			for worker := range 3 {
 				all.Go(func() {

@@ -112,6 +112,7 @@ func answers(t *testing.T, path string, o llm.Options, prompts []string) (all []
 // tiles and chunks and for others.
 func TestMatmul(t *testing.T) {
 	race.Skip(t)
+	race.Skip(t)
 	if dir := os.Getenv(childFolder); dir != "" {
 		matmulChild(t, dir)
 		return

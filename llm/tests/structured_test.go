@@ -96,7 +96,7 @@ func TestStructured(t *testing.T) {
 		close(next)
 		all.Wait()
 	}
-	run(openTiny(t, llm.Options{ContextSize: 2048, CacheTokens: 8 * 2048, Slots: 8}), 1000,
+	run(openTiny(t, llm.Options{ContextSize: 2048, CacheTokens: 8 * 2048, Slots: 8}), 400,
 		func(i int, r *llm.Request) {
 			r.Prompt, r.Temperature, r.Seed = fmt.Sprint("number ", i), 1, int64(i)
 		})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
@@ -39,6 +40,7 @@ func allowed(meta corpus.Meta, groups []string) bool {
 // TestRestrictedReads compares what each way of reading gives to groups with what it gives to everybody, without the
 // documents of others, while documents come, change their access and go.
 func TestRestrictedReads(t *testing.T) {
+	race.Skip(t)
 	ctx := context.Background()
 	r := rand.New(rand.NewPCG(1, 2))
 	dir := fastDir(t)
