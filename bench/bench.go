@@ -113,7 +113,7 @@ func newSession(o Options) (*session, error) {
 		s.note("the peers are held to %s, too: %s; the Go libraries choose for themselves", o.ISA,
 			strings.Join(held, ", "))
 		if unheld := peers.Unheld(o.ISA); unheld != nil {
-			s.note("left out, since no setting holds them: %s", strings.Join(unheld, ", "))
+			s.note("these take no part, since no setting holds them: %s", strings.Join(unheld, ", "))
 		}
 	}
 	return s, nil

@@ -1,5 +1,5 @@
-// Shared by the packing kernels without registers of 512 bits: rows in pieces of 16 elements, in loops that the
-// compiler vectorises.
+// Shared by the packing kernels without registers of 512 bits: their source rows, and rows in pieces of 16 elements, in
+// loops that the compiler vectorises.
 #include <string.h>
 #include "inline.h"
 #include "pack.h"

@@ -73,7 +73,7 @@ INLINE uint32_t count_vector(const slc_tiles *t, strip *s, const float *tile, in
 		mask m = GE(v, s->reach[h]);
 		if (__builtin_expect(BITS(m) != 0, 0)) {
 			const uint32_t at = (s->row + (uint32_t)i) << 16 | s->column;
-			if (c->other.count + 2 * SLC_PANEL <= c->other.capacity)
+			if (c->other.count + W + 16 <= c->other.capacity) // what APPEND may write
 				APPEND(&c->other, p - h * W, BITS(m) << (h * W), at);
 			else c->other.full = 1;
 			s->best[h] = MAX(v, s->best[h]); // the second operand where v is NaN
