@@ -95,7 +95,7 @@ func (r *Report) ratioTable(w io.Writer, workload string) {
 		return
 	}
 	fmt.Fprint(w, harness.TableHead("shape", "isa", "dtype", "mode", "fastest peer of equal accuracy", "its median ms",
-		"ratio", "lowest and highest of a round", "of minima"))
+		"ratio", "lowest and highest of a round's means", "of minima"))
 	for _, x := range rows {
 		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %.4g | **%.3g ×** | %.3g–%.3g | %.3g × |\n", x.Shape, x.ISA, x.DType,
 			x.Mode, x.Peer, x.PeerMedianMS, x.Ratio, x.Lowest, x.Highest, x.RatioOfMin)

@@ -44,7 +44,7 @@ type Ratio struct {
 	PeerMedianMS float64 `json:"peer_median_ms"`
 	Ratio        float64 `json:"ratio"`        // of the medians: above 1, Sluice is faster
 	RatioOfMin   float64 `json:"ratio_of_min"` // of the best times, which a busy machine disturbs less
-	Lowest       float64 `json:"lowest"`       // of a round, in which both ran one after the other
+	Lowest       float64 `json:"lowest"`       // of the mean times of a round, in which both ran one after the other
 	Highest      float64 `json:"highest"`
 }
 
