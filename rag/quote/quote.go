@@ -89,7 +89,21 @@ const floor = .7
 // candidate is a sentence of a passage with what it is chosen by.
 type candidate struct {
 	Quote
-	place int // among the passage's sentences
+	place int    // among the passage's sentences
+	in    []bool // the question's words that it has
+}
+
+// beside reports whether c is a row of the same table as the quoted q, and has only some of the question's words that
+// q has: then it is about something else than what the question names.
+func (c candidate) beside(q candidate) bool {
+	less := false
+	for i, has := range c.in {
+		if has && !q.in[i] {
+			return false
+		}
+		less = less || q.in[i] && !has
+	}
+	return less && c.Columns != "" && c.Columns == q.Columns
 }
 
 // Choose returns the sentences that answer the question best, at most Max in all, and none that is far behind the best
@@ -184,7 +198,7 @@ func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w
 		}
 		q := Quote{Passage: passage, Text: s.Text, Start: s.Start, End: s.End, Sentences: 1, Score: total,
 			Columns: text[s.Columns.Start:s.Columns.End]}
-		out[i] = candidate{q, i}
+		out[i] = candidate{q, i, in[i]}
 		before = in[i]
 	}
 	return out
@@ -218,16 +232,18 @@ func either(a, b []bool) []bool {
 func (o Options) take(all []candidate, sentences [][]excerpt.Sentence, passages []string) (quotes []Quote) {
 	type place struct{ passage, sentence int }
 	taken := map[place]bool{}
+	var chosen []candidate
 	left := o.Max
 	for _, c := range all {
 		if left == 0 || c.Score < floor*all[0].Score {
 			break
 		}
 		at := place{c.Passage, c.place}
-		if taken[at] {
+		if taken[at] || slices.ContainsFunc(chosen, c.beside) {
 			continue
 		}
 		taken[at] = true
+		chosen = append(chosen, c)
 		before := place{c.Passage, c.place - 1}
 		of := sentences[c.Passage]
 		if c.place > 0 && left > 1 && !taken[before] && (of[c.place].Leans || leans(c.Text)) {
