@@ -130,6 +130,9 @@ func cutPoint(text string, s span, at int) int {
 // abbreviated reports whether sentence, which the Unicode rules end before next, continues: its final mark belongs to a
 // quotation or a name, or its dot to an abbreviation, an initial, a number of a list, or a German ordinal.
 func abbreviated(sentence, next string) bool {
+	if beginsWord(sentence, next) {
+		return true
+	}
 	sentence = strings.TrimRightFunc(sentence, unicode.IsSpace)
 	next = strings.TrimLeftFunc(next, unicode.IsSpace)
 	if r, _ := utf8.DecodeRuneInString(next); unicode.IsLower(r) {
@@ -161,6 +164,15 @@ func abbreviated(sentence, next string) bool {
 		return false
 	}
 	return whole || isGermanOrdinal(following) || isGermanArticle(strings.ToLower(before))
+}
+
+// beginsWord reports whether the mark at the end of sentence is the first character of a word: ".NET", "?Sized".
+func beginsWord(sentence, next string) bool {
+	before := strings.TrimRight(sentence, ".!?")
+	last, _ := utf8.DecodeLastRuneInString(before)
+	first, _ := utf8.DecodeRuneInString(next)
+	return len(before) == len(sentence)-1 && (before == "" || unicode.IsSpace(last) || unicode.Is(unicode.Ps, last)) &&
+		(unicode.IsLetter(first) || unicode.IsNumber(first))
 }
 
 // lastWord returns the last word of s, "" if there is none.

@@ -42,6 +42,8 @@ var hardSentences = []string{
 	"Visit www.example.com or mail a.b@example.org.|Thank you.",
 	"Open the file main.go.|Then run it.",
 	"Call fmt.Println.|Use os.Exit(1).|Done.",
+	"We use .NET and (.DS_Store too).|A kill leaves .NAME behind.|It is large.",
+	"The bound ?Sized is weak, and !Send strong.|Really?|Yes!",
 	"The price rose to $5.|It fell again.",
 	"In 1999.|Then came 2000.",
 	"He came 3rd.|She came 1st.",
