@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"iter"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -67,6 +68,16 @@ func isListItem(line string) bool {
 	return len(number) == len(marker)-1 && len(number) <= 3 && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
+// sourceMarks are a sentence's last mark and the sources that are named directly behind it: "old.[12][citation needed]".
+var sourceMarks = regexp.MustCompile(`[.!?…]["'”’»“]*(?:\[[^\[\]]{1,40}\]|[¹²³⁰⁴-⁹])+`)
+
+// closing replaces the sources behind a sentence's last mark by as many bytes of closing brackets, which the Unicode
+// rules leave with the sentence.
+func closing(s string) string {
+	n := strings.IndexFunc(s, func(r rune) bool { return r == '[' || unicode.Is(unicode.No, r) })
+	return s[:n] + strings.Repeat(")", len(s)-n)
+}
+
 // sentences splits s into sentences. They cover all of s except white space.
 func sentences(text string, s span) iter.Seq[span] {
 	return func(yield func(span) bool) {
@@ -81,7 +92,7 @@ func sentences(text string, s span) iter.Seq[span] {
 				end = cutPoint(text, span{s.start, s.start + sentenceWindow}, s.start+sentenceWindow-1)
 			}
 			// The algorithm would take a line break inside a block for a sentence break.
-			flat := flatten.Replace(text[s.start:end])
+			flat := flatten.Replace(sourceMarks.ReplaceAllStringFunc(text[s.start:end], closing))
 			for start, at, state := s.start, s.start, -1; flat != ""; {
 				var one string
 				one, flat, state = uniseg.FirstSentenceInString(flat, state)

@@ -61,6 +61,10 @@ var hardSentences = []string{
 	"What?!|No!!|Yes…",
 	"Wait... what?|Nothing.",
 	"He waited...|Then he left.",
+	// marks of sources behind a sentence
+	"It is old.[12]|Next it grew.[3][4]|“Why?”[citation needed]|Nobody knew.",
+	"Es ist alt.[Literaturangabe benötigt]|Dann wuchs es.¹²|Danach nicht.",
+	"It is so, e.g.[3] here.|See x.[0] too.",
 	// line breaks
 	"A line\nbreak is none.|Next\nsentence.",
 	// German
