@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,7 +61,7 @@ func patch(name string, at int64, b ...byte) func(*testing.T, string) {
 func execute(q string) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()
-		db, err := sql.Open("sqlite", dsn(filepath.Join(dir, databaseName), nil))
+		db, err := sql.Open("sqlite", dsn(filepath.Join(dir, databaseName), url.Values{"_busy_timeout": {"10000"}}))
 		if err != nil {
 			t.Fatal(err)
 		}
