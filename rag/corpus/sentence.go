@@ -141,7 +141,7 @@ func cutPoint(text string, s span, at int) int {
 // abbreviated reports whether sentence, which the Unicode rules end before next, continues: its final mark belongs to a
 // quotation or a name, or its dot to an abbreviation, an initial, a number of a list, or a German ordinal.
 func abbreviated(sentence, next string) bool {
-	if beginsWord(sentence, next) {
+	if isWithin(sentence, next) {
 		return true
 	}
 	sentence = strings.TrimRightFunc(sentence, unicode.IsSpace)
@@ -177,13 +177,11 @@ func abbreviated(sentence, next string) bool {
 	return whole || isGermanOrdinal(following) || isGermanArticle(strings.ToLower(before))
 }
 
-// beginsWord reports whether the mark at the end of sentence is the first character of a word: ".NET", "?Sized".
-func beginsWord(sentence, next string) bool {
-	before := strings.TrimRight(sentence, ".!?")
-	last, _ := utf8.DecodeLastRuneInString(before)
-	first, _ := utf8.DecodeRuneInString(next)
-	return len(before) == len(sentence)-1 && (before == "" || unicode.IsSpace(last) || unicode.Is(unicode.Ps, last)) &&
-		(unicode.IsLetter(first) || unicode.IsNumber(first))
+// isWithin reports whether the mark at the end of sentence stands within a word or an address: ".NET", "?Sized", "a?Id=3".
+func isWithin(sentence, next string) bool {
+	return next != "" && len(strings.TrimRight(sentence, ".!?")) == len(sentence)-1 &&
+		(next[0] < utf8.RuneSelf && (unicode.IsLetter(rune(next[0])) || unicode.IsDigit(rune(next[0]))) ||
+			strings.IndexByte("=&/_", next[0]) >= 0)
 }
 
 // lastWord returns the last word of s, "" if there is none.
