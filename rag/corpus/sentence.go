@@ -69,12 +69,12 @@ func isListItem(line string) bool {
 }
 
 // sourceMarks are a sentence's last mark and the sources that are named directly behind it: "old.[12][citation needed]".
-var sourceMarks = regexp.MustCompile(`[.!?…]["'”’»“]*(?:\[[^\[\]]{1,40}\]|[¹²³⁰⁴-⁹])+`)
+var sourceMarks = regexp.MustCompile(`[.!?…]["'”’»“]*(?:\[[^\[\]]{1,40}\])+`)
 
 // closing replaces the sources behind a sentence's last mark by as many bytes of closing brackets, which the Unicode
 // rules leave with the sentence.
 func closing(s string) string {
-	n := strings.IndexFunc(s, func(r rune) bool { return r == '[' || unicode.Is(unicode.No, r) })
+	n := strings.IndexByte(s, '[')
 	return s[:n] + strings.Repeat(")", len(s)-n)
 }
 
@@ -92,7 +92,10 @@ func sentences(text string, s span) iter.Seq[span] {
 				end = cutPoint(text, span{s.start, s.start + sentenceWindow}, s.start+sentenceWindow-1)
 			}
 			// The algorithm would take a line break inside a block for a sentence break.
-			flat := flatten.Replace(sourceMarks.ReplaceAllStringFunc(text[s.start:end], closing))
+			flat := flatten.Replace(text[s.start:end])
+			if strings.Contains(flat, "[") {
+				flat = sourceMarks.ReplaceAllStringFunc(flat, closing)
+			}
 			for start, at, state := s.start, s.start, -1; flat != ""; {
 				var one string
 				one, flat, state = uniseg.FirstSentenceInString(flat, state)

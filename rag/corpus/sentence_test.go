@@ -64,7 +64,7 @@ var hardSentences = []string{
 	"He waited...|Then he left.",
 	// marks of sources behind a sentence
 	"It is old.[12]|Next it grew.[3][4]|“Why?”[citation needed]|Nobody knew.",
-	"Es ist alt.[Literaturangabe benötigt]|Dann wuchs es.¹²|Danach nicht.",
+	"Es ist alt.[Literaturangabe benötigt]|Dann wuchs es.|Danach nicht.",
 	"It is so, e.g.[3] here.|See x.[0] too.",
 	// line breaks
 	"A line\nbreak is none.|Next\nsentence.",
