@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
@@ -103,7 +104,26 @@ func (c candidate) beside(q candidate) bool {
 		}
 		less = less || q.in[i] && !has
 	}
-	return less && c.Columns != "" && c.Columns == q.Columns
+	return less && c.table() != "" && c.table() == q.table()
+}
+
+// table returns what names the columns of a row, which stands before the rows or before each value; "" for other text.
+func (q Quote) table() string {
+	if q.Columns != "" {
+		return q.Columns
+	}
+	var labels []string
+	for cell := range strings.SplitSeq(q.Text, " | ") {
+		label, _, ok := strings.Cut(cell, ": ")
+		if !ok {
+			return ""
+		}
+		labels = append(labels, label)
+	}
+	if len(labels) < 2 {
+		return ""
+	}
+	return strings.Join(labels, " | ")
 }
 
 // Choose returns the sentences that answer the question best, at most Max in all, and none that is far behind the best

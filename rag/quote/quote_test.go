@@ -148,10 +148,14 @@ func TestRowsAreQuotedWithTheNamesOfTheirColumns(t *testing.T) {
 // TestOtherRowsOfATable: beside the row that has what the question names, rows without it say nothing about it; rows
 // that have the same words of the question are all quoted.
 func TestOtherRowsOfATable(t *testing.T) {
-	table := "| port | deep |\n|---|---|\n| Bergen | 12 m |\n| Narvik | 20 m |\n| Oslo | 15 m |\n"
-	for question, want := range map[string]int{"How deep is the port of Narvik?": 1, "How deep is each port?": 3} {
-		if got := choose(t, question, 3, table); len(got) != want {
-			t.Errorf("%s: %+v", question, got)
+	for _, table := range []string{
+		"| port | deep |\n|---|---|\n| Bergen | 12 m |\n| Narvik | 20 m |\n| Oslo | 15 m |\n",
+		"port: Bergen | deep: 12 m\n\nport: Narvik | deep: 20 m\n\nport: Oslo | deep: 15 m\n",
+	} {
+		for question, want := range map[string]int{"How deep is the port of Narvik?": 1, "How deep is each port?": 3} {
+			if got := choose(t, question, 3, table); len(got) != want {
+				t.Errorf("%s: %+v", question, got)
+			}
 		}
 	}
 }
