@@ -68,7 +68,7 @@ func isListItem(line string) bool {
 	return len(number) == len(marker)-1 && len(number) <= 3 && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// sourceMarks are a sentence's last mark and the sources that are named directly behind it: "old.[12][citation needed]".
+// sourceMarks are the last mark of a sentence and the sources that are named directly behind it: "old.[12][13]".
 var sourceMarks = regexp.MustCompile(`[.!?…]["'”’»“]*(?:\[[^\[\]]{1,40}\])+`)
 
 // closing replaces the sources behind a sentence's last mark by as many bytes of closing brackets, which the Unicode
@@ -180,7 +180,7 @@ func abbreviated(sentence, next string) bool {
 	return whole || isGermanOrdinal(following) || isGermanArticle(strings.ToLower(before))
 }
 
-// isWithin reports whether the mark at the end of sentence stands within a word or an address: ".NET", "?Sized", "a?Id=3".
+// isWithin reports whether the mark at the end of sentence stands within a word or an address: ".NET", "b?Id=3".
 func isWithin(sentence, next string) bool {
 	return next != "" && len(strings.TrimRight(sentence, ".!?")) == len(sentence)-1 &&
 		(next[0] < utf8.RuneSelf && (unicode.IsLetter(rune(next[0])) || unicode.IsDigit(rune(next[0]))) ||
