@@ -163,7 +163,16 @@ func (o Options) rank(ctx context.Context, question engine.Vectors, w Words, pas
 		all = append(all, of...)
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.Score, a.Score) })
+	asked := func(c candidate) bool { return isQuestion(c.Text) }
+	if answers := slices.DeleteFunc(slices.Clone(all), asked); len(answers) > 0 {
+		all = answers
+	}
 	return all, nearest[0], nil
+}
+
+// isQuestion reports whether a sentence asks. A question in quotation marks does not: somebody's words may be the answer.
+func isQuestion(sentence string) bool {
+	return strings.HasSuffix(sentence, "?") || strings.HasSuffix(sentence, "？")
 }
 
 // shares returns the softmax of the reader's scores over the passages; nil without a reader.
@@ -205,6 +214,10 @@ func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w
 	for i, s := range sentences {
 		in[i] = w.In(s.Within(text))
 		best = max(best, s.Score)
+		if i > 0 && isQuestion(sentences[i-1].Text) { // which this one answers
+			in[i] = either(in[i-1], in[i])
+			sentences[i].Score = max(s.Score, sentences[i-1].Score)
+		}
 	}
 	all, topic := counted(in)
 	out, asked := make([]candidate, len(sentences)), kindOf(o.Question)

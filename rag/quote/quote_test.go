@@ -160,6 +160,26 @@ func TestOtherRowsOfATable(t *testing.T) {
 	}
 }
 
+// TestQuestionsAreAnswered: a question that stands in a passage is no answer, but what follows it is.
+func TestQuestionsAreAnswered(t *testing.T) {
+	faq := "Can I cancel my subscription?\n\nAt any time. The rest is not paid back.\n\n" +
+		"Q: Which browsers are supported?\nA: Firefox and Safari.\n\nWhere is your office?\n\nIn Narvik."
+	for question, want := range map[string]string{
+		"Can I cancel my subscription?": "At any time.",
+		"Which browsers are supported?": "A: Firefox and Safari.",
+		"Where is the office?":          "In Narvik.",
+		"What is not paid back?":        "The rest is not paid back.",
+	} {
+		got := choose(t, question, 2, faq)
+		if len(got) == 0 || got[0].Text != want || len(got) > 1 && strings.HasSuffix(got[1].Text, "?") {
+			t.Errorf("%s: %+v", question, got)
+		}
+	}
+	if got := choose(t, "Which is the oldest port?", 2, "Which is the oldest port? Which is the deepest?"); len(got) == 0 {
+		t.Error("nothing of a passage of questions")
+	}
+}
+
 // TestPiecesBringWhatTheyNeed: a clause that was cut off brings the one before it, where there is room.
 func TestPiecesBringWhatTheyNeed(t *testing.T) {
 	long := strings.Repeat("word ", 39) + "keeper, which " + strings.Repeat("other ", 39) + "lighthouse."
