@@ -170,7 +170,7 @@ func (o Options) rank(ctx context.Context, question engine.Vectors, w Words, pas
 	return all, nearest[0], nil
 }
 
-// isQuestion reports whether a sentence asks. A question in quotation marks does not: somebody's words may be the answer.
+// isQuestion reports whether a sentence asks. One in quotation marks does not: somebody's words may be the answer.
 func isQuestion(sentence string) bool {
 	return strings.HasSuffix(sentence, "?") || strings.HasSuffix(sentence, "？")
 }

@@ -175,7 +175,8 @@ func TestQuestionsAreAnswered(t *testing.T) {
 			t.Errorf("%s: %+v", question, got)
 		}
 	}
-	if got := choose(t, "Which is the oldest port?", 2, "Which is the oldest port? Which is the deepest?"); len(got) == 0 {
+	only := "Which is the oldest port? Which is the deepest?"
+	if got := choose(t, "Which is the oldest port?", 2, only); len(got) == 0 {
 		t.Error("nothing of a passage of questions")
 	}
 }
