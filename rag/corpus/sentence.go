@@ -39,7 +39,7 @@ func plainBlocks(text string, s span) iter.Seq[block] {
 	return func(yield func(block) bool) {
 		start, at := s.start, s.start
 		for line := range strings.Lines(text[s.start:s.end]) {
-			if t := strings.TrimSpace(line); (t == "" || isListItem(t)) && at > start {
+			if t := strings.TrimSpace(line); (t == "" || IsListItem(t)) && at > start {
 				if !yield(block{start: start, end: at}) {
 					return
 				}
@@ -53,9 +53,9 @@ func plainBlocks(text string, s span) iter.Seq[block] {
 	}
 }
 
-// isListItem reports whether line begins with a bullet, or a number of up to three digits with a dot or parenthesis,
+// IsListItem reports whether line begins with a bullet, or a number of up to three digits with a dot or parenthesis,
 // and a space.
-func isListItem(line string) bool {
+func IsListItem(line string) bool {
 	marker, rest, ok := strings.Cut(line, " ")
 	if !ok || rest == "" {
 		return false

@@ -26,6 +26,7 @@ type Sentence struct {
 	Answer *Span `json:"answer,omitempty"`
 
 	Columns Span `json:"-"` // what names the columns of a row of a table; empty: nothing
+	Item    bool `json:"-"` // of a list: it begins with a bullet or a number
 	Leans   bool `json:"-"` // the rest of a sentence that was cut, which needs the part before it
 }
 

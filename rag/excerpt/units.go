@@ -58,6 +58,7 @@ func (s *splitter) add(u Sentence) {
 		v.Start, v.End = u.Start+p.start, u.Start+p.end
 		v.Text = s.passage[v.Start:v.End]
 		v.Leans = u.Leans || i > 0 && !p.alone
+		v.Item = i == 0 && corpus.IsListItem(v.Text)
 		if strings.ContainsFunc(v.Text, isWord) {
 			s.units = append(s.units, v)
 		}

@@ -24,7 +24,7 @@ type Quote struct {
 	Text      string  `json:"text"`    // verbatim
 	Start     int     `json:"start"`   // bytes within the passage
 	End       int     `json:"end"`
-	Sentences int     `json:"sentences"` // 2 where what stands before is needed to understand it
+	Sentences int     `json:"sentences"` // above 1 with the sentence before it, or as a whole list
 	Score     float64 `json:"score"`
 
 	Columns string `json:"columns,omitempty"` // of a row of a table: what names its columns, verbatim
@@ -127,8 +127,8 @@ func (q Quote) table() string {
 }
 
 // Choose returns the sentences that answer the question best, at most Max in all, and none that is far behind the best
-// one. A sentence that cannot be understood without the one before it brings that along where Max has room. Equal
-// scores go by the order of the passages.
+// one. Where Max has room for two, a sentence that cannot be understood without the one before it brings that along,
+// and what leads in to a list the list, whatever its length. Equal scores go by the order of the passages.
 func Choose(ctx context.Context, o Options, question engine.Vectors, w Words, passages []string) ([]Quote, error) {
 	if o.Max < 1 {
 		return nil, fmt.Errorf("quote: %w: at least 1 sentence, given %d", kernels.ErrShape, o.Max)
@@ -271,20 +271,27 @@ func (o Options) take(all []candidate, sentences [][]excerpt.Sentence, passages 
 		if left == 0 || c.Score < floor*all[0].Score {
 			break
 		}
-		at := place{c.Passage, c.place}
-		if taken[at] || slices.ContainsFunc(chosen, c.beside) {
+		if taken[place{c.Passage, c.place}] || slices.ContainsFunc(chosen, c.beside) {
 			continue
 		}
-		taken[at] = true
-		chosen = append(chosen, c)
-		before := place{c.Passage, c.place - 1}
 		of := sentences[c.Passage]
-		if c.place > 0 && left > 1 && !taken[before] && (of[c.place].Leans || leans(c.Text)) {
-			taken[before] = true
-			c.Start, c.Sentences = of[c.place-1].Start, 2
+		from, to := c.place, c.place+1
+		if left > 1 {
+			from, to = o.around(of, passages[c.Passage], c.place)
+		}
+		for i := from; i < to; i++ {
+			if taken[place{c.Passage, i}] {
+				from, to = c.place, c.place+1
+			}
+		}
+		for i := from; i < to; i++ {
+			taken[place{c.Passage, i}] = true
+		}
+		if chosen = append(chosen, c); to-from > 1 {
+			c.Start, c.End, c.Sentences = of[from].Start, of[to-1].End, to-from
 			c.Text = passages[c.Passage][c.Start:c.End]
 		}
-		left -= c.Sentences
+		left = max(left-c.Sentences, 0)
 		quotes = append(quotes, c.Quote)
 	}
 	return quotes

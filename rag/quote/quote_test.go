@@ -181,6 +181,27 @@ func TestQuestionsAreAnswered(t *testing.T) {
 	}
 }
 
+// TestListsAreQuotedWhole: what leads in to a list says nothing without it, and a step little without the others.
+func TestListsAreQuotedWhole(t *testing.T) {
+	steps := "1. Open the cover. It is heavy.\n2. Pull the lever.\n3. Take the toner out."
+	codes := "- E01: no paper\n- E07: the fuser is hot"
+	for _, x := range []struct{ question, passage, want string }{
+		{"How do I replace the toner?", "To replace the toner:\n\n" + steps + "\n\nIt is done.",
+			"To replace the toner:\n\n" + steps},
+		{"How do I take the toner out?", "Be careful.\n\n" + steps + "\n\nIt is done.", steps},
+		{"Wie zieht man den lever?", steps, steps},
+		{"Which lever is pulled?", "Be careful.\n\n" + steps, "2. Pull the lever."},
+		{"What does E07 mean?", "Codes:\n\n" + codes, "- E07: the fuser is hot"},
+		{"Which codes are there?", "There are codes:\n\n" + codes + "\n\nNo others.", "There are codes:\n\n" + codes},
+		{"How do I take the toner out?", strings.Repeat("1. Take "+strings.Repeat("it ", 30)+"out.\n", 9) + steps, ""},
+	} {
+		got := choose(t, x.question, 2, x.passage)
+		if len(got) == 0 || x.want != "" && got[0].Text != x.want {
+			t.Errorf("%s: %+v", x.question, got)
+		}
+	}
+}
+
 // TestPiecesBringWhatTheyNeed: a clause that was cut off brings the one before it, where there is room.
 func TestPiecesBringWhatTheyNeed(t *testing.T) {
 	long := strings.Repeat("word ", 39) + "keeper, which " + strings.Repeat("other ", 39) + "lighthouse."

@@ -1,0 +1,69 @@
+package quote
+
+import (
+	"strings"
+	"unicode"
+
+	"github.com/sluice-rag/sluice/rag/excerpt"
+)
+
+// mostListed is how many words of a list are quoted together at most.
+const mostListed = 200
+
+// around returns which sentences of a passage a quote of sentence i needs, [from, to): the list that i leads in to; all
+// steps of a numbered list, if i is one and the question asks how something is done; the one before, if i leans on it.
+func (o Options) around(of []excerpt.Sentence, passage string, i int) (from, to int) {
+	from, to = i, i+1
+	switch {
+	case leadsIn(of, i):
+		_, to = list(of, passage, to)
+	case of[i].Item && unicode.IsDigit(rune(of[i].Text[0])) && asksHow(o.Question):
+		if from, to = list(of, passage, i); from > 0 && leadsIn(of, from-1) {
+			from--
+		}
+	case i > 0 && (of[i].Leans || leans(of[i].Text)):
+		from--
+	}
+	for to-from > 1 && len(strings.Fields(passage[of[from].Start:of[to-1].End])) > mostListed {
+		if from < i {
+			from++
+		} else {
+			to--
+		}
+	}
+	return from, to
+}
+
+// leadsIn reports whether sentence i ends in a colon, and a list follows.
+func leadsIn(of []excerpt.Sentence, i int) bool {
+	return i+1 < len(of) && of[i+1].Item && strings.HasSuffix(of[i].Text, ":")
+}
+
+// list returns the list that has sentence i, an item: further sentences of an item are on its last line.
+func list(of []excerpt.Sentence, passage string, i int) (from, to int) {
+	goesOn := func(i int) bool { return !strings.Contains(passage[of[i-1].End:of[i].Start], "\n") }
+	for from, to = i, i+1; to < len(of) && (of[to].Item || goesOn(to)); to++ {
+	}
+	for j := i - 1; j >= 0; j-- {
+		if of[j].Item {
+			from = j
+		} else if j == 0 || !goesOn(j) {
+			break
+		}
+	}
+	return from, to
+}
+
+// asksHow reports whether a question in English or German asks how something is done, so that steps answer it.
+func asksHow(question string) bool {
+	words := strings.Fields(strings.ToLower(question))
+	if len(words) < 3 {
+		return false
+	}
+	switch words[0] + " " + words[1] {
+	case "how do", "how to", "how can", "how should", "how must", "how could", "how would", "how is", "how are",
+		"wie kann", "wie können", "wie muss", "wie soll", "wie sollte", "wie wird", "wie werden":
+		return true
+	}
+	return words[0] == "wie" && (words[2] == "ich" || words[2] == "man" || words[2] == "wir")
+}
