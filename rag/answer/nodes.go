@@ -309,6 +309,15 @@ func (a *State) texts() []string {
 	return texts
 }
 
+// headings returns what stands above each passage.
+func (a *State) headings() []string {
+	list := make([]string, len(a.Passages))
+	for i, p := range a.Passages {
+		list[i] = p.Chunk.Heading
+	}
+	return list
+}
+
 // write answers with a quote if the style of answers is Quote, or the passages do not seem to answer, and one is found.
 // Otherwise it runs prompt and generate as one node.
 func (a *State) write(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {

@@ -54,7 +54,8 @@ func (a *State) quote(ctx context.Context, v *flow.Visit) (flow.Verdict, error) 
 		}
 	}
 	defer timer(&a.trace.Milliseconds.Generate)()
-	quotes, err := a.snapshot.Quotes(ctx, a.subject(), a.vectors, a.texts(), found, quotedSentences)
+	o := quote.Options{Question: a.subject(), Max: quotedSentences, Found: found, Headings: a.headings()}
+	quotes, err := a.snapshot.Quotes(ctx, o, a.vectors, a.texts())
 	if err != nil || len(quotes) == 0 {
 		return Nothing, err
 	}

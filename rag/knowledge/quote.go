@@ -8,22 +8,21 @@ import (
 	"github.com/sluice-rag/sluice/rag/quote"
 )
 
-// Quotes chooses the sentences of passages that answer a question, at most so many, better first, as quote.Choose says.
-// The vectors are the question's, a row for each way in which it was put; what its words count is known from the
-// snapshot's texts. What a reader has found in the passages counts, if it is given.
+// Quotes chooses the sentences of passages that answer a question, better first, as quote.Choose says, with the engine
+// and the encoder of the base. The vectors are the question's, a row for each way in which it was put; what its words
+// count is known from the snapshot's texts.
 func (s *Snapshot) Quotes(
-	ctx context.Context, question string, vectors engine.Vectors, passages []string, found []quote.Found, sentences int,
+	ctx context.Context, o quote.Options, vectors engine.Vectors, passages []string,
 ) ([]quote.Quote, error) {
 	x, err := s.Postings(ctx)
 	if err != nil {
 		return nil, err
 	}
-	q, err := x.Query(question, postings.Scoring{Kind: postings.Cover})
+	q, err := x.Query(o.Question, postings.Scoring{Kind: postings.Cover})
 	if err != nil {
 		return nil, err
 	}
-	o := quote.Options{Engine: s.base.cfg.Engine, Embed: s.base.sentences(s.Metric()).Embed, Max: sentences,
-		Question: question, Found: found}
+	o.Engine, o.Embed = s.base.cfg.Engine, s.base.sentences(s.Metric()).Embed
 	return quote.Choose(ctx, o, vectors, q, passages)
 }
 

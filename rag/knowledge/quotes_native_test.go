@@ -99,7 +99,7 @@ func quoteFigures(t *testing.T, enc *timed, set string, one, two float64) {
 		}
 		choose := func(sentences int) ([]quote.Quote, float64) {
 			began := time.Now()
-			quotes, err := snap.Quotes(t.Context(), l.Text, vectors, passages, nil, sentences)
+			quotes, err := snap.Quotes(t.Context(), quote.Options{Question: l.Text, Max: sentences}, vectors, passages)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -54,8 +54,9 @@ type Options struct {
 	Embed  func(ctx context.Context, texts []string) (engine.Vectors, error) // of documents
 	Max    int                                                               // sentences; at least 1
 
-	Question string  // what it asks for counts; may be ""
-	Found    []Found // what a reader has found, one for each passage; nil: there is no reader
+	Question string   // what it asks for counts; may be ""
+	Headings []string // what stands above each passage; nil: nothing
+	Found    []Found  // what a reader has found, one for each passage; nil: there is no reader
 }
 
 // Found is where a reader finds the answer in a passage.
@@ -91,11 +92,12 @@ const floor = .7
 type candidate struct {
 	Quote
 	place int    // among the passage's sentences
+	item  bool   // of a list
 	in    []bool // the question's words that it has
 }
 
-// beside reports whether c is a row of the same table as the quoted q, and has only some of the question's words that
-// q has: then it is about something else than what the question names.
+// beside reports whether c stands beside the quoted q in a list or a table, and has only some of the question's words
+// that q has: then it is about something else than what the question names.
 func (c candidate) beside(q candidate) bool {
 	less := false
 	for i, has := range c.in {
@@ -104,7 +106,7 @@ func (c candidate) beside(q candidate) bool {
 		}
 		less = less || q.in[i] && !has
 	}
-	return less && c.table() != "" && c.table() == q.table()
+	return less && (c.item && q.item && c.Passage == q.Passage || c.table() != "" && c.table() == q.table())
 }
 
 // table returns what names the columns of a row, which stands before the rows or before each value; "" for other text.
@@ -133,9 +135,9 @@ func Choose(ctx context.Context, o Options, question engine.Vectors, w Words, pa
 	if o.Max < 1 {
 		return nil, fmt.Errorf("quote: %w: at least 1 sentence, given %d", kernels.ErrShape, o.Max)
 	}
-	if len(o.Found) > 0 && len(o.Found) != len(passages) {
-		return nil, fmt.Errorf("quote: %w: %d passages, and the reader's answers of %d", kernels.ErrShape,
-			len(passages), len(o.Found))
+	if n := len(passages); len(o.Found) > 0 && len(o.Found) != n || len(o.Headings) > 0 && len(o.Headings) != n {
+		return nil, fmt.Errorf("quote: %w: %d passages, the reader's answers of %d, headings of %d", kernels.ErrShape,
+			n, len(o.Found), len(o.Headings))
 	}
 	all, sentences, err := o.rank(ctx, question, w, passages)
 	if err != nil {
@@ -220,6 +222,10 @@ func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w
 		}
 	}
 	all, topic := counted(in)
+	if len(o.Headings) > 0 {
+		above := w.In(o.Headings[passage])
+		all, topic = either(all, above), either(topic, above)
+	}
 	out, asked := make([]candidate, len(sentences)), kindOf(o.Question)
 	common := passageWeight*best + coverWeight*w.Share(all)
 	var before []bool
@@ -231,7 +237,7 @@ func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w
 		}
 		q := Quote{Passage: passage, Text: s.Text, Start: s.Start, End: s.End, Sentences: 1, Score: total,
 			Columns: text[s.Columns.Start:s.Columns.End]}
-		out[i] = candidate{q, i, in[i]}
+		out[i] = candidate{q, i, s.Item, in[i]}
 		before = in[i]
 	}
 	return out
@@ -283,6 +289,9 @@ func (o Options) take(all []candidate, sentences [][]excerpt.Sentence, passages 
 			if taken[place{c.Passage, i}] {
 				from, to = c.place, c.place+1
 			}
+		}
+		if to-from == 1 && len(chosen) > 0 && leadsIn(of, from) { // to what has no room, or is there
+			continue
 		}
 		for i := from; i < to; i++ {
 			taken[place{c.Passage, i}] = true
