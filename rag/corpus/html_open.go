@@ -144,7 +144,7 @@ func (r *htmlReader) isHidden(name string) bool {
 	switch {
 	case name == "html" || name == "body":
 		return false
-	case hidden && value != "until-found", popover, name == "dialog" && !isOpen:
+	case hidden && value != "until-found", popover, name == "dialog" && !isOpen, r.isWikiMark(name):
 		return true
 	case r.attrs["aria-hidden"] == "true":
 		// KaTeX's visual form of a formula is read only if its MathML was not
@@ -172,6 +172,14 @@ func (r *htmlReader) isHidden(name string) bool {
 		}
 	}
 	return false
+}
+
+// isWikiMark reports whether an element is what MediaWiki adds to a text: the number of a source, "citation needed", or
+// the link "edit" of a heading.
+func (r *htmlReader) isWikiMark(name string) bool {
+	class := r.attrs["class"]
+	return name == "sup" && (strings.Contains(class, "reference") || strings.Contains(class, "Inline-Template")) ||
+		name == "span" && strings.Contains(class, "mw-editsection")
 }
 
 // htmlList is an open list.

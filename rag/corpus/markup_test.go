@@ -44,6 +44,10 @@ func TestShownText(t *testing.T) {
 		{`<p>If <mjx-container><mjx-math aria-hidden="true">x</mjx-math><mjx-assistive-mml><math><mfrac><mi>a</mi><mrow>` +
 			`<mi>b</mi><mo>+</mo><mn>12</mn></mrow></mfrac></math></mjx-assistive-mml></mjx-container> is.`,
 			"If a/(b+12) is."},
+		// what MediaWiki adds to a text: links "edit", sources, wishes for them
+		{`<p>History<span class="mw-editsection">[<a>edit</a>]</span><p>Old.<sup id="cite_ref-1" class="reference">` +
+			`<a href="#cite_note-1">[1]</a></sup> 5 km<sup>2</sup><sup class="noprint Inline-Template ">[<i>when?</i>]</sup> it is.`,
+			"History\n\nOld. 5 km2 it is."},
 		{`<p><math><mi>sin</mi><mi>x</mi><mo>=</mo><msqrt><mn>1</mn><mo>-</mo><msup><mi>y</mi><mn>2</mn></msup></msqrt>` +
 			`</math> and <math><mi>z</mi><p>a paragraph ends it</p>`,
 			"sin x=√(1-y^2) and z\n\na paragraph ends it"},
