@@ -24,11 +24,17 @@ func (o Options) around(of []excerpt.Sentence, passage string, i int) (from, to 
 	case i > 0 && (of[i].Leans || leans(of[i].Text)):
 		from--
 	}
-	for to-from > 1 && len(strings.Fields(passage[of[from].Start:of[to-1].End])) > mostListed {
+	words := 0
+	for _, s := range of[from:to] {
+		words += len(strings.Fields(s.Text))
+	}
+	for to-from > 1 && words > mostListed {
 		if from < i {
+			words -= len(strings.Fields(of[from].Text))
 			from++
 		} else {
 			to--
+			words -= len(strings.Fields(of[to].Text))
 		}
 	}
 	return from, to

@@ -272,6 +272,8 @@ func TestBadInput(t *testing.T) {
 		"no spaces":                 strings.Repeat("port", 5000),
 		"a wide table":              "port | deep\n" + strings.Repeat("port | ", 5000),
 		"a long table":              "port | deep\n" + strings.Repeat("Narvik | 20\n", 2000),
+		"a long list":               "Which port is the deepest:\n" + strings.Repeat("1. Narvik\n", 20000),
+		"questions":                 strings.Repeat("Which port is the deepest? ", 2000),
 		"code":                      "```go\n" + strings.Repeat("port := deepest(ports)\n", 2000) + "```\n",
 		"one line of code":          "```\n" + strings.Repeat("port=deepest(ports);", 2000) + "\n```",
 		"NUL":                       strings.Repeat("port\x00 deep\x00. ", 300),
