@@ -71,9 +71,9 @@ func IsListItem(line string) bool {
 // sourceMarks are the last mark of a sentence and the sources that are named directly behind it: "old.[12][13]".
 var sourceMarks = regexp.MustCompile(`[.!?…]["'”’»“]*(?:\[[^\[\]]{1,40}\])+`)
 
-// closing replaces the sources behind a sentence's last mark by as many bytes of closing brackets, which the Unicode
+// asClosing replaces the sources behind a sentence's last mark by as many bytes of closing brackets, which the Unicode
 // rules leave with the sentence.
-func closing(s string) string {
+func asClosing(s string) string {
 	n := strings.IndexByte(s, '[')
 	return s[:n] + strings.Repeat(")", len(s)-n)
 }
@@ -94,7 +94,7 @@ func sentences(text string, s span) iter.Seq[span] {
 			// The algorithm would take a line break inside a block for a sentence break.
 			flat := flatten.Replace(text[s.start:end])
 			if strings.Contains(flat, "[") {
-				flat = sourceMarks.ReplaceAllStringFunc(flat, closing)
+				flat = sourceMarks.ReplaceAllStringFunc(flat, asClosing)
 			}
 			for start, at, state := s.start, s.start, -1; flat != ""; {
 				var one string

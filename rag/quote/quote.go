@@ -216,7 +216,7 @@ func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w
 	for i, s := range sentences {
 		in[i] = w.In(s.Within(text))
 		best = max(best, s.Score)
-		if i > 0 && isQuestion(sentences[i-1].Text) { // which this one answers
+		if i > 0 && isQuestion(sentences[i-1].Text) { // this sentence answers it, and counts as near as it is
 			in[i] = either(in[i-1], in[i])
 			sentences[i].Score = max(s.Score, sentences[i-1].Score)
 		}
@@ -290,7 +290,8 @@ func (o Options) take(all []candidate, sentences [][]excerpt.Sentence, passages 
 				from, to = c.place, c.place+1
 			}
 		}
-		if to-from == 1 && len(chosen) > 0 && leadsIn(of, from) { // to what has no room, or is there
+		// A lead-in alone says nothing: its list is quoted already, or Max has no room for it.
+		if to-from == 1 && len(chosen) > 0 && leadsIn(of, from) {
 			continue
 		}
 		for i := from; i < to; i++ {
