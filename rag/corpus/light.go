@@ -24,9 +24,9 @@ type lightReader struct {
 // has consumed.
 func lightFormats() map[string]func(*lightReader, int) int {
 	formats := map[string]func(*lightReader, int) int{".rst": (&rst{}).line, ".adoc": asciidoc, ".asciidoc": asciidoc,
-		".org": org, ".tex": latex, ".man": manual, ".mdoc": manual}
-	for _, section := range "12345678" {
-		formats["."+string(section)] = manual
+		".org": org, ".tex": latex, ".man": (&manual{}).line, ".mdoc": (&manual{}).line}
+	for _, section := range "123456789" {
+		formats["."+string(section)] = (&manual{}).line
 	}
 	return formats
 }
@@ -41,7 +41,7 @@ func parseLight(d *Document, in decoded, ending string, p *pulse) error {
 	}
 	r.size = at
 	r.words, r.plain = inlineOf(ending)
-	if isManual(ending) && !strings.Contains("\n"+in.text, "\n.TH ") && !strings.Contains(in.text, "\n.Dd ") {
+	if isManual(ending) && !manualBegin.MatchString(in.text) {
 		return fmt.Errorf("%w %q: no manual page", ErrUnknown, ending)
 	}
 	line := lightFormats()[ending]
@@ -53,8 +53,23 @@ func parseLight(d *Document, in decoded, ending string, p *pulse) error {
 	return nil
 }
 
+// manualBegin is the request that each manual page has.
+var manualBegin = regexp.MustCompile(`(?m)^\.(?:TH|Dd) `)
+
+// isManual reports whether files with an ending are manual pages: .man, .mdoc, or a section (.1).
 func isManual(ending string) bool {
-	return len(ending) == 2 && ending[1] >= '1' && ending[1] <= '8' || ending == ".man" || ending == ".mdoc"
+	return len(ending) == 2 && ending[1] >= '1' && ending[1] <= '9' || ending == ".man" || ending == ".mdoc"
+}
+
+// withoutGroup returns the ending of a manual page without the group of its section: .3pm and .3ssl are .3. Others are
+// what they are, and so are the formats whose names begin with a digit.
+func withoutGroup(ending string) string {
+	other := strings.Contains(" .7z .3gp .3gpp .3ds .3mf .3dm ", " "+ending+" ")
+	if len(ending) < 3 || !isManual(ending[:2]) || other ||
+		strings.Trim(ending[2:], "abcdefghijklmnopqrstuvwxyz") != "" {
+		return ending
+	}
+	return ending[:2]
 }
 
 // inlineOf returns the inline markup of a format, and a function from a match to its visible text.
@@ -95,20 +110,7 @@ func inlineOf(ending string) (*regexp.Regexp, func(string) string) {
 			return ""
 		}
 	case isManual(ending):
-		re := regexp.MustCompile(`\\f(?:\[\w*\]|\(..|.)|\\s[-+]?\d|\\\((..)|\\\[([^\]]*)\]|\\\*(?:\(..|\[[^\]]*\]|.)|\\.`)
-		return re, func(match string) string {
-			named := map[string]string{"aq": "'", "dq": `"`, "bu": "•", "em": "—", "en": "–", "lq": "“", "rq": "”",
-				"co": "©", "oq": "‘", "cq": "’", "ha": "^", "ti": "~", "rs": `\`, "mi": "-", "->": "→"}
-			switch {
-			case len(match) == 2:
-				return map[string]string{`\-`: "-", `\e`: `\`, `\ `: " ", `\~`: " ", `\.`: ".", `\'`: "'"}[match]
-			case strings.HasPrefix(match, `\(`):
-				return named[match[2:]]
-			case strings.HasPrefix(match, `\[`):
-				return named[strings.Trim(match[2:], "]")]
-			}
-			return ""
-		}
+		return regexp.MustCompile(escapes), nil // (*manual).plain knows the strings
 	default:
 		pattern = "`([^`]+)`|https?://\\S+?\\[([^\\]]*)\\]|\\*([^*\\s][^*]*)\\*"
 	}
@@ -116,8 +118,11 @@ func inlineOf(ending string) (*regexp.Regexp, func(string) string) {
 	return re, group(re)
 }
 
-// shown returns the visible text of marked-up text.
-func (r *lightReader) shown(text string) string {
+// shown returns the visible text of marked-up text, without white space around it.
+func (r *lightReader) shown(text string) string { return strings.TrimSpace(r.visible(text)) }
+
+// visible returns the visible text of marked-up text.
+func (r *lightReader) visible(text string) string {
 	var b strings.Builder
 	for text != "" {
 		from, to := r.match(text)
@@ -127,7 +132,7 @@ func (r *lightReader) shown(text string) string {
 		}
 		text = text[to:]
 	}
-	return strings.TrimSpace(b.String())
+	return b.String()
 }
 
 // maxInline is the length up to which inline markup is recognised: an opening mark without an end may be followed by
@@ -148,6 +153,11 @@ func (r *lightReader) match(text string) (from, to int) {
 // text adds to the paragraph a part of a line that begins at a byte of the source.
 func (r *lightReader) text(text string, at int) {
 	r.b.gap(" ", at)
+	r.inline(text, at)
+}
+
+// inline adds text to what stands before it.
+func (r *lightReader) inline(text string, at int) {
 	for text != "" {
 		from, to := r.match(text)
 		r.b.pulse.beat()
@@ -406,53 +416,6 @@ func comment(line string) int {
 		}
 	}
 	return -1
-}
-
-// manual reads a page in man or mdoc.
-func manual(r *lightReader, i int) int {
-	line := r.lines[i]
-	if line == "" || line[0] != '.' && line[0] != '\'' {
-		if r.code != "" {
-			r.verbatim(r.shown(line), i)
-		} else {
-			r.line(i, "")
-		}
-		return 1
-	}
-	request, rest, _ := strings.Cut(strings.TrimLeft(line[1:], " "), " ")
-	at := r.starts[i] + len(line) - len(rest)
-	rest = strings.ReplaceAll(rest, `"`, " ")
-	switch request {
-	case "SH", "Sh":
-		r.heading(1, rest, i)
-	case "SS", "Ss":
-		r.heading(2, rest, i)
-	case "TH", "Dt":
-		if name, _, _ := strings.Cut(strings.TrimSpace(rest), " "); r.d.Title == "" {
-			r.d.Title = r.shown(name)
-		}
-	case "PP", "P", "LP", "Pp", "sp", "IP", "TP", "HP", "It", "TQ":
-		r.b.endBlock("\n\n")
-		if request == "IP" || request == "It" {
-			r.text(rest, at)
-		}
-	case "nf", "EX", "Bd":
-		r.b.endBlock("\n\n")
-		r.code = "fi"
-	case "fi", "EE", "Ed":
-		r.b.endBlock("\n\n")
-		r.code = ""
-	case "B", "I", "SM", "SB", "Nm", "Ar", "Em", "Sy", "Li", "Pa", "Ic", "Cm", "Va", "Ev", "Xr", "Dq", "Sq", "Ql",
-		"Nd", "Op":
-		r.text(rest, at)
-	case "BR", "RB", "IR", "RI", "BI", "IB":
-		r.text(strings.Join(strings.Fields(rest), ""), at)
-	case "Fl":
-		r.b.gap(" ", at)
-		r.b.atom("-", at, 0)
-		r.b.collapsed(rest, at)
-	}
-	return 1
 }
 
 // isPlainName reports whether a file without an extension is known by its name as text: README, LICENSE-MIT, Makefile,

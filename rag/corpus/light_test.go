@@ -56,6 +56,50 @@ func TestLightMarkup(t *testing.T) {
 	}
 }
 
+// TestManualPages: what groff 1.22 shows of a page, for each macro; the headings are sections, not text.
+func TestManualPages(t *testing.T) {
+	for _, c := range []struct{ name, page, want string }{
+		{"quoted arguments", ".BI \"int open(const char *\" path \", int \" flags );\n",
+			"int open(const char *path, int flags);"},
+		{"a reference", "See\n.BR \"the tables\" (7),\n.BR tide (1).\n", "See the tables(7), tide(1)."},
+		{"strings", ".ds sd \\fIsed\\fP\n.ds Aq \\(aq\n\\*(sd edits; \\*(sd\\*(Aqs \\*[sd] \\*(xx.\n", "sed edits; sed's sed ."},
+		{"conditions", ".ie \\n(.g .ds A yes\n.el .ds A no\n.if t \\{\\\nfor typesetters\n.if n never\n.\\}\n.ie n \\{on \\*A\n.\\}\n" +
+			".el not here\n.if !t it is\nshown.\n", "on yes it is shown."},
+		{"what is not text", ".de XX\n\\fI\\\\$1\\fP\n..\n.de IX\n. RS \\\\$1\n..\n.ig\nnor this\n..\n.nr x 1\nText.\\\" a remark\n.XX own\n.IX not\n", "Text. own"},
+		{"a term of its own", ".HP\n\\fB\\-i\\fR, \\fB\\-\\-in\\-place\\fR\n.IP\nedit files in place\n.IP\nMore.\n",
+			"-i, --in-place edit files in place\n\nMore."},
+		{"a list", ".IP \\(bu 2\none\n.IP \\(bu\ntwo\n.IP \"the last\" 4\nthree\n",
+			"- one\n\n- two\n\nthe last three"},
+		{"a table", ".TS\nallbox tab(:);\nlb l\nl l.\nName:Meaning\n_\nT{\nHigh\n.B water\nT}:T{\nby day\nT}\nLow::\n.TE\nBelow.\n",
+			"Name | Meaning\nHigh water | by day\nLow\n\nBelow."},
+		{"links", "Write to\n.MT a@b\nus\n.ME ,\nor see\n.UR http://c\n.UE .\n",
+			"Write to us ⟨a@b⟩, or see ⟨http://c⟩."},
+		{"escapes", "a\\h'-04'b\\s-1c\\s0 \\(:ad \\['e]f \\[u20AC] \\N'36' \\&.g \\m[blue]h\\m[] \\-\\^i\n",
+			"abc äd éf € $ .g h -i"},
+		{"code", ".nf\n  if (x)\n.B    now\n.fi\n", "  if (x)\nnow\n"},
+		{"mdoc", ".Nm tide\n.Op Fl 46\n.Op Fl o Ar file , Fl -long\n.Ar\n.Pp\nThe\n.Nm\nsays\n.Dq high water .\nSee\n.Xr moon 7 ,\n" +
+			".Fl x Ns Ar y\n.Pq Ev HOME Ns = Ns Pa /\n.Fn open \"char *path\" \"int flags\" ;\n.Bl -bullet\n.It\none\n.El\n" +
+			".Bl -tag -width x\n.It Fl v\nsays more\n.El\n.Bd -literal\ntide now\n.Ed\n",
+			"tide [-46] [-o file, --long] file ...\n\nThe tide says “high water”. See moon(7), -xy (HOME=/) open(char *path, int flags);\n\n" +
+				"- one\n\n-v says more\n\ntide now\n"},
+		{"blocks without an end", ".if t \\{\n.de X\n.TS\nl.\nT{\nshown\n", "shown"},
+	} {
+		head := ".TH TIDE 1\n.SH\nTEXT\n"
+		if c.name == "mdoc" {
+			head = ".Dd May 1, 2020\n.Dt TIDE 1\n.Sh TEXT\n"
+		}
+		docs, skips := load(t, LoadOptions{}, write(t, t.TempDir(), "tide.3pm", head+c.page))
+		if len(docs) != 1 {
+			t.Errorf("%s: %v", c.name, skips)
+			continue
+		}
+		if d := docs[0]; d.Text != c.want || d.Title != "TIDE" || fmt.Sprint(d.Sections[0].Heading) != "[TEXT]" {
+			t.Errorf("%s: %q, want %q; title %q, sections %v", c.name, d.Text, c.want, d.Title, d.Sections)
+		}
+		checkDocument(t, docs[0], len(head+c.page))
+	}
+}
+
 // TestCodeAtTheEnd: the last line of a source ends with it, whether or not it has an end of its own.
 func TestCodeAtTheEnd(t *testing.T) {
 	for name, content := range map[string]string{"a.tex": "\\begin{verbatim}\nw\xe9", "a.rst": "A::\n\n  w\xe9",
@@ -83,7 +127,8 @@ func TestCodeOfBackquotes(t *testing.T) {
 func TestLightMarkupIsLinear(t *testing.T) {
 	for ending := range lightFormats() {
 		for _, unit := range []string{"*a ", "`a", "\\f", "a\n===\n", ".. a\n", "a::\n", "\\item a\n", "- a\n",
-			".SH a\n", "[[", ":a: b\n"} {
+			".SH a\n", "[[", ":a: b\n", ".if t \\{\n", ".if n ", ".de a\n", ".TS\n", "T{\n", "\\*(a",
+			".ds a \\*a\\*a b\n", ".Op Fl "} {
 			doubling.Linear(t, doubling.Input{Head: ".TH a\n", Unit: unit}, func(text string) int {
 				d, p := &Document{}, &pulse{ctx: context.Background()}
 				_ = parseLight(d, decoded{text: text}, ending, p)

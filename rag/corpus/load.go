@@ -329,7 +329,7 @@ func (l *loader) formats(limit *timeLimit) map[string]format {
 // text, or was given.
 func (l *loader) ending(at found) string {
 	base := filepath.Base(at.path)
-	ext := strings.ToLower(filepath.Ext(base))
+	ext := withoutGroup(strings.ToLower(filepath.Ext(base)))
 	given := at.given && at.content == nil
 	switch {
 	case l.o.As != "" && (given || !isRead(ext) && !isPlainName(base)):
@@ -345,7 +345,7 @@ func IsRead(ending string) bool { return isRead(ending) || archiveKind(ending) !
 
 // isRead reports whether files with an extension are read as they are; its dot may be missing.
 func isRead(ending string) bool {
-	ending = "." + strings.TrimPrefix(strings.ToLower(ending), ".")
+	ending = withoutGroup("." + strings.TrimPrefix(strings.ToLower(ending), "."))
 	_, format := (&loader{}).formats(nil)[ending]
 	_, code := languages()[ending]
 	return format || code || ending == ".jsonl" || ending == ".ndjson" || ending == ".mbox"
