@@ -68,6 +68,8 @@ func TestManualPages(t *testing.T) {
 		{"what is not text", ".de XX\n\\fI\\\\$1\\fP\n..\n.de IX\n. RS \\\\$1\n..\n.ig\nnor this\n..\n.nr x 1\nText.\\\" a remark\n.XX own\n.IX not\n", "Text. own"},
 		{"a term of its own", ".HP\n\\fB\\-i\\fR, \\fB\\-\\-in\\-place\\fR\n.IP\nedit files in place\n.IP\nMore.\n",
 			"-i, --in-place edit files in place\n\nMore."},
+		{"a term of DocBook", ".PP\npop [<stash>]\n.RS 4\nRemove a state\n.RE\nBehind.\n",
+			"pop [<stash>] Remove a state\n\nBehind."},
 		{"a list", ".IP \\(bu 2\none\n.IP \\(bu\ntwo\n.IP \"the last\" 4\nthree\n",
 			"- one\n\n- two\n\nthe last three"},
 		{"a table", ".TS\nallbox tab(:);\nlb l\nl l.\nName:Meaning\n_\nT{\nHigh\n.B water\nT}:T{\nby day\nT}\nLow::\n.TE\nBelow.\n",

@@ -229,10 +229,12 @@ func (m *manual) request(r *lightReader, i int, name, rest string, at int) int {
 		} else {
 			r.text(first.text, first.at)
 		}
-	case "PP", "P", "LP", "Pp", "sp", "TP", "TQ", "HP", "RS", "RE", "YS":
+	case "PP", "P", "LP", "Pp", "sp", "TP", "TQ", "HP", "RE", "YS":
 		r.b.endBlock("\n\n")
 	case "br":
 		r.b.gap("\n", at)
+	case "RS": // DocBook has the text of a term in it
+		r.b.gap(" ", at)
 	case "nf", "EX":
 		r.b.endBlock("\n\n")
 		r.code = "fi"

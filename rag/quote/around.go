@@ -10,8 +10,9 @@ import (
 // mostListed is how many words of a list are quoted together at most.
 const mostListed = 200
 
-// around returns which sentences of a passage a quote of sentence i needs, [from, to): the list that i leads in to; all
-// steps of a numbered list, if i is one and the question asks how something is done; the one before, if i leans on it.
+// around returns which sentences of a passage a quote of sentence i needs, [from, to): the list, or the sentence, that i
+// leads in to; all steps of a numbered list, if i is one and the question asks how something is done; an option of a
+// command, if i is a further sentence about it; the one before, if i leans on it.
 func (o Options) around(of []excerpt.Sentence, passage string, i int) (from, to int) {
 	from, to = i, i+1
 	switch {
@@ -21,13 +22,17 @@ func (o Options) around(of []excerpt.Sentence, passage string, i int) (from, to 
 		if from, to = list(of, passage, i); from > 0 && leadsIn(of, from-1) {
 			from--
 		}
+	case strings.HasSuffix(of[i].Text, ":") && to < len(of):
+		to++
+	case i > 0 && option(of, passage, i) < i:
+		from = option(of, passage, i)
+		if wordsIn(of[from:to]) > mostListed {
+			from = i
+		}
 	case i > 0 && (of[i].Leans || leans(of[i].Text)):
 		from--
 	}
-	words := 0
-	for _, s := range of[from:to] {
-		words += len(strings.Fields(s.Text))
-	}
+	words := wordsIn(of[from:to])
 	for to-from > 1 && words > mostListed {
 		if from < i {
 			words -= len(strings.Fields(of[from].Text))
@@ -38,6 +43,27 @@ func (o Options) around(of []excerpt.Sentence, passage string, i int) (from, to 
 		}
 	}
 	return from, to
+}
+
+func wordsIn(of []excerpt.Sentence) (words int) {
+	for _, s := range of {
+		words += len(strings.Fields(s.Text))
+	}
+	return words
+}
+
+// option returns the first sentence of the paragraph or item of sentence i if that begins with an option of a command,
+// else i: what is said about an option is little without its name.
+func option(of []excerpt.Sentence, passage string, i int) int {
+	first := i
+	for first > 0 && !of[first].Item && !strings.Contains(passage[of[first-1].End:of[first].Start], "\n\n") {
+		first--
+	}
+	name := strings.TrimLeft(strings.TrimPrefix(of[first].Text, "- "), "`*")
+	if len(name) > 1 && name[0] == '-' && (name[1] == '-' || unicode.IsLetter(rune(name[1]))) {
+		return first
+	}
+	return i
 }
 
 // leadsIn reports whether sentence i ends in a colon, and a list follows.

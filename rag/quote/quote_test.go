@@ -211,6 +211,24 @@ func TestListsAreQuotedWhole(t *testing.T) {
 	}
 }
 
+// TestOptionsAreQuotedWithTheirNames: what is said about an option comes with it, and what leads in to a sentence with
+// that.
+func TestOptionsAreQuotedWithTheirNames(t *testing.T) {
+	option := "-P, --max-procs=N Run up to N at a time. If it is 0, as many as possible run in parallel."
+	long := "-P, --max-procs=N " + strings.Repeat("word ", 200) + "is there. It runs many in parallel."
+	for _, x := range []struct{ passage, want string }{
+		{"Be careful.\n\n" + option + "\n\n-x Stops.", option},
+		{"- `--max-procs`: how many. Zero runs many in parallel.", "- `--max-procs`: how many. Zero runs many in parallel."},
+		{"- Many at a time. Zero runs many in parallel.", "Zero runs many in parallel."},
+		{long, "It runs many in parallel."},
+		{"To run many in parallel, say:\n\nxargs minus P.\n\nMore.", "To run many in parallel, say:\n\nxargs minus P."},
+	} {
+		if got := choose(t, "How do I run many in parallel?", 2, x.passage); len(got) == 0 || got[0].Text != x.want {
+			t.Errorf("%+v, want %q", got, x.want)
+		}
+	}
+}
+
 // TestHeadingsSayWhatPassagesAreAbout: their words count for each sentence below them.
 func TestHeadingsSayWhatPassagesAreAbout(t *testing.T) {
 	passages := []string{"The codes are there. Press the lever.", "E01: no paper in tray 1. E07: the fuser is hot."}
