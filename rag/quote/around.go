@@ -10,8 +10,8 @@ import (
 // mostListed is how many words of a list are quoted together at most.
 const mostListed = 200
 
-// around returns which sentences of a passage a quote of sentence i needs, [from, to): the list, or the sentence, that i
-// leads in to; all steps of a numbered list, if i is one and the question asks how something is done; an option of a
+// around returns which sentences of a passage a quote of sentence i needs, [from, to): the list, or the sentence, that
+// i leads in to; all steps of a numbered list, if i is one and the question asks how something is done; an option of a
 // command, if i is a further sentence about it; the one before, if i leans on it.
 func (o Options) around(of []excerpt.Sentence, passage string, i int) (from, to int) {
 	from, to = i, i+1

@@ -218,7 +218,8 @@ func TestOptionsAreQuotedWithTheirNames(t *testing.T) {
 	long := "-P, --max-procs=N " + strings.Repeat("word ", 200) + "is there. It runs many in parallel."
 	for _, x := range []struct{ passage, want string }{
 		{"Be careful.\n\n" + option + "\n\n-x Stops.", option},
-		{"- `--max-procs`: how many. Zero runs many in parallel.", "- `--max-procs`: how many. Zero runs many in parallel."},
+		{"- `--max-procs`: how many. Zero runs many in parallel.",
+			"- `--max-procs`: how many. Zero runs many in parallel."},
 		{"- Many at a time. Zero runs many in parallel.", "Zero runs many in parallel."},
 		{long, "It runs many in parallel."},
 		{"To run many in parallel, say:\n\nxargs minus P.\n\nMore.", "To run many in parallel, say:\n\nxargs minus P."},
