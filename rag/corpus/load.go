@@ -381,11 +381,6 @@ func (l *loader) pdfFile(d *Document, raw string, limit *timeLimit) error {
 	return nil
 }
 
-func parseText(d *Document, in decoded, p *pulse) {
-	d.Text, d.offsets = in.text, in.m
-	d.normalise(p)
-}
-
 // title returns the first heading, or the file's name without its extension.
 func title(d *Document, path string) string {
 	for _, s := range d.Sections {
