@@ -87,7 +87,8 @@ type Base struct {
 	reader  *store.Store
 	writer  *store.Store
 	current *Snapshot
-	web     *Base // nil before it is asked for
+	held    *Snapshot // whose transaction Follow keeps
+	web     *Base     // nil before it is asked for
 	closed  bool
 	said    [2]string // of the calibration last: how stale it is, and its warning
 	// saidDamage is the last message about damaged blocks, "" without one.
@@ -271,6 +272,11 @@ func (b *Base) open(ctx context.Context, at **store.Store, o store.Options) (*st
 // process: every call looks. Beside Follow it returns when the snapshot in use is the store's state of now.
 func (b *Base) Refresh() error {
 	if b.follows.Load() > 0 {
+		st, err := b.Reader(b.stopping)
+		if err != nil {
+			return err
+		}
+		b.wrote(b.stopping, st)
 		s, err := b.latest(b.stopping)
 		if err == nil {
 			s.Release()
@@ -290,12 +296,17 @@ func (b *Base) Changed(err error) error {
 	st := b.writer
 	b.mu.Unlock()
 	if st != nil {
-		now, stateErr := st.Generation(context.Background())
-		for old := b.written.Load(); stateErr == nil && now > old && !b.written.CompareAndSwap(old, now); {
-			old = b.written.Load()
-		}
+		b.wrote(context.Background(), st)
 	}
 	return err
+}
+
+// wrote has later calls see the store as it is now.
+func (b *Base) wrote(ctx context.Context, st *store.Store) {
+	now, err := st.Generation(ctx)
+	for old := b.written.Load(); err == nil && now > old && !b.written.CompareAndSwap(old, now); {
+		old = b.written.Load()
+	}
 }
 
 // Encoder loads the encoder when it is first needed.

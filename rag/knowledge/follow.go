@@ -19,19 +19,14 @@ const rebegin = 5 * time.Second
 // written they see when Refresh has returned, or a look later. A store that is not there yet is waited for.
 func (b *Base) Follow(ctx context.Context, every time.Duration) {
 	b.follows.Add(1)
-	defer b.follows.Add(-1)
-	var held *Snapshot
-	leave := func() {
-		if held != nil {
-			held.Release()
-			held = nil
-		}
-	}
-	defer leave()
+	defer func() {
+		b.follows.Add(-1)
+		b.hold(nil)
+	}()
 	since, said := time.Now(), ""
 	for {
 		if time.Since(since) > rebegin {
-			leave()
+			b.hold(nil)
 			since = time.Now()
 		}
 		news := b.cfg.Shared.News() // before the look
@@ -39,8 +34,8 @@ func (b *Base) Follow(ctx context.Context, every time.Duration) {
 		err := panics.Call(func() (err error) { s, err = b.latest(ctx); return err })
 		switch {
 		case err == nil:
-			leave()
-			held, said = s, ""
+			b.hold(s)
+			said = ""
 		case errors.Is(err, ErrClosed) || ctx.Err() != nil:
 			return
 		case !errors.Is(err, store.ErrNoStore) && err.Error() != said:
@@ -53,6 +48,19 @@ func (b *Base) Follow(ctx context.Context, every time.Duration) {
 		case <-news:
 		case <-time.After(every):
 		}
+	}
+}
+
+// hold takes over a use of a snapshot, so that its transaction goes on while Follow runs, and ends the use that it had;
+// nil only ends that. Without it a snapshot that has no calls would have to be taken anew after a change.
+func (b *Base) hold(s *Snapshot) {
+	b.mu.Lock()
+	if s == nil || b.follows.Load() > 0 {
+		s, b.held = b.held, s
+	}
+	b.mu.Unlock()
+	if s != nil {
+		s.Release()
 	}
 }
 

@@ -85,8 +85,15 @@ func (b *Base) latest(ctx context.Context) (*Snapshot, error) {
 	if err := b.search.follow(ctx, s); err != nil {
 		return nil, errors.Join(b.unlessClosed(err), s.close())
 	}
-	if b.follows.Load() > 0 {
+	follows := b.follows.Load() > 0
+	if follows {
 		s.prepareAll(ctx)
+		if follows, err = s.View.Hold(ctx); err != nil {
+			return nil, errors.Join(b.unlessClosed(err), s.close())
+		}
+	}
+	if follows {
+		s.users++
 	}
 	b.mu.Lock()
 	var old *Snapshot
@@ -97,6 +104,9 @@ func (b *Base) latest(ctx context.Context) (*Snapshot, error) {
 	b.mu.Unlock()
 	if closed {
 		return nil, errors.Join(ErrClosed, s.close())
+	}
+	if follows {
+		b.hold(s)
 	}
 	if err := old.closeIfUnused(); err != nil {
 		b.log.Warn("closing a view of the store failed", "error", err)
