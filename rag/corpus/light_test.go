@@ -102,6 +102,14 @@ func TestManualPages(t *testing.T) {
 	}
 }
 
+// TestStringsStayBounded: what strings stand for does not become many times the page.
+func TestStringsStayBounded(t *testing.T) {
+	page := ".TH A 1\n.ds a " + strings.Repeat("b", longestString) + "\n" + strings.Repeat("\\*a\n.nf\n\\*a\n.fi\n", 20_000)
+	if got := textOf(t, "a.1", page); len(got) > mostExpanded+len(page) || len(got) < mostExpanded {
+		t.Errorf("%d bytes of text from %d", len(got), len(page))
+	}
+}
+
 // TestCodeAtTheEnd: the last line of a source ends with it, whether or not it has an end of its own.
 func TestCodeAtTheEnd(t *testing.T) {
 	for name, content := range map[string]string{"a.tex": "\\begin{verbatim}\nw\xe9", "a.rst": "A::\n\n  w\xe9",

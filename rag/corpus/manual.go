@@ -12,6 +12,7 @@ type manual struct {
 	own        map[string]bool   // macros that the page defines: whether their arguments are text
 	characters map[string]string
 	kinds      map[string]string // of mdoc's macros
+	expanded   int               // bytes that strings have stood for
 	not        bool              // the last .ie did not hold
 	endless    bool              // a block without an end has been found: no other is looked for
 	hanging    bool              // the paragraph is the term of .HP, whose text stands behind .IP
@@ -21,8 +22,12 @@ type manual struct {
 	glued      bool              // mdoc's next word stands at the one before
 }
 
-// longestString bounds what a string stands for, so that strings of strings do not grow.
-const longestString = 200
+// longestString bounds what a string stands for, so that strings of strings do not grow, and mostExpanded what all that
+// are used stand for together.
+const (
+	longestString = 200
+	mostExpanded  = 1 << 20
+)
 
 // argument is a part of a line that stands at a byte of the source.
 type argument struct {

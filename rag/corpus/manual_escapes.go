@@ -18,6 +18,9 @@ func (m *manual) plain(match string) string {
 	if name, ok := strings.CutPrefix(match, `\*`); ok {
 		name = strings.Trim(name, "([]")
 		if text, ok := m.defined[name]; ok {
+			if m.expanded += len(text); m.expanded > mostExpanded {
+				return ""
+			}
 			return text
 		}
 		return m.characters[name]
