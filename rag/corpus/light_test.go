@@ -104,7 +104,8 @@ func TestManualPages(t *testing.T) {
 
 // TestStringsStayBounded: what strings stand for does not become many times the page.
 func TestStringsStayBounded(t *testing.T) {
-	page := ".TH A 1\n.ds a " + strings.Repeat("b", longestString) + "\n" + strings.Repeat("\\*a\n.nf\n\\*a\n.fi\n", 20_000)
+	page := ".TH A 1\n.ds a " + strings.Repeat("b", longestString) + "\n" +
+		strings.Repeat("\\*a\n.nf\n\\*a\n.fi\n", 20_000)
 	if got := textOf(t, "a.1", page); len(got) > mostExpanded+len(page) || len(got) < mostExpanded {
 		t.Errorf("%d bytes of text from %d", len(got), len(page))
 	}
