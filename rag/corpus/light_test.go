@@ -84,10 +84,11 @@ func TestManualPages(t *testing.T) {
 			".Bl -tag -width x\n.It Fl v\nsays more\n.El\n.Bd -literal\ntide now\n.Ed\n",
 			"tide [-46] [-o file, --long] file ...\n\nThe tide says “high water”. See moon(7), -xy (HOME=/) open(char *path, int flags);\n\n" +
 				"- one\n\n-v says more\n\ntide now\n"},
+		{"an enclosed function", ".de X\n..\n.Pq Fn open\n.Fo close\n.Fa fd\n.Fc\n", "(open()) close(fd,)"},
 		{"blocks without an end", ".if t \\{\n.de X\n.TS\nl.\nT{\nshown\n", "shown"},
 	} {
 		head := ".TH TIDE 1\n.SH\nTEXT\n"
-		if c.name == "mdoc" {
+		if c.name == "mdoc" || strings.Contains(c.page, ".Fo") {
 			head = ".Dd May 1, 2020\n.Dt TIDE 1\n.Sh TEXT\n"
 		}
 		docs, skips := load(t, LoadOptions{}, write(t, t.TempDir(), "tide.3pm", head+c.page))

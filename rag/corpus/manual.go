@@ -22,8 +22,8 @@ type manual struct {
 	glued      bool              // mdoc's next word stands at the one before
 }
 
-// longestString bounds what a string stands for, so that strings of strings do not grow, and mostExpanded what all that
-// are used stand for together.
+// longestString is the most characters that a string stands for, so that strings of strings do not grow, and
+// mostExpanded the most bytes that all uses of strings add to a page.
 const (
 	longestString = 200
 	mostExpanded  = 1 << 20
@@ -35,7 +35,7 @@ type argument struct {
 	at   int
 }
 
-// stretch is text of a paragraph: made stands for nothing in the source, glued follows without a space.
+// stretch is text of a paragraph. If it is made, it does not stand in the source; if it is glued, no space precedes it.
 type stretch struct {
 	argument
 	made, glued bool
@@ -112,11 +112,11 @@ func condition(s string) (holds bool, body string) {
 	denied := strings.HasPrefix(s, "!")
 	s = strings.TrimPrefix(s, "!")
 	n := strings.IndexAny(s, " \t")
-	if b := strings.Index(s, `\{`); b >= 0 && (n < 0 || b < n) {
-		n = b
-	}
 	if n < 0 {
-		return false, ""
+		n = len(s)
+	}
+	if b := strings.Index(s[:n], `\{`); b >= 0 { // in what comes first only: a line may be of conditions alone
+		n = b
 	}
 	holds = s[:n] == "n" || strings.Contains(s[:n], `\n(.g`) || strings.Contains(s[:n], `\n[.g]`)
 	return holds != denied, strings.TrimLeft(s[n:], " \t")

@@ -25,7 +25,7 @@ func mdocKinds() map[string]string {
 	return kinds
 }
 
-// macro reads a macro of mdoc. A name that is none of them is nothing to readers.
+// macro reads a macro of mdoc. Unknown macros add no text.
 func (m *manual) macro(r *lightReader, name string, args []argument, at int) []stretch {
 	switch name {
 	case "Bl":
@@ -85,6 +85,7 @@ type mdocLine struct {
 	flag  bool       // words are flags
 }
 
+// words returns the text of the words of a line.
 func (m *manual) words(args []argument) []stretch {
 	w := &mdocLine{m: m, args: args}
 	tail := len(args) // marks behind all words
@@ -100,6 +101,7 @@ func (m *manual) words(args []argument) []stretch {
 		} else if kind != "" {
 			w.shown(kind, args[n].at)
 		} else if w.macro(n) {
+			w.end()
 			return w.parts
 		}
 	}
@@ -178,6 +180,7 @@ func (w *mdocLine) macro(n int) bool {
 	case name == "Ar" && !plain:
 		w.made("file ...", at)
 	case name == "Fn" && plain:
+		w.say(rest[0])
 		w.parts = append(w.parts, called(rest)...)
 		return true
 	case name == "Fo" && plain:
@@ -205,7 +208,7 @@ func (w *mdocLine) macro(n int) bool {
 	return false
 }
 
-// word reads a word that is no macro.
+// word reads a word that is not a macro.
 func (w *mdocLine) word(n int) {
 	a := w.args[n]
 	switch {
@@ -230,9 +233,9 @@ func (w *mdocLine) word(n int) {
 	}
 }
 
-// called returns a function's name with its parameters, and the marks behind it.
+// called returns the parameters of a function, whose name comes first, and the marks behind them.
 func called(args []argument) (parts []stretch) {
-	parts = append(parts, stretch{argument: args[0]}, stretch{argument{"(", args[0].at}, true, true})
+	parts = append(parts, stretch{argument{"(", args[0].at}, true, true})
 	last := len(args)
 	for last > 1 && isMark(args[last-1]) {
 		last--

@@ -19,7 +19,8 @@ type outlined struct {
 // that were printed.
 const hangingTenths = 6
 
-// More headings than fewHeadings have so many bytes of text each, so that no text becomes sections of nothing.
+// A text with more than fewHeadings headings is taken for something else if it has less than bytesOfHeading bytes for
+// each of them: sections take memory.
 const (
 	fewHeadings    = 100
 	bytesOfHeading = 40
@@ -37,7 +38,7 @@ func parseText(d *Document, in decoded, p *pulse) {
 	d.normalise(p)
 }
 
-// headings finds the headings of a text. Where they take a large part of it, they are something else.
+// headings finds the headings of a text.
 func headings(text string, p *pulse) []outlined {
 	var list []outlined
 	var title *outlined // the line before, if it can be a heading

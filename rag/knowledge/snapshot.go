@@ -90,10 +90,9 @@ func (b *Base) latest(ctx context.Context) (*Snapshot, error) {
 		s.prepareAll(ctx)
 		if follows, err = s.View.Hold(ctx); err != nil {
 			return nil, errors.Join(b.unlessClosed(err), s.close())
+		} else if follows {
+			s.users++ // for hold
 		}
-	}
-	if follows {
-		s.users++
 	}
 	b.mu.Lock()
 	var old *Snapshot
