@@ -133,7 +133,7 @@ INLINE void product(const slc_tiles *t, float *tile, int64_t row, int64_t column
 	const float *b = (const float *)t->columns.data + column * STEP_FLOATS * words;
 	const int64_t count = (words + CHAIN - 1) / CHAIN * BLOCKS; // iterations
 	progress at = start_pending(before);
-	const int share = write ? 2 * PER_ROW : (int)((SLC_TILE / W + count - 1) / count); // vectors per iteration
+	const int share = (int)((SLC_TILE / W + count - 1) / count); // vectors per iteration
 	for (int64_t k = 0; k < words; k += CHAIN) {
 		const int last = k + CHAIN >= words;
 		const int64_t steps = last ? words - k : CHAIN, later = (k + CHAIN) * STEP_FLOATS;

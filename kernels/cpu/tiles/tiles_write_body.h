@@ -9,13 +9,21 @@ INLINE float *place_of(const slc_tiles *t, int64_t row, int64_t column) {
 INLINE void write_row(const slc_tiles *t, const float *tile, int i, int64_t row, int64_t column) {
 	const slc_writer *w = t->write;
 	float *to = place_of(t, row, column) + i * w->stride;
+	vec v[PER_ROW];
 #pragma GCC unroll 8
-	for (int h = 0; h < PER_ROW; h++) {
-		vec v = LOAD(tile + i * SLC_PANEL + h * W);
-		if (w->l2) v = SQRT(MAX(v * SET1(-2), SET1(0)));
-		v = v * SET1(w->factor);
-		if (w->stream) STREAM(to + h * W, v);
-		else STORE(to + h * W, v);
+	for (int h = 0; h < PER_ROW; h++) v[h] = LOAD(tile + i * SLC_PANEL + h * W);
+	if (__builtin_expect(w->l2, 0)) {
+#pragma GCC unroll 8
+		for (int h = 0; h < PER_ROW; h++) v[h] = SQRT(MAX(v[h] * SET1(-2), SET1(0)));
+	}
+#pragma GCC unroll 8
+	for (int h = 0; h < PER_ROW; h++) v[h] = v[h] * SET1(w->factor);
+	if (w->stream) {
+#pragma GCC unroll 8
+		for (int h = 0; h < PER_ROW; h++) STREAM(to + h * W, v[h]);
+	} else {
+#pragma GCC unroll 8
+		for (int h = 0; h < PER_ROW; h++) STORE(to + h * W, v[h]);
 	}
 }
 
