@@ -1,6 +1,8 @@
 package corpus
 
 import (
+	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -177,6 +179,18 @@ func (b *builder) heading(level int, text, anchor string, from, to int) {
 		b.atom(whole, from, to-from)
 		b.endBlock("\n\n")
 	}
+}
+
+// leave ends the open headings that the title of the document has, too, such as the name of a site above all its pages.
+// What follows, from source on, stands below the others.
+func (b *builder) leave(title string, from int) {
+	rest := slices.DeleteFunc(slices.Clone(b.path), func(h openHeading) bool { return strings.Contains(title, h.text) })
+	if len(rest) == len(b.path) {
+		return
+	}
+	b.endSection(math.MaxInt) // no heading becomes text: the title has it
+	b.path, b.headed = rest, false
+	b.beginSection("", from)
 }
 
 // cutRunes returns the first n runes of s.

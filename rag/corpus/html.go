@@ -266,12 +266,12 @@ func (r *htmlReader) start(name string, at int) {
 			r.b.endCells(at)
 		}
 		r.boundary(kind, at)
-		r.begun(name)
+		r.begun(name, at)
 	}
 }
 
 // begun notes how the start of an element changes the reading of its content.
-func (r *htmlReader) begun(name string) {
+func (r *htmlReader) begun(name string, at int) {
 	switch name {
 	case "table":
 		r.b.beginTable(openTable{rows: true})
@@ -289,6 +289,8 @@ func (r *htmlReader) begun(name string) {
 		r.afterPre = !r.xml
 	case "title":
 		r.inTitle = r.title == ""
+	case "main":
+		r.b.leave(r.title, at)
 	}
 }
 

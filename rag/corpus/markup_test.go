@@ -97,6 +97,32 @@ func TestShownText(t *testing.T) {
 	}
 }
 
+// TestHeadingsAboveMain: what stands above the main part of a page, and in its title, is no heading of the part.
+func TestHeadingsAboveMain(t *testing.T) {
+	const book, tides = `<h1>The Book</h1>`, `<main><h2>Tides</h2><p>High.`
+	for _, x := range []struct{ content, want string }{
+		{`<title>Tides - The Book</title>` + book + tides + `<h3>Low</h3><p>Low.</main><p>End`,
+			"Tides: High.|Tides/Low: Low.\n\nEnd"},
+		{`<title>Tides - The Book</title>` + book + `By us.<main><p>High.</main>`, "The Book: By us.|: High."},
+		{`<title>Tides</title>` + book + tides, "The Book/Tides: High."},
+		{book + tides, "The Book/Tides: High."},
+		{`<title>Tides</title><h1>Tides</h1><main><main><p>High.</main></main>`, ": High."},
+	} {
+		content := "<!DOCTYPE html><meta charset=utf-8>" + x.content
+		docs, _ := load(t, LoadOptions{}, write(t, t.TempDir(), "a.html", content))
+		var got []string
+		for _, s := range docs[0].sections() {
+			if text := strings.TrimSpace(docs[0].Text[s.Start:s.End]); text != "" {
+				got = append(got, strings.Join(s.Heading, "/")+": "+text)
+			}
+		}
+		if strings.Join(got, "|") != x.want {
+			t.Errorf("%s\nhas %q, want %q", content, strings.Join(got, "|"), x.want)
+		}
+		checkDocument(t, docs[0], len(content))
+	}
+}
+
 // TestXHTML: it is XML, unless it is not well-formed.
 func TestXHTML(t *testing.T) {
 	const words = `<body><h1>Top</h1><p>It leaves.</p></body></html>`

@@ -142,7 +142,8 @@ func cutPoint(text string, s span, at int) int {
 }
 
 // abbreviated reports whether sentence, which the Unicode rules end before next, continues: its final mark belongs to a
-// quotation or a name, or its dot to an abbreviation, an initial, a number of a list, or a German ordinal.
+// quotation ("Stop!" he said) or a name, or its dot to an abbreviation, an initial, a number of a list, or a German
+// ordinal.
 func abbreviated(sentence, next string) bool {
 	if isWithin(sentence, next) {
 		return true
@@ -150,7 +151,7 @@ func abbreviated(sentence, next string) bool {
 	sentence = strings.TrimRightFunc(sentence, unicode.IsSpace)
 	next = strings.TrimLeftFunc(next, unicode.IsSpace)
 	if r, _ := utf8.DecodeRuneInString(next); unicode.IsLower(r) {
-		return strings.TrimRight(sentence, "\"'”’»“)]") != sentence // "Stop!" he said
+		return strings.TrimRight(sentence, "\"'”’»“)]") != sentence || isName(sentence)
 	}
 	s, ok := strings.CutSuffix(sentence, ".")
 	if !ok {
@@ -185,6 +186,17 @@ func isWithin(sentence, next string) bool {
 	return next != "" && len(strings.TrimRight(sentence, ".!?")) == len(sentence)-1 &&
 		(next[0] < utf8.RuneSelf && (unicode.IsLetter(rune(next[0])) || unicode.IsDigit(rune(next[0]))) ||
 			strings.IndexByte("=&/_", next[0]) >= 0)
+}
+
+// isName reports whether the mark at the end of a sentence, behind which small letters follow, belongs to a name, as in
+// "The dbg! macro" or "the ? operator". People who begin their sentences with small letters end them so, too.
+func isName(sentence string) bool {
+	at := strings.IndexFunc(sentence, unicode.IsLetter)
+	if at < 0 {
+		return false
+	}
+	first, _ := utf8.DecodeRuneInString(sentence[at:])
+	return unicode.IsUpper(first) && (strings.HasSuffix(sentence, "!") || strings.Trim(lastWord(sentence), "?") == "")
 }
 
 // lastWord returns the last word of s, "" if there is none.

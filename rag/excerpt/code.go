@@ -38,7 +38,7 @@ func looksLikeCode(text string) bool {
 		}
 	}
 	last := text[len(text)-1]
-	if strings.IndexByte("{}", last) >= 0 {
+	if strings.IndexByte("{}", last) >= 0 || text[0] == '[' && last == ']' && !strings.Contains(text, " ") {
 		return true
 	}
 	if strings.HasSuffix(text, ");") || strings.HasSuffix(text, "):") || strings.HasSuffix(text, "),") &&
@@ -95,11 +95,11 @@ func (s *splitter) addCode(start, end int, several bool) {
 	end = start + len(strings.TrimRightFunc(text, unicode.IsSpace))
 	if several && len(starts(text)) <= mostWords {
 		if strings.ContainsFunc(text, isWord) {
-			s.units = append(s.units, Sentence{Text: s.passage[start:end], Start: start, End: end})
+			s.units = append(s.units, Sentence{Text: s.passage[start:end], Start: start, End: end, Code: true})
 		}
 		return
 	}
-	s.add(Sentence{Start: start, End: end})
+	s.add(Sentence{Start: start, End: end, Code: true})
 }
 
 // closes reports whether a line ends what a line before it opened.

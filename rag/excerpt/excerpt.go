@@ -27,6 +27,7 @@ type Sentence struct {
 
 	Columns Span `json:"-"` // what names the columns of a row of a table; empty: nothing
 	Item    bool `json:"-"` // of a list: it begins with a bullet or a number
+	Code    bool `json:"-"`
 	Leans   bool `json:"-"` // the rest of a sentence that was cut, which needs the part before it
 }
 

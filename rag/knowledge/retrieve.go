@@ -36,7 +36,7 @@ func (s *Snapshot) SearchFrom(
 	if err != nil {
 		return nil, err
 	}
-	c.Data = s.View.Vectors
+	c.Data, c.Bodies = s.View.Vectors, s.bodies
 	if live := s.View.Count(); live < s.View.Vectors.Rows {
 		c.Deleted, c.Live = s.View.Deleted, live
 	}
@@ -74,6 +74,22 @@ func (s *Snapshot) SearchFrom(
 		return s.routed(ctx, r, src, q, o)
 	}
 	return retrieve.Search(ctx, src, q, o)
+}
+
+// leastBody is how many bytes a text has that may be a copy of one below another heading: shorter ones, as "Off by
+// default.", mean something else there.
+const leastBody = 100
+
+// bodies returns the texts of chunks, "" for short ones.
+func (s *Snapshot) bodies(ctx context.Context, ids []string) ([]string, error) {
+	chunks, err := s.Chunks(ctx, ids)
+	texts := make([]string, len(chunks))
+	for i, c := range chunks {
+		if len(c.Text) >= leastBody {
+			texts[i] = c.Text
+		}
+	}
+	return texts, err
 }
 
 // routes reports whether a search may be limited to some domains, and returns the store's router, if any. Without a

@@ -140,6 +140,56 @@ func TestSearchWithFilterWordsAndReranker(t *testing.T) {
 	}
 }
 
+// TestTheSameBelowOtherHeadings: a text that several pages have takes one place, and a remark that is the same below
+// many headings does not.
+func TestTheSameBelowOtherHeadings(t *testing.T) {
+	base := doubles.NewBase(t, nil)
+	const long = "Lighthouses warn ships of rocks, and of the sands that the tides move from one place to another each year."
+	batch, texts := store.Batch{}, []string{}
+	for i, text := range []string{long, "Lighthouses.", long, "Lighthouses.", "Herrings live in schools."} {
+		name := fmt.Sprint("d", i)
+		batch.Documents = append(batch.Documents, &corpus.Document{ID: name, Source: name, Digest: name})
+		c := corpus.Chunk{ID: fmt.Sprint("c", i), Document: name, Source: name, Heading: "At sea " + name, Text: text,
+			Tokens: 5}
+		batch.Chunks, texts = append(batch.Chunks, c), append(texts, c.EmbedText())
+	}
+	e, err := base.Embed(t.Context(), texts, embed.Document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch.Vectors = e.Data
+	id := base.Encoder.Info().Encoder
+	st, err := base.Writer(t.Context(), &id)
+	if err == nil {
+		_, err = st.Commit(t.Context(), batch)
+	}
+	if err := base.Changed(err); err != nil {
+		t.Fatal(err)
+	}
+	snap, _, err := base.Searchable(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer snap.Release()
+	q, err := base.Embed(t.Context(), []string{"lighthouses"}, embed.Query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists, err := snap.Search(t.Context(), retrieve.Queries{Texts: []string{"lighthouses"},
+		Vectors: knowledge.Vectors(q)}, retrieve.DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	copies := map[string][]string{}
+	for _, r := range lists[0].Results {
+		copies[r.ID] = r.Copies
+	}
+	_, second := copies["c2"]
+	if len(copies) != 4 || second || !slices.Equal(copies["c0"], []string{"c2"}) || copies["c1"] != nil {
+		t.Errorf("%v", copies)
+	}
+}
+
 func TestPassages(t *testing.T) {
 	base := doubles.NewBase(t, nil)
 	library(t, base)

@@ -23,7 +23,7 @@ func (o Options) around(of []excerpt.Sentence, passage string, i int) (from, to 
 			from--
 		}
 	case strings.HasSuffix(of[i].Text, ":") && to < len(of):
-		to++
+		to = shown(of, to)
 	case i > 0 && option(of, passage, i) < i:
 		from = option(of, passage, i)
 		if wordsIn(of[from:to]) > mostListed {
@@ -43,6 +43,22 @@ func (o Options) around(of []excerpt.Sentence, passage string, i int) (from, to 
 		}
 	}
 	return from, to
+}
+
+// mostShown is how many words of code are quoted together at most, unless a statement has more.
+const mostShown = 60
+
+// shown returns where what a lead-in shows ends, which begins at sentence i: a sentence, or code, which the name of its
+// file may stand before.
+func shown(of []excerpt.Sentence, i int) int {
+	to := i + 1
+	if !of[i].Code && (to == len(of) || !of[to].Code || wordsIn(of[i:to]) > 4) {
+		return to
+	}
+	for to < len(of) && of[to].Code && (to == i+1 && !of[i].Code || wordsIn(of[i:to+1]) <= mostShown) {
+		to++
+	}
+	return to
 }
 
 func wordsIn(of []excerpt.Sentence) (words int) {

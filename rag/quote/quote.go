@@ -74,11 +74,17 @@ const (
 	besideWeight  = .7  // the cover of the sentence together with the one before it
 	passageWeight = 1.  // the best cosine of the passage's sentences
 	coverWeight   = .5  // the cover of the passage
+	headingWeight = .6  // the cover of what stands above the passage
+	openingWeight = .6  // likewise, of its first sentence
+	subjectWeight = .6  // a beginning that has all words of the question: what is said is said of what is asked about
 	timeWeight    = .3  // a time, where the question asks for one
 	numberWeight  = .15 // a number, likewise
 	placeWeight   = .03 // the first sentence of the passage; of the second a half, of the third a third
 	readerWeight  = .5  // the sentence that the reader answers from, by the softmax of its scores over the passages
 )
+
+// beginning is how many words begin a sentence.
+const beginning = 8
 
 // topicShare is how much of a passage's sentences a word of the question stands in if the passage is about it. Where
 // others say "it", it is meant.
@@ -150,6 +156,7 @@ func Choose(ctx context.Context, o Options, question engine.Vectors, w Words, pa
 func (o Options) rank(ctx context.Context, question engine.Vectors, w Words, passages []string) (
 	[]candidate, [][]excerpt.Sentence, error,
 ) {
+	w = contentOf(w)
 	nearest, err := excerpt.Scores(ctx, excerpt.Options{Engine: o.Engine, Embed: o.Embed, Metric: kernels.Cosine},
 		[]engine.Vectors{question}, [][]string{passages})
 	if err != nil {
@@ -165,11 +172,20 @@ func (o Options) rank(ctx context.Context, question engine.Vectors, w Words, pas
 		all = append(all, of...)
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.Score, a.Score) })
-	asked := func(c candidate) bool { return isQuestion(c.Text) }
-	if answers := slices.DeleteFunc(slices.Clone(all), asked); len(answers) > 0 {
+	empty := func(c candidate) bool {
+		return isQuestion(c.Text) || isLabel(c.Text) ||
+			strings.HasSuffix(c.Text, ":") && c.place == len(nearest[0][c.Passage])-1
+	}
+	if answers := slices.DeleteFunc(slices.Clone(all), empty); len(answers) > 0 {
 		all = answers
 	}
 	return all, nearest[0], nil
+}
+
+// isLabel reports whether a sentence is a mark that others refer to: "[items.union]".
+func isLabel(sentence string) bool {
+	return strings.HasPrefix(sentence, "[") && strings.IndexByte(sentence, ']') == len(sentence)-1 &&
+		!strings.Contains(sentence, " ")
 }
 
 // isQuestion reports whether a sentence asks. One in quotation marks does not: somebody's words may be the answer.
@@ -222,18 +238,28 @@ func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w
 		}
 	}
 	all, topic := counted(in)
+	above := 0.
 	if len(o.Headings) > 0 {
-		above := w.In(o.Headings[passage])
-		all, topic = either(all, above), either(topic, above)
+		heading := w.In(o.Headings[passage])
+		all, topic, above = either(all, heading), either(topic, heading), w.Share(heading)
 	}
 	out, asked := make([]candidate, len(sentences)), kindOf(o.Question)
-	common := passageWeight*best + coverWeight*w.Share(all)
+	common := passageWeight*best + coverWeight*w.Share(all) + headingWeight*above
+	opening := slices.IndexFunc(sentences, func(s excerpt.Sentence) bool { return len(strings.Fields(s.Text)) > 3 })
 	var before []bool
 	for i, s := range sentences {
 		total := s.Score + common + placeWeight/float64(i+1) + (1-topicWeight)*w.Share(in[i]) +
 			topicWeight*w.Share(either(topic, in[i])) + besideWeight*w.Share(either(before, in[i]))
 		if asked.has(s.Text) {
 			total += asked.weight()
+		}
+		if n := strings.Fields(s.Text); len(n) > beginning {
+			if w.Share(w.In(strings.Join(n[:beginning], " "))) > .99 {
+				total += subjectWeight
+			}
+		}
+		if i == opening {
+			total += openingWeight * above
 		}
 		q := Quote{Passage: passage, Text: s.Text, Start: s.Start, End: s.End, Sentences: 1, Score: total,
 			Columns: text[s.Columns.Start:s.Columns.End]}
@@ -267,6 +293,12 @@ func either(a, b []bool) []bool {
 	return out
 }
 
+// again reports whether quotes have a text already: passages of several documents may say the same.
+func again(quotes []Quote, text string) bool {
+	words := strings.Fields(text)
+	return slices.ContainsFunc(quotes, func(q Quote) bool { return slices.Equal(strings.Fields(q.Text), words) })
+}
+
 // take picks from candidates, best first. What was brought along is not taken again.
 func (o Options) take(all []candidate, sentences [][]excerpt.Sentence, passages []string) (quotes []Quote) {
 	type place struct{ passage, sentence int }
@@ -277,12 +309,12 @@ func (o Options) take(all []candidate, sentences [][]excerpt.Sentence, passages 
 		if left == 0 || c.Score < floor*all[0].Score {
 			break
 		}
-		if taken[place{c.Passage, c.place}] || slices.ContainsFunc(chosen, c.beside) {
+		if taken[place{c.Passage, c.place}] || slices.ContainsFunc(chosen, c.beside) || again(quotes, c.Text) {
 			continue
 		}
 		of := sentences[c.Passage]
 		from, to := c.place, c.place+1
-		if left > 1 {
+		if left > 1 || strings.HasSuffix(c.Text, ":") && !leadsIn(of, c.place) {
 			from, to = o.around(of, passages[c.Passage], c.place)
 		}
 		for i := from; i < to; i++ {
@@ -290,8 +322,8 @@ func (o Options) take(all []candidate, sentences [][]excerpt.Sentence, passages 
 				from, to = c.place, c.place+1
 			}
 		}
-		// A lead-in alone says nothing: its list is quoted already, or Max has no room for it.
-		if to-from == 1 && len(chosen) > 0 && leadsIn(of, from) {
+		// A lead-in alone says nothing: what it leads in to is quoted already, or Max has no room for a list.
+		if to-from == 1 && len(chosen) > 0 && strings.HasSuffix(c.Text, ":") {
 			continue
 		}
 		for i := from; i < to; i++ {

@@ -8,17 +8,19 @@ import (
 
 // rankDistinct is rank with copies of a text at one place, that of the best. Where copies leave a list with fewer
 // candidates than were asked for, more are ranked until it is full or has all contexts that there are.
-func (s *search) rankDistinct(ctx context.Context) error {
+func (s *search) rankDistinct(ctx context.Context) (err error) {
 	metric, k := s.Metric, s.k
 	for {
-		if err := s.rank(ctx); err != nil {
+		if err = s.rank(ctx); err != nil {
 			return err
 		}
 		short := false
 		for i := range s.lists {
 			list := &s.lists[i]
 			found := len(list.Results)
-			list.Results = s.Contexts.distinct(list.Results)
+			if list.Results, err = s.Contexts.distinct(ctx, list.Results); err != nil {
+				return err
+			}
 			short = short || found >= s.k && len(list.Results) < k
 			list.Results = list.Results[:min(k, len(list.Results))]
 		}
@@ -31,18 +33,36 @@ func (s *search) rankDistinct(ctx context.Context) error {
 }
 
 // distinct leaves one result of each text, with the ids of the others.
-func (c Contexts) distinct(results []Result) []Result {
-	if c.Digests == nil || len(results) < 2 {
-		return results
+func (c Contexts) distinct(ctx context.Context, results []Result) ([]Result, error) {
+	if c.Digests != nil {
+		results = merged(results, func(i int) ([sha256.Size]byte, bool) { return c.Digests[results[i].Row], true })
 	}
-	at, kept := make(map[[sha256.Size]byte]int, len(results)), make([]Result, 0, len(results))
-	for _, r := range results {
-		digest := c.Digests[r.Row]
-		if i, ok := at[digest]; ok {
-			kept[i].Copies = append(slices.Clip(kept[i].Copies), r.ID)
+	if c.Bodies == nil || len(results) < 2 {
+		return results, nil
+	}
+	ids := make([]string, len(results))
+	for i, r := range results {
+		ids[i] = r.ID
+	}
+	bodies, err := c.Bodies(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	return merged(results, func(i int) (string, bool) { return bodies[i], bodies[i] != "" }), nil
+}
+
+// merged leaves the first result of each key, with the ids of the others.
+func merged[K comparable](results []Result, key func(i int) (K, bool)) []Result {
+	at, kept := make(map[K]int, len(results)), make([]Result, 0, len(results))
+	for i, r := range results {
+		k, ok := key(i)
+		if first, again := at[k]; ok && again {
+			kept[first].Copies = append(append(slices.Clip(kept[first].Copies), r.ID), r.Copies...)
 			continue
 		}
-		at[digest] = len(kept)
+		if ok {
+			at[k] = len(kept)
+		}
 		kept = append(kept, r)
 	}
 	return kept

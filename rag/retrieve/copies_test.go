@@ -1,7 +1,10 @@
 package retrieve
 
 import (
+	"context"
 	"crypto/sha256"
+	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,22 +21,39 @@ func TestCopiesShareAPlace(t *testing.T) {
 		values = append(values, 1, 0)
 	}
 	c := Contexts{Vectors: two(values...), IDs: ids, Words: rows.lexicon}
-	for _, text := range rows {
+	digests := c // some are below other headings
+	for i, text := range rows {
 		c.Digests = append(c.Digests, sha256.Sum256([]byte(text)))
+		digests.Digests = append(digests.Digests, sha256.Sum256([]byte(text+string(rune('a'+i/2)))))
 	}
+	bodies := digests
+	bodies.Bodies = func(_ context.Context, of []string) (found []string, err error) {
+		for _, id := range of {
+			found = append(found, rows[slices.Index(ids, id)])
+		}
+		return found, nil
+	}
+	q := Queries{[]string{"pump valve"}, two(1, 0)}
 	for _, mode := range []Mode{Auto, Dense, BM25, TFIDF, Hybrid} {
 		o := DefaultOptions()
 		o.K, o.Mode = 3, mode
-		lists, err := Search(t.Context(), Source{Engine: newEngine(t), Contexts: c}, Queries{[]string{"pump valve"},
-			two(1, 0)}, o)
-		if err != nil {
-			t.Fatal(mode, err)
+		for name, c := range map[string]Contexts{"digests": c, "bodies": bodies} {
+			lists, err := Search(t.Context(), Source{Engine: newEngine(t), Contexts: c}, q, o)
+			if err != nil {
+				t.Fatal(mode, err)
+			}
+			got := lists[0].Results
+			if len(got) != 3 || got[0].ID != "d" || got[1].Copies != nil ||
+				!slices.Equal(slices.Sorted(slices.Values(got[0].Copies)), ids[4:]) {
+				t.Errorf("%s, %s: %d results, the first is %v", mode, name, len(got), got[0])
+			}
 		}
-		got := lists[0].Results
-		if len(got) != 3 || len(got[0].Copies) != 19 || got[0].ID != "d" || got[0].Copies[0] != "e" ||
-			got[1].Copies != nil {
-			t.Errorf("%s: %d results, the first is %v", mode, len(got), got[0])
-		}
+	}
+	lost := errors.New("lost")
+	bodies.Bodies = func(context.Context, []string) ([]string, error) { return nil, lost }
+	_, err := Search(t.Context(), Source{Engine: newEngine(t), Contexts: bodies}, q, DefaultOptions())
+	if !errors.Is(err, lost) {
+		t.Errorf("%v, want %v", err, lost)
 	}
 }
 

@@ -2,6 +2,7 @@ package retrieve
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 
 	"github.com/sluice-rag/sluice/engine"
@@ -95,9 +96,12 @@ type Contexts struct {
 	// The following fields are optional.
 	Data    engine.Vectors      // the same rows as plain vectors, if Vectors belong to a prepared set
 	Digests [][sha256.Size]byte // of the texts: rows of the same digest are copies; nil: no copies are known
-	Deleted func(row int) bool  // reports whether a row is deleted
-	Live    int                 // number of rows that are not deleted, if Deleted is set
-	Rows    []int               // the only rows that are searched, ascending and without deleted ones; see Selected
+	// Bodies returns the texts of contexts without what stands above them: those with the same body are copies, too.
+	// "" is compared with nothing.
+	Bodies  func(ctx context.Context, ids []string) ([]string, error)
+	Deleted func(row int) bool // reports whether a row is deleted
+	Live    int                // number of rows that are not deleted, if Deleted is set
+	Rows    []int              // the only rows that are searched, ascending and without deleted ones; see Selected
 	// Selected restricts searches to Rows, even if Rows is empty.
 	Selected bool
 	Allowed  func(row int) bool // reports whether a row is in Rows; optional

@@ -1,0 +1,88 @@
+package quote_test
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestWhatAsksIsNoContent: a sentence is no nearer to an answer with "what" and "do" in it, and a question of nothing
+// else is answered all the same.
+func TestWhatAsksIsNoContent(t *testing.T) {
+	const what = "What they do is what we do not know, do we not."
+	for question, want := range map[string]string{
+		"What do sailors do?": "Sailors know the tides.",
+		"What do we do what?": what,
+	} {
+		got := choose(t, question, 1, "The sea is wide. "+what+" Sailors know the tides.")
+		if !slices.Equal(texts(got), []string{want}) {
+			t.Errorf("%s: %+v, not %q", question, got, want)
+		}
+	}
+}
+
+// TestTheSameIsQuotedOnce: several documents may say the same in other words around it.
+func TestTheSameIsQuotedOnce(t *testing.T) {
+	const again = "The tides  follow\nthe moon's pull."
+	got := choose(t, "What do the tides follow?", 2, tides, "Tides. "+again+" And the sun's.")
+	if len(got) != 2 || got[0].Text != "The tides follow the moon's pull." || got[1].Text == again {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestTheFirstSentenceBelowAHeading: below a heading with the question's words, the first sentence is likely to
+// answer, though it has none of them.
+func TestTheFirstSentenceBelowAHeading(t *testing.T) {
+	passages := []string{"An error of the update was mended.",
+		"This command brings in all that is new. The update takes time."}
+	const question = "What does the harbour update do?"
+	if got := choose(t, question, 1, passages...); got[0].Passage != 0 {
+		t.Errorf("%+v without headings", got)
+	}
+	got := chooseBelow(t, []string{"Changes", "harbour-update › Description"}, question, 1, passages...)
+	if want := []string{"This command brings in all that is new."}; !slices.Equal(texts(got), want) {
+		t.Errorf("%+v, not %q", got, want)
+	}
+}
+
+// TestASentenceAboutTheSubject: of sentences with all words of a question, the one that begins with them says
+// something of what they name.
+func TestASentenceAboutTheSubject(t *testing.T) {
+	got := choose(t, "What is a harbour pilot?", 1, "In the old days a captain did not always want a harbour pilot. "+
+		"A harbour pilot is somebody who steers ships in narrow waters near the coast.")
+	if got[0].Start == 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestNothingIsNotQuoted: marks that others refer to, and colons with nothing behind them, say nothing.
+func TestNothingIsNotQuoted(t *testing.T) {
+	got := choose(t, "Where are the tides?", 3, "[sea.tides]\n\nThe tides are at sea. Where the tides are, see:",
+		"[tides]")
+	if want := []string{"The tides are at sea."}; !slices.Equal(texts(got), want) {
+		t.Errorf("%+v, not %q", got, want)
+	}
+	if got := choose(t, "Where are the tides?", 3, "[tides]"); len(got) != 1 {
+		t.Errorf("%+v where there is nothing else", got)
+	}
+}
+
+// TestWhatALeadInShows: code comes with the sentence before it, whose colon would be all there is without, though there
+// is no room for another sentence; and so does the name of its file.
+func TestWhatALeadInShows(t *testing.T) {
+	const shown = "These are the defaults of the profile:\n\nFile: tide.toml\n\n[profile]\nlevel = 0\n\n[other.profile]\nlevel = 3"
+	passage := shown + "\n\nThey may be changed."
+	for _, sentences := range []int{1, 2} {
+		got := choose(t, "What are the defaults of the profile?", sentences, passage)
+		if got[0].Text != shown {
+			t.Errorf("%+v, not %q", got, shown)
+		}
+	}
+	long := "These are the defaults of the profile:\n\n[profile]\n" // a statement of more than 60 words is cut
+	for range 40 {
+		long += "level_of_tide = 1\n"
+	}
+	got := choose(t, "What are the defaults of the profile?", 2, long)
+	if n := len(got[0].Text); n < 100 || n > 700 {
+		t.Errorf("%d bytes of %d: %q", n, len(long), got[0].Text)
+	}
+}
