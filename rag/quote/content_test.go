@@ -54,9 +54,10 @@ func TestASentenceAboutTheSubject(t *testing.T) {
 	}
 }
 
-// TestNothingIsNotQuoted: marks that others refer to, and colons with nothing behind them, say nothing.
+// TestNothingIsNotQuoted: marks that others refer to say nothing, nor does a second quote that ends in a colon with
+// nothing behind it.
 func TestNothingIsNotQuoted(t *testing.T) {
-	got := choose(t, "Where are the tides?", 3, "[sea.tides]\n\nThe tides are at sea. Where the tides are, see:",
+	got := choose(t, "Where are the tides?", 3, "[sea.tides]\n\nThe tides are at sea. Other tides:",
 		"[tides]")
 	if want := []string{"The tides are at sea."}; !slices.Equal(texts(got), want) {
 		t.Errorf("%+v, not %q", got, want)

@@ -145,7 +145,7 @@ func Choose(ctx context.Context, o Options, question engine.Vectors, w Words, pa
 		return nil, fmt.Errorf("quote: %w: %d passages, the reader's answers of %d, headings of %d", kernels.ErrShape,
 			n, len(o.Found), len(o.Headings))
 	}
-	all, sentences, err := o.rank(ctx, question, w, passages)
+	all, sentences, err := o.rank(ctx, question, contentOf(w), passages)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,6 @@ func Choose(ctx context.Context, o Options, question engine.Vectors, w Words, pa
 func (o Options) rank(ctx context.Context, question engine.Vectors, w Words, passages []string) (
 	[]candidate, [][]excerpt.Sentence, error,
 ) {
-	w = contentOf(w)
 	nearest, err := excerpt.Scores(ctx, excerpt.Options{Engine: o.Engine, Embed: o.Embed, Metric: kernels.Cosine},
 		[]engine.Vectors{question}, [][]string{passages})
 	if err != nil {
@@ -172,10 +171,7 @@ func (o Options) rank(ctx context.Context, question engine.Vectors, w Words, pas
 		all = append(all, of...)
 	}
 	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.Score, a.Score) })
-	empty := func(c candidate) bool {
-		return isQuestion(c.Text) || isLabel(c.Text) ||
-			strings.HasSuffix(c.Text, ":") && c.place == len(nearest[0][c.Passage])-1
-	}
+	empty := func(c candidate) bool { return isQuestion(c.Text) || isLabel(c.Text) }
 	if answers := slices.DeleteFunc(slices.Clone(all), empty); len(answers) > 0 {
 		all = answers
 	}
