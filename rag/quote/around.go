@@ -68,18 +68,37 @@ func wordsIn(of []excerpt.Sentence) (words int) {
 	return words
 }
 
+// mostNames is how many words the names of an option have that stand in a paragraph of their own.
+const mostNames = 8
+
 // option returns the first sentence of the paragraph or item of sentence i if that begins with an option of a command,
-// else i: what is said about an option is little without its name.
+// or of the paragraph before if that has only its names, else i: what is said about an option is little without them.
 func option(of []excerpt.Sentence, passage string, i int) int {
-	first := i
-	for first > 0 && !of[first].Item && !strings.Contains(passage[of[first-1].End:of[first].Start], "\n\n") {
-		first--
-	}
-	name := strings.TrimLeft(strings.TrimPrefix(of[first].Text, "- "), "`*")
-	if len(name) > 1 && name[0] == '-' && (name[1] == '-' || unicode.IsLetter(rune(name[1]))) {
+	first := paragraph(of, passage, i)
+	if isOption(of[first].Text) {
 		return first
 	}
+	if first > 0 && !of[first].Item {
+		names := paragraph(of, passage, first-1)
+		if isOption(of[names].Text) && wordsIn(of[names:first]) <= mostNames {
+			return names
+		}
+	}
 	return i
+}
+
+// paragraph returns the first sentence of the paragraph or item of sentence i.
+func paragraph(of []excerpt.Sentence, passage string, i int) int {
+	for i > 0 && !of[i].Item && !strings.Contains(passage[of[i-1].End:of[i].Start], "\n\n") {
+		i--
+	}
+	return i
+}
+
+// isOption reports whether a text begins with the name of an option of a command.
+func isOption(text string) bool {
+	name := strings.TrimLeft(strings.TrimPrefix(text, "- "), "`*")
+	return len(name) > 1 && name[0] == '-' && (name[1] == '-' || unicode.IsLetter(rune(name[1])))
 }
 
 // leadsIn reports whether sentence i ends in a colon, and a list follows.

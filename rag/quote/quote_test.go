@@ -218,6 +218,9 @@ func TestOptionsAreQuotedWithTheirNames(t *testing.T) {
 	long := "-P, --max-procs=N " + strings.Repeat("word ", 200) + "is there. It runs many in parallel."
 	for _, x := range []struct{ passage, want string }{
 		{"Be careful.\n\n" + option + "\n\n-x Stops.", option},
+		{"Be careful.\n\n-P\n--max-procs=N\n\nRun many in parallel.\n\n-x\n\nStops.",
+			"-P\n--max-procs=N\n\nRun many in parallel."},
+		{"-x and y is more than what names an option.\n\nRun many in parallel.", "Run many in parallel."},
 		{"- `--max-procs`: how many. Zero runs many in parallel.",
 			"- `--max-procs`: how many. Zero runs many in parallel."},
 		{"- Many at a time. Zero runs many in parallel.", "Zero runs many in parallel."},
