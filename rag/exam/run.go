@@ -349,7 +349,7 @@ const leastWritten = 20
 
 // quote returns the text that Ask prints without a model.
 func (e *exam) quote(ctx context.Context, question string, v engine.Vectors, rows []int) (text string, err error) {
-	words, err := e.index.Query(question, postings.Scoring{Kind: postings.Cover})
+	words, err := e.index.Query(question, postings.Scoring{Kind: postings.Cover, Content: true})
 	if err != nil {
 		return "", err
 	}

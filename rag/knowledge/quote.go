@@ -18,7 +18,7 @@ func (s *Snapshot) Quotes(
 	if err != nil {
 		return nil, err
 	}
-	q, err := x.Query(o.Question, postings.Scoring{Kind: postings.Cover})
+	q, err := x.Query(o.Question, postings.Scoring{Kind: postings.Cover, Content: true})
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ func lexicon(x *postings.Index) retrieve.Lexicon {
 	return func(text string, s retrieve.Scoring) (retrieve.Words, error) {
 		q, err := x.Query(text,
 			postings.Scoring{Kind: postings.Kind(s.Kind), K1: max(s.K1, math.SmallestNonzeroFloat64),
-				B: s.B, NoLength: s.B == 0})
+				B: s.B, NoLength: s.B == 0, Content: s.Kind == retrieve.KindCover})
 		if err != nil {
 			return nil, err
 		}

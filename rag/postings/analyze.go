@@ -101,14 +101,21 @@ func stopWordsOf(language string) map[string]bool {
 type Analyzer struct {
 	language string
 	stop     map[string]bool
+	asks     map[string]bool // terms of words that only ask
 	stem     func(*snowballstem.Env) bool
 }
 
 // For makes the analyser of a language (ISO 639-1). Of languages without a stemmer, and of "", terms are the words as
 // they are, case folded.
 func For(language string) *Analyzer {
-	return &Analyzer{language: language, stop: stopWordsOf(language), stem: stemmer(language)}
+	a := &Analyzer{language: language, stop: stopWordsOf(language), stem: stemmer(language), asks: map[string]bool{}}
+	a.each(asking, func(term string) { a.asks[term] = true })
+	return a
 }
+
+// asking are words of English questions that say nothing of what is asked about. Other languages have theirs among the
+// stop words, which here are fewer.
+const asking = "what which who whom whose when where why how do does did done"
 
 // Language is what the analyser was made for.
 func (a *Analyzer) Language() string { return a.language }

@@ -169,6 +169,31 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
+// A query of content has none of the words that ask, in any form and language of the index, unless it has no others.
+func TestContent(t *testing.T) {
+	x := index(t, library{{Text: "What does the keeper do? The keepers keep the lamp.", Language: "en"},
+		{Text: "Was tut der Wärter?", Language: "de"}}, never)
+	for text, want := range map[string]string{"What does keeper DO?": "keep keeper",
+		"What does who do?": "what does who do doe", "which Lamps": "lamps lamp", "": ""} {
+		q := query(t, x, text, Scoring{Kind: Cover, Content: true})
+		var terms []string
+		for _, w := range q.Terms() {
+			terms = append(terms, w.Text)
+		}
+		if got := strings.Join(terms, " "); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+		for _, kind := range []Kind{BM25, TFIDF, Cover} {
+			other, err := q.As(Scoring{Kind: kind})
+			if err != nil || len(other.Terms()) != len(terms) {
+				t.Errorf("%q as %s: %v, %v", text, kind, other.Terms(), err)
+			}
+		}
+	}
+	q := query(t, x, "What does a keeper do?", Scoring{Kind: Cover, Content: true, Language: "en"})
+	near(t, "a keeper", q.Score(0), 1)
+}
+
 var wordsOfTests = strings.Fields("apple bridge castle dune eagle forest garden harbour island jungle")
 
 // drawn draws documents, and which are deleted.

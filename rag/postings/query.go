@@ -28,6 +28,7 @@ type Scoring struct {
 	K1, B    float64
 	NoLength bool
 	Language string // of the query (ISO 639-1); "" takes the index's own languages
+	Content  bool   // leave out words that only ask, as "what" and "do", where there are others
 }
 
 // The defaults of BM25.
@@ -94,7 +95,10 @@ func (x *Index) Query(text string, s Scoring) (*Query, error) {
 		return nil, err
 	}
 	q := &Query{x: x, scoring: s}
-	q.count(text)
+	if q.count(text); s.Content && len(q.words) == 0 {
+		q.scoring.Content = false
+		q.count(text)
+	}
 	q.text.lists = make([][]list, len(q.words))
 	for i := range q.words {
 		w := &q.words[i]
@@ -105,8 +109,8 @@ func (x *Index) Query(text string, s Scoring) (*Query, error) {
 	return q, nil
 }
 
-// As is the query by another scoring, without its text being analysed again: the language stays as it is. An unknown
-// kind and parameters out of range are ErrKind.
+// As is the query by another scoring, without its text being analysed again: language and content stay as they are. An
+// unknown kind and parameters out of range are ErrKind.
 func (q *Query) As(s Scoring) (*Query, error) {
 	s, err := s.withDefaults()
 	if err == nil {
@@ -115,7 +119,7 @@ func (q *Query) As(s Scoring) (*Query, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Language = q.scoring.Language
+	s.Language, s.Content = q.scoring.Language, q.scoring.Content
 	other := &Query{x: q.x, scoring: s, text: q.text, words: slices.Clone(q.words)}
 	other.score()
 	return other, nil
@@ -180,10 +184,12 @@ func (q *Query) count(text string) {
 	q.text = a
 	a.number = map[string]met{}
 	for l, language := range q.languages() {
-		at := 0
-		q.x.analyzers.get(language).each(text, func(term string) {
+		at, analyzer := 0, q.x.analyzers.get(language)
+		analyzer.each(text, func(term string) {
 			m, ok := a.number[term]
 			switch {
+			case q.scoring.Content && analyzer.asks[term]:
+				return
 			case ok && m.language == l:
 				a.counts[m.term]++
 			case !ok && len(a.number) < maxQueryTerms:

@@ -80,11 +80,16 @@ func option(of []excerpt.Sentence, passage string, i int) int {
 	}
 	if first > 0 && !of[first].Item {
 		names := paragraph(of, passage, first-1)
-		if isOption(of[names].Text) && wordsIn(of[names:first]) <= mostNames {
+		if isNamed(of, names, first) {
 			return names
 		}
 	}
 	return i
+}
+
+// isNamed reports whether the sentences from one on to another are the names of an option.
+func isNamed(of []excerpt.Sentence, from, to int) bool {
+	return from < to && isOption(of[from].Text) && wordsIn(of[from:to]) <= mostNames
 }
 
 // paragraph returns the first sentence of the paragraph or item of sentence i.

@@ -67,6 +67,15 @@ func TestNothingIsNotQuoted(t *testing.T) {
 	}
 }
 
+// TestAFurtherOptionHasItsName: the names come along where there is no room for another sentence.
+func TestAFurtherOptionHasItsName(t *testing.T) {
+	const first, second = "-a, --all\n\nIt removes all files.", "-d\n--doc\n\nIt removes the files of documents."
+	got := choose(t, "What removes all the files?", 2, "Be careful.\n\n"+first+"\n\n"+second)
+	if n := len(got); n != 2 || got[0].Text+"|"+got[1].Text != first+"|"+second {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestWhatALeadInShows: code comes with the sentence before it, whose colon would be all there is without, though there
 // is no room for another sentence; and so does the name of its file.
 func TestWhatALeadInShows(t *testing.T) {

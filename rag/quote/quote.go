@@ -145,7 +145,7 @@ func Choose(ctx context.Context, o Options, question engine.Vectors, w Words, pa
 		return nil, fmt.Errorf("quote: %w: %d passages, the reader's answers of %d, headings of %d", kernels.ErrShape,
 			n, len(o.Found), len(o.Headings))
 	}
-	all, sentences, err := o.rank(ctx, question, contentOf(w), passages)
+	all, sentences, err := o.rank(ctx, question, w, passages)
 	if err != nil {
 		return nil, err
 	}
@@ -309,9 +309,9 @@ func (o Options) take(all []candidate, sentences [][]excerpt.Sentence, passages 
 			continue
 		}
 		of := sentences[c.Passage]
-		from, to := c.place, c.place+1
-		if left > 1 || strings.HasSuffix(c.Text, ":") && !leadsIn(of, c.place) {
-			from, to = o.around(of, passages[c.Passage], c.place)
+		from, to := o.around(of, passages[c.Passage], c.place)
+		if left == 1 && !(strings.HasSuffix(c.Text, ":") && !leadsIn(of, c.place) || isNamed(of, from, c.place)) {
+			from, to = c.place, c.place+1
 		}
 		for i := from; i < to; i++ {
 			if taken[place{c.Passage, i}] {
@@ -329,7 +329,10 @@ func (o Options) take(all []candidate, sentences [][]excerpt.Sentence, passages 
 			c.Start, c.End, c.Sentences = of[from].Start, of[to-1].End, to-from
 			c.Text = passages[c.Passage][c.Start:c.End]
 		}
-		left = max(left-c.Sentences, 0)
+		if left -= to - from; isNamed(of, from, c.place) {
+			left += c.place - from // names are no sentences
+		}
+		left = max(left, 0)
 		quotes = append(quotes, c.Quote)
 	}
 	return quotes

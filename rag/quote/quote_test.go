@@ -49,7 +49,7 @@ func chooseBelow(t *testing.T, headings []string, question string, sentences int
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := x.Query(question, postings.Scoring{Kind: postings.Cover})
+	q, err := x.Query(question, postings.Scoring{Kind: postings.Cover, Content: true})
 	if err != nil {
 		t.Fatal(err)
 	}
