@@ -1,6 +1,7 @@
 package quote
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -22,6 +23,8 @@ func (o Options) around(of []excerpt.Sentence, passage string, i int) (from, to 
 		if from, to = list(of, passage, i); from > 0 && leadsIn(of, from-1) {
 			from--
 		}
+	case isNamed(of, i, to) && to < len(of) && paragraph(of, passage, to) == to && !isOption(of[to].Text):
+		to++
 	case strings.HasSuffix(of[i].Text, ":") && to < len(of):
 		to = shown(of, to)
 	case i > 0 && option(of, passage, i) < i:
@@ -87,6 +90,11 @@ func option(of []excerpt.Sentence, passage string, i int) int {
 	return i
 }
 
+// isAboutOption reports whether sentence i is, or follows, the name of an option in its paragraph.
+func isAboutOption(of []excerpt.Sentence, passage string, i int) bool {
+	return isOption(of[paragraph(of, passage, i)].Text) || option(of, passage, i) < i
+}
+
 // isNamed reports whether the sentences from one on to another are the names of an option.
 func isNamed(of []excerpt.Sentence, from, to int) bool {
 	return from < to && isOption(of[from].Text) && wordsIn(of[from:to]) <= mostNames
@@ -124,6 +132,17 @@ func list(of []excerpt.Sentence, passage string, i int) (from, to int) {
 		}
 	}
 	return from, to
+}
+
+// asksForWay reports whether a question in English or German asks how something is done, or for an option.
+func asksForWay(question string) bool {
+	return asksHow(question) || slices.ContainsFunc(strings.Fields(strings.ToLower(question)), func(word string) bool {
+		switch strings.TrimRight(word, "?,.") {
+		case "option", "options", "flag", "flags", "switch", "parameter", "optionen", "schalter":
+			return true
+		}
+		return false
+	})
 }
 
 // asksHow reports whether a question in English or German asks how something is done, so that steps answer it.

@@ -66,9 +66,9 @@ type Found struct {
 }
 
 // What counts for a sentence beside its cosine with the question and the cover of the question's words in it. On
-// squad16 (2,910 questions, four passages each) the best sentence holds an answer for .801 of the questions, and at
-// most two do for .887 (each half of the topics: .724 and .863; .818 and .942). Cosine and cover alone give .786 and
-// .858 (docs/adr/0023-answers.md).
+// squad16 (2,910 questions, four passages each) the best sentence holds an answer for .810 of the questions, and at
+// most two do for .891 (each half of the topics: .734 and .871; .825 and .945). Cosine and cover alone gave .786 and
+// .858 (docs/adr/0023-answers.md). The weights below headings are from 113 questions about manuals of Rust.
 const (
 	topicWeight   = .4  // of the cover: of the sentence together with the words that its passage is about
 	besideWeight  = .7  // the cover of the sentence together with the one before it
@@ -77,6 +77,7 @@ const (
 	headingWeight = .6  // the cover of what stands above the passage
 	openingWeight = .6  // likewise, of its first sentence
 	subjectWeight = .6  // a beginning that has all words of the question: what is said is said of what is asked about
+	optionWeight  = .6  // an option of a command, where the question asks for a way to do something
 	timeWeight    = .3  // a time, where the question asks for one
 	numberWeight  = .15 // a number, likewise
 	placeWeight   = .03 // the first sentence of the passage; of the second a half, of the third a third
@@ -239,7 +240,7 @@ func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w
 		heading := w.In(o.Headings[passage])
 		all, topic, above = either(all, heading), either(topic, heading), w.Share(heading)
 	}
-	out, asked := make([]candidate, len(sentences)), kindOf(o.Question)
+	out, asked, way := make([]candidate, len(sentences)), kindOf(o.Question), asksForWay(o.Question)
 	common := passageWeight*best + coverWeight*w.Share(all) + headingWeight*above
 	opening := slices.IndexFunc(sentences, func(s excerpt.Sentence) bool { return len(strings.Fields(s.Text)) > 3 })
 	var before []bool
@@ -253,6 +254,9 @@ func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w
 			if w.Share(w.In(strings.Join(n[:beginning], " "))) > .99 {
 				total += subjectWeight
 			}
+		}
+		if way && isAboutOption(sentences, text, i) {
+			total += optionWeight
 		}
 		if i == opening {
 			total += openingWeight * above
