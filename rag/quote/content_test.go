@@ -77,13 +77,14 @@ func TestAFurtherOptionHasItsName(t *testing.T) {
 	}
 }
 
-// TestAWayIsAnOption: where a question asks how something is done, an option that does it answers, with its names, which
-// alone would say nothing.
+// TestAWayIsAnOption: where a question asks how something is done, an option that does it answers, with its names,
+// which alone would say nothing.
 func TestAWayIsAnOption(t *testing.T) {
 	const all = "-a, --all\n\nTake all the files."
 	passage := "Files are removed, and all the files may be removed at once.\n\n" + all + "\n\n-d\n\nTake none."
 	for question, want := range map[string]string{"How do I remove all the files?": all,
-		"Which flag removes all files?": all, "What is removed at once?": passage[:strings.Index(passage, "\n")]} {
+		"Which flag removes all files?": all,
+		"What is removed at once?":      passage[:strings.Index(passage, "\n")]} {
 		if got := choose(t, question, 2, passage); got[0].Text != want {
 			t.Errorf("%s %+v, not %q", question, got, want)
 		}
