@@ -117,16 +117,20 @@ func (a *app) examineUnasked(ctx context.Context, s *sluice.Sluice, c config.Con
 	if err != nil && !errors.Is(err, exam.ErrCard) {
 		return // the question reports the error
 	}
+	name, argument := "the default language model", ""
+	if c.Model != "" {
+		name, argument = c.Model, " "+c.Model
+	}
 	if _, _, remotely := remote.SplitName(c.Model); card == nil && !remotely {
-		spinner := a.spin("examining " + c.Model + ", once")
+		spinner := a.spin("examining " + name + ", once")
 		card, err = s.Models().Examine(ctx, "", sluice.ExamineOptions{Within: unasked})
 		spinner.Stop()
 		var long *exam.LongError
 		if err != nil && !errors.As(err, &long) && ctx.Err() == nil {
-			a.note("%s could not be examined: %v", c.Model, err)
+			a.note("%s could not be examined: %v", name, err)
 		}
 	}
 	if !card.Examined() {
-		a.note("%s is %s; 'sluice models check %[1]s' examines it", c.Model, card.Summary())
+		a.note("%s is %s; 'sluice models check%s' examines it", name, card.Summary(), argument)
 	}
 }

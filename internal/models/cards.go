@@ -51,13 +51,17 @@ func (r *Registry) Digest(ctx context.Context, name string) (string, error) {
 	return sum, nil
 }
 
-// Card returns the text of the scorecard of a model with a digest: the one that SaveCard has kept, else the manifest's
-// for a model of that name, else nil.
-func (r *Registry) Card(name, digest string) ([]byte, error) {
+// KeptCard returns the text of the scorecard that SaveCard has kept for a digest, else nil.
+func (r *Registry) KeptCard(digest string) ([]byte, error) {
 	text, err := os.ReadFile(r.cardPath(digest))
-	if !errors.Is(err, fs.ErrNotExist) {
-		return text, err
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
+	return append([]byte{}, text...), err // an empty file is a card, too
+}
+
+// Card returns the text of the manifest's scorecard for a model, else nil.
+func (r *Registry) Card(name string) ([]byte, error) {
 	m, ok := r.manifest.Model(name)
 	if !ok || m.Scorecard == "" {
 		return nil, nil

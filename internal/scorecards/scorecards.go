@@ -25,8 +25,9 @@ func Digest(ctx context.Context, model string) (string, error) {
 	return r.Digest(ctx, model)
 }
 
-// Find returns the scorecard of a language model: one that was kept here, else the one that Sluice brings. nil: it has
-// not been examined. A card that was edited, or is of another version of the examination, is exam.ErrCard.
+// Find returns the scorecard of a language model: one that was kept here, or the one that Sluice brings if that one
+// cannot be used or has no results. nil: it has not been examined. A card that was edited, or is of another version of
+// the examination, is exam.ErrCard.
 func Find(ctx context.Context, model string) (*exam.Card, error) {
 	digest, err := Digest(ctx, model)
 	if err != nil {
@@ -36,11 +37,24 @@ func Find(ctx context.Context, model string) (*exam.Card, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := r.Card(model, digest)
-	if err != nil || text == nil {
-		return nil, err
+	kept, err := parsed(digest)(r.KeptCard(digest))
+	if kept.Examined() {
+		return kept, nil
 	}
-	return exam.ParseCard(text, digest)
+	if brought, wrong := parsed(digest)(r.Card(model)); wrong == nil && brought != nil {
+		return brought, nil
+	}
+	return kept, err
+}
+
+// parsed reads a card of a digest; nil where there is no text.
+func parsed(digest string) func(text []byte, err error) (*exam.Card, error) {
+	return func(text []byte, err error) (*exam.Card, error) {
+		if err != nil || text == nil {
+			return nil, err
+		}
+		return exam.ParseCard(text, digest)
+	}
 }
 
 // Keep keeps a card.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -120,14 +121,32 @@ func TestLongExaminationsAreRemembered(t *testing.T) {
 	}
 }
 
-// TestTheDefaultModelComesWithItsCard: it is of this version of the examination.
+// TestTheDefaultModelComesWithItsCard: it is of this version of the examination, and stands in for one that was kept by
+// another version, or without results.
 func TestTheDefaultModelComesWithItsCard(t *testing.T) {
-	cache(t)
+	dir, _ := cache(t)
 	c, err := scorecards.Find(t.Context(), "SmolLM2-135M-Instruct")
 	if err != nil || c == nil {
 		t.Fatalf("%+v, %v: go test -tags native ./rag/exam -run Figures -figures -figures-out DIR makes it", c, err)
 	}
 	if len(c.Sets) != 2 || c.Sets["en"].Quote.Of < 60 || c.Sets["de"].Quote.Of < 60 {
 		t.Errorf("%+v", c)
+	}
+	old, long := *c, *c
+	old.Exam, long.Sets, long.Seconds = "another", nil, 300
+	for _, kept := range []*exam.Card{&old, &long} {
+		if err := scorecards.Keep(kept); err != nil {
+			t.Fatal(err)
+		}
+		found, err := scorecards.Find(t.Context(), "SmolLM2-135M-Instruct")
+		if err != nil || !reflect.DeepEqual(found, c) {
+			t.Errorf("%+v, %v", found, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "scorecards", c.Digest+".json"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := scorecards.Find(t.Context(), "SmolLM2-135M-Instruct"); err != nil || !found.Examined() {
+		t.Errorf("beside an empty file: %+v, %v", found, err)
 	}
 }
