@@ -32,6 +32,9 @@ func (s *search) rankDistinct(ctx context.Context) (err error) {
 	}
 }
 
+// mostBodies is how many texts of a list are read and compared: a store may have any number of copies.
+const mostBodies = 256
+
 // distinct leaves one result of each text, with the ids of the others.
 func (c Contexts) distinct(ctx context.Context, results []Result) ([]Result, error) {
 	if c.Digests != nil {
@@ -40,15 +43,20 @@ func (c Contexts) distinct(ctx context.Context, results []Result) ([]Result, err
 	if c.Bodies == nil || len(results) < 2 {
 		return results, nil
 	}
-	ids := make([]string, len(results))
-	for i, r := range results {
-		ids[i] = r.ID
+	ids := make([]string, min(len(results), mostBodies))
+	for i := range ids {
+		ids[i] = results[i].ID
 	}
 	bodies, err := c.Bodies(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	return merged(results, func(i int) (string, bool) { return bodies[i], bodies[i] != "" }), nil
+	return merged(results, func(i int) (string, bool) {
+		if i >= len(bodies) {
+			return "", false
+		}
+		return bodies[i], bodies[i] != ""
+	}), nil
 }
 
 // merged leaves the first result of each key, with the ids of the others.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -49,9 +50,22 @@ func TestCopiesShareAPlace(t *testing.T) {
 			}
 		}
 	}
+	for len(ids) < 5+2*mostBodies { // more than are compared, and 20 of the same heading
+		rows, ids = append(rows, "pump valve"), append(ids, fmt.Sprint("x", len(ids)))
+		values = append(values, 1, 0)
+		bodies.Digests = append(bodies.Digests, sha256.Sum256([]byte(ids[len(ids)-1])))
+	}
+	many := bodies
+	many.Vectors, many.IDs, many.Words = two(values...), ids, rows.lexicon
+	o := DefaultOptions()
+	o.K = 3
+	lists, err := Search(t.Context(), Source{Engine: newEngine(t), Contexts: many}, q, o)
+	if err != nil || len(lists[0].Results) != 3 || len(lists[0].Results[0].Copies) > mostBodies+20 {
+		t.Errorf("%d copies: %v, %v", len(ids), lists, err)
+	}
 	lost := errors.New("lost")
 	bodies.Bodies = func(context.Context, []string) ([]string, error) { return nil, lost }
-	_, err := Search(t.Context(), Source{Engine: newEngine(t), Contexts: bodies}, q, DefaultOptions())
+	_, err = Search(t.Context(), Source{Engine: newEngine(t), Contexts: bodies}, q, DefaultOptions())
 	if !errors.Is(err, lost) {
 		t.Errorf("%v, want %v", err, lost)
 	}
