@@ -42,6 +42,12 @@ func library(t *testing.T, base *doubles.Base) {
 	}
 	batch.Labels = map[string][]store.Label{"sea0": {{Kind: "place", Value: "reef"}, {Kind: "place", Value: "coast"}},
 		"go2": {{Kind: "place", Value: "coast"}}}
+	put(t, base, batch, texts)
+}
+
+// put commits a batch whose chunks are embedded as texts.
+func put(t *testing.T, base *doubles.Base, batch store.Batch, texts []string) {
+	t.Helper()
 	e, err := base.Embed(t.Context(), texts, embed.Document)
 	if err != nil {
 		t.Fatal(err)
@@ -153,19 +159,7 @@ func TestTheSameBelowOtherHeadings(t *testing.T) {
 			Tokens: 5}
 		batch.Chunks, texts = append(batch.Chunks, c), append(texts, c.EmbedText())
 	}
-	e, err := base.Embed(t.Context(), texts, embed.Document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	batch.Vectors = e.Data
-	id := base.Encoder.Info().Encoder
-	st, err := base.Writer(t.Context(), &id)
-	if err == nil {
-		_, err = st.Commit(t.Context(), batch)
-	}
-	if err := base.Changed(err); err != nil {
-		t.Fatal(err)
-	}
+	put(t, base, batch, texts)
 	snap, _, err := base.Searchable(t.Context())
 	if err != nil {
 		t.Fatal(err)
