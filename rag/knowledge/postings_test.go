@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
@@ -109,19 +108,7 @@ func TestTitlesFileNamesAndMetadataAreWords(t *testing.T) {
 			corpus.Chunk{ID: fmt.Sprint(i), Document: source, Source: source, Text: text})
 		texts = append(texts, text)
 	}
-	e, err := base.Embed(t.Context(), texts, embed.Document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	batch.Vectors = e.Data
-	id := base.Encoder.Info().Encoder
-	st, err := base.Writer(t.Context(), &id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := st.Commit(t.Context(), batch); base.Changed(err) != nil {
-		t.Fatal(err)
-	}
+	put(t, base, batch, texts)
 	snap, _, err := base.Searchable(t.Context())
 	if err != nil {
 		t.Fatal(err)
