@@ -37,24 +37,23 @@ func Find(ctx context.Context, model string) (*exam.Card, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := parsed(digest)(r.KeptCard(digest))
+	kept, err := parsed(r.KeptCard, digest, digest)
 	if kept.Examined() {
 		return kept, nil
 	}
-	if brought, wrong := parsed(digest)(r.Card(model)); wrong == nil && brought != nil {
+	if brought, wrong := parsed(r.Card, model, digest); wrong == nil && brought != nil {
 		return brought, nil
 	}
 	return kept, err
 }
 
-// parsed reads a card of a digest; nil where there is no text.
-func parsed(digest string) func(text []byte, err error) (*exam.Card, error) {
-	return func(text []byte, err error) (*exam.Card, error) {
-		if err != nil || text == nil {
-			return nil, err
-		}
-		return exam.ParseCard(text, digest)
+// parsed reads the card that source has by a name, for the model with a digest; nil if source has none.
+func parsed(source func(name string) ([]byte, error), name, digest string) (*exam.Card, error) {
+	text, err := source(name)
+	if err != nil || text == nil {
+		return nil, err
 	}
+	return exam.ParseCard(text, digest)
 }
 
 // Keep keeps a card.

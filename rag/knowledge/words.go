@@ -11,6 +11,7 @@ import (
 // lexicon returns an inverted index as searches go by it.
 func lexicon(x *postings.Index) retrieve.Lexicon {
 	return func(text string, s retrieve.Scoring) (retrieve.Words, error) {
+		// The cover of the default ranking leaves out words that only ask. BM25 and tf-idf stay the published formulas.
 		q, err := x.Query(text,
 			postings.Scoring{Kind: postings.Kind(s.Kind), K1: max(s.K1, math.SmallestNonzeroFloat64),
 				B: s.B, NoLength: s.B == 0, Content: s.Kind == retrieve.KindCover})

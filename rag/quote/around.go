@@ -27,7 +27,7 @@ func (o Options) around(of []excerpt.Sentence, passage string, i int) (from, to 
 		to++
 	case strings.HasSuffix(of[i].Text, ":") && to < len(of):
 		to = shown(of, to)
-	case i > 0 && option(of, passage, i) < i:
+	case option(of, passage, i) >= 0:
 		from = option(of, passage, i)
 		if wordsIn(of[from:to]) > mostListed {
 			from = i
@@ -75,7 +75,7 @@ func wordsIn(of []excerpt.Sentence) (words int) {
 const mostNames = 8
 
 // option returns the first sentence of the paragraph or item of sentence i if that begins with an option of a command,
-// or of the paragraph before if that has only its names, else i: what is said about an option is little without them.
+// or of the paragraph before if that has only its names, else -1: what is said about an option is little without them.
 func option(of []excerpt.Sentence, passage string, i int) int {
 	first := paragraph(of, passage, i)
 	if isOption(of[first].Text) {
@@ -87,12 +87,16 @@ func option(of []excerpt.Sentence, passage string, i int) int {
 			return names
 		}
 	}
-	return i
+	return -1
 }
 
-// isAboutOption reports whether sentence i is, or follows, the name of an option in its paragraph.
-func isAboutOption(of []excerpt.Sentence, passage string, i int) bool {
-	return isOption(of[paragraph(of, passage, i)].Text) || option(of, passage, i) < i
+// length is how many sentences a quote of sentence i has that extends over [from, to). The names of an option do not
+// count.
+func length(of []excerpt.Sentence, from, i, to int) int {
+	if isNamed(of, from, i) {
+		return to - i
+	}
+	return to - from
 }
 
 // isNamed reports whether the sentences from one on to another are the names of an option.

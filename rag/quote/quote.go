@@ -250,12 +250,11 @@ func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w
 		if asked.has(s.Text) {
 			total += asked.weight()
 		}
-		if n := strings.Fields(s.Text); len(n) > beginning {
-			if w.Share(w.In(strings.Join(n[:beginning], " "))) > .99 {
-				total += subjectWeight
-			}
+		if n := strings.Fields(s.Text); len(n) > beginning && w.Share(in[i]) > .99 &&
+			w.Share(w.In(strings.Join(n[:beginning], " "))) > .99 {
+			total += subjectWeight
 		}
-		if way && isAboutOption(sentences, text, i) {
+		if way && option(sentences, text, i) >= 0 {
 			total += optionWeight
 		}
 		if i == opening {
@@ -314,7 +313,8 @@ func (o Options) take(all []candidate, sentences [][]excerpt.Sentence, passages 
 		}
 		of := sentences[c.Passage]
 		from, to := o.around(of, passages[c.Passage], c.place)
-		if left == 1 && !(strings.HasSuffix(c.Text, ":") && !leadsIn(of, c.place) || isNamed(of, from, c.place)) {
+		isLeadIn := strings.HasSuffix(c.Text, ":")
+		if left == 1 && length(of, from, c.place, to) > 1 && (!isLeadIn || leadsIn(of, c.place)) {
 			from, to = c.place, c.place+1
 		}
 		for i := from; i < to; i++ {
@@ -323,7 +323,7 @@ func (o Options) take(all []candidate, sentences [][]excerpt.Sentence, passages 
 			}
 		}
 		// A lead-in alone says nothing: what it leads in to is quoted already, or Max has no room for a list.
-		if to-from == 1 && len(chosen) > 0 && strings.HasSuffix(c.Text, ":") {
+		if to-from == 1 && len(chosen) > 0 && isLeadIn {
 			continue
 		}
 		for i := from; i < to; i++ {
@@ -333,10 +333,7 @@ func (o Options) take(all []candidate, sentences [][]excerpt.Sentence, passages 
 			c.Start, c.End, c.Sentences = of[from].Start, of[to-1].End, to-from
 			c.Text = passages[c.Passage][c.Start:c.End]
 		}
-		if left -= to - from; isNamed(of, from, c.place) {
-			left += c.place - from // names are no sentences
-		}
-		left = max(left, 0)
+		left = max(left-length(of, from, c.place, to), 0)
 		quotes = append(quotes, c.Quote)
 	}
 	return quotes
