@@ -118,7 +118,7 @@ func TestIngestPages(t *testing.T) {
 		t.Fatalf("the server was asked %d times", asked)
 	}
 	b.env = append(b.env, "SLUICE_WEB_ALLOW_PRIVATE=true")
-	want := s.URL + "/tide/Höhe/Das Wasser steht mittags am höchsten."
+	want := s.URL + "/tide/Flut › Höhe/Das Wasser steht mittags am höchsten."
 	for _, path := range []string{"/tide", "/moved"} {
 		if got := sourced(t, b, "--allow-net", s.URL+path); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -113,14 +114,35 @@ func (b *builder) atom(s string, source, n int) {
 	}
 }
 
-// gap adds white space: s, " " or "\n", unless the block begins or ends with it.
+// gap adds white space, " " or "\n", or what stands for it, unless the block begins or ends with it.
 func (b *builder) gap(s string, source int) {
-	if b.open && b.space != "\n" {
+	if b.open && (b.space != "\n" && len(b.space) < 2 || len(s) > 1) {
 		if b.space == "" {
 			b.spaceAt = source
 		}
 		b.space = s
 	}
+}
+
+// last returns what the open block has so far.
+func (b *builder) last() string { return b.w.text.String()[b.blocks[len(b.blocks)-1].start:] }
+
+// mostTerms is how many bytes the terms of one definition have at most.
+const mostTerms = 256
+
+// colon ends the terms in the open block, whose definition follows, unless they have an end, are too long or are the
+// number or mark of an item.
+func (b *builder) colon(source int) {
+	if !b.open {
+		return
+	}
+	terms := b.last()
+	last := terms[len(terms)-1]
+	isMark := !hasWord(terms) || last == ')' && !strings.ContainsFunc(terms, unicode.IsLetter)
+	if len(terms) <= mostTerms && !isMark && strings.IndexByte(":.?!", last) < 0 {
+		b.w.atom(":", source, 0)
+	}
+	b.space, b.spaceAt = " ", source
 }
 
 // verbatim adds a text whose white space is kept.

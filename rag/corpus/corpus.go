@@ -7,8 +7,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Document is one source with its plain text. Section offsets are bytes of Text; Chunk positions are
@@ -44,6 +47,34 @@ type Section struct {
 	Start, End int
 	source     int // first source byte of the heading
 	line       int // of a source file, from 1: its first line, comments included; 0: not code
+}
+
+// entitle puts the title above the headings of each section, unless they say it or it says one of them: the options of
+// a command are options of what its manual is called.
+func (d *Document) entitle() {
+	title := strings.Join(strings.Fields(d.Title), " ")
+	if title == "" {
+		return
+	}
+	if utf8.RuneCountInString(title) > maxHeading {
+		title = cutRunes(title, maxHeading/2) + "…"
+	}
+	words := func(s string) string {
+		return " " + strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsNumber(r)
+		}), " ") + " "
+	}
+	of := words(title)
+	said := func(heading string) bool {
+		h := words(heading)
+		return strings.Contains(of, h) || strings.Contains(h, of)
+	}
+	d.Sections = d.sections()
+	for i, s := range d.Sections {
+		if !slices.ContainsFunc(s.Heading, said) {
+			d.Sections[i].Heading = append([]string{title}, s.Heading...)
+		}
+	}
 }
 
 // Chunk is a passage: the unit that is embedded, gated, retrieved and cited.

@@ -58,6 +58,8 @@ type htmlReader struct {
 	formulaRead bool // the last thing read was a formula
 	title       string
 	inTitle     bool
+	term        term
+	permalink   bool // the last <a> leads to a place of this page
 	pre         int  // open <pre> elements
 	afterPre    bool // the newline right behind <pre> is markup
 	cells       int  // of the current row so far
@@ -143,7 +145,7 @@ func (r *htmlReader) tag() string {
 		switch k := string(key); k {
 		case "id", "name", "class", "style", "hidden", "aria-hidden", "open", "popover", "start", "type", "value",
 			"reversed", "alttext", "alt", "encoding", "property", "itemprop", "content", "lang", "xml:lang",
-			"colspan", "rowspan":
+			"colspan", "rowspan", "role", "href":
 			if _, again := r.attrs[k]; !again {
 				r.attrs[k] = string(value)
 			}
@@ -191,6 +193,7 @@ func parseHTML(d *Document, in decoded, xml bool, p *pulse) {
 			d.property(key, value)
 		}
 		b.finish(d, in.m)
+		d.entitle()
 		return
 	}
 }
@@ -228,17 +231,20 @@ func (r *htmlReader) start(name string, at int) {
 		r.skip = place + 1
 		return
 	}
-	kind := kindOf(name)
+	kind, as := kindOf(name), name
+	if r.isNavigation() {
+		kind, as = dropped, "nav"
+	}
 	if r.level > 0 && (kind == heading || kind > inline && strings.TrimSpace(r.head.String()) != "") {
 		r.endHeading(at) // it was not closed
 	}
 	switch {
-	case kind == dropped && slices.Contains(r.keep, name):
+	case kind == dropped && slices.Contains(r.keep, as):
 		r.boundary(para, at)
 	case kind == dropped:
-		r.skip, r.skipped = place+1, name
+		r.skip, r.skipped = place+1, as
 	case kind == heading:
-		r.level, r.from, r.anchor = int(name[1]-'0'), at, r.attrs["id"]
+		r.level, r.from, r.anchor, r.term = int(name[1]-'0'), at, r.attrs["id"], noTerm
 		r.head.Reset()
 	case kind == cell:
 		r.cells++
@@ -252,9 +258,10 @@ func (r *htmlReader) start(name string, at int) {
 		r.cellText, r.cellBreak = false, false
 	case name == "math":
 		r.formula.begin(place, at, r.attrs["alttext"])
-	case name == "a" && r.level > 0 && r.anchor == "":
-		if r.anchor = r.attrs["id"]; r.anchor == "" {
-			r.anchor = r.attrs["name"]
+	case name == "a":
+		r.permalink = strings.HasPrefix(r.attrs["href"], "#")
+		if r.level > 0 {
+			r.anchor = cmp.Or(r.anchor, r.attrs["id"], r.attrs["name"])
 		}
 	case name == "br":
 		r.lineBreak(at)
@@ -265,7 +272,9 @@ func (r *htmlReader) start(name string, at int) {
 		if name == "tr" || isRowGroup(name) {
 			r.b.endCells(at)
 		}
-		r.boundary(kind, at)
+		if !r.inTerm(name, at) {
+			r.boundary(kind, at)
+		}
 		r.begun(name, at)
 	}
 }
@@ -289,7 +298,8 @@ func (r *htmlReader) begun(name string, at int) {
 		r.afterPre = !r.xml
 	case "title":
 		r.inTitle = r.title == ""
-	case "main":
+	}
+	if name == "main" || r.attrs["role"] == "main" {
 		r.b.leave(r.title, at)
 	}
 }
@@ -315,24 +325,6 @@ func (r *htmlReader) cut(place, at int) {
 	}
 }
 
-// property records the metadata in a <meta>, or the language of <html>.
-func (r *htmlReader) property(element string) {
-	name := ""
-	for _, key := range []string{"itemprop", "property", "name"} {
-		name = cmp.Or(name, strings.ToLower(r.attrs[key]))
-	}
-	content := r.attrs["content"]
-	key := map[string]string{"author": authorKey, "dc.creator": authorKey, "article:author": authorKey,
-		"article:published_time": createdKey, "date": createdKey, "dc.date": createdKey, "datepublished": createdKey,
-		"article:modified_time": modifiedKey, "last-modified": modifiedKey, "datemodified": modifiedKey}[name]
-	if element == "html" {
-		key, content = languageKey, cmp.Or(r.attrs["lang"], r.attrs["xml:lang"])
-	}
-	if key != "" && r.b.said[key] == "" {
-		r.b.said[key] = content
-	}
-}
-
 func (r *htmlReader) end(name string, at, next int) {
 	place, skip := r.open.ended(name, r.xml), r.skip
 	formula := r.formula.place
@@ -344,6 +336,8 @@ func (r *htmlReader) end(name string, at, next int) {
 	}
 	kind := kindOf(name)
 	switch {
+	case name == "a":
+		r.permalink = false
 	case kind == heading:
 		r.endHeading(next)
 		return
@@ -355,6 +349,8 @@ func (r *htmlReader) end(name string, at, next int) {
 		r.cells = 0
 	case name == "caption":
 		r.b.endCaption()
+	case name == "dt" && r.term == terms && r.b.open: // its definition may follow
+		return
 	}
 	if name == "tr" || name == "table" {
 		r.b.endCells(at)
@@ -400,6 +396,8 @@ func (r *htmlReader) lineBreak(at int) {
 	switch {
 	case r.level > 0:
 		r.head.WriteByte(' ')
+	case r.term == terms:
+		r.b.gap(", ", at)
 	case r.pre > 0:
 		r.b.begin(at, true)
 		r.b.w.atom("\n", at, 0)
@@ -434,6 +432,8 @@ func (r *htmlReader) text(raw string, at int) {
 		}
 	}
 	switch {
+	case r.permalink && isPermalink(unescape(raw[:min(len(raw), maxPermalink)])):
+		return
 	case r.formula.place >= 0:
 		r.formula.token(unescape(raw[:min(len(raw), maxFormula)]))
 		return
@@ -491,6 +491,9 @@ func (r *htmlReader) entity(raw string, at int) int {
 func (r *htmlReader) inCell(s string) {
 	if strings.TrimSpace(s) == "" {
 		return
+	}
+	if r.term == definition {
+		r.term = noTerm
 	}
 	if r.formulaRead = false; r.cells > 0 {
 		if r.cellBreak {

@@ -174,12 +174,50 @@ func (r *htmlReader) isHidden(name string) bool {
 	return false
 }
 
+// isNavigation reports whether an element leads to other pages or to a search: by its role, or as DocBook's stylesheets
+// name it.
+func (r *htmlReader) isNavigation() bool {
+	role, class := r.attrs["role"], r.attrs["class"]
+	return role == "navigation" || role == "search" || class == "navheader" || class == "navfooter"
+}
+
+// maxPermalink is more than the length in bytes of a mark that links to its own place.
+const maxPermalink = 16
+
+// isPermalink reports whether the text of a link is the mark that Sphinx, rustdoc, MkDocs and others put behind
+// headings and terms, so that readers can link to them.
+func isPermalink(text string) bool {
+	switch strings.TrimSpace(text) {
+	case "¶", "§", "#", "🔗":
+		return true
+	}
+	return false
+}
+
 // isWikiMark reports whether an element is what MediaWiki adds to a text: the number of a source, "citation needed", or
 // the link "edit" of a heading.
 func (r *htmlReader) isWikiMark(name string) bool {
 	class := r.attrs["class"]
 	return name == "sup" && (strings.Contains(class, "reference") || strings.Contains(class, "Inline-Template")) ||
 		name == "span" && strings.Contains(class, "mw-editsection")
+}
+
+// property records the metadata in a <meta>, or the language of <html>.
+func (r *htmlReader) property(element string) {
+	name := ""
+	for _, key := range []string{"itemprop", "property", "name"} {
+		name = cmp.Or(name, strings.ToLower(r.attrs[key]))
+	}
+	content := r.attrs["content"]
+	key := map[string]string{"author": authorKey, "dc.creator": authorKey, "article:author": authorKey,
+		"article:published_time": createdKey, "date": createdKey, "dc.date": createdKey, "datepublished": createdKey,
+		"article:modified_time": modifiedKey, "last-modified": modifiedKey, "datemodified": modifiedKey}[name]
+	if element == "html" {
+		key, content = languageKey, cmp.Or(r.attrs["lang"], r.attrs["xml:lang"])
+	}
+	if key != "" && r.b.said[key] == "" {
+		r.b.said[key] = content
+	}
 }
 
 // htmlList is an open list.
@@ -237,6 +275,42 @@ func (r *htmlReader) bullet() string {
 	n := l.next
 	l.next += l.step
 	return numeral(l.format, n) + ". "
+}
+
+// term is the place in a list of terms and their definitions, which become one block: "term, other term: definition".
+type term uint8
+
+const (
+	noTerm     term = iota
+	terms           // a term has begun, and its definition may follow
+	definition      // has begun, without text so far
+)
+
+// inTerm reports whether the start of an element goes on with the block of a term.
+func (r *htmlReader) inTerm(name string, at int) bool {
+	was := r.term
+	switch {
+	case name == "dt":
+		r.term = terms
+	case was == terms && name == "dd":
+		r.term = definition
+	case was == definition && (name == "p" || name == "div"):
+		return true
+	case kindOf(name) != inline:
+		r.term = noTerm
+	}
+	if was != terms || r.term == noTerm || kindOf(name) == inline || !r.b.open {
+		return false
+	}
+	if name == "dt" {
+		if len(r.b.last()) > mostTerms { // an index
+			return false
+		}
+		r.b.gap(", ", at)
+	} else {
+		r.b.colon(at)
+	}
+	return true
 }
 
 // spans returns the numbers of columns and of rows that a cell covers. 0 rows are all that remain of its part of the

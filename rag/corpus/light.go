@@ -50,6 +50,7 @@ func parseLight(d *Document, in decoded, ending string, p *pulse) error {
 		i += max(line(r, i), 1)
 	}
 	r.b.finish(d, in.m)
+	d.entitle()
 	return nil
 }
 
@@ -245,9 +246,23 @@ func (s *rst) line(r *lightReader, i int) int {
 		r.line(i, "*-+")
 		return 1 + r.indented(i+1, len(line)-len(strings.TrimLeft(line, " ")))
 	default:
-		r.line(i, "*-+")
+		isTerm := body != "" && strings.IndexByte("*-+#|(0123456789", body[0]) < 0 && isFurtherIn(next, line)
+		if isTerm && i > 0 && isFurtherIn(r.lines[i-1], line) {
+			r.b.endBlock("\n")
+		}
+		isTerm = isTerm && !r.b.open
+		if r.line(i, "*-+"); isTerm {
+			r.b.colon(r.starts[i] + len(line))
+		}
 	}
 	return 1
+}
+
+func isOption(line string) bool { return strings.HasPrefix(strings.TrimLeft(line, " "), ":") }
+
+// isFurtherIn reports whether a line has text that is indented by more than another.
+func isFurtherIn(line, other string) bool {
+	return strings.TrimSpace(line) != "" && indentOf(line) > indentOf(other)
 }
 
 // adorns reports whether a line can be the underline or overline of a heading.
@@ -268,18 +283,27 @@ func (s *rst) level(mark string) int {
 // directive reads a line behind two dots: code, or a directive that contains text; comments, targets and images are
 // skipped.
 func (s *rst) directive(r *lightReader, i int, body string) int {
-	indent := len(r.lines[i]) - len(strings.TrimLeft(r.lines[i], " "))
+	indent := indentOf(r.lines[i])
 	name, rest, is := strings.Cut(body, "::")
 	switch {
 	case is && (name == "code-block" || name == "code" || name == "sourcecode" || name == "literalinclude" ||
 		name == "parsed-literal"):
 		return 1 + r.indented(i+1, indent)
 	case is && name != "image" && name != "toctree" && name != "raw" && name != "math" && !strings.Contains(name, " "):
+		n := i + 1
+		for n < len(r.lines) && isFurtherIn(r.lines[n], r.lines[i]) && isOption(r.lines[n]) {
+			n++
+		}
 		if rest = strings.TrimSpace(rest); rest != "" {
 			r.text(rest, r.starts[i]+strings.LastIndex(r.lines[i], rest))
+			if n+1 < len(r.lines) && r.lines[n] == "" && isFurtherIn(r.lines[n+1], r.lines[i]) &&
+				!strings.HasPrefix(strings.TrimSpace(r.lines[n+1]), "..") {
+				r.b.colon(r.starts[i] + len(r.lines[i])) // it describes what it names
+				return n + 1 - i
+			}
 			r.b.endBlock("\n\n")
 		}
-		return 1
+		return n - i
 	}
 	n := 1
 	for i+n < len(r.lines) && (r.lines[i+n] == "" || strings.HasPrefix(r.lines[i+n], strings.Repeat(" ", indent+1))) {

@@ -23,7 +23,7 @@ func TestLightMarkup(t *testing.T) {
 			"by 5\\%.\n\n\\begin{itemize}\n\\item one\n\\end{itemize}\n\\begin{verbatim}\ntide now\n\\end{verbatim}\n\\end{document}\n",
 			"It is high now by 5%.\n\n- one\n\ntide now\n|High water"},
 		{"tide.1", ".\\\" not this\n.TH TIDE 1\n.SH NAME\ntide \\- says when water is \\fBhigh\\fR\n.SH OPTIONS\n.TP\n.BR \\-h , \\-\\-help\n" +
-			"Shows help.\n.nf\ntide now\n.fi\n", "tide - says when water is high\n\n-h,--help Shows help.\n\ntide now\n|NAME,OPTIONS"},
+			"Shows help.\n.nf\ntide now\n.fi\n", "tide - says when water is high\n\n-h,--help: Shows help.\n\ntide now\n|NAME,OPTIONS"},
 		{"a.ipynb", `{"cells":[{"cell_type":"markdown","source":["# Tides\n","Water rises."]},{"cell_type":"code","source":"tide(1)\n"}],` +
 			`"nbformat":4}`, "Water rises.\n\ntide(1)\n\n|Tides"},
 		{"a.json", "{\n  \"port\": \"Narvik\"\n}\n", "{\n  \"port\": \"Narvik\"\n}\n|"},
@@ -67,11 +67,15 @@ func TestManualPages(t *testing.T) {
 			".el not here\n.if !t it is\nshown.\n", "on yes it is shown."},
 		{"what is not text", ".de XX\n\\fI\\\\$1\\fP\n..\n.de IX\n. RS \\\\$1\n..\n.ig\nnor this\n..\n.nr x 1\nText.\\\" a remark\n.XX own\n.IX not\n", "Text. own"},
 		{"a term of its own", ".HP\n\\fB\\-i\\fR, \\fB\\-\\-in\\-place\\fR\n.IP\nedit files in place\n.IP\nMore.\n",
-			"-i, --in-place edit files in place\n\nMore."},
+			"-i, --in-place: edit files in place\n\nMore."},
 		{"a term of DocBook", ".PP\npop [<stash>]\n.RS 4\nRemove a state\n.RE\nBehind.\n",
-			"pop [<stash>] Remove a state\n\nBehind."},
+			"pop [<stash>]: Remove a state\n\nBehind."},
 		{"a list", ".IP \\(bu 2\none\n.IP \\(bu\ntwo\n.IP \"the last\" 4\nthree\n",
-			"- one\n\n- two\n\nthe last three"},
+			"- one\n\n- two\n\nthe last: three"},
+		{"terms", ".TP\n.BR \\-v \", \" \\-\\-verbose\nsays more\n.TP\nNote.\nends itself\n.TP 4\n1)\nfirst\n.TP\n.TQ\n2\n" +
+			"an error\n.PP\nA paragraph\n.PP\nends.\n.RS\nfurther in\n.RE\n.TP\n.B last\n",
+			"-v, --verbose: says more\n\nNote. ends itself\n\n1) first\n\n2: an error\n\nA paragraph\n\n" +
+				"ends. further in\n\nlast:"},
 		{"a table", ".TS\nallbox tab(:);\nlb l\nl l.\nName:Meaning\n_\nT{\nHigh\n.B water\nT}:T{\nby day\nT}\nLow::\n.TE\nBelow.\n",
 			"Name | Meaning\nHigh water | by day\nLow\n\nBelow."},
 		{"links", "Write to\n.MT a@b\nus\n.ME ,\nor see\n.UR http://c\n.UE .\n",
@@ -81,9 +85,9 @@ func TestManualPages(t *testing.T) {
 		{"code", ".nf\n  if (x)\n.B    now\n.fi\n", "  if (x)\nnow\n"},
 		{"mdoc", ".Nm tide\n.Op Fl 46\n.Op Fl o Ar file , Fl -long\n.Ar\n.Pp\nThe\n.Nm\nsays\n.Dq high water .\nSee\n.Xr moon 7 ,\n" +
 			".Fl x Ns Ar y\n.Pq Ev HOME Ns = Ns Pa /\n.Fn open \"char *path\" \"int flags\" ;\n.Bl -bullet\n.It\none\n.El\n" +
-			".Bl -tag -width x\n.It Fl v\nsays more\n.El\n.Bd -literal\ntide now\n.Ed\n",
+			".Bl -tag -width x\n.It Fl v\nsays more\n.It Fl L Xo\n.Ar port : Ns\n.Ar host\n.Xc\nleads on\n.El\n.Bd -literal\ntide now\n.Ed\n",
 			"tide [-46] [-o file, --long] file ...\n\nThe tide says “high water”. See moon(7), -xy (HOME=/) open(char *path, int flags);\n\n" +
-				"- one\n\n-v says more\n\ntide now\n"},
+				"- one\n\n-v: says more\n\n-L port:host: leads on\n\ntide now\n"},
 		{"an enclosed function", ".de X\n..\n.Pq Fn open\n.Fo close\n.Fa fd\n.Fc\n", "(open()) close(fd,)"},
 		{"blocks without an end", ".if t \\{\n.de X\n.TS\nl.\nT{\nshown\n", "shown"},
 	} {
@@ -96,10 +100,28 @@ func TestManualPages(t *testing.T) {
 			t.Errorf("%s: %v", c.name, skips)
 			continue
 		}
-		if d := docs[0]; d.Text != c.want || d.Title != "TIDE" || fmt.Sprint(d.Sections[0].Heading) != "[TEXT]" {
+		if d := docs[0]; d.Text != c.want || d.Title != "TIDE" || fmt.Sprint(d.Sections[0].Heading) != "[TIDE TEXT]" {
 			t.Errorf("%s: %q, want %q; title %q, sections %v", c.name, d.Text, c.want, d.Title, d.Sections)
 		}
 		checkDocument(t, docs[0], len(head+c.page))
+	}
+}
+
+// TestDescriptions: what reStructuredText describes stands before its description, and terms before their definitions.
+func TestDescriptions(t *testing.T) {
+	for content, want := range map[string]string{
+		".. function:: tide(place)\n\n   Returns the time. It is UTC.\n\n   .. versionadded:: 3.9\n\n      The *high* one.\n": "tide(place): " +
+			"Returns the time. It is UTC.\n\n3.9: The high one.",
+		".. note:: It is late.\n\n   More.\n\n.. class:: Tide\n   :module: sea\n\n   A tide.\n":    "It is late. More.\n\nTide: A tide.",
+		".. module:: sea\n   :synopsis: Tides.\n\nWords.\n\n.. seealso:: moon\n\n   .. data:: x\n": "sea\n\nWords.\n\nmoon\n\nx",
+		"ebb\n    The water goes out.\nflood\n    It comes in.\n    Boats sail.\n\n    More.\n": "ebb: The water goes out.\nflood: It comes in. " +
+			"Boats sail.\n\nMore.",
+		"- an item\n  that goes on\n\n1. first\n   goes on\n\nWords\ngo on.\n\n  Said.\n": "- an item that goes on\n\n1. first goes on\n\n" +
+			"Words go on.\n\nSaid.",
+	} {
+		if got := strings.TrimSpace(textOf(t, "a.rst", content)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 

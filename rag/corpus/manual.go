@@ -15,6 +15,8 @@ type manual struct {
 	expanded   int               // bytes that strings have stood for
 	not        bool              // the last .ie did not hold
 	endless    bool              // a block without an end has been found: no other is looked for
+	term       bool              // the next text is the term of .TP or .It
+	extended   bool              // that of mdoc goes on to .Xc
 	hanging    bool              // the paragraph is the term of .HP, whose text stands behind .IP
 	url        string            // of the link whose text is being read
 	name       string            // what mdoc's .Nm stands for
@@ -75,10 +77,20 @@ func (m *manual) line(r *lightReader, i int) int {
 		r.verbatim(r.visible(line), i)
 	case line == r.lines[i]:
 		r.line(i, "")
+		m.endTerm(r, i)
 	default:
 		r.text(line, at)
+		m.endTerm(r, i)
 	}
 	return 1
+}
+
+// endTerm ends the term of .TP or .It if it was on line i.
+func (m *manual) endTerm(r *lightReader, i int) {
+	if m.term && !m.extended && r.b.open {
+		r.b.colon(r.starts[i] + len(r.lines[i]))
+		m.term = false
+	}
 }
 
 func isRequest(line string) bool { return line != "" && (line[0] == '.' || line[0] == '\'') }
@@ -195,7 +207,7 @@ func (m *manual) request(r *lightReader, i int, name, rest string, at int) int {
 	hanging := m.hanging
 	switch name {
 	case "SH", "Sh", "SS", "Ss", "PP", "P", "LP", "Pp", "sp", "IP", "TP", "TQ", "HP", "RS", "RE", "SY", "YS":
-		m.hanging = name == "HP"
+		m.hanging, m.term = name == "HP", name == "TP" || name == "TQ"
 	}
 	switch name {
 	case "de", "de1", "am", "ig":
@@ -225,7 +237,7 @@ func (m *manual) request(r *lightReader, i int, name, rest string, at int) int {
 		}
 	case "IP":
 		if hanging && len(args) == 0 {
-			r.b.gap(" ", at)
+			r.b.colon(at)
 			break
 		}
 		r.b.endBlock("\n\n")
@@ -233,13 +245,14 @@ func (m *manual) request(r *lightReader, i int, name, rest string, at int) int {
 			r.b.marker = "- "
 		} else {
 			r.text(first.text, first.at)
+			r.b.colon(first.at + len(first.text))
 		}
 	case "PP", "P", "LP", "Pp", "sp", "TP", "TQ", "HP", "RE", "YS":
 		r.b.endBlock("\n\n")
 	case "br":
 		r.b.gap("\n", at)
 	case "RS": // DocBook has the text of a term in it
-		r.b.gap(" ", at)
+		r.b.colon(at)
 	case "nf", "EX":
 		r.b.endBlock("\n\n")
 		r.code = "fi"
@@ -250,6 +263,7 @@ func (m *manual) request(r *lightReader, i int, name, rest string, at int) int {
 		return m.table(r, i)
 	default:
 		m.emit(r, i, m.inline(r, name, args, at))
+		m.endTerm(r, i)
 	}
 	return 1
 }

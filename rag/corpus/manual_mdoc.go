@@ -19,7 +19,7 @@ func mdocKinds() map[string]string {
 		kinds[name] = strings.Replace(kind, "_", " ", 1)
 	}
 	for name := range strings.FieldsSeq("Nm Ar Fl Em Sy Li Pa Ic Cm Va Vt Ev Dv Er No Ns Pf Ap Xr Fn Fa Fo Fc Ft In Fd Lk " +
-		"Mt An St Tn Ad Cd Ms Lb %A %B %C %D %I %J %N %O %P %Q %R %T %U %V Ex Rv") {
+		"Xo Xc Mt An St Tn Ad Cd Ms Lb %A %B %C %D %I %J %N %O %P %Q %R %T %U %V Ex Rv") {
 		kinds[name] = ""
 	}
 	return kinds
@@ -48,7 +48,11 @@ func (m *manual) macro(r *lightReader, name string, args []argument, at int) []s
 		if n := len(m.lists); n > 0 {
 			r.b.marker = m.lists[n-1]
 		}
+		m.term = r.b.marker == ""
+		m.extended = slices.ContainsFunc(args, func(a argument) bool { return a.text == "Xo" })
 		return m.words(args)
+	case "Xc":
+		m.extended = false
 	case "Bd":
 		r.b.endBlock("\n\n")
 		if slices.ContainsFunc(args, func(a argument) bool { return a.text == "-literal" || a.text == "-unfilled" }) {

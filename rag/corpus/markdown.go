@@ -55,6 +55,7 @@ func parseMarkdown(d *Document, in decoded, p *pulse) bool {
 		maps.Copy(d.Meta, meta)
 	}
 	r.b.finish(d, in.m)
+	d.entitle()
 	return true
 }
 

@@ -97,16 +97,62 @@ func TestShownText(t *testing.T) {
 	}
 }
 
+// TestTerms: a term and its definition are one block, which begins with the term.
+func TestTerms(t *testing.T) {
+	for _, x := range [][2]string{
+		{`<dl><dt>ebb</dt><dd>The tide goes out. Boats wait.</dd><dt>flood<dd><p>It comes in.<p>Boats sail.</dl>End`,
+			"ebb: The tide goes out. Boats wait.\nflood: It comes in.\n\nBoats sail.\n\nEnd"},
+		{`<dl><dt><code>-a</code><br><dt> --all </dt>` + "\n" + `<dd><div><p>Shows all.</div><dd>Twice.</dl>`,
+			"-a, --all: Shows all.\n\nTwice."},
+		{`<dl><dt>Which?</dt><dd>This.<dt>Note:</dt><dd>That.</dl>`, "Which? This.\nNote: That."},
+		{`<dl><dt>sizes<dd><ul><li>one<li>two</ul><dt>code<dd><pre>a b</pre><dt>none<dd></dl>end`,
+			"sizes:\n\n- one\n- two\n\ncode:\n\na b\n\nnone:\n\nend"},
+		{`<dl><dt>1. Tides<dd><dl><dt>1.1. Ebb<dt>1.2. Flood</dl><dt>2. Winds</dl>`,
+			"1. Tides:\n\n1.1. Ebb, 1.2. Flood\n\n2. Winds"},
+		{`<dl><dt><h3>Ebb</h3></dt><dd>Out.<dt><p>flood</p></dt><dd>In.</dl>`, "Out.\n\nflood\n\nIn."},
+		{`<dl><dt>Old pages<p>One.<p>Two.<dd>Three.</dl>`, "Old pages\n\nOne.\n\nTwo.\nThree."},
+		{`<dd>Alone.<dt></dt><dd>Unnamed.`, "Alone.\nUnnamed."},
+		{`<p>Above<dd>below`, "Above\nbelow"},
+	} {
+		if got := readAs(t, "a.html", "<!DOCTYPE html><meta charset=utf-8>"+x[0]); got != x[1] {
+			t.Errorf("%s\nis read as %q, want %q", x[0], got, x[1])
+		}
+	}
+}
+
+// TestNavigation: links to other pages, to a search and to the place where they stand are not read.
+func TestNavigation(t *testing.T) {
+	const words = `<div role="main"><h1>Tides<a class="headerlink" href="#tides" title="Permalink">¶</a></h1><p>High.`
+	for _, x := range [][2]string{
+		{`<div class="related" role="navigation"><h3>Navigation</h3><ul><li>next</ul></div>` + words, "Tides: High."},
+		{`<div class="navheader"><table><tr><td>Prev<td>Up</table></div>` + words, "Tides: High."},
+		{`<form role="search">Find</form><div role="navigation">never closed` + words,
+			": Find\n\nnever closed|Tides: High."},
+		{words + ` <a href="#a">&#182;</a><a href="#b"> # </a><a href="#c">C#</a> <a href="b.html">#</a> ¶ <a href="#d">§ 5</a>`,
+			"Tides: High. C# # ¶ § 5"},
+	} {
+		docs, _ := load(t, LoadOptions{}, write(t, t.TempDir(), "a.html", "<!DOCTYPE html><meta charset=utf-8>"+x[0]))
+		var got []string
+		for _, s := range docs[0].sections() {
+			got = append(got, strings.Join(s.Heading, "/")+": "+strings.TrimSpace(docs[0].Text[s.Start:s.End]))
+		}
+		if strings.Join(got, "|") != x[1] {
+			t.Errorf("%s\nis read as %q, want %q", x[0], strings.Join(got, "|"), x[1])
+		}
+	}
+}
+
 // TestHeadingsAboveMain: what stands above the main part of a page, and in its title, is no heading of the part.
 func TestHeadingsAboveMain(t *testing.T) {
 	const book, tides = `<h1>The Book</h1>`, `<main><h2>Tides</h2><p>High.`
 	for _, x := range []struct{ content, want string }{
 		{`<title>Tides - The Book</title>` + book + tides + `<h3>Low</h3><p>Low.</main><p>End`,
 			"Tides: High.|Tides/Low: Low.\n\nEnd"},
-		{`<title>Tides - The Book</title>` + book + `By us.<main><p>High.</main>`, "The Book: By us.|: High."},
+		{`<title>Tides - The Book</title>` + book + `By us.<main><p>High.</main>`,
+			"The Book: By us.|Tides - The Book: High."},
 		{`<title>Tides</title>` + book + tides, "The Book/Tides: High."},
 		{book + tides, "The Book/Tides: High."},
-		{`<title>Tides</title><h1>Tides</h1><main><main><p>High.</main></main>`, ": High."},
+		{`<title>Tides</title><h1>Tides</h1><main><main><p>High.</main></main>`, "Tides: High."},
 	} {
 		content := "<!DOCTYPE html><meta charset=utf-8>" + x.content
 		docs, _ := load(t, LoadOptions{}, write(t, t.TempDir(), "a.html", content))

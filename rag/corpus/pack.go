@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // pack cuts a section into chunks.
@@ -40,10 +38,7 @@ func (s *splitter) next(p *part, prev, i, prevStart int) (start, j int, c Chunk,
 	u := p.units
 	start, first, carried := -1, i, 0
 	if !p.isCut(u[i].start) && u[i].row == 0 {
-		start, first, carried, err = s.overlap(u[prev:i], prevStart, min(s.o.Overlap, s.o.Size-p.base-u[i].tokens))
-		if err != nil {
-			return 0, 0, c, err
-		}
+		start, first, carried = s.overlap(u[prev:i], prevStart, min(s.o.Overlap, s.o.Size-p.base-u[i].tokens))
 		first += prev
 	}
 	if start < 0 {
@@ -187,9 +182,9 @@ func (s *splitter) better(u []unit, i, j, sum, room int) int {
 }
 
 // overlap returns where the overlap with a chunk begins that started at from and ended with the units u, the index of
-// its first unit, and its tokens: the last whole units that fit into limit, else the last words of a sentence; never
-// the whole chunk. A negative start means no overlap.
-func (s *splitter) overlap(u []unit, from, limit int) (start, first, tokens int, err error) {
+// its first unit, and its tokens: the last whole units that fit into limit, never the whole chunk. A negative start
+// means no overlap.
+func (s *splitter) overlap(u []unit, from, limit int) (start, first, tokens int) {
 	start = -1
 	sum := 0
 	for k := len(u) - 1; k >= 0 && u[k].start > from && u[k].row == 0 && u[k].cost != cutNowhere; k-- {
@@ -200,38 +195,5 @@ func (s *splitter) overlap(u []unit, from, limit int) (start, first, tokens int,
 			start, first, tokens = u[k].start, k, sum
 		}
 	}
-	if start >= 0 || len(u) == 0 || limit <= 0 || u[len(u)-1].code || u[len(u)-1].table != 0 {
-		return start, first, tokens, nil
-	}
-	last := s.d.Text[u[len(u)-1].start:u[len(u)-1].end]
-	words := wordStarts(last, limit)
-	for len(words) > 0 {
-		n, err := s.count(last[words[0]:])
-		if err != nil {
-			return 0, 0, 0, err
-		}
-		if n -= s.special; n <= limit {
-			return u[len(u)-1].start + words[0], len(u) - 1, n, nil
-		}
-		words = words[min(max((n-limit)/2, 1), len(words)):]
-	}
-	return -1, 0, 0, nil
-}
-
-// wordStarts returns where the last n words of s begin, except the first word of s.
-func wordStarts(s string, n int) []int {
-	var out []int
-	for end := len(s); len(out) < n; {
-		i := strings.LastIndexFunc(s[:end], unicode.IsSpace)
-		if i < 0 {
-			break
-		}
-		_, size := utf8.DecodeRuneInString(s[i:])
-		if i+size < end {
-			out = append(out, i+size)
-		}
-		end = i
-	}
-	slices.Reverse(out)
-	return out
+	return start, first, tokens
 }

@@ -68,7 +68,7 @@ func TestGoSpecification(t *testing.T) {
 		checkChunks(t, d, o, chunks, dropped)
 		found, small := false, 0
 		for _, c := range chunks {
-			found = found || c.Heading == "Types › Slice types" && c.Anchor == "Slice_types" &&
+			found = found || c.Heading == d.Title+" › Types › Slice types" && c.Anchor == "Slice_types" &&
 				strings.HasPrefix(c.Text, "A slice is a descriptor for a contiguous segment of an underlying array")
 			if c.Tokens < o.Size/tinyShare {
 				small++

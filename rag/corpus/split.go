@@ -27,10 +27,10 @@ const BytesPerToken = 32
 
 // Split cuts a document into chunks such that Count(EmbedText) ≤ Size for each.
 //
-// A chunk is a run of whole sentences (lines, in code) of one section. The next chunk of the section
-// repeats the end of the one before: as many whole sentences as fit into Overlap tokens, else words.
-// A sentence that does not fit a chunk is halved at words until it does, a word at characters. A
-// last chunk that would be tiny takes sentences from its predecessor until the two are about even.
+// A chunk is a run of whole sentences (lines, in code) of one section. The next chunk of the section repeats the end of
+// the one before: as many whole sentences as fit into Overlap tokens. A sentence that does not fit a chunk is halved at
+// words until it does, a word at characters. A last chunk that would be tiny takes sentences from its predecessor until
+// the two are about even.
 //
 // Neighbouring tiny sections (below Size/8 tokens) that are siblings, or a parent and its children, become
 // one chunk under their common parent as long as they fit together; their own headings then stand in

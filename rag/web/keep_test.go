@@ -185,7 +185,7 @@ func TestHeadingsOfPages(t *testing.T) {
 	}
 	b := doubles.NewBase(t, nil) // a base without a store
 	keep(t, b, p)
-	if got := retrieved(t, b, "danube"); len(got) != 1 || got[0].Chunk.Heading != "Danube" ||
+	if got := retrieved(t, b, "danube"); len(got) != 1 || got[0].Chunk.Heading != "Rivers › Danube" ||
 		got[0].Web.Title != "Rivers" {
 		t.Errorf("%+v", got)
 	}

@@ -400,7 +400,7 @@ plain("ruby.html", "ruby, right to left", '<p><ruby>漢<rp>(</rp><rt>かん</rt>
 plain("setext.md", "underlined headings, lists in lists", "Sea\n===\n\n- a\n  - b\n    1. c\n\nShore\n-----\n\nSand.\n", ["- a", "- b", "c", "Sand."], heads={"Sand.": "Sea › Shore"}, at={"Sand.": "11"})
 plain("pipes.md", "bars in the cells of a table", "| a | b |\n|---|---|\n| x \\| y | `p|q` |\n", ["x | y"], ["\\|"], at={"x | y": "3"})
 plain("fence.md", "headings in code", "# Real\n\n~~~sh\n# not a heading\n~~~\n\n    # nor this\n\nText.\n", ["# not a heading", "# nor this", "Text."], heads={"Text.": "Real", "# not a heading": "Real"}, at={"Text.": "9"})
-plain("front.md", "front matter, a comment, HTML", "---\ntitle: Log\nauthor: Ada\n---\n<!-- hidden -->\n# Day\n\nA <b>calm</b> day.\n", ["A calm day."], ["hidden", "<b>"], heads={"calm": "Day"}, at={"calm": "8"})
+plain("front.md", "front matter, a comment, HTML", "---\ntitle: Log\nauthor: Ada\n---\n<!-- hidden -->\n# Day\n\nA <b>calm</b> day.\n", ["A calm day."], ["hidden", "<b>"], heads={"calm": "Log › Day"}, at={"calm": "8"})
 plain("links.md", "links by reference, emphasis in words", "See [the *chart*][1] and <https://example.org>.\n\nun*frigging*believable\n\n[1]: https://example.org/chart\n", ["See the chart and https://example.org.", "unfriggingbelievable"], ["[1]"], at={"unfrigging": "3"})
 # Plain text
 plain("feeds.txt", "form feeds, CRLF", "Page one.\r\n\fPage two.\r\n\r\nThe end.\r\n", ["Page one.", "Page two.", "The end."], at={"The end.": "4"})
