@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
+	"github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -194,6 +195,9 @@ func TestPartitionsWithAnIndex(t *testing.T) {
 
 // TestTheIndexFollowsARouter: an index that was made for other domains than a router's is made anew, once.
 func TestTheIndexFollowsARouter(t *testing.T) {
+	if k, err := cpu.Open(""); err != nil || k.ISA() == cpu.Go {
+		t.Skipf("SKIP: without C kernels an index has no blocks: %v", err)
+	}
 	b := doubles.NewBase(t, func(c *knowledge.Config) { c.IndexRows, c.IndexSearches = 1, 1<<30 })
 	put(t, b, 0, 3*1100)
 	keep := func(built int) {
