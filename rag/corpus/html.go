@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/net/html"
@@ -235,7 +236,7 @@ func (r *htmlReader) start(name string, at int) {
 	if r.isNavigation() {
 		kind, as = dropped, "nav"
 	}
-	if r.level > 0 && (kind == heading || kind > inline && strings.TrimSpace(r.head.String()) != "") {
+	if r.level > 0 && (kind == heading || kind > inline && r.head.Len() > 0) {
 		r.endHeading(at) // it was not closed
 	}
 	switch {
@@ -379,7 +380,7 @@ func (r *htmlReader) boundary(kind element, at int) {
 	switch {
 	case kind != line && kind != para:
 	case r.level > 0: // blocks inside a heading only separate words
-		r.head.WriteByte(' ')
+		r.headText(" ")
 	case kind == line:
 		r.b.endBlock("\n")
 		r.b.marker, r.b.borders = "", 0
@@ -395,7 +396,7 @@ func (r *htmlReader) boundary(kind element, at int) {
 func (r *htmlReader) lineBreak(at int) {
 	switch {
 	case r.level > 0:
-		r.head.WriteByte(' ')
+		r.headText(" ")
 	case r.term == terms:
 		r.b.gap(", ", at)
 	case r.pre > 0:
@@ -404,6 +405,15 @@ func (r *htmlReader) lineBreak(at int) {
 	default:
 		r.b.gap("\n", at)
 	}
+}
+
+// headText adds to the open heading, which does not begin with white space, so that it is known at once whether it has
+// text, however many elements have begun in it.
+func (r *htmlReader) headText(s string) {
+	if r.head.Len() == 0 {
+		s = strings.TrimLeftFunc(s, unicode.IsSpace)
+	}
+	r.head.WriteString(s)
 }
 
 func (r *htmlReader) endHeading(to int) {
@@ -441,7 +451,7 @@ func (r *htmlReader) text(raw string, at int) {
 		r.title = strings.Join(strings.Fields(r.title+" "+unescape(raw)), " ")
 		return
 	case r.level > 0:
-		r.head.WriteString(unescape(raw))
+		r.headText(unescape(raw))
 		return
 	}
 	for raw != "" {
