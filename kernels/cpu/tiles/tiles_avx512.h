@@ -13,7 +13,7 @@ typedef __mmask16 mask;
 #define SQRT(a) _mm512_sqrt_ps(a)
 #define GE(a, b) _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ)
 #define LE_AND(m, a, b) _mm512_mask_cmp_ps_mask(m, a, b, _CMP_LE_OQ)
-#define OR(m, n) ((mask)((m) | (n)))
+#define OR(m, n) _kor_mask16(m, n)
 #define BITS(m) ((uint32_t)(m))
 #define COUNT(n, m) ((n) = _mm512_mask_sub_epi32(n, m, n, _mm512_set1_epi32(-1)))
 #define WHERE(m, a) _mm512_maskz_mov_ps(m, a)

@@ -43,7 +43,8 @@ INLINE void product(const slc_tiles *t, float *tile, int64_t row, int64_t column
 	const int share = (int)((SLC_TILE / W + 4 * steps - 1) / (4 * steps));
 	const uint8_t *a = (const uint8_t *)t->rows.data + row * steps * 2048;
 	const uint8_t *b = (const uint8_t *)t->columns.data + column * steps * 2048;
-	progress at = start_pending(before);
+	progress at;
+	start_pending(&at, before);
 	for (int i = 0; i < SLC_PANEL; i += 8) {
 		multiply(a + i / 16 * 1024 + i % 16 * 64, b, steps, (int32_t *)tile + i * SLC_PANEL, t, before, &at, share,
 		         brackets, best, write);

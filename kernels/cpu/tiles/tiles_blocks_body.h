@@ -132,7 +132,8 @@ INLINE void product(const slc_tiles *t, float *tile, int64_t row, int64_t column
 	const float *a = (const float *)t->rows.data + row * STEP_FLOATS * words;
 	const float *b = (const float *)t->columns.data + column * STEP_FLOATS * words;
 	const int64_t count = (words + CHAIN - 1) / CHAIN * BLOCKS; // iterations
-	progress at = start_pending(before);
+	progress at;
+	start_pending(&at, before);
 	const int share = (int)((SLC_TILE / W + count - 1) / count); // vectors per iteration
 	for (int64_t k = 0; k < words; k += CHAIN) {
 		const int last = k + CHAIN >= words;

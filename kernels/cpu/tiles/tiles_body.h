@@ -11,7 +11,7 @@
 // and optionally
 //   APPEND(list, row, bits, at)   append the values of a row where a bit is set; it may write up to 16 entries behind
 //                                 the last
-//   POSITIONS                together with positions, add_positions and take_positions
+//   POSITIONS                counts as tiles_pending_amx.h does
 //   LEVELS                   together with the contents of tiles_levels_avx512.h
 //
 // A tile is a buffer of 32 x 32 floats, tile[row][column]. It is processed in two steps, which may overlap: its
@@ -25,13 +25,17 @@
 // A strip is the tiles of one panel of columns with a block of rows. It holds their counts until it ends.
 typedef struct {
 	ivec above[SLC_BRACKETS];
-	vec sum[16 / W], sum2[16 / W];
+	vec sum[16 / W], sum2[16 / W]; // of a tile
+} tally;
+
+typedef struct {
+	tally tally;
 	vec best[PER_ROW], reach[PER_ROW]; // reach = best - margin
 	uint32_t row, column;              // of the tile, relative to the call
 	int keep;                          // whether lists have capacity for a whole tile
 	int l2;                            // whether sums and bins use distances
 #ifdef POSITIONS
-	positions kept; // of this tile
+	int32_t at[SLC_TILE + 16]; // positions in the tile of values to be kept
 #endif
 #ifdef LEVELS
 	levels levels;
@@ -62,10 +66,10 @@ INLINE void append(slc_list *l, const float *row, uint32_t bits, uint32_t at) {
 #define APPEND append
 #endif
 
-// count_vector counts vector h of row i of a tile, and returns which of its values are to be kept. brackets < 0
+// count_vector counts vector h of row i of a tile in n, and returns which of its values are to be kept. brackets < 0
 // computes only the maximum; with nans, values that are excluded are NaN.
-INLINE uint32_t count_vector(const slc_tiles *t, strip *s, const float *tile, int i, const int h, const int brackets,
-                             const int best, const int nans) {
+INLINE uint32_t count_vector(const slc_tiles *t, strip *s, tally *n, const float *tile, int i, const int h,
+                             const int brackets, const int best, const int nans) {
 	slc_counter *c = t->count;
 	const float *p = tile + i * SLC_PANEL + h * W;
 	vec v = LOAD(p);
@@ -85,19 +89,13 @@ INLINE uint32_t count_vector(const slc_tiles *t, strip *s, const float *tile, in
 #pragma GCC unroll 12
 	for (int b = 0; b < brackets; b++) {
 		mask m = GE(v, SET1(c->low[b]));
-		COUNT(s->above[b], m);
+		COUNT(n->above[b], m);
 		in = OR(in, LE_AND(m, v, SET1(c->high[b])));
 	}
 	vec x = nans ? WHERE(GE(v, v), v) : v;
 	if (s->l2) x = SQRT(MAX(x * SET1(-2), SET1(0)));
-	s->sum[h % (16 / W)] = s->sum[h % (16 / W)] + x;
-	s->sum2[h % (16 / W)] = MADD(s->sum2[h % (16 / W)], x, x);
-#ifdef POSITIONS
-	if (brackets > 0) {
-		add_positions(&s->kept, in, i * SLC_PANEL + h * W);
-		return 0;
-	}
-#endif
+	n->sum[h % (16 / W)] = n->sum[h % (16 / W)] + x;
+	n->sum2[h % (16 / W)] = MADD(n->sum2[h % (16 / W)], x, x);
 	return BITS(in) << (h * W);
 }
 
@@ -113,7 +111,7 @@ INLINE void keep(const slc_tiles *t, const strip *s, const float *tile, int i, u
 	OUTLINE void name(const slc_tiles *t, strip *s, const float *tile, int i) { \
 		uint32_t in = 0; \
 		_Pragma("GCC unroll 8") for (int h = 0; h < PER_ROW; h++) \
-			in |= count_vector(t, s, tile, i, h, brackets, best, nans); \
+			in |= count_vector(t, s, &s->tally, tile, i, h, brackets, best, nans); \
 		keep(t, s, tile, i, in); \
 	}
 ROW(row_of_sums, 0, 0, 0)
@@ -139,8 +137,8 @@ INLINE void count_row(const slc_tiles *t, strip *s, const float *tile, int i, co
 	else row_without_best(t, s, tile, i);
 }
 
-// add_row_to_histogram counts the values of a row of a tile in the histogram; with nans, only those that are not NaN.
-INLINE void add_row_to_histogram(slc_counter *c, const float *row, const int nans) {
+// histogram_of_row counts the values of a row of a tile in the histogram; with nans, only those that are not NaN.
+OUTLINE void histogram_of_row(slc_counter *c, const float *row, const int nans) {
 	float x[SLC_PANEL];
 	int32_t bin[SLC_PANEL];
 	for (int h = 0; h < PER_ROW; h++) {
@@ -153,18 +151,18 @@ INLINE void add_row_to_histogram(slc_counter *c, const float *row, const int nan
 	for (int i = 0; i < SLC_PANEL; i++) c->bins[bin[i]] += nans ? row[i] == row[i] : 1;
 }
 
-INLINE void add_to_histogram(slc_counter *c, const float *tile, const int nans) {
-	for (int i = 0; c->bins && i < SLC_PANEL; i++) add_row_to_histogram(c, tile + i * SLC_PANEL, nans);
+INLINE void add_to_histogram(slc_counter *c, const float *row, const int nans) {
+	if (__builtin_expect(c->bins != 0, 0)) histogram_of_row(c, row, nans);
 }
 
 // add_sum adds the 16 sums of a tile, rounded to units of 2^-30, to a sum. One tile of values that a panel may hold has
 // far less than 2^62 units; more, or a NaN, is an overflow.
 INLINE void add_sum(slc_counter *c, __int128 *sum, const vec *lanes) {
 	float f[16];
+	double d[8];
 	memcpy(f, lanes, sizeof f);
-	double a = 0, b = 0;
-	for (int i = 0; i < 8; i++) a += (double)f[i], b += (double)f[i + 8];
-	double units = __builtin_rint((a + b) * 0x1p30);
+	for (int i = 0; i < 8; i++) d[i] = (double)f[i] + (double)f[i + 8];
+	double units = __builtin_rint(((d[0] + d[1] + (d[2] + d[3])) + (d[4] + d[5] + (d[6] + d[7]))) * 0x1p30);
 	int fits = __builtin_fabs(units) < 0x1p62;
 	c->overflow |= !fits | __builtin_add_overflow(*sum, (__int128)(fits ? (int64_t)units : 0), sum);
 }
@@ -172,7 +170,7 @@ INLINE void add_sum(slc_counter *c, __int128 *sum, const vec *lanes) {
 INLINE void begin_tile(const slc_tiles *t, strip *s, int64_t row) {
 	slc_counter *c = t->count;
 	s->row = (uint32_t)((row - t->rows.from) * SLC_PANEL);
-	for (int i = 0; i < 16 / W; i++) s->sum[i] = s->sum2[i] = SET1(0);
+	for (int i = 0; i < 16 / W; i++) s->tally.sum[i] = s->tally.sum2[i] = SET1(0);
 #ifdef LEVELS
 	if (c->kept.count + SLC_TILE + 16 > c->kept.capacity) check_marked(c, &s->levels, s->best, s->reach, s->column);
 #endif
@@ -180,24 +178,16 @@ INLINE void begin_tile(const slc_tiles *t, strip *s, int64_t row) {
 	c->kept.full |= !s->keep && c->kept.capacity > 0;
 }
 
-INLINE void end_tile(const slc_tiles *t, strip *s, const float *tile) {
-#ifdef POSITIONS
-	if (s->keep) take_positions(&t->count->kept, &s->kept, tile, s->row, s->column);
-	s->kept.n = 0;
-#endif
-	(void)tile;
-	add_sum(t->count, &t->count->sum, s->sum);
-	add_sum(t->count, &t->count->sum2, s->sum2);
+INLINE void end_tile(const slc_tiles *t, const strip *s) {
+	add_sum(t->count, &t->count->sum, s->tally.sum);
+	add_sum(t->count, &t->count->sum2, s->tally.sum2);
 }
 
 INLINE void begin_strip(const slc_tiles *t, strip *s, int64_t column) {
 	slc_counter *c = t->count;
 	s->column = (uint32_t)((column - t->columns.from) * SLC_PANEL);
 	s->l2 = c->l2;
-#ifdef POSITIONS
-	s->kept.n = 0;
-#endif
-	for (int b = 0; b < SLC_BRACKETS; b++) s->above[b] = (ivec){0};
+	for (int b = 0; b < SLC_BRACKETS; b++) s->tally.above[b] = (ivec){0};
 	for (int h = 0; h < PER_ROW && c->best; h++) {
 		s->best[h] = LOAD(c->best_other + s->column + h * W);
 		s->reach[h] = REACH(s->best[h], c->margin);
@@ -215,7 +205,7 @@ INLINE void end_strip(const slc_tiles *t, strip *s) {
 #endif
 	for (int b = 0; b < c->brackets; b++) {
 		int32_t n[W];
-		memcpy(n, &s->above[b], sizeof n);
+		memcpy(n, &s->tally.above[b], sizeof n);
 		for (int i = 0; i < W; i++) c->above[b] += n[i];
 	}
 	for (int h = 0; h < PER_ROW && c->best; h++) {

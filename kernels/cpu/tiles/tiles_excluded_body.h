@@ -9,29 +9,36 @@ static void mark_excluded(const slc_tiles *t, float *to, const float *from, int6
 	const slc_counter *c = t->count;
 	const float nan = __builtin_nanf("");
 	const int64_t r0 = row * SLC_PANEL, l0 = column * SLC_PANEL;
+	const int rows = t->rows.n - r0 < SLC_PANEL ? (int)(t->rows.n - r0) : SLC_PANEL;
+	const int columns = t->columns.n - l0 < SLC_PANEL ? (int)(t->columns.n - l0) : SLC_PANEL;
+	memcpy(to, from, sizeof(float) * SLC_TILE);
 	for (int i = 0; i < SLC_PANEL; i++)
-		for (int j = 0; j < SLC_PANEL; j++) {
-			int64_t r = r0 + i, l = l0 + j;
-			int out = r >= t->rows.n || l >= t->columns.n;
-			if (!out && kind != PADDING) out = c->own[l] == r;
-			if (!out && kind == NEAR && c->row_group) out = c->row_group[r] == c->column_group[l];
-			to[i * SLC_PANEL + j] = out ? nan : from[i * SLC_PANEL + j];
-		}
+		for (int j = i < rows ? columns : 0; j < SLC_PANEL; j++) to[i * SLC_PANEL + j] = nan;
+	for (int j = 0; kind != PADDING && j < columns; j++) {
+		const int64_t i = c->own[l0 + j] - r0;
+		if (i >= 0 && i < rows) to[i * SLC_PANEL + j] = nan;
+	}
+	for (int i = 0; kind == NEAR && c->row_group && i < rows; i++)
+		for (int j = 0; j < columns; j++)
+			if (c->row_group[r0 + i] == c->column_group[l0 + j]) to[i * SLC_PANEL + j] = nan;
 }
 
 // best_of_all keeps candidates for the maximum that includes near pairs.
 static void best_of_all(slc_counter *c, const float *tile, uint32_t row, uint32_t column) {
-	float *best = c->best_all + column;
-	for (int i = 0; i < SLC_PANEL; i++)
-		for (int j = 0; j < SLC_PANEL; j++) {
-			float v = tile[i * SLC_PANEL + j];
-			if (!(v >= best[j] - c->margin)) continue;
+	float *best = c->best_all + column, reach[SLC_PANEL];
+	for (int j = 0; j < SLC_PANEL; j++) reach[j] = best[j] - c->margin;
+	for (int i = 0; i < SLC_PANEL; i++, tile += SLC_PANEL) {
+		uint32_t hits = 0;
+		for (int h = 0; h < PER_ROW; h++) hits |= BITS(GE(LOAD(tile + h * W), LOAD(reach + h * W))) << (h * W);
+		for (; hits; hits &= hits - 1) {
+			const uint32_t j = (uint32_t)__builtin_ctz(hits);
 			if (c->all.count < c->all.capacity)
-				c->all.entries[c->all.count++] = (slc_entry){v, (row + (uint32_t)i) << 16 | (column + (uint32_t)j)};
+				c->all.entries[c->all.count++] = (slc_entry){tile[j], (row + (uint32_t)i) << 16 | (column + j)};
 			else
 				c->all.full = 1;
-			if (v > best[j]) best[j] = v;
+			if (tile[j] > best[j]) best[j] = tile[j], reach[j] = tile[j] - c->margin;
 		}
+	}
 }
 
 // count_excluding counts a tile that may hold excluded pairs, between begin_tile and end_tile.
@@ -47,14 +54,17 @@ INLINE void count_excluding(const slc_tiles *t, strip *s, const float *tile, int
 		best_of_all(c, copy, s->row, s->column);
 	}
 	mark_excluded(t, copy, tile, row, column, c->cross_group ? NEAR : OWN);
-	for (int i = 0; i < SLC_PANEL; i++) count_row(t, s, copy, i, brackets, 0, 1);
+	for (int i = 0; i < SLC_PANEL; i++) {
+		count_row(t, s, copy, i, brackets, 0, 1);
+		add_to_histogram(c, copy + i * SLC_PANEL, 1);
+	}
 #ifdef LEVELS
 	s->levels.unchecked = c->kept.count;
 #endif
-	for (int i = 0; i < SLC_TILE; i++) c->counted += copy[i] == copy[i];
-	add_to_histogram(c, copy, 1);
+	for (int i = 0; i < SLC_TILE; i += W)
+		c->counted += __builtin_popcount(BITS(GE(LOAD(copy + i), LOAD(copy + i)))); // not NaN
 	if (!c->best) return;
-	mark_excluded(t, copy, tile, row, column, NEAR);
+	if (!c->cross_group && c->row_group) mark_excluded(t, copy, tile, row, column, NEAR);
 	for (int i = 0; i < SLC_PANEL; i++) count_row(t, s, copy, i, -1, 1, 1);
 }
 

@@ -1,6 +1,7 @@
 // The loops over the tiles of a call for kernels with a function
 //   product(t, tile, row, column, pending, brackets, best, write)
 // that computes a tile and finishes the pending one meanwhile: finishing it at once would delay loads of the products.
+// BEGIN and END, if defined, are how a call begins and ends.
 INLINE void count_tiles(const slc_tiles *t, const int brackets, const int best) {
 	float tiles[2][SLC_TILE] __attribute__((aligned(64)));
 	strip strips[2]; // the last tile of one is finished while the first of the next is multiplied
@@ -19,13 +20,12 @@ INLINE void count_tiles(const slc_tiles *t, const int brackets, const int best) 
 				begin_tile(t, s, row);
 				if (!may_exclude(t, &x, row)) {
 					c->counted += SLC_TILE;
-					add_to_histogram(c, tile, 0);
 					before = (pending){tile, row, column, s, row == r1 - 1};
 					now = !now;
 					continue;
 				}
 				count_excluding(t, s, tile, row, column, brackets);
-				end_tile(t, s, tile);
+				end_tile(t, s);
 				if (row == r1 - 1) end_strip(t, s);
 			}
 		}
@@ -53,7 +53,14 @@ static void write_tiles(const slc_tiles *t) {
 	finish_last(t, &before, 0, 0, 1);
 }
 
+#ifndef BEGIN
+#define BEGIN
+#define END
+#endif
+
 void NAME(const slc_tiles *t) {
+	BEGIN;
 	if (t->write) write_tiles(t);
 	else VARIANTS(count_tiles, t);
+	END;
 }

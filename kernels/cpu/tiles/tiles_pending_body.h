@@ -9,8 +9,10 @@ typedef struct {
 	int last; // whether it is its strip's last tile
 } pending;
 
-#ifdef LEVELS
+#if defined(LEVELS)
 #include "tiles_pending_avx512.h"
+#elif defined(POSITIONS)
+#include "tiles_pending_amx.h"
 #else
 
 // Progress.
@@ -18,7 +20,7 @@ typedef struct {
 	int row;
 } progress;
 
-INLINE progress start_pending(const pending *p) { return (progress){p->tile ? 0 : SLC_PANEL}; }
+INLINE void start_pending(progress *w, const pending *p) { w->row = p->tile ? 0 : SLC_PANEL; }
 
 // advance_pending processes rows until at least the given number of vectors is done.
 INLINE void advance_pending(const slc_tiles *t, const pending *p, progress *w, int vectors, const int brackets,
@@ -26,6 +28,7 @@ INLINE void advance_pending(const slc_tiles *t, const pending *p, progress *w, i
 	for (; vectors > 0 && w->row < SLC_PANEL; vectors -= PER_ROW, w->row++) {
 		if (write) write_row(t, p->tile, w->row, p->row, p->column);
 		else count_row(t, p->s, p->tile, w->row, brackets, best, 0);
+		if (!write) add_to_histogram(t->count, p->tile + w->row * SLC_PANEL, 0);
 	}
 }
 
@@ -35,7 +38,7 @@ INLINE void finish_pending(const slc_tiles *t, pending *p, progress *w, const in
 	if (!p->tile) return;
 	advance_pending(t, p, w, SLC_TILE, brackets, best, write);
 	if (!write) {
-		end_tile(t, p->s, p->tile);
+		end_tile(t, p->s);
 		if (p->last) end_strip(t, p->s);
 	}
 	p->tile = 0;
@@ -43,6 +46,7 @@ INLINE void finish_pending(const slc_tiles *t, pending *p, progress *w, const in
 #endif
 
 INLINE void finish_last(const slc_tiles *t, pending *p, const int brackets, const int best, const int write) {
-	progress w = start_pending(p);
+	progress w;
+	start_pending(&w, p);
 	finish_pending(t, p, &w, brackets, best, write);
 }
