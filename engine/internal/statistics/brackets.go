@@ -49,9 +49,6 @@ func (w *wanted) holds(v float32) bool {
 	return false
 }
 
-// beyond reports whether a task with these limits finds values that are not to be kept.
-func (w *wanted) beyond(low, high float32) bool { return low > w.low || high < w.high }
-
 // statistic is an order statistic of D− that a quantile needs.
 type statistic struct {
 	rank      int64   // ascending by value
@@ -60,11 +57,10 @@ type statistic struct {
 	known     bool
 }
 
-// order returns the ranks that the quantiles need: ascending by score, distinct.
-func (j *job) order() []int64 {
-	var ranks []int64
+// order returns the ranks that the quantiles need among n scores: ascending by score, distinct.
+func (j *job) order(n int64) (ranks []int64) {
 	for _, p := range j.in.Quantiles {
-		r, f := ref.Rank7(j.negatives.total, p)
+		r, f := ref.Rank7(n, p)
 		ranks = append(ranks, r)
 		if f > 0 {
 			ranks = append(ranks, r+1)
@@ -110,7 +106,7 @@ func (j *job) chooseBrackets(ctx context.Context, b *bounded) error {
 // setStatistics lists the order statistics that the quantiles need, ascending by value.
 func (b *bounded) setStatistics(j *job) {
 	total := j.negatives.total
-	for _, r := range j.order() {
+	for _, r := range j.order(total) {
 		if r = b.rank(r, total); r > 0 && r < total-1 { // the others are the extremes
 			b.statistics = append(b.statistics, statistic{rank: r, low: math.Inf(-1), high: math.Inf(1)})
 		}

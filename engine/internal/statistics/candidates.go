@@ -196,25 +196,28 @@ func (b *bounded) endsFound(c *counts) bool {
 		b.value(c.highest.Score)-near >= float64(min(w.high, w.endHigh))
 }
 
-// takeEnds computes the canonical scores of a task's entries that may be extremes.
-func (p *pass) takeEnds(ctx context.Context, w *worker, task int, kept []device.Entry) error {
+// takeEnds computes the canonical scores of a task's entries that may be extremes. It lists in w.beyond which ones lie
+// at or beyond the limits of the task.
+func (p *pass) takeEnds(ctx context.Context, w *worker, task int) error {
+	kept, low, high := w.count.Kept, w.count.Min, w.count.Max
+	w.beyond = w.beyond[:0]
+	for i, e := range kept { // two comparisons for each of very many
+		if e.Value <= low || e.Value >= high {
+			w.beyond = append(w.beyond, int32(i))
+		}
+	}
 	if p.ends.lost.Load() {
 		return nil
 	}
-	low, high := plusInf, minusInf
-	for _, e := range kept { // comparisons: the built-in min and max also look for NaN, at several times the cost
-		if e.Value < low {
-			low = e.Value
-		}
-		if e.Value > high {
-			high = e.Value
-		}
+	low, high = plusInf, minusInf
+	for _, i := range w.beyond {
+		low, high = min(low, kept[i].Value), max(high, kept[i].Value)
 	}
 	p.ends.see(low, high)
 	low, high = p.ends.reach()
 	w.queries, w.context = w.queries[:0], w.context[:0]
-	for _, e := range kept {
-		if e.Value <= low || e.Value >= high {
+	for _, i := range w.beyond {
+		if e := kept[i]; e.Value <= low || e.Value >= high {
 			q, c := p.b.pair(task, e.At)
 			w.queries, w.context = append(w.queries, q), append(w.context, c)
 		}

@@ -226,7 +226,7 @@ func (j *job) canonicalNegatives(ctx context.Context) error {
 	}
 	d.Separation = (2*closer + equal) / 2 / pairs
 	targets := make([]target, 0, 2*len(j.in.Quantiles))
-	for _, r := range j.order() {
+	for _, r := range j.order(j.negatives.total) {
 		targets = append(targets, target{rank: r, low: key(s.Min), high: key(s.Max)})
 	}
 	if err := j.refine(ctx, targets); err != nil {

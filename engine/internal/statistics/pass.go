@@ -42,6 +42,7 @@ type worker struct {
 	buffer           []device.Entry // room for kept entries
 	spills           bool           // the buffer is written to the spill file and used again
 	other, all       []device.Entry
+	beyond           []int32 // kept entries of a task at or beyond its limits
 	queries, context []int32 // of pairs that get canonical scores
 	scores           []float64
 	mine             *counts // since the last record of the checkpoint
@@ -279,8 +280,8 @@ func (p *pass) task(ctx context.Context, w *worker, task int) error {
 // settle gives canonical scores to what may be an extreme or a maximum. What it has found when it fails is true and
 // does no harm.
 func (p *pass) settle(ctx context.Context, w *worker, task int, full, best bool) error {
-	if !full && len(w.count.Kept) > 0 {
-		if err := p.takeEnds(ctx, w, task, w.count.Kept); err != nil {
+	if !full {
+		if err := p.takeEnds(ctx, w, task); err != nil {
 			return err
 		}
 	}
@@ -296,12 +297,16 @@ func (p *pass) settle(ctx context.Context, w *worker, task int, full, best bool)
 // keep takes the entries of a task that lie in brackets.
 func (p *pass) keep(w *worker, task int) {
 	kept := w.count.Kept
-	if p.wanted.beyond(w.count.Min, w.count.Max) {
-		low, high := w.count.Min, w.count.Max // what lies between them was kept for a bracket
-		kept = slices.DeleteFunc(kept, func(e device.Entry) bool {
-			return (e.Value <= low || e.Value >= high) && !p.wanted.holds(e.Value)
-		})
+	// What lies between the limits was kept for a bracket.
+	drop := slices.DeleteFunc(w.beyond, func(i int32) bool { return p.wanted.holds(kept[i].Value) })
+	for n, i := range drop {
+		next := len(kept)
+		if n+1 < len(drop) {
+			next = int(drop[n+1])
+		}
+		copy(kept[int(i)-n:], kept[i+1:next])
 	}
+	kept = kept[:len(kept)-len(drop)]
 	if len(kept) > 0 {
 		p.keeper.keep(w, int32(task), kept)
 	}

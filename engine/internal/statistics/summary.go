@@ -1,8 +1,8 @@
 package statistics
 
 import (
-	"cmp"
 	"context"
+	"slices"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
@@ -17,7 +17,6 @@ func (j *job) summary(ctx context.Context, scores []float64, contexts []int32) (
 		return s, ctx.Err()
 	}
 	x0, s1, s2 := scores[0], 0., 0.
-	sorted := make([]float64, len(scores))
 	low, high := noPair, noPair
 	err := workers.Over(ctx, len(scores), func(from, to int) {
 		for q := from; q < to; q++ {
@@ -31,13 +30,17 @@ func (j *job) summary(ctx context.Context, scores []float64, contexts []int32) (
 			if q == 0 || p.Score > high.Score {
 				high = p
 			}
-			sorted[q] = p.Score
 		}
 	})
 	if err != nil {
 		return s, err
 	}
-	if err := workers.Sort(ctx, j.r.Pool, sorted, cmp.Compare); err != nil {
+	sorted := slices.Clone(scores) // as far as quantiles are read
+	var ranks []int
+	for _, r := range j.order(int64(len(scores))) {
+		ranks = append(ranks, int(r))
+	}
+	if err := selectRanks(ctx, sorted, ranks); err != nil {
 		return s, err
 	}
 	s.N = int64(len(scores))
