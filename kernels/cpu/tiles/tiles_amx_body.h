@@ -14,7 +14,10 @@
 	::"r"(p), "r"((int64_t)(4 * SLC_PANEL)) : "memory")
 #define MULTIPLY(op, to, a, b) __asm__ volatile(op " %%tmm" #b ", %%tmm" #a ", %%tmm" #to ::)
 
-enum { STEP_BYTES = DTYPE == SLC_F32 ? 6144 : DTYPE == SLC_BF16X3 ? 4096 : 2048, STEP_LENGTH = DTYPE == SLC_I8 ? 64 : 32 };
+enum {
+	STEP_BYTES = DTYPE == SLC_F32 ? 6144 : DTYPE == SLC_BF16X3 ? 4096 : 2048,
+	STEP_LENGTH = DTYPE == SLC_I8 ? 64 : 32
+};
 
 // STEP multiplies STEP_LENGTH elements of 32 x 32 pairs. Loads are placed between multiplications that do not depend on
 // them, and F0 and F1, the vector units' work on halves of a row, between those.
