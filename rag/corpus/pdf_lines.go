@@ -14,10 +14,13 @@ type pdfLine struct {
 	size  float64   // of most of its letters, in points
 	cells []pdfCell // the parts between wide gaps; a single one without such gaps
 
-	text    string // of all of it; set by end
-	count   int    // letters
-	largest int    // letters of its longest run of one size
-	run     int    // letters of the last run of one size
+	text    string  // of all of it; set by end
+	code    string  // with all its spaces, if its letters take the same; set by end
+	count   int     // letters
+	advance float64 // of its letters, in sizes, if all take the same; else 0
+	words   int     // with letters enough to tell
+	largest int     // letters of its longest run of one size
+	run     int     // letters of the last run of one size
 	last    float64
 	space   float64 // the widest one within a cell, in sizes of letters
 }
@@ -37,6 +40,7 @@ const (
 	pdfGap    = .15 // of the size of letters: a wider gap parts words where PDFium does not say so
 	pdfNarrow = .5  // a wider gap may part columns if it is wider than the line's others
 	pdfColumn = .8  // a wider gap may part columns whatever the others are
+	pdfItem   = 2.5 // a narrower gap parts the mark of an item from its text
 	pdfScript = .86 // letters that are smaller and stand higher or lower are scripts
 )
 
@@ -51,7 +55,8 @@ func (l *pdfLines) add(w pdfWord) {
 		return
 	}
 	*l = append(*l, pdfLine{box: w.box, main: w.box, size: w.size, last: w.size, count: letters, run: letters,
-		largest: letters, cells: []pdfCell{{left: w.left, right: w.right, whole: []byte(w.text)}}})
+		largest: letters, advance: w.advance, words: tellingWords(w.text),
+		cells: []pdfCell{{left: w.left, right: w.right, whole: []byte(w.text)}}})
 }
 
 // continues reports whether a word stands on the line: PDFium says so, or it stands behind it and at its height, or it
@@ -76,6 +81,10 @@ func (x *pdfLine) append(w pdfWord, letters int) {
 	cell := &x.cells[len(x.cells)-1]
 	size := max(min(x.size, w.size), 1)
 	gap := w.left - x.right
+	if math.Abs(w.advance-x.advance) > .01 || math.Abs(w.size-x.size) > .01 {
+		x.advance = 0
+	}
+	x.words += tellingWords(w.text)
 	switch {
 	case gap > pdfNarrow*size && len(x.cells) < maxPDFCells:
 		x.cells = append(x.cells, pdfCell{left: w.left, right: w.right, gap: gap / size})
@@ -108,6 +117,7 @@ const maxPDFCells = 64
 func (l pdfLines) end() {
 	for i := range l {
 		x := &l[i]
+		x.spell()
 		x.narrow()
 		parts := make([]string, len(x.cells))
 		for j := range x.cells {
@@ -119,8 +129,23 @@ func (l pdfLines) end() {
 	}
 }
 
+// spell sets the text of a line whose letters take the same: so do its spaces.
+func (x *pdfLine) spell() {
+	if x.advance == 0 {
+		return
+	}
+	var b strings.Builder
+	for i, c := range x.cells {
+		if i > 0 {
+			b.WriteString(strings.Repeat(" ", min(max(1, int(math.Round(c.gap/x.advance))), maxPDFCells)))
+		}
+		b.Write(c.whole)
+	}
+	x.code = b.String()
+}
+
 // narrow joins cells that the line's spaces may be between: its other spaces are about as wide, or it has no others and
-// is no row of numbers.
+// is no row of numbers. The mark of an item is no cell of its own.
 func (x *pdfLine) narrow() {
 	numbers := 0
 	for _, c := range x.cells {
@@ -129,8 +154,11 @@ func (x *pdfLine) narrow() {
 		}
 	}
 	out := x.cells[:1]
-	for _, c := range x.cells[1:] {
+	for i, c := range x.cells[1:] {
 		last := &out[len(out)-1]
+		if i == 0 && c.gap < pdfItem && IsListItem(string(bytes.TrimSpace(last.whole))+" x") {
+			c.gap = 0
+		}
 		if c.gap >= pdfColumn || x.space > 0 && c.gap > 1.8*x.space || x.space == 0 && 2*numbers >= len(x.cells) {
 			out = append(out, c)
 			continue

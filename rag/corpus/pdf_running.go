@@ -81,6 +81,23 @@ func withoutRunning(pages [][]pdfLine) [][]pdfLine {
 			}
 		}
 	}
+	// Where a fourth of the pages have one, the others have one, too, such as the name of a section.
+	type band struct{ y, size int }
+	bands := map[band]int{}
+	for at := range out {
+		l := pages[at[0]][at[1]]
+		for d := -1; d <= 1; d++ {
+			bands[band{l.level() + d, rounded(l.size)}]++
+		}
+	}
+	for i, lines := range pages {
+		for _, e := range edges(i, lines) {
+			if n := bands[band{line(e).level(), rounded(line(e).size)}]; e.apart && !isHead(e) && n >= fewRunning &&
+				4*n >= len(pages) {
+				out[[2]int{e.page, e.line}] = true
+			}
+		}
+	}
 	kept := make([][]pdfLine, len(pages))
 	for i, lines := range pages {
 		for j, l := range lines {
@@ -153,7 +170,9 @@ func edges(page int, lines []pdfLine) (out []edge) {
 }
 
 // areRows reports whether two lines look like rows of a table.
-func areRows(a, b pdfLine) bool { return len(a.cells) > 1 && len(b.cells) > 1 && b.below(a, 3) }
+func areRows(a, b pdfLine) bool {
+	return len(a.cells) > 1 && len(b.cells) > 1 && b.below(a, 3) && rounded(a.size) == rounded(b.size)
+}
 
 // sift puts a line among the first three.
 func sift(first *[3]int, i int, before func(a, b int) bool) {

@@ -67,11 +67,12 @@ func TestPDFText(t *testing.T) {
 func pdfOf(pages []string, more ...string) string {
 	var b, kids strings.Builder
 	b.WriteString("%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R/AcroForm 100 0 R>>endobj\n" +
-		"3 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>endobj\n")
+		"3 0 obj<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>endobj\n" +
+		"4 0 obj<</Type/Font/Subtype/Type1/BaseFont/Courier/Encoding/WinAnsiEncoding>>endobj\n")
 	for i, page := range pages {
 		fmt.Fprintf(&kids, "%d 0 R ", 1000+2*i)
 		fmt.Fprintf(&b, "%d 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Annots[101 0 R 102 0 R 103 0 R]"+
-			"/Resources<</Font<</F 3 0 R>>>>/Contents %d 0 R>>endobj\n%d 0 obj<</Length %d>>stream\n%s\nendstream "+
+			"/Resources<</Font<</F 3 0 R/G 4 0 R>>>>/Contents %d 0 R>>endobj\n%d 0 obj<</Length %d>>stream\n%s\nendstream "+
 			"endobj\n", 1000+2*i, 1001+2*i, 1001+2*i, len(page), page)
 	}
 	fmt.Fprintf(&b, "2 0 obj<</Type/Pages/Kids[%s]/Count %d>>endobj\n", kids.String(), len(pages))
@@ -84,6 +85,85 @@ func pdfOf(pages []string, more ...string) string {
 // at draws a text.
 func at(x, y, size float64, text string) string {
 	return fmt.Sprintf("BT /F %g Tf %g %g Td (%s) Tj ET\n", size, x, y, text)
+}
+
+// typed draws a text in letters that take the same.
+func typed(x, y, size float64, text string) string {
+	text = strings.NewReplacer("(", `\(`, ")", `\)`).Replace(text)
+	return strings.Replace(at(x, y, size, text), "/F ", "/G ", 1)
+}
+
+// TestPDFCode: lines in a typewriter's letters keep their spaces and are no part of a paragraph, unless the whole
+// document is typed; numbers, whose digits take the same in every font, are no code.
+func TestPDFCode(t *testing.T) {
+	lines := []string{"for (each file) {", "  tie its rope   now", "", "}", "make all the knots"}
+	code, prose := at(50, 720, 10, "Then run it:"), ""
+	for i, line := range lines {
+		y := 706 - 12*float64(i)
+		trimmed := strings.TrimLeft(line, " ")
+		code += typed(50+6*float64(len(line)-len(trimmed)), y, 10, trimmed)
+		prose += typed(50, y, 10, fmt.Sprintf("ships come into the port of town %d and", i))
+	}
+	code += at(50, 646, 10, "It ends with the tide, in the port of") + at(50, 634, 10, "Arles, in 1911 and in 1912.")
+	table := at(50, 600, 10, "1911") + at(150, 600, 10, "1912") + at(50, 588, 10, "3711") + at(150, 588, 10, "2111")
+	long := strings.Repeat(at(50, 500, 10, "Ships came in and left the port before the tide turned, day by day."), 9)
+	want := "Then run it:\n\nfor (each file) {\n  tie its rope   now\n\n}\nmake all the knots\n\n" +
+		"It ends with the tide, in the port of Arles, in 1911 and in 1912.\n\n1911 | 1912\n3711 | 2111\n\n"
+	d := pdfDocument(t, write(t, t.TempDir(), "a.pdf", pdfOf([]string{code + table, long})))
+	if text, _, _ := strings.Cut(d.Text, "Ships"); text != want {
+		t.Errorf("%q, not %q", text, want)
+	}
+	d = pdfDocument(t, write(t, t.TempDir(), "a.pdf", pdfOf([]string{prose})))
+	if want := "ships come into the port of town 0 and ships come"; !strings.HasPrefix(d.Text, want) {
+		t.Errorf("%q does not begin with %q", d.Text, want)
+	}
+}
+
+// TestPDFLists: items and definitions are lists, and frames of letters are no headings.
+func TestPDFLists(t *testing.T) {
+	page := at(50, 760, 30, "* *") + at(50, 720, 10, "Take these steps:") +
+		at(55, 708, 10, "1.") + at(75, 708, 10, "Take a rope that is long enough for") +
+		at(75, 696, 10, "the ship.") +
+		at(55, 684, 10, "2.") + at(75, 684, 10, "Tie it.") +
+		at(50, 650, 10, "on") + at(120, 650, 10, "Lights a lamp on the mast of each") +
+		at(120, 638, 10, "ship in the port.") +
+		at(50, 626, 10, "off") + at(120, 626, 10, "Puts it out.") +
+		at(50, 590, 10, "Depth") + at(75, 578, 10, "This says how far below the water the ground of") +
+		at(75, 566, 10, "the port lies.") + typed(50, 554, 10, "--berths") + at(75, 542, 10, "Counts the berths.") +
+		at(50, 510, 10, "A paragraph whose first line") + at(65, 498, 10, "is not the only one, and whose second") +
+		at(50, 486, 10, "is further in.")
+	d := pdfDocument(t, write(t, t.TempDir(), "a.pdf", pdfOf([]string{page})))
+	want := "Take these steps:\n1. Take a rope that is long enough for the ship.\n2. Tie it.\n\n" +
+		"on | Lights a lamp on the mast of each ship in the port.\noff | Puts it out.\n\n" +
+		"Depth: This says how far below the water the ground of the port lies.\n\n--berths: Counts the berths.\n\n" +
+		"A paragraph whose first line is not the only one, and whose second is further in."
+	if d.Text != want || len(d.Sections) > 1 {
+		t.Errorf("%q, not %q: %+v", d.Text, want, d.Sections)
+	}
+}
+
+// TestPDFSentencesOverPages: a sentence that goes on on the next page stands where it begins; notes are not in
+// between, and what a page begins with is otherwise left there.
+func TestPDFSentencesOverPages(t *testing.T) {
+	first := at(50, 700, 10, "Tides turn twice a day in the ports of this whole coast.") +
+		at(50, 688, 10, "The ships that came in on the night before, and the boats") +
+		at(50, 600, 7, "1 Boats are smaller.")
+	const begins = "page=1 Tides turn twice a day in the ports of this whole coast. The ships that came in on the " +
+		"night before, and the boats"
+	for second, want := range map[string]string{
+		at(50, 700, 10, "beside them, left again. Then the") + at(50, 688, 10, "port was empty."): begins +
+			" beside them, left again.\n\n1 Boats are smaller.\npage=2 Then the port was empty.\n",
+		at(50, 700, 10, "- the lamp is lit"): begins + "\n\n1 Boats are smaller.\npage=2 - the lamp is lit\n",
+	} {
+		d := pdfDocument(t, write(t, t.TempDir(), "a.pdf", pdfOf([]string{first, second})))
+		var got strings.Builder
+		for _, s := range d.Sections {
+			fmt.Fprintln(&got, s.Anchor, strings.TrimSpace(d.Text[s.Start:s.End]))
+		}
+		if got.String() != want {
+			t.Errorf("%q, not %q", got.String(), want)
+		}
+	}
 }
 
 // TestPDFShapes: the same kinds, drawn otherwise.

@@ -14,6 +14,7 @@ import (
 type box struct{ left, right, bottom, top float64 }
 
 func (b box) height() float64 { return b.top - b.bottom }
+func (b box) width() float64  { return b.right - b.left }
 
 // over is how much of the lower one's height two boxes share.
 func (b box) over(c box) float64 {
@@ -28,10 +29,11 @@ func (b box) union(c box) box {
 // the next one would: what a letter's ink leaves empty belongs to it.
 type pdfWord struct {
 	box
-	text   string
-	size   float64 // of its letters, in points
-	begins bool    // PDFium begins a line with it
-	spaced bool    // white space stands before it
+	text    string
+	size    float64 // of its letters, in points
+	advance float64 // from a letter to the next, in sizes, if all take the same; else 0
+	begins  bool    // PDFium begins a line with it
+	spaced  bool    // white space stands before it
 }
 
 // The marks that PDFium puts in the place of a hyphen and the line's end behind it.
@@ -117,22 +119,33 @@ func (p pdfText) place(w *pdfWord, from, to int) error {
 		return err
 	}
 	w.box = first
+	last := first
 	if to-1 > from {
-		last, ok, err := p.charBox(to - 1)
+		at, ok, err := p.charBox(to - 1)
 		if err != nil {
 			return err
 		}
-		if ok && last.over(first) > 0 { // else the last one is the mark of a hyphen, whose place is the next line's
-			w.box = w.union(last)
-		} else if last, ok, err = p.charBox(max(to-2, from)); err != nil {
-			return err
-		} else if ok && last.over(first) > 0 {
-			w.box = w.union(last)
+		if !ok || at.over(first) <= 0 { // it is the mark of a hyphen, whose place is the next line's
+			if at, ok, err = p.charBox(max(to-2, from)); err != nil {
+				return err
+			}
+		}
+		if ok && at.over(first) > 0 {
+			w.box, last = w.union(at), at
 		}
 	}
-	w.size, err = p.size(from, first.height())
-	return err
+	if w.size, err = p.size(from, first.height()); err != nil || w.size <= 0 {
+		return err
+	}
+	each := w.width() / float64(to-from)
+	if math.Abs(first.width()-each) < pdfEven*each && math.Abs(last.width()-each) < pdfEven*each {
+		w.advance = each / w.size
+	}
+	return nil
 }
+
+// pdfEven is how much the boxes of letters that take the same may differ: some have ink beyond what they take.
+const pdfEven = .03
 
 // charBox is where a character stands and the next one would begin; false where PDFium does not know.
 func (p pdfText) charBox(i int) (box, bool, error) {

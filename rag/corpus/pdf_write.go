@@ -18,15 +18,17 @@ type pdfWriter struct {
 	title  int         // the first line of the cover that is its title; -1: there is none
 	last   int         // the last one
 	author string
+	code   []float64 // the advances of letters in lines of code
 }
 
 // writePDF makes the document of its lines, some of which x has read in pictures.
 func writePDF(d *Document, pages [][]pdfLine, x *pictures, p *pulse) {
 	b := &builder{pulse: p, w: textWriter{isSource: true}}
 	pages = withoutRegisters(withoutRunning(pages))
-	w := pdfWriter{b: b, words: hyphenation(pages), levels: headingSizes(pages)}
+	w := pdfWriter{b: b, words: hyphenation(pages), levels: headingSizes(pages), code: codeAdvances(pages)}
 	w.author, _ = d.Meta[authorKey].(string)
 	w.readCover(pages)
+	w.joinPages(pages)
 	for i, lines := range pages {
 		p.check()
 		if len(lines) == 0 {
@@ -44,9 +46,21 @@ func writePDF(d *Document, pages [][]pdfLine, x *pictures, p *pulse) {
 
 // page writes the lines of a page.
 func (w *pdfWriter) page(lines []pdfLine, anchor string) {
+	code := w.codeRuns(lines)
 	for j := 0; j < len(lines); {
 		level := w.level(lines, j)
 		if level == 0 {
+			if w.isTerm(lines, j) {
+				w.b.collapsed(w.words.joined(lines[j:j+1]), 0)
+				w.b.colon(0)
+				j++
+				continue
+			}
+			if code[j] > 0 {
+				w.verbatim(lines[j : j+code[j]])
+				j += code[j]
+				continue
+			}
 			if rows, columns := pdfTable(lines[j:]); rows > 0 {
 				w.table(lines[j:j+rows], columns)
 				j += rows
@@ -60,19 +74,26 @@ func (w *pdfWriter) page(lines []pdfLine, anchor string) {
 				k++
 			}
 			if text := w.words.joined(lines[j:k]); utf8.RuneCountInString(text) <= maxHeading {
-				w.b.heading(level, text, anchor, 0, 0)
+				if strings.ContainsFunc(text, unicode.IsLetter) || strings.ContainsFunc(text, unicode.IsNumber) {
+					w.b.heading(level, text, anchor, 0, 0)
+				} // else a frame that is drawn with letters
 				j = k
 				continue
 			}
 		}
-		for k < len(lines) && w.level(lines, k) == level && follows(lines[k-1], lines[k], 1.5) {
-			if rows, _ := pdfTable(lines[k:min(k+3, len(lines))]); rows > 0 {
+		for k < len(lines) && w.level(lines, k) == level && follows(lines[k-1], lines[k], 1.5) &&
+			!beginsItem(lines[k-1], lines[k]) && !(w.isTerm(lines, k) && lines[k].isLeftOf(lines[k-1])) {
+			if rows, _ := pdfTable(lines[k:min(k+3, len(lines))]); rows > 0 || code[k] > 0 {
 				break
 			}
 			k++
 		}
 		w.b.collapsed(w.words.joined(lines[j:k]), 0)
-		w.b.endBlock("\n\n")
+		if k < len(lines) && beginsItem(lines[k-1], lines[k]) && follows(lines[k-1], lines[k], 1.5) {
+			w.b.endBlock("\n")
+		} else {
+			w.b.endBlock("\n\n")
+		}
 		j = k
 	}
 }
@@ -104,12 +125,34 @@ func (w *pdfWriter) table(rows []pdfLine, columns pdfColumns) {
 		return
 	}
 	w.b.beginTable(openTable{})
-	for _, x := range rows {
+	for i := 0; i < len(rows); {
+		x := rows[i]
+		x.cells = slices.Clone(x.cells)
+		last := &x.cells[len(x.cells)-1]
+		lines := []pdfLine{{text: last.text}}
+		for i++; i < len(rows) && goesOn(rows[i-1], rows[i], columns); i++ {
+			lines = append(lines, pdfLine{text: rows[i].cells[0].text})
+		}
+		last.text = w.words.joined(lines)
 		w.b.atom(rowText(x, columns), 0, 0)
 		w.b.endBlock("\n")
 		w.b.endRow(false)
 	}
 	w.b.endTable()
+}
+
+// fewLetters are less than running text has in a line of a table.
+const fewLetters = 20
+
+// goesOn reports whether a row only continues the text in the last column of the one before.
+func goesOn(last, next pdfLine, columns pdfColumns) bool {
+	if len(next.cells) != 1 || !next.below(last, 1.5) {
+		return false
+	}
+	at, above := columns.of(next.cells[0]), last.cells[len(last.cells)-1]
+	begin, _ := utf8.DecodeRuneInString(next.cells[0].text)
+	return at > 0 && at == columns.of(above) && utf8.RuneCountInString(above.text) > fewLetters &&
+		!(strings.HasSuffix(above.text, ".") && unicode.IsUpper(begin))
 }
 
 // page begins a section below the headings that are open.
@@ -126,6 +169,36 @@ func (b *builder) page(anchor string) {
 func follows(last, next pdfLine, spacing float64) bool {
 	return next.below(last, spacing) && math.Abs(last.size-next.size) < .1*max(last.size, next.size)+.01 &&
 		next.left < last.right && next.right > last.left
+}
+
+// isTerm reports whether a line is a term, below which its definition stands further in.
+func (w *pdfWriter) isTerm(lines []pdfLine, i int) bool {
+	if i+1 >= len(lines) {
+		return false
+	}
+	l, next := lines[i], lines[i+1]
+	if !l.isLeftOf(next) || next.left > l.left+mostIndent*l.size || !next.below(l, 2) || len(l.cells) > 1 ||
+		IsListItem(l.text) || utf8.RuneCountInString(l.text) > longestTerm || w.level(lines, i) > 0 ||
+		w.level(lines, i+1) > 0 || !w.isText(next) || strings.ContainsAny(l.text[len(l.text)-1:], ".:;,!?") {
+		return false
+	}
+	// Else it is the first line of a paragraph.
+	return i+2 == len(lines) || !follows(next, lines[i+2], 1.5) || math.Abs(lines[i+2].left-next.left) <= .5*next.size
+}
+
+const (
+	mostIndent  = 6  // of a definition, in sizes of letters
+	longestTerm = 60 // characters
+)
+
+// isLeftOf reports whether a line begins further out than another one.
+func (x pdfLine) isLeftOf(y pdfLine) bool { return x.left < y.left-.9*x.size }
+
+// beginsItem reports whether a line begins an item of a list: a number may also begin a line of a sentence.
+func beginsItem(last, next pdfLine) bool {
+	return IsListItem(next.text) &&
+		(strings.HasPrefix(next.text, "•") || strings.HasSuffix(strings.TrimRight(last.text, ")”’\""), ".") ||
+			strings.ContainsAny(last.text[max(0, len(last.text)-1):], ":;!?"))
 }
 
 // plainPDF is a text without the marks of hyphens and without controls.

@@ -194,10 +194,24 @@ func opaque(picture image.Image) *image.RGBA {
 	return p
 }
 
+// isBlank reports whether a picture has one colour, as the empty pages between the chapters of a book do.
+func isBlank(p *image.RGBA) bool {
+	const same = 8 // of 255
+	wide := 4 * p.Rect.Dx()
+	for y := range p.Rect.Dy() {
+		for i, c := range p.Pix[y*p.Stride : y*p.Stride+wide] {
+			if first := p.Pix[i&3]; c > first && c-first > same || first > c && first-c > same {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // find returns the boxes of lines.
 func (r *Reader) find(ctx context.Context, page *image.RGBA) (boxes []quad, err error) {
 	wide, high := page.Rect.Dx(), page.Rect.Dy()
-	if wide == 0 || high == 0 {
+	if isBlank(page) {
 		return nil, nil
 	}
 	scale := min(1, longSide/float64(max(wide, high)))

@@ -30,6 +30,20 @@ func TestDecode(t *testing.T) {
 
 // TestBoxes checks that a slanted bar of probable pixels gives one box around it, wider by what the model leaves out,
 // and that a bar of improbable pixels gives no box.
+func TestBlank(t *testing.T) {
+	p := image.NewRGBA(image.Rect(0, 0, 40, 30))
+	for i := range p.Pix {
+		p.Pix[i] = 240 + uint8(i%7)
+	}
+	if !isBlank(p) || !isBlank(image.NewRGBA(image.Rectangle{})) {
+		t.Error("a page without ink is not blank")
+	}
+	p.Pix[4*(29*40+39)] = 200
+	if isBlank(p) {
+		t.Error("a page with a dot is blank")
+	}
+}
+
 func TestBoxes(t *testing.T) {
 	m := probabilities{make([]float32, 200*100), 200, 100}
 	const slope = .1

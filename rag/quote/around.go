@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/sluice-rag/sluice/rag/excerpt"
 )
@@ -12,13 +13,16 @@ import (
 const mostListed = 200
 
 // around returns which sentences of a passage a quote of sentence i needs, [from, to): the list, or the sentence, that
-// i leads in to; all steps of a numbered list, if i is one and the question asks how something is done; an option of a
-// command, if i is a further sentence about it; the one before, if i leans on it.
+// i leads in to; the sentence that is interrupted by what is shown, such as a command; all steps of a numbered list,
+// if i is one and the question asks how something is done; an option of a command, if i is a further sentence about
+// it; the one before, if i leans on it.
 func (o Options) around(of []excerpt.Sentence, passage string, i int) (from, to int) {
 	from, to = i, i+1
 	switch {
 	case leadsIn(of, i):
 		_, to = list(of, passage, to)
+	case isInterrupted(of, passage, i):
+		from, to = interrupted(of, passage, i)
 	case of[i].Item && unicode.IsDigit(rune(of[i].Text[0])) && asksHow(o.Question):
 		if from, to = list(of, passage, i); from > 0 && leadsIn(of, from-1) {
 			from--
@@ -64,6 +68,59 @@ func shown(of []excerpt.Sentence, i int) int {
 	return to
 }
 
+// interrupted returns the sentence, in a paragraph of its own and without an end, that something is shown behind, with
+// that and with the rest of the sentence, if i is one of these; else i alone.
+func interrupted(of []excerpt.Sentence, passage string, i int) (from, to int) {
+	for from = i; from >= 0 && i-from <= mostBehind; from-- {
+		if to = behind(of, passage, from); to > max(i, from+1) {
+			return from, to
+		}
+	}
+	return i, i + 1
+}
+
+func isInterrupted(of []excerpt.Sentence, passage string, i int) bool {
+	from, to := interrupted(of, passage, i)
+	return to-from > 1
+}
+
+const (
+	mostBehind    = 3  // parts behind the first one of a sentence that is interrupted
+	mostOfDisplay = 20 // words of what is shown in a paragraph of its own, unless it is code
+	leastOfBefore = 3  // words before it
+)
+
+// behind returns where what sentence i is interrupted by ends, and the rest of the sentence; i+1 if nothing does.
+func behind(of []excerpt.Sentence, passage string, i int) int {
+	ends := func(i int) bool { return i+1 == len(of) || strings.Contains(passage[of[i].End:of[i+1].Start], "\n\n") }
+	to := i + 1
+	if to == len(of) || !ends(i) || of[i].Code || of[to].Item || isEnded(of[i].Text) ||
+		len(strings.Fields(of[i].Text)) < leastOfBefore || strings.Contains(of[i].Text, " | ") {
+		return i + 1
+	}
+	switch {
+	case of[to].Code:
+		to = shown(of, to)
+	case !ends(to) || isEnded(of[to].Text) || strings.HasSuffix(of[to].Text, ":") ||
+		len(strings.Fields(of[to].Text)) > mostOfDisplay:
+		return i + 1
+	default:
+		to++
+	}
+	if to < len(of) && !of[to].Code && !of[to].Item {
+		if r, _ := utf8.DecodeRuneInString(of[to].Text); unicode.IsLower(r) {
+			to++
+		}
+	}
+	return to
+}
+
+// isEnded reports whether a text ends as a sentence or a lead-in does.
+func isEnded(text string) bool {
+	r, _ := utf8.DecodeLastRuneInString(strings.TrimRight(text, "\"'”’»)]*_"))
+	return strings.ContainsRune(".!?:;…。！？", r)
+}
+
 func wordsIn(of []excerpt.Sentence) (words int) {
 	for _, s := range of {
 		words += len(strings.Fields(s.Text))
@@ -91,10 +148,13 @@ func option(of []excerpt.Sentence, passage string, i int) int {
 }
 
 // length is how many sentences a quote of sentence i has that extends over [from, to). The names of an option do not
-// count.
-func length(of []excerpt.Sentence, from, i, to int) int {
+// count, and an interrupted sentence is one.
+func length(of []excerpt.Sentence, passage string, from, i, to int) int {
 	if isNamed(of, from, i) {
 		return to - i
+	}
+	if at, end := interrupted(of, passage, i); at == from && end == to {
+		return 1
 	}
 	return to - from
 }

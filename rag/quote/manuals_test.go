@@ -111,3 +111,32 @@ func TestWhatALeadInShows(t *testing.T) {
 		t.Errorf("%d bytes of %d: %q", n, len(long), got[0].Text)
 	}
 }
+
+// TestInterruptedSentences: what is shown in the middle or behind a sentence without a colon belongs to it, whichever
+// of them is found; a sentence that ends, an item and a long paragraph show nothing.
+func TestInterruptedSentences(t *testing.T) {
+	const passage = "Ropes are kept dry. The command sink,\n\n> sink(\"harbour.log\")\n\nwill divert all output " +
+		"of the session to a file.\n\nLamps burn."
+	whole := "The command sink,\n\n> sink(\"harbour.log\")\n\nwill divert all output of the session to a file."
+	for _, question := range []string{"What does the command sink do?", "How is output of the session diverted?"} {
+		if got := texts(choose(t, question, 2, passage)); len(got) == 0 || got[0] != whole {
+			t.Errorf("%s: %q, not %q", question, got, whole)
+		}
+	}
+	steps := "1. Start the program.\n2. To quit the program the command is\n\n> q()\n\nAt this point it asks."
+	if got := texts(choose(t, "How do I quit the program?", 2, steps)); len(got) == 0 ||
+		got[0] != "2. To quit the program the command is\n\n> q()" {
+		t.Errorf("%q", got)
+	}
+	for _, passage := range []string{
+		"The tide turns twice.\n\nset tide\n\nnext to it.",
+		"The tide of the sea turns\n\n- twice a day\n- or once",
+		"The tide of the sea turns\n\nShips come in and go out. They leave the port.",
+	} {
+		for _, got := range texts(choose(t, "When does the tide turn?", 2, passage)) {
+			if strings.Contains(got, "\n\n") {
+				t.Errorf("%q of %q", got, passage)
+			}
+		}
+	}
+}

@@ -314,7 +314,7 @@ func (o Options) take(all []candidate, sentences [][]excerpt.Sentence, passages 
 		of := sentences[c.Passage]
 		from, to := o.around(of, passages[c.Passage], c.place)
 		isLeadIn := strings.HasSuffix(c.Text, ":")
-		if left == 1 && length(of, from, c.place, to) > 1 && (!isLeadIn || leadsIn(of, c.place)) {
+		if left == 1 && length(of, passages[c.Passage], from, c.place, to) > 1 && (!isLeadIn || leadsIn(of, c.place)) {
 			from, to = c.place, c.place+1
 		}
 		for i := from; i < to; i++ {
@@ -333,7 +333,7 @@ func (o Options) take(all []candidate, sentences [][]excerpt.Sentence, passages 
 			c.Start, c.End, c.Sentences = of[from].Start, of[to-1].End, to-from
 			c.Text = passages[c.Passage][c.Start:c.End]
 		}
-		left = max(left-length(of, from, c.place, to), 0)
+		left = max(left-length(of, passages[c.Passage], from, c.place, to), 0)
 		quotes = append(quotes, c.Quote)
 	}
 	return quotes
