@@ -98,19 +98,22 @@ func behind(of []excerpt.Sentence, passage string, i int) int {
 		len(strings.Fields(of[i].Text)) < leastOfBefore || strings.Contains(of[i].Text, " | ") {
 		return i + 1
 	}
+	goesOn := func(i int) bool {
+		r, _ := utf8.DecodeRuneInString(of[i].Text)
+		return unicode.IsLower(r) && !of[i].Code
+	}
 	switch {
 	case of[to].Code:
 		to = shown(of, to)
-	case !ends(to) || isEnded(of[to].Text) || strings.HasSuffix(of[to].Text, ":") ||
-		len(strings.Fields(of[to].Text)) > mostOfDisplay:
-		return i + 1
-	default:
+	case ends(to) && !isEnded(of[to].Text) && len(strings.Fields(of[to].Text)) <= mostOfDisplay:
 		to++
+	case goesOn(to):
+		return to + 1
+	default:
+		return i + 1
 	}
-	if to < len(of) && !of[to].Code && !of[to].Item {
-		if r, _ := utf8.DecodeRuneInString(of[to].Text); unicode.IsLower(r) {
-			to++
-		}
+	if to < len(of) && goesOn(to) {
+		to++
 	}
 	return to
 }

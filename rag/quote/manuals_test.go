@@ -128,6 +128,10 @@ func TestInterruptedSentences(t *testing.T) {
 		got[0] != "2. To quit the program the command is\n\n> q()" {
 		t.Errorf("%q", got)
 	}
+	way := "To fetch the code of a package, try a command like\n\nfetch code mypackage."
+	if got := texts(choose(t, "How do I fetch the code of a package?", 2, way)); len(got) != 1 || got[0] != way {
+		t.Errorf("%q", got)
+	}
 	for _, passage := range []string{
 		"The tide turns twice.\n\nset tide\n\nnext to it.",
 		"The tide of the sea turns\n\n- twice a day\n- or once",
@@ -137,6 +141,25 @@ func TestInterruptedSentences(t *testing.T) {
 			if strings.Contains(got, "\n\n") {
 				t.Errorf("%q of %q", got, passage)
 			}
+		}
+	}
+}
+
+// TestNamesOfCode: a sentence with the name that the question has comes before one about the same things, and the
+// definition of a term before one that only uses it.
+func TestNamesOfCode(t *testing.T) {
+	for _, c := range []struct{ question, other, want string }{
+		{"What does the function c() do with values?", "The function tide does nothing with values of the function list.",
+			"Values are put together by c(1, 2), which is short."},
+		{"What does is.na(x) return for a ship?", "A ship that returns for x does return.",
+			"For each value, is.na(x) gives true or false."},
+		{"What does the option --berths count?", "An option counts what the other option does not count.",
+			"--berths: says how many ships lie in the port today"},
+		{"What does Depth mean in a file of tides?", "A file of tides has a Depth in each of its lines.",
+			"Depth: how far below the water the ground of a port lies"},
+	} {
+		if got := texts(choose(t, c.question, 1, c.other+"\n\n"+c.want)); len(got) != 1 || got[0] != c.want {
+			t.Errorf("%s: %q", c.question, got)
 		}
 	}
 }

@@ -77,6 +77,8 @@ const (
 	headingWeight = .6  // the cover of what stands above the passage
 	openingWeight = .6  // likewise, of its first sentence
 	subjectWeight = .6  // a beginning that has all words of the question: what is said is said of what is asked about
+	nameWeight    = .6  // a name of code that the question has, or all of several
+	termWeight    = .3  // a definition of a term that the question has
 	optionWeight  = .6  // an option of a command, where the question asks for a way to do something
 	timeWeight    = .3  // a time, where the question asks for one
 	numberWeight  = .15 // a number, likewise
@@ -241,6 +243,7 @@ func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w
 		all, topic, above = either(all, heading), either(topic, heading), w.Share(heading)
 	}
 	out, asked, way := make([]candidate, len(sentences)), kindOf(o.Question), asksForWay(o.Question)
+	called := codeNames(o.Question)
 	common := passageWeight*best + coverWeight*w.Share(all) + headingWeight*above
 	opening := slices.IndexFunc(sentences, func(s excerpt.Sentence) bool { return len(strings.Fields(s.Text)) > 3 })
 	var before []bool
@@ -259,6 +262,14 @@ func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w
 		}
 		if i == opening {
 			total += openingWeight * above
+		}
+		if isDefinition(s.Text, o.Question) {
+			total += termWeight
+		}
+		for _, name := range called {
+			if names(s.Text, name) {
+				total += nameWeight / float64(len(called))
+			}
 		}
 		q := Quote{Passage: passage, Text: s.Text, Start: s.Start, End: s.End, Sentences: 1, Score: total,
 			Columns: text[s.Columns.Start:s.Columns.End]}
