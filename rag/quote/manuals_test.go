@@ -149,7 +149,8 @@ func TestInterruptedSentences(t *testing.T) {
 // definition of a term before one that only uses it.
 func TestNamesOfCode(t *testing.T) {
 	for _, c := range []struct{ question, other, want string }{
-		{"What does the function c() do with values?", "The function tide does nothing with values of the function list.",
+		{"What does the function c() do with values?",
+			"The function tide does nothing with values of the function list.",
 			"Values are put together by c(1, 2), which is short."},
 		{"What does is.na(x) return for a ship?", "A ship that returns for x does return.",
 			"For each value, is.na(x) gives true or false."},
