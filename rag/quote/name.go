@@ -11,7 +11,7 @@ import (
 // codeName is a word that people write in code only: a call, an option of a command, a path, parts joined by dots or
 // underscores.
 var codeName = regexp.MustCompile(`^(?:[\pL\d_.:]+\(.*\)|--?\pL[\pL\d-]*|[~/]?(?:[\w.-]+/)+[\w.-]*|/\w+|\^\pL|` +
-	`\pL[\pL\d]*(?:[._]|::)\pL[\pL\d._:]*)$`)
+	`\pL[\pL\d]+(?:[._]|::)\pL[\pL\d._:]+)$`)
 
 // codeNames returns the names of code in a question, a call up to its parenthesis.
 func codeNames(question string) (names []string) {
