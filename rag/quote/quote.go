@@ -67,7 +67,7 @@ type Found struct {
 
 // What counts for a sentence beside its cosine with the question and the cover of the question's words in it. On
 // squad16 (2,910 questions, four passages each) the best sentence holds an answer for .810 of the questions, and at
-// most two do for .891 (each half of the topics: .734 and .871; .825 and .945). Cosine and cover alone gave .786 and
+// most two do for .890 (each half of the topics: .734 and .871; .824 and .944). Cosine and cover alone gave .786 and
 // .858 (docs/adr/0023-answers.md). The weights below headings are from 113 questions about manuals of Rust.
 const (
 	topicWeight   = .4  // of the cover: of the sentence together with the words that its passage is about
