@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// tellingWords is 1 for a word with letters enough to tell whether they take the same: digits do in most fonts, and so
-// do all characters of Chinese.
+// tellingWords is 1 for a word with letters enough to tell whether its font is monospaced, else 0: digits have one width
+// in most fonts, and so have all characters of Chinese.
 func tellingWords(word string) int {
 	n := 0
 	for i := range len(word) {
@@ -20,12 +20,12 @@ func tellingWords(word string) int {
 }
 
 const (
-	fewCode                   = 3      // lines show that a document has code in letters that take the same
-	leastAdvance, mostAdvance = .4, .8 // of a typewriter's letters
+	fewCode                   = 3      // lines of a monospaced font show that a document has code in it
+	leastAdvance, mostAdvance = .4, .8 // of such fonts
 )
 
-// codeAdvances returns the advances of the letters of lines that are code: all letters of several words take the same.
-// Where most of a document does, that says nothing of code.
+// codeAdvances returns the advances of the monospaced fonts that code is set in. Where most of a document is monospaced,
+// that says nothing about code.
 func codeAdvances(pages [][]pdfLine) (list []float64) {
 	type shown struct {
 		lines, letters int

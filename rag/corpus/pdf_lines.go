@@ -15,10 +15,10 @@ type pdfLine struct {
 	cells []pdfCell // the parts between wide gaps; a single one without such gaps
 
 	text    string  // of all of it; set by end
-	code    string  // with all its spaces, if its letters take the same; set by end
+	code    string  // with all its spaces, if it is monospaced; set by end
 	count   int     // letters
-	advance float64 // of its letters, in sizes, if all take the same; else 0
-	words   int     // with letters enough to tell
+	advance float64 // of its letters, in sizes, if it is monospaced; else 0
+	words   int     // that tell whether it is monospaced
 	largest int     // letters of its longest run of one size
 	run     int     // letters of the last run of one size
 	last    float64
@@ -129,7 +129,7 @@ func (l pdfLines) end() {
 	}
 }
 
-// spell sets the text of a line whose letters take the same: so do its spaces.
+// spell sets the code of a monospaced line, whose spaces are as wide as its letters.
 func (x *pdfLine) spell() {
 	if x.advance == 0 {
 		return

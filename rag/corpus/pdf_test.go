@@ -87,14 +87,14 @@ func at(x, y, size float64, text string) string {
 	return fmt.Sprintf("BT /F %g Tf %g %g Td (%s) Tj ET\n", size, x, y, text)
 }
 
-// typed draws a text in letters that take the same.
+// typed draws a text in a monospaced font.
 func typed(x, y, size float64, text string) string {
 	text = strings.NewReplacer("(", `\(`, ")", `\)`).Replace(text)
 	return strings.Replace(at(x, y, size, text), "/F ", "/G ", 1)
 }
 
-// TestPDFCode: lines in a typewriter's letters keep their spaces and are no part of a paragraph, unless the whole
-// document is typed; numbers, whose digits take the same in every font, are no code.
+// TestPDFCode: monospaced lines keep their spaces and are no part of a paragraph, unless the whole document is
+// monospaced; numbers, whose digits have one width in every font, are no code.
 func TestPDFCode(t *testing.T) {
 	lines := []string{"for (each file) {", "  tie its rope   now", "", "}", "make all the knots"}
 	code, prose := at(50, 720, 10, "Then run it:"), ""

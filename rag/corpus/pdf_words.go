@@ -31,7 +31,7 @@ type pdfWord struct {
 	box
 	text    string
 	size    float64 // of its letters, in points
-	advance float64 // from a letter to the next, in sizes, if all take the same; else 0
+	advance float64 // from a letter to the next, in sizes, if it is monospaced; else 0
 	begins  bool    // PDFium begins a line with it
 	spaced  bool    // white space stands before it
 }
@@ -144,7 +144,7 @@ func (p pdfText) place(w *pdfWord, from, to int) error {
 	return nil
 }
 
-// pdfEven is how much the boxes of letters that take the same may differ: some have ink beyond what they take.
+// pdfEven is how much the boxes of monospaced letters may differ: the ink of some is wider than their advance.
 const pdfEven = .03
 
 // charBox is where a character stands and the next one would begin; false where PDFium does not know.

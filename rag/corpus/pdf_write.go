@@ -18,7 +18,7 @@ type pdfWriter struct {
 	title  int         // the first line of the cover that is its title; -1: there is none
 	last   int         // the last one
 	author string
-	code   []float64 // the advances of letters in lines of code
+	code   []float64 // the advances of the fonts that code is set in
 }
 
 // writePDF makes the document of its lines, some of which x has read in pictures.
@@ -177,7 +177,7 @@ func (w *pdfWriter) isTerm(lines []pdfLine, i int) bool {
 		return false
 	}
 	l, next := lines[i], lines[i+1]
-	if !l.isLeftOf(next) || next.left > l.left+mostIndent*l.size || !next.below(l, 2) || len(l.cells) > 1 ||
+	if l.text == "" || !l.isLeftOf(next) || next.left > l.left+mostIndent*l.size || !next.below(l, 2) || len(l.cells) > 1 ||
 		IsListItem(l.text) || utf8.RuneCountInString(l.text) > longestTerm || w.level(lines, i) > 0 ||
 		w.level(lines, i+1) > 0 || !w.isText(next) || strings.ContainsAny(l.text[len(l.text)-1:], ".:;,!?") {
 		return false

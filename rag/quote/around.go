@@ -68,8 +68,8 @@ func shown(of []excerpt.Sentence, i int) int {
 	return to
 }
 
-// interrupted returns the sentence, in a paragraph of its own and without an end, that something is shown behind, with
-// that and with the rest of the sentence, if i is one of these; else i alone.
+// interrupted returns a sentence that stops at the end of its paragraph, what is shown behind it, such as a command,
+// and the rest of the sentence, if i is a part of these; else i alone.
 func interrupted(of []excerpt.Sentence, passage string, i int) (from, to int) {
 	for from = i; from >= 0 && i-from <= mostBehind; from-- {
 		if to = behind(of, passage, from); to > max(i, from+1) {
@@ -90,7 +90,7 @@ const (
 	leastOfBefore = 3  // words before it
 )
 
-// behind returns where what sentence i is interrupted by ends, and the rest of the sentence; i+1 if nothing does.
+// behind returns where the display that interrupts sentence i ends, with the rest of the sentence, or i+1 without one.
 func behind(of []excerpt.Sentence, passage string, i int) int {
 	ends := func(i int) bool { return i+1 == len(of) || strings.Contains(passage[of[i].End:of[i+1].Start], "\n\n") }
 	to := i + 1

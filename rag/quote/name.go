@@ -28,8 +28,8 @@ func codeNames(question string) (names []string) {
 	return names
 }
 
-// names reports whether a text has a name of code, not as a part of another one.
-func names(text, name string) bool {
+// hasName reports whether a text has a name of code, not as a part of another one.
+func hasName(text, name string) bool {
 	isPart := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) || strings.ContainsRune("_-/", r) }
 	for at := 0; ; {
 		i := strings.Index(text[at:], name)

@@ -77,7 +77,7 @@ const (
 	headingWeight = .6  // the cover of what stands above the passage
 	openingWeight = .6  // likewise, of its first sentence
 	subjectWeight = .6  // a beginning that has all words of the question: what is said is said of what is asked about
-	nameWeight    = .6  // a name of code that the question has, or all of several
+	nameWeight    = .6  // a name of code that the question has; all names, if it has several
 	termWeight    = .3  // a definition of a term that the question has
 	optionWeight  = .6  // an option of a command, where the question asks for a way to do something
 	timeWeight    = .3  // a time, where the question asks for one
@@ -267,7 +267,7 @@ func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w
 			total += termWeight
 		}
 		for _, name := range called {
-			if names(s.Text, name) {
+			if hasName(s.Text, name) {
 				total += nameWeight / float64(len(called))
 			}
 		}
