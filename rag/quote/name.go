@@ -13,6 +13,9 @@ import (
 var codeName = regexp.MustCompile(`^(?:[\pL\d_.:]+\(.*\)|--?\pL[\pL\d-]*|[~/]?(?:[\w.-]+/)+[\w.-]*|/\w+|\^\pL|` +
 	`\pL[\pL\d]+(?:[._]|::)\pL[\pL\d._:]+)$`)
 
+// mostCodeNames is how many names of code of a question count.
+const mostCodeNames = 8
+
 // codeNames returns the names of code in a question, a call up to its parenthesis.
 func codeNames(question string) (names []string) {
 	for _, word := range strings.Fields(question) {
@@ -23,7 +26,9 @@ func codeNames(question string) (names []string) {
 		if i := strings.IndexByte(word, '('); i > 0 {
 			word = word[:i+1]
 		}
-		names = append(names, word)
+		if names = append(names, word); len(names) == mostCodeNames {
+			break
+		}
 	}
 	return names
 }
