@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// tellingWords is 1 for a word with letters enough to tell whether its font is monospaced, else 0: digits have one width
-// in most fonts, and so have all characters of Chinese.
+// tellingWords is 1 for a word with letters enough to tell whether its font is monospaced, else 0: digits have one
+// width in most fonts, and so have all characters of Chinese.
 func tellingWords(word string) int {
 	n := 0
 	for i := range len(word) {
@@ -24,8 +24,8 @@ const (
 	leastAdvance, mostAdvance = .4, .8 // of such fonts
 )
 
-// codeAdvances returns the advances of the monospaced fonts that code is set in. Where most of a document is monospaced,
-// that says nothing about code.
+// codeAdvances returns the advances of the monospaced fonts that code is set in. Where most of a document is
+// monospaced, that says nothing about code.
 func codeAdvances(pages [][]pdfLine) (list []float64) {
 	type shown struct {
 		lines, letters int

@@ -177,9 +177,10 @@ func (w *pdfWriter) isTerm(lines []pdfLine, i int) bool {
 		return false
 	}
 	l, next := lines[i], lines[i+1]
-	if l.text == "" || !l.isLeftOf(next) || next.left > l.left+mostIndent*l.size || !next.below(l, 2) || len(l.cells) > 1 ||
-		IsListItem(l.text) || utf8.RuneCountInString(l.text) > longestTerm || w.level(lines, i) > 0 ||
-		w.level(lines, i+1) > 0 || !w.isText(next) || strings.ContainsAny(l.text[len(l.text)-1:], ".:;,!?") {
+	if l.text == "" || !l.isLeftOf(next) || next.left > l.left+mostIndent*l.size || !next.below(l, 2) ||
+		len(l.cells) > 1 || IsListItem(l.text) || utf8.RuneCountInString(l.text) > longestTerm ||
+		w.level(lines, i) > 0 || w.level(lines, i+1) > 0 || !w.isText(next) ||
+		strings.ContainsAny(l.text[len(l.text)-1:], ".:;,!?") {
 		return false
 	}
 	// Else it is the first line of a paragraph.
