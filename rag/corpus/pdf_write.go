@@ -141,7 +141,7 @@ func (w *pdfWriter) table(rows []pdfLine, columns pdfColumns) {
 	w.b.endTable()
 }
 
-// fewLetters are less than running text has in a line of a table.
+// fewLetters is the most letters of a cell that is a value rather than running text.
 const fewLetters = 20
 
 // goesOn reports whether a row only continues the text in the last column of the one before.
@@ -183,7 +183,7 @@ func (w *pdfWriter) isTerm(lines []pdfLine, i int) bool {
 		strings.ContainsAny(l.text[len(l.text)-1:], ".:;,!?") {
 		return false
 	}
-	// Else it is the first line of a paragraph.
+	// All lines of a definition are indented; where only one is, it begins a paragraph.
 	return i+2 == len(lines) || !follows(next, lines[i+2], 1.5) || math.Abs(lines[i+2].left-next.left) <= .5*next.size
 }
 

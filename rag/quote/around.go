@@ -18,11 +18,12 @@ const mostListed = 200
 // it; the one before, if i leans on it.
 func (o Options) around(of []excerpt.Sentence, passage string, i int) (from, to int) {
 	from, to = i, i+1
+	begin, end := interrupted(of, passage, i)
 	switch {
 	case leadsIn(of, i):
 		_, to = list(of, passage, to)
-	case isInterrupted(of, passage, i):
-		from, to = interrupted(of, passage, i)
+	case end-begin > 1:
+		from, to = begin, end
 	case of[i].Item && unicode.IsDigit(rune(of[i].Text[0])) && asksHow(o.Question):
 		if from, to = list(of, passage, i); from > 0 && leadsIn(of, from-1) {
 			from--
@@ -72,16 +73,11 @@ func shown(of []excerpt.Sentence, i int) int {
 // and the rest of the sentence, if i is a part of these; else i alone.
 func interrupted(of []excerpt.Sentence, passage string, i int) (from, to int) {
 	for from = i; from >= 0 && i-from <= mostBehind; from-- {
-		if to = behind(of, passage, from); to > max(i, from+1) {
+		if to = afterDisplay(of, passage, from); to > max(i, from+1) {
 			return from, to
 		}
 	}
 	return i, i + 1
-}
-
-func isInterrupted(of []excerpt.Sentence, passage string, i int) bool {
-	from, to := interrupted(of, passage, i)
-	return to-from > 1
 }
 
 const (
@@ -90,8 +86,8 @@ const (
 	leastOfBefore = 3  // words before it
 )
 
-// behind returns where the display that interrupts sentence i ends, with the rest of the sentence, or i+1 without one.
-func behind(of []excerpt.Sentence, passage string, i int) int {
+// afterDisplay returns where the display that interrupts sentence i ends, with the rest of the sentence, or i+1 without one.
+func afterDisplay(of []excerpt.Sentence, passage string, i int) int {
 	ends := func(i int) bool { return i+1 == len(of) || strings.Contains(passage[of[i].End:of[i+1].Start], "\n\n") }
 	to := i + 1
 	if to == len(of) || !ends(i) || of[i].Code || of[to].Item || isEnded(of[i].Text) ||

@@ -201,7 +201,7 @@ func (b *bounded) endsFound(c *counts) bool {
 func (p *pass) takeEnds(ctx context.Context, w *worker, task int) error {
 	kept, low, high := w.count.Kept, w.count.Min, w.count.Max
 	w.beyond = w.beyond[:0]
-	for i, e := range kept { // two comparisons for each of very many
+	for i, e := range kept { // the one loop over all entries, which may be millions
 		if e.Value <= low || e.Value >= high {
 			w.beyond = append(w.beyond, int32(i))
 		}
