@@ -86,7 +86,7 @@ const (
 	leastOfBefore = 3  // words before it
 )
 
-// afterDisplay returns where the display that interrupts sentence i ends, with the rest of the sentence, or i+1 without one.
+// afterDisplay returns where what interrupts sentence i ends, with the rest of the sentence; i+1 if nothing does.
 func afterDisplay(of []excerpt.Sentence, passage string, i int) int {
 	ends := func(i int) bool { return i+1 == len(of) || strings.Contains(passage[of[i].End:of[i+1].Start], "\n\n") }
 	to := i + 1
