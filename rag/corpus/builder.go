@@ -49,6 +49,8 @@ type builder struct {
 	spaceAt  int                  // where space began in the source
 	pulse    *pulse
 	said     map[string]string // metadata of the source, by key; nil: not collected
+	own      []span            // of the text, that link to a place of the same document
+	turns    []span            // of own or beside it, that link to the page before, the next one or those above
 }
 
 // The memory that a block and a section take, besides their texts.
@@ -278,12 +280,14 @@ func (b *builder) finish(d *Document, in offsetMap) {
 	for i := range d.Sections {
 		d.Sections[i].source = in.start(d.Sections[i].source)
 	}
+	d.edit(d.removed(b.ways(d)))
 	d.normalise(b.pulse)
 }
 
 // finishConverted is like finish, for a text that is its own source.
 func (b *builder) finishConverted(d *Document, text string) {
 	d.Text, d.Sections, d.blocks, d.tables = text, b.sections, b.blocks, b.tables
+	d.edit(d.removed(b.ways(d)))
 	d.normalise(b.pulse)
 	d.offsets = nil
 	for i := range d.Sections {

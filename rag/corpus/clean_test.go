@@ -47,7 +47,7 @@ func TestClean(t *testing.T) {
 		{"contents", "a.txt", "Pilot book\n\nContents\n1 Tides ........ 3\n2 Winds . . . . . 14\n3 Harbours    21\n" +
 			"\n1 Tides\nAt 3.30 there are 4 ships.", "contents", "Pilot book\n\n1 Tides\nAt 3.30 there are 4 ships."},
 		{"contents below a heading", "a.md", "# Contents\n\n" +
-			"- [Tides](#tides)\n- [Winds](#winds)\n- [Ports](#ports)\n\n" +
+			"- Tides\n- Winds\n- Ports\n\n" +
 			"# Tides\n\nThey come in.\n", "contents", "They come in."},
 		{"contents in one paragraph", "a.txt", "Contents 1 Tides ..... 3 2 Winds ..... 14 3 Harbours ..... 21\n\nText.",
 			"contents", "Text."},

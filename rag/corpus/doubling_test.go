@@ -28,7 +28,8 @@ var syntaxes = map[string][]string{
 		"&amp;",
 		"&", "\\", "|", "|-", "-|-\n", "- ", "* ", "1. ", "> ", "# ", "a\n===\n", "---\n", "```\n", "~~~", "\"", "'",
 		"http://a", "@", ".", "{#a}", "{", "}", "=", "ä", "e\u0301", "!", "x\n", "  \n", "\\\n", "- a\n", "> a\n",
-		"  - a\n", "[^", "[ ] ", "www.", "\\|", "{a=", "|a|\n|-|\n"},
+		"  - a\n", "[^", "[ ] ", "www.", "\\|", "{a=", "|a|\n|-|\n", ": ", ":::", "!!! a\n", "    a", "{{< ", "]{.a}",
+		"[[", "]]", "+-+-+\n", "--- ---\n", "```{note}\n", "[^a]: "},
 	".html": {"<", ">", "<p>", "</p>", "<div>", "</div>", "<table>", "<tr>", "<td>", "<th>", "</td>", "</tr>",
 		"</table>", "<caption>", "</caption>", "<h1>", "</h1>", "<h2 id=a>", "<nav>", "</nav>", "<svg>", "<svg/>",
 		"<template>", "<rt>", "<rp>", "<script>", "</script>", "<style>", "<title>", "</title>", "<textarea>",
@@ -232,8 +233,10 @@ func TestMarkdownReadsAsGoldmark(t *testing.T) {
 			b.WriteString(syntaxes[".md"][draw.IntN(len(syntaxes[".md"]))])
 		}
 		src := b.String()
+		s := newSteps(src, nil)
 		own := goldmark.New(goldmark.WithExtensions(extension.Table, extension.TaskList, extension.Strikethrough),
-			goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute()))
+			goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(),
+				parser.WithBlockParsers(dialectBlocks(s)...), parser.WithInlineParsers(dialectInlines(s)...)))
 		want, got := readMarkdown(src, own.Parser().Parse(text.NewReader([]byte(src)))), ""
 		if root, ok := newSteps(src, nil).parse([]byte(src)); ok {
 			got = readMarkdown(src, root)

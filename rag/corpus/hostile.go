@@ -11,8 +11,8 @@ import (
 
 // Limits for the Markdown parser. Documents that people write stay far below them.
 const (
-	// bytes of container markers ("> > - - 1. ") that a line begins with: the parser recurses once per container
-	maxMarkers = 1000
+	// container markers ("> > - - 1. ") that a line begins with: the parser recurses once per container
+	maxMarkers = 500
 	maxPadding = 1 << 20 // table cells that rows lack: the parser creates all of them
 	// visits of a line, one for each container that it is in: empty lines continue a list of 500 levels
 	maxLooks, looksByte = 1 << 20, 6
@@ -28,7 +28,7 @@ const (
 func isHostile(src string) bool {
 	columns, padding := 0, 0
 	for line := range strings.Lines(src) {
-		if len(line)-len(strings.TrimLeft(line, "> \t-+*0123456789.)")) > maxMarkers {
+		if markersOf(line) > maxMarkers {
 			return true
 		}
 		pipes := strings.Count(line, "|")
@@ -46,18 +46,32 @@ func isHostile(src string) bool {
 	return false
 }
 
+// markersOf returns how many marks of quotes and lists a line begins with, at most: a run of dashes is a rule.
+func markersOf(line string) (n int) {
+	marks := line[:len(line)-len(strings.TrimLeft(line, "> \t-+*0123456789.)"))]
+	for i := range len(marks) {
+		if marks[i] == '>' || i > 0 && isSpace(marks[i]) && !isSpace(marks[i-1]) {
+			n++
+		}
+	}
+	return n
+}
+
 // steps counts the work of the Markdown parser on one document, and lets a context end it.
 type steps struct {
 	*pulse
 	looks, mostLooks int
 	scans, mostScans int
+	source           string
+	notes            map[string]bool // labels of the document's footnotes
 }
 
 // hostile is the panic value that ends parsing of a document that is to be read as plain text.
 type hostile struct{}
 
 func newSteps(src string, p *pulse) *steps {
-	return &steps{pulse: p, mostLooks: maxLooks + looksByte*len(src), mostScans: maxSteps + stepsByte*len(src)}
+	return &steps{pulse: p, mostLooks: maxLooks + looksByte*len(src), mostScans: maxSteps + stepsByte*len(src),
+		source: src, notes: map[string]bool{}}
 }
 
 func (s *steps) look() {

@@ -2,7 +2,6 @@ package corpus
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 	"unicode"
@@ -61,6 +60,8 @@ type htmlReader struct {
 	inTitle     bool
 	term        term
 	permalink   bool // the last <a> leads to a place of this page
+	turn        bool // it leads to the page before, the next one or those above
+	linked      int  // where its text begins
 	pre         int  // open <pre> elements
 	afterPre    bool // the newline right behind <pre> is markup
 	cells       int  // of the current row so far
@@ -146,7 +147,7 @@ func (r *htmlReader) tag() string {
 		switch k := string(key); k {
 		case "id", "name", "class", "style", "hidden", "aria-hidden", "open", "popover", "start", "type", "value",
 			"reversed", "alttext", "alt", "encoding", "property", "itemprop", "content", "lang", "xml:lang",
-			"colspan", "rowspan", "role", "href":
+			"colspan", "rowspan", "role", "href", "rel":
 			if _, again := r.attrs[k]; !again {
 				r.attrs[k] = string(value)
 			}
@@ -197,15 +198,6 @@ func parseHTML(d *Document, in decoded, xml bool, p *pulse) {
 		d.entitle()
 		return
 	}
-}
-
-// commentTitle reads the front matter of Go's own documents: a leading comment that is a JSON object.
-func commentTitle(comment string) string {
-	var front struct{ Title string }
-	if json.Unmarshal([]byte(comment), &front) != nil {
-		return ""
-	}
-	return front.Title
 }
 
 func (r *htmlReader) start(name string, at int) {
@@ -261,6 +253,7 @@ func (r *htmlReader) start(name string, at int) {
 		r.formula.begin(place, at, r.attrs["alttext"])
 	case name == "a":
 		r.permalink = strings.HasPrefix(r.attrs["href"], "#")
+		r.turn, r.linked = isTurn(r.attrs["rel"]), r.b.w.text.Len()
 		if r.level > 0 {
 			r.anchor = cmp.Or(r.anchor, r.attrs["id"], r.attrs["name"])
 		}
@@ -338,7 +331,13 @@ func (r *htmlReader) end(name string, at, next int) {
 	kind := kindOf(name)
 	switch {
 	case name == "a":
-		r.permalink = false
+		if r.permalink {
+			r.b.ownLink(r.linked)
+		}
+		if r.turn {
+			r.b.turnLink(r.linked)
+		}
+		r.permalink, r.turn = false, false
 	case kind == heading:
 		r.endHeading(next)
 		return
@@ -442,7 +441,7 @@ func (r *htmlReader) text(raw string, at int) {
 		}
 	}
 	switch {
-	case r.permalink && isPermalink(unescape(raw[:min(len(raw), maxPermalink)])):
+	case r.permalink && isPermalink(unescape(raw[:min(len(raw), maxPermalink)]), r.open.place("sup") >= 0):
 		return
 	case r.formula.place >= 0:
 		r.formula.token(unescape(raw[:min(len(raw), maxFormula)]))

@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -185,13 +186,15 @@ func (r *htmlReader) isNavigation() bool {
 const maxPermalink = 16
 
 // isPermalink reports whether the text of a link is the mark that Sphinx, rustdoc, MkDocs and others put behind
-// headings and terms, so that readers can link to them.
-func isPermalink(text string) bool {
-	switch strings.TrimSpace(text) {
-	case "¶", "§", "#", "🔗":
+// headings and terms, so that readers can link to them, or leads to a note or back from it, such as a raised number.
+func isPermalink(text string, raised bool) bool {
+	switch text = strings.TrimSpace(text); text {
+	case "¶", "§", "#", "🔗", "↩", "↩︎", "↑", "*", "†", "‡":
 		return true
 	}
-	return false
+	bare := strings.Trim(text, "[]()")
+	isNote := raised || strings.HasPrefix(text, "(") && bare != text
+	return isNote && bare != "" && strings.Trim(bare, "0123456789") == ""
 }
 
 // isWikiMark reports whether an element is what MediaWiki adds to a text: the number of a source, "citation needed", or
@@ -333,3 +336,12 @@ func isRowGroup(name string) bool { return name == "thead" || name == "tbody" ||
 
 // maxRows is the limit of HTML's rowspan.
 const maxRows = 65534
+
+// commentTitle reads the front matter of Go's own documents: a leading comment that is a JSON object.
+func commentTitle(comment string) string {
+	var front struct{ Title string }
+	if json.Unmarshal([]byte(comment), &front) != nil {
+		return ""
+	}
+	return front.Title
+}

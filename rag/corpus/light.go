@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 )
 
 // lightReader reads line-based markup: reStructuredText, AsciiDoc, Org, manual pages and LaTeX. It recognises headings,
@@ -12,9 +11,9 @@ import (
 type lightReader struct {
 	b      *builder
 	d      *Document
+	src    string
 	lines  []string // without their ends
 	starts []int    // of the lines in the source
-	size   int      // of the source
 	words  *regexp.Regexp
 	plain  func(match string) string // the visible text of a match of words
 	code   string                    // the end of the open block of code; "": no block is open
@@ -33,13 +32,15 @@ func lightFormats() map[string]func(*lightReader, int) int {
 
 // parseLight reads a text of a light markup.
 func parseLight(d *Document, in decoded, ending string, p *pulse) error {
-	r := &lightReader{b: &builder{pulse: p}, d: d, plain: func(s string) string { return s }}
+	r := &lightReader{b: &builder{pulse: p}, d: d, src: in.text, plain: func(s string) string { return s }}
 	at := 0
 	for line := range strings.Lines(in.text) {
 		r.lines, r.starts = append(r.lines, strings.TrimRight(line, "\r\n")), append(r.starts, at)
 		at += len(line)
 	}
-	r.size = at
+	if ending == ".rst" {
+		r.joinMarks()
+	}
 	r.words, r.plain = inlineOf(ending)
 	if isManual(ending) && !manualBegin.MatchString(in.text) {
 		return fmt.Errorf("%w %q: no manual page", ErrUnknown, ending)
@@ -88,11 +89,12 @@ func inlineOf(ending string) (*regexp.Regexp, func(string) string) {
 	pattern := ""
 	switch {
 	case ending == ".rst":
-		pattern = "``([^`]+)``|(?::[\\w:+.-]+:)?`([^`<]+?)(?: *<[^`>]*>)?`_{0,2}|\\*\\*([^*]+)\\*\\*|\\*([^*\\s][^*]*)\\*"
+		pattern = "``([^`]+)``|(?::[\\w:+.-]+:)?`([^`<]+?)(?:\\s*<[^`>]*>)?`_{0,2}|\\*\\*([^*]+)\\*\\*|\\*([^*\\s][^*]*)\\*"
 	case ending == ".org":
-		pattern = `\[\[[^\]]*\]\[([^\]]*)\]\]|\[\[([^\]]*)\]\]|[=~]([^\s=~][^=~]*)[=~]`
+		pattern = `\[fn:[\w-]+\]|\[\[[^\]]*\]\[([^\]]*)\]\]|\[\[([^\]]*)\]\]|[=~]([^\s=~][^=~]*)[=~]`
 	case ending == ".tex":
-		re := regexp.MustCompile(`\\(?:cite\w*|ref|label|eqref|pageref|index|vspace|hspace|includegraphics)\*?(?:\[[^\]]*\])*\{[^}]*\}` +
+		re := regexp.MustCompile(`\\(?:cite\w*|ref|label|eqref|pageref|index|vspace|hspace|includegraphics|href|hyperlink|hypertarget|` +
+			`textcolor|colorbox|color|begin|end)\*?(?:\[[^\]]*\])*\{[^}]*\}|\\(?:verb|lstinline)\*?([|+!=/])[^\n]*?[|+!=/]` +
 			`|\\[a-zA-Z]+\*?(?:\[[^\]]*\])?[ {]?|\\.|[{}~]|---?|` + "``|''")
 		return re, func(match string) string {
 			switch match {
@@ -108,12 +110,16 @@ func inlineOf(ending string) (*regexp.Regexp, func(string) string) {
 			if len(match) == 2 && strings.ContainsAny(match[1:], "%&$#_{}") {
 				return match[1:]
 			}
+			if m := verbatimMark.FindStringSubmatch(match); m != nil {
+				return m[1]
+			}
 			return ""
 		}
 	case isManual(ending):
 		return regexp.MustCompile(escapes), nil // (*manual).plain knows the strings
 	default:
-		pattern = "`([^`]+)`|https?://\\S+?\\[([^\\]]*)\\]|\\*([^*\\s][^*]*)\\*"
+		pattern = "`([^`]+)`|(?:https?://|link:|xref:)\\S*?\\[([^\\]]*)\\]|<<[^<>,]*,([^<>]*)>>|<<([^<>,]*)>>|\\[\\[[^\\]]*\\]\\]|" +
+			"\\*([^*\\s][^*]*)\\*"
 	}
 	re := regexp.MustCompile(pattern)
 	return re, group(re)
@@ -164,7 +170,11 @@ func (r *lightReader) inline(text string, at int) {
 		r.b.pulse.beat()
 		r.b.collapsed(text[:from], at)
 		if from < to {
-			if s := r.plain(text[from:to]); strings.TrimSpace(s) != "" {
+			s := r.plain(text[from:to])
+			if strings.Contains(s, "\n") {
+				s = strings.Join(strings.Fields(s), " ")
+			}
+			if strings.TrimSpace(s) != "" {
 				r.b.atom(s, at+from, to-from)
 			} else if s != "" {
 				r.b.gap(" ", at+from)
@@ -193,7 +203,7 @@ func (r *lightReader) line(i int, marks string) {
 
 // verbatim adds a line of code, whose text is given. The last line of a source may have no end.
 func (r *lightReader) verbatim(text string, i int) {
-	if r.starts[i]+len(r.lines[i]) < r.size {
+	if r.starts[i]+len(r.lines[i]) < len(r.src) {
 		text += "\n"
 	}
 	r.b.verbatim(text, r.starts[i])
@@ -217,121 +227,6 @@ func (r *lightReader) inCode(i int, end func(line string) bool) bool {
 	return true
 }
 
-// rst reads reStructuredText.
-type rst struct{ levels []string } // heading underlines, in the order of their first use
-
-func (s *rst) line(r *lightReader, i int) int {
-	line := r.lines[i]
-	next := ""
-	if i+1 < len(r.lines) {
-		next = r.lines[i+1]
-	}
-	switch body := strings.TrimSpace(line); {
-	case adorns(line) && next != "" && i+2 < len(r.lines) && r.lines[i+2] == line:
-		r.heading(s.level(line[:1]+"over"), next, i+1)
-		return 3
-	case body != "" && line[0] != ' ' && adorns(next) && len(next) >= utf8.RuneCountInString(body):
-		r.heading(s.level(next[:1]), body, i)
-		return 2
-	case adorns(line) && len(line) > 3:
-		r.b.endBlock("\n\n")
-	case strings.HasPrefix(body, ".. "):
-		r.b.endBlock("\n\n")
-		return s.directive(r, i, body[3:])
-	case strings.HasPrefix(body, ":") && strings.Contains(body[1:], ": "):
-		r.b.endBlock("\n")
-		r.line(i, "")
-	case strings.HasSuffix(body, "::"):
-		r.lines[i] = strings.TrimSuffix(strings.TrimRight(line, " "), ":")
-		r.line(i, "*-+")
-		return 1 + r.indented(i+1, len(line)-len(strings.TrimLeft(line, " ")))
-	default:
-		isTerm := body != "" && strings.IndexByte("*-+#|(0123456789", body[0]) < 0 && isFurtherIn(next, line)
-		if isTerm && i > 0 && isFurtherIn(r.lines[i-1], line) {
-			r.b.endBlock("\n")
-		}
-		isTerm = isTerm && !r.b.open
-		if r.line(i, "*-+"); isTerm {
-			r.b.colon(r.starts[i] + len(line))
-		}
-	}
-	return 1
-}
-
-func isOption(line string) bool { return strings.HasPrefix(strings.TrimLeft(line, " "), ":") }
-
-// isFurtherIn reports whether a line has text that is indented by more than another.
-func isFurtherIn(line, other string) bool {
-	return strings.TrimSpace(line) != "" && indentOf(line) > indentOf(other)
-}
-
-// adorns reports whether a line can be the underline or overline of a heading.
-func adorns(line string) bool {
-	return len(line) > 1 && strings.Contains("=-`:'\"~^_*+#<>.", line[:1]) && strings.Trim(line, line[:1]) == ""
-}
-
-func (s *rst) level(mark string) int {
-	for i, m := range s.levels {
-		if m == mark {
-			return i + 1
-		}
-	}
-	s.levels = append(s.levels, mark)
-	return len(s.levels)
-}
-
-// directive reads a line behind two dots: code, or a directive that contains text; comments, targets and images are
-// skipped.
-func (s *rst) directive(r *lightReader, i int, body string) int {
-	indent := indentOf(r.lines[i])
-	name, rest, is := strings.Cut(body, "::")
-	switch {
-	case is && (name == "code-block" || name == "code" || name == "sourcecode" || name == "literalinclude" ||
-		name == "parsed-literal"):
-		return 1 + r.indented(i+1, indent)
-	case is && name != "image" && name != "toctree" && name != "raw" && name != "math" && !strings.Contains(name, " "):
-		n := i + 1
-		for n < len(r.lines) && isFurtherIn(r.lines[n], r.lines[i]) && isOption(r.lines[n]) {
-			n++
-		}
-		if rest = strings.TrimSpace(rest); rest != "" {
-			r.text(rest, r.starts[i]+strings.LastIndex(r.lines[i], rest))
-			if n+1 < len(r.lines) && r.lines[n] == "" && isFurtherIn(r.lines[n+1], r.lines[i]) &&
-				!strings.HasPrefix(strings.TrimSpace(r.lines[n+1]), "..") {
-				r.b.colon(r.starts[i] + len(r.lines[i])) // it describes what it names
-				return n + 1 - i
-			}
-			r.b.endBlock("\n\n")
-		}
-		return n - i
-	}
-	n := 1
-	for i+n < len(r.lines) && (r.lines[i+n] == "" || strings.HasPrefix(r.lines[i+n], strings.Repeat(" ", indent+1))) {
-		n++
-	}
-	return n
-}
-
-// indented reads the lines from one on that are indented by more, as code; options at their beginning are skipped.
-func (r *lightReader) indented(i, indent int) (n int) {
-	r.b.endBlock("\n\n")
-	began := false
-	for ; i+n < len(r.lines); n++ {
-		line := r.lines[i+n]
-		body := strings.TrimLeft(line, " \t")
-		if body != "" && len(line)-len(body) <= indent {
-			break
-		}
-		if !began && (body == "" || strings.HasPrefix(body, ":")) {
-			continue
-		}
-		began = true
-		r.verbatim(line, i+n)
-	}
-	r.b.endBlock("\n\n")
-	return n
-}
-
 func asciidoc(r *lightReader, i int) int {
 	line := r.lines[i]
 	if r.inCode(i, func(line string) bool { return strings.TrimSpace(line) == r.code }) {
@@ -346,12 +241,21 @@ func asciidoc(r *lightReader, i int) int {
 		r.code = body
 	case strings.HasPrefix(body, "[") && strings.HasSuffix(body, "]"), strings.HasPrefix(body, "//"), body == "+",
 		strings.HasPrefix(body, ":") && strings.Contains(body[1:], ":"), strings.HasPrefix(body, "include::"),
-		len(body) >= 4 && strings.Trim(body, body[:1]) == "" && strings.Contains("=*_", body[:1]), body == "|===":
+		len(body) >= 4 && strings.Trim(body, body[:1]) == "" && strings.Contains("=*_", body[:1]):
 		r.b.endBlock("\n\n")
-	case strings.HasPrefix(body, "|"):
+	case body == "|===" || body == "!===":
+		return 1 + r.barTable(i+1, body)
+	case definesTerm.MatchString(body):
+		m := definesTerm.FindStringSubmatchIndex(body)
 		r.b.endBlock("\n")
-		r.line(i, "")
-		r.b.endBlock("\n")
+		at := r.starts[i] + strings.Index(line, body)
+		r.text(body[:m[3]], at)
+		r.b.colon(at + m[3])
+		if m[4] < m[5] {
+			r.text(body[m[4]:m[5]], at+m[4])
+		} else if i+1 < len(r.lines) && r.lines[i+1] == "" {
+			return 2
+		}
 	case len(body) > 1 && body[0] == '.' && body[1] != '.' && body[1] != ' ':
 		r.b.endBlock("\n\n")
 		r.text(body[1:], r.starts[i]+strings.Index(line, body)+1)
@@ -361,6 +265,9 @@ func asciidoc(r *lightReader, i int) int {
 	}
 	return 1
 }
+
+// definesTerm finds a term of AsciiDoc, and what defines it in the same line.
+var definesTerm = regexp.MustCompile(`^([^:\s][^\n]{0,200}?)(?:::|;;)(?:\s+(\S.*)|())$`)
 
 func org(r *lightReader, i int) int {
 	line := r.lines[i]
@@ -381,65 +288,19 @@ func org(r *lightReader, i int) int {
 		r.d.Title = strings.TrimSpace(body[len("#+title:"):])
 	case strings.HasPrefix(body, "#"), strings.HasPrefix(body, ":") && strings.HasSuffix(body, ":"):
 		r.b.endBlock("\n\n")
-	case strings.HasPrefix(body, "|-"):
 	case strings.HasPrefix(body, "|"):
+		return r.pipeTable(i)
+	case strings.HasPrefix(body, "- ") && strings.Contains(body, " :: "):
+		term, definition, _ := strings.Cut(body[2:], " :: ")
+		at := r.starts[i] + strings.Index(line, body) + 2
 		r.b.endBlock("\n")
-		r.line(i, "")
-		r.b.endBlock("\n")
+		r.text(term, at)
+		r.b.colon(at + len(term))
+		r.text(definition, at+len(term)+len(" :: "))
 	default:
 		r.line(i, "-+")
 	}
 	return 1
-}
-
-func latex(r *lightReader, i int) int {
-	line := r.lines[i]
-	if r.inCode(i, func(line string) bool { return strings.Contains(line, r.code) }) {
-		return 1
-	}
-	if n := comment(line); n >= 0 {
-		if line = line[:n]; strings.TrimSpace(line) == "" {
-			return 1
-		}
-		r.lines[i] = line
-	}
-	body := strings.TrimSpace(line)
-	name, rest, _ := strings.Cut(strings.TrimPrefix(body, `\`), "{")
-	levels := map[string]int{"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
-	switch level := levels[strings.TrimRight(name, "*")]; {
-	case !strings.HasPrefix(body, `\`):
-		r.line(i, "")
-	case level > 0 && strings.Contains(rest, "}"):
-		r.heading(level, rest[:strings.LastIndex(rest, "}")], i)
-	case name == "title" && strings.Contains(rest, "}"):
-		r.d.Title = r.shown(rest[:strings.LastIndex(rest, "}")])
-	case strings.HasPrefix(rest, "verbatim"), strings.HasPrefix(rest, "lstlisting"), strings.HasPrefix(rest, "minted"):
-		r.b.endBlock("\n\n")
-		environment, _, _ := strings.Cut(rest, "}")
-		r.code = `\end{` + environment + "}"
-	case name == "begin" && strings.HasPrefix(rest, "document"): // the preamble, before it, is not text
-		r.b.blocks, r.b.sections, r.b.open = r.b.blocks[:0], r.b.sections[:0], false
-		r.b.w, r.b.path, r.b.sep, r.b.headed = textWriter{}, nil, "", false
-	case name == "begin", name == "end", name == "documentclass", name == "usepackage", name == "newcommand":
-		r.b.endBlock("\n\n")
-	case strings.HasPrefix(body, `\item`):
-		r.b.endBlock("\n")
-		r.b.marker = "- "
-		r.line(i, "")
-	default:
-		r.line(i, "")
-	}
-	return 1
-}
-
-// comment returns where a comment of LaTeX begins, or -1.
-func comment(line string) int {
-	for i := range len(line) {
-		if line[i] == '%' && (i == 0 || line[i-1] != '\\') {
-			return i
-		}
-	}
-	return -1
 }
 
 // isPlainName reports whether a file without an extension is known by its name as text: README, LICENSE-MIT, Makefile,

@@ -265,11 +265,11 @@ func (l *loader) formats(limit *timeLimit) map[string]format {
 		}, share}
 	}
 	text := decoding(plainShare, func(d *Document, in decoded) { parseText(d, in, p) })
-	markdown := decoding(markupShare, func(d *Document, in decoded) {
+	readMarkdown := func(d *Document, in decoded) {
 		if !parseMarkdown(d, in, p) {
 			parseText(d, in, p)
 		}
-	})
+	}
 	html := func(xml bool) format {
 		return format{func(d *Document, raw string) error {
 			in, err := decodeHTML(d, raw, l.o.Encoding, p)
@@ -302,8 +302,8 @@ func (l *loader) formats(limit *timeLimit) map[string]format {
 		}, 0}
 	}
 	all := map[string]format{
-		".txt": text, ".text": text, ".md": markdown, ".markdown": markdown, ".html": html(false),
-		".htm": html(false), ".xhtml": html(true), ".xht": html(true),
+		".txt": text, ".text": text, ".html": html(false), ".htm": html(false),
+		".xhtml": html(true), ".xht": html(true),
 		".csv":  separated(false),
 		".tsv":  separated(true),
 		".docx": packed(parseWord), ".pptx": packed(parseSlides), ".xlsx": packed(parseSheets),
@@ -315,6 +315,10 @@ func (l *loader) formats(limit *timeLimit) map[string]format {
 	for _, ending := range []string{".json", ".yaml", ".yml", ".toml"} {
 		all[ending] = decoding(plainShare, func(d *Document, in decoded) { parseData(d, in, p) })
 	}
+	for ending := range strings.FieldsSeq(".md .markdown .mkd .mkdn .mdown .mdwn .rmd .qmd") {
+		all[ending] = decoding(markupShare, readMarkdown)
+	}
+	all[".mdx"] = decoding(markupShare, func(d *Document, in decoded) { readMarkdown(d, withoutModules(in)) })
 	for ending := range lightFormats() {
 		all[ending] = failing(markupShare, func(d *Document, in decoded) error { return parseLight(d, in, ending, p) })
 	}

@@ -2,8 +2,10 @@ package corpus
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,6 +27,8 @@ type markdownReader struct {
 	at   int               // offset in src up to which the text has been read, for nodes without a position
 	item map[*ast.List]int // number of the next item of an ordered list
 	cell bool              // in a cell of a table, where a backslash also escapes "|" in code
+	own  int               // where the text of the open link begins
+	said ast.Node          // the first block of a definition, which goes on with the line of its term
 }
 
 // parseMarkdown reads a whole Markdown text into d. It returns false, with d unchanged, when the text is too hostile to
@@ -65,7 +69,7 @@ func newMarkdown(s *steps) parser.Parser {
 	marks := &emphasis{steps: s}
 	ids := parser.WithAutoHeadingID()
 	return parser.NewParser(
-		parser.WithBlockParsers(
+		parser.WithBlockParsers(append(dialectBlocks(s),
 			util.Prioritized(boundedHeading{parser.NewSetextHeadingParser(ids, parser.WithHeadingAttribute()),
 				parser.NewSetextHeadingParser(ids)}, 100),
 			util.Prioritized(parser.NewThematicBreakParser(), 200),
@@ -77,14 +81,14 @@ func newMarkdown(s *steps) parser.Parser {
 			util.Prioritized(parser.NewFencedCodeBlockParser(), 700),
 			util.Prioritized(parser.NewBlockquoteParser(), 800),
 			util.Prioritized(parser.NewHTMLBlockParser(), 900),
-			util.Prioritized(parser.NewParagraphParser(), 1000)),
-		parser.WithInlineParsers(
+			util.Prioritized(parser.NewParagraphParser(), 1000))...),
+		parser.WithInlineParsers(append(dialectInlines(s),
 			util.Prioritized(extension.NewTaskCheckBoxParser(), 0),
 			util.Prioritized(&codeSpans{InlineParser: parser.NewCodeSpanParser()}, 100),
 			util.Prioritized(&boundedLinks{InlineParser: parser.NewLinkParser(), emphasis: marks, steps: s}, 200),
 			util.Prioritized(parser.NewAutoLinkParser(), 300),
 			util.Prioritized(boundedTags{parser.NewRawHTMLParser(), s}, 400),
-			util.Prioritized(marks, 500)),
+			util.Prioritized(marks, 500))...),
 		parser.WithParagraphTransformers(
 			util.Prioritized(definitions{parser.LinkReferenceParagraphTransformer}, 100),
 			util.Prioritized(extension.NewTableParagraphTransformer(), 200)))
@@ -175,8 +179,17 @@ func walk(root ast.Node, visit func(n ast.Node, entering bool) (skip bool)) {
 }
 
 func (r *markdownReader) visit(n ast.Node, entering bool) (skip bool) {
+	if link, ok := n.(*ast.Link); ok {
+		if entering && r.isNote(link) {
+			return true
+		}
+		r.link(link, entering)
+	}
 	if n.Type() == ast.TypeInline {
 		return entering && r.inline(n)
+	}
+	if n == r.said {
+		return false
 	}
 	switch n := n.(type) {
 	case *ast.Heading:
@@ -190,7 +203,27 @@ func (r *markdownReader) visit(n ast.Node, entering bool) (skip bool) {
 		} else {
 			r.b.endTable()
 		}
-	case *ast.TextBlock, *east.TableRow:
+	case *east.DefinitionTerm:
+		if _, further := n.PreviousSibling().(*east.DefinitionTerm); entering && further {
+			r.b.gap(", ", r.at+r.base)
+		} else if entering {
+			r.b.endBlock("\n")
+		}
+	case *east.DefinitionDescription:
+		if _, ok := n.PreviousSibling().(*east.DefinitionTerm); entering && ok && r.b.open {
+			r.b.colon(r.at + r.base)
+			r.said = n.FirstChild()
+		} else {
+			r.b.endBlock("\n")
+		}
+	case *ast.TextBlock:
+		if r.cell { // a line of it
+			r.b.gap(" ", r.at+r.base)
+			return false
+		}
+		r.b.endBlock("\n")
+		r.b.borders = 0
+	case *east.TableRow:
 		r.b.endBlock("\n")
 		r.b.borders = 0
 	case *east.TableHeader:
@@ -219,6 +252,30 @@ func (r *markdownReader) visit(n ast.Node, entering bool) (skip bool) {
 		}
 	default:
 		r.b.endBlock("\n\n")
+	}
+	return false
+}
+
+// link notes where the text of a link is that leads to a place of the same document, or to the pages beside it.
+func (r *markdownReader) link(link *ast.Link, entering bool) {
+	if entering {
+		r.own = r.b.w.text.Len()
+		return
+	}
+	if bytes.HasPrefix(link.Destination, []byte("#")) {
+		r.b.ownLink(r.own)
+	}
+	if rel, _ := link.AttributeString("rel"); rel != nil && isTurn(fmt.Sprint(rel)) {
+		r.b.turnLink(r.own)
+	}
+}
+
+// isNote reports whether a link to a place of the same document is the number of a note there.
+func (r *markdownReader) isNote(link *ast.Link) bool {
+	if t, ok := link.FirstChild().(*ast.Text); ok && bytes.HasPrefix(link.Destination, []byte("#")) {
+		mark := string(t.Segment.Value(r.src))
+		bare := strings.Trim(mark, "^")
+		return t.NextSibling() == nil && len(mark) < maxPermalink && isPermalink(bare, bare != mark)
 	}
 	return false
 }
@@ -364,6 +421,9 @@ func (r *markdownReader) html(n *ast.HTMLBlock) {
 	if n.HasClosure() {
 		segments = append(segments, n.ClosureLine)
 	}
+	segments = slices.DeleteFunc(segments, func(s text.Segment) bool { // behind an end tag
+		return s.Len() < longestMark && fenceLine.MatchString(r.text[s.Start:s.Stop])
+	})
 	for i := 0; i < len(segments); {
 		from, to := segments[i].Start, segments[i].Stop
 		for i++; i < len(segments) && segments[i].Start == to; i++ {

@@ -10,7 +10,8 @@ import (
 // headings, paragraphs, lists, tables row by row, a section for each slide ("slide=N") or sheet ("sheet=NAME").
 func parseOpenDocument(d *Document, a *archive) error {
 	b := &builder{pulse: a.p, w: textWriter{isSource: true}}
-	r := openReader{b: b, text: &strings.Builder{}, file: nameOf(d.ID)}
+	r := openReader{b: b, text: &strings.Builder{}, file: nameOf(d.ID), out: officeText{b: b},
+		based: map[string]string{}}
 	if err := a.elements("content.xml", r.token); err != nil {
 		return err
 	}
@@ -42,6 +43,9 @@ type openReader struct {
 	above   map[int]covered // by column, the cells that cover rows below
 	repeats int             // how often the row is repeated
 	skips   int
+	based   map[string]string // the style on which one of the document is based
+	kind    paragraphKind     // of the paragraph
+	out     officeText
 }
 
 // sheetCell says how a cell of a sheet is repeated: in columns beside it, and in rows that it covers.
@@ -80,8 +84,11 @@ func (r *openReader) token(t xml.Token) error {
 
 func (r *openReader) start(e xml.StartElement) {
 	switch e.Name.Space + ":" + e.Name.Local {
-	case "office:annotation", "text:tracked-changes", "presentation:notes", "text:table-of-content", "svg:title":
+	case "office:annotation", "text:tracked-changes", "presentation:notes", "text:table-of-content", "svg:title",
+		"text:alphabetical-index", "text:illustration-index", "text:table-index", "text:object-index":
 		r.skips = 1
+	case "style:style":
+		r.based[prefixed(e, "style", "name")] = prefixed(e, "style", "parent-style-name")
 	case "office:spreadsheet":
 		r.sheets = true
 	case "text:note-citation":
@@ -90,8 +97,11 @@ func (r *openReader) start(e xml.StartElement) {
 		if r.depth++; r.depth > 1 {
 			r.outer = append(r.outer, r.text)
 			r.text = &strings.Builder{}
-		} else if e.Name.Local == "h" {
-			r.level = 1
+			return
+		}
+		r.kind = r.kindOf(prefixed(e, "text", "style-name"))
+		if e.Name.Local == "h" {
+			r.level, r.kind = 1, ordinary
 			if n, err := strconv.Atoi(prefixed(e, "text", "outline-level")); err == nil && n >= 1 && n <= 10 {
 				r.level = n
 			}
@@ -274,11 +284,11 @@ func (r *openReader) inner() {
 }
 
 func (r *openReader) endParagraph() {
-	text, level := r.text.String(), r.level
+	text, level, kind := r.text.String(), r.level, r.kind
 	r.text.Reset()
-	r.level = 0
+	r.level, r.kind = 0, ordinary
 	switch {
-	case strings.TrimSpace(text) == "":
+	case kind == listedPlace || strings.TrimSpace(text) == "" && (kind != codeText || r.inTable > 0):
 		return
 	case r.begins && r.inTitle:
 		r.slide(text)
@@ -294,11 +304,21 @@ func (r *openReader) endParagraph() {
 	case level > 0:
 		r.b.heading(level, text, "", 0, 0)
 	default:
-		sep := "\n\n"
+		marker := ""
 		if r.inList > 0 {
-			r.b.marker, sep = "- ", "\n"
+			marker = "- "
 		}
-		linesOf(r.b, text)
-		r.b.endBlock(sep)
+		r.out.paragraph(kind, text, marker)
 	}
+}
+
+// kindOf returns what a style is, by its name or the names of those that it is based on.
+func (r *openReader) kindOf(style string) paragraphKind {
+	for range wordLevels {
+		if kind := styleKind(style); kind != ordinary || style == "" {
+			return kind
+		}
+		style = r.based[style]
+	}
+	return ordinary
 }

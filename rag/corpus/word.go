@@ -32,7 +32,7 @@ func readWord(d *Document, b *builder, a *archive, depth int) error {
 		return err
 	}
 	main := cmp.Or(parts["officeDocument"], "word/document.xml")
-	r := wordReader{d: d, b: b, a: a, depth: depth}
+	r := wordReader{d: d, b: b, a: a, depth: depth, out: officeText{b: b}}
 	r.parts, parts, err = a.related(main)
 	if err != nil {
 		return err
@@ -59,6 +59,7 @@ type wordStyle struct {
 	list     string // the list that it is an item of; "": not in a list
 	depth    int    // in the list, from 0
 	isHidden bool
+	kind     paragraphKind
 	based    string // the style that it is based on
 }
 
@@ -68,7 +69,7 @@ func wordStyles(a *archive, part string) (map[string]wordStyle, error) {
 	for i := 1; i <= 9; i++ {
 		styles["Heading"+strconv.Itoa(i)] = wordStyle{level: i}
 	}
-	id := ""
+	id, isParagraph := "", false
 	var order []string
 	err := a.list(part, func(t xml.Token) error {
 		e, ok := t.(xml.StartElement)
@@ -79,11 +80,17 @@ func wordStyles(a *archive, part string) (map[string]wordStyle, error) {
 		switch e.Name.Local {
 		case "style":
 			id = attribute(e, "styleId")
+			isParagraph = attribute(e, "type") == "paragraph"
 			order = append(order, id)
 			return nil
 		case "name":
 			if n, ok := strings.CutPrefix(strings.ToLower(val), "heading "); ok {
 				s.level = headingLevel(n, 1)
+			}
+			s.kind = styleKind(val)
+		case "rFonts":
+			if monospaced.MatchString(attribute(e, "ascii")) && isParagraph {
+				s.kind = max(s.kind, codeText)
 			}
 		case "basedOn":
 			s.based = val
@@ -108,7 +115,7 @@ func wordStyles(a *archive, part string) (map[string]wordStyle, error) {
 		s := styles[id]
 		for base, n := s.based, 0; base != "" && n < wordLevels; n++ {
 			from := styles[base]
-			s.level = cmp.Or(s.level, from.level)
+			s.level, s.kind = cmp.Or(s.level, from.level), cmp.Or(s.kind, from.kind)
 			if s.list == "" {
 				s.list, s.depth = from.list, cmp.Or(s.depth, from.depth)
 			}
@@ -141,6 +148,8 @@ type wordReader struct {
 
 	style        wordStyle // of the paragraph
 	text         strings.Builder
+	prose        bool // a part of it is not in a font of equal widths
+	out          officeText
 	runs         []wordRun // open runs: a text box is within one
 	inText       bool
 	inProperties bool // of the paragraph: those of a run there are its mark's
@@ -205,6 +214,8 @@ func (r *wordReader) add(text string) {
 			text = b.String()
 		}
 	}
+	isCode := len(r.runs) > 0 && monospaced.MatchString(r.runs[len(r.runs)-1].font)
+	r.prose = r.prose || !isCode && strings.TrimSpace(text) != ""
 	hold(&r.text, text)
 }
 
@@ -369,10 +380,14 @@ func (r *wordReader) end(name string) {
 
 // endParagraph writes the text of the paragraph.
 func (r *wordReader) endParagraph() {
-	text, style := r.text.String(), r.style
+	text, style, isProse := r.text.String(), r.style, r.prose
 	r.text.Reset()
-	r.style = wordStyle{}
-	if strings.TrimSpace(text) == "" {
+	r.style, r.prose = wordStyle{}, false
+	isBlank := strings.TrimSpace(text) == ""
+	switch {
+	case !isProse && !isBlank && style.kind == ordinary && style.list == "":
+		style.kind = codeText
+	case style.kind == listedPlace || isBlank && style.kind != codeText:
 		return
 	}
 	number, counted := "", false
@@ -381,6 +396,7 @@ func (r *wordReader) endParagraph() {
 		counted = number != "-"
 	}
 	switch {
+	case isBlank && (r.inTable > 0 || style.level > 0):
 	case r.inTable > 0: // a cell's paragraphs stand in its row
 		r.b.gap(" ", 0)
 		if counted {
@@ -393,12 +409,10 @@ func (r *wordReader) endParagraph() {
 		}
 		r.b.heading(style.level, text, "", 0, 0)
 	default:
-		sep := "\n\n"
 		if number != "" {
-			r.b.marker, sep = number+" ", "\n"
+			number += " "
 		}
-		linesOf(r.b, text)
-		r.b.endBlock(sep)
+		r.out.paragraph(style.kind, text, number)
 	}
 }
 

@@ -1,0 +1,145 @@
+package corpus
+
+import (
+	"regexp"
+	"strings"
+)
+
+// verbatimMark is code between two characters in a line of LaTeX.
+var verbatimMark = regexp.MustCompile(`^\\(?:verb|lstinline)\*?[|+!=/]([^\n]*)[|+!=/]$`)
+
+func latex(r *lightReader, i int) int {
+	line := r.lines[i]
+	if r.inCode(i, func(line string) bool { return strings.Contains(line, r.code) }) {
+		return 1
+	}
+	if n := comment(line); n >= 0 {
+		if line = line[:n]; strings.TrimSpace(line) == "" {
+			return 1
+		}
+		r.lines[i] = line
+	}
+	body := strings.TrimSpace(line)
+	name, rest, _ := strings.Cut(strings.TrimPrefix(body, `\`), "{")
+	levels := map[string]int{"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
+	switch level := levels[strings.TrimRight(name, "*")]; {
+	case !strings.HasPrefix(body, `\`):
+		r.line(i, "")
+	case level > 0 && strings.Contains(rest, "}"):
+		title, _ := closedBy('}', rest)
+		r.heading(level, title, i)
+	case name == "title" && strings.Contains(rest, "}"):
+		title, _ := closedBy('}', rest)
+		r.d.Title = r.shown(title)
+	case name == "begin" && strings.HasPrefix(rest, "tabular"), name == "begin" && strings.HasPrefix(rest, "longtable"):
+		return r.ampTable(i)
+	case strings.HasPrefix(rest, "verbatim"), strings.HasPrefix(rest, "lstlisting"), strings.HasPrefix(rest, "minted"),
+		strings.HasPrefix(rest, "Verbatim"), strings.HasPrefix(rest, "Highlighting"), strings.HasPrefix(rest, "alltt"):
+		r.b.endBlock("\n\n")
+		environment, _, _ := strings.Cut(rest, "}")
+		r.code = `\end{` + environment + "}"
+	case name == "begin" && strings.HasPrefix(rest, "document"): // the preamble, before it, is not text
+		r.b.blocks, r.b.sections, r.b.open = r.b.blocks[:0], r.b.sections[:0], false
+		r.b.w, r.b.path, r.b.sep, r.b.headed = textWriter{}, nil, "", false
+	case name == "begin", name == "end", name == "documentclass", name == "usepackage", name == "newcommand":
+		r.b.endBlock("\n\n")
+	case strings.HasPrefix(body, `\item[`):
+		r.b.endBlock("\n")
+		at := r.starts[i] + strings.Index(line, body) + len(`\item[`)
+		term, definition := closedBy(']', body[len(`\item[`):])
+		r.text(term, at)
+		if term != "" {
+			r.b.colon(at + len(term))
+		}
+		r.text(definition, at+len(body)-len(`\item[`)-len(definition))
+	case strings.HasPrefix(body, `\item`):
+		r.b.endBlock("\n")
+		r.b.marker = "- "
+		r.line(i, "")
+	default:
+		r.line(i, "")
+	}
+	return 1
+}
+
+// closedBy divides a text at the first closing character that is in no braces. Without one, all of it is behind.
+func closedBy(c byte, s string) (inside, behind string) {
+	depth := 0
+	for i := range len(s) {
+		switch {
+		case s[i] == c && depth == 0:
+			return s[:i], s[i+1:]
+		case s[i] == '{':
+			depth++
+		case s[i] == '}':
+			depth--
+		}
+	}
+	return "", s
+}
+
+// comment returns where a comment of LaTeX begins, or -1.
+func comment(line string) int {
+	for i := range len(line) {
+		if line[i] == '%' && (i == 0 || line[i-1] != '\\') {
+			return i
+		}
+	}
+	return -1
+}
+
+// tableRule finds lines between the rows of a table of LaTeX.
+var tableRule = regexp.MustCompile(`^\s*(?:\\(?:hline|toprule|midrule|bottomrule|end(?:first)?head|end(?:last)?foot|` +
+	`(?:cline|cmidrule|noalign)(?:\([^)]*\))?\{[^}]*\})\s*)+`)
+
+// ampTable reads a table of LaTeX, whose cells are separated by "&" and whose rows end with two backslashes. The rows
+// above the first rule behind a row are the header.
+func (r *lightReader) ampTable(i int) (n int) {
+	var t textTable
+	row := textRow{nil}
+	flush := func() {
+		if !row.isEmpty() {
+			t.rows = append(t.rows, row)
+		}
+		row = textRow{nil}
+	}
+	environment, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(r.lines[i]), `\begin{`), "}")
+	for n = 1; i+n < len(r.lines) && !strings.Contains(r.lines[i+n], `\end{`+environment); n++ {
+		line := r.lines[i+n]
+		if c := comment(line); c >= 0 {
+			line = line[:c]
+		}
+		if at := tableRule.FindStringIndex(line); at != nil {
+			if flush(); t.header == 0 && len(t.rows) > 0 {
+				t.header = len(t.rows)
+			}
+			line = strings.Repeat(" ", at[1]) + line[at[1]:]
+		}
+		from := 0
+		for at := 0; at <= len(line); at++ {
+			isRow := strings.HasPrefix(line[at:], `\\`)
+			if at < len(line) && line[at] != '&' && !isRow {
+				if line[at] == '\\' {
+					at++ // what it escapes
+				}
+				continue
+			}
+			if s := (span{from, at}).trim(line); s.start < s.end {
+				row[len(row)-1] = append(row[len(row)-1], span{r.starts[i+n] + s.start, r.starts[i+n] + s.end})
+			}
+			switch {
+			case isRow:
+				flush()
+				at++
+			case at < len(line):
+				row = append(row, nil)
+			}
+			from = min(at+1, len(line))
+		}
+	}
+	flush()
+	if t.header = min(t.header, len(t.rows)-1); len(t.rows) > 0 {
+		r.table(t)
+	}
+	return n + 1
+}

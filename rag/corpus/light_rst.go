@@ -1,0 +1,209 @@
+package corpus
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// rst reads reStructuredText.
+type rst struct{ levels []string } // heading underlines, in the order of their first use
+
+func (s *rst) line(r *lightReader, i int) int {
+	line := r.lines[i]
+	next := ""
+	if i+1 < len(r.lines) {
+		next = r.lines[i+1]
+	}
+	switch body := strings.TrimSpace(line); {
+	case adorns(line) && next != "" && i+2 < len(r.lines) && r.lines[i+2] == line:
+		r.heading(s.level(line[:1]+"over"), next, i+1)
+		return 3
+	case body != "" && line[0] != ' ' && adorns(next) && len(next) >= utf8.RuneCountInString(body):
+		r.heading(s.level(next[:1]), body, i)
+		return 2
+	case adorns(line) && len(line) > 3:
+		r.b.endBlock("\n\n")
+	case strings.HasPrefix(body, "+-") || strings.HasPrefix(body, "=="):
+		if n := r.drawnTable(i); n > 0 {
+			return n
+		}
+		r.line(i, "")
+	case strings.HasPrefix(body, "| "):
+		r.b.endBlock("\n")
+		r.text(body[2:], r.starts[i]+len(line)-len(body)+2)
+	case strings.HasPrefix(body, ".. "):
+		r.b.endBlock("\n\n")
+		return s.directive(r, i, body[3:])
+	case strings.HasPrefix(body, ":") && strings.Contains(body[1:], ": "):
+		r.b.endBlock("\n")
+		r.line(i, "")
+	case strings.HasSuffix(body, "::"):
+		r.lines[i] = strings.TrimSuffix(strings.TrimRight(line, " "), ":")
+		r.line(i, "*-+")
+		return 1 + r.indented(i+1, len(line)-len(strings.TrimLeft(line, " ")))
+	default:
+		isTerm := body != "" && strings.IndexByte("*-+#|(0123456789", body[0]) < 0 && isFurtherIn(next, line)
+		if isTerm && i > 0 && isFurtherIn(r.lines[i-1], line) {
+			r.b.endBlock("\n")
+		}
+		isTerm = isTerm && !r.b.open
+		if r.line(i, "*-+"); isTerm {
+			r.b.colon(r.starts[i] + len(line))
+		}
+	}
+	return 1
+}
+
+// joinMarks puts lines together where a mark of one backtick or two begins in one and ends in a later one.
+func (r *lightReader) joinMarks() {
+	n := 0
+	for i := 0; i < len(r.lines); i++ {
+		line, at := r.lines[i], r.starts[i]
+		for more := 0; more < mostJoined && strings.Count(line, "`")%2 == 1 && i+1 < len(r.lines) &&
+			r.lines[i+1] != "" && !adorns(r.lines[i+1]); more++ {
+			i++
+			line = r.src[at : r.starts[i]+len(r.lines[i])]
+		}
+		r.lines[n], r.starts[n] = line, at
+		n++
+	}
+	r.lines, r.starts = r.lines[:n], r.starts[:n]
+}
+
+// mostJoined is how many lines are joined to one at most.
+const mostJoined = 4
+
+func isOption(line string) bool { return strings.HasPrefix(strings.TrimLeft(line, " "), ":") }
+
+// isFurtherIn reports whether a line has text that is indented by more than another.
+func isFurtherIn(line, other string) bool {
+	return strings.TrimSpace(line) != "" && indentOf(line) > indentOf(other)
+}
+
+// adorns reports whether a line can be the underline or overline of a heading.
+func adorns(line string) bool {
+	return len(line) > 1 && strings.Contains("=-`:'\"~^_*+#<>.", line[:1]) && strings.Trim(line, line[:1]) == ""
+}
+
+func (s *rst) level(mark string) int {
+	for i, m := range s.levels {
+		if m == mark {
+			return i + 1
+		}
+	}
+	s.levels = append(s.levels, mark)
+	return len(s.levels)
+}
+
+// directive reads a line behind two dots: code, or a directive that contains text; comments, targets and images are
+// skipped.
+func (s *rst) directive(r *lightReader, i int, body string) int {
+	indent := indentOf(r.lines[i])
+	name, rest, is := strings.Cut(body, "::")
+	switch {
+	case is && (name == "code-block" || name == "code" || name == "sourcecode" || name == "literalinclude" ||
+		name == "parsed-literal"):
+		return 1 + r.indented(i+1, indent)
+	case is && name == "list-table":
+		n, header := i+1, false
+		for ; n < len(r.lines) && isFurtherIn(r.lines[n], r.lines[i]) && isOption(r.lines[n]); n++ {
+			header = header || strings.Contains(r.lines[n], ":header-rows: ") && !strings.HasSuffix(r.lines[n], " 0")
+		}
+		if rest = strings.TrimSpace(rest); rest != "" {
+			r.text(rest, r.starts[i]+strings.LastIndex(r.lines[i], rest))
+			r.b.endBlock("\n\n")
+		}
+		return r.listTable(n, indent, header) - i
+	case is && name != "image" && name != "toctree" && name != "raw" && name != "math" && !strings.Contains(name, " "):
+		n := i + 1
+		for n < len(r.lines) && isFurtherIn(r.lines[n], r.lines[i]) && isOption(r.lines[n]) {
+			n++
+		}
+		if rest = strings.TrimSpace(rest); rest != "" {
+			r.text(rest, r.starts[i]+strings.LastIndex(r.lines[i], rest))
+			if n+1 < len(r.lines) && r.lines[n] == "" && isFurtherIn(r.lines[n+1], r.lines[i]) &&
+				!strings.HasPrefix(strings.TrimSpace(r.lines[n+1]), "..") {
+				r.b.colon(r.starts[i] + len(r.lines[i])) // it describes what it names
+				return n + 1 - i
+			}
+			r.b.endBlock("\n\n")
+		}
+		return n - i
+	}
+	n := 1
+	for i+n < len(r.lines) && (r.lines[i+n] == "" || strings.HasPrefix(r.lines[i+n], strings.Repeat(" ", indent+1))) {
+		n++
+	}
+	return n
+}
+
+// indented reads the lines from one on that are indented by more, as code; options at their beginning are skipped.
+func (r *lightReader) indented(i, indent int) (n int) {
+	r.b.endBlock("\n\n")
+	began := false
+	for ; i+n < len(r.lines); n++ {
+		line := r.lines[i+n]
+		body := strings.TrimLeft(line, " \t")
+		if body != "" && len(line)-len(body) <= indent {
+			break
+		}
+		if !began && (body == "" || strings.HasPrefix(body, ":")) {
+			continue
+		}
+		began = true
+		r.verbatim(line, i+n)
+	}
+	r.b.endBlock("\n\n")
+	return n
+}
+
+// drawnTable reads a table of reStructuredText that begins with a line, and returns how many lines it has, 0 for none.
+func (r *lightReader) drawnTable(i int) int {
+	d := drawing{r.src, indentOf(r.lines[i])}
+	t, ok := d.gridTable(r.starts[i])
+	if !ok {
+		t, ok = d.simpleTable(r.starts[i])
+	}
+	if !ok {
+		return 0
+	}
+	r.table(t)
+	return r.linesTo(i, t.end)
+}
+
+// listTable reads the list of lists that is a table of reStructuredText, below the options of its directive, and
+// returns behind which line it ends.
+func (r *lightReader) listTable(i, indent int, header bool) (end int) {
+	var t textTable
+	column := -1 // in which the rows begin
+	for end = i; end < len(r.lines) && (r.lines[end] == "" || indentOf(r.lines[end]) > indent); end++ {
+		body := strings.TrimLeft(r.lines[end], " ")
+		at := indentOf(r.lines[end])
+		text, isRow := body, false
+		if cell, ok := strings.CutPrefix(body, "* "); ok && (column < 0 || at == column) {
+			t.rows = append(t.rows, nil)
+			text, isRow, column = strings.TrimLeft(cell, " "), true, at
+		}
+		item, isCell := strings.CutPrefix(text, "-")
+		isCell = isCell && (isRow || at == column+2) && (item == "" || item[0] == ' ')
+		if isCell {
+			text = strings.TrimLeft(item, " ")
+		}
+		if len(t.rows) == 0 {
+			continue
+		}
+		row := &t.rows[len(t.rows)-1]
+		if isCell {
+			*row = append(*row, nil)
+		}
+		if n := len(*row); n > 0 && text != "" {
+			to := r.starts[end] + len(r.lines[end])
+			(*row)[n-1] = append((*row)[n-1], span{to - len(text), to})
+		}
+	}
+	if header && len(t.rows) > 1 {
+		t.header = 1
+	}
+	r.table(t)
+	return end
+}

@@ -1,0 +1,481 @@
+package corpus
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	east "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// What programs other than GitHub add to Markdown: definition lists, footnotes, attributes and tables of Pandoc, fences
+// and boxes of MkDocs, Docusaurus and MyST, links of wikis, tags of Hugo and Jekyll.
+
+// dialectBlocks returns the parsers of blocks. steps belongs to one document.
+func dialectBlocks(s *steps) []util.PrioritizedValue {
+	notes := &footnotes{BlockParser: extension.NewFootnoteBlockParser(), steps: s}
+	return []util.PrioritizedValue{
+		util.Prioritized(&drawnTables{steps: s}, 90),
+		util.Prioritized(extension.NewDefinitionListParser(), 101),
+		util.Prioritized(extension.NewDefinitionDescriptionParser(), 102),
+		util.Prioritized(fences{}, 103),
+		util.Prioritized(boxes{}, 104),
+		util.Prioritized(notes, 690),
+	}
+}
+
+// dialectInlines returns the parsers of what stands in a line.
+func dialectInlines(s *steps) []util.PrioritizedValue {
+	return []util.PrioritizedValue{
+		util.Prioritized(brackets{s}, 150),
+		util.Prioritized(braces{s}, 160),
+	}
+}
+
+// footnotes is goldmark's parser of footnotes, which stay where they are written.
+type footnotes struct {
+	parser.BlockParser
+	*steps
+}
+
+// Open begins a note, and keeps its label.
+func (f *footnotes) Open(parent ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
+	n, state := f.BlockParser.Open(parent, reader, pc)
+	if note, ok := n.(*east.Footnote); ok {
+		f.notes[string(note.Ref)] = true
+	}
+	return n, state
+}
+
+// Close ends a note.
+func (*footnotes) Close(ast.Node, text.Reader, parser.Context) {}
+
+// longestMark bounds the bytes in which the end of a mark is looked for.
+const longestMark = 500
+
+// fences reads lines of colons (":::note Title"), which begin and end boxes. What is in a box is read as if there were
+// no lines.
+type fences struct{}
+
+var fenceLine = regexp.MustCompile(`^:{3,}[ \t]*(?:(\{[^}\n]*\}|[\w-]+)[ \t]*([^\n{]*))?(?:\{[^}\n]*\})?:*[ \t]*\r?\n?$`)
+
+// Trigger implements parser.BlockParser.
+func (fences) Trigger() []byte { return []byte{':'} }
+
+// Open reads such a line.
+func (fences) Open(_ ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
+	line, at := reader.PeekLine()
+	pos := max(pc.BlockOffset(), 0)
+	if len(line) > longestMark {
+		return nil, parser.NoChildren
+	}
+	m := fenceLine.FindSubmatchIndex(line[pos:])
+	if m == nil {
+		return nil, parser.NoChildren
+	}
+	n := titleOf(at, pos+m[4], pos+m[5], m[4] >= 0 && !namesFile(line[pos+m[2]:pos+m[3]]), reader.Source())
+	reader.AdvanceToEOL()
+	return n, parser.NoChildren
+}
+
+// namesFile reports whether a directive is given a file or a list, not a title.
+func namesFile(directive []byte) bool {
+	switch string(bytes.Trim(directive, "{}")) {
+	case "figure", "image", "include", "literalinclude", "toctree", "csv-table", "grid", "card", "embed", "iframe":
+		return true
+	}
+	return false
+}
+
+// titleOf returns a block of the title in [from, to) of a line, without brackets or quotation marks around it, or an
+// empty block.
+func titleOf(line text.Segment, from, to int, titled bool, source []byte) ast.Node {
+	n := ast.NewTextBlock()
+	if titled {
+		title := text.NewSegment(line.Start-line.Padding+from, line.Start-line.Padding+to)
+		title = title.TrimLeftSpace(source)
+		title = title.TrimRightSpace(source)
+		if value := title.Value(source); len(value) > 1 && bytes.IndexByte([]byte(`"[`), value[0]) >= 0 {
+			title.Start++
+			title.Stop -= len(value) - 1 - len(bytes.TrimRight(value[1:], `"]`))
+		}
+		if title.Start < title.Stop {
+			n.Lines().Append(title)
+		}
+	}
+	return n
+}
+
+// Continue implements parser.BlockParser.
+func (fences) Continue(ast.Node, text.Reader, parser.Context) parser.State { return parser.Close }
+
+// Close implements parser.BlockParser.
+func (fences) Close(ast.Node, text.Reader, parser.Context) {}
+
+// CanInterruptParagraph implements parser.BlockParser.
+func (fences) CanInterruptParagraph() bool { return true }
+
+// CanAcceptIndentedLine implements parser.BlockParser.
+func (fences) CanAcceptIndentedLine() bool { return false }
+
+// boxes reads boxes whose text is indented below a line such as `!!! note "Title"`, `??? tip` and `=== "Tab"`, and
+// directives of MyST in backticks that hold prose.
+type boxes struct{}
+
+var (
+	boxLine = regexp.MustCompile(`^(?:!!!|\?\?\?\+?)[ \t]+[\w-]+(?:[ \t]+[\w-]+)*[ \t]*("[^"\n]*")?[ \t]*\r?\n?$|` +
+		`^===[!+]?[ \t]+("[^"\n]*")[ \t]*\r?\n?$`)
+	directiveLine = regexp.MustCompile("^(`{3,})\\{(?:note|warning|tip|important|admonition|hint|caution|attention|" +
+		"danger|error|seealso|todo|versionadded|versionchanged|deprecated|dropdown|sidebar|topic|epigraph|" +
+		"exercise|solution|prf:\\w+)\\}[ \t]*([^`\n]*)\n?$")
+)
+
+// openBox is an open box.
+type openBox struct {
+	ast.Blockquote
+	ticks int // at the beginning of the line that ends it; 0: it ends with its indent
+}
+
+// Trigger implements parser.BlockParser.
+func (boxes) Trigger() []byte { return []byte{'!', '?', '=', '`'} }
+
+// Open begins a box.
+func (boxes) Open(_ ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
+	line, at := reader.PeekLine()
+	pos := max(pc.BlockOffset(), 0)
+	if len(line) > longestMark {
+		return nil, parser.NoChildren
+	}
+	n := &openBox{}
+	from, to := -1, -1
+	if m := directiveLine.FindSubmatchIndex(line[pos:]); m != nil {
+		n.ticks, from, to = m[3], m[4], m[5]
+	} else if m = boxLine.FindSubmatchIndex(line[pos:]); m != nil {
+		from, to = max(m[2], m[4]), max(m[3], m[5])
+	} else {
+		return nil, parser.NoChildren
+	}
+	n.AppendChild(n, titleOf(at, pos+from, pos+to, from >= 0, reader.Source()))
+	reader.AdvanceToEOL()
+	return n, parser.HasChildren
+}
+
+// Continue ends a box with its fence or its indent.
+func (boxes) Continue(node ast.Node, reader text.Reader, _ parser.Context) parser.State {
+	line, _ := reader.PeekLine()
+	n, _ := node.(*openBox)
+	if n.ticks > 0 {
+		if body := bytes.TrimSpace(line); len(body) >= n.ticks && len(bytes.Trim(body, "`")) == 0 {
+			reader.AdvanceToEOL()
+			return parser.Close
+		}
+		return parser.Continue | parser.HasChildren
+	}
+	if util.IsBlank(line) {
+		return parser.Continue | parser.HasChildren
+	}
+	pos, padding := util.IndentPosition(line, reader.LineOffset(), 4)
+	if pos < 0 {
+		return parser.Close
+	}
+	reader.AdvanceAndSetPadding(pos, padding)
+	return parser.Continue | parser.HasChildren
+}
+
+// Close implements parser.BlockParser.
+func (boxes) Close(ast.Node, text.Reader, parser.Context) {}
+
+// CanInterruptParagraph implements parser.BlockParser.
+func (boxes) CanInterruptParagraph() bool { return true }
+
+// CanAcceptIndentedLine implements parser.BlockParser.
+func (boxes) CanAcceptIndentedLine() bool { return false }
+
+// drawnTables reads Pandoc's tables that are drawn with characters, where they stand in no other block.
+type drawnTables struct {
+	*steps
+	end  int            // byte behind the last table
+	head *ast.Paragraph // the header of the open table, which is above its first line
+}
+
+// Trigger implements parser.BlockParser.
+func (*drawnTables) Trigger() []byte { return []byte{'+', '-'} }
+
+// mostHeadLines bounds the lines above the line that rules the columns of a table.
+const mostHeadLines = 8
+
+// Open reads a whole table.
+func (d *drawnTables) Open(parent ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
+	line, at := reader.PeekLine()
+	if parent.Kind() != ast.KindDocument || len(line) > longestTabled || d.exhausted() {
+		return nil, parser.NoChildren
+	}
+	drawn := drawing{src: d.source}
+	start := strings.LastIndexByte(d.source[:at.Start], '\n') + 1
+	above, _ := pc.LastOpenedBlock().Node.(*ast.Paragraph)
+	var t textTable
+	ok, state := false, parser.State(parser.NoChildren)
+	d.head = nil
+	switch first := drawn.line(start); {
+	case line[0] == '+' && above == nil:
+		t, ok = drawn.gridTable(start)
+	case isRule(first.text, '-') && above == nil:
+		var head []tableLine
+		l := drawn.line(first.next)
+		for ; len(head) < mostHeadLines && strings.Trim(l.text, "- ") != ""; l = drawn.line(l.next) {
+			head = append(head, l)
+		}
+		if len(head) > 0 {
+			t, ok = drawn.ruledTable(l.at, '-', head, true)
+		}
+	case above != nil && above.Lines().Len() == 1 && above.Parent() == parent:
+		head := drawn.line(strings.LastIndexByte(d.source[:above.Lines().At(0).Start], '\n') + 1)
+		if t, ok = drawn.ruledTable(start, '-', []tableLine{head}, false); ok {
+			d.head, state = above, parser.NoChildren|parser.RequireParagraph
+		}
+	case above == nil:
+		if t, ok = drawn.ruledTable(start, '-', nil, false); !ok {
+			t, ok = drawn.ruledTable(start, '-', nil, true)
+		}
+	}
+	d.scan(max(t.end-start, 0))
+	if !ok {
+		return nil, parser.NoChildren
+	}
+	d.end = t.end
+	return tableNode(t), state
+}
+
+// tableNode returns goldmark's nodes of a table.
+func tableNode(t textTable) ast.Node {
+	table := east.NewTable()
+	for i, r := range t.rows {
+		row := east.NewTableRow(nil)
+		for _, parts := range r {
+			cell := east.NewTableCell()
+			for _, s := range parts {
+				line := ast.NewTextBlock()
+				line.Lines().Append(text.NewSegment(s.start, s.end))
+				cell.AppendChild(cell, line)
+			}
+			row.AppendChild(row, cell)
+		}
+		if i < t.header {
+			table.AppendChild(table, east.NewTableHeader(row))
+		} else {
+			table.AppendChild(table, row)
+		}
+	}
+	return table
+}
+
+// Continue goes to the end of the table.
+func (d *drawnTables) Continue(_ ast.Node, reader text.Reader, _ parser.Context) parser.State {
+	if _, at := reader.PeekLine(); at.Start >= d.end {
+		return parser.Close
+	}
+	return parser.Continue | parser.NoChildren
+}
+
+// Close takes away the paragraph that is the header.
+func (d *drawnTables) Close(ast.Node, text.Reader, parser.Context) {
+	if d.head != nil && d.head.Parent() != nil {
+		d.head.Parent().RemoveChild(d.head.Parent(), d.head)
+	}
+	d.head = nil
+}
+
+// CanInterruptParagraph implements parser.BlockParser.
+func (*drawnTables) CanInterruptParagraph() bool { return true }
+
+// CanAcceptIndentedLine implements parser.BlockParser.
+func (*drawnTables) CanAcceptIndentedLine() bool { return false }
+
+// brackets reads marks in brackets: references to footnotes, links of wikis, kinds of boxes, and where a table of
+// contents is to be put.
+type brackets struct{ *steps }
+
+var (
+	noteReference = regexp.MustCompile(`^\[\^([^\[\]\s]+)\]`)
+	wikiLink      = regexp.MustCompile(`^(!?)\[\[([^\[\]|\n]+)(?:\|([^\[\]\n]+))?\]\]`)
+	alertKind     = regexp.MustCompile(`^\[![A-Za-z-]+\][+-]?`)
+	contentsMark  = regexp.MustCompile(`^(?i:\[_?toc_?\])`)
+)
+
+// Trigger implements parser.InlineParser.
+func (brackets) Trigger() []byte { return []byte{'[', '!'} }
+
+// Parse reads a mark in brackets.
+func (b brackets) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
+	line, at := block.PeekLine()
+	line = line[:min(len(line), longestMark)]
+	first := parent.FirstChild() == nil
+	if m := wikiLink.FindSubmatchIndex(line); m != nil {
+		if _, defined := pc.Reference(util.ToLinkReference(line[m[4]:m[5]])); defined {
+			return nil
+		}
+		from, to := m[4], m[5]
+		if m[6] >= 0 {
+			from, to = m[6], m[7]
+		}
+		block.Advance(m[1])
+		if m[2] < m[3] || contentsMark.Match(line[m[4]-1:]) {
+			return nothing()
+		}
+		return ast.NewTextSegment(text.NewSegment(at.Start+from, at.Start+to))
+	}
+	var m []int
+	switch reference := noteReference.FindSubmatch(line); {
+	case reference != nil && b.notes[string(reference[1])]:
+		m = noteReference.FindIndex(line)
+	case first && parent.Parent().Kind() == ast.KindBlockquote:
+		m = alertKind.FindIndex(line)
+	case first && len(bytes.TrimSpace(line)) < len("[_toc_] "):
+		m = contentsMark.FindIndex(line)
+	}
+	if m == nil {
+		return nil
+	}
+	block.Advance(m[1])
+	return nothing()
+}
+
+// nothing is a node without text.
+func nothing() ast.Node { return ast.NewString(nil) }
+
+// braces reads marks in braces: attributes of spans, links, code and kramdown's blocks, roles of MyST, tags of Hugo and
+// Jekyll, comments of MDX.
+type braces struct{ *steps }
+
+var (
+	oneAttribute = `(?:[#.][A-Za-z_][^\s{}]*|[A-Za-z][\w:-]*=(?:"[^"\n]*"|'[^'\n]*'|[^\s{}"']+)|=[a-z]\w*|-)`
+	attribution  = regexp.MustCompile(`^\{\s*` + oneAttribute + `(?:\s+` + oneAttribute + `)*\s*\}`)
+	relation     = regexp.MustCompile(`\srel="?([a-z]+)`)
+	role         = regexp.MustCompile("^\\{[a-z][\\w:+-]*\\}`")
+	braceTag     = regexp.MustCompile(`^(?:\{:[^{}\n]*\}|\{\{[<%][^\n]*?[%>]\}\}|\{%[^\n]*?%\}|\{/\*[^\n]*?\*/\})`)
+)
+
+// Trigger implements parser.InlineParser.
+func (braces) Trigger() []byte { return []byte{'{'} }
+
+// Parse reads a mark in braces. Attributes end the span in brackets before them.
+func (b braces) Parse(parent ast.Node, block text.Reader, _ parser.Context) ast.Node {
+	line, at := block.PeekLine()
+	line = line[:min(len(line), longestMark)]
+	m := braceTag.FindIndex(line)
+	if m == nil && role.Match(line) {
+		block.Advance(bytes.IndexByte(line, '}') + 1)
+		return nothing()
+	}
+	before := block.PrecendingCharacter()
+	if m != nil || !strings.ContainsRune("])`>", before) {
+		return b.skip(block, m)
+	}
+	line = linesTo('}', block)
+	if m = attribution.FindIndex(line); m == nil {
+		return nil
+	}
+	link, linked := parent.LastChild().(*ast.Link)
+	if rel := relation.FindSubmatch(line[:m[1]]); linked && rel != nil {
+		link.SetAttributeString("rel", string(rel[1]))
+	}
+	if before == ']' && !linked {
+		b.unbracket(parent, block.Source(), at.Start-1)
+	}
+	return b.skip(block, m)
+}
+
+// skip goes behind a mark, if there is one.
+func (braces) skip(block text.Reader, m []int) ast.Node {
+	if m == nil {
+		return nil
+	}
+	block.Advance(m[1])
+	return nothing()
+}
+
+// linesTo returns what follows of a block to the line in which a character is, at most longestMark bytes.
+func linesTo(c byte, block text.Reader) []byte {
+	number, at := block.Position()
+	defer func() { block.SetPosition(number, at) }()
+	var lines []byte
+	for len(lines) < longestMark && bytes.IndexByte(lines, c) < 0 {
+		line, _ := block.PeekLine()
+		if line == nil {
+			break
+		}
+		lines = append(lines, line[:min(len(line), longestMark)]...)
+		block.AdvanceLine()
+	}
+	return lines
+}
+
+// unbracket takes the bracket at source[end], and the one that opens it, out of the text.
+func (b braces) unbracket(parent ast.Node, source []byte, end int) {
+	depth := 0
+	for i := end; i >= max(end-longestMark, 0); i-- {
+		switch source[i] {
+		case ']':
+			depth++
+		case '[':
+			depth--
+		}
+		if depth == 0 {
+			b.scan(end - i)
+			cutText(parent, end)
+			cutText(parent, i)
+			return
+		}
+	}
+}
+
+// cutText takes one byte of the source out of the text of a node.
+func cutText(parent ast.Node, at int) {
+	for n := parent.LastChild(); n != nil; n = n.PreviousSibling() {
+		t, ok := n.(*ast.Text)
+		if !ok || at < t.Segment.Start {
+			continue
+		}
+		if at < t.Segment.Stop {
+			rest := ast.NewTextSegment(t.Segment.WithStart(at + 1))
+			rest.SetSoftLineBreak(t.SoftLineBreak())
+			rest.SetHardLineBreak(t.HardLineBreak())
+			t.Segment = t.Segment.WithStop(at)
+			t.SetSoftLineBreak(false)
+			t.SetHardLineBreak(false)
+			parent.InsertAfter(parent, t, rest)
+		}
+		return
+	}
+}
+
+var moduleLine = regexp.MustCompile(`^(?:import|export)\s`)
+
+// withoutModules returns a text of MDX with blanks in place of its imports and exports, which stand in paragraphs of
+// their own.
+func withoutModules(in decoded) decoded {
+	out := []byte(in.text)
+	module, blank, code := false, true, false
+	at := 0
+	for line := range strings.Lines(in.text) {
+		if strings.HasPrefix(strings.TrimLeft(line, " "), "```") {
+			code = !code
+		}
+		if strings.TrimSpace(line) == "" || code {
+			module, blank = false, !code
+		} else if blank {
+			module, blank = moduleLine.MatchString(line), false
+		}
+		for i := at; module && i < at+len(strings.TrimRight(line, "\r\n")); i++ {
+			out[i] = ' '
+		}
+		at += len(line)
+	}
+	in.text = string(out)
+	return in
+}

@@ -1,0 +1,74 @@
+package corpus
+
+import (
+	"regexp"
+	"strings"
+)
+
+// paragraphKind is what the style of a paragraph in an office document says it is.
+type paragraphKind uint8
+
+const (
+	ordinary paragraphKind = iota
+	codeText
+	definedTerm // what follows defines it
+	listedPlace // an entry of a table of contents, or of an index
+)
+
+var (
+	codeStyle   = regexp.MustCompile(`^(?:source code|html preformatted|preformatted(?: text)?|code(?: block| sample)?|macro text)$`)
+	termStyle   = regexp.MustCompile(`^(?:definition term|list heading)$`)
+	listedStyle = regexp.MustCompile(`^(?:toc \d|toc heading|contents(?: heading| \d)?|table of figures|index \d|index heading)$`)
+)
+
+// styleKind returns what a style is by its name, which LibreOffice, Pandoc and Word do not translate in their files.
+func styleKind(name string) paragraphKind {
+	name = strings.ToLower(strings.ReplaceAll(name, "_20_", " "))
+	switch {
+	case codeStyle.MatchString(name):
+		return codeText
+	case termStyle.MatchString(name):
+		return definedTerm
+	case listedStyle.MatchString(name):
+		return listedPlace
+	}
+	return ordinary
+}
+
+var monospaced = regexp.MustCompile(`(?i)courier|consolas|\bmono\b|monospace|lucida console|menlo|monaco|source code|fixed`)
+
+// officeText writes the paragraphs of an office document that are neither headings nor in tables.
+type officeText struct {
+	b    *builder
+	last paragraphKind // of what is in the open block
+}
+
+// paragraph writes a paragraph, an item of a list behind its marker. Lines of code become one block, and so do a term
+// and the paragraph behind it.
+func (o *officeText) paragraph(kind paragraphKind, text, marker string) {
+	follows := o.b.open && o.last == kind && kind == codeText ||
+		o.b.open && o.last == definedTerm && kind == ordinary && marker == ""
+	if o.b.open && !follows {
+		o.b.endBlock("\n\n")
+	}
+	o.last = kind
+	if kind == codeText {
+		if follows || strings.TrimSpace(text) != "" {
+			o.b.verbatim(text+"\n", 0)
+		}
+		return
+	}
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	o.b.marker = marker
+	linesOf(o.b, text)
+	switch {
+	case kind == definedTerm:
+		o.b.colon(0)
+	case marker != "" || follows:
+		o.b.endBlock("\n")
+	default:
+		o.b.endBlock("\n\n")
+	}
+}
