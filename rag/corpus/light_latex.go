@@ -8,6 +8,9 @@ import (
 // verbatimMark is code between two characters in a line of LaTeX.
 var verbatimMark = regexp.MustCompile(`^\\(?:verb|lstinline)\*?[|+!=/]([^\n]*)[|+!=/]$`)
 
+// latexCode finds the names of environments that hold code.
+var latexCode = regexp.MustCompile(`^(?:[BLV]?[vV]erbatim|Highlighting|lstlisting|minted|alltt)\*?\}`)
+
 func latex(r *lightReader, i int) int {
 	line := r.lines[i]
 	if r.inCode(i, func(line string) bool { return strings.Contains(line, r.code) }) {
@@ -27,14 +30,16 @@ func latex(r *lightReader, i int) int {
 		r.line(i, "")
 	case level > 0 && strings.Contains(rest, "}"):
 		title, _ := closedBy('}', rest)
+		if plain, ok := strings.CutPrefix(title, `\texorpdfstring{`); ok {
+			title, _ = closedBy('}', plain)
+		}
 		r.heading(level, title, i)
 	case name == "title" && strings.Contains(rest, "}"):
 		title, _ := closedBy('}', rest)
 		r.d.Title = r.shown(title)
-	case name == "begin" && strings.HasPrefix(rest, "tabular"), name == "begin" && strings.HasPrefix(rest, "longtable"):
+	case name == "begin" && (strings.HasPrefix(rest, "tabular") || strings.HasPrefix(rest, "longtable")):
 		return r.ampTable(i)
-	case strings.HasPrefix(rest, "verbatim"), strings.HasPrefix(rest, "lstlisting"), strings.HasPrefix(rest, "minted"),
-		strings.HasPrefix(rest, "Verbatim"), strings.HasPrefix(rest, "Highlighting"), strings.HasPrefix(rest, "alltt"):
+	case name == "begin" && latexCode.MatchString(rest):
 		r.b.endBlock("\n\n")
 		environment, _, _ := strings.Cut(rest, "}")
 		r.code = `\end{` + environment + "}"

@@ -1,6 +1,7 @@
 package corpus
 
 import (
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -38,9 +39,11 @@ func (s *rst) line(r *lightReader, i int) int {
 		r.b.endBlock("\n")
 		r.line(i, "")
 	case strings.HasSuffix(body, "::"):
-		r.lines[i] = strings.TrimSuffix(strings.TrimRight(line, " "), ":")
-		r.line(i, "*-+")
-		return 1 + r.indented(i+1, len(line)-len(strings.TrimLeft(line, " ")))
+		if body != "::" {
+			r.lines[i] = strings.TrimSuffix(strings.TrimRight(line, " "), ":")
+			r.line(i, "*-+")
+		}
+		return 1 + r.indented(i+1, r.contentIndent(i))
 	default:
 		isTerm := body != "" && strings.IndexByte("*-+#|(0123456789", body[0]) < 0 && isFurtherIn(next, line)
 		if isTerm && i > 0 && isFurtherIn(r.lines[i-1], line) {
@@ -59,7 +62,7 @@ func (r *lightReader) joinMarks() {
 	n := 0
 	for i := 0; i < len(r.lines); i++ {
 		line, at := r.lines[i], r.starts[i]
-		for more := 0; more < mostJoined && strings.Count(line, "`")%2 == 1 && i+1 < len(r.lines) &&
+		for more := 0; more < mostJoined && hasOpenMark(line) && i+1 < len(r.lines) &&
 			r.lines[i+1] != "" && !adorns(r.lines[i+1]); more++ {
 			i++
 			line = r.src[at : r.starts[i]+len(r.lines[i])]
@@ -70,8 +73,42 @@ func (r *lightReader) joinMarks() {
 	r.lines, r.starts = r.lines[:n], r.starts[:n]
 }
 
+// hasOpenMark reports whether a mark of one backtick or two has no end.
+func hasOpenMark(line string) bool {
+	double := strings.Count(line, "``")
+	return double%2 == 1 || strings.Count(line, "`")%2 == 1
+}
+
 // mostJoined is how many lines are joined to one at most.
 const mostJoined = 4
+
+// contentIndent returns the indent of a line, or of its text behind the mark of an item where what follows is further
+// in than that.
+func (r *lightReader) contentIndent(i int) int {
+	line := r.lines[i]
+	indent := indentOf(line)
+	next := i + 1
+	for next < len(r.lines) && r.lines[next] == "" {
+		next++
+	}
+	mark := itemMark.FindString(line[len(line)-len(strings.TrimLeft(line, " ")):])
+	if next < len(r.lines) && indentOf(r.lines[next]) > indent+len(mark) {
+		indent += len(mark)
+	}
+	return indent
+}
+
+var itemMark = regexp.MustCompile(`^(?:[*+-]|(?:\d{1,4}|[A-Za-z#])[.)])\s+`)
+
+// namesNoText reports whether what stands behind a directive is a name or a path, not text.
+func namesNoText(directive string) bool {
+	switch directive {
+	case "container", "class", "rst-class", "figure", "include", "contents", "highlight", "index", "only", "role",
+		"default-role", "tabularcolumns", "currentmodule", "module", "py:module", "autosummary", "automodule":
+		return true
+	}
+	return false
+}
 
 func isOption(line string) bool { return strings.HasPrefix(strings.TrimLeft(line, " "), ":") }
 
@@ -119,7 +156,7 @@ func (s *rst) directive(r *lightReader, i int, body string) int {
 		for n < len(r.lines) && isFurtherIn(r.lines[n], r.lines[i]) && isOption(r.lines[n]) {
 			n++
 		}
-		if rest = strings.TrimSpace(rest); rest != "" {
+		if rest = strings.TrimSpace(rest); rest != "" && !namesNoText(name) {
 			r.text(rest, r.starts[i]+strings.LastIndex(r.lines[i], rest))
 			if n+1 < len(r.lines) && r.lines[n] == "" && isFurtherIn(r.lines[n+1], r.lines[i]) &&
 				!strings.HasPrefix(strings.TrimSpace(r.lines[n+1]), "..") {

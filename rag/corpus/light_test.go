@@ -26,12 +26,12 @@ func TestLightMarkup(t *testing.T) {
 			"Shows help.\n.nf\ntide now\n.fi\n", "tide - says when water is high\n\n-h,--help: Shows help.\n\ntide now\n|NAME,OPTIONS"},
 		{"a.ipynb", `{"cells":[{"cell_type":"markdown","source":["# Tides\n","Water rises."]},{"cell_type":"code","source":"tide(1)\n"}],` +
 			`"nbformat":4}`, "Water rises.\n\ntide(1)\n\n|Tides"},
-		{"a.rst", "See `the\nlong one <http://a>`__ and :ref:`a\n  b <c>`.\n\n  +------+-----+\n  | Port | m   |\n  +======+=====+\n" +
+		{"a.rst", "|See| `the\nlong one <http://a>`__ and :ref:`a\n  b <c>`.\n\n  +------+-----+\n  | Port | m   |\n  +======+=====+\n" +
 			"  | Oslo | 9   |\n  |      | low |\n  +------+-----+\n\n====  ===\nPort  m\n====  ===\nOslo  9\n      low\nNice  7\n====  ===\n\n" +
-			".. list-table:: Ports\n   :header-rows: 1\n\n   * - Port\n     - m\n   * - Oslo\n     - 9\n       - low\n\n| one\n| two\n",
-			"See the long one and a b.\n\nPort / m\nOslo / 9 low\n\nPort / m\nOslo / 9 low\nNice / 7\n\nPorts\n\nPort / m\n" +
+			".. container:: box\n\n   ::\n\n      x\n\n.. list-table:: Ports\n   :header-rows: 1\n\n   * - Port\n     - m\n   * - Oslo\n     - 9\n       - low\n\n| one\n| two\n",
+			"See the long one and a b.\n\nPort / m\nOslo / 9 low\n\nPort / m\nOslo / 9 low\nNice / 7\n\n      x\n\n\n\nPorts\n\nPort / m\n" +
 				"Oslo / 9 - low\n\none\ntwo|"},
-		{"a.tex", "\\begin{document}\n\\hypertarget{a}{%\n\\section{High \\emph{water}}\\label{a}}\n\\begin{description}\n" +
+		{"a.tex", "\\begin{document}\n\\hypertarget{a}{%\n\\section{\\texorpdfstring{High \\emph{water}}{High}}\\label{a}}\n\\begin{description}\n" +
 			"\\item[\\texttt{-v}] It \\href{http://a}{ebbs} by \\verb|x_y|.\n\\end{description}\n\\begin{tabular}{ll}\n\\toprule\n" +
 			"Port & m \\\\\n\\midrule\nOslo \\& co & 9\n low \\\\\nNice & 7 \\\\ \\hline\n\\end{tabular}\n",
 			"-v: It ebbs by x_y.\n\nPort / m\nOslo & co / 9 low\nNice / 7|High water"},

@@ -58,14 +58,15 @@ func (*footnotes) Close(ast.Node, text.Reader, parser.Context) {}
 // longestMark bounds the bytes in which the end of a mark is looked for.
 const longestMark = 500
 
-// fences reads lines of colons (":::note Title"), which begin and end boxes. What is in a box is read as if there were
-// no lines.
+// fences reads lines of colons (":::note Title") or slashes ("/// note | Title"), which begin and end boxes. What is in
+// a box is read as if there were no lines.
 type fences struct{}
 
-var fenceLine = regexp.MustCompile(`^:{3,}[ \t]*(?:(\{[^}\n]*\}|[\w-]+)[ \t]*([^\n{]*))?(?:\{[^}\n]*\})?:*[ \t]*\r?\n?$`)
+var fenceLine = regexp.MustCompile(`^(?::{3,}[ \t]*(?:(\{[^}\n]*\}|[\w-]+)[ \t]*([^\n{]*))?(?:\{[^}\n]*\})?:*|` +
+	`/{3,}[ \t]*(?:([\w-]+)[ \t]*(?:\|[ \t]*([^\n]*))?)?)[ \t]*\r?\n?$`)
 
 // Trigger implements parser.BlockParser.
-func (fences) Trigger() []byte { return []byte{':'} }
+func (fences) Trigger() []byte { return []byte{':', '/'} }
 
 // Open reads such a line.
 func (fences) Open(_ ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
@@ -78,7 +79,9 @@ func (fences) Open(_ ast.Node, reader text.Reader, pc parser.Context) (ast.Node,
 	if m == nil {
 		return nil, parser.NoChildren
 	}
-	n := titleOf(at, pos+m[4], pos+m[5], m[4] >= 0 && !namesFile(line[pos+m[2]:pos+m[3]]), reader.Source())
+	from, to := max(m[4], m[8]), max(m[5], m[9])
+	titled := from >= 0 && (m[2] < 0 || !namesFile(line[pos+m[2]:pos+m[3]]))
+	n := titleOf(at, pos+from, pos+to, titled, reader.Source())
 	reader.AdvanceToEOL()
 	return n, parser.NoChildren
 }

@@ -17,8 +17,9 @@ func TestMarkdownDialects(t *testing.T) {
 		{"no attributes", "a.md", "A {b} set {#c} and f(x){n} or a[i]{} and $x_{i=1}$.",
 			"A {b} set {#c} and f(x){n} or a[i]{} and $x_{i=1}$."},
 		{"fences", "a.md", "Look:\n:::: warning\nDo *not* sail.\n\n::: {.note #n}\nAt all.\n:::\n::::\n:::tip[Hint]\nWait.\n:::\n" +
-			":::{note} A title\nIt ebbs.\n:::\n::: figure x.png\nShips.\n:::\n",
-			"Look:\n\nDo not sail.\n\nAt all.\n\nHint\n\nWait.\n\nA title\n\nIt ebbs.\n\nShips."},
+			":::{note} A title\nIt ebbs.\n:::\n::: figure x.png\nShips.\n:::\n" +
+			"/// tip | On *ropes*\nKnot.\n///\n",
+			"Look:\n\nDo not sail.\n\nAt all.\n\nHint\n\nWait.\n\nA title\n\nIt ebbs.\n\nShips.\n\nOn ropes\n\nKnot."},
 		{"boxes of MkDocs", "a.md", "!!! note \"A *word*\"\n    It ebbs.\n\n    Twice a day.\n\n??? tip\n\n    Wait.\n=== \"Linux\"\n    Sail.\n\nEnd.",
 			"A word\n\nIt ebbs.\n\nTwice a day.\n\nWait.\n\nLinux\n\nSail.\n\nEnd."},
 		{"directives of MyST", "a.md", "```{warning} Shoals\nKeep {ref}`north <n>`.\n```\nSo.\n\n```{python}\nx = 1\n```\n",
