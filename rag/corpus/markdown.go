@@ -242,7 +242,7 @@ func (r *markdownReader) visit(n ast.Node, entering bool) (skip bool) {
 	case *ast.CodeBlock, *ast.FencedCodeBlock:
 		r.b.endBlock("\n\n")
 		if entering {
-			r.code(n.Lines())
+			r.code(withoutOptions(n, r.src))
 			r.b.endBlock("\n\n")
 		}
 		return true
@@ -311,7 +311,10 @@ func (r *markdownReader) inline(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.Text:
 		s := n.Segment
-		_, raw := n.Parent().(*ast.CodeSpan)
+		code, raw := n.Parent().(*ast.CodeSpan)
+		if raw {
+			s = ofRole(code, r.text, s)
+		}
 		for bar := s.Start; raw && r.cell; s.Start = bar + 1 {
 			n := strings.Index(r.text[s.Start:s.Stop], `\|`)
 			if n < 0 {

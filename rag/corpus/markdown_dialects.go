@@ -29,14 +29,6 @@ func dialectBlocks(s *steps) []util.PrioritizedValue {
 	}
 }
 
-// dialectInlines returns the parsers of what stands in a line.
-func dialectInlines(s *steps) []util.PrioritizedValue {
-	return []util.PrioritizedValue{
-		util.Prioritized(brackets{s}, 150),
-		util.Prioritized(braces{s}, 160),
-	}
-}
-
 // footnotes is goldmark's parser of footnotes, which stay where they are written.
 type footnotes struct {
 	parser.BlockParser
@@ -58,15 +50,18 @@ func (*footnotes) Close(ast.Node, text.Reader, parser.Context) {}
 // longestMark bounds the bytes in which the end of a mark is looked for.
 const longestMark = 500
 
-// fences reads lines of colons (":::note Title") or slashes ("/// note | Title"), which begin and end boxes. What is in
-// a box is read as if there were no lines.
+// fences reads lines of colons (":::note Title") or slashes ("/// note | Title"), which begin and end boxes, and those
+// that name a place ("(place)="). What is in a box is read as if there were no lines.
 type fences struct{}
 
 var fenceLine = regexp.MustCompile(`^(?::{3,}[ \t]*(?:(\{[^}\n]*\}|[\w-]+)[ \t]*([^\n{]*))?(?:\{[^}\n]*\})?:*|` +
-	`/{3,}[ \t]*(?:([\w-]+)[ \t]*(?:\|[ \t]*([^\n]*))?)?)[ \t]*\r?\n?$`)
+	`/{3,}[ \t]*(?:([\w-]+)[ \t]*(?:\|[ \t]*([^\n]*))?)?|\([\w:. -]+\)=)[ \t]*\r?\n?$`)
+
+// optionLine finds an option of a directive.
+var optionLine = regexp.MustCompile(`^\s*:[A-Za-z][\w-]*:(?:[ \t][^\n]*)?\r?\n?$`)
 
 // Trigger implements parser.BlockParser.
-func (fences) Trigger() []byte { return []byte{':', '/'} }
+func (fences) Trigger() []byte { return []byte{':', '/', '('} }
 
 // Open reads such a line.
 func (fences) Open(_ ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
@@ -114,8 +109,13 @@ func titleOf(line text.Segment, from, to int, titled bool, source []byte) ast.No
 	return n
 }
 
-// Continue implements parser.BlockParser.
-func (fences) Continue(ast.Node, text.Reader, parser.Context) parser.State { return parser.Close }
+// Continue goes over the options of a directive.
+func (fences) Continue(_ ast.Node, reader text.Reader, _ parser.Context) parser.State {
+	if line, _ := reader.PeekLine(); len(line) < longestMark && optionLine.Match(line) {
+		return parser.Continue | parser.NoChildren
+	}
+	return parser.Close
+}
 
 // Close implements parser.BlockParser.
 func (fences) Close(ast.Node, text.Reader, parser.Context) {}
@@ -173,6 +173,9 @@ func (boxes) Continue(node ast.Node, reader text.Reader, _ parser.Context) parse
 	line, _ := reader.PeekLine()
 	n, _ := node.(*openBox)
 	if n.ticks > 0 {
+		if n.ChildCount() == 1 && len(line) < longestMark && optionLine.Match(line) {
+			reader.AdvanceToEOL()
+		}
 		if body := bytes.TrimSpace(line); len(body) >= n.ticks && len(bytes.Trim(body, "`")) == 0 {
 			reader.AdvanceToEOL()
 			return parser.Close
@@ -298,164 +301,6 @@ func (*drawnTables) CanInterruptParagraph() bool { return true }
 
 // CanAcceptIndentedLine implements parser.BlockParser.
 func (*drawnTables) CanAcceptIndentedLine() bool { return false }
-
-// brackets reads marks in brackets: references to footnotes, links of wikis, kinds of boxes, and where a table of
-// contents is to be put.
-type brackets struct{ *steps }
-
-var (
-	noteReference = regexp.MustCompile(`^\[\^([^\[\]\s]+)\]`)
-	wikiLink      = regexp.MustCompile(`^(!?)\[\[([^\[\]|\n]+)(?:\|([^\[\]\n]+))?\]\]`)
-	alertKind     = regexp.MustCompile(`^\[![A-Za-z-]+\][+-]?`)
-	contentsMark  = regexp.MustCompile(`^(?i:\[_?toc_?\])`)
-)
-
-// Trigger implements parser.InlineParser.
-func (brackets) Trigger() []byte { return []byte{'[', '!'} }
-
-// Parse reads a mark in brackets.
-func (b brackets) Parse(parent ast.Node, block text.Reader, pc parser.Context) ast.Node {
-	line, at := block.PeekLine()
-	line = line[:min(len(line), longestMark)]
-	first := parent.FirstChild() == nil
-	if m := wikiLink.FindSubmatchIndex(line); m != nil {
-		if _, defined := pc.Reference(util.ToLinkReference(line[m[4]:m[5]])); defined {
-			return nil
-		}
-		from, to := m[4], m[5]
-		if m[6] >= 0 {
-			from, to = m[6], m[7]
-		}
-		block.Advance(m[1])
-		if m[2] < m[3] || contentsMark.Match(line[m[4]-1:]) {
-			return nothing()
-		}
-		return ast.NewTextSegment(text.NewSegment(at.Start+from, at.Start+to))
-	}
-	var m []int
-	switch reference := noteReference.FindSubmatch(line); {
-	case reference != nil && b.notes[string(reference[1])]:
-		m = noteReference.FindIndex(line)
-	case first && parent.Parent().Kind() == ast.KindBlockquote:
-		m = alertKind.FindIndex(line)
-	case first && len(bytes.TrimSpace(line)) < len("[_toc_] "):
-		m = contentsMark.FindIndex(line)
-	}
-	if m == nil {
-		return nil
-	}
-	block.Advance(m[1])
-	return nothing()
-}
-
-// nothing is a node without text.
-func nothing() ast.Node { return ast.NewString(nil) }
-
-// braces reads marks in braces: attributes of spans, links, code and kramdown's blocks, roles of MyST, tags of Hugo and
-// Jekyll, comments of MDX.
-type braces struct{ *steps }
-
-var (
-	oneAttribute = `(?:[#.][A-Za-z_][^\s{}]*|[A-Za-z][\w:-]*=(?:"[^"\n]*"|'[^'\n]*'|[^\s{}"']+)|=[a-z]\w*|-)`
-	attribution  = regexp.MustCompile(`^\{\s*` + oneAttribute + `(?:\s+` + oneAttribute + `)*\s*\}`)
-	relation     = regexp.MustCompile(`\srel="?([a-z]+)`)
-	role         = regexp.MustCompile("^\\{[a-z][\\w:+-]*\\}`")
-	braceTag     = regexp.MustCompile(`^(?:\{:[^{}\n]*\}|\{\{[<%][^\n]*?[%>]\}\}|\{%[^\n]*?%\}|\{/\*[^\n]*?\*/\})`)
-)
-
-// Trigger implements parser.InlineParser.
-func (braces) Trigger() []byte { return []byte{'{'} }
-
-// Parse reads a mark in braces. Attributes end the span in brackets before them.
-func (b braces) Parse(parent ast.Node, block text.Reader, _ parser.Context) ast.Node {
-	line, at := block.PeekLine()
-	line = line[:min(len(line), longestMark)]
-	m := braceTag.FindIndex(line)
-	if m == nil && role.Match(line) {
-		block.Advance(bytes.IndexByte(line, '}') + 1)
-		return nothing()
-	}
-	before := block.PrecendingCharacter()
-	if m != nil || !strings.ContainsRune("])`>", before) {
-		return b.skip(block, m)
-	}
-	line = linesTo('}', block)
-	if m = attribution.FindIndex(line); m == nil {
-		return nil
-	}
-	link, linked := parent.LastChild().(*ast.Link)
-	if rel := relation.FindSubmatch(line[:m[1]]); linked && rel != nil {
-		link.SetAttributeString("rel", string(rel[1]))
-	}
-	if before == ']' && !linked {
-		b.unbracket(parent, block.Source(), at.Start-1)
-	}
-	return b.skip(block, m)
-}
-
-// skip goes behind a mark, if there is one.
-func (braces) skip(block text.Reader, m []int) ast.Node {
-	if m == nil {
-		return nil
-	}
-	block.Advance(m[1])
-	return nothing()
-}
-
-// linesTo returns what follows of a block to the line in which a character is, at most longestMark bytes.
-func linesTo(c byte, block text.Reader) []byte {
-	number, at := block.Position()
-	defer func() { block.SetPosition(number, at) }()
-	var lines []byte
-	for len(lines) < longestMark && bytes.IndexByte(lines, c) < 0 {
-		line, _ := block.PeekLine()
-		if line == nil {
-			break
-		}
-		lines = append(lines, line[:min(len(line), longestMark)]...)
-		block.AdvanceLine()
-	}
-	return lines
-}
-
-// unbracket takes the bracket at source[end], and the one that opens it, out of the text.
-func (b braces) unbracket(parent ast.Node, source []byte, end int) {
-	depth := 0
-	for i := end; i >= max(end-longestMark, 0); i-- {
-		switch source[i] {
-		case ']':
-			depth++
-		case '[':
-			depth--
-		}
-		if depth == 0 {
-			b.scan(end - i)
-			cutText(parent, end)
-			cutText(parent, i)
-			return
-		}
-	}
-}
-
-// cutText takes one byte of the source out of the text of a node.
-func cutText(parent ast.Node, at int) {
-	for n := parent.LastChild(); n != nil; n = n.PreviousSibling() {
-		t, ok := n.(*ast.Text)
-		if !ok || at < t.Segment.Start {
-			continue
-		}
-		if at < t.Segment.Stop {
-			rest := ast.NewTextSegment(t.Segment.WithStart(at + 1))
-			rest.SetSoftLineBreak(t.SoftLineBreak())
-			rest.SetHardLineBreak(t.HardLineBreak())
-			t.Segment = t.Segment.WithStop(at)
-			t.SetSoftLineBreak(false)
-			t.SetHardLineBreak(false)
-			parent.InsertAfter(parent, t, rest)
-		}
-		return
-	}
-}
 
 var moduleLine = regexp.MustCompile(`^(?:import|export)\s`)
 

@@ -22,8 +22,9 @@ func TestMarkdownDialects(t *testing.T) {
 			"Look:\n\nDo not sail.\n\nAt all.\n\nHint\n\nWait.\n\nA title\n\nIt ebbs.\n\nShips.\n\nOn ropes\n\nKnot."},
 		{"boxes of MkDocs", "a.md", "!!! note \"A *word*\"\n    It ebbs.\n\n    Twice a day.\n\n??? tip\n\n    Wait.\n=== \"Linux\"\n    Sail.\n\nEnd.",
 			"A word\n\nIt ebbs.\n\nTwice a day.\n\nWait.\n\nLinux\n\nSail.\n\nEnd."},
-		{"directives of MyST", "a.md", "```{warning} Shoals\nKeep {ref}`north <n>`.\n```\nSo.\n\n```{python}\nx = 1\n```\n",
-			"Shoals\n\nKeep north <n>.\n\nSo.\n\nx = 1\n"},
+		{"directives of MyST", "a.md", "(here)=\n```{warning} Shoals\n:class: x\nKeep {ref}`north <n>` of `a <b>`, `#!py x`.\n```\nSo.\n" +
+			":::{note}\n:name: y\nIt ebbs.\n:::\n\n```{code} py\n:linenos:\nx = 1\n```\n",
+			"Shoals\n\nKeep north of a <b>, x.\n\nSo.\n\nIt ebbs.\n\nx = 1\n"},
 		{"alerts", "a.md", "> [!NOTE]\n> It ebbs.\n\n> [!tip]- Hint\n> Wait.\n\n> [link] stays\n",
 			"It ebbs.\n\nHint\nWait.\n\n[link] stays"},
 		{"links of wikis", "a.md", "[[Harbour]] and [[Tides#Neap|weak tides]] ![[x.png]]end [[_TOC_]]\n\n[TOC]\n\n[[ref]]\n\n[ref]: x",
