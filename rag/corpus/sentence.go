@@ -181,11 +181,14 @@ func abbreviated(sentence, next string) bool {
 	return whole || isGermanOrdinal(following) || isGermanArticle(strings.ToLower(before))
 }
 
-// isWithin reports whether the mark at the end of sentence stands within a word or an address: ".NET", "b?Id=3".
+// isWithin reports whether the mark at the end of sentence stands within a word or an address: ".NET", "b?Id=3", "???+".
 func isWithin(sentence, next string) bool {
-	return next != "" && len(strings.TrimRight(sentence, ".!?")) == len(sentence)-1 &&
-		(next[0] < utf8.RuneSelf && (unicode.IsLetter(rune(next[0])) || unicode.IsDigit(rune(next[0]))) ||
-			strings.IndexByte("=&/_", next[0]) >= 0)
+	if next == "" || sentence == strings.TrimRight(sentence, ".!?") {
+		return false
+	}
+	isOne := len(strings.TrimRight(sentence, ".!?")) == len(sentence)-1
+	return strings.IndexByte("=&/_+", next[0]) >= 0 ||
+		isOne && next[0] < utf8.RuneSelf && (unicode.IsLetter(rune(next[0])) || unicode.IsDigit(rune(next[0])))
 }
 
 // isName reports whether the mark at the end of a sentence, behind which small letters follow, belongs to a name, as in

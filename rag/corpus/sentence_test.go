@@ -44,7 +44,7 @@ var hardSentences = []string{
 	"Call fmt.Println.|Use os.Exit(1).|Done.",
 	"We use .NET and (.DS_Store too).|A kill leaves .NAME behind.|It is large.",
 	"Visit https://a.org/b?Id=3&X=!important now.|Call f().Bar() too.|Why?|1.Introduction",
-	"The bound ?Sized is weak, and !Send strong.|Really?|Yes!",
+	"The bound ?Sized is weak, and !Send strong.|Use ???+ or !!=.|Really?|Yes!",
 	"The price rose to $5.|It fell again.",
 	"In 1999.|Then came 2000.",
 	"He came 3rd.|She came 1st.",
