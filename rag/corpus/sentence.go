@@ -181,7 +181,7 @@ func abbreviated(sentence, next string) bool {
 	return whole || isGermanOrdinal(following) || isGermanArticle(strings.ToLower(before))
 }
 
-// isWithin reports whether the mark at the end of sentence stands within a word or an address: ".NET", "b?Id=3", "???+".
+// isWithin reports whether the mark at the end of sentence stands within a word or an address: ".NET", "b?Id=3".
 func isWithin(sentence, next string) bool {
 	if next == "" || sentence == strings.TrimRight(sentence, ".!?") {
 		return false
