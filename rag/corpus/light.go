@@ -118,8 +118,7 @@ func inlineOf(ending string) (*regexp.Regexp, func(string) string) {
 	case isManual(ending):
 		return regexp.MustCompile(escapes), nil // (*manual).plain knows the strings
 	default:
-		pattern = "`([^`]+)`|(?:https?://|link:|xref:)\\S*?\\[([^\\]]*)\\]|<<[^<>,]*,([^<>]*)>>|<<([^<>,]*)>>|\\[\\[[^\\]]*\\]\\]|" +
-			"\\*([^*\\s][^*]*)\\*"
+		return asciidocMark, asciidocText
 	}
 	re := regexp.MustCompile(pattern)
 	return re, group(re)
@@ -226,48 +225,6 @@ func (r *lightReader) inCode(i int, end func(line string) bool) bool {
 	}
 	return true
 }
-
-func asciidoc(r *lightReader, i int) int {
-	line := r.lines[i]
-	if r.inCode(i, func(line string) bool { return strings.TrimSpace(line) == r.code }) {
-		return 1
-	}
-	marks := len(line) - len(strings.TrimLeft(line, "="))
-	switch body := strings.TrimSpace(line); {
-	case marks > 0 && marks < 7 && len(line) > marks && line[marks] == ' ':
-		r.heading(marks, line[marks:], i)
-	case len(body) >= 4 && (strings.Trim(body, "-") == "" || strings.Trim(body, ".") == ""):
-		r.b.endBlock("\n\n")
-		r.code = body
-	case strings.HasPrefix(body, "[") && strings.HasSuffix(body, "]"), strings.HasPrefix(body, "//"), body == "+",
-		strings.HasPrefix(body, ":") && strings.Contains(body[1:], ":"), strings.HasPrefix(body, "include::"),
-		len(body) >= 4 && strings.Trim(body, body[:1]) == "" && strings.Contains("=*_", body[:1]):
-		r.b.endBlock("\n\n")
-	case body == "|===" || body == "!===":
-		return 1 + r.barTable(i+1, body)
-	case definesTerm.MatchString(body):
-		m := definesTerm.FindStringSubmatchIndex(body)
-		r.b.endBlock("\n")
-		at := r.starts[i] + strings.Index(line, body)
-		r.text(body[:m[3]], at)
-		r.b.colon(at + m[3])
-		if m[4] < m[5] {
-			r.text(body[m[4]:m[5]], at+m[4])
-		} else if i+1 < len(r.lines) && r.lines[i+1] == "" {
-			return 2
-		}
-	case len(body) > 1 && body[0] == '.' && body[1] != '.' && body[1] != ' ':
-		r.b.endBlock("\n\n")
-		r.text(body[1:], r.starts[i]+strings.Index(line, body)+1)
-		r.b.endBlock("\n\n")
-	default:
-		r.line(i, "*-.")
-	}
-	return 1
-}
-
-// definesTerm finds a term of AsciiDoc, and what defines it in the same line.
-var definesTerm = regexp.MustCompile(`^([^:\s][^\n]{0,200}?)(?:::|;;)(?:\s+(\S.*)|())$`)
 
 func org(r *lightReader, i int) int {
 	line := r.lines[i]

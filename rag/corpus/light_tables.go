@@ -30,54 +30,6 @@ func (r *lightReader) linesTo(i, end int) (n int) {
 	return n
 }
 
-// barTable reads a table of AsciiDoc, whose cells begin with "|", up to the line that ends it: as many columns as the
-// first line has cells. Below an empty line behind the first one, it is the header.
-func (r *lightReader) barTable(i int, end string) (n int) {
-	var t textTable
-	var cells textRow
-	columns := 0
-	for ; i+n < len(r.lines) && strings.TrimSpace(r.lines[i+n]) != end; n++ {
-		line, at := r.lines[i+n], r.starts[i+n]
-		if len(line) > longestTabled {
-			continue
-		}
-		for from := 0; from < len(line); {
-			to := len(line)
-			if bar := strings.IndexByte(line[from:], '|'); bar >= 0 {
-				to = from + bar
-			}
-			s := (span{from, to}).trim(line)
-			if to < len(line) { // what stands before a bar may be how the cell is aligned
-				if spec := strings.TrimRight(line[s.start:s.end], "<>^.+*0123456789adehlmsv"); spec == "" ||
-					strings.HasSuffix(spec, " ") {
-					s.end = s.start + len(strings.TrimRight(spec, " "))
-				}
-			}
-			if k := len(cells); k > 0 && s.start < s.end {
-				cells[k-1] = append(cells[k-1], span{at + s.start, at + s.end})
-			}
-			if to < len(line) {
-				cells = append(cells, nil)
-			}
-			from = to + 1
-		}
-		if columns == 0 && len(cells) > 0 {
-			columns = len(cells)
-			if i+n+1 < len(r.lines) && r.lines[i+n+1] == "" {
-				t.header = 1
-			}
-		}
-	}
-	for columns > 0 && len(cells) > 0 {
-		k := min(columns, len(cells))
-		t.rows, cells = append(t.rows, cells[:k]), cells[k:]
-	}
-	if t.header = min(t.header, len(t.rows)-1); len(t.rows) > 0 {
-		r.table(t)
-	}
-	return min(n+1, len(r.lines)-i)
-}
-
 // pipeTable reads the lines of a table of Org that begin with "|"; those above the first rule are the header.
 func (r *lightReader) pipeTable(i int) (n int) {
 	var t textTable

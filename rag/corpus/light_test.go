@@ -35,6 +35,8 @@ func TestLightMarkup(t *testing.T) {
 			"\\item[\\texttt{-v}] It \\href{http://a}{ebbs} by \\verb|x_y|.\n\\end{description}\n\\begin{tabular}{ll}\n\\toprule\n" +
 			"Port & m \\\\\n\\midrule\nOslo \\& co & 9\n low \\\\\nNice & 7 \\\\ \\hline\n\\end{tabular}\n",
 			"-v: It ebbs by x_y.\n\nPort / m\nOslo & co / 9 low\nNice / 7|High water"},
+		{"a.adoc", "tide(1)\n=======\n\nNAME\n----\ntide - see linkgit:git-log[1], ``a`` and x{caret}\n\n[[o]]\nHigh water\n----------\n-v::\n\tSay\n" +
+			"\tmore.\n+\n----\ncode\n----\n", "tide - see git-log, a and x^\n\n-v: Say more.\n\ncode\n|tide(1)/NAME,High water"},
 		{"a.adoc", "Ebb:: It goes\nout.\nNeap::\n  Weak.\nSpring::\n\nStrong.\n\nSee link:a[that], <<b,this>> and <<c>>, std::x.\n\n" +
 			"[cols=\"1,1\"]\n|===\n|Port |m\n\n|Oslo\n|9\nlow\n|Nice 2+|7\n|===\n",
 			"Ebb: It goes out.\nNeap: Weak.\nSpring: Strong.\n\nSee that, this and c, std::x.\n\nPort / m\nOslo / 9 low\nNice / 7|"},
