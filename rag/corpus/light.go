@@ -93,28 +93,7 @@ func inlineOf(ending string) (*regexp.Regexp, func(string) string) {
 	case ending == ".org":
 		pattern = `\[fn:[\w-]+\]|\[\[[^\]]*\]\[([^\]]*)\]\]|\[\[([^\]]*)\]\]|[=~]([^\s=~][^=~]*)[=~]`
 	case ending == ".tex":
-		re := regexp.MustCompile(`\\(?:cite\w*|ref|label|eqref|pageref|index|vspace|hspace|includegraphics|href|hyperlink|hypertarget|` +
-			`textcolor|colorbox|color|begin|end)\*?(?:\[[^\]]*\])*\{[^}]*\}|\\(?:verb|lstinline)\*?([|+!=/])[^\n]*?[|+!=/]` +
-			`|\\[a-zA-Z]+\*?(?:\[[^\]]*\])?[ {]?|\\.|[{}~]|---?|` + "``|''")
-		return re, func(match string) string {
-			switch match {
-			case "~", `\ `, `\,`, `\\`:
-				return " "
-			case "--":
-				return "–"
-			case "---":
-				return "—"
-			case "``", "''":
-				return `"`
-			}
-			if len(match) == 2 && strings.ContainsAny(match[1:], "%&$#_{}") {
-				return match[1:]
-			}
-			if m := verbatimMark.FindStringSubmatch(match); m != nil {
-				return m[1]
-			}
-			return ""
-		}
+		return latexMark, latexText
 	case isManual(ending):
 		return regexp.MustCompile(escapes), nil // (*manual).plain knows the strings
 	default:

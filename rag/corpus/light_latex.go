@@ -3,6 +3,69 @@ package corpus
 import (
 	"regexp"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// latexMark finds inline markup of LaTeX: commands whose argument is not text, code, accents, other commands, dashes and
+// quotation marks.
+var latexMark = regexp.MustCompile(`\\(?:cite\w*|ref|label|eqref|pageref|index|vspace|hspace|includegraphics|href|` +
+	`hyperlink|hypertarget|textcolor|colorbox|color|begin|end)\*?(?:\[[^\]]*\])*\{[^}]*\}|` +
+	`\\(?:verb|lstinline)\*?([|+!=/])[^\n]*?[|+!=/]|` + accented + "|" +
+	`\\\\\[[^\]]*\]|\\[a-zA-Z]+\*?(?:\[[^\]]*\])?[ {]?|\\.|[{}~]|---?|` + "``|''")
+
+const accented = `\\(?:["'^~=.` + "`" + `]|[cvuHkrd]\b)[ ]*(?:\{\\?[A-Za-z]\}|\\?[A-Za-z])`
+
+// accent finds the parts of a letter with an accent, and accentMarks are the marks, as Unicode combines them with it.
+var accent = regexp.MustCompile(`^\\(.)[ ]*\{?\\?([A-Za-z])\}?$`)
+
+const accentMarks = "\"\u0308'\u0301^\u0302~\u0303=\u0304.\u0307`\u0300c\u0327v\u030cu\u0306H\u030bk\u0328r\u030ad\u0323"
+
+// latexText returns the visible text of a match of latexMark.
+func latexText(match string) string {
+	switch match {
+	case "~", `\ `, `\,`:
+		return " "
+	case "--":
+		return "–"
+	case "---":
+		return "—"
+	case "``", "''":
+		return `"`
+	}
+	if strings.HasPrefix(match, `\\`) {
+		return " "
+	}
+	if len(match) == 2 && strings.ContainsAny(match[1:], "%&$#_{}") {
+		return match[1:]
+	}
+	if m := verbatimMark.FindStringSubmatch(match); m != nil {
+		return m[1]
+	}
+	if m := accent.FindStringSubmatch(match); m != nil && accentedLetter.MatchString(match) {
+		at := strings.Index(accentMarks, m[1]) + len(m[1])
+		_, n := utf8.DecodeRuneInString(accentMarks[at:])
+		return norm.NFC.String(m[2] + accentMarks[at:at+n])
+	}
+	if name := commandName.FindStringSubmatch(match); name != nil {
+		return latexWords[name[1]]
+	}
+	return ""
+}
+
+var (
+	accentedLetter = regexp.MustCompile(`^` + accented + `$`)
+	commandName    = regexp.MustCompile(`^\\([a-zA-Z]+)`)
+	// latexWords are the commands that print something themselves.
+	latexWords = map[string]string{"LaTeX": "LaTeX", "LaTeXe": "LaTeX2e", "TeX": "TeX", "BibTeX": "BibTeX",
+		"XeLaTeX": "XeLaTeX", "LuaLaTeX": "LuaLaTeX", "pdfLaTeX": "pdfLaTeX", "ldots": "…", "dots": "…",
+		"textbackslash": `\`, "textasciitilde": "~", "textasciicircum": "^", "textless": "<", "textgreater": ">",
+		"textbar": "|", "textquotesingle": "'", "textquoteright": "’", "textquoteleft": "‘", "textendash": "–",
+		"textemdash": "—", "textunderscore": "_", "textdegree": "°", "textbullet": "•", "ss": "ß", "ae": "æ",
+		"AE": "Æ", "oe": "œ", "OE": "Œ", "o": "ø", "O": "Ø", "aa": "å", "AA": "Å", "l": "ł", "L": "Ł", "S": "§",
+		"P": "¶", "copyright": "©", "pounds": "£", "euro": "€", "texteuro": "€", "footnote": " ", "times": "×",
+		"item": " ", "quad": " ", "qquad": " ", "newline": " ", "linebreak": " "}
 )
 
 // verbatimMark is code between two characters in a line of LaTeX.
@@ -93,6 +156,9 @@ func comment(line string) int {
 	return -1
 }
 
+// rowEnd is the end of a row, or of a line, and the space below it.
+var rowEnd = regexp.MustCompile(`^\\\\\*?(?:\[[^\]]*\])?`)
+
 // tableRule finds lines between the rows of a table of LaTeX.
 var tableRule = regexp.MustCompile(`^\s*(?:\\(?:hline|toprule|midrule|bottomrule|end(?:first)?head|end(?:last)?foot|` +
 	`(?:cline|cmidrule|noalign)(?:\([^)]*\))?\{[^}]*\})\s*)+`)
@@ -135,7 +201,7 @@ func (r *lightReader) ampTable(i int) (n int) {
 			switch {
 			case isRow:
 				flush()
-				at++
+				at += len(rowEnd.FindString(line[at:])) - 1
 			case at < len(line):
 				row = append(row, nil)
 			}

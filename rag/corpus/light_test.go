@@ -32,9 +32,9 @@ func TestLightMarkup(t *testing.T) {
 			"See the long one and a b.\n\nPort / m\nOslo / 9 low\n\nPort / m\nOslo / 9 low\nNice / 7\n\n      x\n\n\n\nPorts\n\nPort / m\n" +
 				"Oslo / 9 - low\n\none\ntwo|"},
 		{"a.tex", "\\begin{document}\n\\hypertarget{a}{%\n\\section{\\texorpdfstring{High \\emph{water}}{High}}\\label{a}}\n\\begin{description}\n" +
-			"\\item[\\texttt{-v}] It \\href{http://a}{ebbs} by \\verb|x_y|.\n\\end{description}\n\\begin{tabular}{ll}\n\\toprule\n" +
-			"Port & m \\\\\n\\midrule\nOslo \\& co & 9\n low \\\\\nNice & 7 \\\\ \\hline\n\\end{tabular}\n",
-			"-v: It ebbs by x_y.\n\nPort / m\nOslo & co / 9 low\nNice / 7|High water"},
+			"\\item[\\texttt{-v}] It \\href{http://a}{ebbs} by \\verb|x_y|, f\\\"ur M\\'{u}ller stra\\ss e \\c{c}a \\cmd{in} \\LaTeX{} a\\footnote{Or b.}\\ldots\n\\end{description}\n\\begin{tabular}{ll}\n\\toprule\n" +
+			"Port & m \\\\\n\\midrule\nOslo \\& co & 9\n low \\\\\nNice & 7 \\\\[2pt] \\hline\n\\end{tabular}\n",
+			"-v: It ebbs by x_y, für Múller straße ça in LaTeX a Or b.…\n\nPort / m\nOslo & co / 9 low\nNice / 7|High water"},
 		{"a.adoc", "tide(1)\n=======\n\nNAME\n----\ntide - see linkgit:git-log[1], ``a`` and x{caret}\n\n[[o]]\nHigh water\n----------\n-v::\n\tSay\n" +
 			"\tmore.\n+\n----\ncode\n----\n", "tide - see git-log, a and x^\n\n-v: Say more.\n\ncode\n|tide(1)/NAME,High water"},
 		{"a.adoc", "Ebb:: It goes\nout.\nNeap::\n  Weak.\nSpring::\n\nStrong.\n\nSee link:a[that], <<b,this>> and <<c>>, std::x.\n\n" +
