@@ -8,7 +8,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// latexMark finds inline markup of LaTeX: commands whose argument is not text, code, accents, other commands, dashes and
+// latexMark finds inline markup of LaTeX: commands whose argument is not text, code, accents, other commands, dashes,
 // quotation marks.
 var latexMark = regexp.MustCompile(`\\(?:cite\w*|ref|label|eqref|pageref|index|vspace|hspace|includegraphics|href|` +
 	`hyperlink|hypertarget|textcolor|colorbox|color|begin|end)\*?(?:\[[^\]]*\])*\{[^}]*\}|` +
