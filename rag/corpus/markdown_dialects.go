@@ -35,8 +35,13 @@ type footnotes struct {
 	*steps
 }
 
-// Open begins a note, and keeps its label.
+// Open begins a note, and keeps its label. There is no note within a note.
 func (f *footnotes) Open(parent ast.Node, reader text.Reader, pc parser.Context) (ast.Node, parser.State) {
+	for n := parent; n != nil; n = n.Parent() {
+		if n.Kind() == east.KindFootnote {
+			return nil, parser.NoChildren
+		}
+	}
 	n, state := f.BlockParser.Open(parent, reader, pc)
 	if note, ok := n.(*east.Footnote); ok {
 		f.notes[string(note.Ref)] = true

@@ -248,11 +248,13 @@ func (d drawing) simpleTable(at int) (t textTable, ok bool) {
 	for l := range d.lines(first.next) {
 		_, again := ruledColumns(l.text, '=')
 		switch {
-		case again && strings.TrimSpace(d.line(l.next).text) == "":
+		case again && (t.header > 0 || strings.TrimSpace(d.line(l.next).text) == ""):
 			t.end = l.next
 			return t, len(t.rows) > t.header
-		case again && t.header == 0:
-			t.header = len(t.rows)
+		case again:
+			if t.header = len(t.rows); t.header == 0 {
+				return t, false
+			}
 		case l.text != "" && strings.Trim(l.text, "- ") != "":
 			row := make(textRow, len(columns))
 			if !row.addRuled(l, columns) {
