@@ -104,40 +104,67 @@ func attentionReference(a *Attention, rounds bool) []float32 {
 		return x
 	}
 	width := a.Heads * a.Size
-	at := func(row, kind, head, i int) float64 {
-		return float64(a.QKV[(row*3+kind)*width+head*a.Size+i])
-	}
 	y := make([]float32, len(a.Y))
 	for text := range a.Starts[1:] {
-		from, to := int(a.Starts[text]), int(a.Starts[text+1])
+		from, n := int(a.Starts[text]), int(a.Starts[text+1]-a.Starts[text])
 		for head := range a.Heads {
-			for query := from; query < to; query++ {
-				scores, sum, values := make([]float64, to-from), 0., make([]float64, a.Size)
-				for j := range scores {
+			// of returns the head's queries, keys or values of the text
+			of := func(kind int, scale float64) [][]float64 {
+				all := make([][]float64, n)
+				for j := range all {
 					for i := range a.Size {
-						q := round(at(query, 0, head, i) * float64(a.Scale) * math.Log2E)
-						scores[j] += q * round(at(from+j, 1, head, i))
+						x := float64(a.QKV[((from+j)*3+kind)*width+head*a.Size+i])
+						all[j] = append(all[j], round(x*scale))
 					}
+				}
+				return all
+			}
+			queries, keys, values := of(0, float64(a.Scale)*math.Log2E), of(1, 1), of(2, 1)
+			for query := range n {
+				scores, sum, weighted := make([]float64, n), 0., make([]float64, a.Size)
+				for j := range scores {
+					scores[j] = dot(queries[query], keys[j])
 					if a.Bias != nil {
-						distance := from + j - query
-						scores[j] += math.Log2E * float64(a.Bias[head*(2*a.Far+1)+a.Far+distance])
+						scores[j] += math.Log2E * float64(a.Bias[head*(2*a.Far+1)+a.Far+j-query])
 					}
 				}
 				highest := slices.Max(scores)
 				for j, s := range scores {
 					weight := math.Exp2(s - highest)
 					sum += weight
-					for i := range values {
-						values[i] += round(weight) * round(at(from+j, 2, head, i))
-					}
+					add(weighted, round(weight), values[j])
 				}
-				for i, v := range values {
-					y[query*width+head*a.Size+i] = float32(v / sum)
+				for i, v := range weighted {
+					y[(from+query)*width+head*a.Size+i] = float32(v / sum)
 				}
 			}
 		}
 	}
 	return y
+}
+
+// dot returns x·y. norace keeps the sanitizer's calls out of it and of add, one for each number: they would be most of
+// the test's time, and Go checks the bounds of slices itself.
+//
+//go:norace
+//go:noinline
+func dot(x, y []float64) (sum float64) {
+	y = y[:len(x)]
+	for i, v := range x {
+		sum += v * y[i]
+	}
+	return sum
+}
+
+// add adds a multiple of x to to.
+//
+//go:norace
+//go:noinline
+func add(to []float64, factor float64, x []float64) {
+	x = x[:len(to)]
+	for i := range to {
+		to[i] += factor * x[i]
+	}
 }
 
 // A NaN key, as from damaged weights, affects every row that attends to it, and no other.
