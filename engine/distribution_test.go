@@ -9,8 +9,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/sluice-rag/sluice/engine/internal/statistics"
 	"github.com/sluice-rag/sluice/engine/internal/testvectors"
 	"github.com/sluice-rag/sluice/internal/test/race"
@@ -108,7 +106,7 @@ func TestBiasedDistribution(t *testing.T) {
 					t.Fatal(err)
 				}
 				want.Way = got.Way
-				if diff := cmp.Diff(want, got); diff != "" {
+				if diff := difference(want, got); diff != "" {
 					t.Errorf("%v groups %d kind %d (-ref +got):\n%s", metric, groups, kind, diff)
 				}
 			}
@@ -193,7 +191,7 @@ func TestCanonicalDistribution(t *testing.T) {
 							}
 							want.NegativeSummary.Mean, want.NegativeSummary.MeanError = s.Mean, s.MeanError
 						}
-						if diff := cmp.Diff(&want, got); diff != "" {
+						if diff := difference(&want, got); diff != "" {
 							t.Fatalf("%s %v kind %d groups %d %v (-ref +got):\n%s", name, metric, kind, groups, shape,
 								diff)
 						}
@@ -243,7 +241,7 @@ func (b bounds) agree(t *testing.T, name string, in DistributionInput, want, got
 	exact.NegativeSummary, exact.NegativeHistogram = w, got.NegativeHistogram
 	exact.Separation, exact.SeparationError = got.Separation, got.SeparationError
 	exact.DType, exact.Kept, exact.Rechecked, exact.Way = got.DType, got.Kept, got.Rechecked, got.Way
-	if diff := cmp.Diff(&exact, got); diff != "" {
+	if diff := difference(&exact, got); diff != "" {
 		t.Fatalf("%s (-ref +got):\n%s", name, diff)
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/kernels"
 )
@@ -58,10 +56,10 @@ func TestFormatOfADistribution(t *testing.T) {
 				t.Fatal(err)
 			}
 			a, b := got.NegativeSummary, fine.NegativeSummary
-			if diff := cmp.Diff(b.Quantiles, a.Quantiles); diff != "" || a.Min != b.Min || a.Max != b.Max {
+			if diff := difference(b.Quantiles, a.Quantiles); diff != "" || a.Min != b.Min || a.Max != b.Max {
 				t.Errorf("%s %s: quantiles, minimum or maximum (-float32 +got):\n%s", isa, name, diff)
 			}
-			if diff := cmp.Diff(fine.BestOther, got.BestOther) + cmp.Diff(fine.BestRow, got.BestRow); diff != "" {
+			if diff := difference(fine.BestOther, got.BestOther) + difference(fine.BestRow, got.BestRow); diff != "" {
 				t.Errorf("%s %s: maxima (-float32 +got):\n%s", isa, name, diff)
 			}
 			if off := math.Abs(a.Std - b.Std); off > a.StdError+b.StdError {
@@ -95,7 +93,7 @@ func TestFormatOfIntervals(t *testing.T) {
 					t.Errorf("%s %s: quantile %v in [%v, %v]", metric, d.DType, q, s.Low[i], s.High[i])
 				}
 			}
-			diff := cmp.Diff(want.BestOther, d.BestOther) + cmp.Diff(want.BestRow, d.BestRow)
+			diff := difference(want.BestOther, d.BestOther) + difference(want.BestRow, d.BestRow)
 			if diff != "" || s.Min != want.NegativeSummary.Min || s.Max != want.NegativeSummary.Max {
 				t.Errorf("%s %s: maxima or extremes (-reference +got):\n%s", metric, d.DType, diff)
 			}

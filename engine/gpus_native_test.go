@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/sluice-rag/sluice/cuda"
 	"github.com/sluice-rag/sluice/cuda/drivertest"
 	"github.com/sluice-rag/sluice/internal/test/race"
@@ -101,13 +99,13 @@ func TestCUDACases(t *testing.T) {
 			t.Fatal(err)
 		}
 		b, err := e.TopK(t.Context(), q, v, metric, 1+i%4, nil)
-		if diff := cmp.Diff(a, b); err != nil || diff != "" {
+		if diff := difference(a, b); err != nil || diff != "" {
 			t.Fatalf("case %d, %s, %d×%d×%d: %v\n%s", i, metric, q.Rows, v.Rows, dim, err, diff)
 		}
 		s := prepare(t, e, v, metric, SetOptions{NoIndex: true, ScanDims: 1 + rng.IntN(dim)})
 		e.scanRows = 1 + i%2*(1<<20) // scans and tiles in turns
 		g, err := s.TopK(t.Context(), q, 1+i%4, nil)
-		if diff := cmp.Diff(a, g); err != nil || diff != "" {
+		if diff := difference(a, g); err != nil || diff != "" {
 			t.Fatalf("case %d, %s, %d×%d×%d, prepared: %v\n%s", i, metric, q.Rows, v.Rows, dim, err, diff)
 		}
 		d, err := s.AnyAboveAll(t.Context(), q, nil, a[0][0].Score)

@@ -200,7 +200,7 @@ func sameSearches(t *testing.T, want, e *Engine, q, v Vectors, metric kernels.Me
 				t.Fatal(err)
 			}
 			g, err := e.TopK(ctx, q, v, metric, k, b)
-			if diff := cmp.Diff(w, g, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			if diff := difference(w, g, cmpopts.EquateEmpty()); err != nil || diff != "" {
 				t.Fatalf("%s, k %d: %v\n%s", metric, k, err, diff)
 			}
 		}
@@ -214,7 +214,7 @@ func sameSearches(t *testing.T, want, e *Engine, q, v Vectors, metric kernels.Me
 				t.Fatal(err)
 			}
 			g, err := y.TopK(ctx, q, 7, b)
-			if diff := cmp.Diff(w, g, cmpopts.EquateEmpty()); err != nil || diff != "" {
+			if diff := difference(w, g, cmpopts.EquateEmpty()); err != nil || diff != "" {
 				t.Fatalf("%s, step %d: %v\n%s", metric, step, err, diff)
 			}
 			tau = w[0][0].Score // the boundary: strictly better than the best is nothing

@@ -3,8 +3,10 @@ package engine
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/sluice-rag/sluice/engine/cores"
@@ -95,6 +97,14 @@ var (
 	plain   = testvectors.Embeddings
 	mixture = testvectors.Mixture
 )
+
+// difference is cmp.Diff, which takes long for long results, asked only where there is a difference.
+func difference(want, got any, options ...cmp.Option) string {
+	if reflect.DeepEqual(want, got) {
+		return ""
+	}
+	return cmp.Diff(want, got, options...)
+}
 
 func rows(v Vectors) [][]float32 {
 	stride := v.Stride

@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu/scan"
@@ -55,7 +53,7 @@ func agree(t *testing.T, e *Engine, x preparedSet, c, queries Vectors, metric ke
 			t.Fatal(err)
 		}
 		for name, got := range map[string][]Hit{"together": together[i], "alone": one[0]} {
-			if diff := cmp.Diff(want, append([]Hit(nil), got...)); diff != "" {
+			if diff := difference(want, append([]Hit(nil), got...)); diff != "" {
 				t.Fatalf("%s query %d %s (-engine +index):\n%s", metric, i, name, diff)
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rag/sluice/internal/test/race"
@@ -58,7 +57,7 @@ func (j *expected) check(t testing.TB, x searches, queries Vectors, bias []Biase
 			list = bias[i]
 		}
 		want := j.topK(q, list, k)
-		if diff := cmp.Diff(want, append([]Hit(nil), all[i]...)); diff != "" {
+		if diff := difference(want, append([]Hit(nil), all[i]...)); diff != "" {
 			t.Fatalf("%s query %d of %d, TopK (-ref +got):\n%s", j.metric, i, queries.Rows, diff)
 		}
 		one, ok, err := x.Max(ctx, q, list)
@@ -388,7 +387,7 @@ func TestIndexBiasesOfTheFirstChunk(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, vector := range rows(q) {
-				if diff := cmp.Diff(j.topK(vector, bias[i], 4), got[i]); diff != "" {
+				if diff := difference(j.topK(vector, bias[i], 4), got[i]); diff != "" {
 					t.Fatalf("%v, %d rows, query %d (-ref +got):\n%s", metric, v.Rows, i, diff)
 				}
 			}
@@ -468,7 +467,7 @@ func (j *expected) checkMachine(t *rapid.T, x searches, q Vectors, bias []Biases
 			list = bias[i]
 		}
 		want := j.topK(vector, list, 4)
-		if diff := cmp.Diff(want, append([]Hit(nil), got[i]...)); diff != "" {
+		if diff := difference(want, append([]Hit(nil), got[i]...)); diff != "" {
 			t.Fatalf("query %d (-ref +got):\n%s", i, diff)
 		}
 		if len(want) == 0 {

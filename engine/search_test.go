@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rag/sluice/kernels"
@@ -87,7 +86,7 @@ func checkTopK(t *testing.T, e *Engine, q, c Vectors, metric kernels.Metric, k i
 			list = bias[i]
 		}
 		want := refHits(ref.TopK(metric, x, rows(c), biasMap(list), k))
-		if diff := cmp.Diff(want, got[i]); diff != "" {
+		if diff := difference(want, got[i]); diff != "" {
 			t.Fatalf("query %d (-ref +got):\n%s", i, diff)
 		}
 	}
@@ -199,7 +198,7 @@ func TestProperties(t *testing.T) {
 		if err := tiled.Matrix(context.Background(), two, a, b, metric); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(one, two); diff != "" {
+		if diff := difference(one, two); diff != "" {
 			t.Fatalf("tiles differ from the whole:\n%s", diff)
 		}
 		i, j := rapid.IntRange(0, a.Rows-1).Draw(t, "i"), rapid.IntRange(0, b.Rows-1).Draw(t, "j")
