@@ -77,9 +77,13 @@ func attentionChild(t *testing.T, dir string) {
 		writeOutcome(t, dir, out) // this machine lacks it
 		return
 	}
+	threads := 2 // share our attention's work, and a row alone between them
+	if os.Getenv("SLUICE_ATTENTION") == "ggml" {
+		threads = testThreads
+	}
 	for _, name := range attentionModels() {
 		m, err := llm.Open(t.Context(), filepath.Join(dir, name+".gguf"),
-			llm.Options{ContextSize: 1024, CacheTokens: 8192, Slots: 8, BatchSize: 1024, Threads: 2,
+			llm.Options{ContextSize: 1024, CacheTokens: 8192, Slots: 8, BatchSize: 1024, Threads: threads,
 				Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
@@ -199,7 +203,7 @@ func TestBatchInvarianceOfUsedCache(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			open := func(o llm.Options) *llm.Model {
-				o.ContextSize, o.Threads, o.Logger = 256, 2, slog.New(slog.DiscardHandler)
+				o.ContextSize, o.Logger = 256, slog.New(slog.DiscardHandler)
 				m, err := llm.Open(t.Context(), path, o)
 				if err != nil {
 					t.Fatal(err)
@@ -212,7 +216,8 @@ func TestBatchInvarianceOfUsedCache(t *testing.T) {
 					strings.Repeat(fmt.Sprintf("note %d ", i), 2+i*5%13), MaxTokens: 4 + i*11%29, LogProbs: true,
 					Alternatives: 5}
 			}
-			m, serial := open(llm.Options{CacheTokens: 320, Slots: 3}), open(llm.Options{Slots: 1})
+			m, serial := open(llm.Options{CacheTokens: 320, Slots: 3, Threads: 2}),
+				open(llm.Options{Slots: 1, Threads: testThreads})
 			results := make([]llm.Result, 36)
 			var all sync.WaitGroup
 			for worker := range 3 {

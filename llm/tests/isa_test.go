@@ -156,12 +156,10 @@ func TestProducts(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	for _, typ := range amxTypes() {
-		m, _ := generator.Preset("llama-bpe")
-		m.Type, m.Layers, m.Embedding, m.FF = "Q4_1", 2, 512, 800 // 25 blocks: rows are unpacked 24 at a time
-		if err := generator.Write(filepath.Join(dir, typ+".gguf"), m); err != nil {
-			t.Fatal(err)
-		}
+	m, _ := generator.Preset("llama-bpe")
+	m.Type, m.Layers, m.Embedding, m.FF = "Q4_1", 2, 512, 800 // 25 blocks: rows are unpacked 24 at a time
+	if err := generator.Write(filepath.Join(dir, "Q4_1.gguf"), m); err != nil {
+		t.Fatal(err)
 	}
 	for _, isa := range []string{"avx2", "avx512vnni"} {
 		t.Run(isa, func(t *testing.T) {
@@ -193,8 +191,11 @@ func matmulChild(t *testing.T, dir string) {
 	}
 	out := outcome{ISA: llm.ISA(), Types: map[string][][]llm.TokenLogProb{}}
 	for _, typ := range amxTypes() {
-		out.Types[typ] = answers(t, filepath.Join(dir, typ+".gguf"),
-			llm.Options{ContextSize: 1024, BatchSize: 1024, Threads: testThreads}, prompts)
+		path := filepath.Join(dir, typ+".gguf")
+		if _, err := os.Stat(path); err != nil {
+			continue // TestProducts writes one
+		}
+		out.Types[typ] = answers(t, path, llm.Options{ContextSize: 1024, BatchSize: 1024, Threads: testThreads}, prompts)
 	}
 	writeOutcome(t, dir, out)
 }
