@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
@@ -94,6 +95,7 @@ func readerOrFail(t *testing.T, in ReaderInput) *Result {
 
 // TestReaderLearns: a word of the question says where the answer is, and one kind of question has none.
 func TestReaderLearns(t *testing.T) {
+	race.Skip(t)
 	for name, from := range map[string]string{"bert": model(t, bert),
 		"distilbert": model(t, checkpoint.Spec{Family: "distilbert"})} {
 		in := readerInput(t, from)
