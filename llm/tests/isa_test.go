@@ -195,7 +195,8 @@ func matmulChild(t *testing.T, dir string) {
 		if _, err := os.Stat(path); err != nil {
 			continue // TestProducts writes one
 		}
-		out.Types[typ] = answers(t, path, llm.Options{ContextSize: 1024, BatchSize: 1024, Threads: testThreads}, prompts)
+		out.Types[typ] = answers(t, path,
+			llm.Options{ContextSize: 1024, BatchSize: 1024, Threads: testThreads}, prompts)
 	}
 	writeOutcome(t, dir, out)
 }
