@@ -188,6 +188,9 @@ func contentOf(t *testing.T, s *Store) content {
 // confirmed is there, what was announced is there whole or not at all. SLUICE_KILL_ROUNDS sets the number (20).
 func TestKill(t *testing.T) {
 	rounds := 20
+	if race.Enabled {
+		rounds = 8 // other moments in each run
+	}
 	if v := os.Getenv("SLUICE_KILL_ROUNDS"); v != "" {
 		var err error
 		if rounds, err = strconv.Atoi(v); err != nil {
