@@ -29,28 +29,28 @@ type openHeading struct {
 // builder collects a document's text, blocks and sections from the events of a format's reader.
 // Separators and markers are held back until text follows, so that empty elements leave no trace.
 type builder struct {
-	w        textWriter
-	blocks   []block
-	sections []Section
-	tables   []tableSpan
-	within   []openTable // outermost first
-	more     bool        // blocks continue the row before: the format marks where rows begin
-	path     []openHeading
-	from, to int                  // source range of the last heading
-	open     bool                 // a block is open
-	headed   bool                 // the last section was begun by a heading, whose text is not in a block
-	sep      string               // to be inserted before the next block
-	marker   string               // to be inserted before the next text: a list bullet
-	marked   func(source int) int // the length of such a bullet directly before a source position; nil: always 0
-	borders  int                  // number of table cell borders to be inserted before the next text
-	loose    grid                 // of cells outside of tables
-	repeated int                  // bytes of the text that repeat a part of the source
-	space    string               // white space inside a block, held back because it may be trailing
-	spaceAt  int                  // where space began in the source
-	pulse    *pulse
-	said     map[string]string // metadata of the source, by key; nil: not collected
-	own      []span            // of the text, that link to a place of the same document
-	turns    []span            // of own or beside it, that link to the page before, the next one or those above
+	w         textWriter
+	blocks    []block
+	sections  []Section
+	tables    []tableSpan
+	within    []openTable // outermost first
+	more      bool        // blocks continue the row before: the format marks where rows begin
+	path      []openHeading
+	from, to  int                  // source range of the last heading
+	open      bool                 // a block is open
+	headed    bool                 // the last section was begun by a heading, whose text is not in a block
+	sep       string               // to be inserted before the next block
+	marker    string               // to be inserted before the next text: a list bullet
+	marked    func(source int) int // the length of such a bullet directly before a source position; nil: always 0
+	borders   int                  // number of table cell borders to be inserted before the next text
+	loose     grid                 // of cells outside of tables
+	repeated  int                  // bytes of the text that repeat a part of the source
+	space     string               // white space inside a block, held back because it may be trailing
+	spaceAt   int                  // where space began in the source
+	pulse     *pulse
+	said      map[string]string // metadata of the source, by key; nil: not collected
+	ownLinks  []span            // of the text, that link to a place of the same document
+	pageLinks []span            // of the text, that link to the page before, the next one or those above
 }
 
 // The memory that a block and a section take, besides their texts.
@@ -280,14 +280,14 @@ func (b *builder) finish(d *Document, in offsetMap) {
 	for i := range d.Sections {
 		d.Sections[i].source = in.start(d.Sections[i].source)
 	}
-	d.edit(d.removed(b.ways(d)))
+	d.edit(d.removed(b.linkBlocks(d)))
 	d.normalise(b.pulse)
 }
 
 // finishConverted is like finish, for a text that is its own source.
 func (b *builder) finishConverted(d *Document, text string) {
 	d.Text, d.Sections, d.blocks, d.tables = text, b.sections, b.blocks, b.tables
-	d.edit(d.removed(b.ways(d)))
+	d.edit(d.removed(b.linkBlocks(d)))
 	d.normalise(b.pulse)
 	d.offsets = nil
 	for i := range d.Sections {

@@ -53,9 +53,12 @@ func (d *Document) removed(lines []proseLine) (edits []edit) {
 		}
 		before := len(strings.TrimRightFunc(d.Text[:s.start], unicode.IsSpace))
 		after := len(d.Text) - len(strings.TrimLeftFunc(d.Text[s.end:], unicode.IsSpace))
-		if strings.Count(d.Text[before:s.start], "\n") >= strings.Count(d.Text[s.end:after], "\n") {
+		switch {
+		case before == 0 || after == len(d.Text):
+			s = span{before, after}
+		case strings.Count(d.Text[before:s.start], "\n") >= strings.Count(d.Text[s.end:after], "\n"):
 			s.end = after
-		} else {
+		default:
 			s.start = before
 		}
 		edits = append(edits, edit{span: s})

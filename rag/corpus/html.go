@@ -60,7 +60,8 @@ type htmlReader struct {
 	inTitle     bool
 	term        term
 	permalink   bool // the last <a> leads to a place of this page
-	turn        bool // it leads to the page before, the next one or those above
+	ownLink     bool // that has a name
+	pageLink    bool // it leads to the page before, the next one or those above
 	linked      int  // where its text begins
 	pre         int  // open <pre> elements
 	afterPre    bool // the newline right behind <pre> is markup
@@ -253,7 +254,8 @@ func (r *htmlReader) start(name string, at int) {
 		r.formula.begin(place, at, r.attrs["alttext"])
 	case name == "a":
 		r.permalink = strings.HasPrefix(r.attrs["href"], "#")
-		r.turn, r.linked = isTurn(r.attrs["rel"]), r.b.w.text.Len()
+		r.ownLink = len(r.attrs["href"]) > 1 && r.permalink // "#" alone is a script's
+		r.pageLink, r.linked = isPageLink(r.attrs["rel"]), r.b.w.text.Len()
 		if r.level > 0 {
 			r.anchor = cmp.Or(r.anchor, r.attrs["id"], r.attrs["name"])
 		}
@@ -331,13 +333,13 @@ func (r *htmlReader) end(name string, at, next int) {
 	kind := kindOf(name)
 	switch {
 	case name == "a":
-		if r.permalink {
+		if r.ownLink {
 			r.b.ownLink(r.linked)
 		}
-		if r.turn {
-			r.b.turnLink(r.linked)
+		if r.pageLink {
+			r.b.pageLink(r.linked)
 		}
-		r.permalink, r.turn = false, false
+		r.permalink, r.ownLink, r.pageLink = false, false, false
 	case kind == heading:
 		r.endHeading(next)
 		return

@@ -103,8 +103,8 @@ var itemMark = regexp.MustCompile(`^(?:[*+-]|(?:\d{1,4}|[A-Za-z#])[.)])\s+`)
 // namesNoText reports whether what stands behind a directive is a name or a path, not text.
 func namesNoText(directive string) bool {
 	switch directive {
-	case "container", "class", "rst-class", "figure", "include", "contents", "highlight", "index", "only", "role",
-		"default-role", "tabularcolumns", "currentmodule", "module", "py:module", "autosummary", "automodule":
+	case "container", "rst-class", "figure", "include", "contents", "highlight", "index", "only", "role",
+		"default-role", "tabularcolumns", "autosummary":
 		return true
 	}
 	return false

@@ -20,15 +20,15 @@ import (
 
 // markdownReader turns a goldmark tree into builder events.
 type markdownReader struct {
-	b    *builder
-	src  []byte
-	text string            // src as a string, for substrings without a copy
-	base int               // bytes of front matter in front of src
-	at   int               // offset in src up to which the text has been read, for nodes without a position
-	item map[*ast.List]int // number of the next item of an ordered list
-	cell bool              // in a cell of a table, where a backslash also escapes "|" in code
-	own  int               // where the text of the open link begins
-	said ast.Node          // the first block of a definition, which goes on with the line of its term
+	b        *builder
+	src      []byte
+	text     string            // src as a string, for substrings without a copy
+	base     int               // bytes of front matter in front of src
+	at       int               // offset in src up to which the text has been read, for nodes without a position
+	item     map[*ast.List]int // number of the next item of an ordered list
+	cell     bool              // in a cell of a table, where a backslash also escapes "|" in code
+	linked   int               // where the text of the open link begins
+	defining ast.Node          // the first block of a definition, which goes on with the line of its term
 }
 
 // parseMarkdown reads a whole Markdown text into d. It returns false, with d unchanged, when the text is too hostile to
@@ -188,7 +188,7 @@ func (r *markdownReader) visit(n ast.Node, entering bool) (skip bool) {
 	if n.Type() == ast.TypeInline {
 		return entering && r.inline(n)
 	}
-	if n == r.said {
+	if n == r.defining {
 		return false
 	}
 	switch n := n.(type) {
@@ -212,7 +212,7 @@ func (r *markdownReader) visit(n ast.Node, entering bool) (skip bool) {
 	case *east.DefinitionDescription:
 		if _, ok := n.PreviousSibling().(*east.DefinitionTerm); entering && ok && r.b.open {
 			r.b.colon(r.at + r.base)
-			r.said = n.FirstChild()
+			r.defining = n.FirstChild()
 		} else {
 			r.b.endBlock("\n")
 		}
@@ -259,14 +259,14 @@ func (r *markdownReader) visit(n ast.Node, entering bool) (skip bool) {
 // link notes where the text of a link is that leads to a place of the same document, or to the pages beside it.
 func (r *markdownReader) link(link *ast.Link, entering bool) {
 	if entering {
-		r.own = r.b.w.text.Len()
+		r.linked = r.b.w.text.Len()
 		return
 	}
-	if bytes.HasPrefix(link.Destination, []byte("#")) {
-		r.b.ownLink(r.own)
+	if len(link.Destination) > 1 && link.Destination[0] == '#' {
+		r.b.ownLink(r.linked)
 	}
-	if rel, _ := link.AttributeString("rel"); rel != nil && isTurn(fmt.Sprint(rel)) {
-		r.b.turnLink(r.own)
+	if rel, _ := link.AttributeString("rel"); rel != nil && isPageLink(fmt.Sprint(rel)) {
+		r.b.pageLink(r.linked)
 	}
 }
 

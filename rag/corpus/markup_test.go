@@ -89,6 +89,18 @@ func TestShownText(t *testing.T) {
 			"2. two\n1. one\n\n- x"},
 		{`<ol style="list-style-type: upper-alpha" start=27><li>x</ol><ol style="list-style:none"><li>y</ol>`,
 			"AA. x\n\n- y"},
+
+		// contents, links to the pages beside it, and notes
+		{`<ul><li><a href="#a">A</a><ol><li><a href="#b">B</a></ol><li><a href="#c">C</a></ul><p>shown`,
+			"shown"},
+		{`<ul><li><a href="#">A</a><li><a href="#">B</a><li><a href="#">C</a></ul><p>See <a href="#x">x</a>.`,
+			"- A\n- B\n- C\n\nSee x."},
+		{`<p>Next: <a href="b.html" rel="next">B</a>, Up: <a href="#" rel="up">T</a> [<a href="c" rel="contents">Contents</a>]<p>shown`,
+			"shown"},
+		{`<p>See the <a href="b.html" rel="next">next one</a>.`,
+			"See the next one."},
+		{`<p>It ebbs<a href="#n"><sup>1</sup></a>, 5 m<sup>2</sup><sup><a href="#m">[2]</a></sup>.<p><a href="#r">(1)</a> Twice. <a href="#r">↩</a>`,
+			"It ebbs, 5 m2.\n\nTwice."},
 	} {
 		content, want := x[0], x[1]
 		if got := readAs(t, "a.html", "<!DOCTYPE html><meta charset=utf-8>"+content); got != want {

@@ -10,19 +10,19 @@ import (
 // ownLink notes that the text from a byte on links to a place of the same document.
 func (b *builder) ownLink(from int) {
 	if n := b.w.text.Len(); from < n {
-		b.own = append(b.own, span{from, n})
+		b.ownLinks = append(b.ownLinks, span{from, n})
 	}
 }
 
-// turnLink notes that the text from a byte on links to the page before, the next one or those above.
-func (b *builder) turnLink(from int) {
+// pageLink notes that the text from a byte on links to the page before, the next one or those above.
+func (b *builder) pageLink(from int) {
 	if n := b.w.text.Len(); from < n {
-		b.turns = append(b.turns, span{from, n})
+		b.pageLinks = append(b.pageLinks, span{from, n})
 	}
 }
 
-// isTurn reports whether a link's relation is to a page beside this one, or to what all pages are listed in.
-func isTurn(rel string) bool {
+// isPageLink reports whether a link's relation is to a page beside this one, or to what all pages are listed in.
+func isPageLink(rel string) bool {
 	switch strings.ToLower(rel) {
 	case "next", "prev", "previous", "up", "start", "contents", "index", "first", "last":
 		return true
@@ -30,11 +30,11 @@ func isTurn(rel string) bool {
 	return false
 }
 
-// ways returns the blocks of text that are nothing but links of these kinds: of own links where at least fewContents
-// come one after the other, and lines of others with the words that are usual before them.
-func (b *builder) ways(d *Document) (lines []proseLine) {
-	own, turns := b.own, b.turns
-	if len(own) < fewContents && len(turns) == 0 {
+// linkBlocks returns the blocks of text that are nothing but links of these kinds: of own links where at least
+// fewContents come one after the other, and lines of others with the words that are usual before them.
+func (b *builder) linkBlocks(d *Document) (lines []proseLine) {
+	own, pages := b.ownLinks, b.pageLinks
+	if len(own) < fewContents && len(pages) == 0 {
 		return nil
 	}
 	var run []proseLine
@@ -57,8 +57,8 @@ func (b *builder) ways(d *Document) (lines []proseLine) {
 			continue
 		default:
 			flush()
-			rest, n := without(&turns, d.Text, s)
-			if n > 0 && !hasLetters(turnWords.Replace(rest)) {
+			rest, n := without(&pages, d.Text, s)
+			if n > 0 && !hasLetters(pageLinkWords.Replace(rest)) {
 				lines = append(lines, proseLine{span: s, text: text})
 			}
 		}
@@ -67,8 +67,8 @@ func (b *builder) ways(d *Document) (lines []proseLine) {
 	return lines
 }
 
-// turnWords takes away the words that stand before links to other pages.
-var turnWords = strings.NewReplacer("Next", "", "Previous", "", "Prev", "", "Up", "", "Top", "", "Contents", "",
+// pageLinkWords takes away the words that stand before links to other pages.
+var pageLinkWords = strings.NewReplacer("Next", "", "Previous", "", "Prev", "", "Up", "", "Top", "", "Contents", "",
 	"Index", "", "Nächstes", "", "Vorheriges", "", "Aufwärts", "", "Inhalt", "", "Suivant", "", "Précédent", "",
 	"Monter", "", "Sommaire", "")
 
