@@ -10,7 +10,7 @@ import (
 // asciidocMark finds inline markup of AsciiDoc.
 var asciidocMark = regexp.MustCompile("``([^`]+)``|`([^`]+)`|(?:linkgit|man):([\\w.{}-]+)\\[\\d\\]|" +
 	`(?:https?://|link:|xref:)\S*?\[([^\]]*)\]|<<[^<>,]*,([^<>]*)>>|<<([^<>,]*)>>|\[\[[^\]]*\]\]|` +
-	`\*([^*\s][^*]*)\*|\{(caret|plus|tilde|asterisk|lt|gt|amp|litdd|nbsp|startsb|endsb|vbar|backtick|apostrophe|empty)?\}`)
+	`\*([^*\s][^*]*)\*|\{(caret|plus|tilde|asterisk|lt|gt|amp|litdd|nbsp|startsb|endsb|vbar|backtick|apostrophe|empty)\}`)
 
 // asciidocText returns the visible text of a match of asciidocMark.
 func asciidocText(match string) string {
@@ -28,7 +28,7 @@ func asciidocText(match string) string {
 // asciidocNames puts characters in place of the names that AsciiDoc has for them.
 var asciidocNames = strings.NewReplacer("{caret}", "^", "{plus}", "+", "{tilde}", "~", "{asterisk}", "*", "{lt}", "<",
 	"{gt}", ">", "{amp}", "&", "{litdd}", "--", "{nbsp}", " ", "{startsb}", "[", "{endsb}", "]", "{vbar}", "|",
-	"{backtick}", "`", "{apostrophe}", "'", "{empty}", "", "{}", "")
+	"{backtick}", "`", "{apostrophe}", "'", "{empty}", "")
 
 // underlined returns the level of a heading that the next line underlines, 0 if it does not.
 func (r *lightReader) underlined(i int) int {
@@ -90,6 +90,10 @@ func asciidoc(r *lightReader, i int) int {
 // definesTerm finds a term of AsciiDoc, and what defines it in the same line.
 var definesTerm = regexp.MustCompile(`^([^:\s][^\n]{0,200}?)(?:::|;;)(?:\s+(\S.*)|())$`)
 
+// cellSpec finds what stands directly before the bar of a cell and says how many columns it has and how it is aligned.
+var cellSpec = regexp.MustCompile(`(?:^|\s)(?:(?:\d+(?:\.\d+)?|\.\d+)[+*][<^>]?(?:\.[<^>])?[a-z]?|[<^>](?:\.[<^>])?[a-z]?|` +
+	`\.[<^>][a-z]?|[adehlmsv])$`)
+
 // barTable reads a table of AsciiDoc, whose cells begin with "|", up to the line that ends it: as many columns as the
 // first line has cells. Below an empty line behind the first one, it is the header.
 func (r *lightReader) barTable(i int, end string) (n int) {
@@ -106,13 +110,12 @@ func (r *lightReader) barTable(i int, end string) (n int) {
 			if bar := strings.IndexByte(line[from:], '|'); bar >= 0 {
 				to = from + bar
 			}
-			s := (span{from, to}).trim(line)
-			if to < len(line) { // what stands before a bar may be how the cell is aligned
-				if spec := strings.TrimRight(line[s.start:s.end], "<>^.+*0123456789adehlmsv"); spec == "" ||
-					strings.HasSuffix(spec, " ") {
-					s.end = s.start + len(strings.TrimRight(spec, " "))
-				}
+			s := span{from, to}
+			spec := cellSpec.FindStringIndex(line[from:to])
+			if to < len(line) && spec != nil && (from == 0 || spec[0] > 0) {
+				s.end = from + spec[0]
 			}
+			s = s.trim(line)
 			if k := len(cells); k > 0 && s.start < s.end {
 				cells[k-1] = append(cells[k-1], span{at + s.start, at + s.end})
 			}

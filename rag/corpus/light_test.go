@@ -27,19 +27,19 @@ func TestLightMarkup(t *testing.T) {
 		{"a.ipynb", `{"cells":[{"cell_type":"markdown","source":["# Tides\n","Water rises."]},{"cell_type":"code","source":"tide(1)\n"}],` +
 			`"nbformat":4}`, "Water rises.\n\ntide(1)\n\n|Tides"},
 		{"a.rst", "|See| `the\nlong one <http://a>`__ and :ref:`a\n  b <c>`.\n\n  +------+-----+\n  | Port | m   |\n  +======+=====+\n" +
-			"  | Oslo | 9   |\n  |      | low |\n  +------+-----+\n\n====  ===\nPort  m\n====  ===\nOslo  9\n      low\nNice  7\n====  ===\n\n" +
+			"  | Oslo | 9   |\n  |      | low |\n  +------+-----+\n\n====  ===\nPort  m\n====  ===\nOslo  9\n      low\nNice  -\n====  ===\n\n" +
 			".. container:: box\n\n   ::\n\n      x\n\n.. list-table:: Ports\n   :header-rows: 1\n\n   * - Port\n     - m\n   * - Oslo\n     - 9\n       - low\n\n| one\n| two\n",
-			"See the long one and a b.\n\nPort / m\nOslo / 9 low\n\nPort / m\nOslo / 9 low\nNice / 7\n\n      x\n\n\n\nPorts\n\nPort / m\n" +
+			"See the long one and a b.\n\nPort / m\nOslo / 9 low\n\nPort / m\nOslo / 9 low\nNice / -\n\n      x\n\n\n\nPorts\n\nPort / m\n" +
 				"Oslo / 9 - low\n\none\ntwo|"},
 		{"a.tex", "\\begin{document}\n\\hypertarget{a}{%\n\\section{\\texorpdfstring{High \\emph{water}}{High}}\\label{a}}\n\\begin{description}\n" +
 			"\\item[\\texttt{-v}] It \\href{http://a}{ebbs} by \\verb|x_y|, f\\\"ur M\\'{u}ller stra\\ss e \\c{c}a \\cmd{in} \\LaTeX{} a\\footnote{Or b.}\\ldots\n\\end{description}\n\\begin{tabular}{ll}\n\\toprule\n" +
 			"Port & m \\\\\n\\midrule\nOslo \\& co & 9\n low \\\\\nNice & 7 \\\\[2pt] \\hline\n\\end{tabular}\n",
 			"-v: It ebbs by x_y, für Múller straße ça in LaTeX a Or b.…\n\nPort / m\nOslo & co / 9 low\nNice / 7|High water"},
-		{"a.adoc", "tide(1)\n=======\n\nNAME\n----\ntide - see linkgit:git-log[1], ``a`` and x{caret}\n\n[[o]]\nHigh water\n----------\n-v::\n\tSay\n" +
-			"\tmore.\n+\n----\ncode\n----\n", "tide - see git-log, a and x^\n\n-v: Say more.\n\ncode\n|tide(1)/NAME,High water"},
+		{"a.adoc", "tide(1)\n=======\n\nNAME\n----\ntide - see linkgit:git-log[1], ``a`` and x{caret}{}\n\n[[o]]\nHigh water\n----------\n-v::\n\tSay\n" +
+			"\tmore.\n+\n----\ncode\n----\n", "tide - see git-log, a and x^{}\n\n-v: Say more.\n\ncode\n|tide(1)/NAME,High water"},
 		{"a.adoc", "Ebb:: It goes\nout.\nNeap::\n  Weak.\nSpring::\n\nStrong.\n\nSee link:a[that], <<b,this>> and <<c>>, std::x.\n\n" +
-			"[cols=\"1,1\"]\n|===\n|Port |m\n\n|Oslo\n|9\nlow\n|Nice 2+|7\n|===\n",
-			"Ebb: It goes out.\nNeap: Weak.\nSpring: Strong.\n\nSee that, this and c, std::x.\n\nPort / m\nOslo / 9 low\nNice / 7|"},
+			"[cols=\"1,1\"]\n|===\n|Port |m\n\n|Oslo\n|9\nlow\n|Nice 2+|7\n.2+^|Rome a|8\n|had |5\n|===\n",
+			"Ebb: It goes out.\nNeap: Weak.\nSpring: Strong.\n\nSee that, this and c, std::x.\n\nPort / m\nOslo / 9 low\nNice / 7\nRome / 8\nhad / 5|"},
 		{"a.org", "- Ebb :: It goes out.[fn:1]\n- Neap :: Weak.\n\n| Port | m |\n|------+---|\n| Oslo | [[http://a][9]] |\n| Nice | 7 |\n\n[fn:1] Twice.",
 			"Ebb: It goes out.\nNeap: Weak.\n\nPort / m\nOslo / 9\nNice / 7\n\nTwice.|"},
 		{"a.json", "{\n  \"port\": \"Narvik\"\n}\n", "{\n  \"port\": \"Narvik\"\n}\n|"},

@@ -14,8 +14,8 @@ func TestMarkdownDialects(t *testing.T) {
 			"It rises. It falls.\nNone[^2].\n\nBy 3 m.\n\nBy night.\n\nOr day.\n\nEnd."},
 		{"attributes of Pandoc", "a.md", "# Tides {#t .x}\n\n[]{#a}The [S-*PLUS*]{.small} of [a link](b.md){width=50%\nrel=\"x\"} and `c`{.r}.",
 			"The S-PLUS of a link and c."},
-		{"no attributes", "a.md", "A {b} set {#c} and f(x){n} or a[i]{} and $x_{i=1}$.",
-			"A {b} set {#c} and f(x){n} or a[i]{} and $x_{i=1}$."},
+		{"no attributes", "a.md", "A {b} set {#c} and f(x){n=1} or a[i]{}, x[[1]], y[[k]], [[2]], {:a 1} and $x_{i=1}$.",
+			"A {b} set {#c} and f(x){n=1} or a[i]{}, x[[1]], y[[k]], [[2]], {:a 1} and $x_{i=1}$."},
 		{"fences", "a.md", "Look:\n:::: warning\nDo *not* sail.\n\n::: {.note #n}\nAt all.\n:::\n::::\n:::tip[Hint]\nWait.\n:::\n" +
 			":::{note} A title\nIt ebbs.\n:::\n::: figure x.png\nShips.\n:::\n" +
 			"/// tip | On *ropes*\nKnot.\n///\n",
@@ -44,8 +44,8 @@ func TestMarkdownDialects(t *testing.T) {
 		{"table of several lines", "a.md", "-------------------\n Port     How\n          deep\n-------  ----------\nOslo     9 m at low\n" +
 			"         *tide*\n\nCalais   7 m\n-------------------\n\nEnd.",
 			"Port | How deep\nOslo | 9 m at low tide\nCalais | 7 m\n\nEnd."},
-		{"grid", "a.md", "+------+-----+\n| Port | m   |\n+======+:===:+\n| Oslo | 9   |\n| Süd  |     |\n+------+-----+\n| both two   |\n+------+-----+\nEnd.",
-			"Port | m\nOslo Süd | 9\nboth two\n\nEnd."},
+		{"grid", "a.md", "+------+-----+\n| Port | m   |\n+======+:===:+\n| Oslo | 9   |\n| Süd  | -   |\n+------+-----+\n| both two   |\n+------+-----+\nEnd.",
+			"Port | m\nOslo Süd | 9 -\nboth two\n\nEnd."},
 		{"rules", "a.md", "A\n\n--- ---\n\nB\n\n--------------\n\nC\n\n+---\n\n+--+\n\nTitle\n-----\n\nD",
 			"A\n\nB\n\nC\n\n+---\n\n+--+\n\nD"},
 	} {

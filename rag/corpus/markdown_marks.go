@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/parser"
@@ -38,7 +39,9 @@ func (b brackets) Parse(parent ast.Node, block text.Reader, pc parser.Context) a
 	line, at := block.PeekLine()
 	line = line[:min(len(line), longestMark)]
 	first := parent.FirstChild() == nil
-	if m := wikiLink.FindSubmatchIndex(line); m != nil {
+	before := block.PrecendingCharacter() // x[[1]] is an index
+	isIndex := before == ']' || before == ')' || unicode.IsLetter(before) || unicode.IsDigit(before)
+	if m := wikiLink.FindSubmatchIndex(line); m != nil && !isIndex && hasLetters(string(line[m[4]:m[5]])) {
 		if _, defined := pc.Reference(util.ToLinkReference(line[m[4]:m[5]])); defined {
 			return nil
 		}
@@ -113,7 +116,8 @@ var (
 	attribution  = regexp.MustCompile(`^\{\s*` + oneAttribute + `(?:\s+` + oneAttribute + `)*\s*\}`)
 	relation     = regexp.MustCompile(`\srel="?([a-z]+)`)
 	role         = regexp.MustCompile("^\\{[a-z][\\w:+-]*\\}`")
-	braceTag     = regexp.MustCompile(`^(?:\{:[^{}\n]*\}|\{\{[<%][^\n]*?[%>]\}\}|\{%[^\n]*?%\}|\{/\*[^\n]*?\*/\})`)
+	braceTag     = regexp.MustCompile(`^(?:\{:\s*(?:toc|` + oneAttribute + `)(?:\s+` + oneAttribute + `)*\s*\}|` +
+		`\{::[^{}\n]*\}|\{\{[<%][^\n]*?[%>]\}\}|\{%[^\n]*?%\}|\{/\*[^\n]*?\*/\})`)
 )
 
 // Trigger implements parser.InlineParser.
@@ -131,7 +135,7 @@ func (b braces) Parse(parent ast.Node, block text.Reader, _ parser.Context) ast.
 		return n
 	}
 	before := block.PrecendingCharacter()
-	if m != nil || !strings.ContainsRune("])`>", before) {
+	if m != nil || before != ']' && !hasAttributes(parent.LastChild()) {
 		return b.skip(block, m)
 	}
 	line = linesTo('}', block)
@@ -146,6 +150,15 @@ func (b braces) Parse(parent ast.Node, block text.Reader, _ parser.Context) ast.
 		b.unbracket(parent, block.Source(), at.Start-1)
 	}
 	return b.skip(block, m)
+}
+
+// hasAttributes reports whether attributes behind a node are its own.
+func hasAttributes(n ast.Node) bool {
+	switch n.(type) {
+	case *ast.Link, *ast.Image, *ast.CodeSpan, *ast.AutoLink, *ast.RawHTML:
+		return true
+	}
+	return false
 }
 
 // skip goes behind a mark, if there is one.

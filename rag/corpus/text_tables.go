@@ -97,6 +97,11 @@ func isFrame(line string) bool {
 		strings.Trim(line, "+-=:") == "" && strings.Contains(line, "--") != strings.Contains(line, "==")
 }
 
+// isDrawn reports whether a text is a line below some of the cells, not "-" or "+" as the content of one.
+func isDrawn(text string) bool {
+	return strings.Trim(text, "-=+ ") == "" && strings.Contains(text, "--")
+}
+
 // addFramed adds what a line has between its borders. A cell that covers further columns has no border there.
 func (row textRow) addFramed(l tableLine, borders []int) {
 	byColumn := columnBytes(l.text, borders)
@@ -107,7 +112,8 @@ func (row textRow) addFramed(l tableLine, borders []int) {
 			j++
 		}
 		from, to := min(byColumn[i]+1, len(l.text)), byColumn[j]
-		if s := (span{from, max(from, to)}).trim(l.text); strings.Trim(l.text[s.start:s.end], "-=+") != "" {
+		s := (span{from, max(from, to)}).trim(l.text)
+		if text := l.text[s.start:s.end]; text != "" && !isDrawn(text) {
 			row[i] = append(row[i], span{l.at + s.start, l.at + s.end})
 		}
 		i = j
@@ -255,7 +261,7 @@ func (d drawing) simpleTable(at int) (t textTable, ok bool) {
 			if t.header = len(t.rows); t.header == 0 {
 				return t, false
 			}
-		case l.text != "" && strings.Trim(l.text, "- ") != "":
+		case l.text != "" && !isDrawn(l.text):
 			row := make(textRow, len(columns))
 			if !row.addRuled(l, columns) {
 				return t, false
