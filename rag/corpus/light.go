@@ -76,16 +76,6 @@ func withoutGroup(ending string) string {
 
 // inlineOf returns the inline markup of a format, and a function from a match to its visible text.
 func inlineOf(ending string) (*regexp.Regexp, func(string) string) {
-	group := func(re *regexp.Regexp) func(string) string {
-		return func(match string) string {
-			for _, g := range re.FindStringSubmatch(match)[1:] {
-				if g != "" {
-					return g
-				}
-			}
-			return ""
-		}
-	}
 	pattern := ""
 	switch {
 	case ending == ".rst":
@@ -100,7 +90,17 @@ func inlineOf(ending string) (*regexp.Regexp, func(string) string) {
 		return asciidocMark, asciidocText
 	}
 	re := regexp.MustCompile(pattern)
-	return re, group(re)
+	return re, func(match string) string { return groupOf(re, match) }
+}
+
+// groupOf returns the first group of a match that is not empty.
+func groupOf(re *regexp.Regexp, match string) string {
+	for _, g := range re.FindStringSubmatch(match)[1:] {
+		if g != "" {
+			return g
+		}
+	}
+	return ""
 }
 
 // shown returns the visible text of marked-up text, without white space around it.

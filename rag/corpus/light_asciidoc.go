@@ -17,12 +17,7 @@ func asciidocText(match string) string {
 	if strings.HasPrefix(match, "{") {
 		return asciidocNames.Replace(match)
 	}
-	for _, g := range asciidocMark.FindStringSubmatch(match)[1:] {
-		if g != "" {
-			return asciidocNames.Replace(g)
-		}
-	}
-	return ""
+	return asciidocNames.Replace(groupOf(asciidocMark, match))
 }
 
 // asciidocNames puts characters in place of the names that AsciiDoc has for them.

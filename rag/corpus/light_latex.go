@@ -3,7 +3,6 @@ package corpus
 import (
 	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -17,10 +16,13 @@ var latexMark = regexp.MustCompile(`\\(?:cite\w*|ref|label|eqref|pageref|index|v
 
 const accented = `\\(?:["'^~=.` + "`" + `]|[cvuHkrd]\b)[ ]*(?:\{\\?[A-Za-z]\}|\\?[A-Za-z])`
 
-// accent finds the parts of a letter with an accent, and accentMarks are the marks, as Unicode combines them with it.
-var accent = regexp.MustCompile(`^\\(.)[ ]*\{?\\?([A-Za-z])\}?$`)
-
-const accentMarks = "\"\u0308'\u0301^\u0302~\u0303=\u0304.\u0307`\u0300c\u0327v\u030cu\u0306H\u030bk\u0328r\u030ad\u0323"
+// accent finds the command and the letter of an accent, and accentMarks has the marks that Unicode combines with it.
+var (
+	accent      = regexp.MustCompile(`^` + accented + `$`)
+	accentMarks = map[byte]string{'"': "\u0308", '\'': "\u0301", '^': "\u0302", '~': "\u0303", '=': "\u0304",
+		'.': "\u0307", '`': "\u0300", 'c': "\u0327", 'v': "\u030c", 'u': "\u0306", 'H': "\u030b", 'k': "\u0328",
+		'r': "\u030a", 'd': "\u0323"}
+)
 
 // latexText returns the visible text of a match of latexMark.
 func latexText(match string) string {
@@ -43,10 +45,9 @@ func latexText(match string) string {
 	if m := verbatimMark.FindStringSubmatch(match); m != nil {
 		return m[1]
 	}
-	if m := accent.FindStringSubmatch(match); m != nil && accentedLetter.MatchString(match) {
-		at := strings.Index(accentMarks, m[1]) + len(m[1])
-		_, n := utf8.DecodeRuneInString(accentMarks[at:])
-		return norm.NFC.String(m[2] + accentMarks[at:at+n])
+	if accent.MatchString(match) {
+		letter := strings.TrimRight(match, "}")
+		return norm.NFC.String(letter[len(letter)-1:] + accentMarks[match[1]])
 	}
 	if name := commandName.FindStringSubmatch(match); name != nil {
 		return latexWords[name[1]]
@@ -55,8 +56,7 @@ func latexText(match string) string {
 }
 
 var (
-	accentedLetter = regexp.MustCompile(`^` + accented + `$`)
-	commandName    = regexp.MustCompile(`^\\([a-zA-Z]+)`)
+	commandName = regexp.MustCompile(`^\\([a-zA-Z]+)`)
 	// latexWords are the commands that print something themselves.
 	latexWords = map[string]string{"LaTeX": "LaTeX", "LaTeXe": "LaTeX2e", "TeX": "TeX", "BibTeX": "BibTeX",
 		"XeLaTeX": "XeLaTeX", "LuaLaTeX": "LuaLaTeX", "pdfLaTeX": "pdfLaTeX", "ldots": "…", "dots": "…",

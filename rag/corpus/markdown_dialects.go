@@ -16,7 +16,7 @@ import (
 // What programs other than GitHub add to Markdown: definition lists, footnotes, attributes and tables of Pandoc, fences
 // and boxes of MkDocs, Docusaurus and MyST, links of wikis, tags of Hugo and Jekyll.
 
-// dialectBlocks returns the parsers of blocks. steps belongs to one document.
+// dialectBlocks returns the parsers of blocks, for the document whose steps are counted.
 func dialectBlocks(s *steps) []util.PrioritizedValue {
 	notes := &footnotes{BlockParser: extension.NewFootnoteBlockParser(), steps: s}
 	return []util.PrioritizedValue{

@@ -43,6 +43,20 @@ type officeText struct {
 	last paragraphKind // of what is in the open block
 }
 
+// codeAsText makes text of code where most of a document is code by its styles and fonts: it was typed in such a font.
+func (b *builder) codeAsText() {
+	b.endBlock("")
+	code := 0
+	for _, block := range b.blocks {
+		if block.code {
+			code += block.end - block.start
+		}
+	}
+	for i := range b.blocks {
+		b.blocks[i].code = b.blocks[i].code && 2*code <= b.w.text.Len()
+	}
+}
+
 // paragraph writes a paragraph, an item of a list behind its marker. Lines of code become one block, and so do a term
 // and the paragraph behind it.
 func (o *officeText) paragraph(kind paragraphKind, text, marker string) {

@@ -38,6 +38,15 @@ func TestStylesOfOfficeText(t *testing.T) {
 	}
 }
 
+// TestTypescript: of a document that is in a font of equal widths as a whole, sentences are sentences.
+func TestTypescript(t *testing.T) {
+	line := `<w:p><w:r><w:rPr><w:rFonts w:ascii="Courier New"/></w:rPr><w:t>The tide goes out. It comes in.</w:t></w:r></w:p>`
+	docs, _ := load(t, LoadOptions{}, write(t, t.TempDir(), "a.docx", body(t, line+line)))
+	if len(docs) != 1 || len(docs[0].blocks) == 0 || docs[0].blocks[0].code {
+		t.Errorf("%+v", docs)
+	}
+}
+
 // lines returns a text without blank lines.
 func lines(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(c rune) bool { return c == '\n' }), "\n")

@@ -11,11 +11,12 @@ import (
 func parseOpenDocument(d *Document, a *archive) error {
 	b := &builder{pulse: a.p, w: textWriter{isSource: true}}
 	r := openReader{b: b, text: &strings.Builder{}, file: nameOf(d.ID), out: officeText{b: b},
-		based: map[string]string{}}
+		based: map[string]string{}, kinds: map[string]paragraphKind{}}
 	if err := a.elements("content.xml", r.token); err != nil {
 		return err
 	}
 	r.endParagraph()
+	b.codeAsText()
 	b.finish(d, nil)
 	a.said(d, openProperties)
 	return nil
@@ -44,7 +45,8 @@ type openReader struct {
 	repeats int             // how often the row is repeated
 	skips   int
 	based   map[string]string // the style on which one of the document is based
-	kind    paragraphKind     // of the paragraph
+	kinds   map[string]paragraphKind
+	kind    paragraphKind // of the paragraph
 	out     officeText
 }
 
@@ -313,12 +315,11 @@ func (r *openReader) endParagraph() {
 }
 
 // kindOf returns what a style is, by its name or the names of those that it is based on.
-func (r *openReader) kindOf(style string) paragraphKind {
-	for range wordLevels {
-		if kind := styleKind(style); kind != ordinary || style == "" {
-			return kind
-		}
-		style = r.based[style]
+func (r *openReader) kindOf(style string) (kind paragraphKind) {
+	kind, known := r.kinds[style]
+	for at, n := style, 0; !known && kind == ordinary && at != "" && n < wordLevels; n++ {
+		kind, at = styleKind(at), r.based[at]
 	}
-	return ordinary
+	r.kinds[style] = kind
+	return kind
 }

@@ -18,6 +18,7 @@ func parseWord(d *Document, a *archive) error {
 	if err := readWord(d, b, a, 0); err != nil {
 		return err
 	}
+	b.codeAsText()
 	b.finish(d, nil)
 	a.said(d, coreProperties)
 	return nil
@@ -80,7 +81,7 @@ func wordStyles(a *archive, part string) (map[string]wordStyle, error) {
 		switch e.Name.Local {
 		case "style":
 			id = attribute(e, "styleId")
-			isParagraph = attribute(e, "type") == "paragraph"
+			isParagraph = attribute(e, "type") == "paragraph" && !isOn(cmp.Or(attribute(e, "default"), "0"))
 			order = append(order, id)
 			return nil
 		case "name":
@@ -90,7 +91,7 @@ func wordStyles(a *archive, part string) (map[string]wordStyle, error) {
 			s.kind = styleKind(val)
 		case "rFonts":
 			if monospaced.MatchString(attribute(e, "ascii")) && isParagraph {
-				s.kind = max(s.kind, codeText)
+				s.kind = cmp.Or(s.kind, codeText)
 			}
 		case "basedOn":
 			s.based = val
@@ -164,6 +165,7 @@ type wordReader struct {
 type wordRun struct {
 	isHidden bool
 	font     string
+	isCode   bool // the font is one of equal widths
 }
 
 func (r *wordReader) token(t xml.Token) error {
@@ -214,7 +216,7 @@ func (r *wordReader) add(text string) {
 			text = b.String()
 		}
 	}
-	isCode := len(r.runs) > 0 && monospaced.MatchString(r.runs[len(r.runs)-1].font)
+	isCode := len(r.runs) > 0 && r.runs[len(r.runs)-1].isCode
 	r.prose = r.prose || !isCode && strings.TrimSpace(text) != ""
 	hold(&r.text, text)
 }
@@ -253,6 +255,7 @@ func (r *wordReader) start(e xml.StartElement) error {
 				run.isHidden = run.isHidden || r.styles[val].isHidden
 			default:
 				run.font = cmp.Or(attribute(e, "ascii"), attribute(e, "hAnsi"))
+				run.isCode = monospaced.MatchString(run.font)
 			}
 		}
 	case "pStyle":
