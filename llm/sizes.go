@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/sluice-rag/sluice/llm/gguf"
 )
@@ -64,21 +65,26 @@ func ChooseSizes(m gguf.Model, o Options, threads int, available int64, isa stri
 	if !invariant(m.Types, isa) {
 		s.Parallel = 1
 		s.Reason += "; one request at a time in batch jobs: weights of other types than " +
-			"Q4_0, Q4_1 and Q8_0 may give other results beside others"
-		if isa == "amx" {
-			s.Reason += " (on AMX also F16, Q4_K, Q5_K, Q6_K, IQ4_XS)"
-		}
+			strings.Join(invariantTypes(isa), ", ") + " may give other results beside others"
 	}
 	return s
 }
 
 // invariant reports whether products of weights of these types have the same bits in any batch (TestBatchInvariance).
 func invariant(types []string, isa string) bool {
-	known := []string{"Q4_0", "Q4_1", "Q8_0"}
-	if isa == "amx" {
-		known = append(known, "F16", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS")
-	}
+	known := invariantTypes(isa)
 	return len(types) > 0 && !slices.ContainsFunc(types, func(t string) bool { return !slices.Contains(known, t) })
+}
+
+func invariantTypes(isa string) []string {
+	known := []string{"Q4_0", "Q4_1", "Q8_0"}
+	switch isa {
+	case "avx2", "avx512vnni":
+		known = append(known, "Q4_K", "Q5_K", "Q6_K")
+	case "amx":
+		known = append(known, "Q4_K", "Q5_K", "Q6_K", "IQ4_XS", "F16")
+	}
+	return known
 }
 
 // ParallelOf returns how many requests a batch job should run at a time: what the generator's method Parallel says,

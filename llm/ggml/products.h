@@ -50,6 +50,12 @@ static inline slc_floats slc_add_product(slc_floats sum, slc_floats a, slc_float
 static inline slc_floats slc_load(const float * from) { return _mm512_loadu_ps(from); }
 static inline void slc_store(float * to, slc_floats x) { _mm512_storeu_ps(to, x); }
 
+static inline slc_bytes slc_load_bytes(const void * from) { return _mm512_loadu_si512(from); }
+static inline void slc_store_bytes(void * to, slc_bytes x) { _mm512_storeu_si512(to, x); }
+
+// slc_load_halves is a float16 number of each row.
+static inline slc_floats slc_load_halves(const void * from) { return _mm512_cvtph_ps(_mm256_loadu_si256(from)); }
+
 // slc_row is 16 bytes of each row, rows i, 4 + i, 8 + i and 12 + i.
 static inline slc_bytes slc_row(const char * p, size_t stride) {
     __m512i r = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *) p));
@@ -65,23 +71,41 @@ static inline slc_bytes slc_high64(slc_bytes a, slc_bytes b) { return _mm512_unp
 static inline slc_bytes slc_lower(slc_bytes x) { return _mm512_and_si512(x, _mm512_set1_epi8(15)); }
 static inline slc_bytes slc_upper(slc_bytes x) { return slc_lower(_mm512_srli_epi16(x, 4)); }
 
-// slc_scales reads the two float16 numbers that a block of each row begins with.
-static inline void slc_scales(const char * block, size_t stride, slc_floats * scale, slc_floats * min) {
+static inline slc_bytes slc_ints(int x) { return _mm512_set1_epi32(x); }
+static inline slc_bytes slc_add(slc_bytes a, slc_bytes b) { return _mm512_add_epi32(a, b); }
+static inline slc_bytes slc_times(slc_bytes a, slc_bytes b) { return _mm512_mullo_epi32(a, b); }
+static inline slc_bytes slc_and(slc_bytes a, slc_bytes b) { return _mm512_and_si512(a, b); }
+static inline slc_bytes slc_or(slc_bytes a, slc_bytes b) { return _mm512_or_si512(a, b); }
+static inline slc_bytes slc_left(slc_bytes x, int bits) { return _mm512_slli_epi32(x, bits); }
+static inline slc_bytes slc_right(slc_bytes x, int bits) { return _mm512_srli_epi32(x, bits); }
+static inline slc_bytes slc_signed_right(slc_bytes x, int bits) { return _mm512_srai_epi32(x, bits); }
+static inline slc_floats slc_to_floats(slc_bytes x) { return _mm512_cvtepi32_ps(x); }
+static inline slc_floats slc_to_each(float x) { return _mm512_set1_ps(x); }
+
+// slc_halves is the float16 number in the lower half of each lane.
+static inline slc_floats slc_halves(slc_bytes x) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(x)); }
+
+// slc_lanes is 32 bits of each row.
+static inline slc_bytes slc_lanes(const void * from, size_t stride) {
     const __m512i number = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const __m512i halves =
-        _mm512_i32gather_epi32(_mm512_mullo_epi32(_mm512_set1_epi32((int) stride), number), block, 1);
-    *scale = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(halves));
-    *min = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32(halves, 16)));
+    return _mm512_i32gather_epi32(_mm512_mullo_epi32(_mm512_set1_epi32((int) stride), number), from, 1);
 }
 
-// slc_whole is the sums of 32 products of each row's weights with a vector's numbers.
-static inline __attribute__((always_inline)) slc_floats slc_whole(const slc_bytes * weights, const int8_t * vector) {
+// slc_add_pairs adds the products of two numbers of 16 bits of each lane.
+static inline slc_bytes slc_add_pairs(slc_bytes sum, slc_bytes a, slc_bytes b) {
+    return _mm512_dpwssd_epi32(sum, a, b);
+}
+
+// slc_dot is the sums of 4 n products of each row's weights with a vector's numbers.
+static inline __attribute__((always_inline)) slc_bytes slc_dot(int n, int most, const slc_bytes * weights,
+                                                               const int8_t * vector) {
+    (void) most;
     __m512i sum = _mm512_setzero_si512();
 #pragma GCC unroll 8
-    for (int k = 0; k < 8; k++) {
+    for (int k = 0; k < n; k++) {
         sum = _mm512_dpbusd_epi32(sum, weights[k], _mm512_set1_epi32(slc_four_bytes(vector + 4 * k)));
     }
-    return _mm512_cvtepi32_ps(sum);
+    return sum;
 }
 
 #else
@@ -99,6 +123,10 @@ static inline slc_floats slc_add_product(slc_floats sum, slc_floats a, slc_float
 static inline slc_floats slc_load(const float * from) { return _mm256_loadu_ps(from); }
 static inline void slc_store(float * to, slc_floats x) { _mm256_storeu_ps(to, x); }
 
+static inline slc_bytes slc_load_bytes(const void * from) { return _mm256_loadu_si256(from); }
+static inline void slc_store_bytes(void * to, slc_bytes x) { _mm256_storeu_si256(to, x); }
+static inline slc_floats slc_load_halves(const void * from) { return _mm256_cvtph_ps(_mm_loadu_si128(from)); }
+
 static inline slc_bytes slc_row(const char * p, size_t stride) {
     const __m128i second = _mm_loadu_si128((const __m128i *) (p + 4 * stride));
     return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *) p)), second, 1);
@@ -111,28 +139,61 @@ static inline slc_bytes slc_high64(slc_bytes a, slc_bytes b) { return _mm256_unp
 static inline slc_bytes slc_lower(slc_bytes x) { return _mm256_and_si256(x, _mm256_set1_epi8(15)); }
 static inline slc_bytes slc_upper(slc_bytes x) { return slc_lower(_mm256_srli_epi16(x, 4)); }
 
-static inline void slc_scales(const char * block, size_t stride, slc_floats * scale, slc_floats * min) {
-    const __m256i number = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    const __m256i halves = _mm256_i32gather_epi32((const int *) block,
-                                                  _mm256_mullo_epi32(_mm256_set1_epi32((int) stride), number), 1);
-    const __m256i scales = _mm256_and_si256(halves, _mm256_set1_epi32(0xffff)), mins = _mm256_srli_epi32(halves, 16);
-    const __m256i both = _mm256_permute4x64_epi64(_mm256_packus_epi32(scales, mins), 0xd8);
-    *scale = _mm256_cvtph_ps(_mm256_castsi256_si128(both));
-    *min = _mm256_cvtph_ps(_mm256_extracti128_si256(both, 1));
+static inline slc_bytes slc_ints(int x) { return _mm256_set1_epi32(x); }
+static inline slc_bytes slc_add(slc_bytes a, slc_bytes b) { return _mm256_add_epi32(a, b); }
+static inline slc_bytes slc_times(slc_bytes a, slc_bytes b) { return _mm256_mullo_epi32(a, b); }
+static inline slc_bytes slc_and(slc_bytes a, slc_bytes b) { return _mm256_and_si256(a, b); }
+static inline slc_bytes slc_or(slc_bytes a, slc_bytes b) { return _mm256_or_si256(a, b); }
+static inline slc_bytes slc_left(slc_bytes x, int bits) { return _mm256_slli_epi32(x, bits); }
+static inline slc_bytes slc_right(slc_bytes x, int bits) { return _mm256_srli_epi32(x, bits); }
+static inline slc_bytes slc_signed_right(slc_bytes x, int bits) { return _mm256_srai_epi32(x, bits); }
+static inline slc_floats slc_to_floats(slc_bytes x) { return _mm256_cvtepi32_ps(x); }
+static inline slc_floats slc_to_each(float x) { return _mm256_set1_ps(x); }
+
+static inline slc_floats slc_halves(slc_bytes x) {
+    const __m256i low = _mm256_and_si256(x, _mm256_set1_epi32(0xffff));
+    return _mm256_cvtph_ps(_mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi32(low, low), 0xd8)));
 }
 
-// Sixteen products of at most 15 · 127 fit 16 bits with their sign.
-static inline __attribute__((always_inline)) slc_floats slc_whole(const slc_bytes * weights, const int8_t * vector) {
+static inline slc_bytes slc_lanes(const void * from, size_t stride) {
+    const __m256i number = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_i32gather_epi32(from, _mm256_mullo_epi32(_mm256_set1_epi32((int) stride), number), 1);
+}
+
+static inline slc_bytes slc_add_pairs(slc_bytes sum, slc_bytes a, slc_bytes b) {
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+}
+
+// Sums of 16 bits hold the products of as many weights of at most `most` with numbers of at most 127 as fit.
+static inline __attribute__((always_inline)) slc_bytes slc_dot(int n, int most, const slc_bytes * weights,
+                                                               const int8_t * vector) {
+    const int fit = most <= 15 ? 8 : most <= 31 ? 4 : 2;
     __m256i sum = _mm256_setzero_si256();
 #pragma GCC unroll 8
-    for (int k = 0; k < 8; k++) {
-        const __m256i four = _mm256_set1_epi32(slc_four_bytes(vector + 4 * k));
-        sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(weights[k], four));
+    for (int k = 0; k < n; k += fit) {
+        __m256i part = _mm256_setzero_si256();
+#pragma GCC unroll 8
+        for (int i = k; i < k + fit && i < n; i++) {
+            part = _mm256_add_epi16(part, _mm256_maddubs_epi16(weights[i], slc_ints(slc_four_bytes(vector + 4 * i))));
+        }
+        sum = _mm256_add_epi32(sum, _mm256_madd_epi16(part, _mm256_set1_epi16(1)));
     }
-    return _mm256_cvtepi32_ps(_mm256_madd_epi16(sum, _mm256_set1_epi16(1)));
+    return sum;
 }
 
 #endif
+
+// slc_columns brings 16 bytes of each row into lanes: to[i] has bytes 4 i to 4 i + 3.
+static inline __attribute__((always_inline)) void slc_columns(const char * p, size_t stride, slc_bytes to[4]) {
+    const slc_bytes r0 = slc_row(p, stride), r1 = slc_row(p + stride, stride);
+    const slc_bytes r2 = slc_row(p + 2 * stride, stride), r3 = slc_row(p + 3 * stride, stride);
+    const slc_bytes low01 = slc_low32(r0, r1), high01 = slc_high32(r0, r1);
+    const slc_bytes low23 = slc_low32(r2, r3), high23 = slc_high32(r2, r3);
+    to[0] = slc_low64(low01, low23);
+    to[1] = slc_high64(low01, low23);
+    to[2] = slc_low64(high01, high23);
+    to[3] = slc_high64(high01, high23);
+}
 
 // slc_weights is a block of each of SLC_ROWS rows: numbers[k] has numbers 4 k to 4 k + 3.
 struct slc_weights {
@@ -143,19 +204,16 @@ struct slc_weights {
 // slc_unpack brings a block of each row into lanes.
 static inline __attribute__((always_inline)) void slc_unpack(const char * rows, size_t stride,
                                                              struct slc_weights * to) {
-    const char * quants = rows + offsetof(block_q4_1, qs);
-    const slc_bytes r0 = slc_row(quants, stride), r1 = slc_row(quants + stride, stride);
-    const slc_bytes r2 = slc_row(quants + 2 * stride, stride), r3 = slc_row(quants + 3 * stride, stride);
-    const slc_bytes low01 = slc_low32(r0, r1), high01 = slc_high32(r0, r1);
-    const slc_bytes low23 = slc_low32(r2, r3), high23 = slc_high32(r2, r3);
-    const slc_bytes bytes[4] = {slc_low64(low01, low23), slc_high64(low01, low23), slc_low64(high01, high23),
-                                slc_high64(high01, high23)};
+    slc_bytes bytes[4];
+    slc_columns(rows + offsetof(block_q4_1, qs), stride, bytes);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) { // numbers 0 to 15 are the lower halves of the 16 bytes
         to->numbers[i] = slc_lower(bytes[i]);
         to->numbers[4 + i] = slc_upper(bytes[i]);
     }
-    slc_scales(rows, stride, &to->scale, &to->min);
+    const slc_bytes halves = slc_lanes(rows, stride);
+    to->scale = slc_halves(halves);
+    to->min = slc_halves(slc_right(halves, 16));
 }
 
 // slc_add_block adds the products of a block of rows and of n vectors; n must be a constant.
@@ -172,7 +230,7 @@ static inline __attribute__((always_inline)) void slc_add_block(int n, const str
     for (int v = 0; v < n; v++) {
         const block_q8_1 * y = vectors[v] + block;
         const __m128 halves = _mm_cvtph_ps(_mm_cvtsi32_si128(slc_four_bytes(y))); // of the block, and of its sum
-        sum[v] = slc_add_product(sum[v], slc_whole(numbers, y->qs), slc_product(scale, slc_each(halves)));
+        sum[v] = slc_add_product(sum[v], slc_to_floats(slc_dot(8, 15, numbers, y->qs)), slc_product(scale, slc_each(halves)));
         sum[v] = slc_add_product(sum[v], min, slc_each(_mm_movehdup_ps(halves)));
     }
 }
@@ -218,9 +276,6 @@ static inline __attribute__((always_inline)) void slc_add_blocks(int n, int bloc
     }
 }
 
-// slc_multiply writes the products of SLC_ROWS rows and n vectors, at most SLC_MANY, to sums[vector].
-static void slc_multiply(int n, int blocks, const char * rows, size_t stride, const block_q8_1 * const * vectors,
-                         float (*sums)[SLC_ROWS]) {
 // SLC_IN_PARTS splits the n vectors into parts of constant size and calls f for each, with where its sums go last. The
 // other arguments may use v, the first vector of the part.
 #define SLC_IN_PARTS(f, ...)                                                                                           \
@@ -245,6 +300,10 @@ static void slc_multiply(int n, int blocks, const char * rows, size_t stride, co
             f(1, __VA_ARGS__, sums + v);                                                                               \
         }                                                                                                              \
     } while (0)
+
+// slc_multiply writes the products of SLC_ROWS rows of Q4_1 and n vectors, at most SLC_MANY, to sums[vector].
+static void slc_multiply(int n, int blocks, const char * rows, size_t stride, const block_q8_1 * const * vectors,
+                         float (*sums)[SLC_ROWS]) {
     if (n <= SLC_VECTORS) {
         SLC_IN_PARTS(slc_multiply_few, blocks, rows, stride, vectors + v);
         return;
@@ -257,46 +316,85 @@ static void slc_multiply(int n, int blocks, const char * rows, size_t stride, co
         }
         SLC_IN_PARTS(slc_add_blocks, count, weights, vectors + v, b);
     }
-#undef SLC_IN_PARTS
 }
 
-// slc_products_q4_1 writes the products of rows first to last - 1 of a matrix of `all` rows, at least SLC_ROWS, and of
-// n vectors, at most SLC_MANY, to out[vector][row].
-static void slc_products_q4_1(int blocks, const char * matrix, size_t stride, int64_t first, int64_t last, int64_t all,
-                              int n, const block_q8_1 * const * vectors, float * const * out) {
+#include "groups.h"
+
+// slc_products writes the products of rows first to last - 1 of a matrix of `all` rows, of Q4_1 at least SLC_ROWS, and
+// of n vectors, at most SLC_MANY, to out[vector][row]. first is a multiple of SLC_ROWS.
+static void slc_products(enum ggml_type type, int blocks, const char * matrix, size_t stride, int64_t first,
+                         int64_t last, int64_t all, int n, const void * const * vectors, float * const * out) {
     float sums[SLC_MANY][SLC_ROWS] __attribute__((aligned(64)));
     for (; first < last; first += SLC_ROWS) {
-        const int64_t from = first + SLC_ROWS <= all ? first : all - SLC_ROWS; // nothing is read behind the matrix
-        slc_multiply(n, blocks, matrix + (size_t) from * stride, stride, vectors, sums);
-        const int64_t count = last - first < SLC_ROWS ? last - first : SLC_ROWS;
+        const int64_t count = MIN(SLC_ROWS, all - first);
+        int64_t skipped = 0;
+        if (type == GGML_TYPE_Q4_1) {
+            skipped = SLC_ROWS - count; // the last ones are computed with some before: nothing behind is read
+            slc_multiply(n, blocks, matrix + (size_t) (first - skipped) * stride, stride,
+                         (const block_q8_1 * const *) vectors, sums);
+        } else {
+            slc_multiply_groups(type, n, blocks, matrix + (size_t) first * stride, stride, (int) count,
+                                (const block_q8_K * const *) vectors, sums);
+        }
         for (int v = 0; v < n; v++) {
             if (count == SLC_ROWS) {
                 slc_store(out[v] + first, slc_load(sums[v]));
             } else {
-                memcpy(out[v] + first, sums[v] + (first - from), (size_t) count * sizeof(float));
+                memcpy(out[v] + first, sums[v] + skipped, (size_t) count * sizeof(float));
             }
         }
     }
 }
 
-// slc_has_products tells whether products are done here: of one matrix of Q4_1 for all vectors, whatever their number,
-// because what decides must not depend on the batch. SLUICE_MATMUL=ggml leaves all to ggml, to compare.
-static bool slc_has_products(const struct ggml_tensor * dst) {
+// slc_is_off tells that SLUICE_MATMUL=ggml leaves all to ggml, to compare.
+static bool slc_is_off(void) {
     static atomic_int choice; // 0: not looked at yet
     if (atomic_load_explicit(&choice, memory_order_relaxed) == 0) {
         const char * s = getenv("SLUICE_MATMUL");
         atomic_store_explicit(&choice, s && strcmp(s, "ggml") == 0 ? 1 : 2, memory_order_relaxed);
     }
+    return atomic_load_explicit(&choice, memory_order_relaxed) == 1;
+}
+
+// slc_packs tells whether a matrix is packed when it is loaded. A patch makes repack.cpp ask, and call slc_pack.
+bool slc_packs(const struct ggml_tensor * weights) {
+    const bool known = weights->type == GGML_TYPE_Q4_K || weights->type == GGML_TYPE_Q5_K ||
+                       weights->type == GGML_TYPE_Q6_K;
+    return known && weights->ne[2] * weights->ne[3] == 1 && !slc_is_off();
+}
+
+// slc_has_products tells whether a product is computed here, whatever the number of vectors, because what decides must
+// not depend on the batch: with one matrix of Q4_1, or one that is packed, which is what tensors have an extra for.
+static bool slc_has_products(const struct ggml_tensor * dst) {
     const struct ggml_tensor *weights = dst->src[0], *in = dst->src[1];
-    return weights->type == GGML_TYPE_Q4_1 && in->type != GGML_TYPE_Q8_1 && weights->ne[1] >= SLC_ROWS &&
-           weights->ne[2] * weights->ne[3] == 1 && atomic_load_explicit(&choice, memory_order_relaxed) == 2;
+    if (weights->type == GGML_TYPE_Q4_1) {
+        return in->type == GGML_TYPE_F32 && weights->ne[1] >= SLC_ROWS && weights->ne[2] * weights->ne[3] == 1 &&
+               !slc_is_off();
+    }
+    return in->type == GGML_TYPE_F32 && weights->extra && slc_packs(weights);
+}
+
+// slc_from_float is how a product's vectors are quantised: ggml's way, or with what its kernel needs beside.
+static ggml_from_float_t slc_from_float(const struct ggml_tensor * dst, ggml_from_float_t ggmls) {
+    const enum ggml_type type = dst->src[0]->type;
+    if (!slc_has_products(dst) || type == GGML_TYPE_Q4_1) {
+        return ggmls;
+    }
+    return type == GGML_TYPE_Q6_K ? slc_quantize_of_16 : slc_quantize_of_32;
 }
 
 // slc_product_shape chooses how many rows and vectors ggml gives to a thread at a time. Its own choice is 16 of each,
-// with which unpacking the rows takes a quarter of the time. Both are fewer where threads would go without work.
+// with which unpacking the rows takes a quarter of the time. Both are fewer where threads would go without work. With a
+// few vectors there are more rows, because what is fetched early must be for the same thread.
 static void slc_product_shape(const struct ggml_tensor * dst, int threads, int64_t * rows, int64_t * vectors) {
     const int64_t all = dst->ne[1] * dst->ne[2] * dst->ne[3];
-    if (!slc_has_products(dst) || all <= SLC_VECTORS) {
+    if (!slc_has_products(dst)) {
+        return;
+    }
+    if (all <= SLC_VECTORS) {
+        *vectors = all;
+        *rows = (dst->ne[0] / (4 * threads) + SLC_ROWS - 1) / SLC_ROWS * SLC_ROWS;
+        *rows = MAX(*rows, 4 * SLC_ROWS);
         return;
     }
     const int64_t groups = (dst->ne[0] + SLC_ROWS - 1) / SLC_ROWS, most = (all + SLC_VECTORS - 1) / SLC_VECTORS;
@@ -306,27 +404,29 @@ static void slc_product_shape(const struct ggml_tensor * dst, int threads, int64
     *rows = SLC_ROWS * MAX(1, MIN(4, groups * parts / (16 * threads)));
 }
 
-// slc_product_chunk is ggml_compute_forward_mul_mat_one_chunk for rows row to row_end - 1 of Q4_1 weights and vectors
-// vector to vector_end - 1, which ggml has quantised and packed; or it returns false and leaves them to ggml.
+// slc_product_chunk is ggml_compute_forward_mul_mat_one_chunk for rows row to row_end - 1 of the weights and vectors
+// vector to vector_end - 1, which are quantised and packed; or it returns false and leaves them to ggml.
 static bool slc_product_chunk(struct ggml_tensor * dst, const char * vectors, int64_t row, int64_t row_end,
                               int64_t vector, int64_t vector_end) {
     if (!slc_has_products(dst)) {
         return false;
     }
     const struct ggml_tensor * weights = dst->src[0];
-    const int64_t blocks = weights->ne[0] / QK4_1;
+    const enum ggml_type type = weights->type == GGML_TYPE_Q4_1 ? GGML_TYPE_Q8_1 : GGML_TYPE_Q8_K;
+    const size_t size = ggml_row_size(type, weights->ne[0]); // of a vector
     slc_product_ran();
     for (; vector < vector_end; vector += SLC_MANY) {
-        const block_q8_1 * from[SLC_MANY];
+        const void * from[SLC_MANY];
         float * to[SLC_MANY];
         const int n = (int) MIN(SLC_MANY, vector_end - vector);
         for (int v = 0; v < n; v++) {
             const int64_t at = vector + v, plane = at / dst->ne[1];
-            from[v] = (const block_q8_1 *) vectors + at * blocks;
+            from[v] = vectors + (size_t) at * size;
             to[v] = (float *) ((char *) dst->data + at % dst->ne[1] * dst->nb[1] +
                                plane % dst->ne[2] * dst->nb[2] + plane / dst->ne[2] * dst->nb[3]);
         }
-        slc_products_q4_1((int) blocks, weights->data, weights->nb[1], row, row_end, weights->ne[1], n, from, to);
+        slc_products(weights->type, (int) (weights->ne[0] / ggml_blck_size(type)), weights->data, weights->nb[1], row,
+                     row_end, weights->ne[1], n, from, to);
     }
     return true;
 }

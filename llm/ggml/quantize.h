@@ -1,17 +1,17 @@
-// Rows quantised in blocks of 256 (Q8_K), for ggml's AMX code, which has nothing quicker than the reference for it. The
-// same numbers as ggml's quantize_row_q8_K_ref.
+// Vectors quantised in blocks of 256 (Q8_K), for which ggml's code for x86 has nothing quicker than the reference. The
+// same numbers as ggml's quantize_row_q8_K_ref. C and C++ include this file.
 #pragma once
 
-#if defined(__AMX_INT8__) && defined(__AVX512VNNI__)
+#if defined(__AVX512BW__) && defined(__AVX512VNNI__)
 
-#include <cstring>
 #include <immintrin.h>
+#include <stdint.h>
+#include <string.h>
 
-namespace slc {
-namespace {
+#define SLC_QUANTIZE 1
 
-inline void quantize(const float * x, block_q8_K * y, int64_t n) {
-    constexpr int vectors = QK_K / 16;
+static inline void slc_quantize_q8_K(const float * x, block_q8_K * y, int64_t n) {
+    enum { vectors = QK_K / 16 };
     for (; n > 0; n -= QK_K, x += QK_K, y++) {
         __m512 v[vectors], max = _mm512_setzero_ps();
         for (int i = 0; i < vectors; i++) {
@@ -50,8 +50,5 @@ inline void quantize(const float * x, block_q8_K * y, int64_t n) {
         y->d = 1 / scale;
     }
 }
-
-} // namespace
-} // namespace slc
 
 #endif

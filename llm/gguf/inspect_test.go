@@ -146,8 +146,9 @@ func TestInspectTensorOffset(t *testing.T) {
 
 // Weights that llama.cpp copies are told from those that stay mapped.
 func TestInspectCopies(t *testing.T) {
-	// Q4_0, Q8_0
-	g := tinyModel().tensor("blk.0.attn_q.weight", 2, 18, 32, 1).tensor("blk.0.attn_k.weight", 8, 34, 32, 1)
+	// Q4_0, Q8_0, Q6_K
+	g := tinyModel().tensor("blk.0.attn_q.weight", 2, 18, 32, 1).tensor("blk.0.attn_k.weight", 8, 34, 32, 1).
+		tensor("blk.0.attn_v.weight", 14, 210, 256, 1)
 	read := func() *header {
 		h, _, err := readHeader(writeModel(t, "m.gguf", g.build()))
 		if err != nil {
@@ -158,17 +159,17 @@ func TestInspectCopies(t *testing.T) {
 	for _, c := range []struct {
 		isa             string
 		repacked, extra int64
-	}{{"avx2", 18, 0}, {"avx512vnni", 18, 0}, {"amx", 18 + 34, 40 + 4}} { // the token embedding, in Q4_1, is the output
+	}{{"neon", 18, 0}, {"avx2", 18 + 210, 0}, {"avx512vnni", 18 + 210, 0}, {"amx", 18 + 34 + 210, 40 + 4}} { // the token embedding, in Q4_1, is the output
 		if r, d := read().copies(c.isa); r != c.repacked || d != c.extra {
 			t.Errorf("%s: %d and %d bytes", c.isa, r, d)
 		}
 	}
 	g = g.tensor("output.weight", 8, 68, 32, 2)
-	if r, d := read().copies("amx"); r != 18+34+68 || d != 12 {
+	if r, d := read().copies("amx"); r != 18+34+210+68 || d != 12 {
 		t.Errorf("the output is another matrix: %d and %d bytes", r, d)
 	}
 	m, err := Inspect(writeModel(t, "m.gguf", g.build()), "amx")
-	if f := m.Footprint; err != nil || f.Repacked != 18+34+68 || f.Extra != 12 || f.Weights != 168+18+34+68 {
+	if f := m.Footprint; err != nil || f.Repacked != 18+34+210+68 || f.Extra != 12 || f.Weights != 168+18+34+210+68 {
 		t.Errorf("%+v %v", f, err)
 	}
 }

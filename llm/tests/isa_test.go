@@ -148,36 +148,45 @@ func TestMatmul(t *testing.T) {
 	}
 }
 
-// TestProducts checks that without AMX, Sluice computes the products of Q4_1 weights, for numbers of rows and columns
-// that fill registers and for others, and that they differ from ggml's only by the rounding of float32 sums.
+// TestProducts checks that without AMX, Sluice computes the products of weights in Q4_1 and the K types, for numbers of
+// rows and columns that fill registers and for others, and that they differ from ggml's only by the rounding of float32
+// sums.
 func TestProducts(t *testing.T) {
 	if dir := os.Getenv(childFolder); dir != "" {
 		matmulChild(t, dir)
 		return
 	}
-	dir := t.TempDir()
-	m, _ := generator.Preset("llama-bpe")
-	m.Type, m.Layers, m.Embedding, m.FF = "Q4_1", 2, 512, 800 // 25 blocks: rows are unpacked 24 at a time
-	if err := generator.Write(filepath.Join(dir, "Q4_1.gguf"), m); err != nil {
-		t.Fatal(err)
-	}
-	for _, isa := range []string{"avx2", "avx512vnni"} {
-		t.Run(isa, func(t *testing.T) {
-			own := childOutcome(t, dir, "SLUICE_ISA="+isa, "SLUICE_MATMUL=")
-			if own.ISA != isa {
-				t.Skipf("SKIP: instruction set not available: %q (llama.cpp runs on %s here)", isa, own.ISA)
-			}
-			ggml := childOutcome(t, dir, "SLUICE_ISA="+isa, "SLUICE_MATMUL=ggml")
-			if own.Products == 0 || ggml.Products != 0 {
-				t.Errorf("our products ran %d times, and %d times where ggml's were asked for",
-					own.Products, ggml.Products)
-			}
-			mean, worst, n := difference(ggml.Types["Q4_1"], own.Types["Q4_1"])
-			t.Logf("%d log-probabilities differ by %.2g on average, at most %.2g", n, mean, worst)
-			if n < maxAlternatives || !(worst < .4 && mean < .06) {
-				t.Errorf("%d log-probabilities differ by %.2g on average, up to %.2g", n, mean, worst)
-			}
-		})
+	for _, typ := range []string{"Q4_1", "Q4_K", "Q5_K", "Q6_K"} {
+		dir := t.TempDir()
+		m, _ := generator.Preset("llama-bpe")
+		m.Type, m.Layers, m.Embedding, m.FF = typ, 2, 512, 768
+		if typ == "Q4_1" {
+			m.FF = 800 // 25 blocks: rows are unpacked 24 at a time
+		}
+		if len(m.Vocab.Tokens)%8 == 0 {
+			t.Errorf("%d tokens fill all groups of rows", len(m.Vocab.Tokens))
+		}
+		if err := generator.Write(filepath.Join(dir, typ+".gguf"), m); err != nil {
+			t.Fatal(err)
+		}
+		for _, isa := range []string{"avx2", "avx512vnni"} {
+			t.Run(typ+"/"+isa, func(t *testing.T) {
+				own := childOutcome(t, dir, "SLUICE_ISA="+isa, "SLUICE_MATMUL=")
+				if own.ISA != isa {
+					t.Skipf("SKIP: instruction set not available: %q (llama.cpp runs on %s here)", isa, own.ISA)
+				}
+				ggml := childOutcome(t, dir, "SLUICE_ISA="+isa, "SLUICE_MATMUL=ggml")
+				if own.Products == 0 || ggml.Products != 0 {
+					t.Errorf("our products ran %d times, and %d times where ggml's were asked for",
+						own.Products, ggml.Products)
+				}
+				mean, worst, n := difference(ggml.Types[typ], own.Types[typ])
+				t.Logf("%d log-probabilities differ by %.2g on average, at most %.2g", n, mean, worst)
+				if n < maxAlternatives || !(worst < .4 && mean < .06) {
+					t.Errorf("%d log-probabilities differ by %.2g on average, up to %.2g", n, mean, worst)
+				}
+			})
+		}
 	}
 }
 

@@ -1,0 +1,325 @@
+// Products of K types' weights with vectors, without AMX; products.h includes this file.
+//
+// Blocks of 256 weights have groups of 16 or 32 with a scale in whole numbers each. As with Q4_1, blocks of as many
+// rows as a register has lanes are unpacked at once, for up to 128 vectors. A block is added up in whole numbers, and
+// floats are touched once for it: bits are those of the products on AMX (matmul.h), alone and in a batch.
+#pragma once
+
+#include "quantize.h"
+
+// slc_quantize_of_16 quantises a vector in blocks of 256 with the sums of each 16 numbers.
+static void slc_quantize_of_16(const float * x, void * y, int64_t n) {
+#ifdef SLC_QUANTIZE
+    slc_quantize_q8_K(x, (block_q8_K *) y, n);
+#else
+    quantize_row_q8_K(x, y, n);
+#endif
+}
+
+// slc_quantize_of_32 does so with the sums of each 32 numbers, in the first half of the sums.
+static void slc_quantize_of_32(const float * x, void * y, int64_t n) {
+    slc_quantize_of_16(x, y, n);
+    for (block_q8_K * block = (block_q8_K *) y; n > 0; n -= QK_K, block++) {
+        for (int i = 0; i < QK_K / 32; i++) {
+            block->bsums[i] = (int16_t) (block->bsums[2 * i] + block->bsums[2 * i + 1]);
+        }
+    }
+}
+
+// Rows are packed when a model is loaded: 16 bytes of a block of each row are next to each other, in the order of
+// registers, then 16 others, in the order in which slc_unpack_… reads them: read across, memory would come at a third of
+// its rate. What is left of a block, the scale of Q6_K, follows row by row. Rows take as many bytes as before; the last
+// ones, which do not fill a register, stay as they are.
+static const unsigned char slc_order[13] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+static const unsigned char slc_order_q6_K[13] = {12, 0, 2, 8, 1, 3, 9, 4, 6, 10, 5, 7, 11};
+
+// slc_pack_block packs a block of each of SLC_ROWS rows.
+static void slc_pack_block(enum ggml_type type, const char * from, size_t stride, char * to) {
+    const unsigned char * order = type == GGML_TYPE_Q6_K ? slc_order_q6_K : slc_order;
+    const size_t size = ggml_type_size(type), whole = size / 16, left = size % 16;
+    for (size_t c = 0; c < whole; c++) {
+        slc_bytes columns[4];
+        slc_columns(from + 16 * order[c], stride, columns);
+        for (int i = 0; i < 4; i++, to += sizeof(slc_bytes)) {
+            slc_store_bytes(to, columns[i]);
+        }
+    }
+    for (int r = 0; r < SLC_ROWS; r++, to += left) {
+        memcpy(to, from + (size_t) r * stride + 16 * whole, left);
+    }
+}
+
+// slc_pack packs the rows of a matrix.
+void slc_pack(const struct ggml_tensor * matrix, const char * from) {
+    const size_t size = ggml_type_size(matrix->type), stride = matrix->nb[1];
+    char * to = (char *) matrix->data;
+    int64_t left = matrix->ne[1];
+    for (; left >= SLC_ROWS; left -= SLC_ROWS, from += SLC_ROWS * stride) {
+        for (size_t block = 0; block < stride; block += size, to += SLC_ROWS * size) {
+            slc_pack_block(matrix->type, from + block, stride, to);
+        }
+    }
+    memcpy(to, from, (size_t) left * stride);
+}
+
+enum { SLC_LARGEST = SLC_ROWS * sizeof(block_q6_K) }; // a block of each row
+
+// slc_packed is block b of `count` rows, packed. Those that do not fill a register are packed into `buffer`.
+static const char * slc_packed(enum ggml_type type, const char * rows, size_t stride, int count, int b, char * buffer) {
+    const size_t size = ggml_type_size(type);
+    if (count == SLC_ROWS) {
+        return rows + (size_t) b * SLC_ROWS * size;
+    }
+    char lying[SLC_LARGEST] = {0};
+    for (int r = 0; r < count; r++) {
+        memcpy(lying + (size_t) r * size, rows + (size_t) r * stride + (size_t) b * size, size);
+    }
+    slc_pack_block(type, lying, size, buffer);
+    return buffer;
+}
+
+// slc_next reads the next 16 bytes of each row.
+static inline __attribute__((always_inline)) void slc_next(const char ** rows, slc_bytes to[4]) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++, *rows += sizeof(slc_bytes)) {
+        to[i] = slc_load_bytes(*rows);
+    }
+}
+
+// slc_block is a block of 256 of each of SLC_ROWS rows.
+struct slc_block {
+    slc_bytes numbers[64]; // [k] has numbers 4 k to 4 k + 3, without a sign
+    slc_bytes scales[16];  // of each group, 32 bits
+    slc_bytes mins[8];     // of 32 numbers, two of 16 bits: they go with the sums of two times 16 numbers of a vector
+    slc_floats scale, min; // of all scales; of all mins, but for Q6_K, whose mins have the scale of the scales
+};
+
+// slc_kind says how a type is read: how large its numbers are, how many a group has, and whether it has minima.
+struct slc_kind {
+    int most, group, has_mins;
+};
+
+// slc_few are up to eight vectors that are multiplied while weights are unpacked: as many sums stay in registers, and to
+// write weights down would take longer than their products. With no vectors, they are written down.
+struct slc_few {
+    int n; // a constant
+    const block_q8_K * const * vectors;
+    int block;
+    slc_bytes sums[8];
+};
+
+// slc_take does with numbers 16 i to 16 i + 15 of the rows' blocks what the vectors say.
+static inline __attribute__((always_inline)) void slc_take(int i, const slc_bytes numbers[4], struct slc_kind kind,
+                                                           struct slc_block * to, struct slc_few * few) {
+#pragma GCC unroll 4
+    for (int k = 0; few->n == 0 && k < 4; k++) {
+        to->numbers[4 * i + k] = numbers[k];
+    }
+#pragma GCC unroll 8
+    for (int v = 0; v < few->n; v++) {
+        const int8_t * y = few->vectors[v][few->block].qs + 16 * i;
+        const slc_bytes dot = slc_dot(4, kind.most, numbers, y);
+        few->sums[v] = slc_add(few->sums[v], slc_times(dot, to->scales[16 * i / kind.group]));
+    }
+}
+
+// slc_byte is byte i of each lane.
+static inline slc_bytes slc_byte(slc_bytes x, int i) { return slc_and(slc_right(x, 8 * i), slc_ints(0xff)); }
+
+// slc_unpack_scales reads what blocks of Q4_K and Q5_K begin with: two float16 numbers, then eight scales and eight
+// minima of 6 bits, of which the last four of both have their upper two bits above those of the first four.
+static inline __attribute__((always_inline)) void slc_unpack_scales(const char ** rows, struct slc_block * to) {
+    slc_bytes b[4];
+    slc_next(rows, b);
+    to->scale = slc_halves(b[0]);
+    to->min = slc_halves(slc_right(b[0], 16));
+    const slc_bytes six = slc_ints(0x3f3f3f3f), four = slc_ints(0x0f0f0f0f), two = slc_ints(0x30303030);
+    const slc_bytes scales[2] = {slc_and(b[1], six), slc_or(slc_and(b[3], four), slc_and(slc_right(b[1], 2), two))};
+    const slc_bytes mins[2] = {slc_and(b[2], six),
+                               slc_or(slc_and(slc_right(b[3], 4), four), slc_and(slc_right(b[2], 2), two))};
+#pragma GCC unroll 8
+    for (int g = 0; g < 8; g++) {
+        to->scales[g] = slc_byte(scales[g / 4], g % 4);
+    }
+#pragma GCC unroll 4
+    for (int g = 0; g < 4; g++) { // two beside each other
+        const slc_bytes m = slc_right(mins[g / 2], g % 2 * 16);
+        to->mins[g] = slc_or(slc_and(m, slc_ints(0xff)), slc_and(slc_left(m, 8), slc_ints(0xff0000)));
+    }
+}
+
+static inline __attribute__((always_inline)) void slc_unpack_q4_K(const char * rows, struct slc_kind kind,
+                                                                  struct slc_block * to, struct slc_few * few) {
+    slc_unpack_scales(&rows, to);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) { // 16 bytes have numbers of one group in their lower halves, of the next in their upper
+        slc_bytes b[4], low[4], high[4];
+        slc_next(&rows, b);
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            low[k] = slc_lower(b[k]);
+            high[k] = slc_upper(b[k]);
+        }
+        slc_take(i / 2 * 4 + i % 2, low, kind, to, few);
+        slc_take(i / 2 * 4 + i % 2 + 2, high, kind, to, few);
+    }
+}
+
+static inline __attribute__((always_inline)) void slc_unpack_q5_K(const char * rows, struct slc_kind kind,
+                                                                  struct slc_block * to, struct slc_few * few) {
+    slc_unpack_scales(&rows, to);
+    slc_bytes fifth[8]; // bit g of a byte belongs to group g
+    slc_next(&rows, fifth);
+    slc_next(&rows, fifth + 4);
+    const slc_bytes bit = slc_ints(0x10101010);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        slc_bytes b[4], low[4], high[4];
+        slc_next(&rows, b);
+        const int g = i / 2 * 2;
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            const slc_bytes bits = fifth[i % 2 * 4 + k];
+            const slc_bytes one = g < 4 ? slc_left(bits, 4 - g) : slc_right(bits, g - 4);
+            const slc_bytes other = g < 3 ? slc_left(bits, 3 - g) : slc_right(bits, g - 3);
+            low[k] = slc_or(slc_lower(b[k]), slc_and(one, bit));
+            high[k] = slc_or(slc_upper(b[k]), slc_and(other, bit));
+        }
+        slc_take(i / 2 * 4 + i % 2, low, kind, to, few);
+        slc_take(i / 2 * 4 + i % 2 + 2, high, kind, to, few);
+    }
+}
+
+static inline __attribute__((always_inline)) void slc_unpack_q6_K(const char * rows, struct slc_kind kind,
+                                                                  struct slc_block * to, struct slc_few * few) {
+    slc_bytes scales[4];
+    slc_next(&rows, scales);
+    const slc_bytes offset = slc_ints(-32); // numbers are 32 too large
+#pragma GCC unroll 8
+    for (int g = 0; g < 8; g++) {
+        const slc_bytes one = slc_signed_right(slc_left(scales[g / 2], g % 2 ? 8 : 24), 24);
+        const slc_bytes other = slc_signed_right(slc_left(scales[g / 2], g % 2 ? 0 : 16), 24);
+        to->scales[2 * g] = one;
+        to->scales[2 * g + 1] = other;
+        to->mins[g] = slc_or(slc_and(slc_times(one, offset), slc_ints(0xffff)), slc_left(slc_times(other, offset), 16));
+    }
+    const slc_bytes two = slc_ints(0x30303030);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) { // 16 bytes have the upper bits of numbers that are 32 apart
+        slc_bytes first[4], second[4], upper[4], numbers[4][4];
+        slc_next(&rows, first);
+        slc_next(&rows, second);
+        slc_next(&rows, upper);
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            numbers[0][k] = slc_or(slc_lower(first[k]), slc_and(slc_left(upper[k], 4), two));
+            numbers[1][k] = slc_or(slc_lower(second[k]), slc_and(slc_left(upper[k], 2), two));
+            numbers[2][k] = slc_or(slc_upper(first[k]), slc_and(upper[k], two));
+            numbers[3][k] = slc_or(slc_upper(second[k]), slc_and(slc_right(upper[k], 2), two));
+        }
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            slc_take(i / 2 * 8 + i % 2 + 2 * j, numbers[j], kind, to, few);
+        }
+    }
+    to->scale = slc_load_halves(rows);
+}
+
+// slc_add_whole adds the products of a block, which are in whole numbers but for the minima, to a vector's sums.
+static inline __attribute__((always_inline)) void slc_add_whole(slc_bytes sum, const struct slc_block * weights,
+                                                                struct slc_kind kind, const block_q8_K * y, int block,
+                                                                float * sums) {
+    slc_bytes mins = kind.has_mins ? slc_ints(0) : sum;
+#pragma GCC unroll 8
+    for (int g = 0; g < 128 / kind.group; g++) {
+        mins = slc_add_pairs(mins, slc_ints(slc_four_bytes(y->bsums + 2 * g)), weights->mins[g]);
+    }
+    slc_floats all = block ? slc_load(sums) : slc_zero();
+    const slc_floats scale = slc_product(slc_to_each(y->d), weights->scale);
+    if (kind.has_mins) {
+        all = slc_add_product(all, slc_to_floats(sum), scale);
+        all = slc_add_product(all, slc_to_floats(mins), slc_product(slc_to_each(-y->d), weights->min));
+    } else {
+        all = slc_add_product(all, slc_to_floats(mins), scale);
+    }
+    slc_store(sums, all);
+}
+
+// slc_add_group_products adds the products of a block of rows and of n vectors; n must be a constant.
+static inline __attribute__((always_inline)) void slc_add_group_products(int n, const struct slc_block * weights,
+                                                                         struct slc_kind kind,
+                                                                         const block_q8_K * const * vectors, int block,
+                                                                         float (*sums)[SLC_ROWS]) {
+    slc_bytes sum[SLC_VECTORS];
+    for (int v = 0; v < n; v++) {
+        sum[v] = slc_ints(0);
+    }
+    for (int g = 0; g < 8; g++) {
+        slc_bytes numbers[8];
+#pragma GCC unroll 8
+        for (int k = 0; k < 8; k++) {
+            numbers[k] = weights->numbers[8 * g + k];
+        }
+#pragma GCC unroll 16
+        for (int v = 0; v < n; v++) {
+            const int8_t * y = vectors[v][block].qs + 32 * g;
+            if (kind.group == 32) {
+                sum[v] = slc_add(sum[v], slc_times(slc_dot(8, kind.most, numbers, y), weights->scales[g]));
+            } else {
+                const slc_bytes first = slc_dot(4, kind.most, numbers, y);
+                const slc_bytes second = slc_dot(4, kind.most, numbers + 4, y + 16);
+                sum[v] = slc_add(sum[v], slc_times(first, weights->scales[2 * g]));
+                sum[v] = slc_add(sum[v], slc_times(second, weights->scales[2 * g + 1]));
+            }
+        }
+    }
+    for (int v = 0; v < n; v++) {
+        slc_add_whole(sum[v], weights, kind, vectors[v] + block, block, sums[v]);
+    }
+}
+
+// For each type: the products of `count` rows, at most SLC_ROWS, and of n vectors, a few or up to SLC_MANY, go to
+// sums[vector].
+#define SLC_GROUPS(type, number, ...)                                                                                  \
+    static inline __attribute__((always_inline)) void slc_few_##type(                                                  \
+        int n, int blocks, const char * rows, size_t stride, int count, const block_q8_K * const * vectors,            \
+        float (*sums)[SLC_ROWS]) {                                                                                     \
+        const struct slc_kind kind = {__VA_ARGS__};                                                                    \
+        char buffer[SLC_LARGEST];                                                                                      \
+        for (int b = 0; b < blocks; b++) {                                                                             \
+            struct slc_block weights;                                                                                  \
+            struct slc_few few = {n, vectors, b};                                                                      \
+            slc_unpack_##type(slc_packed(number, rows, stride, count, b, buffer), kind, &weights, &few);               \
+            for (int v = 0; v < n; v++) {                                                                              \
+                slc_add_whole(few.sums[v], &weights, kind, vectors[v] + b, b, sums[v]);                                \
+            }                                                                                                          \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void slc_multiply_##type(int n, int blocks, const char * rows, size_t stride, int count,                    \
+                                    const block_q8_K * const * vectors, float (*sums)[SLC_ROWS]) {                     \
+        const struct slc_kind kind = {__VA_ARGS__};                                                                    \
+        char buffer[SLC_LARGEST];                                                                                      \
+        if (n <= 8) {                                                                                                  \
+            SLC_IN_PARTS(slc_few_##type, blocks, rows, stride, count, vectors + v);                                    \
+            return;                                                                                                    \
+        }                                                                                                              \
+        for (int b = 0; b < blocks; b++) {                                                                             \
+            struct slc_block weights;                                                                                  \
+            struct slc_few none = {0};                                                                                 \
+            slc_unpack_##type(slc_packed(number, rows, stride, count, b, buffer), kind, &weights, &none);              \
+            SLC_IN_PARTS(slc_add_group_products, &weights, kind, vectors + v, b);                                      \
+        }                                                                                                              \
+    }
+SLC_GROUPS(q4_K, GGML_TYPE_Q4_K, 15, 32, 1)
+SLC_GROUPS(q5_K, GGML_TYPE_Q5_K, 31, 32, 1)
+SLC_GROUPS(q6_K, GGML_TYPE_Q6_K, 63, 16, 0)
+#undef SLC_GROUPS
+
+static void slc_multiply_groups(enum ggml_type type, int n, int blocks, const char * rows, size_t stride, int count,
+                                const block_q8_K * const * vectors, float (*sums)[SLC_ROWS]) {
+    switch (type) {
+    case GGML_TYPE_Q4_K: slc_multiply_q4_K(n, blocks, rows, stride, count, vectors, sums); break;
+    case GGML_TYPE_Q5_K: slc_multiply_q5_K(n, blocks, rows, stride, count, vectors, sums); break;
+    default: slc_multiply_q6_K(n, blocks, rows, stride, count, vectors, sums);
+    }
+}
