@@ -238,6 +238,8 @@ func (h *handle) drainLog(log *slog.Logger) {
 			// n_ctx_seq counts the cells of all slots; no request gets more than the context
 		case strings.Contains(text, "removing memory module entries"):
 			// logged whenever a cancellation aborts a decode
+		case strings.Contains(text, "control-looking token"):
+			// every file of Qwen2.5 has one; it is taken for a control token
 		case level == 3:
 			to = slog.LevelWarn
 		case level == 4:
