@@ -2,7 +2,7 @@
 //
 // Blocks of 256 weights have groups of 16 or 32 with a scale in whole numbers each. As with Q4_1, blocks of as many
 // rows as a register has lanes are unpacked at once, for up to 128 vectors. A block is added up in whole numbers, and
-// floats are touched once for it: bits are those of the products on AMX (matmul.h), alone and in a batch.
+// floats are touched once for it, in the order of the products on AMX (matmul.h).
 #pragma once
 
 #include "quantize.h"
@@ -27,8 +27,8 @@ static void slc_quantize_of_32(const float * x, void * y, int64_t n) {
 }
 
 // Rows are packed when a model is loaded: 16 bytes of a block of each row are next to each other, in the order of
-// registers, then 16 others, in the order in which slc_unpack_… reads them: read across, memory would come at a third of
-// its rate. What is left of a block, the scale of Q6_K, follows row by row. Rows take as many bytes as before; the last
+// registers, then 16 others, in the order in which they are unpacked: read across, memory would come at a third of its
+// rate. What is left of a block, the scale of Q6_K, follows row by row. Rows take as many bytes as before; the last
 // ones, which do not fill a register, stay as they are.
 static const unsigned char slc_order[13] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
 static const unsigned char slc_order_q6_K[13] = {12, 0, 2, 8, 1, 3, 9, 4, 6, 10, 5, 7, 11};
@@ -90,7 +90,7 @@ static inline __attribute__((always_inline)) void slc_next(const char ** rows, s
 struct slc_block {
     slc_bytes numbers[64]; // [k] has numbers 4 k to 4 k + 3, without a sign
     slc_bytes scales[16];  // of each group, 32 bits
-    slc_bytes mins[8];     // of 32 numbers, two of 16 bits: they go with the sums of two times 16 numbers of a vector
+    slc_bytes mins[8];     // of two groups each, 16 bits: they go with two sums of a vector's numbers
     slc_floats scale, min; // of all scales; of all mins, but for Q6_K, whose mins have the scale of the scales
 };
 
@@ -99,8 +99,8 @@ struct slc_kind {
     int most, group, has_mins;
 };
 
-// slc_few are up to eight vectors that are multiplied while weights are unpacked: as many sums stay in registers, and to
-// write weights down would take longer than their products. With no vectors, they are written down.
+// slc_few are up to eight vectors that are multiplied while weights are unpacked: as many sums stay in registers, and
+// to write weights down would take longer than their products. With no vectors, they are written down.
 struct slc_few {
     int n; // a constant
     const block_q8_K * const * vectors;
@@ -152,7 +152,7 @@ static inline __attribute__((always_inline)) void slc_unpack_q4_K(const char * r
                                                                   struct slc_block * to, struct slc_few * few) {
     slc_unpack_scales(&rows, to);
 #pragma GCC unroll 8
-    for (int i = 0; i < 8; i++) { // 16 bytes have numbers of one group in their lower halves, of the next in their upper
+    for (int i = 0; i < 8; i++) { // lower halves of 16 bytes are numbers of one group, upper halves of the next
         slc_bytes b[4], low[4], high[4];
         slc_next(&rows, b);
 #pragma GCC unroll 4

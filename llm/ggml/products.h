@@ -1,10 +1,10 @@
-// Products of Q4_1 weights with vectors, without AMX. The set-up puts this file into ggml's CPU code, and a patch makes
-// ggml_compute_forward_mul_mat_one_chunk (ggml-cpu.c) ask it first.
+// Products of weights in Q4_1 and the K types with vectors, without AMX. The set-up puts this file into ggml's CPU
+// code, and a patch makes ggml_compute_forward_mul_mat_one_chunk (ggml-cpu.c) ask it first.
 //
-// ggml has a dot product of one row and one vector for this type, which unpacks the row's 4-bit numbers for every
-// vector anew and converts four float16 scales for each 32 numbers: 72 % of the time of a model in Q4_1. Here as many
-// rows as a register has lanes are unpacked at once, four numbers of each row beside each other, for up to 128 vectors;
-// whole numbers are added up over a block, and floats are touched once per block, row and vector.
+// ggml has a dot product of one row and one vector for Q4_1, which unpacks the row's 4-bit numbers for every vector
+// anew and converts four float16 scales for each 32 numbers: 72 % of the time of a model in Q4_1. Here as many rows as
+// a register has lanes are unpacked at once, four numbers of each row beside each other, for up to 128 vectors; whole
+// numbers are added up over a block, and floats are touched once per block, row and vector.
 //
 // A sum depends on its row and vector only, however many there are beside them: bits are the same alone and in a batch,
 // and on both instruction sets here. They are those of the products on AMX (matmul.h), which round in the same order.
@@ -230,7 +230,8 @@ static inline __attribute__((always_inline)) void slc_add_block(int n, const str
     for (int v = 0; v < n; v++) {
         const block_q8_1 * y = vectors[v] + block;
         const __m128 halves = _mm_cvtph_ps(_mm_cvtsi32_si128(slc_four_bytes(y))); // of the block, and of its sum
-        sum[v] = slc_add_product(sum[v], slc_to_floats(slc_dot(8, 15, numbers, y->qs)), slc_product(scale, slc_each(halves)));
+        const slc_floats whole = slc_to_floats(slc_dot(8, 15, numbers, y->qs));
+        sum[v] = slc_add_product(sum[v], whole, slc_product(scale, slc_each(halves)));
         sum[v] = slc_add_product(sum[v], min, slc_each(_mm_movehdup_ps(halves)));
     }
 }

@@ -23,7 +23,7 @@ import (
 )
 
 var (
-	figures      = flag.Bool("figures", false, "print the figures of docs/flow.md; minutes")
+	figures      = flag.Bool("figures", false, "print the figures of docs/benchmarks/answers.md; minutes")
 	figureStore  = flag.String("figures-store", "", "folder that keeps the store of squad16 between runs")
 	figureModel  = flag.String("figures-model", "", "language model of the figures; empty is the default one")
 	figureReader = flag.String("figures-reader", "", "folder of a reader")
