@@ -240,6 +240,8 @@ func (h *handle) drainLog(log *slog.Logger) {
 			// logged whenever a cancellation aborts a decode
 		case strings.Contains(text, "control-looking token"):
 			// every file of Qwen2.5 has one; it is taken for a control token
+		case strings.Contains(text, "using full-size SWA cache"):
+			// as every model with sliding windows is opened, to keep the prefixes of requests
 		case level == 3:
 			to = slog.LevelWarn
 		case level == 4:
