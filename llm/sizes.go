@@ -71,11 +71,13 @@ func ChooseSizes(m gguf.Model, o Options, threads int, available int64, isa stri
 }
 
 // invariant reports whether products of weights of these types have the same bits in any batch (TestBatchInvariance).
+// It is false for models with experts, whose products do not: the matrix that chooses experts is in float32.
 func invariant(types []string, isa string) bool {
 	known := invariantTypes(isa)
 	return len(types) > 0 && !slices.ContainsFunc(types, func(t string) bool { return !slices.Contains(known, t) })
 }
 
+// invariantTypes returns the types of weights whose products have the same bits in any batch.
 func invariantTypes(isa string) []string {
 	known := []string{"Q4_0", "Q4_1", "Q8_0"}
 	switch isa {

@@ -70,11 +70,11 @@ static const char * slc_packed(enum ggml_type type, const char * rows, size_t st
     if (count == SLC_ROWS) {
         return rows + (size_t) b * SLC_ROWS * size;
     }
-    char lying[SLC_LARGEST] = {0};
+    char plain[SLC_LARGEST] = {0};
     for (int r = 0; r < count; r++) {
-        memcpy(lying + (size_t) r * size, rows + (size_t) r * stride + (size_t) b * size, size);
+        memcpy(plain + (size_t) r * size, rows + (size_t) r * stride + (size_t) b * size, size);
     }
-    slc_pack_block(type, lying, size, buffer);
+    slc_pack_block(type, plain, size, buffer);
     return buffer;
 }
 
@@ -99,8 +99,8 @@ struct slc_kind {
     int most, group, has_mins;
 };
 
-// slc_few are up to eight vectors that are multiplied while weights are unpacked: as many sums stay in registers, and
-// to write weights down would take longer than their products. With no vectors, they are written down.
+// slc_few has up to eight vectors. Weights are multiplied with them as they are unpacked, because storing the weights
+// would take longer than the products. With no vectors, the weights are stored in slc_block, for more vectors.
 struct slc_few {
     int n; // a constant
     const block_q8_K * const * vectors;
@@ -108,7 +108,8 @@ struct slc_few {
     slc_bytes sums[8];
 };
 
-// slc_take does with numbers 16 i to 16 i + 15 of the rows' blocks what the vectors say.
+// slc_take multiplies numbers 16 i to 16 i + 15 of the rows' blocks with the few vectors, or stores them if there are
+// none.
 static inline __attribute__((always_inline)) void slc_take(int i, const slc_bytes numbers[4], struct slc_kind kind,
                                                            struct slc_block * to, struct slc_few * few) {
 #pragma GCC unroll 4
@@ -225,7 +226,7 @@ static inline __attribute__((always_inline)) void slc_unpack_q6_K(const char * r
     to->scale = slc_load_halves(rows);
 }
 
-// slc_add_whole adds the products of a block, which are in whole numbers but for the minima, to a vector's sums.
+// slc_add_whole scales a block's products, which are whole numbers, adds the minima, and adds both to a vector's sums.
 static inline __attribute__((always_inline)) void slc_add_whole(slc_bytes sum, const struct slc_block * weights,
                                                                 struct slc_kind kind, const block_q8_K * y, int block,
                                                                 float * sums) {
