@@ -3,7 +3,6 @@ package sluice
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -210,8 +209,9 @@ type ExamineOptions struct {
 }
 
 // Examine tests what a language model can do and keeps its scorecard in the cache, as exam.Run describes; "" is
-// Config.Model. Quotes are made with the store's encoder, or the default one. *exam.LongError is returned after the
-// first calls of the model; the card that is kept then has the estimate and no results.
+// Config.Model. Quotes are made with the store's encoder, or the default one. An examination that was interrupted goes
+// on where it was. *exam.LongError is returned after the first calls of the model; the card that is kept then has the
+// estimate and no results.
 func (m Models) Examine(ctx context.Context, model string, o ExamineOptions) (*exam.Card, error) {
 	return during(ctx, m.s, func(ctx context.Context) (*exam.Card, error) { return m.s.examine(ctx, model, o) })
 }
@@ -235,12 +235,9 @@ func (s *Sluice) examine(ctx context.Context, model string, o ExamineOptions) (_
 	if in.Embedder, err = s.base.Encoder(ctx); err != nil {
 		return nil, err
 	}
-	card, err := exam.Run(ctx, in)
-	if card == nil {
-		return nil, err
-	}
+	card, err := scorecards.Run(ctx, in)
 	s.cards.mu.Lock()
 	clear(s.cards.known)
 	s.cards.mu.Unlock()
-	return card, errors.Join(err, scorecards.Keep(card))
+	return card, err
 }

@@ -80,4 +80,10 @@ func (r *Registry) SaveCard(digest string, text []byte) error {
 	return nil
 }
 
+// CardAnswers returns the file for the answers of a model that is being examined; there need not be one.
+func (r *Registry) CardAnswers(digest string) (string, error) {
+	_, err := r.cache.Dir("scorecards")
+	return r.cache.Path("scorecards", digest+".answers.jsonl"), err
+}
+
 func (r *Registry) cardPath(digest string) string { return r.cache.Path("scorecards", digest+".json") }

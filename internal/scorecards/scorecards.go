@@ -6,6 +6,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"os"
 
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/llm/remote"
@@ -54,6 +56,27 @@ func parsed(source func(name string) ([]byte, error), name, digest string) (*exa
 		return nil, err
 	}
 	return exam.ParseCard(text, digest)
+}
+
+// Run examines a model and keeps its card. The answers of an examination that was interrupted are kept beside the cards
+// until the next one has come to its end.
+func Run(ctx context.Context, o exam.Options) (*exam.Card, error) {
+	r, err := models.Default()
+	if err != nil {
+		return nil, err
+	}
+	if o.Answers, err = r.CardAnswers(o.Digest); err != nil {
+		return nil, err
+	}
+	card, err := exam.Run(ctx, o)
+	if card == nil {
+		return nil, err
+	}
+	wrong := Keep(card)
+	if wrong == nil && card.Examined() {
+		wrong = os.Remove(o.Answers)
+	}
+	return card, errors.Join(err, wrong)
 }
 
 // Keep keeps a card.

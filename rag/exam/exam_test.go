@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -143,7 +145,7 @@ func TestAPerfectModelIsTrusted(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for _, g := range prompt.Graders() {
-		if v := r.Verdicts[g]; !card.Grades(g, "en") || v.Balanced != 1 || v.Yes.Of != 50 || v.No.Of != 50 ||
+		if v := r.Verdicts[g]; !card.Grades(g, "en") || v.Balanced != 1 || v.Yes.Of != 16 || v.No.Of != 16 ||
 			v.Flipped.N > 0 {
 			t.Errorf("%s: %+v", g, v)
 		}
@@ -218,6 +220,48 @@ func TestModelsThatFail(t *testing.T) {
 	if !errors.As(err, &long) || card == nil || card.Examined() || card.Seconds != int(long.Estimate.Seconds()) ||
 		long.Estimate <= long.Within || len(m.Requests()) > 8 {
 		t.Errorf("%d requests, %v", len(m.Requests()), err)
+	}
+}
+
+// TestAnInterruptedExaminationGoesOn: an examination that ends early, twice and in the middle of a line, is not asked
+// again what it was answered, and comes to the same card.
+func TestAnInterruptedExaminationGoesOn(t *testing.T) {
+	say := wise(sets(t)[0])
+	want, whole, err := examine(t, say, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, asked := filepath.Join(t.TempDir(), "answers"), 0
+	for range 2 {
+		calls := 0
+		_, m, err := examine(t, say, func(o *exam.Options) {
+			o.Answers = file
+			o.Model.(*doubles.Model).Wait = func(context.Context) error {
+				if calls++; calls > 90 {
+					return context.DeadlineExceeded
+				}
+				return nil
+			}
+		})
+		if !errors.Is(err, exam.ErrModel) {
+			t.Fatal(err)
+		}
+		asked += len(m.Requests()) - 3
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = os.WriteFile(file, text[:len(text)-5], 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked--
+	}
+	card, m, err := examine(t, say, func(o *exam.Options) { o.Answers = file })
+	if err != nil || !reflect.DeepEqual(card, want) {
+		t.Errorf("%v: %+v instead of %+v", err, card, want)
+	}
+	if asked += len(m.Requests()); asked != len(whole.Requests()) {
+		t.Errorf("%d questions instead of %d", asked, len(whole.Requests()))
 	}
 }
 

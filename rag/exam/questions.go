@@ -47,11 +47,10 @@ func (e *exam) questions(ctx context.Context) error {
 	if err != nil && !errors.Is(err, pseudo.ErrQueries) {
 		return err
 	}
-	asked := &asked{Generator: e.Model, exam: e}
 	if _, remotely := e.Model.(*remote.Generator); remotely { // as a calibration asks it
 		o.Prompter = pseudo.Chat{Library: e.library}
 	}
-	written, report, err := pseudo.Generate(ctx, asked, e.Embedder, e.Engine, contexts, o)
+	written, report, err := pseudo.Generate(ctx, e.calls(), e.Embedder, e.Engine, contexts, o)
 	if q.Kept = (Share{report.Kept, report.Generated}); err == nil {
 		q.Model, err = e.distance(ctx, want, written)
 	}
@@ -102,20 +101,4 @@ func (e *exam) scores(ctx context.Context, questions []pseudo.Query) ([]float64,
 
 func rowOf(v engine.Vectors, row int) engine.Vectors {
 	return engine.Vectors{Data: v.Data[row*v.Dim : (row+1)*v.Dim], Rows: 1, Dim: v.Dim}
-}
-
-// asked is a model whose calls count as calls of the examination.
-type asked struct {
-	llm.Generator
-	exam *exam
-}
-
-// Generate makes a call; one that fails gives nothing.
-func (a *asked) Generate(ctx context.Context, r llm.Request, _ func(string) error) (result llm.Result, err error) {
-	r.Priority = llm.Batch
-	err = a.exam.ask(ctx, func(ctx context.Context) (err error) {
-		result, err = a.Generator.Generate(ctx, r, nil)
-		return err
-	})
-	return result, err
 }

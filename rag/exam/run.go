@@ -53,6 +53,9 @@ type Options struct {
 	Sets     []Set         // nil: those that Sluice brings
 	Within   time.Duration // what Run may take; 0: any time
 	Progress func(done, total int)
+	// Answers is a file that keeps the model's answers as they come: an examination that was interrupted goes on from
+	// them. Empty keeps nothing.
+	Answers string
 }
 
 // ErrModel is wrapped where a model cannot be examined: it fails, or gives no answer in time.
@@ -88,6 +91,10 @@ func Run(ctx context.Context, o Options) (*Card, error) {
 	for _, s := range o.Sets {
 		e.total += s.calls()
 	}
+	if err := e.answers.open(o.Answers); err != nil {
+		return nil, err
+	}
+	defer e.answers.close()
 	for _, s := range o.Sets {
 		r, err := e.examine(ctx, s)
 		if long, ok := errors.AsType[*LongError](err); ok {
@@ -133,9 +140,10 @@ type exam struct {
 	started   time.Time
 	total     int // calls at most
 
+	answers  answers
 	mu       sync.Mutex
 	done     int // of total: begun, or left out
-	finished int
+	finished int // without those that an earlier examination was given the answers of
 	failed   int // in a row
 
 	set     Set // under way, with:
@@ -244,38 +252,6 @@ func (e *exam) passages(rows []int) []prompt.Passage {
 	return list
 }
 
-// ask makes one call of the model. One that fails gives nothing; several in a row are an error.
-func (e *exam) ask(ctx context.Context, call func(context.Context) error) error {
-	if ctx.Err() != nil { // another call has ended the examination
-		return ctx.Err()
-	}
-	e.mu.Lock()
-	e.card.Calls++
-	e.done++
-	e.progress()
-	e.mu.Unlock()
-	within, cancel := context.WithTimeout(ctx, perCall)
-	err := call(within)
-	cancel()
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.failed++; err == nil {
-		e.failed = 0
-	}
-	if e.failed >= maxFailures {
-		return fmt.Errorf("%w: %d calls in a row failed: %w", ErrModel, e.failed, err)
-	}
-	if e.finished++; e.finished == probes && e.Within > 0 {
-		if all := time.Since(e.started) * time.Duration(e.total) / probes; all > e.Within {
-			return &LongError{all, e.Within}
-		}
-	}
-	return nil
-}
-
 // answer has the model answer a question from passages, in a language if one is named, as Ask does by default.
 func (e *exam) answer(
 	ctx context.Context, question string, rows []int, code string,
@@ -286,21 +262,17 @@ func (e *exam) answer(
 	if err != nil {
 		return "", nil, err
 	}
-	err = e.ask(ctx, func(ctx context.Context) error {
-		r, err := e.Model.Generate(ctx, llm.Request{Messages: p.Messages, Prompt: p.Text, Stop: p.Stop,
-			MaxTokens: answerTokens, Seed: seed, Priority: llm.Batch}, nil)
-		text = r.Text
-		return err
-	})
+	r, err := e.calls().Generate(ctx, llm.Request{Messages: p.Messages, Prompt: p.Text, Stop: p.Stop,
+		MaxTokens: answerTokens, Seed: seed}, nil)
 	if err != nil {
 		return "", nil, err
 	}
-	for _, c := range prompt.Cite(text, p.Citations) {
+	for _, c := range prompt.Cite(r.Text, p.Citations) {
 		if c.Cited {
 			cited = append(cited, rows[c.Number-1])
 		}
 	}
-	return text, cited, nil
+	return r.Text, cited, nil
 }
 
 // write has the model answer, and quotes from the same passages. It ends where the model cannot reach what quotes have

@@ -21,8 +21,9 @@ func (s Set) verdictItems(g prompt.Grader) int {
 	return n
 }
 
-// verdicts asks each grader for its verdicts, of both kinds by turns. A grader whose verdicts will hardly pass any more
-// (the upper 95 % limit of the accuracy so far is below what they need) is asked no further; one passes only after all.
+// verdicts asks each grader for its verdicts, of both kinds by turns. It asks no further where they will hardly pass any
+// more, because the upper 95 % limit of the accuracy so far is below what they need, or will hardly fail, because the
+// lower one is not.
 func (e *exam) verdicts(ctx context.Context) error {
 	for _, g := range prompt.Graders() {
 		v, rights := Verdict{}, []int{}
@@ -45,7 +46,8 @@ func (e *exam) verdicts(ctx context.Context) error {
 					rights = append(rights, i)
 				}
 			}
-			return v.Judge() >= leastBalanced || done < leastVerdicts
+			high := v.Judge()
+			return done < leastVerdicts || v.Low < leastBalanced && high >= leastBalanced
 		})
 		if err == nil && v.Passes() && g != prompt.Router {
 			err = e.plant(ctx, g, &v, rights[:min(plantedItems, len(rights))])
@@ -99,7 +101,7 @@ func (e *exam) items(ctx context.Context, g prompt.Grader, i int) (yes, no promp
 func (e *exam) grade(ctx context.Context, g prompt.Grader, in prompt.Graded) (said flow.Verdict, err error) {
 	key, choices := prompt.Verdicts(g)
 	first, second := verdictsOf(g)
-	q := flow.Question{Key: key, Seed: seed, Priority: llm.Batch}
+	q := flow.Question{Key: key, Seed: seed}
 	for _, c := range choices {
 		if v := flow.Verdict(c.Name); v == first || v == second {
 			in.Choices = append(in.Choices, c)
@@ -113,12 +115,8 @@ func (e *exam) grade(ctx context.Context, g prompt.Grader, in prompt.Graded) (sa
 		return "", err
 	}
 	q.Messages = p.Messages
-	err = e.ask(ctx, func(ctx context.Context) error {
-		s, err := flow.Ask(ctx, e.Model, q)
-		said = s.Verdict
-		return err
-	})
-	return said, err
+	s, err := flow.Ask(ctx, e.calls(), q)
+	return s.Verdict, err
 }
 
 // plant repeats items of the second verdict with an instruction in the material that asks for the first.

@@ -95,12 +95,10 @@ func (e *exam) json(ctx context.Context) error {
 	err := e.blocks(ctx, len(said), func(ctx context.Context, i int) error {
 		p := e.set.Passages[i]
 		task := fmt.Sprintf(jsonTask, p.Text, p.Question)
-		return e.ask(ctx, func(ctx context.Context) error {
-			r, err := e.Model.Generate(ctx, llm.Request{Messages: []llm.Message{{Role: llm.User, Content: task}},
-				MaxTokens: 2 * answerTokens, Seed: seed, Priority: llm.Batch}, nil)
-			said[i] = r.Text
-			return err
-		})
+		r, err := e.calls().Generate(ctx, llm.Request{Messages: []llm.Message{{Role: llm.User, Content: task}},
+			MaxTokens: 2 * answerTokens, Seed: seed}, nil)
+		said[i] = r.Text
+		return err
 	}, nil)
 	for _, text := range said {
 		e.result.JSON.add(isAnswer(text))
