@@ -153,6 +153,9 @@ type Info struct {
 	Bytes          int64  // size on disk
 }
 
+// Identity returns the SHA-256 of the model's file, or the name of a model without one.
+func (i Info) Identity() string { return cmp.Or(i.SHA256, i.Name) }
+
 // Options say how to run a model. Zero values are defaults.
 type Options struct {
 	ContextSize int // maximum of tokens of one request; 0: what the model was trained for, at most 4096

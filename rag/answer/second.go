@@ -39,7 +39,8 @@ func (a *State) search(ctx context.Context, v *flow.Visit) (flow.Verdict, error)
 
 // second asks whether the passages answer, of as many of them as the calibration looked at, without what was joined to
 // them. It is not asked where the gate was not, of pages of the web, or where the calibration has no second question,
-// or one with another reader or cross-encoder.
+// or one with another reader, cross-encoder or
+// language model.
 func (a *State) second(ctx context.Context, v *flow.Visit) error {
 	if a.trace.Verdict, a.trace.Second = "", nil; a.asked == nil || a.fromWeb || len(a.Passages) == 0 {
 		return nil
@@ -78,6 +79,17 @@ func (a *State) second(ctx context.Context, v *flow.Visit) error {
 			return err
 		}
 		f.Reranker = new(slices.Max(scores))
+	}
+	if s.Model != "" {
+		model, err := a.load(ctx)
+		if err != nil || model.Info().Identity() != s.Model {
+			return err
+		}
+		odds, err := a.library.Sufficient(ctx, v.Model(model), a.subject(), texts, a.requests())
+		if err != nil {
+			return err
+		}
+		f.Model = &odds
 	}
 	d, err := a.asked.DecideSecond(f)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
+	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/flow"
@@ -31,28 +32,39 @@ func newHarbour(t *testing.T) world {
 func newHarbourWith(t *testing.T, change func(*knowledge.Config)) (world, *gate.Second) {
 	t.Helper()
 	w := world{doubles.NewBase(t, change)}
-	word := func(i int) string { return string([]rune{rune('b' + i%20), 'a', rune('b' + i/20), 'o', 'k'}) }
-	var contexts, questions strings.Builder
+	var contexts strings.Builder
 	for i := range 40 {
 		fmt.Fprintf(&contexts, `{"id":"c%d","text":"The ship %s lies in the harbour. It carries %s to the island."}`+
-			"\n", i, word(i), word(i+40))
-		fmt.Fprintf(&questions, `{"context_id":"c%d","text":"What does the ship %s carry to the island?"}`+"\n", i,
-			word(i))
+			"\n", i, ship(i), ship(i+40))
 	}
 	in := ingest.Input{Paths: []string{w.File(t, "a.jsonl", contexts.String())}, Options: ingest.Options{NoChunk: true}}
 	if _, err := ingest.Run(t.Context(), w.Base.Base, in); err != nil {
 		t.Fatal(err)
 	}
+	return w, calibrateHarbour(t, w, false)
+}
+
+// ship returns the name of a ship.
+func ship(i int) string { return string([]rune{rune('b' + i%20), 'a', rune('b' + i/20), 'o', 'k'}) }
+
+// calibrateHarbour calibrates with a question about each ship, and the language model asked whether passages answer.
+func calibrateHarbour(t *testing.T, w world, model bool) *gate.Second {
+	t.Helper()
+	var questions strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&questions, `{"context_id":"c%d","text":"What does the ship %s carry to the island?"}`+"\n", i,
+			ship(i))
+	}
 	o := calibrate.Options{Queries: strings.NewReader(questions.String()), Source: "questions", Policy: "maximum:min",
-		Threshold: .09}
-	r, err := calibrate.Run(t.Context(), w.Base.Base, calibrate.Input{Options: o})
+		Threshold: .09, SecondModel: model}
+	r, err := calibrate.Run(t.Context(), w.Base.Base, calibrate.Input{Options: o, Model: w.Generator})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.Second == nil || r.Second.Policy != gate.DefaultSecond || r.Second.Fitted != 13 {
 		t.Fatalf("%+v", r.Second)
 	}
-	return w, r.Second
+	return r.Second
 }
 
 // TestSecondQuestion: a question whose words the passages lack gets the nearest sentences, and is said not to be
@@ -146,5 +158,42 @@ func TestSecondQuestionStrict(t *testing.T) {
 		answer.Options{Gate: answer.GateOpen, Style: answer.Quote}))
 	if err != nil || a.Trace.Verdict != "" || a.Trace.Second != nil {
 		t.Errorf("with the gate held open: %v, %+v", err, a.Trace)
+	}
+}
+
+// TestSecondQuestionOfTheModel: the second question counts what the language model says of the passages where the
+// calibration has asked it, and is not asked of another model.
+func TestSecondQuestionOfTheModel(t *testing.T) {
+	w := newHarbour(t)
+	said := "Yes"
+	w.Model.Reset("Coal [1].")
+	w.Model.Top = func(r llm.Request) []llm.TokenLogProb {
+		text := r.Messages[len(r.Messages)-1].Content
+		passages, question, _ := strings.Cut(text, "Question: What does the ship ")
+		if name, _, _ := strings.Cut(question, " "); !strings.Contains(passages, "The ship "+name+" lies") || said == "No" {
+			return []llm.TokenLogProb{{Text: "No"}}
+		}
+		return []llm.TokenLogProb{{Text: "Yes"}}
+	}
+	calibrateHarbour(t, w, true)
+	score := map[string]float64{}
+	for _, said = range []string{"Yes", "No"} {
+		a, err := w.ask(t, "What does the ship dabok carry to the island?", answer.DefaultOptions())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := a.Trace.Second
+		if s == nil || s.Model == nil || (*s.Model > 0) != (said == "Yes") {
+			t.Fatalf("%s: %+v", said, s)
+		}
+		score[said] = s.Score
+	}
+	if score["No"] >= score["Yes"] {
+		t.Error(score)
+	}
+	w.Model.Digest = "another"
+	a, err := w.ask(t, "What does the ship dabok carry to the island?", answer.DefaultOptions())
+	if err != nil || a.Trace.Second != nil || a.Trace.Verdict != "" {
+		t.Errorf("another model: %v, %+v", err, a.Trace.Second)
 	}
 }

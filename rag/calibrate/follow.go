@@ -55,6 +55,9 @@ func Follow(ctx context.Context, base *knowledge.Base, in Input) (*Result, error
 	case a.Second != nil && a.Second.Policy != gate.DefaultSecond:
 		in.Second = a.Second.Policy
 	}
+	if in.SecondModel = a.Second != nil && a.Second.Model != ""; in.SecondModel && in.Few {
+		return nil, fmt.Errorf("%w: the second question is asked of the language model, which takes long", ErrQuestions)
+	}
 	if in.Holdout = 0; a.Holdout != nil {
 		in.Holdout = a.Holdout.Share
 	}

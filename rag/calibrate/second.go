@@ -6,11 +6,17 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
-// secondQuestions are asked at most, one of each context: the sentences of what a search finds for them are embedded.
-const secondQuestions = 150
+// Questions that are asked at most, one of each context: the sentences of what a search finds for them are embedded,
+// and a language model reads all of it.
+const (
+	secondQuestions = 150
+	modelledSecond  = 100 // with Options.SecondModel
+)
 
 // second makes the second question, and the reader's threshold, of the calibration's questions with the passages that a
 // search finds for them, and with those that it finds without the question's own context. Where nobody has asked for a
@@ -21,9 +27,13 @@ func (c *run) second(ctx context.Context, cal *gate.Calibration) error {
 	if err != nil || reader == nil && cal.SecondOff {
 		return err
 	}
-	n := secondQuestions
+	most := secondQuestions
+	if c.SecondModel {
+		most = modelledSecond
+	}
+	n := most
 	if reader != nil {
-		n = readQuestions
+		n = max(n, readQuestions)
 	}
 	all, err := c.ask(ctx, n, reader)
 	if err != nil {
@@ -39,9 +49,15 @@ func (c *run) second(ctx context.Context, cal *gate.Calibration) error {
 	if err != nil {
 		return err
 	}
+	model, digest, err := c.sufficient(ctx)
+	if err != nil {
+		return err
+	}
+	all = all[:min(len(all), most)]
 	var with []gate.Asked
-	for _, a := range all[:min(len(all), secondQuestions)] {
-		x, ok, err := c.features(ctx, a, reranker != "")
+	for i, a := range all {
+		c.progress("second question", int64(i), int64(len(all)))
+		x, ok, err := c.features(ctx, a, reranker != "", model)
 		if err != nil {
 			return err
 		}
@@ -49,6 +65,7 @@ func (c *run) second(ctx context.Context, cal *gate.Calibration) error {
 			with = append(with, x)
 		}
 	}
+	c.progress("second question", int64(len(all)), int64(len(all)))
 	second, err := gate.NewSecond(c.Second, c.Seed, with)
 	switch {
 	case errors.Is(err, gate.ErrPromise) && c.Second == "":
@@ -60,12 +77,32 @@ func (c *run) second(ctx context.Context, cal *gate.Calibration) error {
 	if reader != nil {
 		second.Reader = reader.Info().Digest
 	}
-	second.Reranker, cal.Second = reranker, second
+	second.Reranker, second.Model, cal.Second = reranker, digest, second
 	return nil
 }
 
+// sufficiency returns the log odds that passages answer a question, by a language model.
+type sufficiency func(ctx context.Context, question string, passages []string) (float64, error)
+
+// sufficient returns what asks the language model, and its digest; nil if that is not to be asked.
+func (c *run) sufficient(ctx context.Context) (ask sufficiency, digest string, err error) {
+	if !c.SecondModel {
+		return nil, "", nil
+	}
+	model, err := c.Model(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	library, err := prompt.Open(c.Templates)
+	return func(ctx context.Context, question string, passages []string) (float64, error) {
+		return library.Sufficient(ctx, model, question, passages, llm.Batch)
+	}, model.Info().Identity(), err
+}
+
 // features weighs the passages of a question, and those without its own context. ok is false if they have no sentence.
-func (c *run) features(ctx context.Context, a asked, ranks bool) (x gate.Asked, ok bool, err error) {
+func (c *run) features(
+	ctx context.Context, a asked, ranks bool, ask sufficiency,
+) (x gate.Asked, ok bool, err error) {
 	x.Found = a.own >= 0
 	withRead, withoutRead := 0., 0.
 	if a.readings != nil {
@@ -90,6 +127,13 @@ func (c *run) features(ctx context.Context, a asked, ranks bool) (x gate.Asked, 
 				return x, false, err
 			}
 			side.to.Reranker = new(slices.Max(scores))
+		}
+		if ask != nil {
+			odds, err := ask(ctx, a.Text, side.passages)
+			if err != nil {
+				return x, false, err
+			}
+			side.to.Model = &odds
 		}
 	}
 	return x, true, nil

@@ -4,6 +4,7 @@ package calibrate
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"flag"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
+	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -24,7 +26,8 @@ var (
 		"print how well the second question decides on squad16 (docs/adr/0034-second-question.md); minutes")
 	secondReaders = flag.String("second-readers", "",
 		"two folders, FIRST,SECOND: readers that were trained on the first and on the last eight topics")
-	secondEach = flag.Int("second-each", 1000, "questions of each kind")
+	secondModel = flag.String("second-model", "", "GGUF file of a language model that is asked, too")
+	secondEach  = flag.Int("second-each", 1000, "questions of each kind")
 )
 
 // answering is a question with what tells whether its passages answer it.
@@ -70,7 +73,16 @@ func TestSecondFigures(t *testing.T) {
 	}
 	o := DefaultOptions()
 	o.Queries, o.Source, o.Name, o.Use = strings.NewReader(lines.String()), "squad16", "second", true
-	r, err := Run(t.Context(), base, Input{Options: o})
+	in := Input{Options: o}
+	if *secondModel != "" {
+		model, err := llm.Open(t.Context(), *secondModel, llm.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = model.Close() })
+		in.SecondModel, in.Model = true, func(context.Context) (llm.Generator, error) { return model, nil }
+	}
+	r, err := Run(t.Context(), base, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +108,7 @@ func TestSecondFigures(t *testing.T) {
 		for i := 0; i < len(all); i += every {
 			kinds[kind] = append(kinds[kind], all[i])
 		}
-		weighed(t, base, r, readers, kinds[kind])
+		weighed(t, base, in, readers, kinds[kind])
 	}
 	if secondReport(t, r, kinds[1], kinds[0], readers != nil); readers == nil {
 		t.Logf("utterances of clinc150: \"outside\" %.3f", outside(t, base))
@@ -104,7 +116,7 @@ func TestSecondFigures(t *testing.T) {
 }
 
 // weighed fills in what the passages of questions show.
-func weighed(t *testing.T, base *knowledge.Base, r *Result, readers []embed.Extractor, all []answering) {
+func weighed(t *testing.T, base *knowledge.Base, in Input, readers []embed.Extractor, all []answering) {
 	ctx := t.Context()
 	snap, enc, err := base.Searchable(ctx)
 	if err != nil {
@@ -134,7 +146,11 @@ func weighed(t *testing.T, base *knowledge.Base, r *Result, readers []embed.Extr
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &run{base: base, snap: snap}
+	c := &run{Input: in, base: base, snap: snap}
+	model, _, err := c.sufficient(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i := range all {
 		x := &all[i]
 		a := asked{own: -1, vector: engine.Vectors{Rows: 1, Dim: e.Dim, Data: e.Row(i)}}
@@ -148,12 +164,15 @@ func weighed(t *testing.T, base *knowledge.Base, r *Result, readers []embed.Extr
 				a.own = j
 			}
 		}
+		if !x.Answerable {
+			a.own = -1 // without its own context it tells nothing
+		}
 		if readers != nil { // one that has not seen the topic
 			if a.readings, err = readers[1-x.half].Read(ctx, x.Text, a.passages); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if x.asked, _, err = c.features(ctx, a, false); err != nil {
+		if x.asked, _, err = c.features(ctx, a, false, model); err != nil {
 			t.Fatal(err)
 		}
 		started := time.Now() // the sentences of the passages are known now, as they are to the quote behind it
@@ -218,6 +237,12 @@ func secondReport(t *testing.T, r *Result, answerable, unanswerable []answering,
 	evidence := func(f gate.Features) float64 { return f.Evidence }
 	scores := map[string]func(half int) func(gate.Features) float64{
 		"evidence": func(int) func(gate.Features) float64 { return evidence }}
+	if r.Second.Model != "" {
+		scores["model"] = func(int) func(gate.Features) float64 {
+			return func(f gate.Features) float64 { return *f.Model }
+		}
+		scores["second question"] = func(int) func(gate.Features) float64 { return r.Second.Score }
+	}
 	if read {
 		scores["reader"] = func(int) func(gate.Features) float64 {
 			return func(f gate.Features) float64 { return *f.Reader }

@@ -72,12 +72,13 @@ type Features struct {
 	Evidence float64  `json:"evidence"`         // quote.Support.Score
 	Reader   *float64 `json:"reader,omitempty"` // the best span's score above the null answer's
 	Reranker *float64 `json:"reranker,omitempty"`
+	Model    *float64 `json:"model,omitempty"` // the language model's log odds that the passages answer
 }
 
 // row returns the features as an example of a regression has them.
 func (f Features) row() []float64 {
 	x := []float64{1, f.Evidence}
-	for _, more := range []*float64{f.Reader, f.Reranker} {
+	for _, more := range []*float64{f.Reader, f.Reranker, f.Model} {
 		if more != nil {
 			x = append(x, *more)
 		}
@@ -99,7 +100,8 @@ type Second struct {
 	Policy   string    `json:"policy"`             // conformal:A[/B][:D]
 	Reader   string    `json:"reader,omitempty"`   // digest of the reader whose score counts
 	Reranker string    `json:"reranker,omitempty"` // likewise
-	Weights  []float64 `json:"weights"`            // of 1, the evidence, and the reader's and the reranker's score
+	Model    string    `json:"model,omitempty"`    // likewise, of the language model's file; without one its name
+	Weights  []float64 `json:"weights"`            // of 1, the evidence, and the scores of reader, reranker and model
 	Fitted   int       `json:"fitted_contexts"`    // that the weights come from
 	Cutoff   float64   `json:"cutoff"`             // log odds; passages answer above it
 	Promise  *Promise  `json:"promise"`
@@ -234,7 +236,7 @@ func (s *Second) check() error {
 		return nil
 	}
 	features := 2
-	for _, digest := range []string{s.Reader, s.Reranker} {
+	for _, digest := range []string{s.Reader, s.Reranker, s.Model} {
 		if digest != "" {
 			features++
 		}

@@ -191,7 +191,7 @@ func TestOverride(t *testing.T) {
 	if p, err := l.Own("why?", ChainOfThought, Options{}); err != nil || len(p.Messages) != 2 {
 		t.Errorf("the built-in one: %+v, %v", p, err)
 	}
-	if names := library(t).Names(); !cmp.Equal(names, l.Names()) || len(names) != 18 {
+	if names := library(t).Names(); !cmp.Equal(names, l.Names()) || len(names) != 19 {
 		t.Errorf("names %v", names)
 	}
 

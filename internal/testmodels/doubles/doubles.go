@@ -101,6 +101,9 @@ type Model struct {
 	Window  int
 	Thought string                      // before each answer to a request with thinking; "": the model never thinks
 	Wait    func(context.Context) error // called by Generate before it answers; may be nil
+	// Top returns the most probable tokens for a request with LogProbs, whose answer counts as one token; nil: the model
+	// gives none.
+	Top func(llm.Request) []llm.TokenLogProb
 
 	mu       sync.Mutex
 	requests []llm.Request
@@ -129,6 +132,9 @@ func (m *Model) Generate(ctx context.Context, r llm.Request, stream func(string)
 		return llm.Result{}, err
 	}
 	result := llm.Result{Text: text, CompletionTokens: len(strings.Fields(text)), Finish: llm.FinishStop}
+	if r.LogProbs && m.Top != nil {
+		result.LogProbs = []llm.TokenLogProb{{Text: text, Top: m.Top(r)}}
+	}
 	if r.Thinking.On() {
 		result.Thought, result.ThoughtTokens = m.Thought, len(strings.Fields(m.Thought))
 		result.CompletionTokens += result.ThoughtTokens
