@@ -289,6 +289,9 @@ func sufficiencyText(t answer.Trace) string {
 	case s != nil:
 		text := fmt.Sprintf("%s: the passages score %.4f, cut-off %.4f (%s), p = %.3f", t.Verdict, s.Score, s.Cutoff,
 			s.Policy, s.PIn)
+		if s.Model != nil {
+			text += fmt.Sprintf("; the language model's log odds that they answer are %.2f", *s.Model)
+		}
 		if s.Warning != "" {
 			text += "; " + s.Warning
 		}

@@ -95,8 +95,8 @@ func checkCalibrateFlags(cmd *cobra.Command, show, reuse, fromLog bool) (err err
 			"seed": true}
 	case reuse:
 		mode, used = "--reuse",
-			map[string]bool{"reuse": true, "name": true, "use": true, "policy": true, "threshold": true,
-				"plot": true}
+			map[string]bool{"reuse": true, "name": true, "use": true, "policy": true, "score": true, "second": true,
+				"threshold": true, "plot": true}
 	case !show:
 		return nil
 	}

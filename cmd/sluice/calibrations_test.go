@@ -73,7 +73,7 @@ func TestCalibrateRefusesWhatItWouldIgnore(t *testing.T) {
 	b := calibrated(t)
 	for _, flags := range [][]string{{"--negatives", "all"}, {"--holdout", ".5"}, {"--seed", "2"}, {"--sample", "1"},
 		{"--per-context", "1"}, {"--queries", "-"}, {"--keep-mb", "1"}, {"--resamples", "9"}, {"--strict"},
-		{"--rank-limit", "2"}, {"--slots", "2"}} {
+		{"--rank-limit", "2"}, {"--slots", "2"}, {"--second-model"}} {
 		b.fails(exitUsage, flags[0]+" has no effect with --reuse",
 			append([]string{"calibrate", "--reuse"}, flags...)...)
 		b.fails(exitUsage, flags[0]+" has no effect with --show", append([]string{"calibrate", "--show"}, flags...)...)
@@ -124,6 +124,7 @@ func TestCalibrateByDomain(t *testing.T) {
 		t.Error(said)
 	}
 	b.ok("calibrate", "--reuse", "--policy", "conformal:0.1")
+	b.ok("calibrate", "--reuse", "--second", "off", "--score", "cosine")
 	b.ok("route", "train", "--seed", "7")
 	line = objects(t, b.ok("gate", "--json", "--explain", query))[0]
 	explain, _ = line["explain"].(map[string]any)
