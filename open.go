@@ -140,8 +140,17 @@ func (s *Sluice) openModelNamed(ctx context.Context, model string) (llm.Generato
 		Slots: sizes.Slots, CacheTokens: sizes.CacheTokens, BatchSize: sizes.BatchTokens, Queue: s.cfg.Queue,
 		GPULayers: s.cfg.GPULayers, GPULibrary: s.cfg.GPULibrary, Acquire: s.acquireThreads, Logger: s.log,
 	}
-	if err := s.probe(ctx, model, path, o); err != nil {
+	registry, err := models.Default()
+	if err != nil {
 		return nil, nil, err
+	}
+	if err := s.probe(ctx, registry, model, path, o); err != nil {
+		return nil, nil, err
+	}
+	if llm.Available && !registry.Pinned(model) { // a pinned digest is only what the file should have
+		if o.Digest, err = registry.Digest(ctx, model); err != nil {
+			return nil, nil, err
+		}
 	}
 	s.log.Info("loading language model", "file", path, "slots", sizes.Slots, "cache tokens", sizes.CacheTokens,
 		"batch tokens", sizes.BatchTokens, "because", sizes.Reason)
@@ -153,13 +162,9 @@ func (s *Sluice) openModelNamed(ctx context.Context, model string) (llm.Generato
 }
 
 // probe has another process open a file without a pinned digest first, once for each file and version of llama.cpp.
-func (s *Sluice) probe(ctx context.Context, model, path string, o llm.Options) error {
+func (s *Sluice) probe(ctx context.Context, r *models.Registry, model, path string, o llm.Options) error {
 	if len(s.cfg.ModelHelper) == 0 || !llm.Available {
 		return nil
-	}
-	r, err := models.Default()
-	if err != nil {
-		return err
 	}
 	with := fmt.Sprint(llm.NativeDigest(), " ", llm.ISA(), " ", o.ContextSize)
 	if r.Pinned(model) || r.WasTried(path, with) {

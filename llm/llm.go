@@ -158,9 +158,10 @@ func (i Info) Identity() string { return cmp.Or(i.SHA256, i.Name) }
 
 // Options say how to run a model. Zero values are defaults.
 type Options struct {
-	ContextSize int // maximum of tokens of one request; 0: what the model was trained for, at most 4096
-	Slots       int // requests decoded together, at most 64; 0: 4
-	Queue       int // requests that may wait for a slot; one more fails with ErrBusy. 0: 1024, negative: none
+	Digest      string // SHA-256 of the file, where it is known; empty: Info reads the file
+	ContextSize int    // maximum of tokens of one request; 0: what the model was trained for, at most 4096
+	Slots       int    // requests decoded together, at most 64; 0: 4
+	Queue       int    // requests that may wait for a slot; one more fails with ErrBusy. 0: 1024, negative: none
 	// CacheTokens is the size of the KV cache, which all slots share. A request waits until prompt and MaxTokens fit
 	// beside the running ones, so it never runs out later. 0: ContextSize.
 	CacheTokens int

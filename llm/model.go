@@ -176,9 +176,12 @@ func (m *Model) Parallel() int {
 // ContextSize returns the maximum of tokens of one request, prompt and completion together.
 func (m *Model) ContextSize() int { return m.opts.ContextSize }
 
-// Info describes the model. The first call reads the whole file for its digest.
+// Info describes the model. The first call reads the whole file for its digest, unless Options.Digest has it.
 func (m *Model) Info() Info {
 	m.digest.Do(func() {
+		if m.info.SHA256 = m.opts.Digest; m.info.SHA256 != "" {
+			return
+		}
 		sum, err := filehash.Sum(context.Background(), m.info.Path)
 		if err != nil {
 			m.opts.Logger.Warn("the model file can no longer be read for its digest", "path", m.info.Path, "error", err)
