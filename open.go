@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	encodergguf "github.com/sluice-rag/sluice/embed/gguf"
 	encoderremote "github.com/sluice-rag/sluice/embed/remote"
 	"github.com/sluice-rag/sluice/engine/cores"
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/gguf"
@@ -33,6 +35,11 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 		}
 	}
 	name, precision, tokens := embed.SplitName(name)
+	if path, err := os.ReadFile(s.encoderPath()); s.cfg.Encoder == "" && err == nil {
+		if _, err := os.Stat(string(path)); err == nil { // else the encoder may have been pulled
+			name = string(path)
+		}
+	}
 	if s.cfg.Precision != "" && s.cfg.Precision != "auto" {
 		precision = embed.Precision(s.cfg.Precision)
 	}
@@ -90,13 +97,36 @@ func named(model string) string {
 	return ""
 }
 
-// keepRuntime records beside a store made with the encoder which runtime computes its vectors, and refuses a runtime
-// that gives other vectors.
+// encoderPath is a file beside a store's vectors. It says where the encoder lay, unless that is a model of the list.
+func (s *Sluice) encoderPath() string { return filepath.Join(s.base.Dir(), "encoder-path") }
+
+// keepEncoderPath records where the encoder lies, so that the store can be used without naming it again.
+func (s *Sluice) keepEncoderPath() {
+	name, _, _ := embed.SplitName(s.cfg.Encoder)
+	path, err := filepath.Abs(name)
+	if found, wrong := models.Locate(name); name == "" || err != nil || wrong != nil || found != path {
+		return
+	}
+	if known, err := os.ReadFile(s.encoderPath()); err == nil && string(known) == path {
+		return
+	}
+	err = durable.Replace(s.encoderPath(), func(w io.Writer) error {
+		_, err := io.WriteString(w, path)
+		return err
+	})
+	if err != nil { // usually because the folder is read-only
+		s.log.Debug("where the encoder lies is not recorded", "error", err)
+	}
+}
+
+// keepRuntime records beside a store made with the encoder where that lies and which runtime computes its vectors, and
+// refuses a runtime that gives other vectors.
 func (s *Sluice) keepRuntime(ctx context.Context, e embed.Embedder) error {
 	st, err := s.base.Reader(ctx)
 	if err != nil || !st.Encoder().Same(e.Info().Encoder) {
 		return nil // no store yet, or another check refuses it
 	}
+	s.keepEncoderPath()
 	changed, err := embed.KeepRuntime(ctx, filepath.Join(s.base.Dir(), "runtime.json"), e)
 	switch {
 	case err != nil && !errors.Is(err, embed.ErrRuntime) && ctx.Err() == nil: // usually because the folder is read-only
