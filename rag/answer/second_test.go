@@ -170,7 +170,8 @@ func TestSecondQuestionOfTheModel(t *testing.T) {
 	w.Model.Top = func(r llm.Request) []llm.TokenLogProb {
 		text := r.Messages[len(r.Messages)-1].Content
 		passages, question, _ := strings.Cut(text, "Question: What does the ship ")
-		if name, _, _ := strings.Cut(question, " "); !strings.Contains(passages, "The ship "+name+" lies") || said == "No" {
+		name, _, _ := strings.Cut(question, " ")
+		if said == "No" || !strings.Contains(passages, "The ship "+name+" lies") {
 			return []llm.TokenLogProb{{Text: "No"}}
 		}
 		return []llm.TokenLogProb{{Text: "Yes"}}

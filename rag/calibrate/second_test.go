@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
-// TestTheModelIsAskedWhetherPassagesAnswer: with Options.SecondModel the model's probabilities get a weight in the second
-// question, also when the calibration follows the base, but not unasked. A model that gives none is an error.
+// TestTheModelIsAskedWhetherPassagesAnswer: with Options.SecondModel the model's probabilities get a weight in the
+// second question, also when the calibration follows the base, but not unasked. A model that gives none is an error.
 func TestTheModelIsAskedWhetherPassagesAnswer(t *testing.T) {
 	w := &world{Base: doubles.NewBase(t, nil)}
 	var lines, questions strings.Builder

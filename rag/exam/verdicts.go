@@ -21,9 +21,9 @@ func (s Set) verdictItems(g prompt.Grader) int {
 	return n
 }
 
-// verdicts asks each grader for its verdicts, of both kinds by turns. It asks no further where they will hardly pass any
-// more, because the upper 95 % limit of the accuracy so far is below what they need, or will hardly fail, because the
-// lower one is not.
+// verdicts asks each grader for its verdicts, of both kinds by turns. It asks no further where they will hardly pass
+// any more, because the upper 95 % limit of the accuracy so far is below what they need, or will hardly fail, because
+// the lower one is not.
 func (e *exam) verdicts(ctx context.Context) error {
 	for _, g := range prompt.Graders() {
 		v, rights := Verdict{}, []int{}

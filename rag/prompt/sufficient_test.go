@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
-// TestSufficient: the odds are those of Yes and No among the first token's alternatives, in any case and with blanks, and
+// TestSufficient: the odds come from Yes and No among the first token's alternatives, in any case and with blanks, and
 // stay finite; the model is asked for one token about the passages that fit its window.
 func TestSufficient(t *testing.T) {
 	library, err := prompt.Open("")
@@ -38,8 +38,9 @@ func TestSufficient(t *testing.T) {
 		}
 		r := m.Requests()[0]
 		last := r.Messages[len(r.Messages)-1].Content
-		if r.MaxTokens != 1 || r.Priority != llm.Batch || r.Temperature != 0 || !strings.Contains(last, "It was Rollo.") ||
-			!strings.Contains(last, "Question: Who?") || strings.ContainsRune(last, 0) || len(r.Messages) < 3 {
+		if r.MaxTokens != 1 || r.Priority != llm.Batch || r.Temperature != 0 ||
+			!strings.Contains(last, "It was Rollo.") || !strings.Contains(last, "Question: Who?") ||
+			strings.ContainsRune(last, 0) || len(r.Messages) < 3 {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

@@ -101,8 +101,8 @@ type Model struct {
 	Window  int
 	Thought string                      // before each answer to a request with thinking; "": the model never thinks
 	Wait    func(context.Context) error // called by Generate before it answers; may be nil
-	// Top returns the most probable tokens for a request with LogProbs, whose answer counts as one token; nil: the model
-	// gives none.
+	// Top returns the most probable tokens for a request with LogProbs, whose answer counts as one token. nil: the
+	// model gives none.
 	Top func(llm.Request) []llm.TokenLogProb
 
 	mu       sync.Mutex
