@@ -74,7 +74,7 @@ func (c Calibrations) Remove(ctx context.Context, name string) error {
 }
 
 // Repolicy derives another policy and threshold from a calibration without computing the distributions again, as
-// calibrate.Repolicy describes. It reads only Name, Use, Policy, Threshold and Draw of the options.
+// calibrate.Repolicy describes. Of the options it reads Name, Use, Policy, Score, Second, Threshold and Draw.
 func (c Calibrations) Repolicy(ctx context.Context, o calibrate.Options) (*calibrate.Result, error) {
 	return during(ctx, c.s, func(ctx context.Context) (*calibrate.Result, error) {
 		return calibrate.Repolicy(ctx, c.s.base, o)

@@ -28,6 +28,7 @@ var (
 	figureModel  = flag.String("figures-model", "", "language model of the figures; empty is the default one")
 	figureReader = flag.String("figures-reader", "", "folder of a reader")
 	figureSecond = flag.String("figures-second", "", "policy of the second question; empty is the default one")
+	figureAsked  = flag.Bool("figures-second-model", false, "the second question is asked of the language model, too")
 	figureHalf   = flag.String("figures-half", "", "topics of squad16: first or second for eight of them; empty is all")
 	figureFlows  = flag.String("figures-flows", "", "graphs of the figures, with style, router and grader (\"ask write\"); empty is all")
 
@@ -99,12 +100,16 @@ func openSquad(t *testing.T, all []datum) squad {
 		}
 	})
 	if _, err := s.Calibrations().Get(t.Context(), ""); err == nil {
+		if _, err := s.Calibrations().Repolicy(t.Context(), calibrate.Options{Second: *figureSecond}); err != nil {
+			t.Fatal(err)
+		}
 		return s
 	}
 	if err := s.ingest(t, all); err != nil {
 		t.Skipf("SKIP: no encoder: %v", err)
 	}
-	o := calibrate.Options{Queries: strings.NewReader(pseudo), Source: "questions", Second: *figureSecond}
+	o := calibrate.Options{Queries: strings.NewReader(pseudo), Source: "questions", Second: *figureSecond,
+		SecondModel: *figureAsked}
 	if _, err := s.Calibrate(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}

@@ -311,6 +311,7 @@ type asked struct {
 // ended goes on where it was: the graphs take hours.
 func (s squad) figure(t *testing.T, name string, o answer.Options) {
 	t.Helper()
+	name = strings.TrimSpace(name + " " + *figureSecond)
 	journal, known := openJournal(t, name)
 	questions := s.sample(*figureCount)
 	var rest []datum
