@@ -62,6 +62,27 @@ func TestSecond(t *testing.T) {
 	}
 }
 
+// TestDiscriminant: log odds of normal distributions with one variance, by their densities; what parts the rows
+// has a finite weight, and what is lower in the first ones has none.
+func TestDiscriminant(t *testing.T) {
+	with := [][]float64{{1, 4, 0, 1, 2}, {1, 6, 2, 1, 0}, {1, 8, 4, 1, 1}}
+	without := [][]float64{{1, 1, -1, 0, 3}, {1, 3, 1, 0, 4}, {1, 5, 3, 0, 2}}
+	w := discriminant(with, without, 5)
+	density := func(x, mean float64) float64 { return math.Exp(-(x - mean) * (x - mean) / 2 / (8./3 + leastVariance)) }
+	x := []float64{1, 5, 3}
+	want := math.Log(density(5, 6) * density(3, 2) / density(5, 3) / density(3, 1))
+	got := -(w[1]*9/2 + w[2]*3/2)
+	for k := range x[1:] {
+		got += w[k+1] * x[k+1]
+	}
+	if math.Abs(got-want) > 1e-9 || w[3] < 100 || !finite(w[3]) || w[4] != 0 {
+		t.Errorf("%v: %v, not %v", w, got, want)
+	}
+	if w := discriminant(nil, nil, 2); w[0] != 0 || w[1] != 0 {
+		t.Errorf("of nothing: %v", w)
+	}
+}
+
 // A question that is exchangeable with those of the calibration gets "topic only" with the probability that its rank
 // gives, however the weights came out.
 func TestSecondKeepsItsPromise(t *testing.T) {
