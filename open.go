@@ -1,6 +1,7 @@
 package sluice
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,19 +28,15 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 	if s.cfg.Embedder != nil {
 		return s.cfg.Embedder, nil, s.keepRuntime(ctx, s.cfg.Embedder)
 	}
-	name := s.cfg.Encoder
+	name, path := s.cfg.Encoder, ""
 	if name == "" {
 		name = DefaultEncoder
 		if st, err := s.base.Reader(ctx); err == nil && st.Encoder().Name != "" {
-			name = st.Encoder().Name
+			name, path = st.Encoder().Name, s.keptEncoderPath()
 		}
 	}
 	name, precision, tokens := embed.SplitName(name)
-	if path, err := os.ReadFile(s.encoderPath()); s.cfg.Encoder == "" && err == nil {
-		if _, err := os.Stat(string(path)); err == nil { // else the encoder may have been pulled
-			name = string(path)
-		}
-	}
+	name = cmp.Or(path, name)
 	if s.cfg.Precision != "" && s.cfg.Precision != "auto" {
 		precision = embed.Precision(s.cfg.Precision)
 	}
@@ -99,6 +96,18 @@ func named(model string) string {
 
 // encoderPath is a file beside a store's vectors. It says where the encoder lay, unless that is a model of the list.
 func (s *Sluice) encoderPath() string { return filepath.Join(s.base.Dir(), "encoder-path") }
+
+// keptEncoderPath returns where the store's encoder lies, "" if that is not known or it is not there any more.
+func (s *Sluice) keptEncoderPath() string {
+	path, err := os.ReadFile(s.encoderPath())
+	if err == nil {
+		_, err = os.Stat(string(path))
+	}
+	if err != nil {
+		return ""
+	}
+	return string(path)
+}
 
 // keepEncoderPath records where the encoder lies, so that the store can be used without naming it again.
 func (s *Sluice) keepEncoderPath() {

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io/fs"
 	"os"
 
 	"github.com/sluice-rag/sluice/internal/models"
@@ -75,6 +76,9 @@ func Run(ctx context.Context, o exam.Options) (*exam.Card, error) {
 	wrong := Keep(card)
 	if wrong == nil && card.Examined() {
 		wrong = os.Remove(o.Answers)
+	}
+	if errors.Is(wrong, fs.ErrNotExist) { // another process has examined the model, too
+		wrong = nil
 	}
 	return card, errors.Join(err, wrong)
 }

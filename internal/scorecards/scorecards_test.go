@@ -2,15 +2,19 @@ package scorecards_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/scorecards"
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
 	"github.com/sluice-rag/sluice/rag/exam"
 )
 
@@ -148,5 +152,43 @@ func TestTheDefaultModelComesWithItsCard(t *testing.T) {
 	}
 	if found, err := scorecards.Find(t.Context(), "SmolLM2-135M-Instruct"); err != nil || !found.Examined() {
 		t.Errorf("beside an empty file: %+v, %v", found, err)
+	}
+}
+
+// TestRun: an examination that fails leaves the answers for the next one, and one that comes to its end only the card.
+func TestRun(t *testing.T) {
+	dir, model := cache(t)
+	e, err := engine.New(engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	m, encoder := doubles.NewModel("nothing"), doubles.NewEncoder()
+	m.Window, encoder.Limit = 4096, 256
+	digest := card(t, model).Digest
+	o := exam.Options{Model: m, Digest: digest, Embedder: encoder, Engine: e}
+	calls := 0
+	m.Wait = func(context.Context) error {
+		if calls++; calls > 20 {
+			return context.DeadlineExceeded
+		}
+		return nil
+	}
+	answers := filepath.Join(dir, "scorecards", digest+".answers.jsonl")
+	if _, err := scorecards.Run(t.Context(), o); !errors.Is(err, exam.ErrModel) {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(answers); err != nil || bytes.Count(text, []byte(`"nothing"`)) < 10 {
+		t.Errorf("%v: %s", err, text)
+	}
+	m.Wait = nil
+	if _, err := scorecards.Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(answers); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the answers are still there: %v", err)
+	}
+	if c, err := scorecards.Find(t.Context(), model); err != nil || !c.Examined() {
+		t.Errorf("%+v, %v", c, err)
 	}
 }

@@ -39,8 +39,7 @@ func (a *State) search(ctx context.Context, v *flow.Visit) (flow.Verdict, error)
 
 // second asks whether the passages answer, of as many of them as the calibration looked at, without what was joined to
 // them. It is not asked where the gate was not, of pages of the web, or where the calibration has no second question,
-// or one with another reader, cross-encoder or
-// language model.
+// or one with another reader, cross-encoder or language model.
 func (a *State) second(ctx context.Context, v *flow.Visit) error {
 	if a.trace.Verdict, a.trace.Second = "", nil; a.asked == nil || a.fromWeb || len(a.Passages) == 0 {
 		return nil

@@ -56,7 +56,9 @@ func (c *run) second(ctx context.Context, cal *gate.Calibration) error {
 	all = all[:min(len(all), most)]
 	var with []gate.Asked
 	for i, a := range all {
-		c.progress("second question", int64(i), int64(len(all)))
+		if model != nil {
+			c.progress("second question", int64(i+1), int64(len(all)))
+		}
 		x, ok, err := c.features(ctx, a, reranker != "", model)
 		if err != nil {
 			return err
@@ -65,10 +67,9 @@ func (c *run) second(ctx context.Context, cal *gate.Calibration) error {
 			with = append(with, x)
 		}
 	}
-	c.progress("second question", int64(len(all)), int64(len(all)))
 	second, err := gate.NewSecond(c.Second, c.Seed, with)
 	switch {
-	case errors.Is(err, gate.ErrPromise) && c.Second == "":
+	case errors.Is(err, gate.ErrPromise) && c.Second == "" && !c.SecondModel:
 		c.base.Logger().Debug(fmt.Sprintf("no second question: %v", err))
 		return nil
 	case err != nil:
