@@ -14,8 +14,8 @@ import (
 // Questions that are asked at most, one of each context: the sentences of what a search finds for them are embedded,
 // and a language model reads all of it.
 const (
-	secondQuestions = 150
-	modelledSecond  = 100 // with Options.SecondModel
+	secondQuestions      = 150
+	secondModelQuestions = 100 // with Options.SecondModel
 )
 
 // second makes the second question, and the reader's threshold, of the calibration's questions with the passages that a
@@ -29,7 +29,7 @@ func (c *run) second(ctx context.Context, cal *gate.Calibration) error {
 	}
 	most := secondQuestions
 	if c.SecondModel {
-		most = modelledSecond
+		most = secondModelQuestions
 	}
 	n := most
 	if reader != nil {
