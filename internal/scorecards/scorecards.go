@@ -73,14 +73,13 @@ func Run(ctx context.Context, o exam.Options) (*exam.Card, error) {
 	if card == nil {
 		return nil, err
 	}
-	wrong := Keep(card)
-	if wrong == nil && card.Examined() {
-		wrong = os.Remove(o.Answers)
+	if kept := Keep(card); kept != nil || !card.Examined() {
+		return card, errors.Join(err, kept)
 	}
-	if errors.Is(wrong, fs.ErrNotExist) { // another process has examined the model, too
-		wrong = nil
+	if err = os.Remove(o.Answers); errors.Is(err, fs.ErrNotExist) { // another process has examined the model, too
+		err = nil
 	}
-	return card, errors.Join(err, wrong)
+	return card, err
 }
 
 // Keep keeps a card.

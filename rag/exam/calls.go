@@ -15,23 +15,23 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// calls is the model under examination: each of its calls is one of the examination.
-type calls struct {
+// examined is the model under examination. It counts each request as a call of the examination.
+type examined struct {
 	llm.Generator
 	exam *exam
 }
 
-func (e *exam) calls() calls { return calls{e.Model, e} }
+func (e *exam) model() examined { return examined{e.Model, e} }
 
-// Generate makes one call of the model, or returns what an earlier examination was given for the same request. A call
-// that fails gives nothing; several in a row are an error.
-func (c calls) Generate(ctx context.Context, r llm.Request, _ func(string) error) (llm.Result, error) {
-	e := c.exam
+// Generate makes one call of the model, or returns the answer that the file of answers has for the same request. A call
+// that fails gives an empty answer; several in a row are an error.
+func (x examined) Generate(ctx context.Context, r llm.Request, _ func(string) error) (llm.Result, error) {
+	e := x.exam
 	if ctx.Err() != nil { // another call has ended the examination
 		return llm.Result{}, ctx.Err()
 	}
 	r.Priority = llm.Batch
-	key, err := keyOf(r)
+	key, err := requestKey(r)
 	if err != nil {
 		return llm.Result{}, err
 	}
@@ -44,7 +44,7 @@ func (c calls) Generate(ctx context.Context, r llm.Request, _ func(string) error
 		return known, nil
 	}
 	within, cancel := context.WithTimeout(ctx, perCall)
-	result, err := c.Generator.Generate(within, r, nil)
+	result, err := x.Generator.Generate(within, r, nil)
 	cancel()
 	if ctx.Err() != nil {
 		return llm.Result{}, ctx.Err()
@@ -74,26 +74,26 @@ func (e *exam) finish(key string, result llm.Result, err error) error {
 	return nil
 }
 
-// answers of the model, by request: those of an examination that was interrupted, and a file that this one's are added
-// to, a line each.
+// answers is a file of the model's answers, a line each, to which an examination adds its own.
 type answers struct {
-	known map[string]llm.Result // nothing is added after open
+	known map[string]llm.Result // by requestKey, of an interrupted examination; not written to after open
 	file  *os.File              // nil: nothing is kept
 }
 
-// kept is a line of the file.
-type kept struct {
-	Request string     `json:"request"` // keyOf
+// answerLine is a line of the file.
+type answerLine struct {
+	Request string     `json:"request"` // requestKey
 	Result  llm.Result `json:"result"`
 }
 
-func keyOf(r llm.Request) (string, error) {
+// requestKey identifies a request by the SHA-256 of its JSON.
+func requestKey(r llm.Request) (string, error) {
 	text, err := json.Marshal(r)
 	return fmt.Sprintf("%x", sha256.Sum256(text)), err
 }
 
-// open reads the answers in a file, which there need not be yet. Lines that a process was interrupted in are passed
-// over.
+// open reads the answers in a file and creates it if it does not exist. A line that an interrupted process did not
+// finish is skipped.
 func (a *answers) open(name string) (err error) {
 	if name == "" {
 		return nil
@@ -104,7 +104,7 @@ func (a *answers) open(name string) (err error) {
 	a.known = map[string]llm.Result{}
 	for lines := bufio.NewReader(a.file); ; {
 		line, err := lines.ReadBytes('\n')
-		var k kept
+		var k answerLine
 		if json.Unmarshal(line, &k) == nil {
 			a.known[k.Request] = k.Result
 		}
@@ -117,13 +117,13 @@ func (a *answers) open(name string) (err error) {
 	}
 }
 
-// keep adds an answer to the file. It begins with the end of a line, because an interrupted process may have left one
-// without.
+// keep adds an answer to the file. It writes a newline first, because an interrupted process may have left a line
+// without one.
 func (a *answers) keep(key string, r llm.Result) error {
 	if a.file == nil {
 		return nil
 	}
-	line, err := json.Marshal(kept{key, r})
+	line, err := json.Marshal(answerLine{key, r})
 	if err == nil {
 		_, err = a.file.Write(bytes.Join([][]byte{nil, line, nil}, []byte("\n")))
 	}

@@ -88,9 +88,10 @@ func (v Verdict) Passes() bool { return v.Balanced >= leastBalanced && v.Low > l
 // normal95 is the normal distribution's quantile for two-sided intervals of 95 %.
 const normal95 = 1.959964
 
-// Judge fills in accuracy and limit, and returns the upper limit, too. Variances are computed with one more item of
-// each kind (Agresti and Caffo, 2000), so that a share of 0 or 1 has one.
-func (v *Verdict) Judge() (high float64) {
+// Judge fills in accuracy and limit, and reports whether more items would hardly change whether the verdict passes: the
+// upper 95 % limit is below what it needs, or the lower one is not. Variances are computed with one more item of each
+// kind (Agresti and Caffo, 2000), so that a share of 0 or 1 has one.
+func (v *Verdict) Judge() (decided bool) {
 	variance := func(s Share) float64 {
 		p := float64(s.N+1) / float64(s.Of+2)
 		return p * (1 - p) / float64(s.Of+2)
@@ -98,7 +99,7 @@ func (v *Verdict) Judge() (high float64) {
 	v.Balanced = (v.Yes.Value() + v.No.Value()) / 2
 	half := normal95 / 2 * math.Sqrt(variance(v.Yes)+variance(v.No))
 	v.Low = max(0, v.Balanced-half)
-	return v.Balanced + half
+	return v.Balanced+half < leastBalanced || v.Low >= leastBalanced
 }
 
 // Questions compares distributions of scores: of passages with the questions that a model writes about them, or with

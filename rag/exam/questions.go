@@ -50,7 +50,7 @@ func (e *exam) questions(ctx context.Context) error {
 	if _, remotely := e.Model.(*remote.Generator); remotely { // as a calibration asks it
 		o.Prompter = pseudo.Chat{Library: e.library}
 	}
-	written, report, err := pseudo.Generate(ctx, e.calls(), e.Embedder, e.Engine, contexts, o)
+	written, report, err := pseudo.Generate(ctx, e.model(), e.Embedder, e.Engine, contexts, o)
 	if q.Kept = (Share{report.Kept, report.Generated}); err == nil {
 		q.Model, err = e.distance(ctx, want, written)
 	}

@@ -143,7 +143,7 @@ type exam struct {
 	answers  answers
 	mu       sync.Mutex
 	done     int // of total: begun, or left out
-	finished int // without those that an earlier examination was given the answers of
+	finished int // of those that the model answered, not Options.Answers
 	failed   int // in a row
 
 	set     Set // under way, with:
@@ -262,7 +262,7 @@ func (e *exam) answer(
 	if err != nil {
 		return "", nil, err
 	}
-	r, err := e.calls().Generate(ctx, llm.Request{Messages: p.Messages, Prompt: p.Text, Stop: p.Stop,
+	r, err := e.model().Generate(ctx, llm.Request{Messages: p.Messages, Prompt: p.Text, Stop: p.Stop,
 		MaxTokens: answerTokens, Seed: seed}, nil)
 	if err != nil {
 		return "", nil, err

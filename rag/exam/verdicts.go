@@ -21,9 +21,7 @@ func (s Set) verdictItems(g prompt.Grader) int {
 	return n
 }
 
-// verdicts asks each grader for its verdicts, of both kinds by turns. It asks no further where they will hardly pass
-// any more, because the upper 95 % limit of the accuracy so far is below what they need, or will hardly fail, because
-// the lower one is not.
+// verdicts asks each grader for its verdicts, of both kinds by turns, until Verdict.Judge has decided.
 func (e *exam) verdicts(ctx context.Context) error {
 	for _, g := range prompt.Graders() {
 		v, rights := Verdict{}, []int{}
@@ -46,8 +44,8 @@ func (e *exam) verdicts(ctx context.Context) error {
 					rights = append(rights, i)
 				}
 			}
-			high := v.Judge()
-			return done < leastVerdicts || v.Low < leastBalanced && high >= leastBalanced
+			decided := v.Judge()
+			return done < leastVerdicts || !decided
 		})
 		if err == nil && v.Passes() && g != prompt.Router {
 			err = e.plant(ctx, g, &v, rights[:min(plantedItems, len(rights))])
@@ -115,7 +113,7 @@ func (e *exam) grade(ctx context.Context, g prompt.Grader, in prompt.Graded) (sa
 		return "", err
 	}
 	q.Messages = p.Messages
-	s, err := flow.Ask(ctx, e.calls(), q)
+	s, err := flow.Ask(ctx, e.model(), q)
 	return s.Verdict, err
 }
 

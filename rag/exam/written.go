@@ -95,7 +95,7 @@ func (e *exam) json(ctx context.Context) error {
 	err := e.blocks(ctx, len(said), func(ctx context.Context, i int) error {
 		p := e.set.Passages[i]
 		task := fmt.Sprintf(jsonTask, p.Text, p.Question)
-		r, err := e.calls().Generate(ctx, llm.Request{Messages: []llm.Message{{Role: llm.User, Content: task}},
+		r, err := e.model().Generate(ctx, llm.Request{Messages: []llm.Message{{Role: llm.User, Content: task}},
 			MaxTokens: 2 * answerTokens, Seed: seed}, nil)
 		said[i] = r.Text
 		return err

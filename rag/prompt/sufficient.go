@@ -13,9 +13,9 @@ import (
 // ErrOdds is wrapped by the error of a model that gives no log-probabilities.
 var ErrOdds = errors.New("prompt: the model gives no log-probabilities")
 
-// leastProbability is added to the probabilities of Yes and No, so that the odds are finite where one of them is not
-// among the most probable tokens.
-const leastProbability = 1e-6
+// leastOdds is added to the shares of Yes and No, so that the odds are finite where one of them is not among the most
+// probable tokens.
+const leastOdds = 1e-6
 
 // Sufficient asks a model whether passages answer a question and returns the natural logarithm of the odds that they
 // do, between −14 and 14, by the model's own probabilities of Yes and No as the first token; 0 where neither is among
@@ -42,14 +42,6 @@ func (l *Library) Sufficient(
 	if len(r.LogProbs) == 0 || len(r.LogProbs[0].Top) == 0 {
 		return 0, fmt.Errorf("%w: %s", ErrOdds, gen.Info().Name)
 	}
-	yes, no := leastProbability, leastProbability
-	for _, t := range r.LogProbs[0].Top {
-		switch strings.ToLower(strings.TrimSpace(t.Text)) {
-		case "yes":
-			yes += math.Exp(t.LogProb)
-		case "no":
-			no += math.Exp(t.LogProb)
-		}
-	}
-	return math.Log(yes / no), nil
+	share, _ := llm.Choice(r, r.Text, []string{"Yes", "No"})
+	return math.Log((share["Yes"] + leastOdds) / (share["No"] + leastOdds)), nil
 }
