@@ -11,7 +11,7 @@ func TestChooseSizes(t *testing.T) {
 	small := gguf.Model{Name: "small", ContextTrained: 8192, Types: []string{"Q4_1", "Q8_0"},
 		Footprint: gguf.Footprint{Weights: 85e6, Token: 23 << 10, Scratch: 30 << 10, Vocab: 49152}}
 	short, mixed, other := small, small, small
-	short.ContextTrained, mixed.Types, other.Types = 512, []string{"Q4_K", "Q6_K"}, []string{"Q4_K", "Q5_0"}
+	short.ContextTrained, mixed.Types, other.Types = 512, []string{"Q4_K", "Q6_K"}, []string{"Q4_K", "Q3_K"}
 	for name, c := range map[string]struct {
 		file      gguf.Model
 		o         Options
@@ -33,7 +33,7 @@ func TestChooseSizes(t *testing.T) {
 		"as set": {small, Options{Slots: 3, CacheTokens: 5000, BatchSize: 32}, 2, 1e8, "avx2",
 			Sizes{3, 5000, 32, 3, ""}, "slots as set"},
 		"types whose bits depend on the batch": {other, Options{}, 2, 8e9, "avx512vnni", Sizes{8, 16384, 64, 1, ""},
-			"other types than Q4_0, Q4_1, Q8_0, Q4_K, Q5_K, Q6_K may"},
+			"other types than Q4_0, Q4_1, Q8_0, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K may"},
 		"K types":        {mixed, Options{}, 2, 8e9, "avx2", Sizes{8, 16384, 64, 8, ""}, "a thread of 2"},
 		"K types on AMX": {mixed, Options{}, 2, 8e9, "amx", Sizes{8, 16384, 64, 8, ""}, "a thread of 2"},
 		"K types on Arm": {mixed, Options{}, 2, 8e9, "dotprod", Sizes{8, 16384, 64, 1, ""}, "one request at a time"},

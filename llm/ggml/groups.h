@@ -1,10 +1,10 @@
-// Products of K types' weights with vectors, without AMX; products.h includes this file.
+// Products of K types' weights with vectors, without AMX.
 //
-// Blocks of 256 weights have groups of 16 or 32 with a scale in whole numbers each. As with Q4_1, blocks of as many
-// rows as a register has lanes are unpacked at once, for up to 128 vectors. A block is added up in whole numbers, and
-// floats are touched once for it, in the order of the products on AMX (matmul.h).
+// Blocks of 256 weights have groups of 16 or 32 with a scale in whole numbers each. A block is added up in
+// whole numbers, and floats are touched once for it, in the order of the products on AMX (matmul.h).
 #pragma once
 
+#include "pack.h"
 #include "quantize.h"
 
 // slc_quantize_of_16 quantises a vector in blocks of 256 with the sums of each 16 numbers.
@@ -24,58 +24,6 @@ static void slc_quantize_of_32(const float * x, void * y, int64_t n) {
             block->bsums[i] = (int16_t) (block->bsums[2 * i] + block->bsums[2 * i + 1]);
         }
     }
-}
-
-// Rows are packed when a model is loaded: 16 bytes of a block of each row are next to each other, in the order of
-// registers, then 16 others, in the order in which they are unpacked: read across, memory would come at a third of its
-// rate. What is left of a block, the scale of Q6_K, follows row by row. Rows take as many bytes as before; the last
-// ones, which do not fill a register, stay as they are.
-static const unsigned char slc_order[13] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
-static const unsigned char slc_order_q6_K[13] = {12, 0, 2, 8, 1, 3, 9, 4, 6, 10, 5, 7, 11};
-
-// slc_pack_block packs a block of each of SLC_ROWS rows.
-static void slc_pack_block(enum ggml_type type, const char * from, size_t stride, char * to) {
-    const unsigned char * order = type == GGML_TYPE_Q6_K ? slc_order_q6_K : slc_order;
-    const size_t size = ggml_type_size(type), whole = size / 16, left = size % 16;
-    for (size_t c = 0; c < whole; c++) {
-        slc_bytes columns[4];
-        slc_columns(from + 16 * order[c], stride, columns);
-        for (int i = 0; i < 4; i++, to += sizeof(slc_bytes)) {
-            slc_store_bytes(to, columns[i]);
-        }
-    }
-    for (int r = 0; r < SLC_ROWS; r++, to += left) {
-        memcpy(to, from + (size_t) r * stride + 16 * whole, left);
-    }
-}
-
-// slc_pack packs the rows of a matrix.
-void slc_pack(const struct ggml_tensor * matrix, const char * from) {
-    const size_t size = ggml_type_size(matrix->type), stride = matrix->nb[1];
-    char * to = (char *) matrix->data;
-    int64_t left = matrix->ne[1];
-    for (; left >= SLC_ROWS; left -= SLC_ROWS, from += SLC_ROWS * stride) {
-        for (size_t block = 0; block < stride; block += size, to += SLC_ROWS * size) {
-            slc_pack_block(matrix->type, from + block, stride, to);
-        }
-    }
-    memcpy(to, from, (size_t) left * stride);
-}
-
-enum { SLC_LARGEST = SLC_ROWS * sizeof(block_q6_K) }; // a block of each row
-
-// slc_packed is block b of `count` rows, packed. Those that do not fill a register are packed into `buffer`.
-static const char * slc_packed(enum ggml_type type, const char * rows, size_t stride, int count, int b, char * buffer) {
-    const size_t size = ggml_type_size(type);
-    if (count == SLC_ROWS) {
-        return rows + (size_t) b * SLC_ROWS * size;
-    }
-    char plain[SLC_LARGEST] = {0};
-    for (int r = 0; r < count; r++) {
-        memcpy(plain + (size_t) r * size, rows + (size_t) r * stride + (size_t) b * size, size);
-    }
-    slc_pack_block(type, plain, size, buffer);
-    return buffer;
 }
 
 // slc_next reads the next 16 bytes of each row.
@@ -119,7 +67,7 @@ static inline __attribute__((always_inline)) void slc_take(int i, const slc_byte
 #pragma GCC unroll 8
     for (int v = 0; v < few->n; v++) {
         const int8_t * y = few->vectors[v][few->block].qs + 16 * i;
-        const slc_bytes dot = slc_dot(4, kind.most, numbers, y);
+        const slc_bytes dot = slc_dot(4, kind.most, slc_ints(0), numbers, y);
         few->sums[v] = slc_add(few->sums[v], slc_times(dot, to->scales[16 * i / kind.group]));
     }
 }
@@ -265,10 +213,10 @@ static inline __attribute__((always_inline)) void slc_add_group_products(int n, 
         for (int v = 0; v < n; v++) {
             const int8_t * y = vectors[v][block].qs + 32 * g;
             if (kind.group == 32) {
-                sum[v] = slc_add(sum[v], slc_times(slc_dot(8, kind.most, numbers, y), weights->scales[g]));
+                sum[v] = slc_add(sum[v], slc_times(slc_dot(8, kind.most, slc_ints(0), numbers, y), weights->scales[g]));
             } else {
-                const slc_bytes first = slc_dot(4, kind.most, numbers, y);
-                const slc_bytes second = slc_dot(4, kind.most, numbers + 4, y + 16);
+                const slc_bytes first = slc_dot(4, kind.most, slc_ints(0), numbers, y);
+                const slc_bytes second = slc_dot(4, kind.most, slc_ints(0), numbers + 4, y + 16);
                 sum[v] = slc_add(sum[v], slc_times(first, weights->scales[2 * g]));
                 sum[v] = slc_add(sum[v], slc_times(second, weights->scales[2 * g + 1]));
             }

@@ -15,17 +15,17 @@ type Footprint struct {
 }
 
 // copies returns the bytes of weights that llama.cpp copies (its ggml-cpu/repack.cpp, which packs weights for
-// llm/ggml/groups.h, and ggml-cpu/amx; a few matrices of odd shapes are not copied), and what the copies take in
+// llm/ggml/products.h, and ggml-cpu/amx; a few matrices of odd shapes are not copied), and what the copies take in
 // addition.
 func (h *header) copies(isa string) (repacked, extra int64) {
 	types := []string{"Q4_0", "Q4_K", "IQ4_NL", "MXFP4"}
 	switch isa {
 	case "avx2":
-		types = append(types, "Q5_K", "Q6_K")
+		types = append(types, "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q5_K", "Q6_K")
 	case "avx512vnni":
-		types = append(types, "Q5_K", "Q6_K", "Q2_K")
+		types = append(types, "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q5_K", "Q6_K", "Q2_K")
 	case "amx":
-		types = append(types, "Q5_K", "Q6_K", "Q2_K", "Q4_1", "Q8_0", "IQ4_XS", "F16")
+		types = append(types, "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q5_K", "Q6_K", "Q2_K", "IQ4_XS", "F16")
 	}
 	for _, t := range types {
 		n := int64(h.matrices[t])

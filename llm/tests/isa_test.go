@@ -24,8 +24,8 @@ const childFolder = "SLUICE_TEST_CHILD_FOLDER"
 // matrixTypes returns the types for which the instruction sets have their own code, with a bound for the mean
 // difference of log-probabilities between a model with such weights and one with float32 weights.
 func matrixTypes() map[string]float64 {
-	return map[string]float64{"F32": 0, "F16": .02, "Q4_0": 1.5, "Q4_1": 1.2, "Q8_0": .2, "Q4_K": 1.2, "Q5_K": .7,
-		"Q6_K": .5, "IQ4_XS": 1.5}
+	return map[string]float64{"F32": 0, "F16": .02, "Q4_0": 1.5, "Q4_1": 1.2, "Q5_0": .9, "Q5_1": .7, "Q8_0": .2,
+		"Q4_K": 1.2, "Q5_K": .7, "Q6_K": .5, "IQ4_XS": 1.5}
 }
 
 // outcome is what a child process reports: the instruction set that it used, and log-probabilities per type or model,
@@ -148,19 +148,19 @@ func TestMatmul(t *testing.T) {
 	}
 }
 
-// TestProducts checks that without AMX, Sluice computes the products of weights in Q4_1 and the K types, for numbers of
-// rows and columns that fill registers and for others, and that they differ from ggml's only by the rounding of float32
-// sums.
+// TestProducts checks that without AMX, Sluice computes the products of weights in blocks of 32 and of the K types, for
+// numbers of rows and columns that fill registers and for others, and that they differ from ggml's only by the rounding
+// of float32 sums.
 func TestProducts(t *testing.T) {
 	if dir := os.Getenv(childFolder); dir != "" {
 		matmulChild(t, dir)
 		return
 	}
-	for _, typ := range []string{"Q4_1", "Q4_K", "Q5_K", "Q6_K"} {
+	for _, typ := range productTypes() {
 		dir := t.TempDir()
 		m, _ := generator.Preset("llama-bpe")
 		m.Type, m.Layers, m.Embedding, m.FF = typ, 2, 512, 768
-		if typ == "Q4_1" {
+		if !strings.Contains(typ, "K") {
 			m.FF = 800 // 25 blocks: rows are unpacked 24 at a time
 		}
 		if len(m.Vocab.Tokens)%8 == 0 {
@@ -190,6 +190,8 @@ func TestProducts(t *testing.T) {
 	}
 }
 
+func productTypes() []string { return []string{"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"} }
+
 func amxTypes() []string { return []string{"Q4_0", "Q4_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"} }
 
 // matmulChild is the test in the child process. No two prompts share a beginning, so that each is read at once.
@@ -199,7 +201,7 @@ func matmulChild(t *testing.T, dir string) {
 		prompts = append(prompts, strings.Repeat(string(rune('a'+i))+" pump ", words))
 	}
 	out := outcome{ISA: llm.ISA(), Types: map[string][][]llm.TokenLogProb{}}
-	for _, typ := range amxTypes() {
+	for _, typ := range append(amxTypes(), "Q5_0", "Q5_1") {
 		path := filepath.Join(dir, typ+".gguf")
 		if _, err := os.Stat(path); err != nil {
 			continue // TestProducts writes one

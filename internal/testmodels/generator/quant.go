@@ -21,6 +21,8 @@ func types() map[string]blocks {
 		"F16":    {1, 1, 2, func(v []float32) []byte { return binary.LittleEndian.AppendUint16(nil, half(v[0])) }},
 		"Q4_0":   {2, 32, 18, q4},
 		"Q4_1":   {3, 32, 20, q41},
+		"Q5_0":   {6, 32, 22, func(v []float32) []byte { return q5(v, absMax(v)/16, -absMax(v), nil) }},
+		"Q5_1":   {7, 32, 24, q51},
 		"Q8_0":   {8, 32, 34, q8},
 		"Q4_K":   {12, 256, 144, func(v []float32) []byte { return qk(v, 4) }},
 		"Q5_K":   {13, 256, 176, func(v []float32) []byte { return qk(v, 5) }},
@@ -75,6 +77,27 @@ func q41(v []float32) []byte {
 	putHalf(b[2:], lowest)
 	nibbles(b[4:], v, d, lowest)
 	return b
+}
+
+// q5 puts the numbers' fifth bits between the scale, perhaps with a minimum, and the four others.
+func q5(v []float32, d, lowest float64, minimum []byte) []byte {
+	b := make([]byte, 2, 24)
+	putHalf(b, d)
+	b = append(b, minimum...)
+	var fifth uint32
+	low := make([]byte, 16)
+	for i, x := range v {
+		n := level(x-float32(lowest), d, 0, 31)
+		fifth |= uint32(n>>4) << i
+		low[i%16] |= byte(n&15) << (i / 16 * 4)
+	}
+	return append(binary.LittleEndian.AppendUint32(b, fifth), low...)
+}
+
+func q51(v []float32) []byte {
+	lowest, minimum := float64(slices.Min(v)), make([]byte, 2)
+	putHalf(minimum, lowest)
+	return q5(v, (float64(slices.Max(v))-lowest)/31, lowest, minimum)
 }
 
 func q8(v []float32) []byte {
