@@ -47,6 +47,14 @@ struct slc_kind {
     int most, group, has_mins;
 };
 
+static inline __attribute__((always_inline)) struct slc_kind slc_kind_of(enum ggml_type type) {
+    switch (type) {
+    case GGML_TYPE_Q4_K: return (struct slc_kind){15, 32, 1};
+    case GGML_TYPE_Q5_K: return (struct slc_kind){31, 32, 1};
+    default: return (struct slc_kind){63, 16, 0}; // Q6_K
+    }
+}
+
 // slc_few has up to eight vectors. Weights are multiplied with them as they are unpacked, because storing the weights
 // would take longer than the products. With no vectors, the weights are stored in slc_block, for more vectors.
 struct slc_few {
@@ -213,7 +221,8 @@ static inline __attribute__((always_inline)) void slc_add_group_products(int n, 
         for (int v = 0; v < n; v++) {
             const int8_t * y = vectors[v][block].qs + 32 * g;
             if (kind.group == 32) {
-                sum[v] = slc_add(sum[v], slc_times(slc_dot(8, kind.most, slc_ints(0), numbers, y), weights->scales[g]));
+                const slc_bytes all = slc_dot(8, kind.most, slc_ints(0), numbers, y);
+                sum[v] = slc_add(sum[v], slc_times(all, weights->scales[g]));
             } else {
                 const slc_bytes first = slc_dot(4, kind.most, slc_ints(0), numbers, y);
                 const slc_bytes second = slc_dot(4, kind.most, slc_ints(0), numbers + 4, y + 16);
@@ -227,48 +236,57 @@ static inline __attribute__((always_inline)) void slc_add_group_products(int n, 
     }
 }
 
-// For each type: the products of `count` rows, at most SLC_ROWS, and of n vectors, a few or up to SLC_MANY, go to
-// sums[vector].
-#define SLC_GROUPS(type, number, ...)                                                                                  \
-    static inline __attribute__((always_inline)) void slc_few_##type(                                                  \
-        int n, int blocks, const char * rows, size_t stride, int count, const block_q8_K * const * vectors,            \
-        float (*sums)[SLC_ROWS]) {                                                                                     \
-        const struct slc_kind kind = {__VA_ARGS__};                                                                    \
-        char buffer[SLC_LARGEST];                                                                                      \
-        for (int b = 0; b < blocks; b++) {                                                                             \
-            struct slc_block weights;                                                                                  \
-            struct slc_few few = {n, vectors, b};                                                                      \
-            slc_unpack_##type(slc_packed(number, rows, stride, count, b, buffer), kind, &weights, &few);               \
-            for (int v = 0; v < n; v++) {                                                                              \
-                slc_add_whole(few.sums[v], &weights, kind, vectors[v] + b, b, sums[v]);                                \
-            }                                                                                                          \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void slc_multiply_##type(int n, int blocks, const char * rows, size_t stride, int count,                    \
-                                    const block_q8_K * const * vectors, float (*sums)[SLC_ROWS]) {                     \
-        const struct slc_kind kind = {__VA_ARGS__};                                                                    \
-        char buffer[SLC_LARGEST];                                                                                      \
-        if (n <= 8) {                                                                                                  \
-            SLC_IN_PARTS(slc_few_##type, blocks, rows, stride, count, vectors + v);                                    \
-            return;                                                                                                    \
-        }                                                                                                              \
-        for (int b = 0; b < blocks; b++) {                                                                             \
-            struct slc_block weights;                                                                                  \
-            struct slc_few none = {0};                                                                                 \
-            slc_unpack_##type(slc_packed(number, rows, stride, count, b, buffer), kind, &weights, &none);              \
-            SLC_IN_PARTS(slc_add_group_products, &weights, kind, vectors + v, b);                                      \
-        }                                                                                                              \
+static inline __attribute__((always_inline)) void slc_unpack_groups(enum ggml_type type, const char * rows,
+                                                                    struct slc_block * to, struct slc_few * few) {
+    switch (type) {
+    case GGML_TYPE_Q4_K: slc_unpack_q4_K(rows, slc_kind_of(type), to, few); break;
+    case GGML_TYPE_Q5_K: slc_unpack_q5_K(rows, slc_kind_of(type), to, few); break;
+    default: slc_unpack_q6_K(rows, slc_kind_of(type), to, few);
     }
-SLC_GROUPS(q4_K, GGML_TYPE_Q4_K, 15, 32, 1)
-SLC_GROUPS(q5_K, GGML_TYPE_Q5_K, 31, 32, 1)
-SLC_GROUPS(q6_K, GGML_TYPE_Q6_K, 63, 16, 0)
-#undef SLC_GROUPS
+}
 
+// slc_multiply_few_groups writes the products of `count` rows and n vectors to sums[vector]; n and type must be
+// constants.
+static inline __attribute__((always_inline)) void slc_multiply_few_groups(int n, enum ggml_type type, int blocks,
+                                                                          const char * rows, size_t stride, int count,
+                                                                          const block_q8_K * const * vectors,
+                                                                          float (*sums)[SLC_ROWS]) {
+    char buffer[SLC_LARGEST];
+    for (int b = 0; b < blocks; b++) {
+        struct slc_block weights;
+        struct slc_few few = {n, vectors, b};
+        slc_unpack_groups(type, slc_packed(type, rows, stride, count, b, buffer), &weights, &few);
+        for (int v = 0; v < n; v++) {
+            slc_add_whole(few.sums[v], &weights, slc_kind_of(type), vectors[v] + b, b, sums[v]);
+        }
+    }
+}
+
+// slc_multiply_groups_of is slc_multiply_groups for a constant type.
+static inline __attribute__((always_inline)) void slc_multiply_groups_of(enum ggml_type type, int n, int blocks,
+                                                                         const char * rows, size_t stride, int count,
+                                                                         const block_q8_K * const * vectors,
+                                                                         float (*sums)[SLC_ROWS]) {
+    if (n <= 8) {
+        SLC_IN_PARTS(slc_multiply_few_groups, type, blocks, rows, stride, count, vectors + v);
+        return;
+    }
+    char buffer[SLC_LARGEST];
+    for (int b = 0; b < blocks; b++) {
+        struct slc_block weights;
+        struct slc_few none = {0};
+        slc_unpack_groups(type, slc_packed(type, rows, stride, count, b, buffer), &weights, &none);
+        SLC_IN_PARTS(slc_add_group_products, &weights, slc_kind_of(type), vectors + v, b);
+    }
+}
+
+// slc_multiply_groups writes the products of `count` rows, at most SLC_ROWS, and n vectors, at most SLC_MANY, to
+// sums[vector].
 static void slc_multiply_groups(enum ggml_type type, int n, int blocks, const char * rows, size_t stride, int count,
                                 const block_q8_K * const * vectors, float (*sums)[SLC_ROWS]) {
     switch (type) {
-    case GGML_TYPE_Q4_K: slc_multiply_q4_K(n, blocks, rows, stride, count, vectors, sums); break;
-    case GGML_TYPE_Q5_K: slc_multiply_q5_K(n, blocks, rows, stride, count, vectors, sums); break;
-    default: slc_multiply_q6_K(n, blocks, rows, stride, count, vectors, sums);
+    case GGML_TYPE_Q4_K: slc_multiply_groups_of(GGML_TYPE_Q4_K, n, blocks, rows, stride, count, vectors, sums); break;
+    case GGML_TYPE_Q5_K: slc_multiply_groups_of(GGML_TYPE_Q5_K, n, blocks, rows, stride, count, vectors, sums); break;
+    default: slc_multiply_groups_of(GGML_TYPE_Q6_K, n, blocks, rows, stride, count, vectors, sums);
     }
 }

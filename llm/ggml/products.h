@@ -20,6 +20,8 @@
 #include "blocks.h"
 #include "groups.h"
 
+enum { SLC_CHUNK = 128 << 10 }; // bytes of weights that a thread reads in order at least, for a few vectors
+
 void slc_product_ran(void); // counts (ran.h)
 
 // slc_vectors is the type in which the vectors of a type of weights are quantised; GGML_TYPE_COUNT where there are no
@@ -104,7 +106,7 @@ static ggml_from_float_t slc_from_float(const struct ggml_tensor * dst, ggml_fro
 
 // slc_product_shape chooses how many rows and vectors ggml gives to a thread at a time. Its own choice is 16 of each,
 // with which unpacking the rows takes a quarter of the time. Both are fewer where threads would go without work. With a
-// few vectors there are more rows, because what is fetched early must be for the same thread.
+// few vectors a thread waits for memory, and begins to read anew with each chunk: a small matrix has one a thread.
 static void slc_product_shape(const struct ggml_tensor * dst, int threads, int64_t * rows, int64_t * vectors) {
     const int64_t all = dst->ne[1] * dst->ne[2] * dst->ne[3];
     if (!slc_has_products(dst)) {
@@ -112,8 +114,9 @@ static void slc_product_shape(const struct ggml_tensor * dst, int threads, int64
     }
     if (all <= SLC_VECTORS) {
         *vectors = all;
-        *rows = (dst->ne[0] / (4 * threads) + SLC_ROWS - 1) / SLC_ROWS * SLC_ROWS;
-        *rows = MAX(*rows, 4 * SLC_ROWS);
+        const int64_t least = SLC_CHUNK / (int64_t) dst->src[0]->nb[1];
+        *rows = MAX(dst->ne[0] / (4 * threads), MIN(dst->ne[0] / threads, least));
+        *rows = (MAX(1, *rows) + SLC_ROWS - 1) / SLC_ROWS * SLC_ROWS;
         return;
     }
     const int64_t groups = (dst->ne[0] + SLC_ROWS - 1) / SLC_ROWS, most = (all + SLC_VECTORS - 1) / SLC_VECTORS;

@@ -190,7 +190,9 @@ func TestProducts(t *testing.T) {
 	}
 }
 
-func productTypes() []string { return []string{"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"} }
+func productTypes() []string {
+	return []string{"Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"}
+}
 
 func amxTypes() []string { return []string{"Q4_0", "Q4_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS"} }
 
