@@ -1,9 +1,9 @@
 // Products of weights in blocks of 32 with vectors, without AMX.
 //
 // Blocks of as many rows as a register has lanes are unpacked at once, four numbers of each row beside each other, for
-// up to 128 vectors. Numbers are without a sign: what is subtracted from them in Q4_0, Q5_0 and Q8_0 is subtracted from
-// the products, as often as the vector's numbers add up to. A block is added up in whole numbers, and floats are
-// touched once for it, in the order of the products on AMX (matmul.h).
+// up to 128 vectors. Numbers have no sign: in Q4_0, Q5_0 and Q8_0 a constant is to be subtracted from each; times the
+// sum of the vector's numbers, it is subtracted from the product instead. A block is added up in whole numbers, and
+// floats are touched once for it, in the order of the products on AMX (matmul.h).
 #pragma once
 
 #include "pack.h"

@@ -72,8 +72,8 @@ static inline slc_bytes slc_add_pairs(slc_bytes sum, slc_bytes a, slc_bytes b) {
     return _mm512_dpwssd_epi32(sum, a, b);
 }
 
-// Products are of numbers without a sign and those of a vector, so that numbers of 8 bits with a sign become larger by
-// SLC_SIGN.
+// The instruction multiplies numbers without a sign by a vector's numbers. To numbers of 8 bits with a sign, SLC_SIGN is
+// added.
 enum { SLC_SIGN = 128 };
 static inline slc_bytes slc_of_signed(slc_bytes x) { return _mm512_xor_si512(x, _mm512_set1_epi8((char) SLC_SIGN)); }
 
@@ -139,7 +139,7 @@ static inline slc_bytes slc_add_pairs(slc_bytes sum, slc_bytes a, slc_bytes b) {
     return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
 }
 
-// With a sign of its own, a weight gives it to the vector's number.
+// Products of numbers of 8 bits with a sign are of their absolute values and the vector's numbers, which take the sign.
 enum { SLC_SIGN = 0 };
 static inline slc_bytes slc_of_signed(slc_bytes x) { return x; }
 
