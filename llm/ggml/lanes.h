@@ -72,8 +72,8 @@ static inline slc_bytes slc_add_pairs(slc_bytes sum, slc_bytes a, slc_bytes b) {
     return _mm512_dpwssd_epi32(sum, a, b);
 }
 
-// The instruction multiplies numbers without a sign by a vector's numbers. To numbers of 8 bits with a sign, SLC_SIGN is
-// added.
+// The instruction multiplies numbers without a sign by a vector's numbers: to numbers of 8 bits with a sign, SLC_SIGN
+// is added.
 enum { SLC_SIGN = 128 };
 static inline slc_bytes slc_of_signed(slc_bytes x) { return _mm512_xor_si512(x, _mm512_set1_epi8((char) SLC_SIGN)); }
 
@@ -139,7 +139,8 @@ static inline slc_bytes slc_add_pairs(slc_bytes sum, slc_bytes a, slc_bytes b) {
     return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
 }
 
-// Products of numbers of 8 bits with a sign are of their absolute values and the vector's numbers, which take the sign.
+// Products of numbers of 8 bits with a sign are of their absolute values and the vector's numbers, which take the
+// sign.
 enum { SLC_SIGN = 0 };
 static inline slc_bytes slc_of_signed(slc_bytes x) { return x; }
 
