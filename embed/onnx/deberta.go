@@ -162,7 +162,7 @@ func (e *encoder) disentangled(qkv, p string) string {
 // positionKeys returns the names of the layers that make keys and queries of positions.
 func (e *encoder) positionKeys(p string) (keys, queries string) {
 	if e.Disentangled.Shared {
-		return p + e.family.key, p + e.family.query
+		return p + e.family.Key, p + e.family.Query
 	}
 	return p + "attention.self.pos_key_proj", p + "attention.self.pos_query_proj"
 }

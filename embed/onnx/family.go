@@ -7,23 +7,26 @@ import (
 
 // family is the table of what differs between the encoders: tensor names (below the prefix) and a few habits.
 type family struct {
-	prefix    string // of the tensors in checkpoints with a head: "bert."; bare checkpoints have none
-	distil    bool   // DistilBERT's names in config.json, and no token types
+	Names
+	distil    bool // DistilBERT's names in config.json, and no token types
 	epsilon   float64
 	padID     int64
 	typeVocab int64 // when config.json is silent; 0 = no token types
 	typed     bool  // the family is trained with other token types than 0
 	// offsetPositions: the first token sits at pad_token_id + 1, and pad tokens do not advance (RoBERTa, MPNet).
 	offsetPositions bool
-	disentangled    bool   // DeBERTa's attention
-	relative        bool   // MPNet's relative position bias, shared by all layers
-	layer           string // "encoder.layer."
-	query, key      string // names below "<layer><i>."
-	value, out      string
-	attnNorm        string
-	up, down        string
-	outNorm         string
+	disentangled    bool // DeBERTa's attention
+	relative        bool // MPNet's relative position bias, shared by all layers
 	head            headKind
+}
+
+// Names are the names of a family's tensors.
+type Names struct {
+	Prefix            string // in checkpoints with a head: "bert."; bare checkpoints have none
+	Layer             string // "encoder.layer.", below the prefix; the others are below "<Layer><i>."
+	Query, Key, Value string
+	Out, AttnNorm     string
+	Up, Down, OutNorm string
 }
 
 type headKind uint8
@@ -36,43 +39,47 @@ const (
 )
 
 var bertFamily = family{
-	prefix: "bert.", epsilon: 1e-12, typeVocab: 2, typed: true, layer: "encoder.layer.",
-	query: "attention.self.query", key: "attention.self.key", value: "attention.self.value",
-	out: "attention.output.dense", attnNorm: "attention.output.LayerNorm",
-	up: "intermediate.dense", down: "output.dense", outNorm: "output.LayerNorm", head: headPooler,
+	Names: Names{Prefix: "bert.", Layer: "encoder.layer.", Query: "attention.self.query", Key: "attention.self.key",
+		Value: "attention.self.value", Out: "attention.output.dense", AttnNorm: "attention.output.LayerNorm",
+		Up: "intermediate.dense", Down: "output.dense", OutNorm: "output.LayerNorm"},
+	epsilon: 1e-12, typeVocab: 2, typed: true, head: headPooler,
 }
 
 // families is read-only.
 var families = map[string]*family{
 	"bert": &bertFamily,
 	"distilbert": {
-		prefix: "distilbert.", distil: true, epsilon: 1e-12, layer: "transformer.layer.",
-		query: "attention.q_lin", key: "attention.k_lin", value: "attention.v_lin",
-		out: "attention.out_lin", attnNorm: "sa_layer_norm",
-		up: "ffn.lin1", down: "ffn.lin2", outNorm: "output_layer_norm", head: headPre,
+		Names: Names{Prefix: "distilbert.", Layer: "transformer.layer.", Query: "attention.q_lin",
+			Key: "attention.k_lin", Value: "attention.v_lin", Out: "attention.out_lin", AttnNorm: "sa_layer_norm",
+			Up: "ffn.lin1", Down: "ffn.lin2", OutNorm: "output_layer_norm"},
+		distil: true, epsilon: 1e-12, head: headPre,
 	},
 	"deberta-v2": {
-		prefix: "deberta.", epsilon: 1e-7, typed: true, disentangled: true, layer: "encoder.layer.",
-		query: "attention.self.query_proj", key: "attention.self.key_proj", value: "attention.self.value_proj",
-		out: "attention.output.dense", attnNorm: "attention.output.LayerNorm",
-		up: "intermediate.dense", down: "output.dense", outNorm: "output.LayerNorm", head: headContext,
+		Names: Names{Prefix: "deberta.", Layer: "encoder.layer.", Query: "attention.self.query_proj",
+			Key: "attention.self.key_proj", Value: "attention.self.value_proj", Out: "attention.output.dense",
+			AttnNorm: "attention.output.LayerNorm", Up: "intermediate.dense", Down: "output.dense",
+			OutNorm: "output.LayerNorm"},
+		epsilon: 1e-7, typed: true, disentangled: true, head: headContext,
 	},
 	"roberta":     roberta(),
 	"xlm-roberta": roberta(),
 	"camembert":   roberta(),
 	"mpnet": {
-		prefix: "mpnet.", epsilon: 1e-12, padID: 1, offsetPositions: true, relative: true, layer: "encoder.layer.",
-		query: "attention.attn.q", key: "attention.attn.k", value: "attention.attn.v",
-		out: "attention.attn.o", attnNorm: "attention.LayerNorm",
-		up: "intermediate.dense", down: "output.dense", outNorm: "output.LayerNorm", head: headDense,
+		Names: Names{Prefix: "mpnet.", Layer: "encoder.layer.", Query: "attention.attn.q", Key: "attention.attn.k",
+			Value: "attention.attn.v", Out: "attention.attn.o", AttnNorm: "attention.LayerNorm",
+			Up: "intermediate.dense", Down: "output.dense", OutNorm: "output.LayerNorm"},
+		epsilon: 1e-12, padID: 1, offsetPositions: true, relative: true, head: headDense,
 	},
 }
 
 // roberta is BERT with shifted positions; CamemBERT and XLM-R keep its tensor names.
 func roberta() *family {
 	f := bertFamily
-	f.prefix, f.padID, f.offsetPositions, f.typed, f.head = "roberta.", 1, true, false, headDense
+	f.Prefix, f.padID, f.offsetPositions, f.typed, f.head = "roberta.", 1, true, false, headDense
 	return &f
 }
+
+// Names returns the names of the tensors of the model's family.
+func (c *Config) Names() Names { return families[c.ModelType].Names }
 
 func familyNames() []string { return slices.Sorted(maps.Keys(families)) }

@@ -90,7 +90,7 @@ func Write(dir string, o Options) (*Graph, error) {
 	}
 	e := &encoder{builder: builder{weights: w, location: name, known: map[string]bool{}}, Config: c,
 		family: families[c.ModelType], Options: o}
-	e.findPrefix(e.family.prefix)
+	e.findPrefix(e.family.Prefix)
 	if o.Standard && o.Int8 {
 		e.fail("there is no standard graph of 8-bit products")
 	}
@@ -184,7 +184,7 @@ func (e *encoder) hidden() string {
 		e.codes = 1
 	}
 	for i := int64(0); i < e.Layers && e.err == nil; i++ {
-		x = e.layer(x, e.prefix+e.family.layer+strconv.FormatInt(i, 10)+".")
+		x = e.layer(x, e.prefix+e.family.Layer+strconv.FormatInt(i, 10)+".")
 	}
 	e.codes = 0 // the heads are small and decide the result, so they are not coded
 	return x
@@ -217,15 +217,26 @@ func (e *encoder) positions(table string) string {
 // distanceBias returns MPNet's bias by the distance of two tokens, key − query: [heads, 2·far + 1], where far is the
 // longest distance.
 func (e *encoder) distanceBias() string {
-	far := int64(e.MaxTokens()) - 1
-	buckets := make([]int64, 2*far+1)
-	for i := range buckets {
-		buckets[i] = relativeBucket(int64(i)-far, e.Buckets)
-	}
+	buckets := e.DistanceBuckets()
 	w := e.tensor([]int64{e.Buckets, e.Heads}, e.prefix+"encoder.relative_attention_bias.weight")
 	table := e.init("distance_buckets",
-		func() []byte { return int64Tensor("distance_buckets", []int64{2*far + 1}, buckets) })
+		func() []byte { return int64Tensor("distance_buckets", []int64{int64(len(buckets))}, buckets) })
 	return e.node("Transpose", []string{e.op("Gather", w, table)}, attrInts("perm", 1, 0))
+}
+
+// DistanceBuckets returns the row of the table "encoder.relative_attention_bias.weight" [Buckets, Heads] for each
+// distance of two tokens, key − query, from −far to far, where far is the longest distance; nil where the family has no
+// such table.
+func (c *Config) DistanceBuckets() []int64 {
+	if !families[c.ModelType].relative {
+		return nil
+	}
+	far := int64(c.MaxTokens()) - 1
+	buckets := make([]int64, 2*far+1)
+	for i := range buckets {
+		buckets[i] = relativeBucket(int64(i)-far, c.Buckets)
+	}
+	return buckets
 }
 
 // relativeBucket returns T5's bidirectional bucket of a distance (key − query) with a maximum distance of 128: half of
@@ -252,20 +263,20 @@ func (e *encoder) layer(x, p string) string {
 	if !e.Standard && !f.disentangled {
 		return e.whole(x, p)
 	}
-	x = e.linearNorm(e.attention(x, p), x, p+f.out, p+f.attnNorm, h)
-	up := e.linear(x, p+f.up, h, e.Intermediate, e.Activation)
-	return e.linearNorm(up, x, p+f.down, p+f.outNorm, e.Intermediate)
+	x = e.linearNorm(e.attention(x, p), x, p+f.Out, p+f.AttnNorm, h)
+	up := e.linear(x, p+f.Up, h, e.Intermediate, e.Activation)
+	return e.linearNorm(up, x, p+f.Down, p+f.OutNorm, e.Intermediate)
 }
 
 // whole writes a layer as one operator.
 func (e *encoder) whole(x, p string) string {
 	f, h := e.family, e.Hidden
 	in := append([]string{x, Starts}, e.threefold(p)...)
-	in = append(in, e.weighted(p+f.out, h, h)...)
-	in = append(in, e.normed(p+f.attnNorm)...)
-	in = append(in, e.weighted(p+f.up, h, e.Intermediate)...)
-	in = append(in, e.weighted(p+f.down, e.Intermediate, h)...)
-	if in = append(in, e.normed(p+f.outNorm)...); e.bias != "" {
+	in = append(in, e.weighted(p+f.Out, h, h)...)
+	in = append(in, e.normed(p+f.AttnNorm)...)
+	in = append(in, e.weighted(p+f.Up, h, e.Intermediate)...)
+	in = append(in, e.weighted(p+f.Down, e.Intermediate, h)...)
+	if in = append(in, e.normed(p+f.OutNorm)...); e.bias != "" {
 		in = append(in, e.bias)
 	}
 	return e.own("Layer", in, attrInt("heads", e.Heads), attrInt("activation", activations[e.Activation]),
@@ -280,7 +291,7 @@ func (e *encoder) weighted(key string, in, out int64) []string {
 // threefold returns the weights of queries, keys and values, followed by their biases.
 func (e *encoder) threefold(p string) (all []string) {
 	for _, part := range []string{".weight", ".bias"} {
-		for _, key := range []string{e.family.query, e.family.key, e.family.value} {
+		for _, key := range []string{e.family.Query, e.family.Key, e.family.Value} {
 			shape := []int64{e.Hidden, e.Hidden}
 			if part == ".bias" {
 				shape = shape[:1]

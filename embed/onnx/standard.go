@@ -78,7 +78,7 @@ func (e *encoder) paddedAttention(x, p string) string {
 		split := e.op("Reshape", e.product(x, p+key, e.Hidden, e.Hidden), e.ints(0, 0, e.Heads, size))
 		return e.node("Transpose", []string{split}, attrInts("perm", perm...))
 	}
-	q, k, v := heads(f.query, 0, 2, 1, 3), heads(f.key, 0, 2, 3, 1), heads(f.value, 0, 2, 1, 3)
+	q, k, v := heads(f.Query, 0, 2, 1, 3), heads(f.Key, 0, 2, 3, 1), heads(f.Value, 0, 2, 1, 3)
 	scores, parts := e.op("MatMul", q, k), int64(1)
 	if f.disentangled {
 		scores, parts = e.addPositions(scores, q, k, p)

@@ -152,13 +152,13 @@ func TestBadModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, dir := range map[string]string{
-		`tensor "` + name + `": value 5 is NaN`:                   nan,
-		`tensor "` + name + `" is missing`:                        missing,
-		`tensor "` + name + `" has the shape [31], [32] expected`: shape,
-		`model_type "roberta"; bert and distilbert are supported`: roberta,
-		"layer_norm_eps is 1e-05; a DistilBERT has 1e-12":         epsilon,
-		`activation "relu"; gelu is supported`:                    relu,
-		"do not lie in the file's":                                cut,
+		`tensor "` + name + `": value 5 is NaN`:                           nan,
+		`tensor "` + name + `" is missing`:                                missing,
+		`tensor "` + name + `" has the shape [31], [32] expected`:         shape,
+		`model_type "roberta"; classifiers begin from bert or distilbert`: roberta,
+		"layer_norm_eps is 1e-05; a DistilBERT has 1e-12":                 epsilon,
+		`activation "relu"; gelu is supported`:                            relu,
+		"do not lie in the file's":                                        cut,
 	} {
 		refused(t, want, input(t, dir), ErrModel, want)
 	}

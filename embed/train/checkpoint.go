@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rag/sluice/embed/onnx"
@@ -16,20 +18,6 @@ import (
 
 // ErrModel is wrapped by errors about a checkpoint that training cannot start from.
 var ErrModel = errors.New("train: not a model that training can begin from")
-
-// names holds the names of a layer's tensors below "<layer><i>."
-type names struct {
-	prefix, layer                          string // of all tensors but the head's; of layers
-	q, k, v, out, attnNorm, up, down, norm string
-}
-
-var (
-	distilNames = names{"distilbert.", "transformer.layer.", "attention.q_lin", "attention.k_lin", "attention.v_lin",
-		"attention.out_lin", "sa_layer_norm", "ffn.lin1", "ffn.lin2", "output_layer_norm"}
-	bertNames = names{"bert.", "encoder.layer.", "attention.self.query", "attention.self.key", "attention.self.value",
-		"attention.output.dense", "attention.output.LayerNorm", "intermediate.dense", "output.dense",
-		"output.LayerNorm"}
-)
 
 // distilEpsilon is LayerNorm's epsilon in every DistilBERT: its config.json has no key for it.
 const distilEpsilon = 1e-12
@@ -42,12 +30,16 @@ type loader struct {
 	err     error
 }
 
-// loadNetwork reads the encoder in dir (config.json, model.safetensors) as a DistilBERT without a head. Token type 0 of
-// a BERT is folded into the positions.
-func loadNetwork(dir string, a arithmetic[float32]) (*network[float32], error) {
-	n, err := loadAs(dir, a, &distilNames)
+// loadDistil reads the BERT or DistilBERT in dir (config.json, model.safetensors) as a DistilBERT without a head. Token
+// type 0 of a BERT is folded into the positions.
+func loadDistil(dir string, a arithmetic[float32]) (*network[float32], error) {
+	n, family, err := load(dir, a, true)
 	if err != nil {
 		return nil, err
+	}
+	if family != "distilbert" && family != "bert" {
+		return nil, fmt.Errorf("%w: %s: model_type %q; classifiers begin from bert or distilbert", ErrModel, dir,
+			family)
 	}
 	if n.Epsilon != distilEpsilon {
 		return nil, fmt.Errorf("%w: %s: layer_norm_eps is %g; a DistilBERT has %g", ErrModel, dir, n.Epsilon,
@@ -62,65 +54,83 @@ func loadNetwork(dir string, a arithmetic[float32]) (*network[float32], error) {
 	return n, nil
 }
 
-// loadAs reads the encoder in dir without a head. Its tensors get the names of a family; nil: of its own.
-func loadAs(dir string, a arithmetic[float32], to *names) (*network[float32], error) {
+// load reads the encoder in dir without a head, and returns its model_type. Its tensors get DistilBERT's names, or keep
+// those of its family.
+func load(dir string, a arithmetic[float32], distil bool) (*network[float32], string, error) {
 	c, err := onnx.ReadConfig(filepath.Join(dir, "config.json"))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrModel, err)
+		return nil, "", fmt.Errorf("%w: %w", ErrModel, err)
 	}
-	by := bertNames
-	switch c.ModelType {
-	case "bert":
-	case "distilbert":
-		by = distilNames
-	default:
-		return nil, fmt.Errorf("%w: %s: model_type %q; bert and distilbert are supported", ErrModel, dir, c.ModelType)
-	}
-	if to == nil {
-		to = &by
+	if classes[c.ModelType] == "" {
+		return nil, "", fmt.Errorf("%w: %s: model_type %q; supported are %v", ErrModel, dir, c.ModelType,
+			slices.Sorted(maps.Keys(classes)))
 	}
 	if c.Activation != "gelu" {
-		return nil, fmt.Errorf("%w: %s: activation %q; gelu is supported", ErrModel, dir, c.Activation)
+		return nil, "", fmt.Errorf("%w: %s: activation %q; gelu is supported", ErrModel, dir, c.Activation)
 	}
 	path := filepath.Join(dir, "model.safetensors")
 	w, err := onnx.OpenWeights(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrModel, err)
+		return nil, "", fmt.Errorf("%w: %w", ErrModel, err)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrModel, err)
+		return nil, "", fmt.Errorf("%w: %w", ErrModel, err)
 	}
 	defer f.Close()
-	l := &loader{file: f, tensors: w.Tensors}
-	if _, ok := l.tensors[by.prefix+"embeddings.word_embeddings.weight"]; ok {
-		l.prefix = by.prefix
+	by := c.Names()
+	n := &network[float32]{arithmetic: a, names: by, shape: shape{Hidden: int(c.Hidden), Layers: int(c.Layers),
+		Heads: int(c.Heads), Intermediate: int(c.Intermediate), Vocab: int(c.Vocab), Positions: c.MaxTokens(),
+		Epsilon: c.Epsilon}, offset: int(c.Positions) - c.MaxTokens()}
+	if distil {
+		n.names = (&onnx.Config{ModelType: "distilbert"}).Names()
 	}
-	n := &network[float32]{arithmetic: a, names: *to, shape: shape{Hidden: int(c.Hidden), Layers: int(c.Layers),
-		Heads: int(c.Heads), Intermediate: int(c.Intermediate), Vocab: int(c.Vocab), Positions: int(c.Positions),
-		Epsilon: c.Epsilon}}
+	l := &loader{file: f, tensors: w.Tensors}
+	if _, ok := l.tensors[by.Prefix+"embeddings.word_embeddings.weight"]; ok {
+		l.prefix = by.Prefix
+	}
 	n.words = l.read("embeddings.word_embeddings.weight", n.Vocab, n.Hidden)
-	n.positions = l.read("embeddings.position_embeddings.weight", n.Positions, n.Hidden)
-	if c.ModelType == "bert" && c.TypeVocab > 0 {
+	n.positions = l.read("embeddings.position_embeddings.weight", int(c.Positions), n.Hidden)
+	if c.TypeVocab > 0 {
 		n.types = l.read("embeddings.token_type_embeddings.weight", int(c.TypeVocab), n.Hidden)
+	}
+	if distances := c.DistanceBuckets(); distances != nil {
+		n.buckets = l.read(relativeBias, int(c.Buckets), n.Heads)
+		n.spread(distances)
 	}
 	n.embedNorm = l.norm("embeddings.LayerNorm", "embeddings.LayerNorm", n.Hidden)
 	for i := range n.Layers {
 		n.layers = append(n.layers, l.layer(n.shape, by, n.names, i))
 	}
-	return n, l.err
+	return n, c.ModelType, l.err
 }
 
-func (l *loader) layer(s shape, by, as names, i int) layer[float32] {
-	from, to, h := fmt.Sprint(by.layer, i, "."), fmt.Sprint(as.layer, i, "."), s.Hidden
-	k, v := l.linear(from+by.k, "", h, h), l.linear(from+by.v, "", h, h)
+// relativeBias is the name of MPNet's table of what attention adds by distance.
+const relativeBias = "encoder.relative_attention_bias.weight"
+
+// spread sets the bias by distance from the table of buckets, whose rows distances names.
+func (n *network[T]) spread(distances []int64) {
+	for head := range n.Heads {
+		for _, at := range distances {
+			if i := int(at)*n.Heads + head; i < len(n.buckets) { // none where it could not be read
+				n.bias = append(n.bias, n.buckets[i])
+			}
+		}
+	}
+}
+
+func (l *loader) layer(s shape, by, as onnx.Names, i int) layer[float32] {
+	from, to, h := fmt.Sprint(by.Layer, i, "."), fmt.Sprint(as.Layer, i, "."), s.Hidden
+	k, v := l.linear(from+by.Key, "", h, h), l.linear(from+by.Value, "", h, h)
 	kv := linear[float32]{
 		&param[float32]{name: to + keyValue + ".weight", rows: 2 * h, cols: h, decays: true,
 			data: append(k.weight.data, v.weight.data...)},
 		&param[float32]{name: to + keyValue + ".bias", cols: 2 * h, data: append(k.bias.data, v.bias.data...)}}
-	return layer[float32]{q: l.linear(from+by.q, to+as.q, h, h), kv: kv, out: l.linear(from+by.out, to+as.out, h, h),
-		attnNorm: l.norm(from+by.attnNorm, to+as.attnNorm, h), up: l.linear(from+by.up, to+as.up, s.Intermediate, h),
-		down: l.linear(from+by.down, to+as.down, h, s.Intermediate), outNorm: l.norm(from+by.norm, to+as.norm, h)}
+	return layer[float32]{q: l.linear(from+by.Query, to+as.Query, h, h), kv: kv,
+		out: l.linear(from+by.Out, to+as.Out, h, h), attnNorm: l.norm(from+by.AttnNorm, to+as.AttnNorm, h),
+		up:      l.linear(from+by.Up, to+as.Up, s.Intermediate, h),
+		down:    l.linear(from+by.Down, to+as.Down, h, s.Intermediate),
+		outNorm: l.norm(from+by.OutNorm, to+as.OutNorm, h)}
 }
 
 // keyValue is the name of the stacked key and value projections, which are two tensors in a checkpoint.
@@ -238,11 +248,14 @@ func (n *network[T]) tensors() []named {
 		}
 		out = append(out, named{name, dims, values})
 	}
-	p := n.names.prefix
+	p := n.names.Prefix
 	add(p+"embeddings.word_embeddings.weight", n.words, n.Vocab, n.Hidden)
-	add(p+"embeddings.position_embeddings.weight", n.positions, n.Positions, n.Hidden)
+	add(p+"embeddings.position_embeddings.weight", n.positions, len(n.positions)/n.Hidden, n.Hidden)
 	if n.types != nil {
 		add(p+"embeddings.token_type_embeddings.weight", n.types, len(n.types)/n.Hidden, n.Hidden)
+	}
+	if n.buckets != nil {
+		add(p+relativeBias, n.buckets, len(n.buckets)/n.Heads, n.Heads)
 	}
 	all := []*param[T]{n.embedNorm.gamma, n.embedNorm.beta}
 	for i := range n.layers {
@@ -254,8 +267,8 @@ func (n *network[T]) tensors() []named {
 			if x.rows == 0 {
 				cols = half
 			}
-			add(p+before+n.names.k+after, x.data[:half], x.rows/2, cols)
-			add(p+before+n.names.v+after, x.data[half:], x.rows/2, cols)
+			add(p+before+n.names.Key+after, x.data[:half], x.rows/2, cols)
+			add(p+before+n.names.Value+after, x.data[half:], x.rows/2, cols)
 			continue
 		}
 		add(p+x.name, x.data, x.rows, x.cols)

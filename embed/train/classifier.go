@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/engine/cores"
 )
 
 // Tokenizer turns texts into the ids that the model reads; *embed.Tokenizer is one.
@@ -98,7 +99,7 @@ func openClassifier(ctx context.Context, in ClassifierInput) (*classifier, *run,
 	if err != nil {
 		return nil, nil, err
 	}
-	if c.net, err = loadNetwork(in.From, m); err != nil {
+	if c.net, err = loadDistil(in.From, m); err != nil {
 		return nil, nil, err
 	}
 	c.in.Settings.MaxTokens = base.limit(in.Settings.MaxTokens, c.net.Positions)
@@ -232,11 +233,8 @@ func tokens(t Tokenizer, texts []string, prefix string, limit int) (ids [][]int3
 	return ids, cut, nil
 }
 
-// kept is the largest number of feature values that are kept in memory: 1 GiB.
-const kept = 1 << 28
-
 // freeze computes the output of the frozen layers for the texts of a set. It returns nil if no layer is frozen or the
-// output is too large to keep.
+// output would take more than a quarter of the free memory (1 GiB where that is not known).
 func freeze(ctx context.Context, n *network[float32], s *set, report func(done, total int)) ([][]float32, error) {
 	if n.from == 0 {
 		return nil, nil
@@ -249,7 +247,11 @@ func freeze(ctx context.Context, n *network[float32], s *set, report func(done, 
 			size += len(t) * n.Hidden
 		}
 	}
-	if size > kept {
+	free, _, known := cores.AvailableMemory()
+	if !known {
+		free = 4 << 30
+	}
+	if int64(size) > free/4/4 {
 		return nil, nil
 	}
 	out := make([][]float32, 0, len(s.ids))

@@ -1,10 +1,11 @@
 // Package train trains BERT-family encoders on the CPU without Python: the forward and the backward pass are written by
 // hand, and every product of matrices goes through gorgonia.org/tensor on package engine/gorgonia.
 //
-// What is trained has the architecture of DistilBERT: token and position embeddings, LayerNorm, then layers of
-// self-attention and a feed-forward network with the exact (erf) GELU, each followed by LayerNorm of the sum with its
-// input; for a classifier also the head of DistilBERT on the first token: pre_classifier, ReLU, classifier. A BERT
-// checkpoint becomes one by adding the embedding of token type 0 to the position embeddings, which is exact.
+// What is trained are embeddings of tokens and positions, LayerNorm, then layers of self-attention and a feed-forward
+// network with the exact (erf) GELU, each followed by LayerNorm of the sum with its input: BERT, DistilBERT, RoBERTa
+// and MPNet, which adds a bias by distance to the attention. A classifier has the head of DistilBERT on the first token
+// (pre_classifier, ReLU, classifier), and is one: a BERT becomes a DistilBERT by adding the embedding of token type 0
+// to the position embeddings, which is exact.
 //
 // Batches are ragged: the texts lie end to end, without padding, and attention runs per text and head at the text's
 // true length. The embeddings (tables and their LayerNorm) are never trained; of the layers, the last n or all are.

@@ -116,12 +116,13 @@ func ranking[T number](queries, contexts []T, dim int, owners []int, scale float
 
 // encoder is the state of the training of an encoder.
 type encoder struct {
-	in    EncoderInput
-	base  *base
-	net   *network[float32]
-	first bool // pooling
-	train pairSet
-	val   pairSet
+	in     EncoderInput
+	base   *base
+	net    *network[float32]
+	family string // model_type
+	first  bool   // pooling
+	train  pairSet
+	val    pairSet
 }
 
 // pairSet holds tokenised pairs; each distinct text is stored once.
@@ -175,7 +176,7 @@ func openEncoder(ctx context.Context, in EncoderInput) (*encoder, *run, error) {
 		return nil, nil, err
 	}
 	e.first = e.base.settings.Pooling == "cls"
-	if e.net, err = loadNetwork(in.From, m); err != nil {
+	if e.net, e.family, err = load(in.From, m, false); err != nil {
 		return nil, nil, err
 	}
 	e.in.Settings.MaxTokens = e.base.limit(in.Settings.MaxTokens, e.net.Positions)
@@ -400,5 +401,9 @@ func (e *encoder) write(r *Result) error {
 	if e.in.Validation != nil {
 		y.Training.Validation = e.in.Validation.Digest
 	}
-	return writeModel(e.in.Out, e.in.From, e.net, e.net.config("DistilBertModel"), y)
+	config, err := configOf(e.in.From, classes[e.family]+"Model")
+	if err != nil {
+		return err
+	}
+	return writeModel(e.in.Out, e.in.From, e.net, config, y)
 }

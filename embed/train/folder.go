@@ -1,6 +1,7 @@
 package train
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -170,14 +171,24 @@ func (n *network[T]) config(architecture string) map[string]any {
 		"tie_weights_": true, "torch_dtype": "float32"}
 }
 
-// bertConfig returns the config.json of a BERT of the network's size.
-func (n *network[T]) bertConfig(architecture string) map[string]any {
-	return map[string]any{"architectures": []string{architecture}, "model_type": "bert", "hidden_act": "gelu",
-		"hidden_size": n.Hidden, "intermediate_size": n.Intermediate, "num_hidden_layers": n.Layers,
-		"num_attention_heads": n.Heads, "vocab_size": n.Vocab, "max_position_embeddings": n.Positions,
-		"type_vocab_size": len(n.types) / n.Hidden, "layer_norm_eps": n.Epsilon, "pad_token_id": 0,
-		"position_embedding_type": "absolute", "hidden_dropout_prob": .1, "attention_probs_dropout_prob": .1,
-		"initializer_range": .02, "torch_dtype": "float32"}
+// classes holds the beginnings of the names of transformers' classes, by model_type: the families that are trained.
+var classes = map[string]string{"bert": "Bert", "distilbert": "DistilBert", "roberta": "Roberta",
+	"xlm-roberta": "XLMRoberta", "camembert": "Camembert", "mpnet": "MPNet"}
+
+// configOf returns the config.json of the model in dir for a model of the same family.
+func configOf(dir, architecture string) (map[string]any, error) {
+	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"), 1<<26)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	config := map[string]any{}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&config); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrModel, dir, err)
+	}
+	config["architectures"], config["torch_dtype"] = []string{architecture}, "float32"
+	return config, nil
 }
 
 // writeModel writes a model's files, each whole or not at all; model.yaml, which makes them one, is the last.

@@ -42,7 +42,7 @@ func (h *classHead[T]) decide(n *network[T], x []T, rows int) ([]T, func(d []T) 
 	}
 }
 
-// spanHead is the head of BERT and DistilBERT for extractive question answering: two logits of each token, of the
+// spanHead is the head of all families for extractive question answering: two logits of each token, of the
 // answer's start and of its end.
 type spanHead[T number] struct{ outputs linear[T] }
 
@@ -101,7 +101,10 @@ func (n *network[T]) reads(at int, b *batch) []int {
 }
 
 // features returns the input of the first trained layer, or, where only the head is trained, the rows that it reads.
+// Nothing is dropped in frozen layers, so that it does not matter whether their output is kept.
 func (n *network[T]) features(b *batch) ([]T, error) {
+	defer func(rate float64) { n.dropout.rate = rate }(n.dropout.rate)
+	n.dropout.rate = 0
 	x, err := n.embed(b)
 	if err != nil {
 		return nil, err

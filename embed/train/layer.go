@@ -106,7 +106,7 @@ func (n *network[T]) backward(at int, d []T, s *tape[T]) []T {
 	return dx
 }
 
-// attend computes the context of each query: per text and head softmax(q·kᵀ/√d)·v.
+// attend computes the context of each query: per text and head softmax(q·kᵀ/√d + bias)·v.
 func (n *network[T]) attend(s *tape[T], queries int) {
 	query, p := n.starts(s)
 	s.p, s.context = n.arena.get(p[len(p)-1]), n.arena.get(queries*n.Hidden)
@@ -115,7 +115,9 @@ func (n *network[T]) attend(s *tape[T], queries int) {
 		for head := range n.Heads {
 			at := query[t]*n.Hidden + head*a.Dim
 			k := s.kv[s.batch.starts[t]*a.KVStride+head*a.Dim:]
-			n.attendHead(a, s.q[at:], k, k[n.Hidden:], s.p[p[t]+head*a.Queries*a.PStride():], s.context[at:])
+			distances := len(n.bias) / n.Heads
+			bias := n.bias[head*distances:][:distances]
+			n.attendHead(a, s.q[at:], k, k[n.Hidden:], bias, s.p[p[t]+head*a.Queries*a.PStride():], s.context[at:])
 		}
 	}))
 }

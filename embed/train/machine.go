@@ -59,10 +59,10 @@ func (m *machine) adam(w, g, mean, square []float32, s training.AdamStep) {
 	_ = training.Adam(m.kernels, w, g, mean, square, s)
 }
 
-func (m *machine) attendHead(a training.AttendedHead, q, k, v, p, context []float32) {
+func (m *machine) attendHead(a training.AttendedHead, q, k, v, bias, p, context []float32) {
 	scratch, _ := m.scratch.Get().(*[]float32)
 	defer m.scratch.Put(scratch)
-	_ = training.Attend(m.kernels, a, q, k, v, p, context, scratch)
+	_ = training.Attend(m.kernels, a, q, k, v, bias, p, context, scratch)
 }
 
 func (m *machine) attendHeadBack(a training.AttendedHead, q, k, v, p, dc, dq, dk, dv []float32) {

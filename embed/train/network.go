@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/sluice-rag/sluice/embed/onnx"
 	"github.com/sluice-rag/sluice/kernels/cpu/training"
 )
 
@@ -17,15 +18,16 @@ type arithmetic[T number] interface {
 	input(dx, dy, w []T, m, n, k int) error   // dx[m×k] = dy[m×n] · w[n×k]
 	gelu(y, slope []T)                        // y = GELU(y), slope = its derivative there
 	adam(w, g, m, v []T, s training.AdamStep)
-	attendHead(a training.AttendedHead, q, k, v, p, context []T)
+	attendHead(a training.AttendedHead, q, k, v, bias, p, context []T)
 	attendHeadBack(a training.AttendedHead, q, k, v, p, dc, dq, dk, dv []T)
 	each(tasks int, fn func(task int)) error // runs fn for 0 … tasks−1 on the threads
 }
 
 // shape is the size of an encoder.
 type shape struct {
-	Hidden, Layers, Heads, Intermediate, Vocab, Positions int
-	Epsilon                                               float64 // of LayerNorm
+	Hidden, Layers, Heads, Intermediate, Vocab int
+	Positions                                  int     // the longest text
+	Epsilon                                    float64 // of LayerNorm
 }
 
 func (s shape) headDim() int { return s.Hidden / s.Heads }
@@ -56,13 +58,15 @@ type layer[T number] struct {
 // network is an encoder with its head, and the scratch of one batch.
 type network[T number] struct {
 	shape
-	words, positions []T // Vocab × Hidden, Positions × Hidden
+	words, positions []T // Vocab × Hidden, (at least offset + Positions) × Hidden
+	offset           int // row of positions of a text's first token
 	embedNorm        norm[T]
 	layers           []layer[T]
 	types            []T     // embeddings of the token types, × Hidden; nil: none, or folded into the positions
+	buckets, bias    []T     // MPNet's table of buckets × Heads, and what it adds by distance: Heads × odd; or nil
 	head             head[T] // nil in an encoder
-	names            names   // of the tensors in a file
-	from             int     // the first trained layer; Layers: only the head is
+	names            onnx.Names
+	from             int // the first trained layer; Layers: only the head is
 	dropout          dropout
 
 	arithmetic[T]
@@ -315,7 +319,7 @@ func (n *network[T]) embed(b *batch) ([]T, error) {
 				return nil, fmt.Errorf("train: token %d is not below the vocabulary of %d", id, n.Vocab)
 			}
 			row, word := x[i*h:][:h], n.words[int(b.ids[i])*h:][:h]
-			for j, p := range n.positions[(i-b.starts[t])*h:][:h] {
+			for j, p := range n.positions[(n.offset+i-b.starts[t])*h:][:h] {
 				row[j] = word[j] + p
 			}
 			if n.types != nil {

@@ -56,12 +56,15 @@ func (plain[T]) adam(w, g, m, v []T, s training.AdamStep) {
 	}
 }
 
-func (plain[T]) attendHead(a training.AttendedHead, q, k, v, p, context []T) {
+func (plain[T]) attendHead(a training.AttendedHead, q, k, v, bias, p, context []T) {
 	scale := T(1 / math.Sqrt(float64(a.Dim)))
 	for i := range a.Queries {
 		row, out := p[i*a.PStride():][:a.Length], context[i*a.QStride:][:a.Dim]
 		for j := range row {
 			row[j] = scale * dot(q[i*a.QStride:][:a.Dim], k[j*a.KVStride:][:a.Dim])
+			if bias != nil {
+				row[j] += bias[len(bias)/2+j-i]
+			}
 		}
 		softmax(row)
 		clear(out)

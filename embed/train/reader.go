@@ -22,8 +22,8 @@ type ReaderTokenizer interface {
 
 var _ ReaderTokenizer = (*embed.Tokenizer)(nil)
 
-// ReaderInput holds the data and the options of the training of a reader. The model in From is a BERT, whose token
-// types tell question and context apart, or a DistilBERT.
+// ReaderInput holds the data and the options of the training of a reader, which has the architecture of the model in
+// From: BERT, DistilBERT, RoBERTa (XLM-R, CamemBERT) or MPNet.
 type ReaderInput struct {
 	Training   *Questions
 	Validation *Questions // nil: a share of the contexts of Training, whose questions are not used for training
@@ -56,6 +56,7 @@ type reader struct {
 	in         ReaderInput
 	base       *base
 	net        *network[float32]
+	family     string // model_type
 	train, val windowSet
 }
 
@@ -112,7 +113,7 @@ func openReader(ctx context.Context, in ReaderInput) (*reader, *run, error) {
 	if r.base, err = readBase(in.From); err != nil {
 		return nil, nil, err
 	}
-	if r.net, err = loadAs(in.From, m, nil); err != nil {
+	if r.net, r.family, err = load(in.From, m, false); err != nil {
 		return nil, nil, err
 	}
 	r.in.Settings.MaxTokens = min(cmp.Or(in.Settings.MaxTokens, r.net.Positions), r.net.Positions)
@@ -319,9 +320,9 @@ func (r *reader) write(out *Result) error {
 	if r.in.Test != nil {
 		y.Training.Test = r.in.Test.Digest
 	}
-	config := r.net.config("DistilBertForQuestionAnswering")
-	if r.net.names == bertNames {
-		config = r.net.bertConfig("BertForQuestionAnswering")
+	config, err := configOf(r.in.From, classes[r.family]+"ForQuestionAnswering")
+	if err != nil {
+		return err
 	}
 	return writeModel(r.in.Out, r.in.From, r.net, config, y)
 }

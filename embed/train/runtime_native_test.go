@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -14,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/models"
 	"github.com/sluice-rag/sluice/internal/test/race"
+	"github.com/sluice-rag/sluice/internal/testmodels/checkpoint"
 )
 
 // TestRuntime checks that embed can open a trained model's folder directly, and that its logits equal those of the
@@ -79,7 +81,7 @@ func trainedLogits(t *testing.T, in ClassifierInput, texts []string) []float32 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := loadNetwork(in.Out, m)
+	n, err := loadDistil(in.Out, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,5 +124,71 @@ func provenanceOf(t *testing.T, dir string, in ClassifierInput) {
 	if y.Kind != "classifier" || y.Training.Data != in.Training.Digest ||
 		y.Training.Settings.Seed != in.Settings.Seed || y.Training.Epochs != 1 || y.Training.Scores.Examples != 12 {
 		t.Errorf("model.yaml says %+v", y)
+	}
+}
+
+// TestEncoderRuntime checks that the encoder trained from each family is opened by embed, and that its vectors equal
+// those of the training to within 5e-6.
+func TestEncoderRuntime(t *testing.T) {
+	race.Skip(t)
+	for _, family := range []string{"bert", "distilbert", "roberta", "xlm-roberta", "camembert", "mpnet"} {
+		t.Run(family, func(t *testing.T) {
+			in := encoderInput(t, model(t, checkpoint.Spec{Family: family, Prefixed: family == "mpnet",
+				Normalise: true}))
+			in.Settings.Epochs = 1
+			tokenizer, err := embed.OpenTokenizer(in.From)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tokenizer.Close()
+			in.Tokenizer = tokenizer
+			if _, err := Encoder(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+			e, err := embed.Open(t.Context(), in.Out, embed.Options{})
+			if errors.Is(err, embed.ErrLibrary) {
+				t.Skipf("SKIP: %v", err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			texts := []string{"the gate number 3 is red today", "blue",
+				strings.Repeat("a context of the knowledge base ", 9)}
+			got, err := e.Embed(t.Context(), texts, embed.Query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := newMachine(in.Engine)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, _, err := load(in.Out, m, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n.from = n.Layers
+			settings, err := embed.ReadSettings(in.Out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids, _, err := tokens(tokenizer, texts, settings.QueryPrefix, settings.MaxTokens)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := newBatch(ids)
+			x, err := n.features(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var worst float64
+			for i, want := range n.sentences(x, b, false).y {
+				worst = max(worst, math.Abs(float64(got.Data[i]-want)))
+			}
+			t.Logf("largest difference of a value %.2g", worst)
+			if !(worst <= 5e-6) {
+				t.Errorf("the vectors differ by up to %.2g", worst)
+			}
+		})
 	}
 }

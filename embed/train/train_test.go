@@ -215,7 +215,7 @@ func TestFamilies(t *testing.T) {
 		if spec.Family == "bert" {
 			replace(t, filepath.Join(dir, "config.json"), `"layer_norm_eps":0.00001`, `"layer_norm_eps":1e-12`)
 		}
-		n, err := loadNetwork(dir, a)
+		n, err := loadDistil(dir, a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +230,7 @@ func TestFamilies(t *testing.T) {
 		if err := errors.Join(writeTensors(f, n.tensors(), nil), f.Close()); err != nil {
 			t.Fatal(err)
 		}
-		m, err := loadNetwork(again, a)
+		m, err := loadDistil(again, a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,5 +293,23 @@ func TestInterruptedBeforeTheFirstStep(t *testing.T) {
 	}
 	if _, err := os.Stat(in.Out); !errors.Is(err, os.ErrNotExist) {
 		t.Error("the folder of the result was made")
+	}
+}
+
+// TestFrozenLayersDropNothing: the features of a text are the same whether they are kept or computed in each step.
+func TestFrozenLayersDropNothing(t *testing.T) {
+	n := random[float64](plain[float64]{}, shape{Hidden: 8, Layers: 2, Heads: 2, Intermediate: 12, Vocab: 9,
+		Positions: 5, Epsilon: 1e-12}, 3, 1)
+	b := newBatch([][]int32{{2, 5, 8, 3}, {2, 3}})
+	want, err := n.features(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.dropout = dropout{rate: .5, seed: 1}
+	if got, err := n.features(b); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v; %v without dropout", got, err, want)
+	}
+	if n.dropout.rate != .5 {
+		t.Error("the rate of the trained layers is", n.dropout.rate)
 	}
 }

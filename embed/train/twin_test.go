@@ -2,6 +2,7 @@ package train
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -38,12 +39,9 @@ func (w *twin) write(t *testing.T) string {
 	dir := t.TempDir()
 	config := configText(t, n)
 	if w.Types != nil {
-		n.Epsilon, n.types = distilEpsilon, make([]float32, 2*w.Hidden)
-		raw, err := json.Marshal(n.bertConfig("BertModel"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		config = string(raw)
+		config = fmt.Sprintf(`{"model_type":"bert","hidden_size":%d,"intermediate_size":%d,"num_hidden_layers":%d,
+			"num_attention_heads":%d,"vocab_size":%d,"max_position_embeddings":%d}`, w.Hidden, w.Inner, w.Layers,
+			w.Heads, w.Vocab, w.Positions)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o644); err != nil {
 		t.Fatal(err)
@@ -133,7 +131,7 @@ func (w *twin) checkSums(t *testing.T, n *network[float32]) {
 // TestTwin: the first 20 steps of a training have the losses and accuracies that NumPy finds in float64, to 1e-4.
 func TestTwin(t *testing.T) {
 	w, n, opt := readTwin(t, "testdata/twin.json",
-		func(dir string, m *machine) (*network[float32], error) { return loadNetwork(dir, m) },
+		func(dir string, m *machine) (*network[float32], error) { return loadDistil(dir, m) },
 		func(n *network[float32], w *twin) { n.addClassHead(w.Labels, 1) })
 	o := &objective{labels: w.Labels, weights: w.ClassWeights}
 	var worst float64
@@ -177,7 +175,10 @@ func TestTwin(t *testing.T) {
 // TestReaderTwin is TestTwin for a reader of the BERT family, whose token types are not folded into the positions.
 func TestReaderTwin(t *testing.T) {
 	w, n, opt := readTwin(t, "testdata/reader_twin.json",
-		func(dir string, m *machine) (*network[float32], error) { return loadAs(dir, m, nil) },
+		func(dir string, m *machine) (*network[float32], error) {
+			n, _, err := load(dir, m, false)
+			return n, err
+		},
 		func(n *network[float32], _ *twin) { n.addSpanHead(1) })
 	all := &set{ids: w.Texts, types: w.Types}
 	for i, want := range w.Steps {

@@ -45,7 +45,7 @@ type Engine struct {
 
 	engine  *engine.Engine
 	kernels cpu.Kernels
-	scratch atomic.Pointer[[]float32] // for copies of operands that do not lie in rows, up to 64 MiB; nil while in use
+	scratch [2]atomic.Pointer[[]float32] // for copies of both operands into rows, each up to 64 MiB; nil while in use
 }
 
 // New returns an engine that computes with e: its threads, instruction set and memory limit.

@@ -116,12 +116,13 @@ func (e *Engine) copyRows(to []float32, v view, i0, i1 int) error {
 // room is scratch for a matrix; what is in it is left from before.
 func (e *Engine) room(rows, cols int) view {
 	n := rows * cols
-	p := e.scratch.Swap(nil)
-	if p == nil || cap(*p) < n {
-		s := make([]float32, n)
-		p = &s
+	for i := range e.scratch {
+		p := e.scratch[i].Swap(nil)
+		if p != nil && cap(*p) >= n {
+			return view{data: (*p)[:n], rows: rows, cols: cols, down: cols, right: 1}
+		}
 	}
-	return view{data: (*p)[:n], rows: rows, cols: cols, down: cols, right: 1}
+	return view{data: make([]float32, n), rows: rows, cols: cols, down: cols, right: 1}
 }
 
 // kept is the largest scratch, in values, that an engine keeps for the next product: 64 MiB.
@@ -129,7 +130,9 @@ const kept = 16 << 20
 
 // free takes scratch back.
 func (e *Engine) free(v view) {
-	if cap(v.data) <= kept {
-		e.scratch.Store(&v.data)
+	for i := range e.scratch {
+		if cap(v.data) <= kept && e.scratch[i].CompareAndSwap(nil, &v.data) {
+			return
+		}
 	}
 }

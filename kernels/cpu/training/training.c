@@ -62,11 +62,11 @@ static int32_t check_attention(int32_t isa, const slc_attended_head *a, int miss
 	return SLC_OK;
 }
 
-int32_t slc_attend(int32_t isa, const slc_attended_head *a, const float *q, const float *k, const float *v, float *p,
-                   float *context, float *scratch, slc_error *error) {
+int32_t slc_attend(int32_t isa, const slc_attended_head *a, const float *q, const float *k, const float *v,
+                   const float *bias, float *p, float *context, float *scratch, slc_error *error) {
 	int32_t code = check_attention(isa, a, !q || !k || !v || !p || !context || !scratch, error);
 	if (code) return code;
-	table[isa].attend(a, q, k, v, p, context, scratch);
+	table[isa].attend(a, q, k, v, bias, p, context, scratch);
 	return SLC_OK;
 }
 

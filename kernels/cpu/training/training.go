@@ -74,12 +74,17 @@ func (a AttendedHead) check(q, k, p []float32) error {
 	return nil
 }
 
-// Attend writes the probabilities softmax(Scale·q·kᵀ) to p and p·v to context. Scratch is grown as needed.
-func Attend(k cpu.Kernels, a AttendedHead, q, key, value, p, context []float32, scratch *[]float32) error {
+// Attend writes the probabilities softmax(Scale·q·kᵀ + bias) to p and p·v to context. Where bias is not nil, its value
+// in the middle is added to query i and key i, the one behind it to key i+1 and so on. Scratch is grown as needed.
+func Attend(k cpu.Kernels, a AttendedHead, q, key, value, bias, p, context []float32, scratch *[]float32) error {
 	if err := errors.Join(a.check(q, key, p), a.check(context, value, p)); err != nil {
 		return err
 	}
-	return attend(k, a, q, key, value, p, context, scratch)
+	if far := len(bias) / 2; bias != nil && (len(bias)%2 == 0 || far < max(a.Length, a.Queries)-1) {
+		return fmt.Errorf("%w: attention over %d tokens with a bias of %d distances", kernels.ErrShape, a.Length,
+			len(bias))
+	}
+	return attend(k, a, q, key, value, bias, p, context, scratch)
 }
 
 // AttendBack writes the gradients dq, dk and dv from the gradient of the context; all three are overwritten.
@@ -92,7 +97,7 @@ func AttendBack(k cpu.Kernels, a AttendedHead, q, key, value, p, dContext, dq, d
 	return attendBack(k, a, q, key, value, p, dContext, dq, dk, dv, scratch)
 }
 
-func goAttendHead(a AttendedHead, q, key, value, p, context []float32) {
+func goAttendHead(a AttendedHead, q, key, value, bias, p, context []float32) {
 	for i := range a.Queries {
 		row, out := p[i*a.PStride():][:a.Length], context[i*a.QStride:][:a.Dim]
 		top := float32(math.Inf(-1))
@@ -100,6 +105,9 @@ func goAttendHead(a AttendedHead, q, key, value, p, context []float32) {
 			row[j] = 0
 			for c, x := range q[i*a.QStride:][:a.Dim] {
 				row[j] += x * a.Scale * key[j*a.KVStride+c]
+			}
+			if bias != nil {
+				row[j] += bias[len(bias)/2+j-i]
 			}
 			top = max(top, row[j])
 		}

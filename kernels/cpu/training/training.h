@@ -26,7 +26,8 @@ int32_t slc_adam(int32_t isa, float *w, const float *g, float *m, float *v, int6
 // Attention of one head over one text: `queries` rows of q, `length` rows of k and v, each of `dim` values. Rows of q
 // and of the context are q_stride apart, rows of k and v (and of their gradients) kv_stride. p holds the probabilities,
 // queries x p_stride with p_stride = length rounded up to SLC_ATTENDED_PAD; elements beyond a row's length are 0.
-// scratch has slc_attended_head_scratch floats. The gradients of k and v are overwritten.
+// bias[d] is added to the scaled product of a query and the key d rows behind it, 1 - queries <= d < length; it may be
+// null. scratch has slc_attended_head_scratch floats. The gradients of k and v are overwritten.
 enum { SLC_ATTENDED_PAD = 16 };
 typedef struct {
 	int64_t queries, length, dim, q_stride, kv_stride;
@@ -34,8 +35,8 @@ typedef struct {
 } slc_attended_head;
 
 int64_t slc_attended_head_scratch(const slc_attended_head *a);
-int32_t slc_attend(int32_t isa, const slc_attended_head *a, const float *q, const float *k, const float *v, float *p,
-                   float *context, float *scratch, slc_error *error);
+int32_t slc_attend(int32_t isa, const slc_attended_head *a, const float *q, const float *k, const float *v,
+                   const float *bias, float *p, float *context, float *scratch, slc_error *error);
 int32_t slc_attend_back(int32_t isa, const slc_attended_head *a, const float *q, const float *k, const float *v,
                         const float *p, const float *d_context, float *dq, float *dk, float *dv, float *scratch,
                         slc_error *error);
@@ -43,8 +44,8 @@ int32_t slc_attend_back(int32_t isa, const slc_attended_head *a, const float *q,
 // The functions per instruction set, which do not check their arguments.
 typedef void slc_gelu_slope_fn(float *x, float *slope, int64_t n);
 typedef void slc_adam_fn(float *w, const float *g, float *m, float *v, int64_t n, const slc_adam_step *step);
-typedef void slc_attend_fn(const slc_attended_head *a, const float *q, const float *k, const float *v, float *p,
-                           float *context, float *scratch);
+typedef void slc_attend_fn(const slc_attended_head *a, const float *q, const float *k, const float *v,
+                           const float *bias, float *p, float *context, float *scratch);
 typedef void slc_attend_back_fn(const slc_attended_head *a, const float *q, const float *k, const float *v,
                                 const float *p, const float *d_context, float *dq, float *dk, float *dv,
                                 float *scratch);

@@ -89,14 +89,17 @@ static void softmax(float *row, int64_t n, int64_t width) {
 	for (int64_t j = 0; j < width; j += WIDTH) *(unaligned *)(row + j) /= sum;
 }
 
-void PASTE(slc_attend_f32_, ISA)(const slc_attended_head *a, const float *q, const float *k, const float *v, float *p,
-                                 float *context, float *scratch) {
+void PASTE(slc_attend_f32_, ISA)(const slc_attended_head *a, const float *q, const float *k, const float *v,
+                                 const float *bias, float *p, float *context, float *scratch) {
 	int64_t width = padded(a->length), dim = padded(a->dim);
 	float *kt = scratch, *rows = kt + a->dim * width, *out = rows + a->length * dim;
 	turn_rows(kt, k, a->kv_stride, a->length, a->dim, a->scale);
 	copy_rows(rows, v, a->kv_stride, a->length, a->dim);
 	product(p, width, q, a->q_stride, 1, kt, width, a->queries, a->dim, width);
-	for (int64_t i = 0; i < a->queries; i++) softmax(p + i * width, a->length, width);
+	for (int64_t i = 0; i < a->queries; i++) {
+		for (int64_t j = 0; bias && j < a->length; j++) p[i * width + j] += bias[j - i];
+		softmax(p + i * width, a->length, width);
+	}
 	product(out, dim, p, width, 1, rows, dim, a->queries, a->length, dim);
 	put_rows(context, a->q_stride, out, a->queries, a->dim);
 }

@@ -56,15 +56,15 @@ func (a AttendedHead) native(scratch *[]float32) (C.slc_attended_head, []float32
 	return c, *scratch
 }
 
-func attend(k cpu.Kernels, a AttendedHead, q, key, value, p, context []float32, scratch *[]float32) error {
+func attend(k cpu.Kernels, a AttendedHead, q, key, value, bias, p, context []float32, scratch *[]float32) error {
 	if k.ISA() == cpu.Go {
-		goAttendHead(a, q, key, value, p, context)
+		goAttendHead(a, q, key, value, bias, p, context)
 		return nil
 	}
 	var e C.slc_error
 	c, room := a.native(scratch)
-	code := C.slc_attend(C.int32_t(k.ISA()), &c, floats(q), floats(key), floats(value), floats(p), floats(context),
-		floats(room), &e)
+	code := C.slc_attend(C.int32_t(k.ISA()), &c, floats(q), floats(key), floats(value),
+		floats(bias[len(bias)/2:]), floats(p), floats(context), floats(room), &e)
 	return slc.Error(code, e.text[:])
 }
 

@@ -14,8 +14,8 @@ func adam(k cpu.Kernels, w, g, m, v []float32, s AdamStep) error {
 	return nil
 }
 
-func attend(k cpu.Kernels, a AttendedHead, q, key, value, p, context []float32, _ *[]float32) error {
-	goAttendHead(a, q, key, value, p, context)
+func attend(k cpu.Kernels, a AttendedHead, q, key, value, bias, p, context []float32, _ *[]float32) error {
+	goAttendHead(a, q, key, value, bias, p, context)
 	return nil
 }
 

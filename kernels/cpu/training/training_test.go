@@ -119,6 +119,10 @@ func TestAttendedHead(t *testing.T) {
 			KVStride: 2*shape[2] + 5, Scale: .3}
 		nq, nk := a.Queries*a.QStride, a.Length*a.KVStride
 		q, k, v, d := numbers(nq), numbers(nk), numbers(nk), numbers(nq)
+		var bias []float32
+		if a.Length%2 == 1 {
+			bias = numbers(2*a.Length + 3)
+		}
 		var want [][]float32
 		for _, isa := range slices.Backward(Available()) { // the Go code first
 			kernel := cputest.KernelsOf(isa)
@@ -126,7 +130,7 @@ func TestAttendedHead(t *testing.T) {
 			context = append(context, d...) // values between the rows must not change
 			dq, dk, dv := slices.Clone(q), slices.Clone(k), slices.Clone(v)
 			var scratch []float32
-			if err := errors.Join(Attend(kernel, a, q, k, v, p, context, &scratch),
+			if err := errors.Join(Attend(kernel, a, q, k, v, bias, p, context, &scratch),
 				AttendBack(kernel, a, q, k, v, p, d, dq, dk, dv, &scratch)); err != nil {
 				t.Fatal(err)
 			}
@@ -145,8 +149,11 @@ func TestAttendedHead(t *testing.T) {
 	}
 	a := AttendedHead{Queries: 2, Length: 3, Dim: 4, QStride: 4, KVStride: 4}
 	var scratch []float32
-	if err := Attend(cputest.KernelsOf(Available()[0]), a, make([]float32, 7), make([]float32, 12), make([]float32, 12),
-		make([]float32, 32), make([]float32, 8), &scratch); !errors.Is(err, kernels.ErrShape) {
-		t.Error(err)
+	for _, c := range []struct{ q, bias int }{{7, 0}, {8, 3}, {8, 6}} {
+		err := Attend(cputest.KernelsOf(Available()[0]), a, make([]float32, c.q), make([]float32, 12),
+			make([]float32, 12), make([]float32, c.bias), make([]float32, 32), make([]float32, 8), &scratch)
+		if !errors.Is(err, kernels.ErrShape) {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }
