@@ -1,5 +1,7 @@
 package train
 
+import "math"
+
 // dropout says which activations of a step are dropped. The mask of an element is a function of seed, step, place and
 // index alone, so a resumed run drops what the interrupted one would have dropped.
 type dropout struct {
@@ -8,10 +10,9 @@ type dropout struct {
 	step uint64
 }
 
-// keeps reports whether element i of a place stays.
-func (d dropout) keeps(place uint64, i int) bool {
-	x := mix(mix(mix(d.seed)^d.step)^place) ^ uint64(i)
-	return float64(mix(x)>>11)/(1<<53) >= d.rate
+// at returns what decides in a place: element i stays where mix(x^i)>>11 is at least low.
+func (d dropout) at(place uint64) (x, low uint64) {
+	return mix(mix(mix(d.seed)^d.step) ^ place), uint64(math.Ceil(d.rate * (1 << 53)))
 }
 
 // mix returns the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
@@ -29,9 +30,10 @@ func (n *network[T]) drop(x []T, layer, place int) []T {
 	}
 	mask := n.arena.get(len(x))
 	keep := T(1 / (1 - n.dropout.rate))
+	of, low := n.dropout.at(uint64(layer)<<8 | uint64(place))
 	n.spans(len(x), func(i0, i1 int) {
 		for i := i0; i < i1; i++ {
-			if n.dropout.keeps(uint64(layer)<<8|uint64(place), i) {
+			if mix(of^uint64(i))>>11 >= low {
 				mask[i] = keep
 			}
 			x[i] *= mask[i]

@@ -81,19 +81,26 @@ func compare(t *testing.T, n *network[float64], value func() float64) {
 	}
 }
 
-// TestSpanGradients compares the gradients of a reader with token types.
+// TestSpanGradients compares the gradients of a reader with token types, or with MPNet's bias by distance.
 func TestSpanGradients(t *testing.T) {
 	race.Skip(t)
 	windows := []window{{start: 1, end: 2}, {}, {start: 8, end: 8}, {start: 0, end: 0}}
 	for name, c := range map[string]struct {
 		from    int
 		dropout float64
-	}{"all layers": {0, 0}, "last": {2, 0}, "head": {3, 0}, "dropout": {1, .3}} {
+		biased  bool
+	}{"all layers": {0, 0, false}, "last": {2, 0, false}, "head": {3, 0, false}, "dropout": {1, .3, false},
+		"by distance": {0, 0, true}} {
 		t.Run(name, func(t *testing.T) {
 			n := random[float64](plain[float64]{}, small, 4, c.from)
 			n.addSpanHead(9)
 			for i := range 2 * n.Hidden {
 				n.types = append(n.types, math.Sin(float64(i)))
+			}
+			for i := range n.Heads * 19 {
+				if c.biased {
+					n.bias = append(n.bias, 3*math.Cos(float64(i)))
+				}
 			}
 			n.dropout = dropout{rate: c.dropout, seed: 5, step: 3}
 			b := newBatch(texts)
