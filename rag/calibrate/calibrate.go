@@ -162,7 +162,8 @@ func (o Options) withDefaults() (Options, error) {
 
 // Run computes the distributions of contexts × pseudo-queries, derives the cut-off, saves the artifact
 // and puts it in force, unless another one is and Options.Use is not set. Options are checked before anything is
-// computed. An interrupted run keeps the questions that were written and goes on with them the next time.
+// computed. An interrupted run keeps the questions that were written, and what the language model said of passages, and
+// goes on with them the next time.
 //
 // Runs of one name write the same journal, checkpoint and kept counts: while one is under way, in this process or
 // another one, a second one is ErrLocked.
@@ -206,11 +207,16 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 	}
 	c := &run{Input: in, base: base, snap: snap, live: live, enc: enc, dir: knowledge.CalibrationDir(st),
 		follows: o.follows}
+	ask, err := c.sufficient(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, ask.answers.Close()) }()
 	cal, positive, err := c.calibrate(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.second(ctx, cal); err != nil {
+	if err := c.second(ctx, cal, ask); err != nil {
 		return nil, err
 	}
 	c.say()
@@ -220,6 +226,9 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 	}
 	if err := c.vectors.trim(c.names); err != nil {
 		base.Logger().Warn(fmt.Sprintf("vectors of questions that have gone take space in %s: %v", c.vectors.path, err))
+	}
+	if err := ask.answers.Trim(); err != nil {
+		base.Logger().Warn(fmt.Sprintf("answers of the language model that are not needed take space: %v", err))
 	}
 	r.Seconds = time.Since(started).Seconds()
 	return r, nil

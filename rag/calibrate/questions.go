@@ -287,6 +287,11 @@ func (c *run) journal(model llm.Info) string {
 	if identity == "" { // a server does not tell
 		identity = model.Path + "#" + model.Name
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d", identity, c.PerContext, c.Seed))
-	return filepath.Join(c.dir, fmt.Sprintf("%s.%x.journal.jsonl", c.Name, sum[:4]))
+	return c.kept("journal", fmt.Sprintf("%s %d %d", identity, c.PerContext, c.Seed))
+}
+
+// kept returns the calibration's file of a kind for what its content depends on.
+func (c *run) kept(kind, of string) string {
+	sum := sha256.Sum256([]byte(of))
+	return filepath.Join(c.dir, fmt.Sprintf("%s.%x.%s.jsonl", c.Name, sum[:4], kind))
 }

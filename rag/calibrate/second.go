@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/llm/kept"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
@@ -21,7 +22,7 @@ const (
 // second makes the second question, and the reader's threshold, of the calibration's questions with the passages that a
 // search finds for them, and with those that it finds without the question's own context. Where nobody has asked for a
 // second question, too few contexts are no error.
-func (c *run) second(ctx context.Context, cal *gate.Calibration) error {
+func (c *run) second(ctx context.Context, cal *gate.Calibration, model sufficiency) error {
 	cal.SecondOff = c.Second == gate.NoSecond
 	reader, err := c.reader(ctx)
 	if err != nil || reader == nil && cal.SecondOff {
@@ -49,17 +50,13 @@ func (c *run) second(ctx context.Context, cal *gate.Calibration) error {
 	if err != nil {
 		return err
 	}
-	model, digest, err := c.sufficient(ctx)
-	if err != nil {
-		return err
-	}
 	all = all[:min(len(all), most)]
 	var with []gate.Asked
 	for i, a := range all {
-		if model != nil {
+		if model.ask != nil {
 			c.progress("second question", int64(i+1), int64(len(all)))
 		}
-		x, ok, err := c.features(ctx, a, reranker != "", model)
+		x, ok, err := c.features(ctx, a, reranker != "", model.ask)
 		if err != nil {
 			return err
 		}
@@ -78,31 +75,49 @@ func (c *run) second(ctx context.Context, cal *gate.Calibration) error {
 	if reader != nil {
 		second.Reader = reader.Info().Digest
 	}
-	second.Reranker, second.Model, cal.Second = reranker, digest, second
+	second.Reranker, second.Model, cal.Second = reranker, model.identity, second
 	return nil
 }
 
-// sufficiency returns the log odds that passages answer a question, by a language model.
-type sufficiency func(ctx context.Context, question string, passages []string) (float64, error)
+// sufficiency asks a language model whether passages answer a question.
+type sufficiency struct {
+	ask      func(ctx context.Context, question string, passages []string) (float64, error) // log odds; nil: not asked
+	identity string                                                                         // of the model
+	answers  *kept.Answers
+}
 
-// sufficient returns what asks the language model, and its digest; nil if that is not to be asked.
-func (c *run) sufficient(ctx context.Context) (ask sufficiency, digest string, err error) {
-	if !c.SecondModel {
-		return nil, "", nil
+// sufficient opens the language model, if it is to be asked, and its kept answers. It asks once, so that a model that
+// does not tell its probabilities is an error before the work.
+func (c *run) sufficient(ctx context.Context) (s sufficiency, err error) {
+	s.answers = &kept.Answers{}
+	if !c.SecondModel || c.Second == gate.NoSecond {
+		return s, nil
 	}
 	model, err := c.Model(ctx)
 	if err != nil {
-		return nil, "", err
+		return s, err
 	}
 	library, err := prompt.Open(c.Templates)
-	return func(ctx context.Context, question string, passages []string) (float64, error) {
-		return library.Sufficient(ctx, model, question, passages, llm.Batch)
-	}, model.Info().Identity(), err
+	if err != nil {
+		return s, err
+	}
+	s.identity = model.Info().Identity()
+	if s.answers, err = kept.Open(c.kept("answers", s.identity)); err != nil {
+		return s, err
+	}
+	s.ask = func(ctx context.Context, question string, passages []string) (float64, error) {
+		keeping := kept.Generator{Generator: model, Answers: s.answers}
+		return library.Sufficient(ctx, keeping, question, passages, llm.Batch)
+	}
+	if _, err = s.ask(ctx, "Where is the lighthouse?", []string{"The lighthouse is on the island."}); err != nil {
+		err = errors.Join(err, s.answers.Close())
+	}
+	return s, err
 }
 
 // features weighs the passages of a question, and those without its own context. ok is false if they have no sentence.
 func (c *run) features(
-	ctx context.Context, a asked, ranks bool, ask sufficiency,
+	ctx context.Context, a asked, ranks bool, ask func(context.Context, string, []string) (float64, error),
 ) (x gate.Asked, ok bool, err error) {
 	x.Found = a.own >= 0
 	withRead, withoutRead := 0., 0.

@@ -1,6 +1,7 @@
 package calibrate_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,7 +15,8 @@ import (
 )
 
 // TestTheModelIsAskedWhetherPassagesAnswer: with Options.SecondModel the model's probabilities get a weight in the
-// second question, also when the calibration follows the base, but not unasked. A model that gives none is an error.
+// second question, also when the calibration follows the base, but not unasked. A model that gives none is an error. An
+// interrupted calibration, and one that follows, does not ask again what was answered.
 func TestTheModelIsAskedWhetherPassagesAnswer(t *testing.T) {
 	w := &world{Base: doubles.NewBase(t, nil)}
 	var lines, questions strings.Builder
@@ -47,14 +49,27 @@ func TestTheModelIsAskedWhetherPassagesAnswer(t *testing.T) {
 		}
 		return []llm.TokenLogProb{{Text: "No", LogProb: -.1}, {Text: "Yes", LogProb: -3}}
 	}
+	yes := w.Model.Top
+	ctx, cancel := context.WithCancel(t.Context())
+	w.Model.Top = func(r llm.Request) []llm.TokenLogProb {
+		if len(w.Model.Requests()) == 31 {
+			cancel()
+		}
+		return yes(r)
+	}
+	_, err = calibrate.Run(ctx, w.Base.Base, calibrate.Input{Options: options(true), Model: w.Generator})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	w.Model.Top = yes
 	if r, err = w.calibrate(t, options(true)); err != nil {
 		t.Fatal(err)
 	}
 	if s := r.Second; s == nil || s.Model != w.Model.Info().Identity() || len(s.Weights) != 3 || s.Weights[2] <= 0 ||
-		len(w.Model.Requests()) != 80 {
+		len(w.Model.Requests()) > 81+1 { // 80, one to find out whether it tells probabilities, and the interrupted one
 		t.Fatalf("%d requests, %+v", len(w.Model.Requests()), s)
 	}
-	in.Paths = []string{w.File(t, "b.jsonl", `{"id":"y","text":"The ship Vasa sank."}`)}
+	in.Paths = []string{w.File(t, "b.jsonl", `{"id":"y","text":"Elephants eat leaves."}`)}
 	if _, err := ingest.Run(t.Context(), w.Base.Base, in); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +78,11 @@ func TestTheModelIsAskedWhetherPassagesAnswer(t *testing.T) {
 		t.Errorf("unasked: %v", err)
 	}
 	follow.Few = false
+	before := len(w.Model.Requests())
 	if r, err = calibrate.Follow(t.Context(), w.Base.Base, follow); err != nil || r.Second.Model == "" {
 		t.Errorf("%v, %+v", err, r)
+	}
+	if n := len(w.Model.Requests()) - before; n > 40 {
+		t.Errorf("%d of 80 questions with their passages were asked again, few of which are new", n)
 	}
 }

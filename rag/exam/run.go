@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/llm/kept"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/postings"
 	"github.com/sluice-rag/sluice/rag/prompt"
@@ -91,10 +92,10 @@ func Run(ctx context.Context, o Options) (*Card, error) {
 	for _, s := range o.Sets {
 		e.total += s.calls()
 	}
-	if err := e.answers.open(o.Answers); err != nil {
+	if e.answers, err = kept.Open(o.Answers); err != nil {
 		return nil, err
 	}
-	defer e.answers.close()
+	defer e.answers.Close()
 	for _, s := range o.Sets {
 		r, err := e.examine(ctx, s)
 		if long, ok := errors.AsType[*LongError](err); ok {
@@ -140,7 +141,7 @@ type exam struct {
 	started   time.Time
 	total     int // calls at most
 
-	answers  answers
+	answers  *kept.Answers
 	mu       sync.Mutex
 	done     int // of total: begun, or left out
 	finished int // of those that the model answered, not Options.Answers

@@ -31,6 +31,7 @@ embed/train: kernels embed engine eval/squad internal/buildinfo internal/durable
 llm: engine/cores internal/filehash internal/panics
 llm/gguf:
 llm/grammar:
+llm/kept: llm internal/durable
 llm/remote: llm internal/upstream
 rag/corpus: kernels internal/jsonl internal/regular internal/panics
 rag/ocr: embed engine rag/corpus internal/panics
