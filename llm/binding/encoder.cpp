@@ -56,10 +56,11 @@ public:
     const llama_vocab * vocab() const { return weights_->vocab; }
 
     // Throws std::runtime_error. False: it was stopped.
-    bool encode(const int32_t * tokens, const int32_t * lengths, int n, int threads, const int32_t * cancel,
-                float * out) {
+    bool encode(const int32_t * tokens, const int32_t * lengths, int n, int most, const int32_t * cancel, float * out) {
         fill(tokens, lengths, n);
         cancel_ = cancel;
+        const int64_t begun = llama_time_us(), waited = slc_llm_time_waited();
+        const int threads = thread_count_.at(begun, most);
         llama_set_n_threads(ctx_, threads, threads);
         if (llama_memory_t memory = llama_get_memory(ctx_)) {
             llama_memory_clear(memory, false);
@@ -67,6 +68,8 @@ public:
         LogSink log;
         LogScope scope(&log);
         const int status = llama_decode(ctx_, batch_);
+        const int64_t now = llama_time_us();
+        thread_count_.took(now, threads, now - begun, slc_llm_time_waited() - waited);
         if (status == 2) {
             return false;
         }
@@ -117,6 +120,7 @@ private:
     llama_context * ctx_ = nullptr;
     llama_batch batch_{};
     const int32_t * cancel_ = nullptr;
+    ThreadCount thread_count_;
 };
 
 Encoder & of(void * encoder) {

@@ -7,6 +7,7 @@
 #include "grammar_thread.h"
 #include "log.h"
 #include "request.h"
+#include "threads.h"
 
 #include "llama.h"
 
@@ -125,6 +126,7 @@ private:
     llama_batch batch_{};
     bool whole_only_ = false; // recurrent state: a sequence cannot be cut, only extended
     int threads_ = 0;
+    ThreadCount thread_count_;
     LogSink log_;
     LogSink decode_log_; // lines of the decode in progress
 

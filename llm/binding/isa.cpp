@@ -180,6 +180,13 @@ void slc_llm_ran(int64_t * attention, int64_t * products) {
     }
 }
 
+int64_t slc_llm_time_waited(void) {
+    if (!chosen()) {
+        return 0;
+    }
+    return ((int64_t(*)()) ggml_backend_reg_get_proc_address(chosen()->reg(), "slc_time_waited"))();
+}
+
 // Without an instruction set no model is opened, and the functions of thread pools are not called.
 
 ggml_backend_reg_t ggml_backend_cpu_reg(void) {

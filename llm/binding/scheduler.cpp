@@ -224,7 +224,7 @@ bool Engine::abort_decode(void * self) {
 
 // Returns llama_decode's status, with why in error.
 int Engine::decode_batch(char * error, size_t size) {
-    const int threads = load_.acquire ? std::max(1, std::min(load_.acquire(load_.user), load_.threads)) : load_.threads;
+    const int most = load_.acquire ? std::max(1, std::min(load_.acquire(load_.user), load_.threads)) : load_.threads;
     struct Release {
         const slc_llm_load & load;
         ~Release() {
@@ -233,6 +233,8 @@ int Engine::decode_batch(char * error, size_t size) {
             }
         }
     } release{load_};
+    const int64_t begun = llama_time_us(), waited = slc_llm_time_waited();
+    const int threads = thread_count_.at(begun, most);
     if (threads != threads_) {
         llama_set_n_threads(ctx_, threads, threads);
         threads_ = threads;
@@ -240,6 +242,8 @@ int Engine::decode_batch(char * error, size_t size) {
     try {
         LogScope scope(&decode_log_);
         const int status = llama_decode(ctx_, batch_);
+        const int64_t now = llama_time_us();
+        thread_count_.took(now, threads, now - begun, slc_llm_time_waited() - waited);
         snprintf(error, size, "llama_decode returned %d%s", status, status == 1 ? ": no room in the KV cache" : "");
         return status;
     } catch (const std::exception & e) {
