@@ -214,8 +214,8 @@ const char * slc_llm_choose_isa(uint32_t cpu, uint32_t have, const char * limit)
 // slc_llm_ran counts the operations that llm/ggml did instead of ggml since the process began.
 void slc_llm_ran(int64_t * attention, int64_t * products);
 
-// slc_llm_time_waited returns how long threads have waited for each other, those of all models, in microseconds, without
-// short waits (llm/ggml/barrier.h).
+// slc_llm_time_waited returns how long threads have waited for each other, those of all models, in microseconds,
+// without short waits (llm/ggml/barrier.h).
 int64_t slc_llm_time_waited(void);
 
 // slc_llm_load_gpu opens a library with ggml's back-end for GPUs, once and for the life of the process. It returns

@@ -7,9 +7,9 @@
 
 namespace slc {
 
-// ThreadCount finds out how many threads are the fastest. At the end of each operation all threads wait for the last one
-// (llm/ggml/barrier.h), which takes milliseconds while another program has its processor. Where they wait for more of
-// the time than one thread adds, fewer compute, and later one more is tried. All times are in microseconds.
+// ThreadCount finds out how many threads are the fastest. At the end of each operation all threads wait for the last
+// one (llm/ggml/barrier.h), which takes milliseconds while another program has its processor. Where they wait for more
+// of the time than one thread adds, fewer compute, and later one more is tried. All times are in microseconds.
 class ThreadCount {
   public:
     // at returns how many threads compute at a time, most at the most.

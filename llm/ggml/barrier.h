@@ -1,9 +1,9 @@
 // How a thread waits for the others at the end of an operation of a graph. The set-up puts this file into ggml's CPU
 // code, and a patch makes ggml_barrier (ggml-cpu.c) call it.
 //
-// ggml's threads spin. Where other programs compute, too, the thread that all wait for may be waiting for its processor,
-// for milliseconds at each of hundreds of operations. Here a thread that waits long lets others have its processor, and
-// counts the time: the engine then computes with fewer threads (llm/binding/threads.h).
+// ggml's threads spin. Where other programs compute, too, the thread that all wait for may be waiting for its
+// processor, for milliseconds at each of hundreds of operations. Here a thread that waits long lets others have its
+// processor, and counts the time: the engine then computes with fewer threads (llm/binding/threads.h).
 #pragma once
 
 #include <stdatomic.h>

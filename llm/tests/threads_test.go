@@ -23,10 +23,11 @@ func TestThreadsBesideOtherPrograms(t *testing.T) {
 		t.Skipf("SKIP: %v", err)
 	}
 	program := filepath.Join(t.TempDir(), "threads")
-	if text, err := exec.Command(compiler, "-std=c++17", "-o", program, "testdata/threads.cpp").CombinedOutput(); err != nil {
+	text, err := exec.Command(compiler, "-std=c++17", "-o", program, "testdata/threads.cpp").CombinedOutput()
+	if err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
-	text, err := exec.Command(program).Output()
+	text, err = exec.Command(program).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,11 +146,12 @@ func weighed(t *testing.T, base *knowledge.Base, in Input, readers []embed.Extra
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &run{Input: in, base: base, snap: snap}
-	model, _, err := c.sufficient(ctx)
+	c := &run{Input: in, base: base, snap: snap, dir: t.TempDir()}
+	model, err := c.sufficient(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer model.answers.Close()
 	for i := range all {
 		x := &all[i]
 		a := asked{own: -1, vector: engine.Vectors{Rows: 1, Dim: e.Dim, Data: e.Row(i)}}
@@ -172,7 +173,7 @@ func weighed(t *testing.T, base *knowledge.Base, in Input, readers []embed.Extra
 				t.Fatal(err)
 			}
 		}
-		if x.asked, _, err = c.features(ctx, a, false, model); err != nil {
+		if x.asked, _, err = c.features(ctx, a, false, model.ask); err != nil {
 			t.Fatal(err)
 		}
 		started := time.Now() // the sentences of the passages are known now, as they are to the quote behind it

@@ -1,5 +1,5 @@
-// Prints how many threads llm/binding/threads.h has compute each decode, of 20 ms of a clock of its own, in three phases
-// of 30 s: alone, beside programs that leave two processors of eight, and alone again.
+// Prints how many threads llm/binding/threads.h has compute each decode, of 20 ms of a clock of its own, in three
+// phases of 30 s: alone, beside programs that leave two processors of eight, and alone again.
 #include "../../binding/threads.h"
 
 #include <cstdio>
