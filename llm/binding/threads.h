@@ -8,13 +8,15 @@
 namespace slc {
 
 // ThreadCount finds out how many threads are the fastest. At the end of each operation all threads wait for the last
-// one (llm/ggml/barrier.h), which takes milliseconds while another program has its processor. Where they wait for more
-// of the time than one thread adds, fewer compute, and later one more is tried. All times are in microseconds.
+// one (llm/ggml/barrier.h), which takes milliseconds while another program has its processor. Where they wait for a
+// quarter of the time, and for more than one thread adds, fewer compute; later more are tried. All times are in
+// microseconds.
 class ThreadCount {
   public:
     // at returns how many threads compute at a time, most at the most.
     int at(int64_t now, int most) {
         if (limit_ < most && !trial_ && now >= retry_) {
+            good_ = limit_;
             limit_ += std::max(1, limit_ / 4);
             trial_ = true;
             wall_ = waited_ = 0;
@@ -34,8 +36,9 @@ class ThreadCount {
         }
         const double share = (double) waited_ / (double) wall_;
         wall_ = waited_ = 0;
-        if (share * threads > .9) { // about as fast with fewer is better with fewer
-            limit_ = std::max(1, (int) ((1 - share) * threads + .25));
+        const bool fewer = share > std::max(.25, .9 / threads);
+        if (fewer) {
+            limit_ = trial_ ? good_ : std::max(1, (int) ((1 - share) * threads + .25));
             hold_ = trial_ ? std::min(2 * hold_, kLongest) : kShortest;
             retry_ = now + hold_;
         } else if (trial_) {
@@ -47,8 +50,8 @@ class ThreadCount {
   private:
     static constexpr int64_t kWindow = 100'000, kShortest = 500'000, kLongest = 4'000'000;
 
-    int limit_ = INT_MAX;
-    bool trial_ = false; // one more than was found is computing
+    int limit_ = INT_MAX, good_ = INT_MAX;
+    bool trial_ = false; // more than good_ are computing
     int64_t wall_ = 0, waited_ = 0; // since the last decision; waited by each of the threads but one
     int64_t hold_ = kShortest, retry_ = 0;
 };

@@ -11,7 +11,10 @@
 
 void slc_waited(int64_t us); // counts (ran.h)
 
-enum { SLC_SPINS = 4096 }; // 70 to 200 µs
+enum {
+    SLC_SPINS = 4096,    // 70 to 200 µs
+    SLC_LONG_WAIT = 500, // µs: longer than threads wait for one that has more to do, shorter than a program's turn
+};
 
 // slc_await returns once *passed is no longer what it was.
 static void slc_await(atomic_int * passed, int was) {
@@ -26,5 +29,6 @@ static void slc_await(atomic_int * passed, int was) {
         else
             sched_yield();
     }
-    slc_waited(ggml_time_us() - begun);
+    const int64_t waited = ggml_time_us() - begun;
+    if (waited >= SLC_LONG_WAIT) slc_waited(waited);
 }

@@ -22,7 +22,7 @@ inline void ran(int64_t * attention, int64_t * products) {
     *products = counters().products.load(std::memory_order_relaxed);
 }
 
-// Microseconds of all threads, without waits that last less than it takes to let another program compute.
+// Microseconds of all threads, without short waits (barrier.h).
 inline int64_t waited() {
     return counters().waited.load(std::memory_order_relaxed);
 }
