@@ -283,15 +283,15 @@ const journalSuffix = len(".01234567.journal.jsonl")
 // journal returns where written questions are kept. What they depend on is in the name, so that other settings
 // begin another journal and the same ones find theirs again.
 func (c *run) journal(model llm.Info) string {
+	return c.kept("journal", model, fmt.Sprintf(" %d %d", c.PerContext, c.Seed))
+}
+
+// kept returns the calibration's file of a kind, for the model and the options that its content depends on.
+func (c *run) kept(kind string, model llm.Info, options string) string {
 	identity := model.SHA256
 	if identity == "" { // a server does not tell
 		identity = model.Path + "#" + model.Name
 	}
-	return c.kept("journal", fmt.Sprintf("%s %d %d", identity, c.PerContext, c.Seed))
-}
-
-// kept returns the calibration's file of a kind for what its content depends on.
-func (c *run) kept(kind, of string) string {
-	sum := sha256.Sum256([]byte(of))
+	sum := sha256.Sum256([]byte(identity + options))
 	return filepath.Join(c.dir, fmt.Sprintf("%s.%x.%s.jsonl", c.Name, sum[:4], kind))
 }

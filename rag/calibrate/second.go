@@ -102,7 +102,7 @@ func (c *run) sufficient(ctx context.Context) (s sufficiency, err error) {
 		return s, err
 	}
 	s.identity = model.Info().Identity()
-	if s.answers, err = kept.Open(c.kept("answers", s.identity)); err != nil {
+	if s.answers, err = kept.Open(c.kept("answers", model.Info(), "")); err != nil {
 		return s, err
 	}
 	s.ask = func(ctx context.Context, question string, passages []string) (float64, error) {
