@@ -116,6 +116,42 @@ func attentionChild(t *testing.T, dir string) {
 	writeOutcome(t, dir, out)
 }
 
+// TestThreadsOfOtherAttention: where ggml computes attention, as it does for scores and sinks that ours lacks, the bits
+// of a text do not depend on the number of threads either, which changes with the load.
+func TestThreadsOfOtherAttention(t *testing.T) {
+	race.Skip(t)
+	if dir := os.Getenv(childFolder); dir != "" {
+		out := outcome{Types: map[string][][]llm.TokenLogProb{}}
+		for threads := 1; threads <= 3; threads++ {
+			m, err := llm.Open(t.Context(), filepath.Join(dir, "m.gguf"), llm.Options{ContextSize: 1024, Slots: 1,
+				Threads: threads, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := generate(t, m, llm.Request{Prompt: strings.Repeat("the pump opens the valve in winter ", 40),
+				MaxTokens: 16, LogProbs: true, Alternatives: 5})
+			out.Types[fmt.Sprint(threads)] = [][]llm.TokenLogProb{r.LogProbs}
+			m.Close()
+		}
+		writeOutcome(t, dir, out)
+		return
+	}
+	dir := t.TempDir()
+	p, _ := generator.Preset("llama-bpe")
+	if err := generator.Write(filepath.Join(dir, "m.gguf"), p); err != nil {
+		t.Fatal(err)
+	}
+	out := childOutcome(t, dir, "SLUICE_ATTENTION=ggml")
+	if out.Attention != 0 || len(out.Types["1"]) == 0 || len(out.Types["1"][0]) < 2 {
+		t.Fatalf("our attention ran %d times; %d log-probabilities", out.Attention, len(out.Types["1"]))
+	}
+	for _, threads := range []string{"2", "3"} {
+		if d := cmp.Diff(out.Types["1"], out.Types[threads]); d != "" {
+			t.Errorf("one thread (-) and %s (+):\n%.1500s", threads, d)
+		}
+	}
+}
+
 // TestSlidingWindowKeepsWhatIsReused: llama.cpp would write over cells that a sliding window has left behind, of texts
 // that are remembered too, and a prompt that begins like one of these would then be read with holes.
 func TestSlidingWindowKeepsWhatIsReused(t *testing.T) {
