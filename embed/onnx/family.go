@@ -79,7 +79,7 @@ func roberta() *family {
 	return &f
 }
 
-// Names returns the names of the tensors of the model's family.
-func (c *Config) Names() Names { return families[c.ModelType].Names }
+// NamesOf returns the names of the tensors of a family that Supported knows.
+func NamesOf(modelType string) Names { return families[modelType].Names }
 
 func familyNames() []string { return slices.Sorted(maps.Keys(families)) }

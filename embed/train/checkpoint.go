@@ -78,12 +78,12 @@ func load(dir string, a arithmetic[float32], distil bool) (*network[float32], st
 		return nil, "", fmt.Errorf("%w: %w", ErrModel, err)
 	}
 	defer f.Close()
-	by := c.Names()
+	by := onnx.NamesOf(c.ModelType)
 	n := &network[float32]{arithmetic: a, names: by, shape: shape{Hidden: int(c.Hidden), Layers: int(c.Layers),
 		Heads: int(c.Heads), Intermediate: int(c.Intermediate), Vocab: int(c.Vocab), Positions: c.MaxTokens(),
 		Epsilon: c.Epsilon}, offset: int(c.Positions) - c.MaxTokens()}
 	if distil {
-		n.names = (&onnx.Config{ModelType: "distilbert"}).Names()
+		n.names = onnx.NamesOf("distilbert")
 	}
 	l := &loader{file: f, tensors: w.Tensors}
 	if _, ok := l.tensors[by.Prefix+"embeddings.word_embeddings.weight"]; ok {
@@ -96,7 +96,7 @@ func load(dir string, a arithmetic[float32], distil bool) (*network[float32], st
 	}
 	if distances := c.DistanceBuckets(); distances != nil {
 		n.buckets = l.read(relativeBias, int(c.Buckets), n.Heads)
-		n.spread(distances)
+		n.setBias(distances)
 	}
 	n.embedNorm = l.norm("embeddings.LayerNorm", "embeddings.LayerNorm", n.Hidden)
 	for i := range n.Layers {
@@ -108,11 +108,11 @@ func load(dir string, a arithmetic[float32], distil bool) (*network[float32], st
 // relativeBias is the name of MPNet's table of what attention adds by distance.
 const relativeBias = "encoder.relative_attention_bias.weight"
 
-// spread sets the bias by distance from the table of buckets, whose rows distances names.
-func (n *network[T]) spread(distances []int64) {
+// setBias fills n.bias from the table of buckets; distances holds the table's row for each distance.
+func (n *network[T]) setBias(distances []int64) {
 	for head := range n.Heads {
 		for _, at := range distances {
-			if i := int(at)*n.Heads + head; i < len(n.buckets) { // none where it could not be read
+			if i := int(at)*n.Heads + head; i < len(n.buckets) { // the table is empty after a read error
 				n.bias = append(n.bias, n.buckets[i])
 			}
 		}

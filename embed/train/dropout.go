@@ -10,8 +10,9 @@ type dropout struct {
 	step uint64
 }
 
-// at returns what decides in a place: element i stays where mix(x^i)>>11 is at least low.
-func (d dropout) at(place uint64) (x, low uint64) {
+// mask returns the key and the threshold of a place's mask: element i is kept if mix(key^i)>>11, of 53 random bits,
+// reaches the threshold.
+func (d dropout) mask(place uint64) (key, threshold uint64) {
 	return mix(mix(mix(d.seed)^d.step) ^ place), uint64(math.Ceil(d.rate * (1 << 53)))
 }
 
@@ -30,10 +31,10 @@ func (n *network[T]) drop(x []T, layer, place int) []T {
 	}
 	mask := n.arena.get(len(x))
 	keep := T(1 / (1 - n.dropout.rate))
-	of, low := n.dropout.at(uint64(layer)<<8 | uint64(place))
+	key, threshold := n.dropout.mask(uint64(layer)<<8 | uint64(place))
 	n.spans(len(x), func(i0, i1 int) {
 		for i := i0; i < i1; i++ {
-			if mix(of^uint64(i))>>11 >= low {
+			if mix(key^uint64(i))>>11 >= threshold {
 				mask[i] = keep
 			}
 			x[i] *= mask[i]

@@ -16,7 +16,7 @@ enum {
     SLC_LONG_WAIT = 500, // µs: longer than threads wait for one that has more to do, shorter than a program's turn
 };
 
-// slc_await returns once *passed is no longer what it was.
+// slc_await waits until *passed, which has been `was`, changes.
 static void slc_await(atomic_int * passed, int was) {
     for (int i = 0; i < SLC_SPINS; i++) {
         if (atomic_load_explicit(passed, memory_order_relaxed) != was) return;
