@@ -20,7 +20,7 @@ func BenchmarkDistribution(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			for _, dtype := range []kernels.DType{kernels.F32, kernels.BF16x3} {
+			for _, dtype := range []kernels.DType{kernels.F32, kernels.BF16x3, kernels.I16} {
 				if isa == cpu.Go || isa == cpu.Scalar || !e.r.Has(dtype) || isa == cpu.AMX && dtype == kernels.F32 {
 					continue // seconds, or the same kernels as another
 				}

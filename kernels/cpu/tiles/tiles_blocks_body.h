@@ -1,11 +1,13 @@
 // The tiles of all formats but i8 on x86 and what AMX multiplies: products in register blocks of BLOCK_V vectors of
-// columns x BLOCK_R rows, CHAIN steps at a time. A file that includes it defines those two and, if BLOCK_R does not
-// divide 32, BLOCK_ROWS, the rows in blocks of BLOCK_R, and BLOCK_REST, the size of the others. Between blocks a part
-// of the previous tile is counted or written.
+// columns x BLOCK_R rows, CHAIN steps at a time, or with WHOLE all steps, so that the sums of chains are added in
+// registers. A file that includes it defines the sizes and, if BLOCK_R does not divide 32, BLOCK_ROWS, the rows in
+// blocks of BLOCK_R, and BLOCK_REST, the size of the others. Between blocks a part of the previous tile is counted or
+// written.
 //
 // A step takes a 4-byte word of each vector: a float, with I16 two codes, with I8 four, whose products STEP adds as
-// integers without rounding. With I16 only the sum of a chain is a float, with I8 (INTEGERS) only the whole sum; the
-// last chain multiplies by the steps. With SQUARES, a step takes more: tiles_squares_body.h.
+// integers without rounding; STEP_AT, where it is defined, takes the row's word from memory. With I16 only the sum of a
+// chain is a float, with I8 (INTEGERS) only the whole sum; the last chain multiplies by the steps. With SQUARES, a step
+// takes more: tiles_squares_body.h.
 #include "tiles_body.h"
 #include "tiles_pending_body.h"
 
@@ -57,7 +59,17 @@ typedef struct {
 	const float *rows, *columns;
 } scale;
 
-// add_chain adds the sums of a chain to a vector of the tile: row i and columns from j on of a block.
+// put writes a vector of the tile: row i and columns from j on of a block.
+INLINE void put(float *p, vec v, scale by, int i, int j) {
+#if defined(I16) || defined(INTEGERS)
+	if (by.rows) v = v * (SET1(by.rows[i]) * LOAD(by.columns + j));
+#else
+	(void)by, (void)i, (void)j;
+#endif
+	STORE(p, v);
+}
+
+// add_chain adds the sums of a chain to a vector of the tile.
 INLINE void add_chain(float *p, sums s, int first, scale by, int i, int j) {
 #ifdef INTEGERS // so is the tile, up to the last chain
 	if (!first) s = s + (sums)LOAD(p);
@@ -66,12 +78,7 @@ INLINE void add_chain(float *p, sums s, int first, scale by, int i, int j) {
 	vec v = TO_FLOATS(s);
 	if (!first) v = LOAD(p) + v;
 #endif
-#if defined(I16) || defined(INTEGERS)
-	if (by.rows) v = v * (SET1(by.rows[i]) * LOAD(by.columns + j));
-#else
-	(void)by, (void)i, (void)j;
-#endif
-	STORE(p, v);
+	put(p, v, by, i, j);
 }
 
 #ifdef SQUARES
@@ -88,13 +95,29 @@ INLINE void multiply_steps(sums s[BLOCK_R][BLOCK_V], const float *a, const float
 		for (int j = 0; j < BLOCK_V; j++) y[j] = LOAD_WORDS(b + j * W);
 #pragma GCC unroll 16
 		for (int i = 0; i < rows; i++) {
+#ifdef STEP_AT
+#pragma GCC unroll 4
+			for (int j = 0; j < BLOCK_V; j++) s[i][j] = STEP_AT(s[i][j], a + i, y[j]);
+#else
 			sums x = SET1_WORD(a + i);
 #pragma GCC unroll 4
 			for (int j = 0; j < BLOCK_V; j++) s[i][j] = STEP(s[i][j], x, y[j]);
+#endif
 		}
 		a += SLC_PANEL;
 		b += SLC_PANEL;
 	}
+}
+
+// sum_chain computes the sums of up to CHAIN steps.
+INLINE void sum_chain(sums s[BLOCK_R][BLOCK_V], const float *a, const float *b, int64_t steps, const float *next,
+                      const int rows) {
+#pragma GCC unroll 16
+	for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+		for (int j = 0; j < BLOCK_V; j++) s[i][j] = (sums){0};
+	if (steps >= CHAIN) multiply_steps(s, a, b, CHAIN, next, rows); // a constant, for the compiler
+	else multiply_steps(s, a, b, steps, next, rows);
 }
 
 // multiply_rows adds `steps` steps of some rows and BLOCK_V vectors of columns to the tile. Meanwhile it prefetches
@@ -102,16 +125,34 @@ INLINE void multiply_steps(sums s[BLOCK_R][BLOCK_V], const float *a, const float
 INLINE void multiply_rows(const float *a, const float *b, int64_t steps, float *tile, int first, const float *next,
                           scale by, const int rows) {
 	sums s[BLOCK_R][BLOCK_V];
+#ifdef WHOLE
+	vec all[BLOCK_R][BLOCK_V];
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
-		for (int j = 0; j < BLOCK_V; j++) s[i][j] = (sums){0};
-	if (steps == CHAIN) multiply_steps(s, a, b, CHAIN, next, rows); // a constant, for the compiler
-	else multiply_steps(s, a, b, steps, next, rows);
+		for (int j = 0; j < BLOCK_V; j++) all[i][j] = SET1(0);
+	for (int64_t k = 0; k < steps; k += CHAIN) {
+		sum_chain(s, a + k * SLC_PANEL, b + k * SLC_PANEL, steps - k, next + k / RARE * LINE, rows);
+#pragma GCC unroll 16
+		for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+			for (int j = 0; j < BLOCK_V; j++) all[i][j] += TO_FLOATS(s[i][j]);
+	}
+	(void)first;
+#else
+	sum_chain(s, a, b, steps, next, rows);
+#endif
 #pragma GCC unroll 16
 	for (int i = 0; i < rows; i++)
 #pragma GCC unroll 4
-		for (int j = 0; j < BLOCK_V; j++) add_chain(tile + i * SLC_PANEL + j * W, s[i][j], first, by, i, j * W);
+		for (int j = 0; j < BLOCK_V; j++) {
+			float *to = tile + i * SLC_PANEL + j * W;
+#ifdef WHOLE
+			put(to, all[i][j], by, i, j * W);
+#else
+			add_chain(to, s[i][j], first, by, i, j * W);
+#endif
+		}
 }
 #endif
 
@@ -131,19 +172,24 @@ INLINE void product(const slc_tiles *t, float *tile, int64_t row, int64_t column
 	const int64_t words = WORDS(t->dim);
 	const float *a = (const float *)t->rows.data + row * STEP_FLOATS * words;
 	const float *b = (const float *)t->columns.data + column * STEP_FLOATS * words;
-	const int64_t count = (words + CHAIN - 1) / CHAIN * BLOCKS; // iterations
+#ifdef WHOLE
+	const int64_t part = words; // of an iteration
+#else
+	const int64_t part = CHAIN;
+#endif
+	const int64_t count = (words + part - 1) / part * BLOCKS; // iterations
 	progress at;
 	start_pending(&at, before);
 	const int share = (int)((SLC_TILE / W + count - 1) / count); // vectors per iteration
-	for (int64_t k = 0; k < words; k += CHAIN) {
-		const int last = k + CHAIN >= words;
-		const int64_t steps = last ? words - k : CHAIN, later = (k + CHAIN) * STEP_FLOATS;
+	for (int64_t k = 0; k < words; k += part) {
+		const int last = k + part >= words;
+		const int64_t steps = last ? words - k : part, later = (k + part) * STEP_FLOATS;
 		const float *next[2] = {a + later, last ? b : b + later}; // rows follow each other below one panel of columns
 		int n = 0;
 		for (int j = 0; j < SLC_PANEL; j += BLOCK_V * W)
 			for (int i = 0; i < SLC_PANEL; i += i < BLOCK_ROWS ? BLOCK_R : BLOCK_REST, n++) {
 				const float *x = a + k * STEP_FLOATS + i * VECTOR_FLOATS, *y = b + k * STEP_FLOATS + j * VECTOR_FLOATS;
-				const float *ahead = next[n % 2] + n / 2 * (CHAIN / RARE * LINE);
+				const float *ahead = next[n % 2] + n / 2 * (part / RARE * LINE);
 				float *to = tile + i * SLC_PANEL + j;
 				scale by = {0};
 #if defined(I16) || defined(INTEGERS)

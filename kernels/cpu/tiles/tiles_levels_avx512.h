@@ -28,6 +28,7 @@ typedef struct {
 	int64_t misplaced[SLC_BRACKETS]; // values below the limit, but on its level
 	int64_t tiles, counted;          // in below, in total
 	int64_t unchecked;               // kept entries from here on are marked, but not compared
+	int fresh;                       // whether reach has not seen a tile yet
 } levels;
 
 // A tile's state in registers.
@@ -87,7 +88,24 @@ static void begin_levels(levels *g, const slc_counter *c, const vec *reach) {
 	memset(g->misplaced, 0, sizeof g->misplaced);
 	g->tiles = g->counted = 0;
 	g->unchecked = c->kept.count;
+	g->fresh = c->best;
 	if (c->best) place_reach(g, reach);
+}
+
+// raise_reach raises the maxima of a strip to those of a tile. Without it, all values of a query's first tiles would be
+// marked: reach is compared again only where marked values are checked.
+static void raise_reach(levels *g, const float *tile, float margin, vec *best, vec *reach) {
+	vec most[2] = {best[0], best[1]};
+	for (int i = 0; i < SLC_TILE; i += SLC_PANEL) {
+		most[0] = MAX(LOAD(tile + i), most[0]);
+		most[1] = MAX(LOAD(tile + i + W), most[1]);
+	}
+	for (int h = 0; h < 2; h++) {
+		best[h] = most[h];
+		reach[h] = most[h] - SET1(margin);
+	}
+	place_reach(g, reach);
+	g->fresh = 0;
 }
 
 // count_levels counts the next row of a tile.

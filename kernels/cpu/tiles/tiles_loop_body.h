@@ -20,6 +20,9 @@ INLINE void count_tiles(const slc_tiles *t, const int brackets, const int best) 
 				begin_tile(t, s, row);
 				if (!may_exclude(t, &x, row)) {
 					c->counted += SLC_TILE;
+#ifdef LEVELS
+					if (s->levels.fresh) raise_reach(&s->levels, tile, c->margin, s->best, s->reach);
+#endif
 					before = (pending){tile, row, column, s, row == r1 - 1};
 					now = !now;
 					continue;
