@@ -34,13 +34,13 @@ func hasWord(s string) bool {
 }
 
 // plainBlocks yields the blocks of unmarked text: paragraphs end at blank lines and before lines that begin with a list
-// marker.
+// marker, and lines that are not wrapped are a block each.
 func plainBlocks(text string, s span) iter.Seq[block] {
 	return func(yield func(block) bool) {
 		start, at := s.start, s.start
 		for line := range strings.Lines(text[s.start:s.end]) {
 			if t := strings.TrimSpace(line); (t == "" || IsListItem(t)) && at > start {
-				if !yield(block{start: start, end: at}) {
+				if !yieldLines(text, span{start, at}, yield) {
 					return
 				}
 				start = at
@@ -48,9 +48,80 @@ func plainBlocks(text string, s span) iter.Seq[block] {
 			at += len(line)
 		}
 		if at > start {
-			yield(block{start: start, end: at})
+			yieldLines(text, span{start, at}, yield)
 		}
 	}
+}
+
+// yieldLines yields a paragraph, or its items where it is a list of lines.
+func yieldLines(text string, s span, yield func(block) bool) bool {
+	breaks := lineBreaks(text[s.start:s.end])
+	if IsListItem(strings.TrimSpace(text[s.start:s.end])) || !separateItems(breaks) {
+		breaks = nil
+	}
+	start := s.start
+	for _, b := range breaks {
+		if b.room || b.begins {
+			if !yield(block{start: start, end: s.start + b.at}) {
+				return false
+			}
+			start = s.start + b.at
+		}
+	}
+	return yield(block{start: start, end: s.end})
+}
+
+// lineBreak is the end of a line within a paragraph.
+type lineBreak struct {
+	at       int  // where the next line begins
+	begins   bool // the next line begins as a sentence does
+	indented bool // it is indented
+	room     bool // its first word would have fitted on the line before
+}
+
+// lineBreaks returns the line breaks of a paragraph. It is as wide as its longest line of more than one word.
+func lineBreaks(paragraph string) []lineBreak {
+	var width, before, at int
+	var list []lineBreak
+	for line := range strings.Lines(paragraph) {
+		if t := strings.TrimSpace(line); strings.Contains(t, " ") {
+			width = max(width, utf8.RuneCountInString(strings.TrimRightFunc(line, unicode.IsSpace)))
+		}
+	}
+	for line := range strings.Lines(paragraph) {
+		whole := strings.TrimRightFunc(line, unicode.IsSpace)
+		rest := strings.TrimLeftFunc(whole, unicode.IsSpace)
+		if before > 0 && rest != "" {
+			r, _ := utf8.DecodeRuneInString(rest)
+			word, _, _ := strings.Cut(rest, " ")
+			list = append(list, lineBreak{at: at, begins: !unicode.IsLetter(r) || unicode.IsUpper(r),
+				indented: len(whole)-len(rest) >= 2, room: before+1+utf8.RuneCountInString(word) <= width})
+		}
+		before = utf8.RuneCountInString(whole)
+		at += len(line)
+	}
+	return list
+}
+
+// separateItems reports whether the lines of a paragraph are items of their own, as in notes, addresses and logs of
+// changes. Few lines of wrapped text begin as a sentence does, and few have room for the next line's first word: of a
+// list's line breaks, three in four have such beginnings and one in four has room, or three in four have room and are
+// indented.
+func separateItems(breaks []lineBreak) bool {
+	var begins, indented, room int
+	for _, b := range breaks {
+		if b.begins {
+			begins++
+		}
+		if b.indented {
+			indented++
+		}
+		if b.room {
+			room++
+		}
+	}
+	most := 3 * len(breaks)
+	return len(breaks) > 0 && (4*begins >= most && 4*room >= len(breaks) || 4*indented >= most && 4*room >= most)
 }
 
 // IsListItem reports whether line begins with a bullet, or a number of up to three digits with a dot or parenthesis,
@@ -296,8 +367,8 @@ func isGermanOrdinal(word string) bool {
 	return false
 }
 
-// SentenceEnds returns the offsets behind each sentence of unmarked text, in order. Line breaks are ends only between
-// paragraphs and before list items.
+// SentenceEnds returns the offsets behind each sentence of unmarked text, in order. Line breaks are ends between
+// paragraphs, before list items, and where lines are items of their own.
 func SentenceEnds(text string) []int {
 	var ends []int
 	for b := range plainBlocks(text, span{0, len(text)}) {

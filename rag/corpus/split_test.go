@@ -268,3 +268,31 @@ func TestSentenceEnds(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// TestLinesThatAreItems: lines of notes and lists end sentences without a mark, lines of wrapped text do not.
+func TestLinesThatAreItems(t *testing.T) {
+	for name, c := range map[string]struct {
+		text  string
+		parts int
+	}{
+		"notes": {"House notes\nWifi password is hunter2\nGate code is 4411\nBin day is Tuesday, recycling on Friday\n" +
+			"Spare key is with the neighbour at number 12\nWindow cleaner comes on the first Monday\nPiano tuner: Ms Lee", 7},
+		"an address":    {"Ada Lovelace\n12 St James's Square\nLondon", 3},
+		"a log":         {"Ann Lee (2):\n      status: show the paths\n      commit: --dry-run\nBo Ek (1):\n      am: fix what it does with empty paths", 5},
+		"wrapped items": {"Files: one\nComment: this program is free and you may change\n it as you like\nLicense: MIT\nOwner: us", 4},
+		"wrapped": {"The Commonwealth lent seeds to whoever\nasked and the Yeomen of the north brought\n" +
+			"Them back in autumn, with a tithe that\nwas a handful for each field they had.", 1},
+		"wrapped German":    {"Die Ernte wird in der Halle am\nHafen gewogen und danach an die\nHöfe verteilt, wie der Rat es\nbeschließt.", 1},
+		"indented, wrapped": {"    the option takes a number of\n    seconds, after which the call\n    ends with an error", 1},
+		"a link": {"see the list of all options that\nhttps://example.org/a/very/long/page/with/many/parts.html\n" +
+			"has for each of the commands and\ntheir older names", 1},
+		"clauses":         {"he came home\nwhen it was dark\nand ate", 1},
+		"an item":         {"- It does not fit in\n  \"int\".\n  (see above)", 1},
+		"without a case":  {"שלום\nלכם\nכאן", 1},
+		"an empty ending": {"Gate code is 4411\n \t", 1},
+	} {
+		if ends := SentenceEnds(c.text); len(ends) != c.parts {
+			t.Errorf("%s: %d parts instead of %d, which end at %v", name, len(ends), c.parts, ends)
+		}
+	}
+}
