@@ -57,10 +57,10 @@ func plainBlocks(text string, s span) iter.Seq[block] {
 func yieldLines(text string, s span, yield func(block) bool) bool {
 	breaks := lineBreaks(text[s.start:s.end])
 	if IsListItem(strings.TrimSpace(text[s.start:s.end])) || !separateItems(breaks) {
-		breaks = nil
+		return yield(block{start: s.start, end: s.end})
 	}
 	start := s.start
-	for _, b := range breaks {
+	for b := range breaks {
 		if b.room || b.begins {
 			if !yield(block{start: start, end: s.start + b.at}) {
 				return false
@@ -79,37 +79,41 @@ type lineBreak struct {
 	room     bool // its first word would have fitted on the line before
 }
 
-// lineBreaks returns the line breaks of a paragraph. It is as wide as its longest line of more than one word.
-func lineBreaks(paragraph string) []lineBreak {
-	var width, before, at int
-	var list []lineBreak
+// lineBreaks yields the line breaks of a paragraph. It is as wide as its longest line of more than one word.
+func lineBreaks(paragraph string) iter.Seq[lineBreak] {
+	width := 0
 	for line := range strings.Lines(paragraph) {
-		if t := strings.TrimSpace(line); strings.Contains(t, " ") {
+		if strings.Contains(strings.TrimSpace(line), " ") {
 			width = max(width, utf8.RuneCountInString(strings.TrimRightFunc(line, unicode.IsSpace)))
 		}
 	}
-	for line := range strings.Lines(paragraph) {
-		whole := strings.TrimRightFunc(line, unicode.IsSpace)
-		rest := strings.TrimLeftFunc(whole, unicode.IsSpace)
-		if before > 0 && rest != "" {
-			r, _ := utf8.DecodeRuneInString(rest)
-			word, _, _ := strings.Cut(rest, " ")
-			list = append(list, lineBreak{at: at, begins: !unicode.IsLetter(r) || unicode.IsUpper(r),
-				indented: len(whole)-len(rest) >= 2, room: before+1+utf8.RuneCountInString(word) <= width})
+	return func(yield func(lineBreak) bool) {
+		before, at := 0, 0
+		for line := range strings.Lines(paragraph) {
+			whole := strings.TrimRightFunc(line, unicode.IsSpace)
+			rest := strings.TrimLeftFunc(whole, unicode.IsSpace)
+			if before > 0 && rest != "" {
+				r, _ := utf8.DecodeRuneInString(rest)
+				word, _, _ := strings.Cut(rest, " ")
+				if !yield(lineBreak{at: at, begins: !unicode.IsLetter(r) || unicode.IsUpper(r),
+					indented: len(whole)-len(rest) >= 2, room: before+1+utf8.RuneCountInString(word) <= width}) {
+					return
+				}
+			}
+			before = utf8.RuneCountInString(whole)
+			at += len(line)
 		}
-		before = utf8.RuneCountInString(whole)
-		at += len(line)
 	}
-	return list
 }
 
 // separateItems reports whether the lines of a paragraph are items of their own, as in notes, addresses and logs of
 // changes. Few lines of wrapped text begin as a sentence does, and few have room for the next line's first word: of a
 // list's line breaks, three in four have such beginnings and one in four has room, or three in four have room and are
 // indented.
-func separateItems(breaks []lineBreak) bool {
-	var begins, indented, room int
-	for _, b := range breaks {
+func separateItems(breaks iter.Seq[lineBreak]) bool {
+	var all, begins, indented, room int
+	for b := range breaks {
+		all++
 		if b.begins {
 			begins++
 		}
@@ -120,8 +124,8 @@ func separateItems(breaks []lineBreak) bool {
 			room++
 		}
 	}
-	most := 3 * len(breaks)
-	return len(breaks) > 0 && (4*begins >= most && 4*room >= len(breaks) || 4*indented >= most && 4*room >= most)
+	most := 3 * all
+	return all > 0 && (4*begins >= most && 4*room >= all || 4*indented >= most && 4*room >= most)
 }
 
 // IsListItem reports whether line begins with a bullet, or a number of up to three digits with a dot or parenthesis,
