@@ -34,7 +34,7 @@ func hasWord(s string) bool {
 }
 
 // plainBlocks yields the blocks of unmarked text: paragraphs end at blank lines and before lines that begin with a list
-// marker, and lines that are not wrapped are a block each.
+// marker, and a list of lines has a block for each item.
 func plainBlocks(text string, s span) iter.Seq[block] {
 	return func(yield func(block) bool) {
 		start, at := s.start, s.start
@@ -55,11 +55,14 @@ func plainBlocks(text string, s span) iter.Seq[block] {
 
 // yieldLines yields a paragraph, or its items where it is a list of lines.
 func yieldLines(text string, s span, yield func(block) bool) bool {
-	breaks := lineBreaks(text[s.start:s.end])
-	if IsListItem(strings.TrimSpace(text[s.start:s.end])) || !separateItems(breaks) {
+	paragraph, start := text[s.start:s.end], s.start
+	if IsListItem(strings.TrimSpace(paragraph)) {
 		return yield(block{start: s.start, end: s.end})
 	}
-	start := s.start
+	breaks := lineBreaks(paragraph)
+	if !separateItems(breaks) {
+		return yield(block{start: s.start, end: s.end})
+	}
 	for b := range breaks {
 		if b.room || b.begins {
 			if !yield(block{start: start, end: s.start + b.at}) {

@@ -28,7 +28,7 @@ typedef struct {
 	int64_t misplaced[SLC_BRACKETS]; // values below the limit, but on its level
 	int64_t tiles, counted;          // in below, in total
 	int64_t unchecked;               // kept entries from here on are marked, but not compared
-	int fresh;                       // whether reach has not seen a tile yet
+	int fresh;                       // whether no tile of the strip has raised reach yet
 } levels;
 
 // A tile's state in registers.
@@ -92,8 +92,8 @@ static void begin_levels(levels *g, const slc_counter *c, const vec *reach) {
 	if (c->best) place_reach(g, reach);
 }
 
-// raise_reach raises the maxima of a strip to those of a tile. Without it, all values of a query's first tiles would be
-// marked: reach is compared again only where marked values are checked.
+// raise_reach raises a strip's maxima, and what may be near them, to those of its first tile. check_marked, which also
+// raises them, runs at the end of the strip: until then, all values of a query without a maximum would be marked.
 static void raise_reach(levels *g, const float *tile, float margin, vec *best, vec *reach) {
 	vec most[2] = {best[0], best[1]};
 	for (int i = 0; i < SLC_TILE; i += SLC_PANEL) {
