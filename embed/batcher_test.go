@@ -349,7 +349,8 @@ func TestInteractiveCallsBeforeBatchJobs(t *testing.T) {
 	all.Go(func() { _ = ask(cores.AsBatch(t.Context()), t, b, 0, slices.Repeat([]int{10}, 5)...) })
 	<-f.begun
 	all.Go(func() { _ = ask(t.Context(), t, b, 700, 10, 10) })
-	until(t, b, func(s Stats) bool { return s.WaitingCalls == 2 })
+	// The order is right from the moment when the worker of the interactive call waits for the core.
+	until(t, b, func(s Stats) bool { return s.WaitingCalls == 2 && b.cores.Contended() })
 	close(f.permits)
 	var order []uint32
 	for range 6 {
