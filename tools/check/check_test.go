@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -204,7 +206,8 @@ func TestCompiling(t *testing.T) {
 	}
 }
 
-// TestCompileAhead checks that what a later step would run is compiled in its environment, without output.
+// TestCompileAhead checks that what a later step would run is compiled in its environment, without output, and that
+// stop does not wait for the rest of it.
 func TestCompileAhead(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -213,15 +216,20 @@ func TestCompileAhead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("nice", "#!/bin/sh\necho \"$STEP $GOFLAGS $@\" >> "+filepath.Join(dir, "calls")+"\n")
+	begun := filepath.Join(dir, "begun")
+	if err := syscall.Mkfifo(begun, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write("nice", "#!/bin/sh\necho \"$STEP $GOFLAGS $@\" > "+begun+"\nexec sleep 10000\n")
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	var out bytes.Buffer
 	r := &runner{out: &out}
-	r.compileAhead(func(r *runner) {
+	stop := r.compileAhead(t.Context(), func(r *runner, ctx context.Context) {
 		r.env = []string{"STEP=a"}
-		r.beside(func(r *runner) { r.test(t.Context(), "what", "-v", "-race", "-run", "x", "./a") })
-	})()
-	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
+		r.beside(func(r *runner) { r.test(ctx, "what", "-v", "-race", "-run", "x", "./a") })
+	})
+	calls, err := os.ReadFile(begun)
+	stop()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,9 +88,8 @@ func (r *runner) checks(ctx context.Context) {
 		r.fail("native", err.Error())
 		return
 	}
-	early, cancel := context.WithCancel(ctx)
-	compiled := r.compileAhead(func(r *runner) { r.racing(early) })
-	defer func() { cancel(); compiled() }()
+	stop := r.compileAhead(ctx, (*runner).racing)
+	defer stop()
 	r.silent(ctx, "go build, no set-up", plain, "go", "build", "./...")
 	r.test(ctx, "no set-up", plain, "-p", oneMore(), "./...")
 	skipped := r.skipped
@@ -109,7 +108,7 @@ func (r *runner) checks(ctx context.Context) {
 		},
 	)
 	r.native(ctx, native, a, b, skipped)
-	compiled() // and not the same twice
+	stop() // beside other busy programs it would hardly go on; the next step compiles what is missing
 	r.beside(func(r *runner) { r.racing(ctx) })
 	r.beside(r.sanitizing(ctx)...)
 	r.arm(ctx, "max", quickTests, "./kernels/cpu/...", "./kernels/ref", "./rag/gate")

@@ -117,12 +117,16 @@ func compiling(test []string) []string {
 	return args
 }
 
-// compileAhead compiles what the tests of a later step need, with the lowest priority: it is for a processor that
-// waits. What it returns waits until that is done.
-func (r *runner) compileAhead(step func(*runner)) (wait func()) {
+// compileAhead compiles what the tests of a later step need, with the lowest priority, until stop is called: it is for
+// a processor that waits. What has been compiled by then is kept.
+func (r *runner) compileAhead(ctx context.Context, step func(*runner, context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
-	all.Go(func() { step(&runner{out: io.Discard, started: r.started, ahead: true}) })
-	return all.Wait
+	all.Go(func() { step(&runner{out: io.Discard, started: r.started, ahead: true}, ctx) })
+	return func() {
+		cancel()
+		all.Wait()
+	}
 }
 
 // beside runs steps concurrently, each on a runner of its own, and prints and adds up their results in order. It is for
