@@ -97,9 +97,11 @@ type State struct {
 	asksIn   string // language of Question (ISO 639-1), "" if unknown
 	// Query was rewritten; Transform applies only to the question itself
 	rewritten                             bool
-	fromWeb                               bool // Passages come from the web
-	handedOut                             bool // the answer was streamed while it was generated
-	unanswered                            bool // no part of the answer was kept
+	fromWeb                               bool   // Passages come from the web
+	begun                                 bool   // Start was called
+	handedOut                             bool   // the answer was streamed while it was generated
+	unanswered                            bool   // no part of the answer was kept
+	guess                                 string // notice about an answer that the model was not sure of
 	answerTemperature, rewriteTemperature float64
 	metric                                kernels.Metric
 	vectors                               engine.Vectors           // of trace.Queries
@@ -135,7 +137,8 @@ func (a *State) finish(ctx context.Context, ending flow.Ending) error {
 	}
 	t.Outcome, t.Why, t.Retries = ending.Outcome, ending.Why, ending.Retries
 	if ending.Outcome == flow.Unknown {
-		t.Notice = ending.Say()
+		t.Notice = cmp.Or(a.guess, ending.Say())
+		a.Sources = nil
 		nearest := a.nearest(ctx)
 		*a.Answer = Answer{Answer: IDontKnow, Citations: []prompt.Citation{}, Nearest: nearest, Trace: a.Answer.Trace}
 	}
@@ -145,16 +148,24 @@ func (a *State) finish(ctx context.Context, ending flow.Ending) error {
 	if ending.Outcome == flow.Answered {
 		a.sentences(ctx, a.Passages)
 	}
-	if a.Start != nil {
-		a.Start(*t)
-	}
-	if a.Sources != nil && ending.Outcome == flow.Answered {
-		a.Sources(a.prompted.Citations)
-	}
+	a.begin()
 	if a.Stream != nil {
 		return a.Stream(a.Answer.Answer)
 	}
 	return nil
+}
+
+// begin calls Start and Sources before the first piece of the answer; once.
+func (a *State) begin() {
+	if a.begun {
+		return
+	}
+	if a.begun = true; a.Start != nil {
+		a.Start(*a.trace)
+	}
+	if a.Sources != nil {
+		a.Sources(a.prompted.Citations)
+	}
 }
 
 // requests returns the priority of the model's requests.

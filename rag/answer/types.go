@@ -49,6 +49,7 @@ type Options struct {
 	Style     Style            `json:"style" oneof:"auto write quote" doc:"answers from passages: write has the language model write them, quote takes the sentences that answer from the passages as they stand, without a call of the model, and auto writes where the model's scorecard says that it is right as often as quotes are ('models check')"`
 	Strict    bool             `json:"strict" doc:"leave out of a written answer what no passage backs; where nothing is left, passages are quoted"`
 	Own       prompt.Style     `json:"-" key:"own" oneof:"few-shot chain-of-thought" doc:"template of answers from the model's own knowledge"`
+	OwnFrom   float64          `json:"own_from" key:"own_from" bounds:"0,1" doc:"probability from which on a short answer from a local model's own knowledge counts: that of the likeliest token where it is lowest; below it the answer is \"I don't know\", with the guess in the notice; 0 takes all answers"`
 	Language  string           `json:"language" doc:"language of the answer, as English names it or its code; empty takes the question's"`
 	Template  string           `json:"template" key:".prompt.template" doc:"prompt of answers from passages: context (short, with citations), tutor (long and well ordered), strict (nothing else than the passages), marked (the same in one text with <|system|> and other marks), plain (no citations), or a file of the folder context in ask.templates"`
 	Order     prompt.Order     `json:"order" key:".prompt.order" oneof:"forward reverse ends" doc:"where passages stand: the best one first (forward), last (reverse), or the best ones at both ends and the worst in the middle (ends)"`
@@ -202,12 +203,15 @@ const DefaultMaxTokens = 256
 // DefaultOptions returns the default options: the gate is asked, four contexts are taken, and the answer is quoted
 // unless the model's scorecard says that it writes as well; what it writes is greedy.
 func DefaultOptions() Options {
-	return Options{Gate: GateAuto, Transform: prompt.None, Style: Auto, Own: prompt.FewShot,
+	return Options{Gate: GateAuto, Transform: prompt.None, Style: Auto, Own: prompt.FewShot, OwnFrom: ownFrom,
 		Template: prompt.DefaultTemplate, Order: prompt.Forward, MaxTokens: DefaultMaxTokens, RepeatPenalty: 1,
 		ReasoningEffort: llm.LowEffort, Flow: FlowAsk, Retrieve: retrieve.DefaultOptions(),
 		FlowOptions: FlowOptions{Budget: flow.Budget{Retries: flow.DefaultRetries}, Router: ByPreset, Grader: ByPreset,
 			Verdicts: flow.Grammar, GroundedFrom: groundedFrom}}
 }
+
+// ownFrom is the default of Options.OwnFrom (docs/prompts.md has the figures).
+const ownFrom = .25
 
 // Check validates options. The error states the value and what is allowed.
 func (o Options) Check() error {

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -13,14 +14,16 @@ import (
 func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 	p := a.prompted
 	defer timer(&a.trace.Milliseconds.Generate)()
+	a.unanswered, a.guess = false, ""
+	judged := a.judged()
 	var hand func(string) error
-	if a.hands(v) {
-		if hand = a.Stream; a.Start != nil {
-			a.Start(*a.trace)
-		}
-		if a.Sources != nil {
-			a.Sources(p.Citations)
-		}
+	pieces := &held{begin: a.begin, hand: a.Stream}
+	switch {
+	case a.hands(v) && judged:
+		hand = pieces.write
+	case a.hands(v):
+		hand = a.Stream
+		a.begin()
 	}
 	unnamed := &prompt.Unnamed{Passages: len(p.Citations)}
 	stream := hand
@@ -38,8 +41,15 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 		maxTokens += a.thinkingTokens()
 		thinking = llm.Thinking{Effort: a.ReasoningEffort, Tokens: a.ThinkingBudget}
 	}
-	if a.hands(v) {
-		thinking.Stream = a.Think
+	if a.hands(v) && a.Think != nil {
+		thinking.Stream = func(piece string) error {
+			a.begin()
+			return a.Think(piece)
+		}
+	}
+	alternatives := 0
+	if judged {
+		alternatives = 1
 	}
 	r, err := v.Model(a.model).Generate(ctx, llm.Request{
 		Messages: slices.Concat(p.Messages, a.Form.Called), Prompt: p.Text,
@@ -47,7 +57,7 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 		Schema: a.Form.Schema, Tools: a.Form.Tools, ToolChoice: a.Form.ToolChoice,
 		MaxTokens: maxTokens, Temperature: a.answerTemperature, TopK: a.TopK, TopP: a.TopP,
 		RepeatPenalty: a.RepeatPenalty, NoRepeatNGram: a.NoRepeatNGram, Seed: v.Draw(a.Seed),
-		Priority: a.requests(), Thinking: thinking,
+		Priority: a.requests(), Thinking: thinking, LogProbs: judged, Alternatives: alternatives,
 	}, stream)
 	a.Answer.Answer, a.Answer.Thought, a.Answer.ToolCalls = r.Text, r.Thought, r.ToolCalls
 	a.Answer.Citations = append([]prompt.Citation{}, p.Citations...)
@@ -63,7 +73,15 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 		}
 		a.Answer.Answer, a.trace.RemovedCitations = named(r.Text, len(p.Citations))
 	}
-	if err != nil || len(a.Form.Schema) > 0 {
+	if judged {
+		if err == nil {
+			a.guess = a.doubt(v, r)
+		}
+		if a.unanswered = a.guess != ""; !a.unanswered && hand != nil { // also what was written before an error
+			err = cmp.Or(err, pieces.release())
+		}
+	}
+	if err != nil || len(a.Form.Schema) > 0 || a.unanswered {
 		return err
 	}
 	added, err := a.check(ctx)

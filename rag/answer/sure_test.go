@@ -1,0 +1,110 @@
+package answer_test
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/testmodels/doubles"
+	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
+	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/rag/answer"
+	"github.com/sluice-rag/sluice/rag/flow"
+	"github.com/sluice-rag/sluice/rag/prompt"
+)
+
+// unsure is a model that writes as many words as it is told, of which the likeliest of the second has a probability.
+type unsure struct {
+	*doubles.Model
+	words       int
+	probability float64
+}
+
+func (u unsure) Generate(ctx context.Context, r llm.Request, stream func(string) error) (llm.Result, error) {
+	res, err := u.Model.Generate(ctx, r, nil)
+	if err != nil {
+		return res, err
+	}
+	res.Text = strings.Repeat("word ", u.words)
+	for i := range u.words {
+		if r.LogProbs {
+			t := llm.TokenLogProb{Text: "word ", LogProb: math.Log(.01), Top: []llm.TokenLogProb{{LogProb: -.01}}}
+			if i == 1 {
+				t.Top[0].LogProb = math.Log(u.probability)
+			}
+			res.LogProbs = append(res.LogProbs, t)
+		}
+		if stream != nil && err == nil {
+			err = stream("word ")
+		}
+	}
+	return res, err
+}
+
+// TestUnsure: a short answer from a model's own knowledge counts if the model was sure of each word, drawn or not.
+func TestUnsure(t *testing.T) {
+	const long = 80
+	for name, c := range map[string]struct {
+		words       int
+		probability float64
+		set         answer.Options
+		form        answer.Form
+		judged, idk bool
+	}{
+		"sure":      {words: 5, probability: .26, judged: true},
+		"unsure":    {words: 5, probability: .24, judged: true, idk: true},
+		"long":      {words: long, probability: .24, judged: true},
+		"lower bar": {words: 5, probability: .24, judged: true, set: answer.Options{OwnFrom: .2}},
+		"steps":     {words: 5, probability: .24, set: answer.Options{Own: prompt.ChainOfThought}},
+		"schema":    {words: 5, probability: .24, form: answer.Form{Schema: json.RawMessage(`{"type":"string"}`)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c.set.Gate = answer.GateClosed
+			o := overlay.On(answer.DefaultOptions(), c.set)
+			o.Form = c.form
+			var told []string
+			o.Start = func(tr answer.Trace) { told = append(told, "start: "+tr.Notice) }
+			o.Stream = func(piece string) error { told = append(told, piece); return nil }
+			m := unsure{w.Model, c.words, c.probability}
+			a, err := answer.Run(t.Context(), w.Base.Base, answer.Input{Question: "Who repaired the boiler?", Options: o,
+				Model: func(context.Context) (llm.Generator, error) { return m, nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := w.Model.Requests(); len(r) != 1 || r[0].LogProbs != c.judged {
+				t.Errorf("%d requests, the first with probabilities: %t", len(r), r[0].LogProbs)
+			}
+			text := strings.Join(told[1:], "")
+			if idk := a.Trace.Outcome == flow.Unknown; idk != c.idk || text != a.Answer ||
+				idk != (text == answer.IDontKnow) || !strings.HasPrefix(told[0], "start: ") {
+				t.Errorf("outcome %q, answer %q, streamed %q", a.Trace.Outcome, a.Answer, told)
+			}
+			if guess := strings.Contains(told[0], "its guess: word word"); guess != c.idk || told[0] != "start: "+a.Trace.Notice {
+				t.Errorf("notice %q", told[0])
+			}
+			if pieces := len(told) - 1; c.words == long && c.judged && pieces != long-64 {
+				t.Errorf("%d pieces: from the 65th token on, each is streamed", pieces)
+			}
+			score := a.Trace.Steps[slices.IndexFunc(a.Trace.Steps, func(s flow.Step) bool { return s.Node == "generate" })].Score
+			if (score != nil) != (c.judged && c.words < long) || score != nil && math.Abs(*score-c.probability) > 1e-9 {
+				t.Errorf("score %v", score)
+			}
+		})
+	}
+}
+
+// TestUnsureOfAll: 0 takes every answer, and asks for no probabilities.
+func TestUnsureOfAll(t *testing.T) {
+	w := newWorld(t)
+	o := answer.DefaultOptions()
+	o.Gate, o.OwnFrom = answer.GateClosed, 0
+	a, err := answer.Run(t.Context(), w.Base.Base, answer.Input{Question: "Who repaired the boiler?", Options: o,
+		Model: func(context.Context) (llm.Generator, error) { return unsure{w.Model, 3, .01}, nil }})
+	if err != nil || a.Answer != "word word word " || w.Model.Requests()[0].LogProbs {
+		t.Errorf("%v, %v", a, err)
+	}
+}
