@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
-// shortAnswer is the length, in tokens, up to which an answer from the model's own knowledge is taken for a statement of
-// facts. In a longer text some words are always a free choice.
+// shortAnswer is the length, in tokens, up to which an answer from the model's own knowledge is taken for a statement
+// of facts. In a longer text some words are always a free choice.
 const shortAnswer = 64
 
 // judged reports whether the next answer counts only if the model is sure of it: a few sentences from the knowledge of

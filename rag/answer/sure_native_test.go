@@ -54,7 +54,8 @@ func TestRealModelIsSure(t *testing.T) {
 	s := openWithoutStore(t)
 	a, known := sureness(t, s, "What is the capital of France?", .5)
 	b, guessed := sureness(t, s, "Who signed the lease for the shop?", .5)
-	if known <= guessed || guessed == 0 || a.Answer != "The capital of France is Paris." || b.Answer != answer.IDontKnow {
+	if known <= guessed || guessed == 0 || a.Answer != "The capital of France is Paris." ||
+		b.Answer != answer.IDontKnow {
 		t.Errorf("%q with %.3f, %q (%s) with %.3f", a.Answer, known, b.Answer, b.Trace.Notice, guessed)
 	}
 }
