@@ -10,18 +10,14 @@ import (
 // bleuOrder is the longest n-gram of BLEU.
 const bleuOrder = 4
 
-// BLEU counts what BLEU is made of (Papineni et al. 2002), as sacrebleu does by default: tokens as mteval-v13a makes
-// them, case kept, counts clipped by the reference that has most of an n-gram, the reference length nearest to the
-// text's. The zero value has seen nothing.
-type BLEU struct {
-	correct, total [bleuOrder]int
-	length, ref    int
-}
-
-// Add adds a text and its references, at least one.
-func (b *BLEU) Add(text string, references []string) error {
+// SentenceBLEU returns BLEU of one text and its references, of which there must be one at least, 0 … 100 (Papineni et
+// al. 2002), as sacrebleu's sentence_bleu does by default: tokens as mteval-v13a makes them, case kept, counts clipped
+// by the reference that has most of an n-gram, the reference length nearest to the text's. It is the geometric mean of
+// the precisions for the orders of n-grams that the text is long enough for, where the i-th one without a match counts
+// as 2^−i of one match (smoothing "exp"), times the brevity penalty.
+func SentenceBLEU(text string, references []string) (float64, error) {
 	if len(references) == 0 {
-		return fmt.Errorf("%w: no reference", ErrPairs)
+		return 0, fmt.Errorf("%w: no reference", ErrPairs)
 	}
 	got := tokens13a(text)
 	most, nearest := map[string]int{}, -1
@@ -37,57 +33,26 @@ func (b *BLEU) Add(text string, references []string) error {
 			nearest = len(want)
 		}
 	}
-	b.length += len(got)
-	b.ref += nearest
-	for n := 1; n <= bleuOrder; n++ {
+	logs, smooth, matches := 0.0, 1.0, 0
+	orders := min(bleuOrder, len(got))
+	for n := 1; n <= orders; n++ {
+		matching := 0
 		for g, k := range ngrams(got, n) {
-			b.total[n-1] += k
-			b.correct[n-1] += min(k, most[g])
+			matching += min(k, most[g])
 		}
-	}
-	return nil
-}
-
-// Corpus returns BLEU of all that was added, 0 … 100: the geometric mean of the four precisions, where the i-th one
-// without a match counts as 2^−i of one match (sacrebleu's smoothing "exp"), times the brevity penalty.
-func (b *BLEU) Corpus() float64 { return b.score(false) }
-
-// SentenceBLEU returns BLEU of one text, 0 … 100, over the orders of n-grams that it is long enough for (sacrebleu's
-// sentence_bleu, with effective_order).
-func SentenceBLEU(text string, references []string) (float64, error) {
-	var b BLEU
-	if err := b.Add(text, references); err != nil {
-		return 0, err
-	}
-	return b.score(true), nil
-}
-
-func (b *BLEU) score(effective bool) float64 {
-	if b.correct == [bleuOrder]int{} {
-		return 0
-	}
-	var logs float64
-	smooth, orders := 1.0, 0
-	for n := range bleuOrder {
-		if b.total[n] == 0 {
-			if !effective {
-				return 0
-			}
-			break
-		}
-		orders++
-		correct := float64(b.correct[n])
-		if b.correct[n] == 0 {
+		matches += matching
+		precision := float64(matching)
+		if matching == 0 {
 			smooth *= 2
-			correct = 1 / smooth
+			precision = 1 / smooth
 		}
-		logs += math.Log(100 * correct / float64(b.total[n]))
+		logs += math.Log(100 * precision / float64(len(got)-n+1))
 	}
-	brevity := 1.0
-	if b.length < b.ref {
-		brevity = math.Exp(1 - float64(b.ref)/float64(b.length))
+	if matches == 0 {
+		return 0, nil
 	}
-	return brevity * math.Exp(logs/float64(orders))
+	brevity := min(1, math.Exp(1-float64(nearest)/float64(len(got))))
+	return brevity * math.Exp(logs/float64(orders)), nil
 }
 
 // ngrams counts the n-grams of tokens, which hold no space.

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/sluice-rag/sluice/eval/squad"
 )
 
 // ErrPairs: two lists that belong together differ in length, or are empty.
@@ -87,13 +85,4 @@ func Compare(truth, predicted []string) (*Classes, error) {
 
 func (x PRF) plus(y PRF, w float64) PRF {
 	return PRF{x.Precision + w*y.Precision, x.Recall + w*y.Recall, x.F1 + w*y.F1}
-}
-
-// AUROC returns the probability that a positive scores above a negative, ties counting half; higher scores are
-// positive. It is ErrPairs where one of both is missing.
-func AUROC(positive, negative []float64) (float64, error) {
-	if len(positive) == 0 || len(negative) == 0 {
-		return 0, fmt.Errorf("%w: %d positives, %d negatives", ErrPairs, len(positive), len(negative))
-	}
-	return squad.AUROC(positive, negative), nil
 }

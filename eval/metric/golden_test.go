@@ -32,7 +32,6 @@ type golden struct {
 	BLEU []struct {
 		Texts    []string
 		Refs     [][]string
-		Corpus   float64
 		Sentence []float64
 	}
 	Rouge []struct {
@@ -115,28 +114,19 @@ func TestClassesAreScikitLearns(t *testing.T) {
 		nearAll(t, fmt.Sprint(i, " weighted"), got.Weighted, c.Weighted)
 	}
 	for i, c := range g.AUROC {
-		got, err := AUROC(c.Positive, c.Negative)
-		if err != nil {
-			t.Fatal(err)
-		}
-		near(t, fmt.Sprint(i, " AUROC"), got, c.Want)
+		near(t, fmt.Sprint(i, " AUROC"), squad.AUROC(c.Positive, c.Negative), c.Want)
 	}
 }
 
 func TestBLEUIsSacrebleus(t *testing.T) {
 	for i, c := range read(t).BLEU {
-		var b BLEU
 		for j, text := range c.Texts {
-			if err := b.Add(text, c.Refs[j]); err != nil {
-				t.Fatal(err)
-			}
 			got, err := SentenceBLEU(text, c.Refs[j])
 			if err != nil {
 				t.Fatal(err)
 			}
 			near(t, fmt.Sprintf("%d sentence %d", i, j), got, c.Sentence[j])
 		}
-		near(t, fmt.Sprint(i, " corpus"), b.Corpus(), c.Corpus)
 	}
 }
 

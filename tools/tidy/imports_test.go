@@ -59,7 +59,7 @@ rag/ingest: kernels embed engine rag/corpus rag/entities rag/knowledge rag/route
 rag/knowledge: kernels engine embed rag/corpus rag/gate rag/postings rag/retrieve rag/route rag/store rag/check rag/entities rag/excerpt rag/quote internal/language internal/panics
 .: kernels engine embed llm rag internal
 eval/squad:
-eval/metric: kernels llm rag/corpus rag/prompt eval/squad
+eval/metric: kernels llm rag/corpus rag/prompt
 eval/dataset: internal/durable internal/jsonl
 eval/experiment: . kernels engine embed llm eval/metric eval/squad eval/dataset rag internal/durable internal/filehash internal/filelock internal/jsonl internal/models internal/scorecards
 eval/preset: eval/experiment
