@@ -3,6 +3,7 @@ package answer_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -106,5 +107,37 @@ func TestUnsureOfAll(t *testing.T) {
 		Model: func(context.Context) (llm.Generator, error) { return unsure{w.Model, 3, .01}, nil }})
 	if err != nil || a.Answer != "word word word " || w.Model.Requests()[0].LogProbs {
 		t.Errorf("%v, %v", a, err)
+	}
+}
+
+// brokenModel writes some words, and then fails.
+type brokenModel struct {
+	*doubles.Model
+	text string
+}
+
+var errBroken = errors.New("broken")
+
+func (b brokenModel) Generate(_ context.Context, _ llm.Request, stream func(string) error) (llm.Result, error) {
+	if b.text != "" {
+		_ = stream(b.text)
+	}
+	return llm.Result{Text: b.text}, errBroken
+}
+
+// TestErrorAfterWords: what was written before an error is streamed; before the first word, no answer is announced.
+func TestErrorAfterWords(t *testing.T) {
+	for _, text := range []string{"", "word"} {
+		w := newWorld(t)
+		o := answer.DefaultOptions()
+		o.Gate = answer.GateClosed
+		told := ""
+		o.Start = func(answer.Trace) { told += "start " }
+		o.Stream = func(piece string) error { told += piece; return nil }
+		_, err := answer.Run(t.Context(), w.Base.Base, answer.Input{Question: "Who repaired the boiler?", Options: o,
+			Model: func(context.Context) (llm.Generator, error) { return brokenModel{w.Model, text}, nil }})
+		if want := map[string]string{"word": "start word"}[text]; told != want || !errors.Is(err, errBroken) {
+			t.Errorf("told %q, %v", told, err)
+		}
 	}
 }

@@ -77,7 +77,8 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 		if err == nil {
 			a.guess = a.doubt(v, r)
 		}
-		if a.unanswered = a.guess != ""; !a.unanswered && hand != nil { // also what was written before an error
+		// What was written before an error is handed out as well.
+		if a.unanswered = a.guess != ""; hand != nil && !a.unanswered && (err == nil || r.Text != "") {
 			err = cmp.Or(err, pieces.release())
 		}
 	}
