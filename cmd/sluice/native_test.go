@@ -72,7 +72,7 @@ func TestNativeEndToEnd(t *testing.T) {
 
 	file := b.file("batch.jsonl",
 		`{"id":"in","text":"How often does the lighthouse on the island flash?"}`+"\n"+
-			`{"id":"out","text":"Who composed the Goldberg Variations?"}`+"\n")
+			`{"id":"out","text":"What is the capital of France?"}`+"\n")
 	gated := objects(t, b.ok("gate", "--batch", file, "--json"))
 	sameKeys(t, "gate", gated[0], "id", "retrieve", "score", "cutoff", "context_id", "warning")
 	if gated[0]["retrieve"] != true || gated[1]["retrieve"] != false {
