@@ -138,7 +138,7 @@ func (a *State) finish(ctx context.Context, ending flow.Ending) error {
 	t.Outcome, t.Why, t.Retries = ending.Outcome, ending.Why, ending.Retries
 	if ending.Outcome == flow.Unknown {
 		t.Notice = cmp.Or(a.guess, ending.Say())
-		a.Sources = nil
+		a.Sources = nil // no passage is a source of it
 		nearest := a.nearest(ctx)
 		*a.Answer = Answer{Answer: IDontKnow, Citations: []prompt.Citation{}, Nearest: nearest, Trace: a.Answer.Trace}
 	}

@@ -17,10 +17,10 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 	a.unanswered, a.guess = false, ""
 	judged := a.judged()
 	var hand func(string) error
-	pieces := &held{begin: a.begin, hand: a.Stream}
+	first := &holder{begin: a.begin, hand: a.Stream}
 	switch {
 	case a.hands(v) && judged:
-		hand = pieces.write
+		hand = first.write
 	case a.hands(v):
 		hand = a.Stream
 		a.begin()
@@ -47,18 +47,18 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 			return a.Think(piece)
 		}
 	}
-	alternatives := 0
-	if judged {
-		alternatives = 1
-	}
-	r, err := v.Model(a.model).Generate(ctx, llm.Request{
+	request := llm.Request{
 		Messages: slices.Concat(p.Messages, a.Form.Called), Prompt: p.Text,
 		Stop:   slices.Concat(p.Stop, a.Form.Stop),
 		Schema: a.Form.Schema, Tools: a.Form.Tools, ToolChoice: a.Form.ToolChoice,
 		MaxTokens: maxTokens, Temperature: a.answerTemperature, TopK: a.TopK, TopP: a.TopP,
 		RepeatPenalty: a.RepeatPenalty, NoRepeatNGram: a.NoRepeatNGram, Seed: v.Draw(a.Seed),
-		Priority: a.requests(), Thinking: thinking, LogProbs: judged, Alternatives: alternatives,
-	}, stream)
+		Priority: a.requests(), Thinking: thinking,
+	}
+	if judged {
+		request.LogProbs, request.Alternatives = true, 1
+	}
+	r, err := v.Model(a.model).Generate(ctx, request, stream)
 	a.Answer.Answer, a.Answer.Thought, a.Answer.ToolCalls = r.Text, r.Thought, r.ToolCalls
 	a.Answer.Citations = append([]prompt.Citation{}, p.Citations...)
 	a.trace.AnswerTokens, a.trace.ThoughtTokens, a.trace.Finish = r.CompletionTokens, r.ThoughtTokens, r.Finish
@@ -79,7 +79,7 @@ func (a *State) complete(ctx context.Context, v *flow.Visit) error {
 		}
 		// What was written before an error is handed out as well.
 		if a.unanswered = a.guess != ""; hand != nil && !a.unanswered && (err == nil || r.Text != "") {
-			err = cmp.Or(err, pieces.release())
+			err = cmp.Or(err, first.release())
 		}
 	}
 	if err != nil || len(a.Form.Schema) > 0 || a.unanswered {

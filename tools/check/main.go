@@ -108,7 +108,7 @@ func (r *runner) checks(ctx context.Context) {
 		},
 	)
 	r.native(ctx, native, a, b, skipped)
-	stop() // beside other busy programs it would hardly go on; the next step compiles what is missing
+	stop() // with its low priority it would hardly go on beside busy programs; the next step compiles the rest
 	r.beside(func(r *runner) { r.racing(ctx) })
 	r.beside(r.sanitizing(ctx)...)
 	r.arm(ctx, "max", quickTests, "./kernels/cpu/...", "./kernels/ref", "./rag/gate")
