@@ -75,6 +75,29 @@ func TestChatTemplatesAsJinja(t *testing.T) {
 	}
 }
 
+// TestChatSelection: tests of attributes need no argument (Mistral Nemo's template has one), and those of items are not
+// taken for attributes. Jinja2 gives the same.
+func TestChatSelection(t *testing.T) {
+	chat := []Message{{Role: User, Content: "A"}, {Role: Assistant, Content: "B"}, {Role: User, Content: "C"}}
+	const shown = ` | map(attribute="content") | join }}`
+	for source, want := range map[string]string{
+		`{{ messages | selectattr("tool_calls", "undefined")` + shown: "ABC",
+		`{{ messages | rejectattr("tool_calls", "undefined")` + shown: "",
+		`{{ messages | selectattr("content")` + shown:                 "ABC",
+		`{{ messages | rejectattr("role", "equalto", "user")` + shown: "B",
+		`{{ [1, 2, 3] | select("odd") | join }}`:                      "13",
+		`{{ [1, 2, 3] | reject("equalto", 2) | join }}`:               "13",
+		`{{ ["", "a"] | select() | join }}`:                           "a",
+	} {
+		if got, err := rendered(source, chat); err != nil || got != want {
+			t.Errorf("%s: %q, not %q, %v", source, got, want, err)
+		}
+	}
+	if _, err := rendered(`{{ messages | selectattr("role", "no test") }}`, chat); !errors.Is(err, ErrTemplate) {
+		t.Errorf("an unknown test: %v", err)
+	}
+}
+
 // System messages of templates without a place for them go before the next user message; all are kept.
 func TestChatSystemMessages(t *testing.T) {
 	source := `{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}<{{ m.role }}>{{ m.content }}{% endfor %}`

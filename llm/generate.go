@@ -36,9 +36,8 @@ func (m *Model) Generate(ctx context.Context, req Request, stream func(piece str
 	if r.seed < 0 {
 		r.seed = rand.Int64N(MaxSeed + 1)
 	}
-	if p.think.form != nil && req.Grammar == "" && len(req.Schema) == 0 {
-		r.reader = newThinkReader([]thinkForm{*p.think.form}, false)
-		r.reader.closed = true
+	if len(req.Messages) > 0 && req.Grammar == "" && len(req.Schema) == 0 {
+		r.reader = p.think.reader()
 	}
 	m.users.Add(1) // while the caller's own registration holds
 	go r.predict(m, p, req)
@@ -55,7 +54,7 @@ type run struct {
 	scope *Scope
 	seed  int64
 	calls *callReader // nil: without tools
-	// reader finds thinking that a model begins although the prompt says that it is over; nil: the model never thinks
+	// reader finds thinking that a model begins although the prompt does not have it think; nil: it cannot
 	reader *ThinkReader
 	begun  time.Time
 	more   chan struct{} // holds a token when there is new text

@@ -94,11 +94,8 @@ func (m *Model) prompt(req Request) (prompt, error) {
 	if p.text, err = m.chatText(c, req.Thinking.Effort); err != nil {
 		return p, err
 	}
-	if p.think.form != nil {
-		p.shown = p.think.written()
-	} else {
-		p.thinks = false
-	}
+	p.thinks = p.thinks && p.think.form != nil
+	p.shown = p.think.written()
 	if len(c.tools) == 0 {
 		p.grammar, err = req.gbnf()
 		return p, err

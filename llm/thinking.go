@@ -84,6 +84,8 @@ type thinkForm struct {
 	// channels: every part has a header that begins with open, names its channel and ends with channelHeader. The
 	// channel "final" is the answer, all others are thinking.
 	channels bool
+	// words: the marks are plain words, so that only a template that has close tells that they are marks.
+	words bool
 }
 
 const (
@@ -105,6 +107,10 @@ func thinkForms() []thinkForm {
 		{open: "<seed:think>", close: "</seed:think>"},
 		{open: "<mm:think>", close: "</mm:think>"},            // MiniMax M3
 		{open: "<|inner_prefix|>", close: "<|inner_suffix|>"}, // Apertus
+		{open: "<|START_THINKING|>", close: "<|END_THINKING|>", begin: "<|START_TEXT|>", end: "<|END_TEXT|>"},
+		{open: "<|think|>", close: "<|end|><|begin|>assistant", begin: "<|content|>", end: "<|end|>"}, // Solar Open
+		{open: "Here are my reasoning steps:", close: "[BEGIN FINAL RESPONSE]", end: "[END FINAL RESPONSE]",
+			after: "\n", words: true}, // Apriel
 	}
 }
 
@@ -156,7 +162,9 @@ type ThinkReader struct {
 }
 
 // NewThinkReader returns a reader for completions of an unknown model. With opened they begin within the thinking.
-func NewThinkReader(opened bool) *ThinkReader { return newThinkReader(thinkForms(), opened) }
+func NewThinkReader(opened bool) *ThinkReader {
+	return newThinkReader(slices.DeleteFunc(thinkForms(), func(f thinkForm) bool { return f.words }), opened)
+}
 
 func newThinkReader(forms []thinkForm, opened bool) *ThinkReader {
 	r := &ThinkReader{forms: forms}

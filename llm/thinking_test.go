@@ -53,6 +53,10 @@ func TestThinkReader(t *testing.T) {
 			"<|start|>assistant<|channel|>final<|message|>b", "a\n{}", "b"},
 		{"<|channel|>final<|message|>b", "", "b"},
 		{"<|start|>assistant<|message|>b", "", "b"},
+		{"<|START_THINKING|>a<|END_THINKING|><|START_TEXT|>b<|END_TEXT|>", "a", "b"},
+		{"<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>b<|END_RESPONSE|>", "a", "b"},
+		{"<|think|>a<|end|><|begin|>assistant<|content|>b<|end|>", "a", "b"},
+		{"Here are my reasoning steps: b", "", "Here are my reasoning steps: b"},
 		{"<|channel|>ana", "<|channel|>ana", ""},
 		{"<|channel|>" + strings.Repeat("x", 300), "", "<|channel|>" + strings.Repeat("x", 300)},
 	} {

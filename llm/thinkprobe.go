@@ -28,7 +28,7 @@ func probeThinking(template string, render func(chat) (string, error)) (f thinkF
 		case !strings.Contains(template, cmp.Or(x.named, x.begin)):
 			return false
 		}
-		return strings.Contains(template, x.close) || strings.Contains(template, x.open)
+		return strings.Contains(template, x.close) || !x.words && strings.Contains(template, x.open)
 	})
 	if at < 0 {
 		return f
@@ -46,7 +46,7 @@ func probeThinking(template string, render func(chat) (string, error)) (f thinkF
 		}
 		return text
 	}
-	for _, name := range []string{"enable_thinking", "thinking"} {
+	for _, name := range []string{"enable_thinking", "thinking", "reasoning"} {
 		on, off := with(name, true), with(name, false)
 		if on != "" && off != "" && on != off {
 			f.toggle = name
@@ -137,10 +137,27 @@ func (f thinkFormat) closing(thought string, cut bool) string {
 	return text + f.form.after + f.form.begin
 }
 
+// usual returns the form; of a template that does not speak of thinking the one that most models have, which its model
+// may have learnt nevertheless.
+func (f thinkFormat) usual() thinkForm {
+	if f.form == nil {
+		return thinkForm{open: "<think>", close: "</think>"}
+	}
+	return *f.form
+}
+
+// reader returns a reader for completions that are to be answers without thinking.
+func (f thinkFormat) reader() *ThinkReader {
+	r := newThinkReader([]thinkForm{f.usual()}, false)
+	r.closed = f.form != nil
+	return r
+}
+
 // written returns the marks, some of which may be control tokens that are to be shown.
 func (f thinkFormat) written() string {
-	w := f.form.open + f.form.close + f.form.begin + f.form.end
-	if f.form.channels {
+	form := f.usual()
+	w := form.open + form.close + form.begin + form.end
+	if form.channels {
 		w += "<|start|>"
 	}
 	return w

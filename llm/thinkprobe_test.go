@@ -40,6 +40,16 @@ func TestProbeThinking(t *testing.T) {
 		"gpt-oss": {turns + "<|channel|>analysis<|message|> {{ reasoning_effort }}<|start|>assistant",
 			"<|channel|>", "",
 			"reasoning_effort", false, false, "low<|start|>assistant<|channel|>final<|message|>"},
+		"cohere": {"<|START_TEXT|>{}<|END_TEXT|>" + turns +
+			"<|START_THINKING|>{% if not reasoning %}<|END_THINKING|>{% endif %}",
+			"<|START_THINKING|>", "reasoning", "", false, true, "<|START_THINKING|><|END_THINKING|>"},
+		"solar": {turns + "{# <|content|> #}{% if reasoning_effort == 'low' %}<|begin|>assistant<|think|><|end|>" +
+			"{% endif %}<|begin|>assistant", "<|think|>", "", "reasoning_effort", false, false,
+			"One?<|begin|>assistant<|think|><|end|><|begin|>assistant"},
+		"apriel": {turns + "{# [BEGIN FINAL RESPONSE] #}<a>\nHere are my reasoning steps:\n",
+			"Here are my reasoning steps:", "", "", false, true,
+			"<a>\nHere are my reasoning steps:\n\n[BEGIN FINAL RESPONSE]\n"},
+		"words":  {turns + "Here are my reasoning steps:", "", "", "", false, false, "reasoning steps:"},
 		"raises": {"{{ raise_exception('</think>') }}", "", "", "", false, false, ""},
 		"raises for a switch": {turns + "</think>{% if enable_thinking is defined %}{{ raise_exception('no') }}{% endif %}",
 			"<think>", "", "", false, false, "</think>"},

@@ -103,6 +103,31 @@ func TestThinking(t *testing.T) {
 	})
 }
 
+// TestUndeclaredThinking: a model may think although its chat template says nothing of it.
+func TestUndeclaredThinking(t *testing.T) {
+	p := generator.Thinkers()["qwen3"]
+	p.Template = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}" +
+		"{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+	for i := range p.Vocab.Tokens { // in some files the marks are control tokens, of which others stay hidden
+		if strings.HasSuffix(p.Vocab.Tokens[i].Text, "think>") {
+			p.Vocab.Tokens[i].Kind = generator.Control
+		}
+	}
+	m := openPresetSized(t, p, 1, 256)
+	r := llm.Request{Messages: ask("Where?"), MaxTokens: 64}
+	if res := think(t, m, r); m.Thinks() || res.Thought != "water river" || res.Text != "light house" {
+		t.Errorf("%+v", res)
+	}
+	r.Schema = json.RawMessage(`{"enum": ["<think>no</think>"]}`)
+	if res := think(t, m, r); res.Thought != "" || res.Text != `"<think>no</think>"` {
+		t.Errorf("%+v", res)
+	}
+	r.Messages, r.Schema, r.Prompt = nil, nil, "<|im_start|>assistant\n"
+	if res := think(t, m, r); res.Thought != "" || !strings.Contains(res.Text, "water river") {
+		t.Errorf("a prompt as it is: %+v", res)
+	}
+}
+
 // TestThinkingBudget: the answer begins when the budget is used up.
 func TestThinkingBudget(t *testing.T) {
 	eachThinker(t, func(t *testing.T, m *llm.Model, p thinker) {
