@@ -12,64 +12,69 @@ import (
 	"github.com/sluice-rag/sluice/llm"
 )
 
-// TestInteractiveUnderLoad: while batch requests keep every slot and the queue busy, interactive requests start before
-// all batch requests that wait.
+// TestInteractiveUnderLoad: while batch requests keep every slot and the queue busy, an interactive request is answered
+// when one of those that run has ended.
 func TestInteractiveUnderLoad(t *testing.T) {
-	m := openTiny(t, llm.Options{ContextSize: 256, CacheTokens: 1024, Slots: 2, Queue: 64})
+	decodes := make(chan struct{}) // a decode waits until it has received
+	m := openTiny(t, llm.Options{ContextSize: 256, CacheTokens: 1024, Slots: 2, Queue: 64,
+		Acquire: func() (int, func()) {
+			<-decodes
+			return 1, func() {}
+		}})
 	ctx, cancel := context.WithCancel(t.Context())
-	var batch sync.WaitGroup
-	var mu sync.Mutex
-	ended := 0
-	for range 12 {
-		batch.Go(func() {
+	var all sync.WaitGroup
+	const batch, tokens = 12, 60
+	for range batch {
+		all.Go(func() {
 			for ctx.Err() == nil {
 				_, err := m.Generate(ctx,
-					llm.Request{Prompt: "note", MaxTokens: 60, Temperature: 1, Priority: llm.Batch}, nil)
+					llm.Request{Prompt: "note", MaxTokens: tokens, Temperature: 1, Priority: llm.Batch}, nil)
 				if err != nil && !errors.Is(err, context.Canceled) {
 					t.Error(err)
 				}
-				mu.Lock()
-				ended++
-				mu.Unlock()
 			}
 		})
 	}
-	for m.Stats().Queued < 8 {
-		time.Sleep(time.Millisecond)
+	arrived := func(n int) {
+		for s := m.Stats(); s.Active+s.Queued != n; s = m.Stats() {
+			time.Sleep(time.Millisecond)
+		}
 	}
-	late := 0
 	for range 8 {
-		mu.Lock()
-		before := ended
-		mu.Unlock()
-		started := -1
-		_, err := m.Generate(t.Context(), llm.Request{Prompt: "text", MaxTokens: 3, Priority: llm.Interactive},
-			func(string) error {
-				mu.Lock()
-				defer mu.Unlock()
-				if started < 0 {
-					started = ended - before
-				}
-				return nil
-			})
-		if err != nil {
-			t.Error(err)
+		arrived(batch)
+		answered := make(chan error, 1)
+		go func() {
+			_, err := m.Generate(t.Context(), llm.Request{Prompt: "text", MaxTokens: 3, Priority: llm.Interactive}, nil)
+			answered <- err
+		}()
+		arrived(batch + 1)
+		for range tokens + 20 { // those that wait have five times as many before them
+			decodes <- struct{}{}
 		}
-		// It waits for one of two that run, or for none; more may end before this goroutine calls, or sees its text.
-		if started > 4 {
-			late++
+		select {
+		case err := <-answered:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("the interactive request waits for batch requests that waited before it")
 		}
-	}
-	if late > 4 {
-		t.Errorf("%d of 8 interactive requests began after more than 4 of the 12 batch requests under way", late)
 	}
 	cancel()
-	batch.Wait()
+	close(decodes)
+	all.Wait()
 }
 
 // TestReady: a model is ready while a request would be taken, and says when to come back.
 func TestReady(t *testing.T) {
-	m := openTiny(t, llm.Options{ContextSize: 1024, Slots: 1, Queue: -1})
+	decodes := make(chan struct{}, 16) // the first ones do not wait
+	for range cap(decodes) {
+		decodes <- struct{}{}
+	}
+	m := openTiny(t, llm.Options{ContextSize: 1024, Slots: 1, Queue: -1, Acquire: func() (int, func()) {
+		<-decodes
+		return 1, func() {}
+	}})
 	if err := m.Ready(); err != nil {
 		t.Error(err)
 	}
@@ -98,6 +103,7 @@ func TestReady(t *testing.T) {
 	}
 	// Whoever leaves frees the slot, and no cell of another request is in its way.
 	cancel()
+	close(decodes)
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}

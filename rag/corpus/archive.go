@@ -65,6 +65,8 @@ func openArchive(raw string, limit int64, p *pulse) (*archive, error) {
 // errNoPart reports that an archive lacks a part.
 var errNoPart = errors.New("no such part")
 
+var errEncrypted = fmt.Errorf("%w: encrypted; save it without a password", ErrFormat)
+
 // file returns a part by its name, or by its name without regard to case if no part has exactly that name, or nil.
 func (a *archive) file(name string) *zip.File {
 	if f, ok := a.files[name]; ok {
@@ -80,7 +82,7 @@ func (a *archive) open(name string) (io.Reader, error) {
 		return nil, fmt.Errorf("%w: %w: %s", ErrFormat, errNoPart, name)
 	}
 	if f.Flags&1 != 0 {
-		return nil, fmt.Errorf("%w: encrypted; save it without a password", ErrFormat)
+		return nil, errEncrypted
 	}
 	r, err := f.Open()
 	if err != nil {

@@ -77,6 +77,9 @@ var syntaxes = map[string][]string{
 		"<a:tr>", "<a:tc>",
 		"</a:tc>", "</a:tr>", "</a:tbl>", "<a:br/>", "<p:grpSp>", "</p:grpSp>", "<x>", "</x>", "&amp;",
 		"<a:pPr lvl=\"3\"/>"},
+	".chart": {"<c:ser>", "</c:ser>", "<c:tx>", "</c:tx>", "<c:cat>", "</c:cat>", "<c:val>", "</c:val>", "<c:lvl>",
+		"<c:numCache>", "<c:formatCode>0%</c:formatCode>", "<c:pt idx=\"1\">", "<c:pt idx=\"99\">", "<c:v>", "</c:v>",
+		"1", "a", "<c:v>7</c:v>", "<c:title>", "</c:title>", "<a:t>", "</a:t>", "<c:valAx>", "</c:valAx>", "<c:dLbls>"},
 	".xlsx": {"<row>", "</row>", "<c>", "</c>", "<c t=\"str\">", "<c r=\"ZZ1\" t=\"str\">", "<v>", "</v>", "a", "1",
 		"45383.5",
 		"<c t=\"s\">", "<is>", "<t>", "</t>", "</is>", "<row r=\"9\">", "<mergeCell ref=\"A1:B2\"/>", "<x>", "</x>",
@@ -165,6 +168,8 @@ func asFile(t testing.TB, ending, text string) string {
 	case ".pptx":
 		return zipped(t, "ppt/presentation.xml", `<sldId r:id="a"/>`, "ppt/_rels/presentation.xml.rels",
 			`<Relationship Id="a" Target="s.xml"/>`, "ppt/s.xml", text)
+	case ".chart":
+		return withChart(t, text)
 	case ".xlsx":
 		return sheet(t, text)
 	case ".odt":
@@ -175,6 +180,11 @@ func asFile(t testing.TB, ending, text string) string {
 		return zipped(t, "META-INF/container.xml", container, "OPS/c.opf", text, "OPS/a.xhtml", "<p>words")
 	}
 	return heads[ending][0] + text + heads[ending][1]
+}
+
+// fileEnding returns the ending of the files that asFile makes.
+func fileEnding(ending string) string {
+	return strings.NewReplacer(".opf", ".epub", ".chart", ".pptx").Replace(ending)
 }
 
 // TestDoubling draws inputs for each format.
@@ -201,7 +211,7 @@ func TestDoubling(t *testing.T) {
 			defer l.close()
 			dir := t.TempDir()
 			doubling.Search(t, syntaxes[ending], func(text string) {
-				path := write(t, dir, "x"+strings.Replace(ending, ".opf", ".epub", 1), asFile(t, ending, text))
+				path := write(t, dir, "x"+fileEnding(ending), asFile(t, ending, text))
 				l.walk = newWalker(l.ctx, l.o.FileOptions)
 				l.walk.file, l.walk.skip = l.file, l.skip
 				_ = l.walk.path(path)
@@ -407,7 +417,7 @@ func TestParsersLookAtTheContext(t *testing.T) {
 		}
 		for _, text := range []string{words, doubling.Repeat(syntaxes[ending][0] + " a ").Text(size)} {
 			ctx := &looking{Context: context.Background()}
-			read := l.formats(&timeLimit{pulse: &pulse{ctx: ctx}})[strings.Replace(ending, ".opf", ".epub", 1)]
+			read := l.formats(&timeLimit{pulse: &pulse{ctx: ctx}})[fileEnding(ending)]
 			if err := read.parse(&Document{}, asFile(t, ending, text)); err == nil && ctx.looks < size>>20 {
 				t.Errorf("%s, %.20q…: %d looks at the context", ending, text, ctx.looks)
 			}

@@ -72,7 +72,9 @@ func TestHostileFormats(t *testing.T) {
 		"empty":                {"a.xlsx", "", "no ZIP file", ErrFormat},
 		"Office before 2007": {"a.docx", oleMagic + strings.Repeat("x", 600),
 			"encrypted, or of an Office before 2007", ErrFormat},
-		"an encrypted part":   {"a.docx", string(encrypted), "encrypted", ErrFormat},
+		"an encrypted part": {"a.docx", string(encrypted), "encrypted", ErrFormat},
+		"an encrypted sheet": {"a.ods", zipped(t, "content.xml", "\x95&", "META-INF/manifest.xml",
+			`<manifest:file-entry><manifest:encryption-data/></manifest:file-entry>`), "encrypted", ErrFormat},
 		"another kind of ZIP": {"a.docx", zipped(t, "a.txt", "words"), "word/document.xml", ErrFormat},
 		"broken XML": {"a.docx", zipped(t, "word/document.xml", "<w:p><w:t>words<"), "word/document.xml",
 			ErrFormat},
@@ -204,6 +206,8 @@ func FuzzSlides(f *testing.F) {
 			`<Relationship Id="a" Target="s.xml"/>`, "ppt/s.xml", part)
 	}, `<p:sp><p:ph type="title"/><a:p><a:t>a</a:t></a:p></p:sp><a:tr><a:tc><a:p><a:t>b</a:t></a:p></a:tc></a:tr>`)
 }
+
+func FuzzChart(f *testing.F) { fuzzPart(f, ".pptx", withChart, fmt.Sprintf(barChart, "Sales")) }
 
 func FuzzSheets(f *testing.F) {
 	fuzzPart(f, ".xlsx", sheet,

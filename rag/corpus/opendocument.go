@@ -2,6 +2,9 @@ package corpus
 
 import (
 	"encoding/xml"
+	"errors"
+	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -10,19 +13,41 @@ import (
 // headings, paragraphs, lists, tables row by row, a section for each slide ("slide=N") or sheet ("sheet=NAME").
 func parseOpenDocument(d *Document, a *archive) error {
 	b := &builder{pulse: a.p, w: textWriter{isSource: true}}
-	r := openReader{b: b, text: &strings.Builder{}, file: nameOf(d.ID), out: officeText{b: b},
-		based: map[string]string{}, kinds: map[string]paragraphKind{}}
-	if err := a.elements("content.xml", r.token); err != nil {
+	encrypted := false
+	_ = a.list("META-INF/manifest.xml", func(t xml.Token) error {
+		e, ok := t.(xml.StartElement)
+		encrypted = encrypted || ok && e.Name.Local == "encryption-data"
+		return nil
+	})
+	if encrypted {
+		return errEncrypted
+	}
+	if err := readOpenDocument(d, b, a, ""); err != nil {
 		return err
 	}
-	r.endParagraph()
 	b.codeAsText()
 	b.finish(d, nil)
 	a.said(d, openProperties)
 	return nil
 }
 
+// readOpenDocument reads the document, or one that is embedded in it: a chart with the table of its numbers, a sheet.
+func readOpenDocument(d *Document, b *builder, a *archive, embedded string) error {
+	r := openReader{d: d, a: a, b: b, embedded: embedded, text: &strings.Builder{}, file: nameOf(d.ID),
+		out: officeText{b: b}, based: map[string]string{}, kinds: map[string]paragraphKind{}}
+	if err := a.elements(path.Join(embedded, "content.xml"), r.token); err != nil {
+		return err
+	}
+	r.endParagraph()
+	return nil
+}
+
 type openReader struct {
+	d        *Document
+	a        *archive
+	embedded string   // folder of the embedded document that is read; "": of the document itself
+	objects  []string // folders of embedded documents in the open paragraph
+
 	b       *builder
 	text    *strings.Builder   // of the innermost open paragraph
 	depth   int                // of open paragraphs and headings
@@ -75,7 +100,10 @@ func (r *openReader) token(t xml.Token) error {
 			r.skips--
 			return nil
 		}
-		r.end(t.Name.Space + ":" + t.Name.Local)
+		name := t.Name.Space + ":" + t.Name.Local
+		if r.end(name); name == "draw:page" || r.depth == 0 && !r.begins { // not before a slide's title
+			return r.readObjects()
+		}
 	case xml.CharData:
 		if r.depth > 0 && r.skips == 0 {
 			hold(r.text, string(t))
@@ -92,9 +120,18 @@ func (r *openReader) start(e xml.StartElement) {
 	case "style:style":
 		r.based[prefixed(e, "style", "name")] = prefixed(e, "style", "parent-style-name")
 	case "office:spreadsheet":
-		r.sheets = true
-	case "text:note-citation":
+		r.sheets = r.embedded == ""
+	case "draw:object":
+		object := path.Clean(prefixed(e, "xlink", "href"))
+		if r.embedded == "" && !r.sheets && r.inTable == 0 && object != "." && filepath.IsLocal(object) {
+			r.objects = append(r.objects, object)
+		}
+	case "text:note-citation", "chart:label-separator":
 		r.skips = 1
+	case "text:list":
+		if r.embedded != "" && r.inTable > 0 { // the levels of a chart's label, which the cell also has as one text
+			r.skips = 1
+		}
 	case "text:p", "text:h":
 		if r.depth++; r.depth > 1 {
 			r.outer = append(r.outer, r.text)
@@ -143,6 +180,23 @@ func (r *openReader) start(e xml.StartElement) {
 	case "table:table-cell", "table:covered-table-cell":
 		r.cell(e)
 	}
+}
+
+// readObjects reads the embedded documents of a paragraph that has ended. One that cannot be read is noted.
+func (r *openReader) readObjects() error {
+	for len(r.objects) > 0 {
+		object := r.objects[0]
+		r.objects = r.objects[1:]
+		r.slide("Slide " + strconv.Itoa(r.slides))
+		err := readOpenDocument(r.d, r.b, r.a, object)
+		if errors.Is(err, ErrTooLarge) {
+			return err
+		}
+		if err != nil && !errors.Is(err, errNoPart) { // a drawing may be of another program, with a picture of it
+			r.d.missing = append(r.d.missing, err)
+		}
+	}
+	return nil
 }
 
 // slide begins a slide's section, unless it has begun.

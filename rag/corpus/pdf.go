@@ -164,7 +164,7 @@ func pdfError(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, pdferrors.ErrPassword), errors.Is(err, pdferrors.ErrSecurity):
-		return fmt.Errorf("%w: encrypted; save it without a password", ErrFormat)
+		return errEncrypted
 	}
 	return fmt.Errorf("%w: no readable PDF: %w", ErrFormat, err)
 }

@@ -16,15 +16,15 @@ func parseSlides(d *Document, a *archive) error {
 		return err
 	}
 	for i, name := range names {
-		r := slideReader{b: b, number: i + 1}
+		byID, parts, err := a.related(name)
+		if err != nil {
+			return err
+		}
+		r := slideReader{d: d, a: a, b: b, number: i + 1, parts: byID}
 		if err := a.elements(name, r.token); err != nil {
 			return err
 		}
 		r.finish()
-		_, parts, err := a.related(name)
-		if err != nil {
-			return err
-		}
 		if notes := parts["notesSlide"]; notes != "" {
 			r := slideReader{b: b, notes: true}
 			if err := a.elements(notes, r.token); err != nil {
@@ -58,25 +58,23 @@ func slideNames(a *archive) (names []string, err error) {
 
 // slideReader collects the paragraphs of a slide, whose title may stand behind other text, and writes them at its end.
 type slideReader struct {
+	d      *Document
+	a      *archive
 	b      *builder
 	number int
-	notes  bool // only the body is read: the rest repeats the slide
+	parts  map[string]string // that the slide refers to
+	notes  bool              // only the body is read: the rest repeats the slide
 
-	title      []string
-	paragraphs []slideParagraph
-	text       strings.Builder
-	inText     bool
-	kind       string // of the shape's placeholder, "" without one
-	skips      int
-	row        []string // cells of the table's row; nil outside of a table
-	cell       []string
-	above      []string // the previous row
-	merged     bool     // the cell continues the one above it
-}
-
-type slideParagraph struct {
-	text string
-	row  bool
+	title  []string
+	lines  []officeLine
+	text   strings.Builder
+	inText bool
+	kind   string // of the shape's placeholder, "" without one
+	skips  int
+	row    []string // cells of the table's row; nil outside of a table
+	cell   []string
+	above  []string // the previous row
+	merged bool     // the cell continues the one above it
 }
 
 func (r *slideReader) token(t xml.Token) error {
@@ -101,6 +99,14 @@ func (r *slideReader) token(t xml.Token) error {
 			r.row = []string{}
 		case "tbl":
 			r.above = nil
+		case "chart", "relIds":
+			list, err := r.b.drawn(r.d, r.a, t, r.parts)
+			if err != nil {
+				return err
+			}
+			for _, l := range list {
+				r.add(l)
+			}
 		case "tc":
 			r.cell, r.merged = nil, attribute(t, "vMerge") == "1" || attribute(t, "vMerge") == "true"
 		}
@@ -133,12 +139,8 @@ func (r *slideReader) end(name string) {
 			r.row = append(r.row, text)
 		}
 	case "tr":
-		if len(r.row) > 0 {
-			row := strings.TrimRight(strings.Join(r.row, cellBorder), "| ")
-			if r.row[0] == "" {
-				row = emptyFirst + row
-			}
-			r.add(slideParagraph{row, true})
+		if strings.Join(r.row, "") != "" {
+			r.add(rowLine(r.row))
 		}
 		r.above, r.row = r.row, nil
 	case "sp":
@@ -157,41 +159,23 @@ func (r *slideReader) endParagraph() {
 		r.title = append(r.title, text)
 	case r.kind == "sldNum" || r.kind == "dt" || r.kind == "ftr" || r.kind == "hdr" || r.notes && r.kind != "body":
 	default:
-		r.add(slideParagraph{text, false})
+		r.add(officeLine{text, false})
 	}
 }
 
-func (r *slideReader) add(p slideParagraph) {
-	r.b.w.take(blockBytes + len(p.text))
-	r.paragraphs = append(r.paragraphs, p)
+func (r *slideReader) add(l officeLine) {
+	r.b.w.take(blockBytes + len(l.text))
+	r.lines = append(r.lines, l)
 }
 
 func (r *slideReader) finish() {
 	if !r.notes {
 		title := strings.Join(r.title, " ")
 		title = cmp.Or(title, fmt.Sprintf("Slide %d", r.number))
-		if len(r.title)+len(r.paragraphs) == 0 {
+		if len(r.title)+len(r.lines) == 0 {
 			return // an image
 		}
 		r.b.heading(1, title, fmt.Sprintf("slide=%d", r.number), 0, 0)
 	}
-	inTable := false
-	for _, p := range r.paragraphs {
-		switch {
-		case p.row && !inTable:
-			r.b.beginTable(openTable{})
-		case !p.row && inTable:
-			r.b.endTable()
-		}
-		sep := "\n\n"
-		if inTable = p.row; inTable {
-			sep = "\n"
-		}
-		r.b.atom(p.text, 0, 0)
-		r.b.endBlock(sep)
-	}
-	if inTable {
-		r.b.endTable()
-	}
-	r.b.endBlock("\n\n")
+	r.b.lines(r.lines)
 }

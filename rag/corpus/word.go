@@ -156,9 +156,10 @@ type wordReader struct {
 	inProperties bool // of the paragraph: those of a run there are its mark's
 	skips        int  // depth below an element that is not read
 	inTable      int
-	columns      int    // that the cell covers
-	merge        string // "restart" begins a cell that continues in rows below, "continue" continues one
-	inCell       bool   // it has begun
+	drawn        []officeLine // in the open paragraph
+	columns      int          // that the cell covers
+	merge        string       // "restart" begins a cell that continues in rows below, "continue" continues one
+	inCell       bool         // it has begun
 }
 
 // wordRun is the formatting of a run of text.
@@ -264,6 +265,10 @@ func (r *wordReader) start(e xml.StartElement) error {
 		r.style.list = val
 	case "ilvl":
 		r.style.depth, _ = strconv.Atoi(val)
+	case "chart", "relIds":
+		list, err := r.b.drawn(r.d, r.a, e, r.parts)
+		r.drawn = append(r.drawn, list...)
+		return err
 	case "altChunk":
 		r.endParagraph()
 		r.beginCell()
@@ -381,8 +386,21 @@ func (r *wordReader) end(name string) {
 	}
 }
 
-// endParagraph writes the text of the paragraph.
+// endParagraph writes the text of the paragraph, and what is drawn in it.
 func (r *wordReader) endParagraph() {
+	r.writeParagraph()
+	drawn := r.drawn
+	if r.drawn = nil; len(drawn) > 0 && r.inTable == 0 {
+		r.b.lines(drawn)
+		return
+	}
+	for _, l := range drawn { // they stand in the cell's row
+		r.b.gap(" ", 0)
+		r.b.collapsed(l.text, 0)
+	}
+}
+
+func (r *wordReader) writeParagraph() {
 	text, style, isProse := r.text.String(), r.style, r.prose
 	r.text.Reset()
 	r.style, r.prose = wordStyle{}, false
