@@ -48,7 +48,11 @@ func withoutContents(lines []pdfLine, titled bool, pages int) (kept []pdfLine, g
 		if title {
 			from++
 		}
-		n, entries, leaders := contentsRun(lines[from:], pages)
+		most := 2 * pages // two pages of a book may be one of the file
+		if title || titled && i == 0 {
+			most += 100 // the file may be a part of the book
+		}
+		n, entries, leaders := contentsRun(lines[from:], most)
 		isContents := leaders >= fewContents || entries >= fewPlainContents && (title || titled && i == 0) ||
 			entries >= 2 && titled && i == 0 && leaders > 0
 		if !isContents {
@@ -67,12 +71,13 @@ func withoutContents(lines []pdfLine, titled bool, pages int) (kept []pdfLine, g
 	return kept, goesOn
 }
 
-// contentsRun counts the lines from the first on that are entries of a table of contents, whose pages go up, and among
-// them those with leaders. A line without a page between two entries is the beginning of a long one.
-func contentsRun(lines []pdfLine, pages int) (n, entries, leaders int) {
+// contentsRun counts the lines from the first on that are entries of a table of contents, whose pages go up to most, and
+// among them those with leaders. A line without a page between two entries is the beginning of a long one. Forms and
+// price lists have leaders, too, but before numbers that are no pages of the file.
+func contentsRun(lines []pdfLine, most int) (n, entries, leaders int) {
 	last := 0
 	for i := range lines {
-		page, leader := contentsPage(lines[i], pages)
+		page, leader := contentsPage(lines[i], most)
 		if page == 0 && leader == 0 {
 			if i == 0 || i > n+1 || strings.HasSuffix(lines[i].text, ".") {
 				break
@@ -91,7 +96,7 @@ func contentsRun(lines []pdfLine, pages int) (n, entries, leaders int) {
 }
 
 // contentsPage is the page that a line ends in, -1 for a Roman number, and whether (1) a leader stands before it.
-func contentsPage(l pdfLine, pages int) (page, leader int) {
+func contentsPage(l pdfLine, most int) (page, leader int) {
 	m := pdfLeader.FindStringSubmatch(l.text)
 	if m != nil {
 		leader = 1
@@ -102,8 +107,8 @@ func contentsPage(l pdfLine, pages int) (page, leader int) {
 	switch {
 	case err != nil && (leader > 0 || len(l.cells) > 1):
 		return -1, leader
-	case err != nil || n == 0 || n > 2*pages+100:
-		return 0, leader
+	case err != nil || n == 0 || n > most:
+		return 0, 0
 	}
 	return n, leader
 }

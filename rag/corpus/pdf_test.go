@@ -229,12 +229,20 @@ func TestPDFShapes(t *testing.T) {
 			t.Errorf("%s: %q, not %q", c.what, d.Text, c.want)
 		}
 	}
+	form := "" // whose lines have leaders, too
+	for i := range 5 {
+		form += at(50, 680-14*float64(i), 10, fmt.Sprintf("Add lines %d and %d . . . . . . . %d", i+1, i+4, i+11))
+	}
+	d := pdfDocument(t, write(t, t.TempDir(), "a.pdf", pdfOf([]string{form})))
+	if n := strings.Count(d.Text, "Add lines"); n != 5 {
+		t.Errorf("%d lines of a form: %q", n, d.Text)
+	}
 	rows := []string{} // names of columns above a table on each page are no running title
 	for i := range 4 {
 		rows = append(rows, at(50, 760, 10, "Port")+at(150, 760, 10, "Berths")+at(50, 742, 10, "Arles")+
 			at(150, 742, 10, fmt.Sprint(31+i))+at(50, 724, 10, "Nice")+at(150, 724, 10, fmt.Sprint(71+i)))
 	}
-	d := pdfDocument(t, write(t, t.TempDir(), "a.pdf", pdfOf(rows)))
+	d = pdfDocument(t, write(t, t.TempDir(), "a.pdf", pdfOf(rows)))
 	if n := strings.Count(d.Text, "Port | Berths"); n != 4 || !strings.Contains(d.Text, "Nice | 74") {
 		t.Errorf("%d tables have their names: %q", n, d.Text)
 	}
