@@ -197,6 +197,11 @@ func TestPDFShapes(t *testing.T) {
 	for i := range 9 {
 		index += at(50, 680-14*float64(i), 10, fmt.Sprintf("%cnchor, %d, 4-5", 'a'+i, i+1))
 	}
+	// Recognised text, whose letters are spread but for the last one: each is .556 em wide, a space .278.
+	const spreadText = "go on and be an open peg up on pag"
+	spaces := float64(strings.Count(spreadText, " "))
+	advance := (float64(len(spreadText))-spaces)*(.556*12+3) + spaces*(.278*12+3)
+	spread := "3 Tc " + at(50, 700, 12, spreadText) + "0 Tc "
 	field := func(kind, value string, x float64) string {
 		return fmt.Sprintf("<</Type/Annot/Subtype/Widget/FT%s/T(f%g)%s/Rect[%g 695 %g 715]>>", kind, x, value, x, x+80)
 	}
@@ -216,6 +221,8 @@ func TestPDFShapes(t *testing.T) {
 			at(50, 652, 10, "prediction, an overview of prediction.")}),
 			"The north-west wind and the overview of the north-west, a branch of prediction by branch-prediction, an " +
 				"overview of prediction."},
+		{"last letters", pdfOf([]string{spread + at(50+advance-3+2, 700, 12, "e") + at(50, 670, 12, "and") +
+			at(75, 670, 12, "an")}), "go on and be an open peg up on page\n\nand an"},
 		{"fields", pdfOf([]string{at(50, 700, 10, "Master:") + at(250, 700, 10, "Cargo:") +
 			at(450, 700, 10, "insured")},
 			"<</Fields[101 0 R 102 0 R 103 0 R]>>", field("/Tx", "/V(A. Brown)", 100),

@@ -2,8 +2,10 @@ package corpus
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/klippa-app/go-pdfium"
 	"github.com/klippa-app/go-pdfium/references"
@@ -59,7 +61,8 @@ func pdfPage(in pdfium.Pdfium, page requests.Page) (pdfLines, error) {
 	if err != nil {
 		return nil, err
 	}
-	var lines pdfLines
+	var words []pdfWord
+	var starts []int
 	begins, spaced := true, false
 	for from := 0; from < len(chars); {
 		r := chars[from]
@@ -76,11 +79,66 @@ func pdfPage(in pdfium.Pdfium, page requests.Page) (pdfLines, error) {
 		if err := p.place(&w, from, to); err != nil {
 			return nil, err
 		}
-		lines.add(w)
+		words, starts = append(words, w), append(starts, from)
 		begins, spaced = strings.ContainsRune(pdfHyphens, chars[to-1]), false
 		from = to
 	}
+	var lines pdfLines
+	for _, w := range p.joined(words, starts) {
+		lines.add(w)
+	}
 	return lines, nil
+}
+
+const (
+	pdfJoined = .1 // words are joined whose gap is less than so much of the page's spaces
+	pdfLetter = .4 // a letter is
+	pdfSpaces = 80 // as many are asked for
+	fewSpaces = 8  // fewer tell nothing
+)
+
+// joined puts words together where PDFium sees a space that is not in the file, and that is much narrower than those
+// that are in it: recognised text, whose letters are spread to the width of the picture, often has such gaps before
+// the last letters of words. starts are the words' first characters.
+func (p pdfText) joined(words []pdfWord, starts []int) []pdfWord {
+	gap := func(i int) (width float64, ok bool) {
+		w, before := words[i], words[i-1]
+		width = (w.left - before.right) / w.size
+		last, _ := utf8.DecodeLastRuneInString(before.text)
+		return width, w.spaced && !w.begins && w.size > 0 && w.size == before.size && w.over(before.box) > .5 &&
+			(unicode.IsLetter(last) || unicode.IsDigit(last))
+	}
+	inFile := func(i int) bool {
+		g, err := p.FPDFText_IsGenerated(&requests.FPDFText_IsGenerated{TextPage: p.page, Index: starts[i] - 1})
+		return err != nil || !g.IsGenerated
+	}
+	var spaces []float64
+	for i, asked := 1, 0; i < len(words) && asked < pdfSpaces; i++ {
+		if width, ok := gap(i); ok && width > 0 && width < 1 {
+			if asked++; inFile(i) {
+				spaces = append(spaces, width)
+			}
+		}
+	}
+	if len(spaces) < fewSpaces {
+		return words
+	}
+	slices.Sort(spaces)
+	space := spaces[len(spaces)/2]
+	out := words[:1]
+	for i := 1; i < len(words); i++ {
+		narrow := pdfJoined * space
+		if utf8.RuneCountInString(words[i].text) == 1 || utf8.RuneCountInString(words[i-1].text) == 1 {
+			narrow = pdfLetter * space
+		}
+		if width, ok := gap(i); ok && width > -narrow && width < narrow && !inFile(i) {
+			last := &out[len(out)-1]
+			last.text, last.box = last.text+words[i].text, last.union(words[i].box)
+			continue
+		}
+		out = append(out, words[i])
+	}
+	return out
 }
 
 func isBlank(r rune) bool { return unicode.IsSpace(r) || r == 0 }
