@@ -21,15 +21,15 @@ const (
 // checked stands where a box is checked.
 const checked = "[x]"
 
-// pdfForm reads the fields of a document's form. Its zero value has none.
+// pdfForm reads the fields of a document's form, and text that was typed upon its pages.
 type pdfForm struct {
 	pdfium.Pdfium
-	handle references.FPDF_FORMHANDLE
+	handle references.FPDF_FORMHANDLE // "": the document has no fields
 }
 
 // openForm begins the reading of a document's form; end ends it.
 func openForm(in pdfium.Pdfium, doc references.FPDF_DOCUMENT) (f pdfForm, end func()) {
-	end = func() {}
+	f, end = pdfForm{Pdfium: in}, func() {}
 	kind, err := in.FPDF_GetFormType(&requests.FPDF_GetFormType{Document: doc})
 	if err != nil || kind.FormType == enums.FPDF_FORMTYPE_NONE {
 		return f, end
@@ -48,32 +48,27 @@ func openForm(in pdfium.Pdfium, doc references.FPDF_DOCUMENT) (f pdfForm, end fu
 	if err != nil {
 		return f, end
 	}
-	f = pdfForm{in, opened.FormHandle}
+	f.handle = opened.FormHandle
 	return f, func() {
 		_, _ = in.FPDFDOC_ExitFormFillEnvironment(&requests.FPDFDOC_ExitFormFillEnvironment{FormHandle: f.handle})
 	}
 }
 
-// values are what was filled into the fields of a page, where they stand.
+// values are what was filled into the fields of a page or typed upon it, where they stand.
 func (f pdfForm) values(page requests.Page) (out []pdfWord) {
-	if f.Pdfium == nil {
-		return nil
-	}
 	n, err := f.FPDFPage_GetAnnotCount(&requests.FPDFPage_GetAnnotCount{Page: page})
-	if err != nil {
+	if err != nil || n.Count == 0 {
 		return nil
 	}
-	if n.Count == 0 {
-		return nil
+	if f.handle != "" { // whether a box is checked is known of loaded pages only
+		_, err = f.FORM_OnAfterLoadPage(&requests.FORM_OnAfterLoadPage{Page: page, FormHandle: f.handle})
+		if err != nil {
+			return nil
+		}
+		defer func() {
+			_, _ = f.FORM_OnBeforeClosePage(&requests.FORM_OnBeforeClosePage{Page: page, FormHandle: f.handle})
+		}()
 	}
-	// Whether a box is checked is known of loaded pages only.
-	_, err = f.FORM_OnAfterLoadPage(&requests.FORM_OnAfterLoadPage{Page: page, FormHandle: f.handle})
-	if err != nil {
-		return nil
-	}
-	defer func() {
-		_, _ = f.FORM_OnBeforeClosePage(&requests.FORM_OnBeforeClosePage{Page: page, FormHandle: f.handle})
-	}()
 	for i := range min(n.Count, pdfFields) {
 		a, err := f.FPDFPage_GetAnnot(&requests.FPDFPage_GetAnnot{Page: page, Index: i})
 		if err != nil {
@@ -87,35 +82,65 @@ func (f pdfForm) values(page requests.Page) (out []pdfWord) {
 	return out
 }
 
-// value returns the value of a field: a text, a choice, or "[x]" where a box is checked.
+// value returns the value of a field or the text of an annotation that is typed upon the page.
 func (f pdfForm) value(a references.FPDF_ANNOTATION) (w pdfWord, ok bool) {
-	kind, err := f.FPDFAnnot_GetFormFieldType(&requests.FPDFAnnot_GetFormFieldType{FormHandle: f.handle, Annotation: a})
+	kind, err := f.FPDFAnnot_GetSubtype(&requests.FPDFAnnot_GetSubtype{Annotation: a})
 	if err != nil {
 		return w, false
 	}
-	switch kind.FormFieldType {
-	case enums.FPDF_FORMFIELD_TYPE_CHECKBOX, enums.FPDF_FORMFIELD_TYPE_RADIOBUTTON:
-		is, err := f.FPDFAnnot_IsChecked(&requests.FPDFAnnot_IsChecked{FormHandle: f.handle, Annotation: a})
-		if err != nil || !is.IsChecked {
-			return w, false
-		}
-		w.text = checked
-	case enums.FPDF_FORMFIELD_TYPE_TEXTFIELD, enums.FPDF_FORMFIELD_TYPE_COMBOBOX, enums.FPDF_FORMFIELD_TYPE_LISTBOX:
-		said, err := f.FPDFAnnot_GetFormFieldValue(&requests.FPDFAnnot_GetFormFieldValue{FormHandle: f.handle,
-			Annotation: a})
-		if err != nil {
-			return w, false
-		}
-		w.text = strings.Join(strings.Fields(clean(strings.TrimRight(said.FormFieldValue, "\x00"))), " ")
+	said := ""
+	switch {
+	case kind.Subtype == enums.FPDF_ANNOT_SUBTYPE_FREETEXT:
+		said = f.typed(a)
+	case kind.Subtype == enums.FPDF_ANNOT_SUBTYPE_WIDGET && f.handle != "":
+		said = f.field(a)
+	}
+	if w.text = strings.Join(strings.Fields(clean(strings.TrimRight(said, "\x00"))), " "); w.text == "" {
+		return w, false
 	}
 	at, err := f.FPDFAnnot_GetRect(&requests.FPDFAnnot_GetRect{Annotation: a})
-	if err != nil || w.text == "" {
+	if err != nil {
 		return w, false
 	}
 	r := at.Rect
 	w.box = box{float64(min(r.Left, r.Right)), float64(max(r.Left, r.Right)), float64(min(r.Bottom, r.Top)),
 		float64(max(r.Bottom, r.Top))}
 	return w, true
+}
+
+// typed returns the text of an annotation, unless it is hidden.
+func (f pdfForm) typed(a references.FPDF_ANNOTATION) string {
+	flags, err := f.FPDFAnnot_GetFlags(&requests.FPDFAnnot_GetFlags{Annotation: a})
+	if err != nil || flags.Flags&(enums.FPDF_ANNOT_FLAG_HIDDEN|enums.FPDF_ANNOT_FLAG_NOVIEW) != 0 {
+		return ""
+	}
+	said, err := f.FPDFAnnot_GetStringValue(&requests.FPDFAnnot_GetStringValue{Annotation: a, Key: "Contents"})
+	if err != nil {
+		return ""
+	}
+	return said.Value
+}
+
+// field returns the value of a field: a text, a choice, or "[x]" where a box is checked.
+func (f pdfForm) field(a references.FPDF_ANNOTATION) string {
+	kind, err := f.FPDFAnnot_GetFormFieldType(&requests.FPDFAnnot_GetFormFieldType{FormHandle: f.handle, Annotation: a})
+	if err != nil {
+		return ""
+	}
+	switch kind.FormFieldType {
+	case enums.FPDF_FORMFIELD_TYPE_CHECKBOX, enums.FPDF_FORMFIELD_TYPE_RADIOBUTTON:
+		is, err := f.FPDFAnnot_IsChecked(&requests.FPDFAnnot_IsChecked{FormHandle: f.handle, Annotation: a})
+		if err == nil && is.IsChecked {
+			return checked
+		}
+	case enums.FPDF_FORMFIELD_TYPE_TEXTFIELD, enums.FPDF_FORMFIELD_TYPE_COMBOBOX, enums.FPDF_FORMFIELD_TYPE_LISTBOX:
+		said, err := f.FPDFAnnot_GetFormFieldValue(&requests.FPDFAnnot_GetFormFieldValue{FormHandle: f.handle,
+			Annotation: a})
+		if err == nil {
+			return said.FormFieldValue
+		}
+	}
+	return ""
 }
 
 // fill puts values of fields into the lines that they stand on: behind what stands before them, which is the label, or

@@ -71,9 +71,9 @@ func withoutContents(lines []pdfLine, titled bool, pages int) (kept []pdfLine, g
 	return kept, goesOn
 }
 
-// contentsRun counts the lines from the first on that are entries of a table of contents, whose pages go up to most, and
-// among them those with leaders. A line without a page between two entries is the beginning of a long one. Forms and
-// price lists have leaders, too, but before numbers that are no pages of the file.
+// contentsRun counts the lines from the first on that are entries of a table of contents, whose pages go up to most,
+// and among them those with leaders. A line without a page between two entries is the beginning of a long one. Forms
+// and price lists have leaders, too, but before numbers that are no pages of the file.
 func contentsRun(lines []pdfLine, most int) (n, entries, leaders int) {
 	last := 0
 	for i := range lines {

@@ -223,6 +223,10 @@ func TestPDFShapes(t *testing.T) {
 				"overview of prediction."},
 		{"last letters", pdfOf([]string{spread + at(50+advance-3+2, 700, 12, "e") + at(50, 670, 12, "and") +
 			at(75, 670, 12, "an")}), "go on and be an open peg up on page\n\nand an"},
+		{"typed", pdfOf([]string{at(50, 700, 10, "Master:")}, "<</Fields[]>>",
+			"<</Type/Annot/Subtype/FreeText/Contents(A. Brown)/DA(/F 9 Tf)/Rect[100 695 180 715]>>",
+			"<</Type/Annot/Subtype/FreeText/F 2/Contents(hidden)/DA(/F 9 Tf)/Rect[200 695 280 715]>>",
+			"<</Type/Annot/Subtype/Text/Contents(a comment)/Rect[300 695 320 715]>>"), "Master: A. Brown"},
 		{"fields", pdfOf([]string{at(50, 700, 10, "Master:") + at(250, 700, 10, "Cargo:") +
 			at(450, 700, 10, "insured")},
 			"<</Fields[101 0 R 102 0 R 103 0 R]>>", field("/Tx", "/V(A. Brown)", 100),
