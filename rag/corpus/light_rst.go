@@ -132,14 +132,24 @@ func (s *rst) level(mark string) int {
 	return len(s.levels)
 }
 
-// directive reads a line behind two dots: code, or a directive that contains text; comments, targets and images are
-// skipped.
+// rstNote is the label of a footnote or citation, with white space behind it.
+var rstNote = regexp.MustCompile(`^\[[^\[\]\s]+\]\s`)
+
+// directive reads a line behind two dots: a note, code, or a directive that contains text; comments, targets and images
+// are skipped.
 func (s *rst) directive(r *lightReader, i int, body string) int {
 	indent := indentOf(r.lines[i])
 	name, rest, is := strings.Cut(body, "::")
+	name = strings.TrimSuffix(name, " ")
 	switch {
+	case rstNote.MatchString(body):
+		r.text(body, r.starts[i]+len(r.lines[i])-len(body))
+		return 1
 	case is && (name == "code-block" || name == "code" || name == "sourcecode" || name == "literalinclude" ||
-		name == "parsed-literal"):
+		name == "parsed-literal" || name == "math"):
+		if rest = strings.TrimSpace(rest); name == "math" && rest != "" {
+			r.text(rest, r.starts[i]+strings.LastIndex(r.lines[i], rest))
+		}
 		return 1 + r.indented(i+1, indent)
 	case is && name == "list-table":
 		n, header := i+1, false
@@ -151,7 +161,7 @@ func (s *rst) directive(r *lightReader, i int, body string) int {
 			r.b.endBlock("\n\n")
 		}
 		return r.listTable(n, indent, header) - i
-	case is && name != "image" && name != "toctree" && name != "raw" && name != "math" && !strings.Contains(name, " "):
+	case is && name != "image" && name != "toctree" && name != "raw" && !strings.Contains(name, " "):
 		n := i + 1
 		for n < len(r.lines) && isFurtherIn(r.lines[n], r.lines[i]) && isOption(r.lines[n]) {
 			n++

@@ -15,6 +15,8 @@ func TestLightMarkup(t *testing.T) {
 		{"a.rst", "=====\nTides\n=====\n\n.. note:: Mind the *spring* tide.\n\nHigh water\n----------\n\nSee ``tide -h`` and " +
 			"`the tables <http://a>`_ on :ref:`moons`.\n\n.. code-block:: sh\n   :linenos:\n\n   tide now\n\n.. a comment\n\n* one\n* two\n",
 			"Mind the spring tide.\n\nSee tide -h and the tables on moons.\n\n   tide now\n\n\n\n- one\n- two|Tides/High water"},
+		{"a.rst", "It rose [1]_, they say [Bo99]_.\n\n.. [1] By a\n   foot.\n.. [Bo99] Bo, Tides.\n\n.. code :: sh\n\n   tide now\n\n.. math:: a^2\n   :label: e\n\n   b\n",
+			"It rose [1], they say [Bo99].\n\n[1] By a foot.\n\n[Bo99] Bo, Tides.\n\n   tide now\n\n\n\na^2\n\n   b\n|"},
 		{"a.adoc", "= Tides\n:toc:\n\n// not this\n== High water\n\nIt is `high`.\n\n[source,sh]\n----\ntide now\n----\n\n* one\n",
 			"It is high.\n\ntide now\n\n\n- one|Tides/High water"},
 		{"a.org", "#+TITLE: Tides\n* High water\n:PROPERTIES:\n:END:\nSee [[http://a][the tables]] and =tide=.\n#+BEGIN_SRC sh\n" +
