@@ -92,7 +92,7 @@ func TestText(t *testing.T) {
 	if _, err := c.Text(t.Context(), w, 1000); !errors.Is(err, ErrIncomplete) || !errors.Is(err, errStalled) {
 		t.Errorf("a server that goes silent: %v", err)
 	}
-	if n := len(slow.requests()); n != 4 {
+	if n := len(slow.requests()); n < 1 || n > 4 { // a busy machine may give one up before the server sees it
 		t.Errorf("%d requests", n)
 	}
 }

@@ -32,7 +32,11 @@ func (x examined) Generate(ctx context.Context, r llm.Request, _ func(string) er
 	if known, ok := e.answers.Find(r); ok {
 		return known, nil
 	}
-	within, cancel := context.WithTimeout(ctx, perCall)
+	most := perCall
+	if e.Within > 0 {
+		most = min(most, e.Within)
+	}
+	within, cancel := context.WithTimeout(ctx, most)
 	result, err := x.Generator.Generate(within, r, nil)
 	cancel()
 	if ctx.Err() != nil {
@@ -54,10 +58,10 @@ func (e *exam) finish(r llm.Request, result llm.Result, err error) error {
 	if e.failed >= maxFailures {
 		return fmt.Errorf("%w: %d calls in a row failed: %w", ErrModel, e.failed, err)
 	}
-	if e.finished++; e.finished == probes && e.Within > 0 {
-		left := e.total - e.answers.Found()
-		if all := time.Since(e.started) * time.Duration(left) / probes; all > e.Within {
-			return &LongError{all, e.Within}
+	if e.finished++; e.finished <= probes && e.Within > 0 {
+		all := time.Since(e.started) * time.Duration(e.total-e.answers.Found())
+		if all/probes > e.Within { // as it will be when the other ones have been made
+			return &LongError{all / time.Duration(e.finished), e.Within}
 		}
 	}
 	return nil

@@ -36,7 +36,7 @@ const (
 	askedEach     = 2  // questions
 
 	quotedSentences = 2   // at most, as in an answer by default
-	probes          = 8   // calls after which the time of all is known well enough
+	probes          = 8   // calls that tell whether the time of all is short enough
 	block           = 8   // items that are under way together at most, and after which it may be the end
 	maxFailures     = 3   // calls in a row that may fail
 	seed            = 271 // of marks and drafts: the same model gets the same card
@@ -73,7 +73,7 @@ func (e *LongError) Error() string {
 // Run examines a model: greedily, as many calls at a time as pay, below the priority of users. An answer that is
 // missing, empty or late counts as a wrong one. Where the outcome of a part is certain, the rest of it is left out. The
 // same model gets the same card. Failures in a row are ErrModel. *LongError, which is
-// known after the first calls, comes with a card that has the estimate and no results.
+// known as soon as the first calls take too long, comes with a card that has the estimate and no results.
 func Run(ctx context.Context, o Options) (*Card, error) {
 	version, err := Version()
 	if err != nil {
