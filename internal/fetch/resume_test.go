@@ -261,7 +261,7 @@ func TestCancelledDownloadIsKept(t *testing.T) {
 func TestSilentServer(t *testing.T) {
 	h := &hub{body: body(500_000), tag: `"v"`, limit: 200_000, limits: 2, block: make(chan struct{})}
 	said := []string{}
-	c, w := hubCache(t, h, WithStall(50*time.Millisecond),
+	c, w := hubCache(t, h, WithStall(300*time.Millisecond),
 		WithLog(func(f string, args ...any) { said = append(said, fmt.Sprintf(f, args...)) }))
 	path, err := c.HTTP(t.Context(), w, nil)
 	if err != nil {

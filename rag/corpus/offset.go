@@ -48,6 +48,20 @@ func (m offsetMap) end(t int) int {
 	return s.source + (t-s.text+s.tu-1)/s.tu*s.su
 }
 
+// span returns the range of the source that holds a range of the text. The cells of a drawn table stand side by side, so
+// their texts are in another order than their lines.
+func (m offsetMap) span(from, to int) (start, end int) {
+	start, end = m.start(from), m.end(to)
+	for i := m.at(from); i >= 0 && i < len(m) && m[i].text < to; i++ {
+		next := to
+		if i+1 < len(m) {
+			next = min(to, m[i+1].text)
+		}
+		start, end = min(start, m.start(max(from, m[i].text))), max(end, m.end(next))
+	}
+	return start, end
+}
+
 // textWriter builds a text with its offset map.
 type textWriter struct {
 	text strings.Builder // its String returns the text without a copy

@@ -22,7 +22,7 @@ func (s *splitter) pack(p *part) error {
 		if err != nil {
 			return err
 		}
-		c.Start, c.End = s.d.offsets.start(start), s.d.offsets.end(p.units[j-1].end)
+		c.Start, c.End = s.d.offsets.span(start, p.units[j-1].end)
 		if err := s.emit(c); err != nil {
 			return err
 		}

@@ -209,15 +209,13 @@ func parentOf(headings []string) []string { return headings[:max(len(headings)-1
 // its path, which the chunk's heading has.
 func (d *Document) joined(sections []Section, heading string, depth int) Chunk {
 	var text strings.Builder
-	start := -1
+	first, last := sections[0], sections[len(sections)-1]
+	start, end := d.offsets.span(span{first.Start, first.End}.trim(d.Text).start, span{0, last.End}.trim(d.Text).end)
+	if len(first.Heading) > depth && d.blocks != nil {
+		start = min(start, first.source)
+	}
 	for _, s := range sections {
 		body := span{s.Start, s.End}.trim(d.Text)
-		if start < 0 {
-			start = d.offsets.start(body.start)
-			if len(s.Heading) > depth && d.blocks != nil {
-				start = s.source
-			}
-		}
 		line := ""
 		if len(s.Heading) > depth {
 			line = s.Heading[len(s.Heading)-1]
@@ -233,9 +231,7 @@ func (d *Document) joined(sections []Section, heading string, depth int) Chunk {
 			text.WriteString(own)
 		}
 	}
-	last := span{0, sections[len(sections)-1].End}.trim(d.Text)
-	return Chunk{Heading: heading, Anchor: sections[0].Anchor, Start: start, End: d.offsets.end(last.end),
-		Text: text.String()}
+	return Chunk{Heading: heading, Anchor: first.Anchor, Start: start, End: end, Text: text.String()}
 }
 
 // emit fills in what all chunks of the document share and yields c, unless it has no words.

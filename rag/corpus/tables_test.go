@@ -306,3 +306,26 @@ func TestHeadersOfTwoRows(t *testing.T) {
 		}
 	}
 }
+
+// TestCellsSideBySide: chunks of a drawn table, whose cells have several lines side by side, lie in the source.
+func TestCellsSideBySide(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("+----------------+----------------+\n")
+	for i := range 40 {
+		fmt.Fprintf(&b, "| Ship %02d came.  | Boat %02d left.  |\n", i, i)
+	}
+	b.WriteString("+----------------+----------------+\n")
+	docs, _ := load(t, LoadOptions{}, write(t, t.TempDir(), "a.rst", b.String()))
+	chunks, err := Split(docs[0], ChunkOptions{Size: 24, Overlap: 3, Count: countTokens})
+	if err != nil || len(chunks) < 4 {
+		t.Fatal(len(chunks), err)
+	}
+	checkRanges(t, chunks, b.Len())
+	for _, c := range chunks {
+		for _, word := range strings.Fields(strings.ReplaceAll(c.Text, "|", " ")) {
+			if !strings.Contains(b.String()[c.Start:c.End], word) {
+				t.Errorf("%q is not in the source from %d to %d", word, c.Start, c.End)
+			}
+		}
+	}
+}
