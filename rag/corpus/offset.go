@@ -48,8 +48,8 @@ func (m offsetMap) end(t int) int {
 	return s.source + (t-s.text+s.tu-1)/s.tu*s.su
 }
 
-// span returns the range of the source that holds a range of the text. The cells of a drawn table stand side by side, so
-// their texts are in another order than their lines.
+// span returns the range of the source that holds a range of the text. The cells of a drawn table stand side by side,
+// so their texts are in another order than their lines.
 func (m offsetMap) span(from, to int) (start, end int) {
 	start, end = m.start(from), m.end(to)
 	for i := m.at(from); i >= 0 && i < len(m) && m[i].text < to; i++ {

@@ -316,15 +316,17 @@ func TestCellsSideBySide(t *testing.T) {
 	}
 	b.WriteString("+----------------+----------------+\n")
 	docs, _ := load(t, LoadOptions{}, write(t, t.TempDir(), "a.rst", b.String()))
-	chunks, err := Split(docs[0], ChunkOptions{Size: 24, Overlap: 3, Count: countTokens})
-	if err != nil || len(chunks) < 4 {
-		t.Fatal(len(chunks), err)
-	}
-	checkRanges(t, chunks, b.Len())
-	for _, c := range chunks {
-		for _, word := range strings.Fields(strings.ReplaceAll(c.Text, "|", " ")) {
-			if !strings.Contains(b.String()[c.Start:c.End], word) {
-				t.Errorf("%q is not in the source from %d to %d", word, c.Start, c.End)
+	for _, size := range []int{24, 64, 128} {
+		chunks, err := Split(docs[0], ChunkOptions{Size: size, Overlap: 3, Count: countTokens})
+		if err != nil || len(chunks) < 2 {
+			t.Fatal(len(chunks), err)
+		}
+		checkRanges(t, chunks, b.Len())
+		for _, c := range chunks {
+			for word := range strings.FieldsSeq(c.Text) {
+				if !strings.Contains(b.String()[c.Start:c.End], word) {
+					t.Errorf("%q is not in the source from %d to %d", word, c.Start, c.End)
+				}
 			}
 		}
 	}
