@@ -32,7 +32,7 @@ func parseBook(d *Document, a *archive) error {
 			return err
 		}
 		if err != nil {
-			d.missing = append(d.missing, err)
+			d.lacks(err)
 			continue
 		}
 		in, err := decodeHTML(d, raw, "", a.p)

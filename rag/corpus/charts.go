@@ -70,7 +70,11 @@ func (b *builder) drawn(d *Document, a *archive, e xml.StartElement,
 		}
 	}
 	if err != nil && !errors.Is(err, ErrTooLarge) {
-		d.missing, err = append(d.missing, err), nil
+		d.lacks(err)
+		err = nil
+	}
+	for _, l := range list {
+		b.w.take(blockBytes + len(l.text))
 	}
 	return list, err
 }

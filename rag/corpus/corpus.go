@@ -34,10 +34,20 @@ type Document struct {
 	Repaired int       // invalid byte sequences that became U+FFFD, and NULs that were removed
 	Empty    []int     // pages of a PDF file without text, mostly pictures of text
 	Cleaned  []Cleaned // what LoadOptions.Clean removed, in the order of the cleaners
-	missing  []error   // parts of a book that could not be read
+	missing  []error   // parts of a book or an Office document that could not be read
 	offsets  offsetMap // Text → source bytes; empty: the identity
 	blocks   []block   // paragraphs, list items, table rows, code; nil: found by blank lines
 	tables   []tableSpan
+}
+
+// maxMissing bounds the parts that are said to be missing.
+const maxMissing = 1000
+
+// lacks notes a part that could not be read.
+func (d *Document) lacks(err error) {
+	if len(d.missing) < maxMissing {
+		d.missing = append(d.missing, err)
+	}
 }
 
 // Section is a heading and the byte range of Text that belongs to it (its own text, not its children's).

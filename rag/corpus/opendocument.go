@@ -193,7 +193,7 @@ func (r *openReader) readObjects() error {
 			return err
 		}
 		if err != nil && !errors.Is(err, errNoPart) { // a drawing may be of another program, with a picture of it
-			r.d.missing = append(r.d.missing, err)
+			r.d.lacks(err)
 		}
 	}
 	return nil

@@ -320,7 +320,7 @@ func (r *wordReader) part(id string) error {
 		return err
 	}
 	if err != nil {
-		r.d.missing = append(r.d.missing, err)
+		r.d.lacks(err)
 	}
 	r.b.endBlock("\n\n")
 	return nil
