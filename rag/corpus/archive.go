@@ -195,6 +195,25 @@ func (a *archive) read(name string, limit int64, token func(xml.Token) error) er
 	}
 }
 
+// unreadDepth is how many elements are open from one on that is not read; 0 outside of such elements.
+type unreadDepth int
+
+// holds reports whether a token belongs to an element that is not read; begins says that it begins one.
+func (n *unreadDepth) holds(t xml.Token, begins bool) bool {
+	switch t.(type) {
+	case xml.StartElement:
+		if *n > 0 || begins {
+			*n++
+		}
+	case xml.EndElement:
+		if *n > 0 {
+			*n--
+			return true
+		}
+	}
+	return *n > 0
+}
+
 // attribute returns the value of an element's attribute, whatever its prefix, or "".
 func attribute(e xml.StartElement, name string) string {
 	for _, a := range e.Attr {

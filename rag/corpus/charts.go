@@ -112,7 +112,7 @@ type chartReader struct {
 	title  []string // pieces
 	axes   []chartAxis
 
-	skips    int // depth below an element that is not read
+	unread   unreadDepth
 	inAxis   bool
 	inTitle  bool
 	into     string // the child of a series in which the element is: "tx", "cat", "val"; "" outside
@@ -139,28 +139,17 @@ type chartSeries struct {
 }
 
 func (r *chartReader) token(t xml.Token) error {
+	e, ok := t.(xml.StartElement)
+	if r.unread.holds(t, ok && slices.Contains([]string{"dLbls", "trendline", "errBars", "extLst"}, e.Name.Local)) {
+		return nil
+	}
 	switch t := t.(type) {
 	case xml.StartElement:
-		switch t.Name.Local {
-		case "dLbls", "trendline", "errBars", "extLst", "Fallback":
-			r.skips++
-		default:
-			if r.skips > 0 {
-				r.skips++
-				return nil
-			}
-			r.start(t)
-		}
+		r.start(t)
 	case xml.EndElement:
-		if r.skips > 0 {
-			r.skips--
-			return nil
-		}
 		r.end(t.Name.Local)
 	case xml.CharData:
-		if r.skips == 0 {
-			hold(&r.text, string(t))
-		}
+		hold(&r.text, string(t))
 	}
 	return nil
 }

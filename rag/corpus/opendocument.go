@@ -68,7 +68,7 @@ type openReader struct {
 	last    sheetCell
 	above   map[int]covered // by column, the cells that cover rows below
 	repeats int             // how often the row is repeated
-	skips   int
+	unread  unreadDepth
 	based   map[string]string // the style on which one of the document is based
 	kinds   map[string]paragraphKind
 	kind    paragraphKind // of the paragraph
@@ -88,24 +88,19 @@ const maxSheetRepeats = 1000
 const maxSpaces = 100
 
 func (r *openReader) token(t xml.Token) error {
+	if r.unread.holds(t, false) {
+		return nil
+	}
 	switch t := t.(type) {
 	case xml.StartElement:
-		if r.skips > 0 {
-			r.skips++
-			return nil
-		}
 		r.start(t)
 	case xml.EndElement:
-		if r.skips > 0 {
-			r.skips--
-			return nil
-		}
 		name := t.Name.Space + ":" + t.Name.Local
 		if r.end(name); name == "draw:page" || r.depth == 0 && !r.begins { // not before a slide's title
 			return r.readObjects()
 		}
 	case xml.CharData:
-		if r.depth > 0 && r.skips == 0 {
+		if r.depth > 0 {
 			hold(r.text, string(t))
 		}
 	}
@@ -116,7 +111,7 @@ func (r *openReader) start(e xml.StartElement) {
 	switch e.Name.Space + ":" + e.Name.Local {
 	case "office:annotation", "text:tracked-changes", "presentation:notes", "text:table-of-content", "svg:title",
 		"text:alphabetical-index", "text:illustration-index", "text:table-index", "text:object-index":
-		r.skips = 1
+		r.unread = 1
 	case "style:style":
 		r.based[prefixed(e, "style", "name")] = prefixed(e, "style", "parent-style-name")
 	case "office:spreadsheet":
@@ -127,10 +122,10 @@ func (r *openReader) start(e xml.StartElement) {
 			r.objects = append(r.objects, object)
 		}
 	case "text:note-citation", "chart:label-separator":
-		r.skips = 1
+		r.unread = 1
 	case "text:list":
 		if r.embedded != "" && r.inTable > 0 { // the levels of a chart's label, which the cell also has as one text
-			r.skips = 1
+			r.unread = 1
 		}
 	case "text:p", "text:h":
 		if r.depth++; r.depth > 1 {

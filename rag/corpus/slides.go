@@ -70,7 +70,7 @@ type slideReader struct {
 	text   strings.Builder
 	inText bool
 	kind   string // of the shape's placeholder, "" without one
-	skips  int
+	unread unreadDepth
 	row    []string // cells of the table's row; nil outside of a table
 	cell   []string
 	above  []string // the previous row
@@ -78,12 +78,12 @@ type slideReader struct {
 }
 
 func (r *slideReader) token(t xml.Token) error {
+	e, ok := t.(xml.StartElement)
+	if r.unread.holds(t, ok && e.Name.Local == "Fallback") {
+		return nil
+	}
 	switch t := t.(type) {
 	case xml.StartElement:
-		if r.skips > 0 || t.Name.Local == "Fallback" {
-			r.skips++
-			return nil
-		}
 		switch t.Name.Local {
 		case "t":
 			r.inText = true
@@ -111,13 +111,9 @@ func (r *slideReader) token(t xml.Token) error {
 			r.cell, r.merged = nil, attribute(t, "vMerge") == "1" || attribute(t, "vMerge") == "true"
 		}
 	case xml.EndElement:
-		if r.skips > 0 {
-			r.skips--
-			return nil
-		}
 		r.end(t.Name.Local)
 	case xml.CharData:
-		if r.inText && r.skips == 0 {
+		if r.inText {
 			hold(&r.text, string(t))
 		}
 	}

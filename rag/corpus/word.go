@@ -154,7 +154,7 @@ type wordReader struct {
 	runs         []wordRun // open runs: a text box is within one
 	inText       bool
 	inProperties bool // of the paragraph: those of a run there are its mark's
-	skips        int  // depth below an element that is not read
+	unread       unreadDepth
 	inTable      int
 	drawn        []officeLine // in the open paragraph
 	columns      int          // that the cell covers
@@ -170,28 +170,25 @@ type wordRun struct {
 }
 
 func (r *wordReader) token(t xml.Token) error {
-	switch t := t.(type) {
-	case xml.StartElement:
-		switch t.Name.Local {
+	begins := false
+	if e, ok := t.(xml.StartElement); ok {
+		switch e.Name.Local {
 		case "Fallback", // repeats the element beside it
 			"del", "moveFrom", "separator", "pPrChange", "rPrChange", "numberingChange", "tblPrChange",
 			"rt": // the reading of a ruby
-			r.skips++
-		default:
-			if r.skips > 0 {
-				r.skips++
-				return nil
-			}
-			return r.start(t)
+			begins = true
 		}
+	}
+	if r.unread.holds(t, begins) {
+		return nil
+	}
+	switch t := t.(type) {
+	case xml.StartElement:
+		return r.start(t)
 	case xml.EndElement:
-		if r.skips > 0 {
-			r.skips--
-			return nil
-		}
 		r.end(t.Name.Local)
 	case xml.CharData:
-		if r.inText && r.skips == 0 {
+		if r.inText {
 			r.add(string(t))
 		}
 	}
