@@ -11,44 +11,6 @@ import (
 	"strings"
 )
 
-// officeLine is a paragraph or the row of a table.
-type officeLine struct {
-	text string
-	row  bool
-}
-
-// rowLine returns the line of a table's row.
-func rowLine(cells []string) officeLine {
-	row := strings.TrimRight(strings.Join(cells, cellBorder), "| ")
-	if cells[0] == "" {
-		row = emptyFirst + row
-	}
-	return officeLine{row, true}
-}
-
-// lines writes paragraphs and tables.
-func (b *builder) lines(list []officeLine) {
-	inTable := false
-	for _, l := range list {
-		switch {
-		case l.row && !inTable:
-			b.beginTable(openTable{})
-		case !l.row && inTable:
-			b.endTable()
-		}
-		sep := "\n\n"
-		if inTable = l.row; inTable {
-			sep = "\n"
-		}
-		b.atom(l.text, 0, 0)
-		b.endBlock(sep)
-	}
-	if inTable {
-		b.endTable()
-	}
-	b.endBlock("\n\n")
-}
-
 // drawn returns the text of what an element of a drawing shows: of a chart its title and its numbers as a table, of a
 // diagram (SmartArt) its texts. parts are the names of the parts that the drawing refers to. A part that cannot be
 // read is noted in the document.

@@ -86,3 +86,41 @@ func (o *officeText) paragraph(kind paragraphKind, text, marker string) {
 		o.b.endBlock("\n\n")
 	}
 }
+
+// officeLine is a paragraph or the row of a table.
+type officeLine struct {
+	text string
+	row  bool
+}
+
+// rowLine returns the line of a table's row.
+func rowLine(cells []string) officeLine {
+	row := strings.TrimRight(strings.Join(cells, cellBorder), "| ")
+	if cells[0] == "" {
+		row = emptyFirst + row
+	}
+	return officeLine{row, true}
+}
+
+// lines writes paragraphs and tables.
+func (b *builder) lines(list []officeLine) {
+	inTable := false
+	for _, l := range list {
+		switch {
+		case l.row && !inTable:
+			b.beginTable(openTable{})
+		case !l.row && inTable:
+			b.endTable()
+		}
+		sep := "\n\n"
+		if inTable = l.row; inTable {
+			sep = "\n"
+		}
+		b.atom(l.text, 0, 0)
+		b.endBlock(sep)
+	}
+	if inTable {
+		b.endTable()
+	}
+	b.endBlock("\n\n")
+}
