@@ -79,6 +79,7 @@ const (
 	subjectWeight = .6  // a beginning that has all words of the question: what is said is said of what is asked about
 	nameWeight    = .6  // a name of code that the question has; all names, if it has several
 	termWeight    = .3  // a definition of a term that the question has
+	rowWeight     = .6  // a row of a table whose first cell the question has
 	optionWeight  = .6  // an option of a command, where the question asks for a way to do something
 	timeWeight    = .3  // a time, where the question asks for one
 	numberWeight  = .15 // a number, likewise
@@ -135,6 +136,21 @@ func (q Quote) table() string {
 		return ""
 	}
 	return strings.Join(labels, " | ")
+}
+
+// row returns the first cell of a row, which says what the others are about; "" for other text.
+func (q Quote) row() string {
+	if q.table() == "" {
+		return ""
+	}
+	cell, _, _ := strings.Cut(q.Text, " | ")
+	if q.Columns == "" {
+		_, cell, _ = strings.Cut(cell, ": ")
+	}
+	if cell = strings.Trim(cell, "| "); len(cell) < 2 { // "a"
+		return ""
+	}
+	return cell
 }
 
 // Choose returns the sentences that answer the question best, at most Max in all, and none that is far behind the best
@@ -273,6 +289,9 @@ func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w
 		}
 		q := Quote{Passage: passage, Text: s.Text, Start: s.Start, End: s.End, Sentences: 1, Score: total,
 			Columns: text[s.Columns.Start:s.Columns.End]}
+		if label := strings.ToLower(q.row()); label != "" && hasName(strings.ToLower(o.Question), label) {
+			q.Score += rowWeight
+		}
 		out[i] = candidate{q, i, s.Item, in[i]}
 		before = in[i]
 	}

@@ -153,6 +153,21 @@ func TestRowsAreQuotedWithTheNamesOfTheirColumns(t *testing.T) {
 	}
 }
 
+// TestRowOfATable: the row whose first cell is in the question is about it, whatever words other rows have.
+func TestRowOfATable(t *testing.T) {
+	for _, table := range []string{
+		" | Series 1 | Series 2\nGroup 1 | 4.3 | 2\nGroup 2 | 2 | 4.4\nGroup 3 | 3.5 | 1.8\nGroup 4 | 2 | 2",
+		"Group: Group 1 | Series 1: 4.3 | Series 2: 2\nGroup: Group 2 | Series 1: 2 | Series 2: 4.4\n" +
+			"Group: Group 3 | Series 1: 3.5 | Series 2: 1.8\nGroup: Group 4 | Series 1: 2 | Series 2: 2",
+		"| Group | Series 1 | Series 2 |\n|---|---|---|\n| Group 1 | 4.3 | 2 |\n| Group 2 | 2 | 4.4 |\n| Group 3 | 3.5 | 1.8 |\n",
+	} {
+		got := choose(t, "What is the value of Series 2 for group 3?", 1, table)
+		if len(got) != 1 || !strings.Contains(got[0].Text, "1.8") {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
 // TestOtherRowsOfATable: beside the row that has what the question names, rows without it say nothing about it; rows
 // that have the same words of the question are all quoted.
 func TestOtherRowsOfATable(t *testing.T) {
