@@ -103,12 +103,16 @@ type candidate struct {
 	Quote
 	place int    // among the passage's sentences
 	item  bool   // of a list
+	named bool   // a row whose first cell the question has
 	in    []bool // the question's words that it has
 }
 
 // beside reports whether c stands beside the quoted q in a list or a table, and has only some of the question's words
-// that q has: then it is about something else than what the question names.
+// that q has, or not its first cell: then it is about something else than what the question names.
 func (c candidate) beside(q candidate) bool {
+	if q.named && !c.named && c.table() == q.table() {
+		return true
+	}
 	less := false
 	for i, has := range c.in {
 		if has && !q.in[i] {
@@ -289,10 +293,12 @@ func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w
 		}
 		q := Quote{Passage: passage, Text: s.Text, Start: s.Start, End: s.End, Sentences: 1, Score: total,
 			Columns: text[s.Columns.Start:s.Columns.End]}
-		if label := strings.ToLower(q.row()); label != "" && hasName(strings.ToLower(o.Question), label) {
+		label := strings.ToLower(q.row())
+		named := label != "" && hasName(strings.ToLower(o.Question), label)
+		if named {
 			q.Score += rowWeight
 		}
-		out[i] = candidate{q, i, s.Item, in[i]}
+		out[i] = candidate{q, i, s.Item, named, in[i]}
 		before = in[i]
 	}
 	return out

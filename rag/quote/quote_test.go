@@ -161,7 +161,7 @@ func TestRowOfATable(t *testing.T) {
 			"Group: Group 3 | Series 1: 3.5 | Series 2: 1.8\nGroup: Group 4 | Series 1: 2 | Series 2: 2",
 		"| Group | Series 1 | Series 2 |\n|---|---|---|\n| Group 1 | 4.3 | 2 |\n| Group 2 | 2 | 4.4 |\n| Group 3 | 3.5 | 1.8 |\n",
 	} {
-		got := choose(t, "What is the value of Series 2 for group 3?", 1, table)
+		got := choose(t, "What is the value of Series 2 for group 3?", 2, table)
 		if len(got) != 1 || !strings.Contains(got[0].Text, "1.8") {
 			t.Errorf("%+v", got)
 		}
