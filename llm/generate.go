@@ -54,7 +54,8 @@ type run struct {
 	scope *Scope
 	seed  int64
 	calls *callReader // nil: without tools
-	// reader finds thinking that a model begins although the prompt does not have it think; nil: it cannot
+	// reader finds thinking that a model begins although the prompt does not have it think; nil: the request has a
+	// grammar, a schema or no messages
 	reader *ThinkReader
 	begun  time.Time
 	more   chan struct{} // holds a token when there is new text

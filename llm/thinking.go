@@ -84,7 +84,7 @@ type thinkForm struct {
 	// channels: every part has a header that begins with open, names its channel and ends with channelHeader. The
 	// channel "final" is the answer, all others are thinking.
 	channels bool
-	// words: the marks are plain words, so that only a template that has close tells that they are marks.
+	// words: the marks are plain words, which are marks only where the template has close.
 	words bool
 }
 

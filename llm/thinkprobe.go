@@ -137,8 +137,8 @@ func (f thinkFormat) closing(thought string, cut bool) string {
 	return text + f.form.after + f.form.begin
 }
 
-// usual returns the form; of a template that does not speak of thinking the one that most models have, which its model
-// may have learnt nevertheless.
+// usual returns the form or, where the template does not mention thinking, the most common one: its model may think
+// nevertheless.
 func (f thinkFormat) usual() thinkForm {
 	if f.form == nil {
 		return thinkForm{open: "<think>", close: "</think>"}

@@ -195,7 +195,7 @@ func (a *archive) read(name string, limit int64, token func(xml.Token) error) er
 	}
 }
 
-// unreadDepth is how many elements are open from one on that is not read; 0 outside of such elements.
+// unreadDepth counts the open elements within one that is not read, including that one; 0: all open ones are read.
 type unreadDepth int
 
 // holds reports whether a token belongs to an element that is not read; begins says that it begins one.

@@ -87,9 +87,8 @@ type chartReader struct {
 	own      *numberFormat // of the point
 }
 
-// chartAxis is an axis; values: of numbers that are drawn.
 type chartAxis struct {
-	values bool
+	values bool     // it has numbers, not categories or dates
 	title  []string // pieces
 }
 

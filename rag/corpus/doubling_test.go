@@ -166,8 +166,7 @@ func asFile(t testing.TB, ending, text string) string {
 	case ".docx":
 		return zipped(t, "word/document.xml", `<w:document xmlns:w="w"><w:body>`+text)
 	case ".pptx":
-		return zipped(t, "ppt/presentation.xml", `<sldId r:id="a"/>`, "ppt/_rels/presentation.xml.rels",
-			`<Relationship Id="a" Target="s.xml"/>`, "ppt/s.xml", text)
+		return withSlide(t, text)
 	case ".chart":
 		return withChart(t, text)
 	case ".xlsx":

@@ -90,11 +90,12 @@ func pdfPage(in pdfium.Pdfium, page requests.Page) (pdfLines, error) {
 	return lines, nil
 }
 
+// A gap is no space if it is narrower than a share of the width that spaces have on the page.
 const (
-	pdfJoined = .1 // words are joined whose gap is less than so much of the page's spaces
-	pdfLetter = .4 // a letter is
-	pdfSpaces = 80 // as many are asked for
-	fewSpaces = 8  // fewer tell nothing
+	pdfJoined = .1 // the share, between two words
+	pdfLetter = .4 // the share, where one of the two is a single character
+	pdfSpaces = 80 // gaps that are looked at to find that width
+	fewSpaces = 8  // among them fewer spaces of the file do not tell it
 )
 
 // joined puts words together where PDFium sees a space that is not in the file, and that is much narrower than those

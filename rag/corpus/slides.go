@@ -69,7 +69,7 @@ type slideReader struct {
 	lines  []officeLine
 	text   strings.Builder
 	inText bool
-	kind   string // of the shape's placeholder, "" without one
+	kind   string // the type of the shape's placeholder; empty: the shape is no placeholder
 	unread unreadDepth
 	row    []string // cells of the table's row; nil outside of a table
 	cell   []string
@@ -104,9 +104,7 @@ func (r *slideReader) token(t xml.Token) error {
 			if err != nil {
 				return err
 			}
-			for _, l := range list {
-				r.add(l)
-			}
+			r.lines = append(r.lines, list...)
 		case "tc":
 			r.cell, r.merged = nil, attribute(t, "vMerge") == "1" || attribute(t, "vMerge") == "true"
 		}

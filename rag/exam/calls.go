@@ -60,7 +60,7 @@ func (e *exam) finish(r llm.Request, result llm.Result, err error) error {
 	}
 	if e.finished++; e.finished <= probes && e.Within > 0 {
 		all := time.Since(e.started) * time.Duration(e.total-e.answers.Found())
-		if all/probes > e.Within { // as it will be when the other ones have been made
+		if all/probes > e.Within { // the other probes only add to it
 			return &LongError{all / time.Duration(e.finished), e.Within}
 		}
 	}
