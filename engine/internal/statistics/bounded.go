@@ -25,7 +25,6 @@ type bounded struct {
 	rowGroup, laneGroup     []int32 // nil if there are no groups
 	counting                bool    // the pass counts D−; otherwise D− is empty or sampled
 	biased                  bool    // scores have a bias: a value is unit times the closeness
-	others                  bool    // there are contexts besides the near ones
 	epsilon                 float64
 	scaleRows, scaleLanes   float64
 	unit                    float64    // value = unit·score (ip), score (cosine), −(unit·score)²/2 (l2)
@@ -57,7 +56,7 @@ type block struct{ rows, lanes []int32 }
 func (j *job) newBounded(ctx context.Context, of *block) (*bounded, error) {
 	g := &j.negatives
 	b := &bounded{dtype: j.dtype, metric: j.in.Metric, dim: j.q.Dim, rowCount: j.c.N, laneCount: j.q.N,
-		counting: g.total > 0 && !g.sampled(), others: j.in.Group == nil || g.groups()}
+		counting: g.total > 0 && !g.sampled()}
 	if of != nil {
 		b.rowCount, b.laneCount = len(of.rows), len(of.lanes)
 	}
@@ -227,6 +226,10 @@ func (b *bounded) score(value float64) float64 {
 	}
 	return min(max(value, -1), 1)
 }
+
+// valueOf and close are value and score of closeness.
+func (b *bounded) valueOf(close float64) float64 { return b.value(closeness(b.metric, close)) }
+func (b *bounded) close(value float64) float64   { return closeness(b.metric, b.score(value)) }
 
 // rank converts a rank by score to a rank by value, and back: distances decrease as values increase.
 func (b *bounded) rank(r, total int64) int64 {

@@ -128,7 +128,7 @@ func (j *job) finishMaxima(ctx context.Context) error {
 				j.improve(bestAll, int32(q), d.BestOtherRow[q], d.BestOther[q])
 			}
 			j.improve(bestAll, int32(q), j.in.Owner[q], d.Positive[q])
-			if !j.bounded.others { // all contexts are in one group, so that none belongs to another
+			if j.in.Group != nil && !j.negatives.several { // all contexts are in one group, so that none belongs to another
 				d.BestOther[q], d.BestOtherRow[q] = j.in.Metric.Worst(), -1
 			}
 		}

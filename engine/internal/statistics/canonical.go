@@ -16,69 +16,80 @@ import (
 
 const refineBins = 1 << 12
 
-// canonicalMaxima computes Best and BestOther of all queries, and on the way the extremes of D− where they are lost,
-// too.
-func (j *job) canonicalMaxima(ctx context.Context, first *counts) error {
-	d, m := j.out, j.in.Metric
-	err := workers.Over(ctx, len(d.Best), func(from, to int) { // what passes have found is begun anew
-		for q := from; q < to; q++ {
-			d.Best[q], d.BestOther[q], d.BestRow[q], d.BestOtherRow[q] = m.Worst(), m.Worst(), -1, -1
+// canonicalMaxima finds the maxima of some queries over some contexts, where nil lists all of them. On the way it finds
+// the extremes of D− that first has lost; first may be nil.
+func (j *job) canonicalMaxima(ctx context.Context, queries, contexts []int32, first *counts) error {
+	lost := first != nil && first.endsLost && j.bounded.counting
+	ends, spans := j.newExtremes(), make([][]span, j.blocks.Workers)
+	err := j.scored(ctx, queries, contexts, func(worker, q, c0 int, scores []float64) error {
+		for i, score := range scores {
+			j.offer(int32(q), int32(c0+i), score)
 		}
-	})
-	if err != nil {
-		return err
-	}
-	var ends *extremes
-	if first != nil && first.endsLost && j.bounded.counting {
-		ends = j.newExtremes()
-	}
-	spans := make([][]span, j.blocks.Workers)
-	err = j.scored(ctx, func(worker, q, c0 int, scores []float64) {
-		spans[worker] = append(spans[worker][:0], span{c0, c0 + len(scores)})
-		better(m, &d.Best[q], &d.BestRow[q], spans[worker], c0, scores)
-		spans[worker] = j.negatives.others(spans[worker][:0], q, c0, c0+len(scores))
-		better(m, &d.BestOther[q], &d.BestOtherRow[q], spans[worker], c0, scores)
-		if ends != nil {
-			spans[worker] = j.negatives.of(spans[worker][:0], q, c0, c0+len(scores))
-			for _, s := range spans[worker] {
-				ends.take(worker, &strip{query: q, from: s.from, scores: scores[s.from-c0 : s.to-c0]})
-			}
+		if lost {
+			spans[worker] = j.negatives.strips(spans[worker], q, c0, scores, ends[worker].take)
 		}
+		return nil
 	})
-	if err == nil && ends != nil {
+	if err == nil && lost {
 		j.setEnds(first, ends)
 	}
 	return err
 }
 
-// better carries on a maximum; rows come in order, so that the lowest of equals stays.
-func better(m kernels.Metric, best *float64, row *int32, spans []span, c0 int, scores []float64) {
-	for _, s := range spans {
-		for i, x := range scores[s.from-c0 : s.to-c0] {
-			if *row < 0 || m.Better(x, *best) {
-				*best, *row = x, int32(s.from+i)
-			}
-		}
+// offer takes a canonical score into account for the maximum of its kind; D+ has own pairs.
+func (j *job) offer(q, row int32, score float64) {
+	switch own := j.in.Owner[q]; {
+	case row == own:
+	case j.negatives.several && j.in.Group[row] == j.in.Group[own]:
+		j.improve(bestAll, q, row, score)
+	default:
+		j.improve(bestOther, q, row, score)
 	}
 }
 
-// scored calls visit for every query × block of contexts; a query's blocks come in order, on one worker.
-func (j *job) scored(ctx context.Context, visit func(worker, q, c0 int, scores []float64)) error {
+// scored calls visit for every query of a list × block of contexts of another list; nil lists all rows. A query's
+// blocks come in order, on one worker.
+func (j *job) scored(ctx context.Context, queries, contexts []int32,
+	visit func(worker, q, c0 int, scores []float64) error) error {
 	work := j.r.Scorers(j.blocks, j.in.Metric)
-	return j.r.Grid(ctx, j.blocks, j.q.N, j.c.N, func(worker, q0, q1, c0, c1 int) error {
-		scores, err := work.Get(worker).Block(j.q, j.c, q0, q1, c0, c1)
-		if err == nil && j.in.Bias != nil {
-			err = j.addBias(ctx, scores, ascendingFrom(q0, q1), ascendingFrom(c0, c1))
+	for _, qs := range runs(queries, j.q.N) {
+		for _, cs := range runs(contexts, j.c.N) {
+			err := j.r.Grid(ctx, j.blocks, qs.to-qs.from, cs.to-cs.from, func(worker, q0, q1, c0, c1 int) error {
+				q0, q1, c0, c1 = q0+qs.from, q1+qs.from, c0+cs.from, c1+cs.from
+				scores, err := work.Get(worker).Block(j.q, j.c, q0, q1, c0, c1)
+				if err == nil && j.in.Bias != nil {
+					err = j.addBias(ctx, scores, ascendingFrom(q0, q1), ascendingFrom(c0, c1))
+				}
+				for q := q0; q < q1 && err == nil; q++ {
+					err = visit(worker, q, c0, scores[(q-q0)*(c1-c0):][:c1-c0])
+				}
+				if err != nil {
+					return err
+				}
+				j.progress.Add(int64(len(scores)))
+				return j.r.Pool.Budget.Yield(ctx)
+			})
+			if err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
+	}
+	return nil
+}
+
+// runs returns the runs of consecutive rows in a list; nil lists n rows.
+func runs(list []int32, n int) (out []span) {
+	if list == nil {
+		return []span{{0, n}}
+	}
+	for _, x := range list {
+		if n := len(out); n > 0 && out[n-1].to == int(x) {
+			out[n-1].to++
+			continue
 		}
-		for q := q0; q < q1; q++ {
-			visit(worker, q, c0, scores[(q-q0)*(c1-c0):][:c1-c0])
-		}
-		j.progress.Add(int64(len(scores)))
-		return j.r.Pool.Budget.Yield(ctx)
-	})
+		out = append(out, span{int(x), int(x) + 1})
+	}
+	return out
 }
 
 // strip is a run of canonical negatives of one query. A query's strips come in the order of contexts, on
@@ -104,12 +115,76 @@ func (j *job) strips(ctx context.Context, visit func(worker int, s *strip)) erro
 		return j.drawn(ctx, visit)
 	}
 	spans := make([][]span, j.blocks.Workers)
-	return j.scored(ctx, func(worker, q, c0 int, scores []float64) {
-		spans[worker] = j.negatives.of(spans[worker][:0], q, c0, c0+len(scores))
-		for _, s := range spans[worker] {
-			visit(worker, &strip{query: q, from: s.from, scores: scores[s.from-c0 : s.to-c0]})
-		}
+	return j.scored(ctx, nil, nil, func(worker, q, c0 int, scores []float64) error {
+		spans[worker] = j.negatives.strips(spans[worker], q, c0, scores, func(s *strip) { visit(worker, s) })
+		return nil
 	})
+}
+
+// strips calls visit for the negatives among the scores of a query with the contexts from c0 on; spans is scratch space.
+func (g *negatives) strips(spans []span, q, c0 int, scores []float64, visit func(s *strip)) []span {
+	spans = g.of(spans[:0], q, c0, c0+len(scores))
+	for _, s := range spans {
+		visit(&strip{query: q, from: s.from, scores: scores[s.from-c0 : s.to-c0]})
+	}
+	return spans
+}
+
+// extremes are the lowest and the highest pair of D− that a worker has found.
+type extremes struct{ low, high ref.Pair }
+
+func (j *job) newExtremes() []extremes {
+	return slices.Repeat([]extremes{noEnds}, j.blocks.Workers)
+}
+
+var noEnds = extremes{noPair, noPair}
+
+// merge takes other pairs into account; of equal scores the lowest pair counts.
+func (e *extremes) merge(o extremes) {
+	lower(&e.low, o.low)
+	higher(&e.high, o.high)
+}
+
+// take goes over a strip, which is not empty.
+func (e *extremes) take(s *strip) {
+	low, high := 0, 0
+	for i, x := range s.scores {
+		if x < s.scores[low] {
+			low = i
+		}
+		if x > s.scores[high] {
+			high = i
+		}
+	}
+	e.merge(extremes{s.pair(low), s.pair(high)})
+}
+
+// endsOf returns the extremes that all workers together have found.
+func endsOf(found []extremes) extremes {
+	all := noEnds
+	for _, e := range found {
+		all.merge(e)
+	}
+	return all
+}
+
+// setEnds makes what a canonical pass has found the extremes of the counts.
+func (j *job) setEnds(c *counts, found []extremes) {
+	j.reasons = append(j.reasons, "extremes from canonical scores")
+	all := endsOf(found)
+	c.endsLost = false
+	c.takeEnd(j.in.Metric, all.low)
+	c.takeEnd(j.in.Metric, all.high)
+}
+
+// canonicalExtremes finds the extremes of D− by canonical scores.
+func (j *job) canonicalExtremes(ctx context.Context, c *counts) error {
+	ends := j.newExtremes()
+	if err := j.strips(ctx, func(worker int, s *strip) { ends[worker].take(s) }); err != nil {
+		return err
+	}
+	j.setEnds(c, ends)
+	return nil
 }
 
 // drawn visits sampled negatives, of which only the pairs themselves are scored.
@@ -145,24 +220,18 @@ func (j *job) drawn(ctx context.Context, visit func(worker int, s *strip)) error
 
 // canonicalCounts is the result of a worker of canonicalNegatives.
 type canonicalCounts struct {
-	low, high    ref.Pair
+	extremes
 	less, lessEq wide // sums over the negatives: positives below, and not above
 }
 
 // take counts a strip, and adds its scores, less x0, and their squares to the sums of its query.
 func (w *canonicalCounts) take(s *strip, positive []float64, x0 float64, s1, s2 *float64) {
+	w.extremes.take(s)
 	a, b := *s1, *s2
-	low, high := 0, 0
-	for i, x := range s.scores {
+	for _, x := range s.scores {
 		d := x - x0
 		a += d
 		b += float64(d * d)
-		if x < s.scores[low] {
-			low = i
-		}
-		if x > s.scores[high] {
-			high = i
-		}
 		below, found := slices.BinarySearch(positive, x)
 		w.less.add(int64(below))
 		if found {
@@ -171,8 +240,6 @@ func (w *canonicalCounts) take(s *strip, positive []float64, x0 float64, s1, s2 
 		w.lessEq.add(int64(below))
 	}
 	*s1, *s2 = a, b
-	lower(&w.low, s.pair(low))
-	higher(&w.high, s.pair(high))
 }
 
 // canonicalNegatives computes the summary of D−, and all that depends on it.
@@ -188,7 +255,7 @@ func (j *job) canonicalNegatives(ctx context.Context) error {
 	}
 	work := make([]canonicalCounts, j.blocks.Workers)
 	for i := range work {
-		work[i] = canonicalCounts{low: noPair, high: noPair}
+		work[i].extremes = noEnds
 	}
 	err = j.strips(ctx, func(worker int, s *strip) {
 		work[worker].take(s, positive, x0, &s1[s.query], &s2[s.query])
@@ -198,7 +265,7 @@ func (j *job) canonicalNegatives(ctx context.Context) error {
 	}
 	d, s := j.out, &j.out.NegativeSummary
 	s.N = j.negatives.total
-	sum1, sum2, less, lessEq, all := 0., 0., 0., 0., canonicalCounts{low: noPair, high: noPair}
+	sum1, sum2, less, lessEq, all := 0., 0., 0., 0., noEnds
 	err = workers.Over(ctx, len(s1), func(from, to int) {
 		for q := from; q < to; q++ {
 			sum1, sum2 = sum1+s1[q], sum2+s2[q]
@@ -208,8 +275,7 @@ func (j *job) canonicalNegatives(ctx context.Context) error {
 		return err
 	}
 	for _, w := range work {
-		lower(&all.low, w.low)
-		higher(&all.high, w.high)
+		all.merge(w.extremes)
 		less, lessEq = less+w.less.float(), lessEq+w.lessEq.float()
 	}
 	s.Mean, s.Std = ref.Moments(s.N, x0, sum1, sum2)

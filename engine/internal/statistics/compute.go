@@ -29,7 +29,7 @@ func Compute(ctx context.Context, r *device.Resources, t Tuning, in distribution
 		j.out.NegativeSummary = j.noSummary()
 		err = j.summaries(ctx)
 	case j.bounded == nil:
-		if err = j.canonicalMaxima(ctx, nil); err == nil {
+		if err = j.canonicalMaxima(ctx, nil, nil, nil); err == nil {
 			err = j.finish(ctx, nil)
 		}
 	default:
@@ -307,11 +307,9 @@ func (j *job) finishBounded(ctx context.Context, first *counts) error {
 	first.endsLost = first.endsLost || !j.bounded.endsFound(first)
 	if first.bestLost {
 		j.reasons = append(j.reasons, "too many equally good pairs: maxima from canonical scores")
-		if err := j.canonicalMaxima(ctx, first); err != nil {
+		if err := j.canonicalMaxima(ctx, nil, nil, first); err != nil {
 			return err
 		}
-	} else if err := j.finishMaxima(ctx); err != nil {
-		return err
 	}
 	return j.finish(ctx, first)
 }
@@ -332,9 +330,12 @@ func (j *job) finish(ctx context.Context, first *counts) error {
 	return j.boundedNegatives(ctx, first)
 }
 
-// summaries computes the summaries of D+ and of the maxima.
+// summaries computes the summaries of D+ and of the maxima, whose parts of both kinds are known.
 func (j *job) summaries(ctx context.Context) (err error) {
 	d := j.out
+	if err := j.finishMaxima(ctx); err != nil {
+		return err
+	}
 	if d.PositiveSummary, err = j.summary(ctx, d.Positive, j.in.Owner); err != nil {
 		return err
 	}

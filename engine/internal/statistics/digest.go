@@ -3,7 +3,6 @@ package statistics
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"hash"
 	"math"
@@ -58,25 +57,22 @@ func (b *bounded) accept(t *counts, w *wanted) error {
 func (j *job) digest(ctx context.Context) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	var buffer []byte
-	put := func(values ...uint64) {
-		buffer = buffer[:0]
-		for _, v := range values {
-			buffer = binary.LittleEndian.AppendUint64(buffer, v)
-		}
+	add := func(values ...uint64) {
+		buffer = put(buffer[:0], values...)
 		h.Write(buffer)
 	}
 	in, n := j.in, &j.in.Negatives
 	h.Write([]byte("sluice distribution 2 " + j.r.Describe().Kernel))
-	put(uint64(j.c.N), uint64(j.q.N), uint64(j.c.Dim), uint64(in.Metric), uint64(n.Kind), uint64(n.PerQuery), n.Seed,
+	add(uint64(j.c.N), uint64(j.q.N), uint64(j.c.Dim), uint64(in.Metric), uint64(n.Kind), uint64(n.PerQuery), n.Seed,
 		uint64(in.Bins), bit(in.Interval))
 	for _, p := range in.Quantiles {
-		put(math.Float64bits(p))
+		add(math.Float64bits(p))
 	}
 	if b := j.bounded; b != nil {
-		put(uint64(b.dtype), uint64(b.rowStep), uint64(b.laneStep), math.Float64bits(b.epsilon),
+		add(uint64(b.dtype), uint64(b.rowStep), uint64(b.laneStep), math.Float64bits(b.epsilon),
 			pack(b.first.low, b.first.high), uint64(len(b.first.brackets)))
 		for _, r := range b.first.brackets {
-			put(pack(r.low, r.high))
+			add(pack(r.low, r.high))
 		}
 	}
 	for _, o := range []*device.Operand{j.c, j.q} {
@@ -85,10 +81,10 @@ func (j *job) digest(ctx context.Context) (sum [sha256.Size]byte, err error) {
 		}
 	}
 	for _, list := range [][]int32{in.Owner, in.Group} {
-		put(uint64(len(list)))
+		add(uint64(len(list)))
 		err := workers.Over(ctx, len(list), func(from, to int) {
 			for _, x := range list[from:to] {
-				put(uint64(x))
+				add(uint64(x))
 			}
 		})
 		if err != nil {
@@ -116,10 +112,7 @@ func hashRows(ctx context.Context, h hash.Hash, o *device.Operand) error {
 		if i%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		buffer = buffer[:0]
-		for _, x := range o.Row(i) {
-			buffer = binary.LittleEndian.AppendUint32(buffer, math.Float32bits(x))
-		}
+		buffer = put(buffer[:0], o.Row(i)...)
 		h.Write(buffer)
 	}
 	return nil

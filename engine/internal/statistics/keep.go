@@ -56,9 +56,6 @@ func (j *job) keep(ctx context.Context, in distribution.Input, of *distribution.
 	if j.in.Bins = in.Bins; in.Bins > 0 {
 		j.out.NegativeHistogram = make([]int64, in.Bins)
 	}
-	if err := j.finishMaxima(ctx); err != nil {
-		return nil, err
-	}
 	m := &merging{j: j, of: of, b: b, counts: c}
 	if err := m.settle(ctx); err != nil {
 		return nil, err
@@ -156,18 +153,13 @@ type valueRange struct {
 
 // within turns ranges of values into brackets in scores that do not leave those they lie in.
 func (b *bounded) within(of *distribution.Brackets, found []valueRange) *distribution.Brackets {
-	out := *of
-	out.Ranges = nil
+	out, list := *of, [][2]float64(nil)
+	whole, _, _, _ := closeRanges(of)
 	for _, x := range found {
-		whole, scores := of.Ranges[x.bracket], [2]float64{b.score(x.low), b.score(x.high)}
-		if b.metric.Ascending() {
-			whole, scores = of.Ranges[len(of.Ranges)-1-x.bracket], [2]float64{scores[1], scores[0]}
-		}
-		out.Ranges = append(out.Ranges, [2]float64{max(scores[0], whole[0]), min(scores[1], whole[1])})
+		in := whole[x.bracket]
+		list = append(list, [2]float64{max(b.close(x.low), in[0]), min(b.close(x.high), in[1])})
 	}
-	if b.metric.Ascending() {
-		slices.Reverse(out.Ranges)
-	}
+	out.Ranges = mirrored(b.metric, list...)
 	return &out
 }
 

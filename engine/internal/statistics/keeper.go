@@ -201,7 +201,7 @@ func (j *job) load(r run, buffer *[]device.Entry) ([]device.Entry, error) {
 	if of := r.of; of != nil {
 		return r.entries, of.check(r.entries, len(of.contexts), len(of.queries), r.low, r.high)
 	}
-	if r.entries != nil {
+	if len(r.entries) == int(r.n) {
 		return r.entries, nil
 	}
 	if cap(*buffer) < int(r.n) {

@@ -67,9 +67,8 @@ func (m *merging) parts(ctx context.Context, parts []*Part) error {
 				len(parts))
 		}
 	}
-	m.b = &bounded{dtype: j.dtype, metric: j.in.Metric, dim: j.q.Dim, rowCount: j.c.N, laneCount: j.q.N, counting: true,
-		others: j.in.Group == nil || j.negatives.groups()}
-	if j.in.Group != nil && m.b.others {
+	m.b = &bounded{dtype: j.dtype, metric: j.in.Metric, dim: j.q.Dim, rowCount: j.c.N, laneCount: j.q.N, counting: true}
+	if j.negatives.several {
 		if err := m.b.orderRows(ctx, j, nil); err != nil { // vectors are summed by group
 			return err
 		}
@@ -204,9 +203,6 @@ func (m *merging) finish(ctx context.Context) error {
 	j, b := m.j, m.b
 	j.bounded = b
 	if err := m.maximaOf(ctx); err != nil {
-		return err
-	}
-	if err := j.finishMaxima(ctx); err != nil {
 		return err
 	}
 	j.out.DType = "parts"
@@ -375,44 +371,30 @@ func (m *merging) ends(ctx context.Context, sure *wanted) error {
 
 // quantiles sets the quantiles of D−. For an unknown statistic, it sets the interval between the enclosing brackets.
 func (m *merging) quantiles(sure *wanted) {
-	j, b, total := m.j, m.b, m.j.negatives.total
-	s := &j.out.NegativeSummary
-	low, high := m.counts.lowest, m.counts.highest
-	if b.metric.Ascending() {
-		low, high = high, low
-	}
-	setExtremes(s, low, high)
-	lows, highs := map[int64]float64{0: s.Min, total - 1: s.Max}, map[int64]float64{0: s.Min, total - 1: s.Max}
-	missed := false
-	for _, x := range b.statistics {
-		r := b.rank(x.rank, total)
-		if lows[r], highs[r] = x.score, x.score; x.known {
+	j, b, c := m.j, m.b, m.counts
+	for i := range b.statistics {
+		x := &b.statistics[i]
+		if x.known {
 			continue
 		}
-		missed = true
-		from, to := b.value(m.counts.lowest.Score), b.value(m.counts.highest.Score)
-		for i, n := range m.counts.below { // values below a bracket are below its guaranteed end
+		j.in.Interval = true // bounds are shown for all where some are missed
+		x.low, x.high = max(x.low, b.value(c.lowest.Score)), min(x.high, b.value(c.highest.Score))
+		for i, n := range c.below { // values below a bracket are below its guaranteed end
 			if x.rank < n {
-				to = min(to, float64(sure.brackets[i].low)+b.epsilon)
+				x.high = min(x.high, float64(sure.brackets[i].low)+b.epsilon)
 			} else {
-				from = max(from, float64(sure.brackets[i].low)-2*b.epsilon)
+				x.low = max(x.low, float64(sure.brackets[i].low)-2*b.epsilon)
 			}
 		}
-		from, to = max(from, x.low), min(to, x.high)
-		lows[r], highs[r] = b.score(from), b.score(to)
-		if b.metric.Ascending() {
-			lows[r], highs[r] = highs[r], lows[r]
-		}
-		lows[r], highs[r] = max(lows[r], s.Min), min(highs[r], s.Max)
 	}
-	j.in.Interval = missed // bounds are shown for all where some are missed
-	j.interpolate(lows, highs)
-	j.in.Interval = false
+	j.setQuantiles(c)
+	s := &j.out.NegativeSummary
 	for i, p := range j.in.Quantiles {
-		if missed && s.Low[i] < s.High[i] {
+		if j.in.Interval && s.Low[i] < s.High[i] {
 			j.out.Missed = append(j.out.Missed, p)
 		}
 	}
+	j.in.Interval = false
 }
 
 // histogram converts the parts' cells to bins between the extremes, and derives the separation.

@@ -29,29 +29,30 @@ func (j *job) boundedNegatives(ctx context.Context, first *counts) error {
 	}
 	s := &j.out.NegativeSummary
 	s.N = total
-	low, high := first.lowest, first.highest
-	if b.metric.Ascending() {
-		low, high = high, low
-	}
-	setExtremes(s, low, high)
-	lows, highs := make(map[int64]float64), make(map[int64]float64)
-	lows[0], highs[0], lows[total-1], highs[total-1] = s.Min, s.Min, s.Max, s.Max
-	for _, x := range b.statistics {
-		r := b.rank(x.rank, total)
-		lows[r], highs[r] = x.score, x.score
-		if !x.known {
-			lows[r], highs[r] = b.score(x.low), b.score(x.high)
-			if b.metric.Ascending() {
-				lows[r], highs[r] = highs[r], lows[r]
-			}
-			lows[r], highs[r] = max(lows[r], s.Min), min(highs[r], s.Max)
-		}
-	}
-	j.interpolate(lows, highs)
+	j.setQuantiles(first)
 	if err := j.moments(ctx, first); err != nil {
 		return err
 	}
 	return j.boundedHistogram(ctx, first)
+}
+
+// setQuantiles sets the extremes and the quantiles of D−; with Interval, between bounds where statistics are unknown.
+func (j *job) setQuantiles(c *counts) {
+	s, b, total := &j.out.NegativeSummary, j.bounded, j.negatives.total
+	low, high := c.lowest, c.highest
+	if b.metric.Ascending() {
+		low, high = high, low
+	}
+	setExtremes(s, low, high)
+	lows, highs := map[int64]float64{0: s.Min, total - 1: s.Max}, map[int64]float64{0: s.Min, total - 1: s.Max}
+	for _, x := range b.statistics {
+		r := b.rank(x.rank, total)
+		if lows[r], highs[r] = x.score, x.score; !x.known {
+			ends := mirrored(b.metric, [2]float64{b.close(x.low), b.close(x.high)})[0]
+			lows[r], highs[r] = max(ends[0], s.Min), min(ends[1], s.Max)
+		}
+	}
+	j.interpolate(lows, highs)
 }
 
 // canonicalRest computes by canonical scores what no bounded pass could determine.
@@ -62,22 +63,17 @@ func (j *job) canonicalRest(ctx context.Context, e *counts) error {
 			return err
 		}
 	}
-	var open []*statistic
+	open := j.open()
 	var targets []target
-	for i := range b.statistics {
-		s := &b.statistics[i]
-		if s.known || j.in.Interval && !math.IsInf(s.low, 0) && !math.IsInf(s.high, 0) {
-			continue
-		}
+	for _, s := range open {
 		low, high := max(s.low, b.value(e.lowest.Score)), min(s.high, b.value(e.highest.Score))
 		low, high = b.score(low), b.score(high)
 		if b.metric.Ascending() {
 			low, high = high, low
 		}
 		slack := 1e-14 * max(math.Abs(low), math.Abs(high))
-		open, targets = append(open, s),
-			append(targets,
-				target{rank: b.rank(s.rank, j.negatives.total), low: key(low - slack), high: key(high + slack)})
+		targets = append(targets,
+			target{rank: b.rank(s.rank, j.negatives.total), low: key(low - slack), high: key(high + slack)})
 	}
 	if b.metric.Ascending() { // targets are in the order of scores
 		slices.Reverse(open)

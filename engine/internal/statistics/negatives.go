@@ -79,14 +79,6 @@ func (g *negatives) of(into []span, q, c0, c1 int) []span {
 	return allBut(into, int(g.in.Owner[q]), c0, c1)
 }
 
-// others returns the contexts of other groups than q's own, or all but its own without groups.
-func (g *negatives) others(into []span, q, c0, c1 int) []span {
-	if g.in.Group == nil {
-		return allBut(into, int(g.in.Owner[q]), c0, c1)
-	}
-	return g.foreignGroups(into, q, c0, c1)
-}
-
 func allBut(into []span, owner, c0, c1 int) []span {
 	into = join(into, c0, min(max(owner, c0), c1))
 	return join(into, max(min(owner+1, c1), c0), c1)
@@ -113,6 +105,3 @@ func join(into []span, from, to int) []span {
 	}
 	return append(into, span{from, to})
 }
-
-// groups reports whether there are at least two groups.
-func (g *negatives) groups() bool { return g.several }

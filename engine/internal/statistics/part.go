@@ -1,6 +1,7 @@
 package statistics
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -116,23 +117,20 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 		return nil, err
 	}
 	w := &b.first
-	out.Ends = [2]float64{b.score(float64(max(w.low, w.endLow))), b.score(float64(min(w.high, w.endHigh)))}
+	scores := func(low, high float64) [2]float64 {
+		return mirrored(b.metric, [2]float64{b.close(low), b.close(high)})[0]
+	}
+	out.Ends = scores(float64(max(w.low, w.endLow)), float64(min(w.high, w.endHigh)))
 	for _, r := range w.brackets {
-		out.Ranges = append(out.Ranges, [2]float64{b.score(float64(r.low)), b.score(float64(r.high))})
+		out.Ranges = append(out.Ranges, scores(float64(r.low), float64(r.high)))
 	}
-	span := b.score(w.to) - b.score(w.from)
-	out.Low, out.High = b.score(w.from)-span/8, b.score(w.to)+span/8
+	slices.SortFunc(out.Ranges, func(a, b [2]float64) int { return cmp.Compare(a[0], b[0]) })
+	span := scores(w.from, w.to)
+	out.Low, out.High = span[0]-(span[1]-span[0])/8, span[1]+(span[1]-span[0])/8
+	if in.Metric.Ascending() && !out.Biased {
+		out.Low = max(0, out.Low)
+	}
 	out.Share = w.expected / float64(j.negatives.total)
-	if in.Metric.Ascending() {
-		out.Ends[0], out.Ends[1] = out.Ends[1], out.Ends[0]
-		if out.Low, out.High = out.High, out.Low; !out.Biased {
-			out.Low = max(0, out.Low)
-		}
-		slices.Reverse(out.Ranges)
-		for i, r := range out.Ranges {
-			out.Ranges[i] = [2]float64{r[1], r[0]}
-		}
-	}
 	if t.PartBytes >= entryBytes*j.negatives.total {
 		out.Ranges, out.Ends = nil, keepAll()
 	}
@@ -151,22 +149,15 @@ const (
 func (b *bounded) wantedOf(of *distribution.Brackets, epsilon float64) (w wanted, err error) {
 	w = wanted{best: true, low: minusInf, high: plusInf}
 	w.from, w.to = b.span()
-	ranges, ends := slices.Clone(of.Ranges), of.Ends
-	if b.metric.Ascending() {
-		slices.Reverse(ranges)
-		for i, r := range ranges {
-			ranges[i] = [2]float64{r[1], r[0]}
-		}
-		ends[0], ends[1] = ends[1], ends[0]
-	}
-	if of.Ends[0] >= of.Ends[1] { // keep everything
+	ranges, low, high, all := closeRanges(of)
+	if all {
 		w.low = plusInf
 		return b.binned(w, of), nil
 	}
-	w.low, w.high = up(b.value(ends[0])+epsilon), scan.Down(b.value(ends[1])-epsilon)
+	w.low, w.high = up(b.valueOf(low)+epsilon), scan.Down(b.valueOf(high)-epsilon)
 	last := w.low
 	for _, r := range ranges {
-		x := bracket{scan.Down(b.value(r[0]) - epsilon), up(b.value(r[1]) + epsilon)}
+		x := bracket{scan.Down(b.valueOf(r[0]) - epsilon), up(b.valueOf(r[1]) + epsilon)}
 		if !(x.low > last) || !(x.high >= x.low) {
 			return w,
 				fmt.Errorf("engine: %w: ranges that touch once widened by the bound %.2g: take a finer format",
@@ -285,7 +276,7 @@ func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribu
 	}
 	c := newCounts(&b.first)
 	if err = j.count(ctx, &b.first, firstPass, b.allTasks(), c); err == nil {
-		if err = p.take(ctx, j, c); err == nil {
+		if err = p.take(ctx, j, share, c); err == nil {
 			err = finish(p, j, c)
 		}
 	}
@@ -314,13 +305,13 @@ func (p *Part) name(in distribution.Input, share *block) {
 }
 
 // take moves the counts into the part, without the kept entries.
-func (p *Part) take(ctx context.Context, j *job, c *counts) error {
+func (p *Part) take(ctx context.Context, j *job, share *block, c *counts) error {
 	b := j.bounded
 	if c.full {
 		return fmt.Errorf("engine: part: %w: no room for what the brackets keep", kernels.ErrMemoryLimit)
 	}
 	if c.bestLost {
-		if err := j.canonicalMaximaOf(ctx, b); err != nil {
+		if err := j.canonicalMaxima(ctx, share.lanes, share.rows, nil); err != nil {
 			return err
 		}
 	}
@@ -366,42 +357,4 @@ func (p *Part) Bytes() int64 {
 		n += runBytes + entryBytes*int64(len(r.entries)) + int64(len(r.scores))
 	}
 	return n
-}
-
-// canonicalMaximaOf finds the maxima of a block's queries over its contexts by canonical scores. It is used if there
-// are too many ties to score them one by one.
-func (j *job) canonicalMaximaOf(ctx context.Context, b *bounded) error {
-	const step = 256
-	d, m := j.out, j.in.Metric
-	return j.r.Pool.Each(ctx, b.laneCount, j.blocks.Workers, func(_, l int) error {
-		q := through(b.laneAt, l)
-		d.Best[q], d.BestOther[q], d.BestRow[q], d.BestOtherRow[q] = m.Worst(), m.Worst(), -1, -1
-		queries, rows, scores := make([]int32, step), make([]int32, 0, step), make([]float64, step)
-		for i := range queries {
-			queries[i] = q
-		}
-		for from := 0; from < b.rowCount; from += step {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			rows = rows[:0]
-			for i := from; i < min(b.rowCount, from+step); i++ {
-				rows = append(rows, through(b.rowAt, i))
-			}
-			if err := j.pairs(scores[:len(rows)], queries[:len(rows)], rows); err != nil {
-				return err
-			}
-			for i, row := range rows {
-				if row == j.in.Owner[q] {
-					continue
-				}
-				kind := bestOther
-				if j.in.Group != nil && b.others && j.in.Group[row] == j.in.Group[j.in.Owner[q]] {
-					kind = bestAll
-				}
-				j.improve(kind, q, row, scores[i])
-			}
-		}
-		return nil
-	})
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"unsafe"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
 	"github.com/sluice-rag/sluice/engine/internal/device"
@@ -31,71 +30,42 @@ func (p *Part) MarshalBinary() ([]byte, error) {
 // WriteTo implements io.WriterTo: it writes what MarshalBinary returns, without a copy of it in memory.
 func (p *Part) WriteTo(w io.Writer) (n int64, err error) {
 	sum := durable.NewChecksum()
-	put := func(data []byte) {
+	write := func(data []byte) {
 		if err == nil {
 			k, werr := w.Write(data)
 			n, err = n+int64(k), werr
 			_, _ = sum.Write(data) // never fails
 		}
 	}
-	le := binary.LittleEndian
-	put(p.head())
+	write(p.head())
 	var buffer []byte
 	for _, r := range p.kept {
-		buffer = le.AppendUint32(le.AppendUint32(buffer[:0], uint32(r.row)), uint32(r.lane))
-		buffer = le.AppendUint32(le.AppendUint32(buffer, math.Float32bits(r.low)), math.Float32bits(r.high))
-		put(le.AppendUint32(le.AppendUint32(buffer, uint32(len(r.scores)/8)), uint32(len(r.entries))))
-		if littleEndian() {
-			put(bytesOf(r.entries))
-		} else {
-			buffer = buffer[:0]
-			for _, e := range r.entries {
-				buffer = le.AppendUint32(le.AppendUint32(buffer, math.Float32bits(e.Value)), e.At)
-			}
-			put(buffer)
-		}
-		put(r.scores)
+		buffer = put(buffer[:0], uint32(r.row), uint32(r.lane), math.Float32bits(r.low), math.Float32bits(r.high),
+			uint32(len(r.scores)/8), uint32(len(r.entries)))
+		buffer = put(buffer, wordsOf(r.entries)...)
+		write(buffer)
+		write(r.scores)
 	}
 	if err != nil {
 		return n, fmt.Errorf("engine: part: %w", err)
 	}
-	k, err := w.Write(le.AppendUint32(nil, sum.Sum32()))
+	k, err := w.Write(put(nil, sum.Sum32()))
 	return n + int64(k), err
 }
 
-// littleEndian reports whether entries lie in memory as they do in bytes.
-func littleEndian() bool { return binary.NativeEndian.Uint16([]byte{1, 0}) == 1 }
-
 // head is everything that comes before the runs.
 func (p *Part) head() []byte {
-	le := binary.LittleEndian
 	out := append([]byte(partMagic), p.config[:]...)
-	out = le.AppendUint32(out, uint32(p.metric))
-	for _, x := range []float64{p.epsilon, p.unit, p.tiles, p.spread} {
-		out = le.AppendUint64(out, math.Float64bits(x))
-	}
-	for _, x := range []uint64{uint64(p.counted), uint64(p.sum.Hi), p.sum.Lo, uint64(p.sum2.Hi), p.sum2.Lo} {
-		out = le.AppendUint64(out, x)
-	}
-	for _, list := range [][]uint64{p.contexts, p.queries} {
-		out = le.AppendUint32(out, uint32(len(list)))
-		for _, x := range list {
-			out = le.AppendUint64(out, x)
-		}
-	}
-	for _, list := range [][]int64{p.below, p.bins} {
-		out = le.AppendUint32(out, uint32(len(list)))
-		for _, x := range list {
-			out = le.AppendUint64(out, uint64(x))
-		}
-	}
+	out = put(put(out, uint32(p.metric)), p.epsilon, p.unit, p.tiles, p.spread)
+	out = put(out, uint64(p.counted), uint64(p.sum.Hi), p.sum.Lo, uint64(p.sum2.Hi), p.sum2.Lo)
+	out = putList(putList(putList(putList(out, p.contexts), p.queries), p.below), p.bins)
 	for _, list := range p.best {
-		out = le.AppendUint32(out, uint32(len(list)))
+		out = put(out, uint32(len(list)))
 		for _, x := range list {
-			out = le.AppendUint64(le.AppendUint32(out, uint32(x.context)), math.Float64bits(x.score))
+			out = put(put(out, x.context), x.score)
 		}
 	}
-	return le.AppendUint32(out, uint32(len(p.kept)))
+	return put(out, uint32(len(p.kept)))
 }
 
 // UnmarshalBinary is the inverse of MarshalBinary; anything else is distribution.ErrPart.
@@ -138,34 +108,19 @@ func decodePart(data []byte) (*Part, error) {
 	p := new(Part)
 	copy(p.config[:], r.take(sha256.Size))
 	p.metric = kernels.Metric(r.u32())
-	for _, x := range []*float64{&p.epsilon, &p.unit, &p.tiles, &p.spread} {
-		*x = math.Float64frombits(uint64(r.i64()))
-	}
-	p.counted = r.i64()
-	p.sum = r.sum()
-	p.sum2 = r.sum()
-	for _, list := range []*[]uint64{&p.contexts, &p.queries} {
-		*list = make([]uint64, r.length(8))
-		for i := range *list {
-			(*list)[i] = uint64(r.i64())
-		}
-	}
-	for _, list := range []*[]int64{&p.below, &p.bins} {
-		*list = make([]int64, r.length(8))
-		for i := range *list {
-			(*list)[i] = r.i64()
-		}
-	}
+	p.epsilon, p.unit, p.tiles, p.spread = r.f64(), r.f64(), r.f64(), r.f64()
+	p.counted, p.sum, p.sum2 = r.i64(), r.sum(), r.sum()
+	p.contexts, p.queries, p.below, p.bins = readList[uint64](r), readList[uint64](r), readList[int64](r),
+		readList[int64](r)
 	for kind := range p.best {
 		p.best[kind] = make([]partBest, r.length(12))
 		for i := range p.best[kind] {
-			p.best[kind][i] = partBest{int32(r.u32()), math.Float64frombits(uint64(r.i64()))}
+			p.best[kind][i] = partBest{int32(r.u32()), r.f64()}
 		}
 	}
 	p.kept = make([]partRun, r.length(runBytes))
 	for i := range p.kept {
-		p.kept[i] = partRun{row: int32(r.u32()), lane: int32(r.u32()), low: math.Float32frombits(r.u32()),
-			high: math.Float32frombits(r.u32())}
+		p.kept[i] = partRun{row: int32(r.u32()), lane: int32(r.u32()), low: r.f32(), high: r.f32()}
 		scores := int64(r.u32())
 		n := r.length(int(entryBytes))
 		if r.bad = r.bad || scores != 0 && scores != int64(n); r.bad {
@@ -180,23 +135,6 @@ func decodePart(data []byte) (*Part, error) {
 		return nil, errShort
 	}
 	return p, p.check()
-}
-
-// entriesOf returns the entries in bytes: the bytes themselves where they lie as entries do in memory, else a copy.
-func entriesOf(data []byte) []device.Entry {
-	n := len(data) / int(entryBytes)
-	if n == 0 {
-		return nil
-	}
-	if at := unsafe.SliceData(data); littleEndian() && uintptr(unsafe.Pointer(at))%unsafe.Alignof(device.Entry{}) == 0 {
-		return unsafe.Slice((*device.Entry)(unsafe.Pointer(at)), n)
-	}
-	out := make([]device.Entry, n)
-	for i := range out {
-		value, place := binary.LittleEndian.Uint32(data[8*i:]), binary.LittleEndian.Uint32(data[8*i+4:])
-		out[i] = device.Entry{Value: math.Float32frombits(value), At: place}
-	}
-	return out
 }
 
 // check refuses what no count can have made.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
+	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
 // Partial holds all that the distribution of a whole needs of a set of its pairs. Partials of disjoint sets add up, in
@@ -29,11 +31,11 @@ type Partial struct {
 	// below counts, for each bracket in the order of closeness, the pairs less close than it; bins as in a Part. With
 	// Brackets.Cells, cells counts the pairs within each bracket; both are then by tile values, which are off by
 	// epsilon.
-	below, bins     []int64
-	cells           []int64
-	kept            []float64 // scores within the brackets or beyond the ends, by closeness, the farthest first
-	lowest, highest endPair   // of the scores beyond the ends, numerically
-	sample          []float64 // the scores of the drawn pairs, ascending
+	below, bins []int64
+	cells       []int64
+	kept        []float64 // scores within the brackets or beyond the ends, by closeness, the farthest first
+	ends        extremes  // of the scores beyond the ends, numerically; pairs have their numbers in the whole
+	sample      []float64 // the scores of the drawn pairs, ascending
 	// dots is the sum of dot products of unit vectors, in units of scores.SumUnit², for a cosine without a bias.
 	dots    *big.Int
 	dim     int
@@ -46,20 +48,11 @@ type unitSums struct {
 	sum, square tiles.Sum
 }
 
-// endPair is a pair by the numbers of its query and context; query −1: none.
-type endPair struct {
-	query, context int64
-	score          float64
-}
-
 // partialQuery is a query with its own context, and the best context of each kind so far; −1: none.
 type partialQuery struct {
 	number, owner uint64
 	positive      float64
-	best          [2]struct {
-		context int64
-		score   float64
-	}
+	best          [2]partBest
 }
 
 // closeness is the order of scores that all lists of a Partial have.
@@ -70,20 +63,25 @@ func closeness(m kernels.Metric, score float64) float64 {
 	return score
 }
 
+// mirrored turns ascending ranges of scores into ascending ranges of closeness, and back.
+func mirrored(m kernels.Metric, list ...[2]float64) [][2]float64 {
+	list = slices.Clone(list)
+	if m.Ascending() {
+		slices.Reverse(list)
+		for i, r := range list {
+			list[i] = [2]float64{-r[1], -r[0]}
+		}
+	}
+	return list
+}
+
 // closeRanges returns the brackets by closeness, ascending, and the ends; all: every pair is kept.
 func closeRanges(b *distribution.Brackets) (list [][2]float64, low, high float64, all bool) {
 	if b.Ends[0] >= b.Ends[1] {
 		return nil, 0, 0, true
 	}
-	list, low, high = slices.Clone(b.Ranges), b.Ends[0], b.Ends[1]
-	if b.Metric.Ascending() {
-		slices.Reverse(list)
-		for i, r := range list {
-			list[i] = [2]float64{-r[1], -r[0]}
-		}
-		low, high = -high, -low
-	}
-	return list, low, high, false
+	ends := mirrored(b.Metric, b.Ends)[0]
+	return mirrored(b.Metric, b.Ranges...), ends[0], ends[1], false
 }
 
 // digestOf returns what Partials must have in common to be added.
@@ -135,7 +133,11 @@ func ComputePartial(ctx context.Context, r *device.Resources, t Tuning, in distr
 }
 
 func newPartial(in distribution.Input, whole distribution.Whole, of *distribution.Brackets) (x *Partial, err error) {
-	x = &Partial{of: whole, b: *of, lowest: noEnd, highest: noEnd, dots: new(big.Int), dim: in.Contexts.Dim}
+	if whole.Contexts > math.MaxInt32 || whole.Queries > math.MaxInt32 {
+		return nil, fmt.Errorf("engine: %w: %d contexts, %d queries; at most %d each", kernels.ErrShape,
+			whole.Contexts, whole.Queries, math.MaxInt32)
+	}
+	x = &Partial{of: whole, b: *of, ends: noEnds, dots: new(big.Int), dim: in.Contexts.Dim}
 	x.sum, err = digestOf(whole, of)
 	return x, err
 }
@@ -193,22 +195,10 @@ func (x *Partial) scored(ctx context.Context, j *job, rows, lanes []int32) (err 
 	return err
 }
 
-var noEnd = endPair{query: -1, context: -1}
-
-// widen widens the extremes; of equal scores the lowest pair counts.
-func widen(lowest, highest *endPair, p endPair) {
-	first := func(a, b endPair) bool {
-		return a.query < b.query || a.query == b.query && a.context < b.context
-	}
-	if p.query < 0 {
-		return
-	}
-	if e := lowest; e.query < 0 || p.score < e.score || p.score == e.score && first(p, *e) {
-		*e = p
-	}
-	if e := highest; e.query < 0 || p.score > e.score || p.score == e.score && first(p, *e) {
-		*e = p
-	}
+// add takes a pair of rows into account, by their numbers in the whole.
+func (e *extremes) add(j *job, q, row int32, score float64) {
+	p := ref.Pair{Query: int32(j.in.QueryID(q)), Context: int32(j.in.ContextID(row)), Score: score}
+	e.merge(extremes{p, p})
 }
 
 // take makes the Partial of a part, which was counted with the brackets of and has its rows at at. D+ is known.
@@ -239,25 +229,37 @@ func (x *Partial) take(ctx context.Context, p *Part, j *job, of *distribution.Br
 	if err := x.keep(ctx, p, j, of, at); err != nil || len(x.area) == 0 {
 		return err
 	}
-	oneGroup := j.in.Group != nil && !j.negatives.groups() // so that a part takes all contexts for others
-	for l, id := range p.queries {
-		q := at.queries[l]
-		y := partialQuery{number: id, owner: j.in.ContextID(j.in.Owner[q]), positive: j.out.Positive[q]}
-		for kind := range p.best {
-			y.best[kind].context, y.best[kind].score = -1, 0
-			if b := p.best[kind][l]; b.context >= 0 {
-				y.best[kind].context, y.best[kind].score = int64(p.contexts[b.context]), b.score
+	for kind, list := range p.best {
+		for l, b := range list {
+			if b.context >= 0 {
+				j.improve(kind, at.queries[l], at.contexts[b.context], b.score)
 			}
 		}
-		if oneGroup {
+	}
+	x.setQueries(j, at.queries)
+	contexts := slices.Clone(at.contexts) // a sample looks for ids in them
+	slices.SortFunc(contexts, func(a, b int32) int { return cmp.Compare(j.in.ContextID(a), j.in.ContextID(b)) })
+	return x.scored(ctx, j, contexts, at.queries)
+}
+
+// setQueries takes D+ and the maxima of some queries from the job's result.
+func (x *Partial) setQueries(j *job, lanes []int32) {
+	d := j.out
+	for _, q := range lanes {
+		y := partialQuery{number: j.in.QueryID(q), owner: j.in.ContextID(j.in.Owner[q]), positive: d.Positive[q]}
+		y.best[bestOther].context, y.best[bestAll].context = -1, -1
+		if row := d.BestOtherRow[q]; row >= 0 {
+			y.best[bestOther] = partBest{int32(j.in.ContextID(row)), d.BestOther[q]}
+		}
+		if row := d.BestRow[q]; row >= 0 {
+			y.best[bestAll] = partBest{int32(j.in.ContextID(row)), d.Best[q]}
+		}
+		if j.in.Group != nil && !j.negatives.several { // all contexts were taken for others
 			y.best[bestAll], y.best[bestOther] = y.best[bestOther], y.best[bestAll]
 		}
 		x.queries = append(x.queries, y)
 	}
 	slices.SortFunc(x.queries, func(a, b partialQuery) int { return cmp.Compare(a.number, b.number) })
-	contexts := slices.Clone(at.contexts) // a sample looks for ids in them
-	slices.SortFunc(contexts, func(a, b int32) int { return cmp.Compare(j.in.ContextID(a), j.in.ContextID(b)) })
-	return x.scored(ctx, j, contexts, at.queries)
 }
 
 // Plus returns the Partial of both sets of pairs. Those of another whole or other brackets, and sets that have a pair
@@ -274,7 +276,7 @@ func (x *Partial) Plus(y *Partial) (*Partial, error) {
 	}
 	out := &Partial{of: x.of, b: x.b, sum: x.sum, counted: x.counted + y.counted, epsilon: max(x.epsilon, y.epsilon),
 		below: slices.Clone(x.below), bins: slices.Clone(x.bins), cells: slices.Clone(x.cells),
-		lowest: x.lowest, highest: x.highest, dots: new(big.Int).Add(x.dots, y.dots), dim: x.dim}
+		ends: x.ends, dots: new(big.Int).Add(x.dots, y.dots), dim: x.dim}
 	var err error
 	if out.area, err = x.area.plus(y.area); err != nil {
 		return nil, err
@@ -292,9 +294,7 @@ func (x *Partial) Plus(y *Partial) (*Partial, error) {
 		out.cells[i] += n
 	}
 	out.kept, out.sample = mergeSorted(x.kept, y.kept, cmp.Compare), mergeSorted(x.sample, y.sample, cmp.Compare)
-	for _, p := range []endPair{y.lowest, y.highest} {
-		widen(&out.lowest, &out.highest, p)
-	}
+	out.ends.merge(y.ends)
 	out.queries, err = x.addQueries(y)
 	return out, err
 }

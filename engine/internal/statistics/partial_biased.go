@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
@@ -66,18 +65,7 @@ func (x *Partial) countBiased(ctx context.Context, r *device.Resources, t Tuning
 	if err := c.run(ctx, rows, lanes); err != nil {
 		return err
 	}
-	for _, q := range lanes {
-		y := partialQuery{number: in.QueryID(q), owner: in.ContextID(in.Owner[q]), positive: j.out.Positive[q]}
-		y.best[bestOther].context, y.best[bestAll].context = -1, -1
-		if c := j.out.BestOtherRow[q]; c >= 0 {
-			y.best[bestOther].context, y.best[bestOther].score = int64(in.ContextID(c)), j.out.BestOther[q]
-		}
-		if c := j.out.BestRow[q]; c >= 0 {
-			y.best[bestAll].context, y.best[bestAll].score = int64(in.ContextID(c)), j.out.Best[q]
-		}
-		x.queries = append(x.queries, y)
-	}
-	slices.SortFunc(x.queries, func(a, b partialQuery) int { return cmp.Compare(a.number, b.number) })
+	x.setQueries(j, lanes)
 	if err := c.merge(ctx); err != nil {
 		return err
 	}
@@ -121,61 +109,22 @@ type biasedWork struct {
 
 func (c *biasedCount) run(ctx context.Context, rows, lanes []int32) error {
 	for i := range c.work {
-		c.work[i] = &biasedWork{sums: unitSums{unit: c.unit}, Partial: Partial{b: c.x.b, lowest: noEnd, highest: noEnd,
+		c.work[i] = &biasedWork{sums: unitSums{unit: c.unit}, Partial: Partial{b: c.x.b, ends: noEnds,
 			below: make([]int64, len(c.x.below)), bins: make([]int64, len(c.x.bins))}}
 	}
-	j := c.j
-	scorers := j.r.Scorers(j.blocks, j.in.Metric)
-	for _, q := range runs(lanes) {
-		for _, r := range runs(rows) {
-			err := j.r.Grid(ctx, j.blocks, q.to-q.from, r.to-r.from, func(worker, q0, q1, c0, c1 int) error {
-				q0, q1, c0, c1 = q0+q.from, q1+q.from, c0+r.from, c1+r.from
-				scores, err := scorers.Get(worker).Block(j.q, j.c, q0, q1, c0, c1)
-				if err == nil {
-					err = j.addBias(ctx, scores, ascendingFrom(q0, q1), ascendingFrom(c0, c1))
-				}
-				for q := q0; q < q1 && err == nil; q++ {
-					err = c.take(c.work[worker], q, c0, scores[(q-q0)*(c1-c0):][:c1-c0])
-				}
-				j.progress.Add(int64(len(scores)))
-				return err
-			})
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// runs returns the stretches of an ascending list.
-func runs(list []int32) (out []span) {
-	for _, x := range list {
-		if n := len(out); n > 0 && out[n-1].to == int(x) {
-			out[n-1].to++
-			continue
-		}
-		out = append(out, span{int(x), int(x) + 1})
-	}
-	return out
+	return c.j.scored(ctx, lanes, rows, func(worker, q, c0 int, scores []float64) error {
+		return c.take(c.work[worker], q, c0, scores)
+	})
 }
 
 // take counts the scores of a query with consecutive contexts. A query's contexts come in order, on one worker.
 func (c *biasedCount) take(w *biasedWork, q, c0 int, scores []float64) error {
-	own, group := c.j.in.Owner[q], c.j.in.Group
 	var values [sumBatch]float64
 	for from := 0; from < len(scores); from += sumBatch {
 		n := 0
 		for i, s := range scores[from:min(from+sumBatch, len(scores))] {
 			row := int32(c0 + from + i)
-			if row == own {
-				continue
-			}
-			kind := bestOther
-			if group != nil && group[row] == group[own] {
-				kind = bestAll
-			}
-			c.j.improve(kind, int32(q), row, s)
+			c.j.offer(int32(q), row, s)
 			if c.j.negatives.has(q, int(row)) {
 				values[n] = s
 				n++
@@ -205,7 +154,7 @@ func (c *biasedCount) count(w *biasedWork, q int, row int32, score float64) {
 	}
 	if c.all || close <= c.low || close >= c.high {
 		within = true
-		widen(&x.lowest, &x.highest, endPair{int64(c.j.in.QueryID(int32(q))), int64(c.j.in.ContextID(row)), score})
+		x.ends.add(c.j, int32(q), row, score)
 	}
 	if within {
 		x.kept = append(x.kept, close)
@@ -250,8 +199,7 @@ func (c *biasedCount) merge(ctx context.Context) (err error) {
 			x.bins[i] += n
 		}
 		x.kept = append(x.kept, w.kept...)
-		widen(&x.lowest, &x.highest, w.lowest)
-		widen(&x.lowest, &x.highest, w.highest)
+		x.ends.merge(w.ends)
 		if sums, err = addSums(sums, []unitSums{w.sums}); err != nil {
 			return err
 		}

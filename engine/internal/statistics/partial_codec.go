@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/engine/distribution"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
+	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
 // largestDots is how many digits a sum of dot products has at most: of 2⁶² pairs, in units of 2⁻¹⁰⁰.
@@ -37,56 +37,36 @@ func (x *Partial) MarshalBinary() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: partial: %w", err)
 	}
-	le := binary.LittleEndian
 	out := append(make([]byte, 0, x.Bytes()+int64(len(head))+256), partialMagic...)
-	out = append(le.AppendUint32(out, uint32(len(head))), head...)
-	u64 := func(list ...uint64) {
-		for _, v := range list {
-			out = le.AppendUint64(out, v)
-		}
+	out = append(put(out, uint32(len(head))), head...)
+	out = put(put(out, x.counted), x.epsilon)
+	for _, e := range []ref.Pair{x.ends.low, x.ends.high} {
+		out = put(put(out, int64(e.Query), int64(e.Context)), e.Score)
 	}
-	length := func(n int) { out = le.AppendUint32(out, uint32(n)) }
-	u64(uint64(x.counted), math.Float64bits(x.epsilon))
-	for _, e := range []endPair{x.lowest, x.highest} {
-		u64(uint64(e.query), uint64(e.context), math.Float64bits(e.score))
-	}
-	length(len(x.sums))
+	out = put(out, uint32(len(x.sums)))
 	for _, s := range x.sums {
-		u64(math.Float64bits(s.unit), math.Float64bits(s.tiles), uint64(s.sum.Hi), s.sum.Lo, uint64(s.square.Hi),
-			s.square.Lo)
+		out = put(out, s.unit, s.tiles)
+		out = put(out, uint64(s.sum.Hi), s.sum.Lo, uint64(s.square.Hi), s.square.Lo)
 	}
-	length(len(x.area))
+	out = put(out, uint32(len(x.area)))
 	for _, s := range x.area {
-		u64(s.queries.from, s.queries.to)
-		length(len(s.contexts))
+		out = put(put(out, s.queries.from, s.queries.to), uint32(len(s.contexts)))
 		for _, c := range s.contexts {
-			u64(c.from, c.to)
+			out = put(out, c.from, c.to)
 		}
 	}
-	for _, list := range [][]int64{x.below, x.bins, x.cells} {
-		length(len(list))
-		for _, v := range list {
-			u64(uint64(v))
-		}
-	}
-	for _, list := range [][]float64{x.kept, x.sample} {
-		length(len(list))
-		for _, v := range list {
-			u64(math.Float64bits(v))
-		}
-	}
-	u64(uint64(x.dim))
+	out = putList(putList(putList(out, x.below), x.bins), x.cells)
+	out = put(putList(putList(out, x.kept), x.sample), uint64(x.dim))
 	dots := x.dots.Append(nil, 10)
-	length(len(dots))
-	out = append(out, dots...)
-	length(len(x.queries))
+	out = append(put(out, uint32(len(dots))), dots...)
+	out = put(out, uint32(len(x.queries)))
 	for _, q := range x.queries {
-		u64(q.number, q.owner, math.Float64bits(q.positive))
+		out = put(put(out, q.number, q.owner), q.positive)
 		for _, b := range q.best {
-			u64(uint64(b.context), math.Float64bits(b.score))
+			out = put(put(out, int64(b.context)), b.score)
 		}
 	}
-	return le.AppendUint32(out, durable.Checksum(out)), nil
+	return put(out, durable.Checksum(out)), nil
 }
 
 // partialHead is what Partials must have in common.
@@ -133,36 +113,24 @@ func (x *Partial) decode(r *reader) (err error) {
 	if x.sum, err = digestOf(x.of, &x.b); err != nil {
 		return err
 	}
-	u64 := func() uint64 { return uint64(r.i64()) }
-	float := func() float64 { return math.Float64frombits(u64()) }
-	x.counted, x.epsilon = r.i64(), float()
-	for _, e := range []*endPair{&x.lowest, &x.highest} {
-		*e = endPair{r.i64(), r.i64(), float()}
+	x.counted, x.epsilon = r.i64(), r.f64()
+	for _, e := range []*ref.Pair{&x.ends.low, &x.ends.high} {
+		*e = ref.Pair{Query: r.row(), Context: r.row(), Score: r.f64()}
 	}
 	x.sums = make([]unitSums, r.length(48))
 	for i := range x.sums {
-		x.sums[i] = unitSums{float(), float(), tiles.Sum{Hi: r.i64(), Lo: u64()}, tiles.Sum{Hi: r.i64(), Lo: u64()}}
+		x.sums[i] = unitSums{r.f64(), r.f64(), r.sum(), r.sum()}
 	}
 	x.area = make(area, r.length(20))
 	for i := range x.area {
-		x.area[i].queries = numbers{u64(), u64()}
+		x.area[i].queries = numbers{r.u64(), r.u64()}
 		x.area[i].contexts = make([]numbers, r.length(16))
 		for k := range x.area[i].contexts {
-			x.area[i].contexts[k] = numbers{u64(), u64()}
+			x.area[i].contexts[k] = numbers{r.u64(), r.u64()}
 		}
 	}
-	for _, list := range []*[]int64{&x.below, &x.bins, &x.cells} {
-		*list = make([]int64, r.length(8))
-		for i := range *list {
-			(*list)[i] = r.i64()
-		}
-	}
-	for _, list := range []*[]float64{&x.kept, &x.sample} {
-		*list = make([]float64, r.length(8))
-		for i := range *list {
-			(*list)[i] = float()
-		}
-	}
+	x.below, x.bins, x.cells = readList[int64](r), readList[int64](r), readList[int64](r)
+	x.kept, x.sample = readList[float64](r), readList[float64](r)
 	x.dim = int(r.i64())
 	digits := r.take(r.length(1))
 	dots, ok := new(big.Int).SetString(string(digits[:min(len(digits), largestDots)]), 10)
@@ -172,9 +140,9 @@ func (x *Partial) decode(r *reader) (err error) {
 	x.queries = make([]partialQuery, r.length(56))
 	for i := range x.queries {
 		q := &x.queries[i]
-		q.number, q.owner, q.positive = u64(), u64(), float()
+		q.number, q.owner, q.positive = r.u64(), r.u64(), r.f64()
 		for kind := range q.best {
-			q.best[kind].context, q.best[kind].score = r.i64(), float()
+			q.best[kind] = partBest{r.row(), r.f64()}
 		}
 	}
 	if r.bad || len(r.data) > 0 {
@@ -186,7 +154,7 @@ func (x *Partial) decode(r *reader) (err error) {
 // check refuses what no count can have made.
 func (x *Partial) check() error {
 	if x.b.Metric > kernels.L2 || x.counted < 0 || !(x.epsilon >= 0 && x.epsilon < math.MaxFloat32) ||
-		x.of.Contexts < 0 || x.of.Queries < 0 || x.b.Bins < 0 || x.b.Cells < 0 || x.b.Cells > 1<<24 ||
+		x.of.Contexts < 0 || x.of.Queries < 0 || x.of.Contexts > math.MaxInt32 || x.of.Queries > math.MaxInt32 || x.b.Bins < 0 || x.b.Cells < 0 || x.b.Cells > 1<<24 ||
 		x.b.Bins > 0 && !(x.b.Low < x.b.High) {
 		return fmt.Errorf("metric %d, %d pairs, bound %v, %d × %d, %d bins from %v to %v", x.b.Metric, x.counted,
 			x.epsilon, x.of.Contexts, x.of.Queries, x.b.Bins, x.b.Low, x.b.High)
@@ -243,15 +211,15 @@ func (x *Partial) checkNumbers() error {
 			return fmt.Errorf("query %d with context %d, score %v", q.number, q.owner, q.positive)
 		}
 		for _, b := range q.best {
-			if b.context < -1 || b.context >= x.of.Contexts || b.score != b.score {
+			if b.context < -1 || int64(b.context) >= x.of.Contexts || b.score != b.score {
 				return fmt.Errorf("a maximum of context %d of %d, score %v", b.context, x.of.Contexts, b.score)
 			}
 		}
 	}
-	for i, e := range []endPair{x.lowest, x.highest} {
-		if e.query < -1 || e.query >= x.of.Queries || e.context < -1 || e.context >= x.of.Contexts ||
-			e.score != e.score || (e.query < 0) != (e.context < 0) {
-			return fmt.Errorf("extreme %d is query %d, context %d, score %v", i, e.query, e.context, e.score)
+	for i, e := range []ref.Pair{x.ends.low, x.ends.high} {
+		if e.Query < -1 || int64(e.Query) >= x.of.Queries || e.Context < -1 || int64(e.Context) >= x.of.Contexts ||
+			e.Score != e.Score || (e.Query < 0) != (e.Context < 0) {
+			return fmt.Errorf("extreme %d is query %d, context %d, score %v", i, e.Query, e.Context, e.Score)
 		}
 	}
 	for i, s := range x.sums {

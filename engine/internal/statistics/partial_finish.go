@@ -25,10 +25,6 @@ func (x *Partial) Finish(ctx context.Context, r *device.Resources, quantiles []f
 		return nil, nil, err
 	}
 	m := len(x.queries)
-	if x.of.Contexts > math.MaxInt32 || x.of.Queries > math.MaxInt32 {
-		return nil, nil, fmt.Errorf("engine: %w: %d contexts, %d queries; at most %d each", kernels.ErrShape,
-			x.of.Contexts, x.of.Queries, math.MaxInt32)
-	}
 	in := distribution.Input{Metric: x.b.Metric, Quantiles: quantiles, Bins: x.b.Bins, Owner: make([]int32, m),
 		Negatives: distribution.Negatives{Kind: x.b.Negatives}}
 	for i, q := range x.queries {
@@ -46,13 +42,9 @@ func (x *Partial) Finish(ctx context.Context, r *device.Resources, quantiles []f
 		j.out.Positive[i] = q.positive
 		for kind, best := range q.best {
 			if best.context >= 0 {
-				j.improve(kind, int32(i), int32(best.context), best.score)
-				b.others = b.others || kind == bestOther
+				j.improve(kind, int32(i), best.context, best.score)
 			}
 		}
-	}
-	if err := j.finishMaxima(ctx); err != nil {
-		return nil, nil, err
 	}
 	if err := j.summaries(ctx); err != nil {
 		return nil, nil, err
@@ -82,7 +74,7 @@ func (x *Partial) negatives(ctx context.Context, j *job) (next *distribution.Bra
 		c.merged.square += u.square.Float64() / (scale * scale)
 		c.merged.tiles += u.tiles / min(scale, scale*scale)
 	}
-	next = x.ends(j)
+	next = x.setEnds(j)
 	known := func(rank int64) (score float64, ok bool) {
 		close, ok := x.at(b.rank(rank, s.N))
 		return closeness(b.metric, close), ok // its own inverse
@@ -121,7 +113,7 @@ func (x *Partial) negatives(ctx context.Context, j *job) (next *distribution.Bra
 	if slices.Equal(next.Ranges, next.Sure) {
 		next.Sure = nil
 	}
-	if len(j.out.Missed) == 0 && x.lowest.query >= 0 && x.highest.query >= 0 {
+	if len(j.out.Missed) == 0 && x.ends.low.Query >= 0 && x.ends.high.Query >= 0 {
 		next = nil
 	}
 	return next, nil
@@ -140,8 +132,8 @@ func (x *Partial) rest(low, high float64) (list [][2]float64) {
 	return list
 }
 
-// ends sets the extremes, and returns brackets that find those that are not known.
-func (x *Partial) ends(j *job) *distribution.Brackets {
+// setEnds sets the extremes, and returns brackets that find those that are not known.
+func (x *Partial) setEnds(j *job) *distribution.Brackets {
 	next, s := x.b, &j.out.NegativeSummary
 	next.Ranges, next.Sure, next.Cells, next.Bins = nil, nil, 0, 0 // what is wanted is known closely enough to be kept
 	bottom, top := math.Inf(-1), math.Inf(1)
@@ -157,26 +149,20 @@ func (x *Partial) ends(j *job) *distribution.Brackets {
 	case x.b.Biased:
 		top = math.Inf(1)
 	}
-	pair := func(p endPair, bound float64) ref.Pair {
-		if p.query < 0 {
-			return ref.Pair{Query: -1, Context: -1, Score: bound}
-		}
-		return ref.Pair{Query: int32(p.query), Context: int32(p.context), Score: p.score}
+	low, high := x.ends.low, x.ends.high
+	if low.Query < 0 { // nothing lies beyond the end
+		low.Score = max(bottom, x.b.Ends[0])
 	}
-	low, high := x.lowest, x.highest
-	if low.query < 0 { // nothing lies beyond the end
-		bottom = max(bottom, x.b.Ends[0])
+	if high.Query < 0 {
+		high.Score = min(top, x.b.Ends[1])
 	}
-	if high.query < 0 {
-		top = min(top, x.b.Ends[1])
-	}
-	setExtremes(s, pair(low, bottom), pair(high, top))
+	setExtremes(s, low, high)
 	width, slack := (x.b.High-x.b.Low)/float64(max(1, len(x.bins))), j.slack()
-	if i := slices.IndexFunc(x.bins, func(n int64) bool { return n > 0 }); low.query < 0 && i >= 0 {
+	if i := slices.IndexFunc(x.bins, func(n int64) bool { return n > 0 }); low.Query < 0 && i >= 0 {
 		edge := x.b.Low + float64(i+1)*width
 		next.Ends[0] = edge + slack(edge)
 	}
-	if i := lastIndex(x.bins); high.query < 0 && i >= 0 {
+	if i := lastIndex(x.bins); high.Query < 0 && i >= 0 {
 		edge := x.b.Low + float64(i)*width
 		next.Ends[1] = edge - slack(edge)
 	}

@@ -70,13 +70,13 @@ func ordered(v float32) int32 {
 
 // kept is what a worker found.
 type kept struct {
-	scores          []float64
-	below, cells    []int64 // to be added
-	lowest, highest endPair
-	entries         []device.Entry // that get canonical scores
-	queries         []int32
-	contexts        []int32
-	canonical       []float64
+	scores       []float64
+	below, cells []int64 // to be added
+	ends         extremes
+	entries      []device.Entry // that get canonical scores
+	queries      []int32
+	contexts     []int32
+	canonical    []float64
 	// between counts the entries of each of the part's brackets by how many of the Partial's they lie behind.
 	between [device.MaxBrackets + 1][device.MaxBrackets + 1]int64
 }
@@ -103,7 +103,7 @@ func (x *Partial) keep(ctx context.Context, p *Part, j *job, of *distribution.Br
 	err := j.r.Pool.Each(ctx, len(p.kept), j.blocks.Workers, func(worker, i int) error {
 		if found[worker] == nil {
 			found[worker] = &kept{below: make([]int64, len(x.below)), cells: make([]int64, len(x.cells)),
-				lowest: noEnd, highest: noEnd}
+				ends: noEnds}
 		}
 		r := p.kept[i]
 		of := at
@@ -128,8 +128,7 @@ func (x *Partial) keep(ctx context.Context, p *Part, j *job, of *distribution.Br
 		for i, n := range f.cells {
 			x.cells[i] += n
 		}
-		widen(&x.lowest, &x.highest, f.lowest)
-		widen(&x.lowest, &x.highest, f.highest)
+		x.ends.merge(f.ends)
 	}
 	return workers.Sort(ctx, j.r.Pool, x.kept, cmp.Compare)
 }
@@ -253,8 +252,7 @@ func (k *keeping) take(f *kept, pair int, score float64) {
 	}
 	if k.all || close <= k.low || close >= k.end {
 		within = true
-		widen(&f.lowest, &f.highest, endPair{int64(k.j.in.QueryID(f.queries[pair])),
-			int64(k.j.in.ContextID(f.contexts[pair])), score})
+		f.ends.add(k.j, f.queries[pair], f.contexts[pair], score)
 	}
 	if within {
 		f.scores = append(f.scores, close)
@@ -264,5 +262,5 @@ func (k *keeping) take(f *kept, pair int, score float64) {
 // cellsOf cuts the values of a bracket, which is given by closeness, into cells. Their unit, a power of two, makes no
 // difference.
 func (x *Partial) cellsOf(b *bounded, r [2]float64) cells {
-	return newCells(b.value(closeness(b.metric, r[0])), b.value(closeness(b.metric, r[1])), x.b.Cells)
+	return newCells(b.valueOf(r[0]), b.valueOf(r[1]), x.b.Cells)
 }

@@ -16,7 +16,7 @@ const redoBins = 1 << 16
 // at a time as there is room for. Where even one cell holds too much, the statistic stays unknown.
 func (j *job) redo(ctx context.Context, first *counts) error {
 	b := j.bounded
-	if j.missing() == 0 {
+	if len(j.open()) == 0 {
 		return nil
 	}
 	j.reasons = append(j.reasons, "brackets missed their ranks, or had no room: placed anew by a histogram")
@@ -28,7 +28,7 @@ func (j *job) redo(ctx context.Context, first *counts) error {
 			return err
 		}
 	}
-	for number, left := redoPass, j.missing(); ; { // as many at a time as there is room for
+	for number, left := redoPass, len(j.open()); ; { // as many at a time as there is room for
 		passes := newAxis(b).wanted(j, first)
 		for i := range passes {
 			t := newCounts(&passes[i])
@@ -40,7 +40,7 @@ func (j *job) redo(ctx context.Context, first *counts) error {
 				return err
 			}
 		}
-		now := j.missing()
+		now := len(j.open())
 		if now == 0 || now == left {
 			return nil
 		}
@@ -48,15 +48,15 @@ func (j *job) redo(ctx context.Context, first *counts) error {
 	}
 }
 
-// missing counts what is still open.
-func (j *job) missing() (n int) {
-	for _, s := range j.bounded.statistics {
-		located := j.in.Interval && !math.IsInf(s.low, 0) && !math.IsInf(s.high, 0)
-		if !s.known && !located {
-			n++
+// open lists the statistics that are neither known nor, with Interval, between bounds.
+func (j *job) open() (list []*statistic) {
+	for i := range j.bounded.statistics {
+		s := &j.bounded.statistics[i]
+		if !s.known && !(j.in.Interval && !math.IsInf(s.low, 0) && !math.IsInf(s.high, 0)) {
+			list = append(list, s)
 		}
 	}
-	return n
+	return list
 }
 
 // axis is the range of a histogram by score: of values, for l2 of scaled distances.
@@ -125,24 +125,13 @@ func (h axis) wanted(j *job, t *counts) []wanted {
 // affordable returns the missing statistics whose brackets fit into memory together. It leaves out the ones with the
 // largest brackets, and narrows their bounds to those brackets.
 func (j *job) affordable(find func(rank int64) bracket, count func(bracket) int64) []*statistic {
-	var list []*statistic
-	var counts []int64
-	total := int64(0)
-	for i := range j.bounded.statistics {
-		s := &j.bounded.statistics[i]
-		if s.known || j.in.Interval && !math.IsInf(s.low, 0) && !math.IsInf(s.high, 0) {
-			continue
-		}
+	list, counts, total := j.open(), []int64(nil), int64(0)
+	for _, s := range list {
 		n := count(find(s.rank))
-		list, counts, total = append(list, s), append(counts, n), total+n
+		counts, total = append(counts, n), total+n
 	}
 	for !j.in.Interval && total > j.keepRoom()/4*3 {
-		largest := 0
-		for i, n := range counts {
-			if n > counts[largest] {
-				largest = i
-			}
-		}
+		largest := slices.Index(counts, slices.Max(counts))
 		s, r, epsilon := list[largest], find(list[largest].rank), j.bounded.epsilon
 		s.low, s.high = max(s.low, float64(r.low)-epsilon), min(s.high, float64(r.high)+epsilon)
 		total -= counts[largest]

@@ -164,15 +164,9 @@ func (m *removal) belowOf(j *job, p *Part, rows rowsOfPart, below []int64) error
 	if err != nil {
 		return err
 	}
-	edges := make([]float64, 0, len(m.of.Ranges))
-	for _, r := range m.of.Ranges {
-		edges = append(edges, b.value(r[0]))
-	}
-	if b.metric.Ascending() {
-		edges = edges[:0]
-		for _, r := range slices.Backward(m.of.Ranges) {
-			edges = append(edges, b.value(r[1]))
-		}
+	var edges []float64
+	for _, r := range mirrored(b.metric, m.of.Ranges...) {
+		edges = append(edges, b.valueOf(r[0]))
 	}
 	for _, r := range p.kept {
 		if err := m.ctx.Err(); err != nil {

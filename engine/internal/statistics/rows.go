@@ -12,7 +12,7 @@ import (
 
 // orderRows orders contexts by group and queries by their own context, so that few tiles hold near pairs.
 func (b *bounded) orderRows(ctx context.Context, j *job, of *block) (err error) {
-	grouped := j.in.Group != nil && b.others
+	grouped := j.negatives.several
 	if of != nil {
 		b.rowAt, b.laneAt = slices.Clone(of.rows), slices.Clone(of.lanes)
 	}
