@@ -193,6 +193,12 @@ func (b *bounded) block(task int) (row0, row1, lane0, lane1 int) {
 	return row0, min(row0+b.rowStep, b.rowPanels), lane0, min(lane0+b.laneStep, b.lanePanels)
 }
 
+// run returns a run of a task's n entries.
+func (b *bounded) run(task int32, n int) run {
+	row0, _, lane0, _ := b.block(int(task))
+	return run{task: task, row: int32(row0 * device.Panel), lane: int32(lane0 * device.Panel), n: int32(n)}
+}
+
 // pair returns the query and the context of an entry of a task.
 func (b *bounded) pair(task int, at uint32) (query, context int32) {
 	row0, _, lane0, _ := b.block(task)

@@ -109,7 +109,7 @@ func decodeCounts(data []byte) (*counts, error) {
 	c.kept = make([]run, r.length(8))
 	for i := range c.kept {
 		task, n := int32(r.u32()), r.length(int(entryBytes))
-		c.kept[i] = run{task: task, n: int32(n), entries: entriesOf(r.take(int(entryBytes) * n))}
+		c.kept[i] = run{task: task, n: int32(n), entries: entriesOf(r.take(int(entryBytes) * n))} // accept places it
 	}
 	var ends []ref.Pair
 	for _, list := range []*[]ref.Pair{&c.best[bestOther], &c.best[bestAll], &ends} {

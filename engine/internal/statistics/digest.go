@@ -14,7 +14,7 @@ import (
 
 func short(digest [sha256.Size]byte) string { return fmt.Sprintf("%x", digest[:8]) }
 
-// accept checks that counts that came as bytes can be of this plan.
+// accept checks that counts that came as bytes can be of this plan, and places their runs.
 func (b *bounded) accept(t *counts, w *wanted) error {
 	if len(t.below) != len(w.brackets) || len(t.bins) != w.bins {
 		return fmt.Errorf("%d brackets and %d bins, want %d and %d", len(t.below), len(t.bins), len(w.brackets), w.bins)
@@ -26,10 +26,11 @@ func (b *bounded) accept(t *counts, w *wanted) error {
 		}
 		has[task] = true
 	}
-	for _, r := range t.kept {
+	for i, r := range t.kept {
 		if !has[r.task] {
 			return fmt.Errorf("pairs of task %d, which is not in it", r.task)
 		}
+		t.kept[i].row, t.kept[i].lane = b.run(r.task, 0).row, b.run(r.task, 0).lane
 		row0, row1, lane0, lane1 := b.block(int(r.task))
 		rows, lanes := min(row1*device.Panel, b.rowCount)-row0*device.Panel,
 			min(lane1*device.Panel, b.laneCount)-lane0*device.Panel

@@ -309,8 +309,8 @@ func (p *Part) score(ctx context.Context, j *job, near []valueRange) error {
 			}
 			qs, cs = qs[:0], cs[:0]
 			for _, e := range batch {
-				qs = append(qs, through(j.bounded.laneAt, int(r.lane)+int(e.At&0xffff)))
-				cs = append(cs, through(j.bounded.rowAt, int(r.row)+int(e.At>>16)))
+				q, c := j.pair(*r, e.At)
+				qs, cs = append(qs, q), append(cs, c)
 			}
 			if err := j.pairs(scores[:len(qs)], qs, cs); err != nil {
 				return err

@@ -11,33 +11,43 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/device"
 )
 
-// run is what one task kept: entries in memory, or n of them in the job's spill file from `at` on.
+// run holds kept entries: in memory, or n of them in the job's spill file from `at` on. Their places count from row and
+// lane in the packed order.
 type run struct {
-	task    int32
-	n       int32
-	at      int64
-	entries []device.Entry
-	of      *rowsOfPart // instead of the task: where the entries of a merged part lie
-	// Of a merged part: the smallest and the largest value, and the scores, if they are known.
-	low, high float32
-	scores    scoreBytes
+	task      int32 // that kept them, of a job
+	row, lane int32
+	n         int32
+	at        int64
+	entries   []device.Entry
+	of        *rowsOfPart // of a merged part: its rows in the input
+	low, high float32     // of a part: the smallest and the largest value
+	scores    scoreBytes  // of the entries of a part; nil: unknown
+}
+
+// newRun returns a part's run of entries.
+func newRun(row, lane int32, entries []device.Entry) run {
+	r := run{row: row, lane: lane, n: int32(len(entries)), entries: entries, low: plusInf, high: minusInf}
+	for _, e := range entries {
+		r.low, r.high = min(r.low, e.Value), max(r.high, e.Value)
+	}
+	return r
 }
 
 // within returns the range of the run's values; ok is false where it is not known.
 func (r run) within() (low, high float32, ok bool) { return r.low, r.high, r.of != nil }
 
-// rowsOfPart turns places of a part's entries, which count from row and lane, into rows of an input.
-type rowsOfPart struct {
-	contexts, queries []int32
-	row, lane         int32
-}
+// rowsOfPart holds the rows of an input that a part has, in the part's packed order; −1 for removed ones.
+type rowsOfPart struct{ contexts, queries []int32 }
 
 // pair returns the query and the context of an entry.
 func (j *job) pair(r run, at uint32) (query, context int32) {
-	if of := r.of; of != nil {
-		return of.queries[of.lane+int32(at&0xffff)], of.contexts[of.row+int32(at>>16)]
+	var rows, lanes []int32
+	if r.of != nil {
+		rows, lanes = r.of.contexts, r.of.queries
+	} else {
+		rows, lanes = j.bounded.rowAt, j.bounded.laneAt
 	}
-	return j.bounded.pair(int(r.task), at)
+	return through(lanes, int(r.lane)+int(at&0xffff)), through(rows, int(r.row)+int(at>>16))
 }
 
 // keeper decides where kept entries go: into memory while the limit has room, then into a temporary file,
@@ -89,18 +99,17 @@ func (k *keeper) reserve(w *worker, want int) {
 // keep takes a task's entries, which lie at the beginning of w.buffer.
 func (k *keeper) keep(w *worker, task int32, entries []device.Entry) {
 	n := len(entries)
+	r := k.j.bounded.run(task, n)
 	if !w.spills {
-		w.mine.kept = append(w.mine.kept, run{task: task, n: int32(n), entries: entries[:n:n]})
-		w.buffer = w.buffer[n:n:cap(w.buffer)]
-		return
-	}
-	at, err := k.j.spill.write(bytesOf(entries))
-	if err != nil {
+		r.entries, w.buffer = entries[:n:n], w.buffer[n:n:cap(w.buffer)]
+	} else if at, err := k.j.spill.write(bytesOf(entries)); err == nil {
+		r.at = at
+	} else {
 		k.full.Store(true)
 		w.mine.full = true
 		return
 	}
-	w.mine.kept = append(w.mine.kept, run{task: task, n: int32(n), at: at})
+	w.mine.kept = append(w.mine.kept, r)
 }
 
 // keepMemory returns how many entries may stay in memory.
@@ -199,7 +208,7 @@ func bytesOf[T device.Entry | float64](x []T) []byte {
 // load returns a run's entries; buffer is reused for those in the file.
 func (j *job) load(r run, buffer *[]device.Entry) ([]device.Entry, error) {
 	if of := r.of; of != nil {
-		return r.entries, of.check(r.entries, len(of.contexts), len(of.queries), r.low, r.high)
+		return r.entries, r.check(len(of.contexts), len(of.queries))
 	}
 	if len(r.entries) == int(r.n) {
 		return r.entries, nil

@@ -81,12 +81,12 @@ func (m *merging) parts(ctx context.Context, parts []*Part) error {
 		m.counts.bins = make([]int64, binsOf(m.of))
 	}
 	m.open = make(map[int32]bool)
-	contexts, queries, err := j.rowsByID()
+	ids, err := newByID(&j.in)
 	if err != nil {
 		return err
 	}
 	for i, p := range parts {
-		if err := m.part(p, contexts, queries); err != nil {
+		if err := m.part(p, ids); err != nil {
 			return fmt.Errorf("engine: merge: %w: part %d of %d: %w", distribution.ErrPart, i+1, len(parts), err)
 		}
 	}
@@ -97,29 +97,45 @@ func (m *merging) parts(ctx context.Context, parts []*Part) error {
 	return nil
 }
 
-// rowsByID returns the input's rows by id.
-func (j *job) rowsByID() (contexts, queries map[uint64]int32, err error) {
-	in := &j.in
-	contexts, queries = make(map[uint64]int32, j.c.N), make(map[uint64]int32, j.q.N)
-	for row := range int32(j.c.N) {
-		contexts[in.ContextID(row)] = row
+// byID holds the rows of an input by their ids.
+type byID struct{ contexts, queries map[uint64]int32 }
+
+func newByID(in *distribution.Input) (b byID, err error) {
+	b = byID{make(map[uint64]int32, in.Contexts.Rows), make(map[uint64]int32, in.Queries.Rows)}
+	for row := range int32(in.Contexts.Rows) {
+		b.contexts[in.ContextID(row)] = row
 	}
-	for row := range int32(j.q.N) {
-		queries[in.QueryID(row)] = row
+	for row := range int32(in.Queries.Rows) {
+		b.queries[in.QueryID(row)] = row
 	}
-	if len(contexts) < j.c.N || len(queries) < j.q.N {
-		return nil, nil, fmt.Errorf("engine: parts: %w: an id names two rows", kernels.ErrArgument)
+	if len(b.contexts) < in.Contexts.Rows || len(b.queries) < in.Queries.Rows {
+		err = fmt.Errorf("engine: parts: %w: an id names two rows", kernels.ErrArgument)
 	}
-	return contexts, queries, nil
+	return b, err
+}
+
+// rowsIn finds the rows of a part's ids.
+func (p *Part) rowsIn(b byID) (at rowsOfPart, err error) {
+	find := func(ids []uint64, rows map[uint64]int32, what string) []int32 {
+		out := make([]int32, len(ids))
+		for i, id := range ids {
+			row, ok := rows[id]
+			if out[i] = row; !ok {
+				if out[i] = -1; id != removedID && err == nil {
+					err = fmt.Errorf("%s %d is not in the input", what, id)
+				}
+			}
+		}
+		return out
+	}
+	at = rowsOfPart{find(p.contexts, b.contexts, "context"), find(p.queries, b.queries, "query")}
+	return at, err
 }
 
 // part adds one part.
-func (m *merging) part(p *Part, contexts, queries map[uint64]int32) (err error) {
-	of := rowsOfPart{contexts: make([]int32, len(p.contexts)), queries: make([]int32, len(p.queries))}
-	if err := findRows(of.contexts, p.contexts, removedID, contexts, "context"); err != nil {
-		return err
-	}
-	if err := findRows(of.queries, p.queries, removedID, queries, "query"); err != nil {
+func (m *merging) part(p *Part, ids byID) error {
+	of, err := p.rowsIn(ids)
+	if err != nil {
 		return err
 	}
 	mine := newCover(of, m.j.c.N, m.j.q.N)
@@ -154,18 +170,15 @@ func (m *merging) part(p *Part, contexts, queries map[uint64]int32) (err error) 
 		c.bins[i] += n
 	}
 	for _, r := range p.kept {
-		at := of
-		at.row, at.lane = r.row, r.lane
-		entries, low, high := r.entries, r.low, r.high
+		r.of = &of
 		if values != 1 {
-			entries = slices.Clone(entries)
-			for i := range entries {
-				entries[i].Value = float32(float64(entries[i].Value) * values) // a power of two
+			r.entries = slices.Clone(r.entries)
+			for i := range r.entries {
+				r.entries[i].Value = float32(float64(r.entries[i].Value) * values) // a power of two
 			}
-			low, high = float32(float64(low)*values), float32(float64(high)*values)
+			r.low, r.high = float32(float64(r.low)*values), float32(float64(r.high)*values)
 		}
-		c.kept = append(c.kept,
-			run{n: int32(len(entries)), entries: entries, of: &at, low: low, high: high, scores: r.scores})
+		c.kept = append(c.kept, r)
 	}
 	for kind, list := range p.best {
 		for l, x := range list {
@@ -177,22 +190,6 @@ func (m *merging) part(p *Part, contexts, queries map[uint64]int32) (err error) 
 			default:
 				m.j.improve(kind, q, of.contexts[x.context], x.score)
 			}
-		}
-	}
-	return nil
-}
-
-// findRows finds the rows of ids; −1 for the id of removed rows.
-func findRows(out []int32, ids []uint64, gone uint64, rows map[uint64]int32, what string) error {
-	for i, id := range ids {
-		row, ok := rows[id]
-		switch {
-		case ok:
-			out[i] = row
-		case id == gone:
-			out[i] = -1
-		default:
-			return fmt.Errorf("%s %d is not in the input", what, id)
 		}
 	}
 	return nil

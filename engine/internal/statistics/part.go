@@ -31,17 +31,8 @@ type Part struct {
 	counted           int64
 	sum, sum2         tiles.Sum
 	below, bins       []int64
-	kept              []partRun
+	kept              []run
 	best              [2][]partBest // per query of the part; Context is −1 if there is no best pair
-}
-
-// partRun holds the kept entries of a task. Their places are relative to the positions row and lane in the ids. low
-// and high are the smallest and the largest of their values.
-type partRun struct {
-	row, lane int32
-	low, high float32
-	entries   []device.Entry
-	scores    scoreBytes // of the entries; nil: unknown
 }
 
 // scoreBytes holds canonical scores as little-endian bytes, so that those of a mapped file are read only when they are
@@ -50,22 +41,6 @@ type scoreBytes []byte
 
 func (s scoreBytes) at(i int) float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(s[8*i:]))
-}
-
-// newRun computes the range of the entries.
-func newRun(row, lane int, entries []device.Entry) partRun {
-	r := partRun{row: int32(row), lane: int32(lane), entries: entries}
-	r.low, r.high = rangeOf(entries)
-	return r
-}
-
-// rangeOf returns the smallest and the largest value of entries.
-func rangeOf(entries []device.Entry) (low, high float32) {
-	low, high = plusInf, minusInf
-	for _, e := range entries {
-		low, high = min(low, e.Value), max(high, e.Value)
-	}
-	return low, high
 }
 
 // partBest is a maximum; the context is a position in the ids.
@@ -344,8 +319,7 @@ func (p *Part) takeKept(j *job, c *counts) error {
 		if err != nil {
 			return err
 		}
-		row0, _, lane0, _ := j.bounded.block(int(r.task))
-		p.kept = append(p.kept, newRun(row0*device.Panel, lane0*device.Panel, entries))
+		p.kept = append(p.kept, newRun(r.row, r.lane, entries))
 	}
 	return nil
 }

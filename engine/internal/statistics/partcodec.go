@@ -9,7 +9,6 @@ import (
 	"math"
 
 	"github.com/sluice-rag/sluice/engine/distribution"
-	"github.com/sluice-rag/sluice/engine/internal/device"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/kernels"
 )
@@ -118,15 +117,15 @@ func decodePart(data []byte) (*Part, error) {
 			p.best[kind][i] = partBest{int32(r.u32()), r.f64()}
 		}
 	}
-	p.kept = make([]partRun, r.length(runBytes))
+	p.kept = make([]run, r.length(runBytes))
 	for i := range p.kept {
-		p.kept[i] = partRun{row: int32(r.u32()), lane: int32(r.u32()), low: r.f32(), high: r.f32()}
+		p.kept[i] = run{row: int32(r.u32()), lane: int32(r.u32()), low: r.f32(), high: r.f32()}
 		scores := int64(r.u32())
 		n := r.length(int(entryBytes))
 		if r.bad = r.bad || scores != 0 && scores != int64(n); r.bad {
 			break
 		}
-		p.kept[i].entries = entriesOf(r.take(int(entryBytes) * n))
+		p.kept[i].n, p.kept[i].entries = int32(n), entriesOf(r.take(int(entryBytes)*n))
 		if scores > 0 {
 			p.kept[i].scores = r.take(8 * n)
 		}
@@ -164,8 +163,7 @@ func (p *Part) check() error {
 // checkEntries refuses entries that no count can have kept.
 func (p *Part) checkEntries() error {
 	for _, r := range p.kept {
-		at := rowsOfPart{row: r.row, lane: r.lane}
-		if err := at.check(r.entries, len(p.contexts), len(p.queries), r.low, r.high); err != nil {
+		if err := r.check(len(p.contexts), len(p.queries)); err != nil {
 			return err
 		}
 	}
@@ -173,7 +171,8 @@ func (p *Part) checkEntries() error {
 }
 
 // check refuses entries beyond the rows or the range of values of a run, whose ends are among them.
-func (of *rowsOfPart) check(entries []device.Entry, contexts, queries int, low, high float32) error {
+func (r run) check(contexts, queries int) error {
+	entries, low, high := r.entries, r.low, r.high
 	var row, lane uint32
 	lowest, highest := len(entries) == 0, len(entries) == 0 // are there
 	within := true
@@ -187,7 +186,7 @@ func (of *rowsOfPart) check(entries []device.Entry, contexts, queries int, low, 
 		within = within && e.Value >= low && e.Value <= high // no NaN is
 		lowest, highest = lowest || e.Value == low, highest || e.Value == high
 	}
-	last, end := int64(of.row)+int64(row), int64(of.lane)+int64(lane)
+	last, end := int64(r.row)+int64(row), int64(r.lane)+int64(lane)
 	if len(entries) > 0 && (last >= int64(contexts) || end >= int64(queries) || !within || !lowest || !highest) {
 		return fmt.Errorf("engine: %w: pairs up to %d, %d of %d×%d, values from %v to %v", distribution.ErrPart, last,
 			end, contexts, queries, low, high)

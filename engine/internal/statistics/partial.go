@@ -125,7 +125,7 @@ func ComputePartial(ctx context.Context, r *device.Resources, t Tuning, in distr
 		return nil, err
 	}
 	defer j.free()
-	at, err := p.rowsIn(j)
+	at, err := p.allRowsIn(&j.in)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func PartialOf(ctx context.Context, r *device.Resources, t Tuning, in distributi
 	defer j.free()
 	j.bounded = &bounded{dtype: j.dtype, metric: in.Metric, dim: j.q.Dim, unit: p.unit, epsilon: p.epsilon,
 		counting: true}
-	at, err := p.rowsIn(j)
+	at, err := p.allRowsIn(&j.in)
 	if err != nil {
 		return nil, err
 	}

@@ -13,17 +13,13 @@ import (
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 )
 
-// rowsIn finds the job's rows of a part's ids, all of which must be there.
-func (p *Part) rowsIn(j *job) (at rowsOfPart, err error) {
-	contexts, queries, err := j.rowsByID()
+// allRowsIn finds the input's rows of a part's ids, none of which may have been removed.
+func (p *Part) allRowsIn(in *distribution.Input) (at rowsOfPart, err error) {
+	ids, err := newByID(in)
 	if err != nil {
 		return at, err
 	}
-	at = rowsOfPart{contexts: make([]int32, len(p.contexts)), queries: make([]int32, len(p.queries))}
-	if err = findRows(at.contexts, p.contexts, removedID, contexts, "context"); err == nil {
-		err = findRows(at.queries, p.queries, removedID, queries, "query")
-	}
-	if err == nil && (slices.Contains(at.contexts, -1) || slices.Contains(at.queries, -1)) {
+	if at, err = p.rowsIn(ids); err == nil && (slices.Contains(at.contexts, -1) || slices.Contains(at.queries, -1)) {
 		err = errRemoved
 	}
 	if err != nil {
@@ -106,10 +102,8 @@ func (x *Partial) keep(ctx context.Context, p *Part, j *job, of *distribution.Br
 				ends: noEnds}
 		}
 		r := p.kept[i]
-		of := at
-		of.row, of.lane = r.row, r.lane
-		return k.run(ctx, found[worker], run{n: int32(len(r.entries)), entries: r.entries, of: &of, low: r.low,
-			high: r.high})
+		r.of = &at
+		return k.run(ctx, found[worker], r)
 	})
 	if err != nil {
 		return err

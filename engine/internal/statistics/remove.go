@@ -51,6 +51,7 @@ type removal struct {
 	of   *distribution.Brackets
 	part *Part
 	out  *Part
+	ids  byID
 	rows rowsOfPart // of the part, in the input
 
 	contextGone, queryGone                               []bool // by position in the part
@@ -58,47 +59,32 @@ type removal struct {
 }
 
 // find turns ids into rows of the input.
-func (m *removal) find(contexts, queries []uint64) error {
-	side := func(ids, gone []uint64, rows int, id func(int32) uint64, what string) (at []int32, isGone []bool, out,
-		in []int32, err error) {
-		byID := make(map[uint64]int32, rows)
-		for row := range int32(rows) {
-			byID[id(row)] = row
-		}
+func (m *removal) find(contexts, queries []uint64) (err error) {
+	if m.ids, err = newByID(&m.in); err != nil {
+		return err
+	}
+	if m.rows, err = m.part.rowsIn(m.ids); err != nil {
+		return fmt.Errorf("engine: remove: %w: %w", distribution.ErrPart, err)
+	}
+	side := func(ids, gone []uint64, at []int32) (isGone []bool, out, in []int32) {
 		goes := make(map[uint64]bool, len(gone))
 		for _, x := range gone {
 			goes[x] = true
 		}
-		at, isGone = make([]int32, len(ids)), make([]bool, len(ids))
+		isGone = make([]bool, len(ids))
 		for i, x := range ids {
-			row, ok := byID[x]
-			switch {
-			case x == removedID:
-				at[i] = -1
-				continue
-			case !ok:
-				return nil, nil, nil, nil,
-					fmt.Errorf("engine: remove: %w: %s %d of the part is not in the input", distribution.ErrPart, what,
-						x)
-			}
-			if at[i] = row; goes[x] {
-				isGone[i] = true
-				out = append(out, row)
-			} else {
-				in = append(in, row)
+			switch isGone[i] = goes[x] && at[i] >= 0; {
+			case isGone[i]:
+				out = append(out, at[i])
+			case at[i] >= 0:
+				in = append(in, at[i])
 			}
 		}
-		return at, isGone, out, in, nil
+		return isGone, out, in
 	}
-	var err error
-	m.rows.contexts, m.contextGone, m.goneContexts, m.keptContexts, err = side(m.part.contexts, contexts,
-		m.in.Contexts.Rows, m.in.ContextID, "context")
-	if err != nil {
-		return err
-	}
-	m.rows.queries, m.queryGone, m.goneQueries, m.keptQueries, err = side(m.part.queries, queries, m.in.Queries.Rows,
-		m.in.QueryID, "query")
-	return err
+	m.contextGone, m.goneContexts, m.keptContexts = side(m.part.contexts, contexts, m.rows.contexts)
+	m.queryGone, m.goneQueries, m.keptQueries = side(m.part.queries, queries, m.rows.queries)
+	return nil
 }
 
 // subtract counts a block of the pairs to be removed and takes it off.
@@ -129,18 +115,10 @@ func (m *removal) subtract(share *block) error {
 		m.out.bins[i] -= n
 	}
 	below := slices.Clone(p.below) // tile values below a bracket are below it for certain
-	rows := rowsOfPart{contexts: make([]int32, len(p.contexts)), queries: make([]int32, len(p.queries))}
-	byID := func(out []int32, ids []uint64, id func(int32) uint64, list []int32) {
-		at := make(map[uint64]int32, len(list))
-		for _, row := range list {
-			at[id(row)] = row
-		}
-		for i, x := range ids {
-			out[i] = at[x]
-		}
+	rows, err := p.rowsIn(m.ids)
+	if err != nil {
+		return err
 	}
-	byID(rows.contexts, p.contexts, m.in.ContextID, share.rows)
-	byID(rows.queries, p.queries, m.in.QueryID, share.lanes)
 	if err := m.belowOf(j, p, rows, below); err != nil {
 		return err
 	}
@@ -172,13 +150,14 @@ func (m *removal) belowOf(j *job, p *Part, rows rowsOfPart, below []int64) error
 		if err := m.ctx.Err(); err != nil {
 			return err
 		}
+		r.of = &rows
 		var qs, cs []int32
 		var at []int
 		for _, e := range r.entries {
-			row, lane := r.row+int32(e.At>>16), r.lane+int32(e.At&0xffff)
+			q, c := j.pair(r, e.At)
 			for i, x := range w.brackets {
 				if e.Value >= x.low && float64(e.Value) <= edges[i]+2*p.epsilon {
-					qs, cs, at = append(qs, rows.queries[lane]), append(cs, rows.contexts[row]), append(at, i)
+					qs, cs, at = append(qs, q), append(cs, c), append(at, i)
 				}
 			}
 		}
@@ -203,15 +182,15 @@ func (m *removal) drop() error {
 	}
 	defer j.free()
 	gone := &Part{metric: m.part.metric, unit: m.part.unit, epsilon: m.part.epsilon}
-	left, goes := make([]partRun, len(m.part.kept)), make([]partRun, len(m.part.kept))
+	left, goes := make([]run, len(m.part.kept)), make([]run, len(m.part.kept))
 	err = m.r.Pool.Each(m.ctx, len(left), 0, func(_, i int) (err error) {
-		left[i], goes[i], err = m.split(&m.part.kept[i])
+		left[i], goes[i], err = m.split(m.part.kept[i])
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	empty := func(r partRun) bool { return len(r.entries) == 0 }
+	empty := func(r run) bool { return len(r.entries) == 0 }
 	m.out.kept, gone.kept = slices.DeleteFunc(left, empty), slices.DeleteFunc(goes, empty)
 	uncounted := make([]int64, len(m.out.below))
 	if err := m.belowOf(j, gone, m.rows, uncounted); err != nil {
@@ -220,59 +199,45 @@ func (m *removal) drop() error {
 	for i, n := range uncounted {
 		m.out.below[i] += n
 	}
-	m.out.contexts, m.out.queries = slices.Clone(m.part.contexts), slices.Clone(m.part.queries)
-	for i, yes := range m.contextGone {
-		if yes {
-			m.out.contexts[i] = removedID
+	without := func(ids []uint64, gone []bool) []uint64 {
+		ids = slices.Clone(ids)
+		for i, yes := range gone {
+			if yes {
+				ids[i] = removedID
+			}
 		}
+		return ids
 	}
-	for i, yes := range m.queryGone {
-		if yes {
-			m.out.queries[i] = removedID
-		}
-	}
+	m.out.contexts, m.out.queries = without(m.part.contexts, m.contextGone), without(m.part.queries, m.queryGone)
 	return nil
 }
 
 // split checks a run's entries, and parts those that stay from those of rows that go. A run that nothing goes from is
 // returned itself.
-func (m *removal) split(r *partRun) (left, goes partRun, err error) {
-	at := rowsOfPart{row: r.row, lane: r.lane}
-	if err := at.check(r.entries, len(m.part.contexts), len(m.part.queries), r.low, r.high); err != nil {
+func (m *removal) split(r run) (left, goes run, err error) {
+	if err := r.check(len(m.part.contexts), len(m.part.queries)); err != nil || len(r.entries) == 0 {
 		return left, goes, err
 	}
-	if len(r.entries) == 0 {
-		return left, goes, nil
-	}
 	contexts, queries := m.contextGone[r.row:], m.queryGone[r.lane:]
-	from, ends := 0, false // where what stays begins; whether the range may have changed
-	take := func(to int) {
-		left.entries = append(left.entries, r.entries[from:to]...)
-		if r.scores != nil {
-			left.scores = append(left.scores, r.scores[8*from:8*to]...)
-		}
-		from = to + 1
-	}
+	var stay, gone []device.Entry
+	var scores scoreBytes
 	for i, e := range r.entries {
-		if !contexts[e.At>>16] && !queries[e.At&0xffff] {
-			continue
+		switch {
+		case contexts[e.At>>16] || queries[e.At&0xffff]:
+			if gone == nil {
+				stay, scores = slices.Clone(r.entries[:i]), slices.Clone(r.scores[:min(8*i, len(r.scores))])
+			}
+			gone = append(gone, e)
+		case gone != nil:
+			if stay = append(stay, e); r.scores != nil {
+				scores = append(scores, r.scores[8*i:8*i+8]...)
+			}
 		}
-		if goes.entries == nil {
-			left.entries = make([]device.Entry, 0, len(r.entries)-1)
-			left.scores = slices.Grow(left.scores, len(r.scores))
-		}
-		take(i)
-		goes.entries = append(goes.entries, e)
-		ends = ends || e.Value == r.low || e.Value == r.high
 	}
-	goes.row, goes.lane = r.row, r.lane
-	if goes.entries == nil {
-		return *r, goes, nil
+	if gone == nil {
+		return r, goes, nil
 	}
-	take(len(r.entries))
-	left.row, left.lane, left.low, left.high = r.row, r.lane, r.low, r.high
-	if ends {
-		left.low, left.high = rangeOf(left.entries)
-	}
-	return left, goes, nil
+	left = newRun(r.row, r.lane, stay)
+	left.scores = scores
+	return left, newRun(r.row, r.lane, gone), nil
 }

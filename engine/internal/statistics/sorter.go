@@ -10,7 +10,6 @@ import (
 // sorter puts kept entries into runs that each hold the values of few cells and the pairs of a block of 2¹⁶ contexts ×
 // 2¹⁶ queries: they are counted, then memory is shared out, then they are put.
 type sorter struct {
-	b           *bounded
 	cells       cells
 	first, step []int // of each bracket: its first cell, and how many cells a slice takes
 	slices      []int // of each bracket: the number of its first slice; behind the last one, the upper end's
@@ -28,7 +27,7 @@ const (
 )
 
 func newSorter(j *job, p *Part, w *wanted) *sorter {
-	s := &sorter{b: j.bounded, w: w, slices: []int{1}}
+	s := &sorter{w: w, slices: []int{1}}
 	side := 1 << blockBits
 	s.blocks = [2]int{workers.Ceil(len(p.contexts), side), workers.Ceil(len(p.queries), side)}
 	if len(w.brackets) > 0 {
@@ -50,10 +49,9 @@ func newSorter(j *job, p *Part, w *wanted) *sorter {
 
 func (s *sorter) buckets() int { return (s.slices[len(s.slices)-1] + 1) * s.blocks[0] * s.blocks[1] }
 
-// place returns the packed row and lane of an entry.
-func (s *sorter) place(r run, e device.Entry) (row, lane int) {
-	row0, _, lane0, _ := s.b.block(int(r.task))
-	return row0*device.Panel + int(e.At>>16), lane0*device.Panel + int(e.At&0xffff)
+// placeOf returns the packed row and lane of an entry.
+func placeOf(r run, e device.Entry) (row, lane int) {
+	return int(r.row) + int(e.At>>16), int(r.lane) + int(e.At&0xffff)
 }
 
 // bucket returns where an entry belongs: its slice, and in it its block.
@@ -68,7 +66,7 @@ func (s *sorter) bucket(row, lane int, value float32) int {
 }
 
 func (s *sorter) count(worker int, r run, e device.Entry) {
-	row, lane := s.place(r, e)
+	row, lane := placeOf(r, e)
 	s.counts[worker][s.bucket(row, lane, e.Value)]++
 }
 
@@ -87,20 +85,20 @@ func (s *sorter) share() {
 }
 
 func (s *sorter) put(r run, e device.Entry) {
-	row, lane := s.place(r, e)
+	row, lane := placeOf(r, e)
 	at := s.next[s.bucket(row, lane, e.Value)].Add(1) - 1
 	const mask = 1<<blockBits - 1
 	s.entries[at] = device.Entry{Value: e.Value, At: uint32(row&mask)<<16 | uint32(lane&mask)}
 }
 
 // runs returns the buckets that hold something.
-func (s *sorter) runs() (kept []partRun) {
+func (s *sorter) runs() (kept []run) {
 	from := int64(0)
 	for i, end := range s.ends {
 		if end > from {
 			block := i % (s.blocks[0] * s.blocks[1])
 			row, lane := block/s.blocks[1]<<blockBits, block%s.blocks[1]<<blockBits
-			kept = append(kept, newRun(row, lane, s.entries[from:end:end]))
+			kept = append(kept, newRun(int32(row), int32(lane), s.entries[from:end:end]))
 		}
 		from = end
 	}
