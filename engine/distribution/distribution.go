@@ -42,10 +42,6 @@ type Input struct {
 	// Interval takes the quantiles of D− as [Low, High] straight from the bounded pass, without canonical
 	// scores: narrower than 1/4096 of the range of scores with f32 and bf16x3.
 	Interval bool
-	// Within, with Interval and without DType, is how wide an interval may be, in the unit of scores: formats of 8 and
-	// 16 bits that are multiplied faster, by the measured costs, are taken where their intervals are not wider. 0 = as
-	// narrow as the intervals of bf16x3 or f32.
-	Within float64
 	// Checkpoint, if not empty, is a file that finished tasks are appended to. Called again with the
 	// same input, Distribution goes on where it was stopped, with the same result; after success the
 	// file is removed. A file of another input is ErrCheckpoint and left alone.
@@ -204,10 +200,6 @@ func (in *Input) Check(ctx context.Context) error {
 	if in.Bias != nil && (in.DType != nil || in.Interval || in.Checkpoint != "") {
 		return fmt.Errorf("engine: bias: %w: scores with a bias are canonical: no format, no intervals, no checkpoint",
 			kernels.ErrArgument)
-	}
-	if !(in.Within >= 0 && in.Within <= math.MaxFloat64) || in.Within > 0 && (!in.Interval || in.DType != nil) {
-		return fmt.Errorf("engine: width of intervals: %w: %v; it is not negative, and goes with Interval and without a "+
-			"format", kernels.ErrArgument, in.Within)
 	}
 	if in.Bins < 0 || in.Sample < 0 {
 		return fmt.Errorf("engine: bins: %w: %d, and a sample of %d", kernels.ErrArgument, in.Bins, in.Sample)

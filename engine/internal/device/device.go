@@ -134,14 +134,6 @@ func (r *Resources) Choose(op Op, s Shape, has Residency) string {
 	return why.String()
 }
 
-// Rates returns what was measured of the device; 0: it was not.
-func (r *Resources) Rates() Rates {
-	if g := r.Costs.GPU; g != nil && r.Describe().Memory > 0 {
-		return g.Rates
-	}
-	return r.Costs.CPU
-}
-
 // Hold makes the device's own copy of an operand that is ready, unless it has one. The returned function ends that.
 func (r *Resources) Hold(o *Operand) (release func(), err error) {
 	release = func() {}

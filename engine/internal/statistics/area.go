@@ -21,30 +21,24 @@ type slab struct {
 // area is a set of pairs as slabs, ascending, with nothing to join: equal sets have equal areas.
 type area []slab
 
-// rangesOf returns sorted numbers as ranges. A number that is there twice is an error.
-func rangesOf(sorted []uint64, what string) (list []numbers, err error) {
-	for i, x := range sorted {
-		switch last := len(list) - 1; {
-		case i > 0 && x == sorted[i-1]:
-			return nil, fmt.Errorf("%s %d is there twice", what, x)
-		case last >= 0 && list[last].to == x:
-			list[last].to++
-		default:
-			list = append(list, numbers{x, x + 1})
-		}
-	}
-	return list, nil
-}
-
 // newArea returns the pairs of some queries with some contexts.
 func newArea(contexts, queries []uint64) (a area, err error) {
-	c, err := rangesOf(slices.Sorted(slices.Values(contexts)), "context")
-	if err != nil {
-		return nil, err
+	single := func(list []uint64) (out []numbers) {
+		for _, x := range list {
+			out = append(out, numbers{x, x + 1})
+		}
+		return out
 	}
-	q, err := rangesOf(slices.Sorted(slices.Values(queries)), "query")
-	if err != nil || len(c) == 0 {
-		return nil, err
+	c, err := joined(single(contexts))
+	if err != nil {
+		return nil, fmt.Errorf("contexts %w", err)
+	}
+	q, err := joined(single(queries))
+	if err != nil {
+		return nil, fmt.Errorf("queries %w", err)
+	}
+	if len(c) == 0 {
+		return nil, nil
 	}
 	for _, x := range q {
 		a = append(a, slab{x, c})
@@ -74,9 +68,9 @@ func (a area) plus(b area) (out area, err error) {
 	i, k := 0, 0
 	for n := 1; n < len(edges); n++ {
 		x := slab{queries: numbers{edges[n-1], edges[n]}}
-		x.contexts, err = joined(a.at(x.queries.from, &i), b.at(x.queries.from, &k))
+		x.contexts, err = joined(slices.Concat(a.at(x.queries.from, &i), b.at(x.queries.from, &k)))
 		if err != nil {
-			return nil, fmt.Errorf("engine: %w: queries %d to %d: %w", distribution.ErrPart, x.queries.from,
+			return nil, fmt.Errorf("engine: %w: queries %d to %d: contexts %w", distribution.ErrPart, x.queries.from,
 				x.queries.to-1, err)
 		}
 		if last := len(out) - 1; last >= 0 && out[last].queries.to == x.queries.from &&
@@ -100,17 +94,13 @@ func (a area) at(query uint64, next *int) []numbers {
 	return nil
 }
 
-// joined merges two lists of ranges.
-func joined(a, b []numbers) (out []numbers, err error) {
-	if len(a) == 0 || len(b) == 0 {
-		return slices.Concat(a, b), nil
-	}
-	all := slices.Concat(a, b)
+// joined sorts ranges, which it reorders, and joins those that touch.
+func joined(all []numbers) (out []numbers, err error) {
 	slices.SortFunc(all, func(x, y numbers) int { return cmp.Compare(x.from, y.from) })
 	for _, x := range all {
 		switch last := len(out) - 1; {
 		case last >= 0 && x.from < out[last].to:
-			return nil, fmt.Errorf("contexts %d to %d are counted twice", x.from, min(x.to, out[last].to)-1)
+			return nil, fmt.Errorf("%d to %d are counted twice", x.from, min(x.to, out[last].to)-1)
 		case last >= 0 && x.from == out[last].to:
 			out[last].to = x.to
 		default:

@@ -27,8 +27,6 @@ type wanted struct {
 	binScale        float32
 	expected        float64 // number of pairs that will be kept
 	near            float64 // number of pairs so near a quantile that they need canonical scores
-	width           float64 // width of the widest interval of a quantile, in the unit of scores, with Interval
-	rivals          float64 // number of pairs so near their query's maximum that they need canonical scores
 	from, to        float64 // range of the cells of kept values
 	spare           float32 // how far parts with the largest bound keep beyond what all parts keep
 }
@@ -96,7 +94,7 @@ func (j *job) chooseBrackets(ctx context.Context, b *bounded) error {
 		return err
 	}
 	if b.first.expected > .75*float64(j.keepRoom()) { // a histogram will place the brackets
-		b.first = wanted{best: true, near: b.first.near, width: b.first.width, rivals: b.first.rivals}
+		b.first = wanted{best: true, near: b.first.near}
 		b.first.bin(b)
 		return b.first.choose(ctx, j, b, sample, nil)
 	}
@@ -163,14 +161,11 @@ func (l *wanted) choose(ctx context.Context, j *job, b *bounded, sample []float3
 	if j.in.Interval {
 		margin = gap // no canonical score is computed around a statistic
 	}
-	best := c.edge(cell(min(size*(1-float64(j.q.N)/total), size-1)))
-	l.rivals = total * share(bracket{float32(best) - b.margin(), plusInf})
 	scored := minusInf // up to here pairs are in near
 	for _, s := range statistics {
 		p := (float64(s.rank) + .5) / total
 		reach := j.tune.Reach*math.Sqrt(size*p*(1-p)) + 2 + (j.tune.Slack+j.tune.Spread*spreadAt(p))*size
 		first, last := p*size-reach, p*size+reach
-		l.width = max(l.width, b.interval(c.edge(cell(max(first, 0))), c.edge(cell(min(last, size-1))+1), gap))
 		centre := c.edge(cell(p * size))
 		window := bracket{max(scored, float32(centre-scoredReach*b.epsilon)), float32(centre + scoredReach*b.epsilon)}
 		if window.high > window.low {
@@ -202,15 +197,6 @@ func (l *wanted) share(of func(r bracket) float64) (all float64) {
 		all += of(r)
 	}
 	return all
-}
-
-// interval returns the largest width, in the unit of scores, of the interval of a statistic between two values: its
-// cell, which is narrower than gap, plus the bound on each side.
-func (b *bounded) interval(from, to, gap float64) float64 {
-	at := func(v float64) float64 {
-		return math.Abs(b.score(v+b.epsilon+gap/2) - b.score(v-b.epsilon-gap/2))
-	}
-	return max(at(from), at(to))
 }
 
 // add appends a bracket that does not begin before the last one. The two are joined if the gap between them is small.

@@ -1,10 +1,8 @@
 package statistics
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -66,7 +64,7 @@ type job struct {
 	room      int64         // memory for what a job keeps, in bytes
 	perWorker int64         // memory of a canonical pass
 	bounded   *bounded      // nil when all scores are canonical
-	sampled   []float32     // the sample of values, which is the same in every format
+	sampled   []float32     // the sample of values, which is the same in both formats
 	progress  *workers.Meter
 	log       *checkpoint // nil without Checkpoint
 	spill     *spill      // nil: entries are kept in memory only
@@ -111,9 +109,6 @@ func (j *job) describe() {
 	w.Device = j.r.Describe().Name
 	w.Choice = j.r.Choose(device.OpDistribution, device.Shape{A: j.q.N, B: j.c.N, Dim: j.c.Dim, DType: j.dtype},
 		device.Residency{A: j.q.Resident != nil, B: j.c.Resident != nil})
-	if b != nil && j.in.Within > 0 {
-		w.Choice += fmt.Sprintf("; tiles of %s: intervals of at most %.3g were asked for", b.dtype, j.in.Within)
-	}
 	if b == nil {
 		if j.q.N > 0 {
 			w.Reason = "canonical scores throughout: few pairs, or no room for panels"
@@ -177,7 +172,8 @@ func newJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.
 	return j, err
 }
 
-// chooseFormat plans the passes in the fastest format whose bound leaves few enough pairs to canonical scores.
+// chooseFormat plans the passes: in 16-bit codes, where the CPU has them and a sample says that their bound leaves few
+// enough pairs to canonical scores, else in the format asked for, or the finest.
 func (j *job) chooseFormat(ctx context.Context) (err error) {
 	plan := func(t kernels.DType) (err error) {
 		j.dtype = t
@@ -187,9 +183,11 @@ func (j *job) chooseFormat(ctx context.Context) (err error) {
 		return err
 	}
 	finest := j.dtype
-	for _, t := range j.coarser(finest) {
+	if j.in.DType == nil && !j.in.Interval && finest == kernels.F32 && j.r.Has(kernels.I16) &&
+		!j.negatives.sampled() && j.negatives.total > j.tune.KeepAll {
 		room, outOfCore, workers := j.room, j.outOfCore, j.blocks.Workers
-		if err = plan(t); err != nil || j.bounded != nil && j.suffices(finest) {
+		err := plan(kernels.I16)
+		if err != nil || j.bounded != nil && j.bounded.first.near <= coarseShare*float64(j.negatives.total) {
 			return err
 		}
 		if j.bounded != nil {
@@ -198,50 +196,6 @@ func (j *job) chooseFormat(ctx context.Context) (err error) {
 		j.room, j.outOfCore, j.blocks.Workers = room, outOfCore, workers
 	}
 	return plan(finest)
-}
-
-// coarser returns the formats that may take less time than the finest, fastest first. For exact results these are
-// 16-bit codes on CPUs. If intervals may be wider, they are the formats with a higher measured rate, or without
-// measurements those with fewer bits.
-func (j *job) coarser(finest kernels.DType) (list []kernels.DType) {
-	if j.in.DType != nil || j.negatives.sampled() || j.negatives.total <= j.tune.KeepAll {
-		return nil
-	}
-	if !j.in.Interval {
-		if finest == kernels.F32 && j.r.Has(kernels.I16) {
-			list = append(list, kernels.I16)
-		}
-		return list
-	}
-	if j.in.Within == 0 {
-		return nil
-	}
-	rates := j.r.Rates().Tiles
-	for _, t := range []kernels.DType{kernels.I8, kernels.FP8, kernels.BF16, kernels.I16} {
-		if j.r.Has(t) && (rates[t] > rates[finest] || rates[t] == 0 && rates[finest] == 0) {
-			list = append(list, t)
-		}
-	}
-	slices.SortStableFunc(list, func(a, b kernels.DType) int { return cmp.Compare(rates[b], rates[a]) })
-	return list
-}
-
-// suffices reports whether the current plan is preferable to one in the finest format: few enough pairs need canonical
-// scores, and intervals are narrow enough.
-func (j *job) suffices(finest kernels.DType) bool {
-	l := &j.bounded.first
-	if !j.in.Interval {
-		return l.near <= coarseShare*float64(j.negatives.total)
-	}
-	if !(l.width > 0 && l.width <= j.in.Within) {
-		return false
-	}
-	rates := j.r.Rates()
-	fast, fine, scores := rates.Tiles[j.dtype], rates.Tiles[finest], rates.Scores
-	if fast == 0 || scores == 0 {
-		return true
-	}
-	return float64(j.q.N)*float64(j.c.N)*(1/fine-1/fast) > l.rivals/scores
 }
 
 // coarseShare is the share of pairs up to which canonical scores take less time than tiles of 16-bit codes save.

@@ -56,8 +56,7 @@ func (j *job) keep(ctx context.Context, in distribution.Input, of *distribution.
 	if j.in.Bins = in.Bins; in.Bins > 0 {
 		j.out.NegativeHistogram = make([]int64, in.Bins)
 	}
-	m := &merging{j: j, of: of, b: b, counts: c}
-	if err := m.settle(ctx); err != nil {
+	if err := j.settle(ctx, of, c); err != nil {
 		return nil, err
 	}
 	j.out.DType = b.dtype.String()

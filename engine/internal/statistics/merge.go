@@ -20,7 +20,7 @@ import (
 // is returned for it. Parts that overlap, leave a gap or belong to other brackets are distribution.ErrPart.
 func Merge(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets,
 	parts ...*Part) (*distribution.Result, error) {
-	in.Checkpoint, in.Interval, in.Within = "", false, 0
+	in.Checkpoint, in.Interval = "", false
 	j, err := prepareJob(ctx, r, t, in)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,11 @@ func Merge(ctx context.Context, r *device.Resources, t Tuning, in distribution.I
 	if err := m.parts(ctx, parts); err != nil {
 		return nil, err
 	}
-	if err := m.finish(ctx); err != nil {
+	if err := m.maximaOf(ctx); err != nil {
+		return nil, err
+	}
+	j.out.DType = "parts"
+	if err := j.settle(ctx, of, m.counts); err != nil {
 		return nil, err
 	}
 	j.progress.End()
@@ -45,13 +49,11 @@ func Merge(ctx context.Context, r *device.Resources, t Tuning, in distribution.I
 
 // merging is one call of Merge.
 type merging struct {
-	j      *job
-	of     *distribution.Brackets
-	b      *bounded
-	counts *counts
-	open   map[int32]bool // queries whose best context was removed
-	// covered lists the pairs covered by the parts so far.
-	covered []cover
+	j       *job
+	of      *distribution.Brackets
+	counts  *counts
+	open    map[int32]bool // queries whose best context was removed
+	covered []cover        // pairs that the parts so far have
 }
 
 // parts adds up the parts.
@@ -67,13 +69,8 @@ func (m *merging) parts(ctx context.Context, parts []*Part) error {
 				len(parts))
 		}
 	}
-	m.b = &bounded{dtype: j.dtype, metric: j.in.Metric, dim: j.q.Dim, rowCount: j.c.N, laneCount: j.q.N, counting: true}
-	if j.negatives.several {
-		if err := m.b.orderRows(ctx, j, nil); err != nil { // vectors are summed by group
-			return err
-		}
-	}
-	if err := m.b.setScales(ctx, j); err != nil {
+	j.bounded = &bounded{dtype: j.dtype, metric: j.in.Metric, counting: true}
+	if err := j.bounded.setScales(ctx, j); err != nil {
 		return err
 	}
 	m.counts.merged = &tileSums{}
@@ -145,10 +142,10 @@ func (m *merging) part(p *Part, ids byID) error {
 		}
 	}
 	m.covered = append(m.covered, mine)
-	values, distances := 1., 1. // factors that convert the part's values and distances to those of this input
-	if m.b.metric != kernels.Cosine {
-		values, distances = m.b.unit/p.unit, m.b.unit/p.unit
-		if m.b.metric == kernels.L2 {
+	b, values, distances := m.j.bounded, 1., 1. // factors that convert the part's values and distances to those of this input
+	if b.metric != kernels.Cosine {
+		values, distances = b.unit/p.unit, b.unit/p.unit
+		if b.metric == kernels.L2 {
 			values *= values
 		}
 	}
@@ -158,7 +155,7 @@ func (m *merging) part(p *Part, ids byID) error {
 	c.merged.sum += p.sum.Float64() * distances
 	c.merged.square += p.sum2.Float64() * distances * distances
 	c.merged.tiles += p.tiles * max(distances, distances*distances)
-	m.b.epsilon = max(m.b.epsilon, p.epsilon*values)
+	b.epsilon = max(b.epsilon, p.epsilon*values)
 	if len(p.below) != len(c.below) || len(p.bins) != len(c.bins) {
 		return fmt.Errorf("%d brackets and %d bins, want %d and %d", len(p.below), len(p.bins), len(c.below),
 			len(c.bins))
@@ -195,25 +192,12 @@ func (m *merging) part(p *Part, ids byID) error {
 	return nil
 }
 
-// finish computes what the counts leave open.
-func (m *merging) finish(ctx context.Context) error {
-	j, b := m.j, m.b
-	j.bounded = b
-	if err := m.maximaOf(ctx); err != nil {
-		return err
-	}
-	j.out.DType = "parts"
-	b.rowPanels, b.lanePanels, b.regionRows, b.regionLanes = 1, 1, 1, 1 // nothing is packed
-	return m.settle(ctx)
-}
-
-// settle computes the summaries from counts and maxima.
-func (m *merging) settle(ctx context.Context) error {
-	j, b := m.j, m.b
+// settle computes the summaries from counts with some brackets; D+ and the maxima are known.
+func (j *job) settle(ctx context.Context, of *distribution.Brackets, c *counts) error {
 	if err := j.summaries(ctx); err != nil {
 		return err
 	}
-	s := &j.out.NegativeSummary
+	b, s := j.bounded, &j.out.NegativeSummary
 	if s.N = j.negatives.total; s.N == 0 {
 		return nil
 	}
@@ -221,29 +205,29 @@ func (m *merging) settle(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if b.first, err = b.wantedOf(m.of, b.epsilon); err != nil {
+	if b.first, err = b.wantedOf(of, b.epsilon); err != nil {
 		return err
 	}
-	sure, err := b.wantedOf(m.of, 0)
+	sure, err := b.wantedOf(of, 0)
 	if err != nil {
 		return err
 	}
 	b.first.spare = up(b.epsilon * 1.01)
 	b.statistics = nil
 	b.setStatistics(j)
-	b.setCells(m.of, m.counts)
-	j.out.Kept = m.counts.keptPairs()
-	if err := m.ends(ctx, &sure); err != nil {
+	b.setCells(of, c)
+	j.out.Kept = c.keptPairs()
+	if err := j.keptEnds(ctx, c, &sure); err != nil {
 		return err
 	}
-	if err := j.resolve(ctx, &b.first, m.counts); err != nil {
+	if err := j.resolve(ctx, &b.first, c); err != nil {
 		return err
 	}
-	m.quantiles(&sure)
-	if err := j.moments(ctx, m.counts); err != nil {
+	j.keptQuantiles(c, &sure)
+	if err := j.moments(ctx, c); err != nil {
 		return err
 	}
-	return m.histogram(ctx)
+	return j.binnedHistogram(ctx, of, c)
 }
 
 // maximaOf computes the maxima of queries whose best context was removed, as in a part of all contexts.
@@ -313,10 +297,10 @@ func (b *bounded) fine(w *wanted) (from, to float64) {
 	return from - gap, to + gap
 }
 
-// ends finds the extremes among the kept entries. If the pairs near them were not all kept, they are left to a
+// keptEnds finds the extremes among the kept entries. If the pairs near them were not all kept, they are left to a
 // canonical pass.
-func (m *merging) ends(ctx context.Context, sure *wanted) error {
-	c, b := m.counts, m.b
+func (j *job) keptEnds(ctx context.Context, c *counts, sure *wanted) error {
+	b := j.bounded
 	var buffer []device.Entry
 	low, high := plusInf, minusInf
 	for _, r := range c.kept {
@@ -324,7 +308,7 @@ func (m *merging) ends(ctx context.Context, sure *wanted) error {
 			low, high = min(low, l), max(high, h)
 			continue
 		}
-		entries, err := m.j.load(r, &buffer)
+		entries, err := j.load(r, &buffer)
 		if err != nil {
 			return err
 		}
@@ -334,7 +318,7 @@ func (m *merging) ends(ctx context.Context, sure *wanted) error {
 	}
 	margin := b.margin()
 	if low+margin > sure.low || high-margin < sure.high && sure.low < plusInf {
-		return m.j.canonicalExtremes(ctx, c)
+		return j.canonicalExtremes(ctx, c)
 	}
 	low, high = low+margin, high-margin
 	for _, r := range c.kept {
@@ -344,19 +328,19 @@ func (m *merging) ends(ctx context.Context, sure *wanted) error {
 		if l, h, ok := r.within(); ok && l > low && h < high {
 			continue
 		}
-		entries, err := m.j.load(r, &buffer)
+		entries, err := j.load(r, &buffer)
 		if err != nil {
 			return err
 		}
 		var qs, cs []int32
 		for _, e := range entries {
 			if e.Value <= low || e.Value >= high {
-				q, x := m.j.pair(r, e.At)
+				q, x := j.pair(r, e.At)
 				qs, cs = append(qs, q), append(cs, x)
 			}
 		}
 		scores := make([]float64, len(qs))
-		if err := m.j.pairs(scores, qs, cs); err != nil {
+		if err := j.pairs(scores, qs, cs); err != nil {
 			return err
 		}
 		for i, x := range scores {
@@ -366,9 +350,9 @@ func (m *merging) ends(ctx context.Context, sure *wanted) error {
 	return nil
 }
 
-// quantiles sets the quantiles of D−. For an unknown statistic, it sets the interval between the enclosing brackets.
-func (m *merging) quantiles(sure *wanted) {
-	j, b, c := m.j, m.b, m.counts
+// keptQuantiles sets the quantiles of D−. For an unknown statistic, it sets the interval between the enclosing brackets.
+func (j *job) keptQuantiles(c *counts, sure *wanted) {
+	b := j.bounded
 	for i := range b.statistics {
 		x := &b.statistics[i]
 		if x.known {
@@ -394,17 +378,16 @@ func (m *merging) quantiles(sure *wanted) {
 	j.in.Interval = false
 }
 
-// histogram converts the parts' cells to bins between the extremes, and derives the separation.
-func (m *merging) histogram(ctx context.Context) error {
-	j, of := m.j, m.of
+// binnedHistogram converts the parts' cells to bins between the extremes, and derives the separation.
+func (j *job) binnedHistogram(ctx context.Context, of *distribution.Brackets, c *counts) error {
 	s := &j.out.NegativeSummary
 	if of.Bins == 0 {
-		return j.separation(ctx, m.counts.steps(j), j.slack())
+		return j.separation(ctx, c.steps(j), j.slack())
 	}
-	n, below := len(m.counts.bins), int64(0)
+	n, below := len(c.bins), int64(0)
 	var steps []step
 	width := (of.High - of.Low) / float64(n)
-	for i, k := range m.counts.bins {
+	for i, k := range c.bins {
 		score := of.Low + (float64(i)+.5)*width
 		if len(j.out.NegativeHistogram) > 0 {
 			j.out.NegativeHistogram[ref.Bin(min(max(score, s.Min), s.Max), s.Min, s.Max, j.in.Bins)] += k

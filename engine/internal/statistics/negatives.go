@@ -73,35 +73,27 @@ type span struct{ from, to int }
 
 // of appends the runs of q's negatives among the contexts [c0, c1); D− is not sampled.
 func (g *negatives) of(into []span, q, c0, c1 int) []span {
-	if g.in.Negatives.Kind == distribution.NegativesCrossGroup {
-		return g.foreignGroups(into, q, c0, c1)
+	from := c0
+	next := func(row int) { // one that is not among them
+		if from < row {
+			into = append(into, span{from, row})
+		}
+		from = row + 1
 	}
-	return allBut(into, int(g.in.Owner[q]), c0, c1)
-}
-
-func allBut(into []span, owner, c0, c1 int) []span {
-	into = join(into, c0, min(max(owner, c0), c1))
-	return join(into, max(min(owner+1, c1), c0), c1)
-}
-
-func (g *negatives) foreignGroups(into []span, q, c0, c1 int) []span {
-	group := g.in.Group
-	if group == nil {
+	own := int(g.in.Owner[q])
+	if g.in.Negatives.Kind != distribution.NegativesCrossGroup {
+		if own >= c0 && own < c1 {
+			next(own)
+		}
+	} else if group := g.in.Group; group == nil {
 		return into
-	}
-	own, from := group[g.in.Owner[q]], c0
-	for row := c0; row < c1; row++ {
-		if group[row] == own {
-			into = join(into, from, row)
-			from = row + 1
+	} else {
+		for row, x := range group[c0:c1] {
+			if x == group[own] {
+				next(c0 + row)
+			}
 		}
 	}
-	return join(into, from, c1)
-}
-
-func join(into []span, from, to int) []span {
-	if from >= to {
-		return into
-	}
-	return append(into, span{from, to})
+	next(c1)
+	return into
 }

@@ -54,7 +54,6 @@ type partBest struct {
 func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input,
 	slack float64) (*distribution.Brackets, error) {
 	t.KeepAll, t.Slack = 0, slack
-	in.Within = 0
 	j, err := prepareJob(ctx, r, t, in)
 	if err != nil {
 		return nil, err
@@ -203,7 +202,7 @@ func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribu
 		return nil, nil,
 			fmt.Errorf("engine: %w: brackets of another metric or choice of negatives", distribution.ErrPart)
 	}
-	in.Bins, in.Interval, in.Within = 0, false, 0
+	in.Bins, in.Interval = 0, false
 	if j, err = prepareJob(ctx, r, t, in); err != nil {
 		return nil, nil, err
 	}

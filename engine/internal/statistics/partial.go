@@ -161,7 +161,7 @@ func PartialOf(ctx context.Context, r *device.Resources, t Tuning, in distributi
 	if err != nil {
 		return nil, err
 	}
-	in.Bins, in.Interval, in.Within, in.Checkpoint = 0, false, 0, ""
+	in.Bins, in.Interval, in.Checkpoint = 0, false, ""
 	j, err := prepareJob(ctx, r, t, in)
 	if err != nil {
 		return nil, err

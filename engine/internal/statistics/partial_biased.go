@@ -33,7 +33,7 @@ func (x *Partial) countBiased(ctx context.Context, r *device.Resources, t Tuning
 	if x.b.Metric != in.Metric || x.b.Negatives != in.Negatives.Kind {
 		return fmt.Errorf("engine: %w: brackets of another metric or choice of negatives", distribution.ErrPart)
 	}
-	in.Bins, in.Interval, in.Within = 0, false, 0
+	in.Bins, in.Interval = 0, false
 	j, err := prepareJob(ctx, r, t, in)
 	if err != nil {
 		return err

@@ -105,8 +105,7 @@ func (x *Partial) negatives(ctx context.Context, j *job) (next *distribution.Bra
 		j.setMean(x.dots, x.dim, 1)
 	}
 	j.out.Sample = x.sample
-	m := &merging{j: j, of: &x.b, counts: c}
-	if err := m.histogram(ctx); err != nil {
+	if err := j.binnedHistogram(ctx, &x.b, c); err != nil {
 		return nil, err
 	}
 	next.Ranges, next.Sure = disjoint(next.Ranges, next.Ends), disjoint(next.Sure, next.Ends)

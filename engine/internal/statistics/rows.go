@@ -33,27 +33,24 @@ func (b *bounded) orderRows(ctx context.Context, j *job, of *block) (err error) 
 	if b.laneAt, err = sortedBy(ctx, j, b.laneAt, b.laneCount, position); err != nil {
 		return err
 	}
-	b.own = make([]int32, b.laneCount)
-	err = workers.Over(ctx, b.laneCount, func(from, to int) {
-		for l := from; l < to; l++ {
-			b.own[l] = through(at, int(j.in.Owner[through(b.laneAt, l)]))
-		}
-	})
+	b.own, err = listOf(ctx, b.laneCount, func(l int) int32 { return through(at, int(j.in.Owner[through(b.laneAt, l)])) })
 	if err != nil || !grouped {
 		return err
 	}
-	b.rowGroup, b.laneGroup = make([]int32, b.rowCount), make([]int32, b.laneCount)
-	err = workers.Over(ctx, b.rowCount, func(from, to int) {
-		for i := from; i < to; i++ {
-			b.rowGroup[i] = j.in.Group[through(b.rowAt, i)]
-		}
-	})
+	b.rowGroup, err = listOf(ctx, b.rowCount, func(i int) int32 { return j.in.Group[through(b.rowAt, i)] })
 	if err != nil {
 		return err
 	}
-	return workers.Over(ctx, b.laneCount, func(from, to int) {
-		for l := from; l < to; l++ {
-			b.laneGroup[l] = j.in.Group[j.in.Owner[through(b.laneAt, l)]]
+	b.laneGroup, err = listOf(ctx, b.laneCount, func(l int) int32 { return j.in.Group[j.in.Owner[through(b.laneAt, l)]] })
+	return err
+}
+
+// listOf returns of(0) to of(n−1).
+func listOf[T any](ctx context.Context, n int, of func(i int) T) ([]T, error) {
+	list := make([]T, n)
+	return list, workers.Over(ctx, n, func(from, to int) {
+		for i := from; i < to; i++ {
+			list[i] = of(i)
 		}
 	})
 }
@@ -106,12 +103,9 @@ func sortedBy(ctx context.Context, j *job, list []int32, n int, key func(row int
 		return list, err
 	}
 	type place struct{ key, at, row int32 }
-	places := make([]place, n)
-	err = workers.Over(ctx, n, func(from, to int) {
-		for i := from; i < to; i++ {
-			row := through(list, i)
-			places[i] = place{key(row), int32(i), row}
-		}
+	places, err := listOf(ctx, n, func(i int) place {
+		row := through(list, i)
+		return place{key(row), int32(i), row}
 	})
 	if err != nil {
 		return nil, err
@@ -122,12 +116,7 @@ func sortedBy(ctx context.Context, j *job, list []int32, n int, key func(row int
 	if err != nil {
 		return nil, err
 	}
-	sorted := make([]int32, n)
-	return sorted, workers.Over(ctx, n, func(from, to int) {
-		for i := from; i < to; i++ {
-			sorted[i] = places[i].row
-		}
-	})
+	return listOf(ctx, n, func(i int) int32 { return places[i].row })
 }
 
 // inverse returns where each of n rows is in a list; −1 where it is not. A list of nil is the rows themselves.
@@ -135,12 +124,7 @@ func inverse(ctx context.Context, order []int32, n int) ([]int32, error) {
 	if order == nil {
 		return nil, nil
 	}
-	at := make([]int32, n)
-	err := workers.Over(ctx, n, func(from, to int) {
-		for i := from; i < to; i++ {
-			at[i] = -1
-		}
-	})
+	at, err := listOf(ctx, n, func(int) int32 { return -1 })
 	if err != nil {
 		return nil, err
 	}
