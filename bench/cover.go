@@ -79,11 +79,11 @@ func (s *session) cover(ctx context.Context, x *indexedBase) (*covered, error) {
 	}
 	c := &covered{indexedBase: x}
 	if c.words, err = postings.New().With(ctx, x.base.Rows, read, func(int) bool { return false },
-		x.engine.Each); err != nil {
+		x.engine.Parallel); err != nil {
 		return nil, err
 	}
 	made := time.Since(begin).Seconds()
-	if err := c.words.Place(ctx, x.set.Blocks(), x.engine.Each); err != nil {
+	if err := c.words.Place(ctx, x.set.Blocks(), x.engine.Parallel); err != nil {
 		return nil, err
 	}
 	s.note("cover: postings made in %.1f s, put in the order of the index in %.1f s", made,

@@ -147,12 +147,6 @@ func (e *Engine) Costs(ctx context.Context) (DeviceCosts, error) {
 	return s.costs, nil
 }
 
-// Each runs fn for the tasks 0 … tasks−1 on the engine's workers, each with a token of the process's CPU budget: for
-// arithmetic besides the engine's own. It returns the error of the lowest failing task.
-func (e *Engine) Each(ctx context.Context, tasks int, fn func(task int) error) error {
-	return e.r.Pool.Each(ctx, tasks, 0, func(_, task int) error { return fn(task) })
-}
-
 func bestReason(k cpu.Kernels) string {
 	if k.ISA() == cpu.Go {
 		return "built without the C kernels (they need cgo, on amd64 or arm64): the Go reference runs, same results, " +

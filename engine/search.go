@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sort"
 	"sync"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
@@ -49,11 +48,7 @@ func (e *Engine) TopK(ctx context.Context, q, c Vectors, metric kernels.Metric, 
 			return nil, err
 		}
 	}
-	hits, err := e.topK(ctx, &queries, &contexts, metric, k, bias)
-	if err != nil {
-		return nil, err
-	}
-	return hits, nil
+	return e.topK(ctx, &queries, &contexts, metric, k, bias)
 }
 
 func (e *Engine) topK(ctx context.Context, q, c *device.Operand, metric kernels.Metric, k int, bias []Biases) ([][]Hit,
@@ -105,7 +100,7 @@ func (e *Engine) topK(ctx context.Context, q, c *device.Operand, metric kernels.
 		return nil, err
 	}
 	for _, h := range found {
-		sort.Slice(h, func(i, j int) bool { return metric.Closer(h[i], h[j]) })
+		hits.Sort(h, metric)
 	}
 	return found, nil
 }
@@ -117,14 +112,8 @@ func (e *Engine) Max(ctx context.Context, q []float32, c Vectors, metric kernels
 	if err := use(&c); err != nil {
 		return none, false, err
 	}
-	found, done, err := e.oneOnGPU(ctx, q, c, metric, 1, 0, bias)
-	switch {
-	case err != nil:
-		return none, false, err
-	case done && len(found[0].Hits) == 0:
-		return none, false, nil
-	case done:
-		return found[0].Hits[0], true, nil
+	if best, ok, done, err := e.oneOnGPU(ctx, q, c, metric, 1, 0, bias); done || err != nil {
+		return best, ok, err
 	}
 	if x := searched(c, metric); x != nil {
 		defer e.timed(1, c)()
@@ -154,13 +143,8 @@ func (e *Engine) AnyAbove(ctx context.Context, q []float32, c Vectors, metric ke
 		return none, false, err
 	}
 	if snapshotOf(c) != nil && !math.IsNaN(tau) {
-		switch found, done, err := e.oneOnGPU(ctx, q, c, metric, 0, tau, bias); {
-		case err != nil:
-			return none, false, err
-		case done && len(found[0].Hits) == 0:
-			return none, false, nil
-		case done:
-			return found[0].Hits[0], true, nil
+		if best, ok, done, err := e.oneOnGPU(ctx, q, c, metric, 0, tau, bias); done || err != nil {
+			return best, ok, err
 		}
 	}
 	if x := searched(c, metric); x != nil {
@@ -239,36 +223,15 @@ type Decision struct {
 
 // MaxAll returns each query's best row of c, or {−1, Worst()} if there is no row. bias is as in TopK.
 func (e *Engine) MaxAll(ctx context.Context, q, c Vectors, metric kernels.Metric, bias []Biases) ([]Hit, error) {
-	if err := errors.Join(fill(ctx, &q), use(&c)); err != nil {
-		return nil, err
-	}
-	found, done, err := e.onGPU(ctx, q, c, metric, 1, 0, bias)
+	found, err := e.TopK(ctx, q, c, metric, 1, bias)
 	if err != nil {
 		return nil, err
 	}
-	all := hitsOf(found)
-	if x := searched(c, metric); x != nil && !done {
-		defer e.timed(q.Rows, c)()
-		return x.MaxAll(ctx, q, bias)
-	}
-	if !done {
-		if all, err = e.TopK(ctx, q, c, metric, 1, bias); err != nil {
-			return nil, err
-		}
-	}
-	return bests(all, metric), nil
-}
-
-// bests returns the first hit of each query, or {−1, Worst()} if it has no hit.
-func bests(found [][]Hit, metric kernels.Metric) []Hit {
 	best := make([]Hit, len(found))
 	for i, h := range found {
-		best[i] = Hit{Row: -1, Score: metric.Worst()}
-		if len(h) > 0 {
-			best[i] = h[0]
-		}
+		best[i] = decision(h, metric, 0).Hit
 	}
-	return best
+	return best, nil
 }
 
 // AnyAboveAll decides for each query whether any row's biased score is strictly better than tau. All queries share one
@@ -289,10 +252,7 @@ func (e *Engine) AnyAboveAll(ctx context.Context, q, c Vectors, metric kernels.M
 		}
 		if done {
 			for i, f := range found {
-				out[i] = Decision{Hit: Hit{Row: -1, Score: metric.Worst()}, Survivors: f.Survivors}
-				if len(f.Hits) > 0 {
-					out[i].Hit, out[i].Above = f.Hits[0], true
-				}
+				out[i] = decision(f.Hits, metric, f.Survivors)
 			}
 			return out, nil
 		}
@@ -307,15 +267,23 @@ func (e *Engine) AnyAboveAll(ctx context.Context, q, c Vectors, metric kernels.M
 		}
 		return out, nil
 	}
-	best, err := e.MaxAll(ctx, q, c, metric, bias)
+	best, err := e.TopK(ctx, q, c, metric, 1, bias)
 	if err != nil {
 		return nil, err
 	}
 	for i, h := range best {
-		out[i] = Decision{Hit: Hit{Row: -1, Score: metric.Worst()}, Survivors: int64(c.Rows)}
-		if h.Row >= 0 && metric.Better(h.Score, tau) {
-			out[i].Hit, out[i].Above = h, true
+		if len(h) > 0 && !metric.Better(h[0].Score, tau) {
+			h = nil
 		}
+		out[i] = decision(h, metric, int64(c.Rows))
 	}
 	return out, nil
+}
+
+// decision returns the answer for a query with at most one row above.
+func decision(above []Hit, metric kernels.Metric, survivors int64) Decision {
+	if len(above) == 0 {
+		return Decision{Hit: Hit{Row: -1, Score: metric.Worst()}, Survivors: survivors}
+	}
+	return Decision{Hit: above[0], Above: true, Survivors: survivors}
 }

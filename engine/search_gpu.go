@@ -34,17 +34,22 @@ func (e *Engine) onGPU(ctx context.Context, q, c Vectors, metric kernels.Metric,
 	return found, done && err == nil, err
 }
 
-// oneOnGPU is onGPU for one query. It allocates nothing where the CPU is to search.
+// oneOnGPU is onGPU for one query; ok is false if no row is found. It allocates nothing where the CPU is to search.
 func (e *Engine) oneOnGPU(ctx context.Context, q []float32, c Vectors, metric kernels.Metric, k int, tau float64,
-	bias Biases) (found []search.Found, done bool, err error) {
+	bias Biases) (best Hit, ok, done bool, err error) {
+	best = Hit{Row: -1, Score: metric.Worst()}
 	if len(q) == 0 || e.searchOn(ctx, 1, Vectors{}, c) == nil {
-		return nil, false, nil
+		return best, false, false, nil
 	}
 	var list []Biases
 	if bias != nil {
 		list = []Biases{bias}
 	}
-	return e.onGPU(ctx, Vectors{Data: q, Rows: 1, Dim: len(q)}, c, metric, k, tau, list)
+	found, done, err := e.onGPU(ctx, Vectors{Data: q, Rows: 1, Dim: len(q)}, c, metric, k, tau, list)
+	if done && len(found[0].Hits) > 0 {
+		return found[0].Hits[0], true, true, nil
+	}
+	return best, false, done, err
 }
 
 // searchOn returns the GPU that is chosen for a search; nil where the CPU is to search.

@@ -226,7 +226,7 @@ func head(v engine.Vectors, rows int) engine.Vectors {
 func (r *Report) vectors(ctx context.Context, n, dim int, seed uint64) (engine.Vectors, error) {
 	v := engine.Vectors{Data: make([]float32, n*dim), Rows: n, Dim: dim}
 	const rows = 1024
-	err := r.cpu.Each(ctx, (n+rows-1)/rows, func(task int) error {
+	err := r.cpu.Parallel(ctx, (n+rows-1)/rows, func(task int) error {
 		rng := rand.New(rand.NewPCG(seed, uint64(task)))
 		for i := task * rows; i < min(n, (task+1)*rows); i++ {
 			row := v.Data[i*dim : (i+1)*dim]

@@ -139,7 +139,7 @@ func (s *speeds) words(ctx context.Context) (float64, error) {
 	}
 	source := func(_ context.Context, from, to int) ([]postings.Document, error) { return documents[from:to], nil }
 	return rate(func() (float64, error) {
-		_, err := postings.New().With(ctx, texts, source, func(int) bool { return false }, s.e.Each)
+		_, err := postings.New().With(ctx, texts, source, func(int) bool { return false }, s.e.Parallel)
 		return bytes, err
 	})
 }

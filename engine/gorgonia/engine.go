@@ -59,24 +59,22 @@ func New(e *engine.Engine) (*Engine, error) {
 
 // MatMul writes a·b to prealloc; tensor.MatMul calls it.
 func (e *Engine) MatMul(a, b, prealloc tensor.Tensor) error {
-	left, right, out := matrixOf(a), matrixOf(b), matrixOf(prealloc)
-	if left.cols != right.rows || out.rows != left.rows || out.cols != right.cols {
-		return shapeError("MatMul", a, b, prealloc)
-	}
-	if !ours(a, b, prealloc) {
-		return e.StdEng.MatMul(a, b, prealloc)
-	}
-	return e.multiply(left, right.transposed(), out)
+	return e.product("MatMul", matrixOf(a), matrixOf(b), matrixOf(prealloc), e.StdEng.MatMul, a, b, prealloc)
 }
 
 // MatVecMul writes the product of the matrix a and the vector b to prealloc; tensor.MatVecMul calls it.
 func (e *Engine) MatVecMul(a, b, prealloc tensor.Tensor) error {
-	left, right, out := matrixOf(a), vectorOf(b), vectorOf(prealloc)
-	if left.cols != right.rows || out.rows != left.rows {
-		return shapeError("MatVecMul", a, b, prealloc)
+	return e.product("MatVecMul", matrixOf(a), vectorOf(b), vectorOf(prealloc), e.StdEng.MatVecMul, a, b, prealloc)
+}
+
+// product multiplies the views of tensors, or lets the default engine do it.
+func (e *Engine) product(op string, left, right, out view, standard func(a, b, prealloc tensor.Tensor) error,
+	a, b, prealloc tensor.Tensor) error {
+	if !fit(left, right, out) {
+		return shapeError(op, a, b, prealloc)
 	}
 	if !ours(a, b, prealloc) {
-		return e.StdEng.MatVecMul(a, b, prealloc)
+		return standard(a, b, prealloc)
 	}
 	return e.multiply(left, right.transposed(), out)
 }

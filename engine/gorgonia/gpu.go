@@ -221,7 +221,7 @@ func (g *GPU) MatVecMul(a, b, prealloc tensor.Tensor) error {
 }
 
 func (g *GPU) product(op string, a, b, out view, tensors ...tensor.Tensor) error {
-	if a.cols != b.rows || out.rows != a.rows || out.cols != b.cols || a.rows < 0 || b.cols < 0 {
+	if !fit(a, b, out) {
 		return shapeError(op, tensors...)
 	}
 	var dense [3]gpu.Dense

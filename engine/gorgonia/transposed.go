@@ -28,7 +28,7 @@ func (e *Engine) LinearInput(dx, dy, w *tensor.Dense) error {
 // into writes the product of the views a and b, which are of the operands, to out.
 func (e *Engine) into(op string, out *tensor.Dense, a, b view, operands ...tensor.Tensor) error {
 	to := matrixOf(out)
-	if a.cols != b.rows || to.rows != a.rows || to.cols != b.cols || a.rows < 0 || b.cols < 0 {
+	if !fit(a, b, to) {
 		return shapeError(op, append(operands, out)...)
 	}
 	if !ours(append(operands, out)...) && to.rows*to.cols*a.cols != 0 {

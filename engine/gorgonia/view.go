@@ -28,6 +28,11 @@ func (v view) fill(value func(i, j int) float32) {
 	}
 }
 
+// fit reports whether out has the shape of a·b.
+func fit(a, b, out view) bool {
+	return a.cols == b.rows && out.rows == a.rows && out.cols == b.cols && a.rows >= 0 && b.cols >= 0
+}
+
 // inside reports whether all elements lie in data.
 func (v view) inside() bool {
 	return v.down >= 0 && v.right >= 0 && (v.rows-1)*v.down+(v.cols-1)*v.right < len(v.data)

@@ -379,9 +379,9 @@ func allFinite(d *engine.Distribution) error {
 // workersOf returns an engine's workers, if it lends them.
 func workersOf(e engine.Interface) each {
 	if w, ok := e.(interface {
-		Each(ctx context.Context, tasks int, fn func(task int) error) error
+		Parallel(ctx context.Context, tasks int, fn func(task int) error) error
 	}); ok {
-		return w.Each
+		return w.Parallel
 	}
 	return nil
 }

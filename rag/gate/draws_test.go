@@ -51,7 +51,7 @@ func TestBootstrapSideBySide(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var engine each = newEngine(t).Each
+		var engine each = newEngine(t).Parallel
 		got, err := bootstrap(t.Context(), engine, p, kernels.Cosine, values, owner, b)
 		if err != nil || got != want || got.Low >= got.High {
 			t.Errorf("%s: %+v, %v, one after the other %+v", policy, got, err, want)

@@ -81,7 +81,7 @@ func (s *Snapshot) makePostings(ctx context.Context) (*postings.Index, error) {
 		w.stored = from.Rows()
 	}
 	rows := s.View.Vectors.Rows
-	x, err := from.With(ctx, rows, s.documents, s.View.Deleted, s.base.cfg.Engine.Each)
+	x, err := from.With(ctx, rows, s.documents, s.View.Deleted, s.base.cfg.Engine.Parallel)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +270,7 @@ func (b *Base) placeWords(ctx context.Context) error {
 		return nil
 	}
 	started := time.Now()
-	if err := x.Place(ctx, blocks, b.cfg.Engine.Each); err != nil {
+	if err := x.Place(ctx, blocks, b.cfg.Engine.Parallel); err != nil {
 		return err
 	}
 	b.log.Info("inverted index put in the order of the vectors' index", "seconds", time.Since(started).Seconds())

@@ -32,7 +32,7 @@ type Engine interface {
 		*engine.Part, error)
 	RemoveFromPart(ctx context.Context, in engine.DistributionInput, b *engine.Brackets, p *engine.Part,
 		contexts, queries []uint64) (*engine.Part, error)
-	Each(ctx context.Context, tasks int, fn func(task int) error) error
+	Parallel(ctx context.Context, tasks int, fn func(task int) error) error
 	MergeDistribution(ctx context.Context, in engine.DistributionInput, b *engine.Brackets, parts ...*engine.Part) (
 		*engine.Distribution, error)
 }

@@ -95,7 +95,7 @@ func (c *counting) queryBytes(i int, buffer []byte) []byte {
 // ranges calls fn for n rows on the engine's workers, each time with an empty buffer, which it returns.
 func (c *counting) ranges(ctx context.Context, n int, fn func(i int, buffer []byte) []byte) error {
 	const stretch = 4096
-	return c.e.Each(ctx, (n+stretch-1)/stretch, func(task int) error {
+	return c.e.Parallel(ctx, (n+stretch-1)/stretch, func(task int) error {
 		var buffer []byte
 		for i := task * stretch; i < min(n, (task+1)*stretch); i++ {
 			buffer = fn(i, buffer[:0])

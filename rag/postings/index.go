@@ -26,7 +26,7 @@ type Document struct{ Text, Language, About string }
 // Source reads the documents of rows from up to below to, in order. Those of deleted rows are empty.
 type Source func(ctx context.Context, from, to int) ([]Document, error)
 
-// Each runs tasks, perhaps several at a time, as engine.Engine.Each does.
+// Each runs tasks, perhaps several at a time, as engine.Engine.Parallel does.
 type Each func(ctx context.Context, tasks int, fn func(task int) error) error
 
 // Index is the inverted index of rows 0 … Rows()−1 of a base as it is at one time. It is immutable and may be used by

@@ -81,21 +81,30 @@ func costVectors(host cpu.Kernels) cpu.Rows {
 
 func (c *calibration) late() bool { return time.Now().After(c.end) || c.ctx.Err() != nil }
 
-// grow calls run with sizes from first on, doubled each time, until it takes long enough, size is largest or time is
-// up, and returns the best rate: units(size) per second.
-func (c *calibration) grow(first, largest int, units func(size int) float64, run func(size int) error) (best float64,
-	err error) {
+// timer notes how long a call takes, several times.
+type timer func(call func() error) error
+
+// grow calls run with sizes from first on, doubled each time, until what it times takes long enough, size is largest
+// or time is up, and returns the best rate: units(size) per second.
+func (c *calibration) grow(first, largest int, units func(size int) float64,
+	run func(size int, timed timer) error) (best float64, err error) {
 	for size := first; ; size = min(2*size, largest) {
 		took := math.Inf(1)
-		for range retries {
-			begun := time.Now()
-			if err := run(size); err != nil {
-				return 0, err
+		err := run(size, func(call func() error) error {
+			for range retries {
+				begun := time.Now()
+				if err := call(); err != nil {
+					return err
+				}
+				took = min(took, max(time.Since(begun).Seconds(), 1e-9))
+				if took < costStep && size < largest || c.late() {
+					break
+				}
 			}
-			took = min(took, max(time.Since(begun).Seconds(), 1e-9))
-			if took < costStep && size < largest || c.late() {
-				break
-			}
+			return nil
+		})
+		if err != nil {
+			return 0, err
 		}
 		best = max(best, units(size)/took)
 		if took >= costStep || size == largest || c.late() {
@@ -107,15 +116,15 @@ func (c *calibration) grow(first, largest int, units func(size int) float64, run
 // copy times copies to the device and leaves one of all rows there.
 func (c *calibration) copy(m *Measured) (err error) {
 	none := false
-	rate, err := c.grow(minRun, min(costRows, copyRoom/(4*costDim)), func(n int) float64 {
-		return float64(CopyBytes(n,
-			costDim))
-	},
-		func(n int) error {
-			copied, err := c.d.Upload(c.rows.Slice(0, n))
-			none = err == nil && copied == nil
-			c.d.Release(copied)
-			return err
+	bytes := func(n int) float64 { return float64(CopyBytes(n, costDim)) }
+	rate, err := c.grow(minRun, min(costRows, copyRoom/(4*costDim)), bytes,
+		func(n int, timed timer) error {
+			return timed(func() error {
+				copied, err := c.d.Upload(c.rows.Slice(0, n))
+				none = err == nil && copied == nil
+				c.d.Release(copied)
+				return err
+			})
 		})
 	if err != nil || none {
 		return err
@@ -170,40 +179,22 @@ func counting(lanes int) *Count {
 	return c
 }
 
-// timed is the rate of Count over sets that grow; the time to pack them does not count.
-func (c *calibration) timed(t kernels.DType, shape func(size int) (a, b int), largest int,
-	units func(a, b int) float64) (best float64, err error) {
-	for size := minRun; ; size = min(2*size, largest) {
-		took := math.Inf(1)
+// count is the rate of Count over sets that grow; the time to pack them does not count.
+func (c *calibration) count(t kernels.DType, shape func(size int) (a, b int), largest int,
+	units func(size int) float64) (float64, error) {
+	return c.grow(minRun, largest, units, func(size int, timed timer) error {
 		a, b := shape(size)
-		err := c.packed(t, a, b, func(rows, lanes Set) error {
+		return c.packed(t, a, b, func(rows, lanes Set) error {
 			k := counting(lanes.Count() * Panel)
-			for range retries {
-				begun := time.Now()
-				if err := c.d.Count(k, rows, 0, rows.Count(), lanes, 0, lanes.Count()); err != nil {
-					return err
-				}
-				took = min(took, max(time.Since(begun).Seconds(), 1e-9))
-				if took < costStep && size < largest || c.late() {
-					break
-				}
-			}
-			return nil
+			return timed(func() error { return c.d.Count(k, rows, 0, rows.Count(), lanes, 0, lanes.Count()) })
 		})
-		if err != nil {
-			return 0, err
-		}
-		best = max(best, units(a, b)/took)
-		if took >= costStep || size == largest || c.late() {
-			return best, c.ctx.Err()
-		}
-	}
+	})
 }
 
 // tiles returns the rate of multiply-adds in a format.
 func (c *calibration) tiles(t kernels.DType) (float64, error) {
-	return c.timed(t, func(n int) (int, int) { return n, n }, costRows,
-		func(a, b int) float64 { return float64(a) * float64(b) * costDim })
+	return c.count(t, func(n int) (int, int) { return n, n }, costRows,
+		func(n int) float64 { return float64(n) * float64(n) * costDim })
 }
 
 // read returns how fast sets are read: all of one against a panel.
@@ -212,15 +203,18 @@ func (c *calibration) read() (float64, error) {
 	if c.d.Has(kernels.BF16) {
 		t = kernels.BF16
 	}
-	return c.timed(t, func(n int) (int, int) { return n, Panel }, min(4*costRows, MaxSide*Panel),
-		func(a, _ int) float64 { return float64(c.d.Bytes(t, a, costDim)) })
+	return c.count(t, func(n int) (int, int) { return n, Panel }, min(4*costRows, MaxSide*Panel),
+		func(n int) float64 { return float64(c.d.Bytes(t, n, costDim)) })
 }
 
 // scores returns the rate of multiply-adds of canonical scores.
 func (c *calibration) scores() (float64, error) {
 	const few = 128
 	out := make([]float64, few*costRows)
-	return c.grow(minRun, costRows, func(n int) float64 { return few * float64(n) * costDim }, func(n int) error {
-		return c.d.Scores(kernels.Cosine, out, n, c.rows.Slice(0, few), c.rows.Slice(0, n))
+	work := func(n int) float64 { return few * float64(n) * costDim }
+	return c.grow(minRun, costRows, work, func(n int, timed timer) error {
+		return timed(func() error {
+			return c.d.Scores(kernels.Cosine, out, n, c.rows.Slice(0, few), c.rows.Slice(0, n))
+		})
 	})
 }

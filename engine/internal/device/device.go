@@ -134,35 +134,6 @@ func (r *Resources) Choose(op Op, s Shape, has Residency) string {
 	return why.String()
 }
 
-// Hold makes the device's own copy of an operand that is ready, unless it has one. The returned function ends that.
-func (r *Resources) Hold(o *Operand) (release func(), err error) {
-	release = func() {}
-	if o.N == 0 || !o.Ready || o.Resident != nil {
-		return release, nil
-	}
-	var resident any
-	if o.Kept != nil {
-		var end func()
-		if resident, end, err = r.hold(o); err != nil {
-			return release, err
-		}
-		if end != nil {
-			o.Resident = resident
-			return func() { o.Resident = nil; end() }, nil
-		}
-	}
-	if resident == nil {
-		if resident, err = r.Upload(o.Rows); err != nil || resident == nil {
-			return release, err
-		}
-	}
-	o.Resident = resident
-	return func() {
-		o.Resident = nil
-		r.Release(resident)
-	}, nil
-}
-
 // HoldBoth holds two operands; release is to be called after an error, too.
 func (r *Resources) HoldBoth(a, b *Operand) (release func(), err error) {
 	first, err := r.Hold(a)

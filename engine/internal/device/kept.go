@@ -133,11 +133,7 @@ func (s *keep) evict(room int64) {
 			return false
 		}
 		s.used -= x.bytes
-		if x.set != nil {
-			x.device.Free(x.set)
-		} else {
-			x.device.Release(x.copied)
-		}
+		x.free()
 		return true
 	})
 }
@@ -190,36 +186,71 @@ func (s *keep) add(x *item) (end func(), ok bool) {
 	return s.begin(x), true
 }
 
+// free gives an item's memory back.
+func (x *item) free() {
+	if x.set != nil {
+		x.device.Free(x.set)
+	} else {
+		x.device.Release(x.copied)
+	}
+}
+
+// obtain returns an item of an operand: one like x that was kept, or x itself once make has made it, which then stays
+// for later operations if there is room. end ends its use; it is nil where make has made nothing.
+func (r *Resources) obtain(o *Operand, x *item, make func() error) (_ *item, end func(), err error) {
+	x.owner, x.device = o.Kept, Root(r.Device)
+	var in *keep
+	if o.Kept != nil {
+		in = o.Kept.in(x.device)
+	}
+	if in != nil {
+		if found, end := in.find(x); found != nil {
+			return found, end, nil
+		}
+		if r.Describe().Memory > 0 { // what is not used gives way before the item is made
+			in.mu.Lock()
+			in.fits(x.bytes)
+			in.mu.Unlock()
+		}
+	}
+	x.copied = nil
+	if err := make(); err != nil || x.set == nil && x.copied == nil {
+		return nil, nil, err
+	}
+	if in != nil {
+		if end, ok := in.add(x); ok {
+			return x, end, nil
+		}
+	}
+	return x, x.free, nil
+}
+
 // someRows stands for a copy of rows in a search for one.
 var someRows any = struct{}{}
 
-// hold returns the device's copy of the rows, which stays for later operations, and the end of its use. The copy is nil
-// where the device needs none, and the end where it is not kept.
-func (r *Resources) hold(o *Operand) (resident any, end func(), err error) {
-	d := Root(r.Device)
-	s := o.Kept.in(d)
-	if s == nil {
-		return nil, nil, nil
+// Hold makes the device's own copy of an operand that is ready, unless it has one. The returned function ends that.
+func (r *Resources) Hold(o *Operand) (release func(), err error) {
+	release = func() {}
+	if o.N == 0 || !o.Ready || o.Resident != nil {
+		return release, nil
 	}
-	o.Kept.uploads.Lock()
-	defer o.Kept.uploads.Unlock()
-	if x, end := s.find(&item{owner: o.Kept, device: d, copied: someRows}); x != nil {
-		return x.copied, end, nil
+	if o.Kept != nil { // one copy of the rows is made at a time
+		o.Kept.uploads.Lock()
+		defer o.Kept.uploads.Unlock()
 	}
-	x := &item{owner: o.Kept, device: d}
-	if d.Describe().Memory > 0 {
+	x := &item{copied: someRows}
+	if r.Describe().Memory > 0 {
 		x.bytes = CopyBytes(o.N, o.Dim)
-		s.mu.Lock() // what is not used gives way before the copy is made
-		s.fits(x.bytes)
-		s.mu.Unlock()
 	}
-	if x.copied, err = r.Upload(o.Rows); err != nil || x.copied == nil {
-		return nil, nil, err
+	x, end, err := r.obtain(o, x, func() (err error) {
+		x.copied, err = r.Upload(o.Rows)
+		return err
+	})
+	if x == nil {
+		return release, err
 	}
-	if end, ok := s.add(x); ok {
-		return x.copied, end, nil
-	}
-	return x.copied, nil, nil
+	o.Resident = x.copied
+	return func() { o.Resident = nil; end() }, nil
 }
 
 // CopyBytes returns the size of a device's copy of n rows.
@@ -230,35 +261,20 @@ func CopyBytes(n, dim int) int64 { return int64(n) * (4*int64(dim) + 8) }
 func (r *Resources) Packed(ctx context.Context, o *Operand, side Side, t kernels.DType, m kernels.Metric, scale float64,
 	order []int32) (
 	s Set, release func(), err error) {
-	var in *keep
-	x := &item{packing: packing{side: side, dtype: t, metric: m, scale: scale, order: order}, owner: o.Kept,
-		device: Root(r.Device)}
-	x.bytes = r.Bytes(t, o.N, o.Dim) + 4*int64(len(order))
-	if o.Kept != nil {
-		in = o.Kept.in(x.device)
-	}
-	if in != nil {
-		if found, release := in.find(x); found != nil {
-			return found.set, release, nil
+	x := &item{packing: packing{side: side, dtype: t, metric: m, scale: scale, order: order},
+		bytes: r.Bytes(t, o.N, o.Dim) + 4*int64(len(order))}
+	x, release, err = r.obtain(o, x, func() (err error) {
+		if x.set, err = r.New(side, t, m, o.N, o.Dim, scale); err != nil {
+			return err
 		}
-		if r.Describe().Memory > 0 {
-			in.mu.Lock()
-			in.fits(x.bytes)
-			in.mu.Unlock()
+		x.order = slices.Clone(order)
+		if err = r.PackAll(ctx, x.set, o.Rows, order); err != nil {
+			x.free()
 		}
-	}
-	if s, err = r.New(side, t, m, o.N, o.Dim, scale); err != nil {
+		return err
+	})
+	if err != nil {
 		return nil, nil, err
 	}
-	if err := r.PackAll(ctx, s, o.Rows, order); err != nil {
-		r.Free(s)
-		return nil, nil, err
-	}
-	if in != nil {
-		x.order, x.set = slices.Clone(order), s
-		if end, ok := in.add(x); ok {
-			return s, end, nil
-		}
-	}
-	return s, func() { r.Free(s) }, nil
+	return x.set, release, nil
 }

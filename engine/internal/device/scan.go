@@ -153,37 +153,27 @@ func (x *Axes) Lift(s *ScanQuery, bar, bias float64) float64 {
 // device must hold a copy of o.
 func (r *Resources) Coded(ctx context.Context, o *Operand, m kernels.Metric, scale float64, head int,
 	learn func(ctx context.Context) (*Axes, error)) (c Codes, release func(), err error) {
-	var in *keep
-	d := Root(r.Device)
-	x := &item{packing: packing{side: Left, dtype: kernels.I8, metric: m, scale: scale, head: head}, owner: o.Kept,
-		device: d, bytes: CodeBytes(o.N, o.Dim)}
 	if o.Kept != nil {
 		o.Kept.uploads.Lock()
 		defer o.Kept.uploads.Unlock()
-		in = o.Kept.in(d)
 	}
-	if in != nil {
-		if found, release := in.find(x); found != nil {
-			return found.set.(Codes), release, nil
+	x := &item{packing: packing{side: Left, dtype: kernels.I8, metric: m, scale: scale, head: head},
+		bytes: CodeBytes(o.N, o.Dim)}
+	x, release, err = r.obtain(o, x, func() error {
+		axes, err := learn(ctx)
+		if err != nil {
+			return err
 		}
-		in.mu.Lock()
-		in.fits(x.bytes)
-		in.mu.Unlock()
-	}
-	axes, err := learn(ctx)
+		codes, err := r.Code(ctx, o.Rows, axes, head)
+		if err == nil {
+			x.set = codes
+		}
+		return err
+	})
 	if err != nil {
 		return nil, nil, err
 	}
-	if c, err = r.Code(ctx, o.Rows, axes, head); err != nil {
-		return nil, nil, err
-	}
-	if in != nil {
-		x.set = c
-		if end, ok := in.add(x); ok {
-			return c, end, nil
-		}
-	}
-	return c, func() { r.Free(c) }, nil
+	return x.set.(Codes), release, nil
 }
 
 // CodeBytes returns the memory of the codes of n rows, including everything that is stored with them.

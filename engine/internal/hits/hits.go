@@ -3,6 +3,8 @@
 package hits
 
 import (
+	"slices"
+
 	"github.com/sluice-rag/sluice/kernels"
 )
 
@@ -28,6 +30,19 @@ func Select(heap []kernels.Hit, scores []float64, c0 int, m kernels.Metric, k in
 		heap = Offer(heap, kernels.Hit{Row: c0 + j, Score: s}, m, k)
 	}
 	return heap
+}
+
+// Sort puts hits in order, better first.
+func Sort(list []kernels.Hit, m kernels.Metric) {
+	slices.SortFunc(list, func(a, b kernels.Hit) int {
+		switch {
+		case m.Closer(a, b):
+			return -1
+		case m.Closer(b, a):
+			return 1
+		}
+		return 0
+	})
 }
 
 func up(heap []kernels.Hit, m kernels.Metric) {

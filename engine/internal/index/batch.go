@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/hits"
 	"github.com/sluice-rag/sluice/engine/internal/matrix"
 	"github.com/sluice-rag/sluice/engine/internal/workers"
 	"github.com/sluice-rag/sluice/kernels"
@@ -22,22 +23,8 @@ func (x *Index) TopK(ctx context.Context, queries kernels.Vectors, k int, bias [
 	}
 	out := make([][]kernels.Hit, queries.Rows)
 	err := x.many(ctx, queries, bias, k, 0, func(i int, found *queryState) {
-		out[i] = slices.Clone(found.best())
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-// MaxAll returns each query's best row, or {−1, Worst()} if there is no row.
-func (x *Index) MaxAll(ctx context.Context, queries kernels.Vectors, bias []kernels.Biases) ([]kernels.Hit, error) {
-	out := make([]kernels.Hit, queries.Rows)
-	err := x.many(ctx, queries, bias, 1, 0, func(i int, found *queryState) {
-		out[i] = kernels.Hit{Row: -1, Score: x.metric.Worst()}
-		if len(found.hits) > 0 {
-			out[i] = found.hits[0]
-		}
+		hits.Sort(found.hits, x.metric)
+		out[i] = slices.Clone(found.hits)
 	})
 	if err != nil {
 		return nil, err

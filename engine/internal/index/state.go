@@ -85,17 +85,6 @@ func (k *queryState) take(h kernels.Hit) {
 	}
 }
 
-// best returns the hits in order.
-func (k *queryState) best() []kernels.Hit {
-	slices.SortFunc(k.hits, func(a, b kernels.Hit) int {
-		if k.query.metric.Closer(a, b) {
-			return -1
-		}
-		return 1
-	})
-	return k.hits
-}
-
 // lane is the scratch memory of one goroutine of a search.
 type lane struct {
 	r      *device.Resources

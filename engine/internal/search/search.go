@@ -84,7 +84,8 @@ func Run(ctx context.Context, r *device.Resources, in Input) ([]Found, error) {
 			return nil, err
 		}
 		for i := range s.lanes {
-			out[q0+i] = s.lanes[i].found(&in)
+			hits.Sort(s.lanes[i].hits, in.Metric)
+			out[q0+i] = Found{s.lanes[i].hits, s.lanes[i].survivors}
 		}
 	}
 	return out, nil
@@ -110,19 +111,6 @@ type lane struct {
 	hits      []kernels.Hit // heap of the best so far, the worst on top; without K, the row that is above
 	survivors int64
 	biased    []int32 // rows with a bias, ascending: their scores are in hits already
-}
-
-func (l *lane) found(in *Input) Found {
-	slices.SortFunc(l.hits, func(a, b kernels.Hit) int {
-		switch {
-		case in.Metric.Closer(a, b):
-			return -1
-		case in.Metric.Closer(b, a):
-			return 1
-		}
-		return 0
-	})
-	return Found{l.hits, l.survivors}
 }
 
 // offer adds the canonical score of a row; s.mu is held.

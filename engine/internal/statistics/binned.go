@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 )
 
 // binned handles a window whose canonical scores do not fit in memory: it first counts them in cells and then keeps
 // the scores of a few cells. In between, the scores are in the spill file; those that do not fit there are computed
 // again.
 type binned struct {
+	mu     sync.Mutex
 	cells  cells
 	counts []int64
 	stored []stretch
@@ -46,13 +48,9 @@ func (r *resolver) widen(room int64) {
 	}
 }
 
-// empty returns an empty copy for a worker.
-func (w *binned) empty() *binned {
-	return &binned{cells: w.cells, counts: make([]int64, binnedCells), kept: w.kept,
-		scores: make([][]float64, len(w.kept))}
-}
-
 func (w *binned) take(scores []float64, file *spill) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.kept == nil && !w.lost && len(scores) > 0 {
 		w.store(scores, file)
 	}
@@ -96,16 +94,6 @@ func (w *binned) load(ctx context.Context, file *spill) error {
 		}
 	}
 	return nil
-}
-
-func (w *binned) merge(o *binned) {
-	w.stored, w.lost = append(w.stored, o.stored...), w.lost || o.lost
-	for i, n := range o.counts {
-		w.counts[i] += n
-	}
-	for i := range w.kept {
-		w.scores[i] = append(w.scores[i], o.scores[i]...)
-	}
 }
 
 // keep chooses the cells that hold the window's statistics, if their scores fit, and returns the number of those

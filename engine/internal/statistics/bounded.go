@@ -143,19 +143,15 @@ func residentBytes(o *device.Operand) int64 {
 func (b *bounded) setScales(ctx context.Context, j *job) error {
 	b.scaleRows, b.scaleLanes = 1, 1
 	if b.metric != kernels.Cosine {
-		largest := func(norms []float64) (list []float64, err error) { // of each stretch
-			err = workers.Over(ctx, len(norms), func(from, to int) { list = append(list, slices.Max(norms[from:to])) })
-			return list, err
-		}
-		rows, err := largest(j.c.Norms)
+		rows, err := largest(ctx, j.c.Norms)
 		if err != nil {
 			return err
 		}
-		lanes, err := largest(j.q.Norms)
+		lanes, err := largest(ctx, j.q.Norms)
 		if err != nil {
 			return err
 		}
-		b.scaleRows, b.scaleLanes = device.PowerOfTwo(rows), device.PowerOfTwo(lanes)
+		b.scaleRows, b.scaleLanes = device.PowerOfTwo([]float64{rows}), device.PowerOfTwo([]float64{lanes})
 	}
 	b.unit = b.scaleRows * b.scaleLanes
 	if b.metric == kernels.L2 {
@@ -163,6 +159,12 @@ func (b *bounded) setScales(ctx context.Context, j *job) error {
 		b.scaleLanes, b.unit = b.scaleRows, b.scaleRows
 	}
 	return nil
+}
+
+// largest returns the largest norm.
+func largest(ctx context.Context, norms []float64) (x float64, err error) {
+	err = workers.Over(ctx, len(norms), func(from, to int) { x = max(x, slices.Max(norms[from:to])) })
+	return x, err
 }
 
 // cut chooses the tasks: at least 64, at least 16 per region, and not longer than the device asks for. A requested tile

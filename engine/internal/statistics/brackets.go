@@ -255,12 +255,16 @@ func (j *job) sample(ctx context.Context, b *bounded) ([]float32, error) {
 				}
 			}
 		}
+		values := make([]float32, len(qs))
 		if j.in.Bias != nil {
-			var err error
-			found[task], err = j.biasedSample(ctx, b, qs, cs)
+			scores := make([]float64, len(qs))
+			err := j.biasedPairs(ctx, scores, qs, cs)
+			for i, s := range scores {
+				values[i] = float32(b.value(s))
+			}
+			found[task] = values
 			return err
 		}
-		values := make([]float32, len(qs))
 		if err := scores.Estimate(j.r.Host, b.metric, values, j.q.Rows, qs, j.c.Rows, cs); err != nil {
 			return err
 		}
@@ -274,18 +278,6 @@ func (j *job) sample(ctx context.Context, b *bounded) ([]float32, error) {
 		return nil
 	})
 	return slices.Concat(found...), err
-}
-
-// biasedSample returns the values of pairs with a bias.
-func (j *job) biasedSample(ctx context.Context, b *bounded, queries, contexts []int32) ([]float32, error) {
-	scores, values := make([]float64, len(queries)), make([]float32, len(queries))
-	if err := j.biasedPairs(ctx, scores, queries, contexts); err != nil {
-		return nil, err
-	}
-	for i, s := range scores {
-		values[i] = float32(b.value(s))
-	}
-	return values, nil
 }
 
 // estimated returns the tile value of a pair whose dot product, or squared distance, is about x.

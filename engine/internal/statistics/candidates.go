@@ -57,11 +57,9 @@ func (s *bests) begin(ctx context.Context, j *job, b *bounded) error {
 	})
 }
 
-func (s *bests) lock(lane0 int) *sync.Mutex { return &s.locks[lane0/s.laneStep] }
-
 // take copies the known maxima of the lanes to the worker.
 func (s *bests) take(w *worker, lane0, lane1 int) {
-	lock := s.lock(lane0)
+	lock := &s.locks[lane0/s.laneStep]
 	lock.Lock()
 	defer lock.Unlock()
 	copy(w.count.BestOther, s.other[lane0*device.Panel:lane1*device.Panel])
@@ -71,7 +69,7 @@ func (s *bests) take(w *worker, lane0, lane1 int) {
 // give merges the worker's maxima into the shared ones, and replaces those of the worker by what a candidate must
 // reach.
 func (s *bests) give(w *worker, lane0, lane1 int) {
-	c, lock := &w.count, s.lock(lane0)
+	c, lock := &w.count, &s.locks[lane0/s.laneStep]
 	lock.Lock()
 	defer lock.Unlock()
 	for i := range (lane1 - lane0) * device.Panel {
@@ -87,7 +85,7 @@ func (s *bests) improve(j *job, w *worker, kind, lane0 int) {
 	if len(w.queries) == 0 {
 		return
 	}
-	lock := s.lock(lane0)
+	lock := &s.locks[lane0/s.laneStep]
 	lock.Lock()
 	defer lock.Unlock()
 	for i, q := range w.queries {
@@ -128,7 +126,7 @@ func (j *job) finishMaxima(ctx context.Context) error {
 				j.improve(bestAll, int32(q), d.BestOtherRow[q], d.BestOther[q])
 			}
 			j.improve(bestAll, int32(q), j.in.Owner[q], d.Positive[q])
-			if j.in.Group != nil && !j.negatives.several { // all contexts are in one group, so that none belongs to another
+			if j.in.Group != nil && !j.negatives.several { // no context belongs to another group
 				d.BestOther[q], d.BestOtherRow[q] = j.in.Metric.Worst(), -1
 			}
 		}
@@ -150,11 +148,9 @@ func (e *endMarks) begin(b *bounded, w *wanted, done *counts) {
 		e.see(up(b.value(done.lowest.Score)+b.epsilon), scan.Down(b.value(done.highest.Score)-b.epsilon))
 	}
 	if !w.ends {
-		e.lose()
+		e.lost.Store(true)
 	}
 }
-
-func (e *endMarks) lose() { e.lost.Store(true) }
 
 // reach returns the bounds that a candidate for an extreme must not exceed.
 func (e *endMarks) reach() (low, high float32) {

@@ -121,7 +121,7 @@ func (j *job) strips(ctx context.Context, visit func(worker int, s *strip)) erro
 	})
 }
 
-// strips calls visit for the negatives among the scores of a query with the contexts from c0 on; spans is scratch space.
+// strips calls visit for the negatives among the scores of a query with the contexts from c0 on; spans is scratch.
 func (g *negatives) strips(spans []span, q, c0 int, scores []float64, visit func(s *strip)) []span {
 	spans = g.of(spans[:0], q, c0, c0+len(scores))
 	for _, s := range spans {
@@ -371,9 +371,7 @@ func (j *job) canonicalHistogram(ctx context.Context, bins int) ([]int64, error)
 		}
 	})
 	for _, c := range counts {
-		for i, k := range c {
-			total[i] += k
-		}
+		addTo(total, c)
 	}
 	return total, err
 }

@@ -93,7 +93,7 @@ type Tuning struct {
 	Panels  int64         // bytes of packed sets at a time; 0 = what the memory limit allows
 	Spill   int64         // bytes of a temporary file for kept entries that exceed the memory limit
 
-	counted func(*pass) // pass.counted
+	counted func(*pass) // of tests: called when a task has been counted, before its entries are kept
 }
 
 // DefaultTuning returns the sizes that the engine uses.
@@ -160,7 +160,7 @@ func newJob(ctx context.Context, r *device.Resources, t Tuning, in distribution.
 			j.free()
 		}
 	}()
-	if err = j.positives(ctx, nil); err != nil {
+	if err = j.positives(ctx, ascendingFrom(0, j.q.N)); err != nil {
 		return nil, err
 	}
 	if in.Bias == nil && (int64(j.q.N)*int64(j.c.N) > t.Canonical || in.DType != nil) {
@@ -313,15 +313,12 @@ func newDistribution(m int, in distribution.Input) *distribution.Result {
 	return d
 }
 
-// positives computes D+ for some queries; nil: for all.
+// positives computes D+ for some queries.
 func (j *job) positives(ctx context.Context, queries []int32) error {
 	const chunk = 1024
 	n := len(queries)
-	if queries == nil {
-		n = j.q.N
-	}
 	return j.r.Pool.Each(ctx, workers.Ceil(n, chunk), j.blocks.Workers, func(_, task int) error {
-		list := piece(queries, task*chunk, min(n, (task+1)*chunk))
+		list := queries[task*chunk : min(n, (task+1)*chunk)]
 		own, scores := make([]int32, len(list)), make([]float64, len(list))
 		for i, q := range list {
 			own[i] = j.in.Owner[q]

@@ -35,17 +35,20 @@ func (c *counts) merge(o *counts, m kernels.Metric) error {
 	}
 	c.tasks = append(c.tasks, o.tasks...)
 	c.counted += o.counted
-	for i, n := range o.below {
-		c.below[i] += n
-	}
-	for i, n := range o.bins {
-		c.bins[i] += n
-	}
+	addTo(c.below, o.below)
+	addTo(c.bins, o.bins)
 	c.kept = append(c.kept, o.kept...)
 	c.full, c.bestLost, c.endsLost = c.full || o.full, c.bestLost || o.bestLost, c.endsLost || o.endsLost
 	c.takeEnd(m, o.lowest)
 	c.takeEnd(m, o.highest)
 	return nil
+}
+
+// addTo adds a list to another one of that length.
+func addTo(sums, list []int64) {
+	for i, n := range list {
+		sums[i] += n
+	}
 }
 
 func (c *counts) addSums(sum, sum2 tiles.Sum) (err error) {

@@ -68,26 +68,24 @@ func (j *job) newDots(ctx context.Context) (d *dots, err error) {
 
 // factors returns what rows are multiplied by: for a cosine 1/norm, else one power of two for all, 1/scale.
 func (j *job) factors(ctx context.Context, o *device.Operand) (factors []float64, scale float64, err error) {
-	factors, scale = make([]float64, o.N), 1
+	scale = 1
 	if j.in.Metric != kernels.Cosine {
-		largest := 0.
-		err = workers.Over(ctx, o.N, func(from, to int) { largest = max(largest, slices.Max(o.Norms[from:to])) })
-		_, exponent := math.Frexp(largest)
-		scale = math.Ldexp(1, exponent)
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	return factors, scale, workers.Over(ctx, o.N, func(from, to int) {
-		for i, norm := range o.Norms[from:to] {
-			switch {
-			case j.in.Metric != kernels.Cosine:
-				factors[from+i] = 1 / scale
-			case norm > 0:
-				factors[from+i] = 1 / norm
-			}
+		norm, err := largest(ctx, o.Norms)
+		if err != nil {
+			return nil, 0, err
 		}
+		scale = 1 / device.PowerOfTwo([]float64{norm})
+	}
+	factors, err = listOf(ctx, o.N, func(i int) float64 {
+		switch norm := o.Norms[i]; {
+		case j.in.Metric != kernels.Cosine:
+			return 1 / scale
+		case norm > 0:
+			return 1 / norm
+		}
+		return 0
 	})
+	return factors, scale, err
 }
 
 // sum returns the sum over the pairs of D− among some rows and lanes, which ascend, in units of scores.SumUnit².

@@ -29,12 +29,7 @@ func Keep(ctx context.Context, r *device.Resources, t Tuning, in distribution.In
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	all := &block{make([]int32, in.Contexts.Rows), make([]int32, in.Queries.Rows)}
-	for _, rows := range [][]int32{all.rows, all.lanes} {
-		for i := range rows {
-			rows[i] = int32(i)
-		}
-	}
+	all := &block{ascendingFrom(0, in.Contexts.Rows), ascendingFrom(0, in.Queries.Rows)}
 	p, j, err := computePart(ctx, r, t, in, of, all, func(p *Part, j *job, c *counts) (err error) {
 		of, err = j.keep(ctx, in, of, p, c)
 		return err
@@ -274,9 +269,7 @@ func (p *Part) narrow(ctx context.Context, j *job, c *counts, of *distribution.B
 		return err
 	}
 	for _, mine := range below {
-		for i, n := range mine {
-			p.below[i] += n
-		}
+		addTo(p.below, mine)
 	}
 	s.share()
 	err = j.eachKept(ctx, c, func(worker int, r run, entries []device.Entry) {

@@ -29,7 +29,7 @@ func Merge(ctx context.Context, r *device.Resources, t Tuning, in distribution.I
 		return Compute(ctx, r, t, in)
 	}
 	defer j.free()
-	if err := j.positives(ctx, nil); err != nil {
+	if err := j.positives(ctx, ascendingFrom(0, j.q.N)); err != nil {
 		return nil, err
 	}
 	m := &merging{j: j, of: of, counts: newCounts(&wanted{brackets: make([]bracket, len(of.Ranges))})}
@@ -142,7 +142,7 @@ func (m *merging) part(p *Part, ids byID) error {
 		}
 	}
 	m.covered = append(m.covered, mine)
-	b, values, distances := m.j.bounded, 1., 1. // factors that convert the part's values and distances to those of this input
+	b, values, distances := m.j.bounded, 1., 1. // what makes the part's values and distances those of this input
 	if b.metric != kernels.Cosine {
 		values, distances = b.unit/p.unit, b.unit/p.unit
 		if b.metric == kernels.L2 {
@@ -160,12 +160,8 @@ func (m *merging) part(p *Part, ids byID) error {
 		return fmt.Errorf("%d brackets and %d bins, want %d and %d", len(p.below), len(p.bins), len(c.below),
 			len(c.bins))
 	}
-	for i, n := range p.below {
-		c.below[i] += n
-	}
-	for i, n := range p.bins {
-		c.bins[i] += n
-	}
+	addTo(c.below, p.below)
+	addTo(c.bins, p.bins)
 	for _, r := range p.kept {
 		r.of = &of
 		if values != 1 {
@@ -236,10 +232,7 @@ func (m *merging) maximaOf(ctx context.Context) error {
 		return nil
 	}
 	j := m.j
-	share := &block{lanes: slices.Sorted(maps.Keys(m.open)), rows: make([]int32, j.c.N)}
-	for i := range share.rows {
-		share.rows[i] = int32(i)
-	}
+	share := &block{lanes: slices.Sorted(maps.Keys(m.open)), rows: ascendingFrom(0, j.c.N)}
 	in := j.in
 	in.ContextIDs, in.QueryIDs = nil, nil // use row numbers
 	in.DType = nil                        // maxima are exact in all; a GPU format may be missing here
@@ -350,7 +343,7 @@ func (j *job) keptEnds(ctx context.Context, c *counts, sure *wanted) error {
 	return nil
 }
 
-// keptQuantiles sets the quantiles of D−. For an unknown statistic, it sets the interval between the enclosing brackets.
+// keptQuantiles sets the quantiles of D−; for an unknown statistic, the interval between the brackets around it.
 func (j *job) keptQuantiles(c *counts, sure *wanted) {
 	b := j.bounded
 	for i := range b.statistics {

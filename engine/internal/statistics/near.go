@@ -39,26 +39,32 @@ func (r *resolver) near(l *wanted) ranges {
 			continue
 		}
 		b, rank := l.brackets[i], s.rank-r.t.below[i] // of the values in the bracket
-		low, high, found := b.low, b.high, false
-		for n, at := int64(0), 0; at < len(byLow); at++ { // so many may lie below the next run
-			if k := byLow[at]; k.high >= b.low && k.low <= b.high {
-				if n += int64(k.n); n > rank {
-					low = max(low, k.low)
-					break
-				}
-			}
+		// As many values as the rank may lie below the first run, and lie in the last run or below for certain.
+		first := ranked(byLow, rank, func(k run) bool { return k.high >= b.low && k.low <= b.high })
+		last := ranked(byHigh, rank, func(k run) bool { return k.low >= b.low && k.high <= b.high })
+		low, high := b.low, b.high
+		if first != nil {
+			low = max(low, first.low)
 		}
-		for n, at := int64(0), 0; at < len(byHigh) && !found; at++ { // so many lie in this run or below for certain
-			if k := byHigh[at]; k.low >= b.low && k.high <= b.high {
-				if n += int64(k.n); n > rank {
-					high, found = k.high, true
-				}
-			}
-		}
-		if !found && i == len(l.brackets)-1 {
+		if last != nil {
+			high = last.high
+		} else if i == len(l.brackets)-1 {
 			out = append(out, bracket{l.high, plusInf})
 		}
 		out = append(out, bracket{scan.Down(float64(low) - pad), up(float64(high) + pad)})
 	}
 	return out
+}
+
+// ranked returns the first of some runs up to which, among those of a kind, there are more values than rank.
+func ranked(runs []run, rank int64, of func(run) bool) *run {
+	n := int64(0)
+	for i, k := range runs {
+		if of(k) {
+			if n += int64(k.n); n > rank {
+				return &runs[i]
+			}
+		}
+	}
+	return nil
 }

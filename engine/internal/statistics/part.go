@@ -65,7 +65,7 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 		out.Cells = rangeCells
 	}
 	if j.negatives.sampled() {
-		return nil, fmt.Errorf("engine: %w: sampled negatives are computed at once, not in parts", distribution.ErrPart)
+		return nil, errSampled
 	}
 	if j.q.N == 0 || j.negatives.total == 0 {
 		return nil, fmt.Errorf("engine: brackets: %w: no negatives", kernels.ErrEmpty)
@@ -110,6 +110,8 @@ func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distributio
 	}
 	return out, nil
 }
+
+var errSampled = fmt.Errorf("engine: %w: sampled negatives are computed at once, not in parts", distribution.ErrPart)
 
 // keepAll returns ends with which brackets keep everything.
 func keepAll() [2]float64 { return [2]float64{math.MaxFloat64, -math.MaxFloat64} }
@@ -188,15 +190,12 @@ func ComputePart(ctx context.Context, r *device.Resources, t Tuning, in distribu
 	return p, nil
 }
 
-// finishPart continues from complete counts of a part; the part already contains everything except the kept entries.
-type finishPart func(p *Part, j *job, c *counts) error
-
 // computePart counts a block. After an error there is no job; otherwise the caller must free it. finish receives the
-// kept entries; nil moves them into the part.
+// part, which has everything but the kept entries; nil moves them into it.
 func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input, of *distribution.Brackets,
-	share *block, finish finishPart) (_ *Part, j *job, err error) {
+	share *block, finish func(p *Part, j *job, c *counts) error) (_ *Part, j *job, err error) {
 	if finish == nil {
-		finish = func(p *Part, j *job, c *counts) error { return p.takeKept(j, c) }
+		finish = (*Part).takeKept
 	}
 	if of == nil || of.Metric != in.Metric || of.Negatives != in.Negatives.Kind || of.Biased && in.Bias == nil {
 		return nil, nil,
@@ -217,15 +216,14 @@ func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribu
 			fmt.Errorf("engine: %w: pairs with a bias are computed at once, not in parts", distribution.ErrPart)
 	}
 	if j.negatives.sampled() {
-		return nil, j,
-			fmt.Errorf("engine: %w: sampled negatives are computed at once, not in parts", distribution.ErrPart)
+		return nil, j, errSampled
 	}
 	p := &Part{metric: in.Metric, unit: 1, spread: 1}
 	if p.config, err = configOf(of, in.Contexts.Dim); err != nil {
 		return nil, j, err
 	}
-	p.name(in, share)
 	if len(share.rows) == 0 || len(share.lanes) == 0 {
+		p.name(&j.in, share.rows, share.lanes)
 		p.below = make([]int64, len(of.Ranges))
 		p.bins = make([]int64, min(of.Bins, 1)*binsOf(&distribution.Brackets{Bins: max(of.Bins, 1)}))
 		return p, j, nil
@@ -261,20 +259,16 @@ func computePart(ctx context.Context, r *device.Resources, t Tuning, in distribu
 	return p, j, nil
 }
 
-// name sets the ids of the part's rows, before they are ordered.
-func (p *Part) name(in distribution.Input, share *block) {
-	p.contexts, p.queries = make([]uint64, len(share.rows)), make([]uint64, len(share.lanes))
-	for i, row := range share.rows {
-		p.contexts[i] = in.ContextID(row)
+// name sets the ids of the part's rows.
+func (p *Part) name(in *distribution.Input, rows, lanes []int32) {
+	for _, row := range rows {
+		p.contexts = append(p.contexts, in.ContextID(row))
 	}
-	for i, row := range share.lanes {
-		p.queries[i] = in.QueryID(row)
+	for _, q := range lanes {
+		p.queries = append(p.queries, in.QueryID(q))
 	}
 	for kind := range p.best {
-		p.best[kind] = make([]partBest, len(share.lanes))
-		for i := range p.best[kind] {
-			p.best[kind][i].context = -1
-		}
+		p.best[kind] = slices.Repeat([]partBest{{context: -1}}, len(lanes))
 	}
 }
 
@@ -289,16 +283,12 @@ func (p *Part) take(ctx context.Context, j *job, share *block, c *counts) error 
 			return err
 		}
 	}
-	for i := range p.contexts {
-		p.contexts[i] = j.in.ContextID(through(b.rowAt, i))
-	}
+	p.name(&j.in, b.rowAt, b.laneAt)
 	at, err := inverse(ctx, b.rowAt, j.c.N)
 	if err != nil {
 		return err
 	}
-	for l := range p.queries {
-		q := through(b.laneAt, l)
-		p.queries[l] = j.in.QueryID(q)
+	for l, q := range b.laneAt {
 		if row := j.out.BestOtherRow[q]; row >= 0 {
 			p.best[bestOther][l] = partBest{through(at, int(row)), j.out.BestOther[q]}
 		}

@@ -284,15 +284,9 @@ func (x *Partial) Plus(y *Partial) (*Partial, error) {
 	if out.sums, err = addSums(x.sums, y.sums); err != nil {
 		return nil, err
 	}
-	for i, n := range y.below {
-		out.below[i] += n
-	}
-	for i, n := range y.bins {
-		out.bins[i] += n
-	}
-	for i, n := range y.cells {
-		out.cells[i] += n
-	}
+	addTo(out.below, y.below)
+	addTo(out.bins, y.bins)
+	addTo(out.cells, y.cells)
 	out.kept, out.sample = mergeSorted(x.kept, y.kept, cmp.Compare), mergeSorted(x.sample, y.sample, cmp.Compare)
 	out.ends.merge(y.ends)
 	out.queries, err = x.addQueries(y)

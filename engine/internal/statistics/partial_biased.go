@@ -40,7 +40,7 @@ func (x *Partial) countBiased(ctx context.Context, r *device.Resources, t Tuning
 	}
 	defer j.free()
 	if j.negatives.sampled() {
-		return fmt.Errorf("engine: %w: sampled negatives are computed at once, not in parts", distribution.ErrPart)
+		return errSampled
 	}
 	if x.area, err = x.covered(&in, rows, lanes); err != nil {
 		return err
@@ -192,12 +192,8 @@ func (c *biasedCount) merge(ctx context.Context) (err error) {
 	x, sums := c.x, []unitSums(nil)
 	for _, w := range c.work {
 		x.counted += w.counted
-		for i, n := range w.below {
-			x.below[i] += n
-		}
-		for i, n := range w.bins {
-			x.bins[i] += n
-		}
+		addTo(x.below, w.below)
+		addTo(x.bins, w.bins)
 		x.kept = append(x.kept, w.kept...)
 		x.ends.merge(w.ends)
 		if sums, err = addSums(sums, []unitSums{w.sums}); err != nil {

@@ -154,8 +154,8 @@ func (x *Partial) decode(r *reader) (err error) {
 // check refuses what no count can have made.
 func (x *Partial) check() error {
 	if x.b.Metric > kernels.L2 || x.counted < 0 || !(x.epsilon >= 0 && x.epsilon < math.MaxFloat32) ||
-		x.of.Contexts < 0 || x.of.Queries < 0 || x.of.Contexts > math.MaxInt32 || x.of.Queries > math.MaxInt32 || x.b.Bins < 0 || x.b.Cells < 0 || x.b.Cells > 1<<24 ||
-		x.b.Bins > 0 && !(x.b.Low < x.b.High) {
+		min(x.of.Contexts, x.of.Queries) < 0 || max(x.of.Contexts, x.of.Queries) > math.MaxInt32 || x.b.Bins < 0 ||
+		x.b.Cells < 0 || x.b.Cells > 1<<24 || x.b.Bins > 0 && !(x.b.Low < x.b.High) {
 		return fmt.Errorf("metric %d, %d pairs, bound %v, %d × %d, %d bins from %v to %v", x.b.Metric, x.counted,
 			x.epsilon, x.of.Contexts, x.of.Queries, x.b.Bins, x.b.Low, x.b.High)
 	}

@@ -119,9 +119,7 @@ func (x *Partial) keep(ctx context.Context, p *Part, j *job, of *distribution.Br
 				x.below[i] += n // which the part counts as not below its bracket
 			}
 		}
-		for i, n := range f.cells {
-			x.cells[i] += n
-		}
+		addTo(x.cells, f.cells)
 		x.ends.merge(f.ends)
 	}
 	return workers.Sort(ctx, j.r.Pool, x.kept, cmp.Compare)

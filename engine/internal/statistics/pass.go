@@ -32,8 +32,6 @@ type pass struct {
 
 	mu    sync.Mutex
 	total *counts
-
-	counted func(*pass) // of tests: called when a task has been counted, before its entries are kept
 }
 
 // worker is a worker's memory.
@@ -61,8 +59,7 @@ const (
 // apart.
 func (j *job) count(ctx context.Context, w *wanted, number int, tasks []int32, done *counts) error {
 	b := j.bounded
-	p := &pass{j: j, b: b, wanted: w, number: number, total: done, workers: make([]*worker, j.blocks.Workers),
-		counted: j.tune.counted}
+	p := &pass{j: j, b: b, wanted: w, number: number, total: done, workers: make([]*worker, j.blocks.Workers)}
 	if err := p.resume(ctx); err != nil {
 		return err
 	}
@@ -149,7 +146,7 @@ func (p *pass) begin(ctx context.Context, done *counts) error {
 	p.keeper.begin(p.j, done, p.wanted)
 	p.ends.begin(p.b, p.wanted, done)
 	if done.endsLost {
-		p.ends.lose()
+		p.ends.lost.Store(true)
 	}
 	if !p.wanted.best {
 		return nil
@@ -249,8 +246,8 @@ func (p *pass) task(ctx context.Context, w *worker, task int) error {
 			return err
 		}
 	}
-	if p.counted != nil {
-		p.counted(p)
+	if p.j.tune.counted != nil {
+		p.j.tune.counted(p)
 	}
 	// Whether entries are lost is read once: a record that holds the counts of a task but neither its entries nor the
 	// mark that they are missing would make wrong quantiles of a checkpoint.
@@ -262,15 +259,11 @@ func (p *pass) task(ctx context.Context, w *worker, task int) error {
 	m := w.mine
 	m.tasks = append(m.tasks, int32(task))
 	m.counted += c.Counted
-	for i := range m.below {
-		m.below[i] += c.Below[i]
-	}
-	for i, n := range c.Bins {
-		m.bins[i] += n
-	}
+	addTo(m.below, c.Below)
+	addTo(m.bins, c.Bins)
 	if full {
 		m.full = true
-		p.ends.lose()
+		p.ends.lost.Store(true)
 		return nil
 	}
 	p.keep(w, task)
@@ -350,7 +343,7 @@ func (p *pass) score(ctx context.Context, w *worker) error {
 	w.scores = w.scores[:n]
 	if p.scored.Add(int64(n)) > p.j.candidateLimit() {
 		p.best.lost.Store(p.wanted.best)
-		p.ends.lose()
+		p.ends.lost.Store(true)
 		w.queries, w.context, w.scores = w.queries[:0], w.context[:0], w.scores[:0]
 		return nil
 	}

@@ -196,9 +196,7 @@ func (m *removal) drop() error {
 	if err := m.belowOf(j, gone, m.rows, uncounted); err != nil {
 		return err
 	}
-	for i, n := range uncounted {
-		m.out.below[i] += n
-	}
+	addTo(m.out.below, uncounted)
 	without := func(ids []uint64, gone []bool) []uint64 {
 		ids = slices.Clone(ids)
 		for i, yes := range gone {

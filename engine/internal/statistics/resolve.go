@@ -82,12 +82,6 @@ type window struct {
 	binned      *binned      // where there is no room for all of them
 }
 
-// room returns the space for n more scores. A window has at most size.
-func (w *window) room(n int) []float64 {
-	end := w.taken.Add(int64(n))
-	return w.scores[end-int64(n) : end]
-}
-
 // resolver finds order statistics among what a pass kept.
 type resolver struct {
 	j               *job
@@ -130,10 +124,13 @@ func (j *job) resolve(ctx context.Context, l *wanted, t *counts) error {
 // settle reads statistics off all windows that have their scores.
 func (r *resolver) settle(ctx context.Context) error {
 	return r.j.r.Pool.Each(ctx, len(r.windows), r.j.blocks.Workers, func(_, i int) error {
-		if r.windows[i].binned != nil {
+		w := r.windows[i]
+		if w.binned != nil {
 			return nil
 		}
-		return r.windows[i].settle(ctx, r.b)
+		err := w.choose(ctx, r.b, w.statistics, w.below, w.scores)
+		w.scores = nil
+		return err
 	})
 }
 
@@ -320,7 +317,6 @@ type picker struct {
 	window            []uint16
 	below             []int64
 	scores            [][]float64 // per window
-	binned            []*binned   // of windows that have no room for their scores
 	rechecked         int64
 	buffer            []float64
 	entries           []device.Entry // of a run in the spill file
@@ -341,7 +337,7 @@ func (r *resolver) recheck(ctx context.Context) error {
 	err := r.j.r.Pool.Each(ctx, len(parts), len(work), func(worker, i int) error {
 		p := work[worker]
 		if p == nil {
-			p = &picker{below: make([]int64, n), scores: make([][]float64, n), binned: make([]*binned, n),
+			p = &picker{below: make([]int64, n), scores: make([][]float64, n),
 				buffer: make([]float64, pickBatch)}
 			work[worker] = p
 		}
@@ -367,9 +363,6 @@ func (r *resolver) recheck(ctx context.Context) error {
 			continue
 		}
 		for i, w := range r.windows {
-			if w.binned != nil && p.binned[i] != nil {
-				w.binned.merge(p.binned[i])
-			}
 			w.below += p.below[i]
 		}
 		r.j.out.Rechecked += p.rechecked
@@ -377,17 +370,11 @@ func (r *resolver) recheck(ctx context.Context) error {
 	return err
 }
 
-// outside reports whether a run is known to have nothing in a cell of a window.
-func (r *resolver) outside(k run) bool {
-	low, high, ok := k.within()
-	return ok &&
-		!slices.ContainsFunc(r.mark[r.cells.of(float64(low)):r.cells.of(float64(high))+1],
-			func(m uint16) bool { return m > 0 })
-}
-
 // scan picks from one run.
 func (r *resolver) scan(ctx context.Context, p *picker, k run) error {
-	if r.outside(k) {
+	if low, high, ok := k.within(); ok && // nothing lies in a cell of a window
+		!slices.ContainsFunc(r.mark[r.cells.of(float64(low)):r.cells.of(float64(high))+1],
+			func(m uint16) bool { return m > 0 }) {
 		return nil
 	}
 	entries, err := r.j.load(k, &p.entries)
@@ -453,25 +440,16 @@ func (r *resolver) take(p *picker, window int, score float64) {
 func (r *resolver) store(p *picker, window int) {
 	w, scores := r.windows[window], p.scores[window]
 	p.scores[window] = scores[:0]
-	if w.binned == nil {
-		copy(w.room(len(scores)), scores)
+	if w.binned != nil {
+		w.binned.take(scores, r.j.spill)
 		return
 	}
-	if p.binned[window] == nil {
-		p.binned[window] = w.binned.empty()
-	}
-	p.binned[window].take(scores, r.j.spill)
+	end := w.taken.Add(int64(len(scores))) // a window has at most size
+	copy(w.scores[end-int64(len(scores)):end], scores)
 }
 
-// settle reads the statistics off the canonical scores: of each that has a value from low + epsilon to high − epsilon,
-// it is known how many pairs are below.
-func (w *window) settle(ctx context.Context, b *bounded) error {
-	err := w.choose(ctx, b, w.statistics, w.below, w.scores)
-	w.scores = nil
-	return err
-}
-
-// choose sets statistics from the scores that hold them, of which `below` is how many pairs are below them all.
+// choose sets statistics from the scores that hold them; `below` pairs are below them all. Of each that has a value
+// from low + epsilon to high − epsilon, it is known how many pairs are below.
 func (w *window) choose(ctx context.Context, b *bounded, statistics []*statistic, below int64, scores []float64) error {
 	ranks := make([]int, len(statistics))
 	for i, s := range statistics {

@@ -33,7 +33,8 @@ func (b *bounded) orderRows(ctx context.Context, j *job, of *block) (err error) 
 	if b.laneAt, err = sortedBy(ctx, j, b.laneAt, b.laneCount, position); err != nil {
 		return err
 	}
-	b.own, err = listOf(ctx, b.laneCount, func(l int) int32 { return through(at, int(j.in.Owner[through(b.laneAt, l)])) })
+	owner := func(l int) int32 { return j.in.Owner[through(b.laneAt, l)] }
+	b.own, err = listOf(ctx, b.laneCount, func(l int) int32 { return through(at, int(owner(l))) })
 	if err != nil || !grouped {
 		return err
 	}
@@ -41,7 +42,7 @@ func (b *bounded) orderRows(ctx context.Context, j *job, of *block) (err error) 
 	if err != nil {
 		return err
 	}
-	b.laneGroup, err = listOf(ctx, b.laneCount, func(l int) int32 { return j.in.Group[j.in.Owner[through(b.laneAt, l)]] })
+	b.laneGroup, err = listOf(ctx, b.laneCount, func(l int) int32 { return j.in.Group[owner(l)] })
 	return err
 }
 

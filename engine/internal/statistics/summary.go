@@ -98,11 +98,3 @@ func ascendingFrom(from, to int) []int32 {
 	}
 	return rows
 }
-
-// piece returns part of a list of rows; nil lists all rows.
-func piece(list []int32, from, to int) []int32 {
-	if list == nil {
-		return ascendingFrom(from, to)
-	}
-	return list[from:to]
-}
