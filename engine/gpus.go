@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/sluice-rag/sluice/cuda"
 	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/device/gpu"
+	"github.com/sluice-rag/sluice/engine/internal/index"
 	"github.com/sluice-rag/sluice/engine/internal/search"
 	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/kernels"
@@ -119,14 +122,11 @@ func newGPUs(o Options, name string, r *device.Resources, open opener) (*gpus, e
 func (g *gpus) look(ctx context.Context) *gpuState {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.lookLocked(ctx)
-}
-
-func (g *gpus) lookLocked(ctx context.Context) *gpuState {
 	if s := g.now.Load(); s != nil {
 		return s
 	}
-	s := &gpuState{cpu: g.copyOfCPU(), close: func() error { return nil }}
+	cpu := *g.cpu
+	s := &gpuState{cpu: &cpu, close: func() error { return nil }}
 	if g.closed {
 		s.err = fmt.Errorf("%w: the engine is closed", ErrDevice)
 	} else {
@@ -155,15 +155,10 @@ func (g *gpus) start(ctx context.Context, s *gpuState) error {
 	}
 	s.close, s.on = end, device.Share(d)
 	s.cpu.Costs = s.costs.costs(d.Describe())
-	s.gpu = g.copyOfCPU()
-	s.gpu.Device, s.gpu.Costs = s.on, s.cpu.Costs
+	r := *g.cpu
+	r.Device, r.Costs, s.gpu = s.on, s.cpu.Costs, &r
 	g.log.Info("GPU is ready", "device", d.Describe().Name, "costs", s.costs.String())
 	return nil
-}
-
-func (g *gpus) copyOfCPU() *device.Resources {
-	r := *g.cpu
-	return &r
 }
 
 // close closes the GPUs. Running operations fail; later ones run on the CPU.
@@ -338,10 +333,148 @@ func outOfMemory(err error) bool {
 	return errors.Is(err, device.ErrMemory) || errors.Is(err, cuda.ErrMemory) || errors.Is(err, kernels.ErrMemoryLimit)
 }
 
-// cpuOrGPU returns the GPU if there is one.
-func (s *gpuState) cpuOrGPU() device.Device {
-	if s.gpu != nil {
-		return s.gpu.Device
+// openCUDA opens NVIDIA GPUs by their ordinals, all there are for nil, as one device.
+func openCUDA(ordinals []int, memory int64, host cpu.Kernels) (d device.Device, key string, end func() error,
+	err error) {
+	if ordinals == nil {
+		infos, err := cuda.Devices()
+		if err != nil {
+			return nil, "", nil, err
+		}
+		for _, info := range infos {
+			ordinals = append(ordinals, info.Ordinal)
+		}
 	}
-	return s.cpu.Device
+	var opened []*cuda.Device
+	end = func() (err error) {
+		for _, g := range opened {
+			err = errors.Join(err, g.Close())
+		}
+		return err
+	}
+	var all []device.Device
+	for _, n := range ordinals {
+		g, err := cuda.Open(cuda.Options{Ordinal: n, MemoryLimit: memory})
+		if err != nil {
+			return nil, "", nil, errors.Join(fmt.Errorf("cuda:%d: %w", n, err), end())
+		}
+		opened = append(opened, g)
+		one, err := gpu.New(g, host)
+		if err != nil {
+			return nil, "", nil, errors.Join(fmt.Errorf("cuda:%d: %w", n, err), end())
+		}
+		info := g.Info()
+		name := "cuda:" + strconv.Itoa(n) + " (" + info.Name + ")"
+		key += fmt.Sprintf("%s, %d MiB, capability %d.%d, driver %s; ", name, info.Memory>>20, info.Capability[0],
+			info.Capability[1], info.Driver)
+		all = append(all, device.Named(one, name))
+	}
+	if len(all) == 1 {
+		return all[0], key, end, nil
+	}
+	return device.NewSeveral(all), key, end, nil
+}
+
+// part holds rows of a prepared set that were added together. Devices keep copies and packed forms of parts, so that
+// after rows were appended or deleted the other rows are not sent again.
+type part struct {
+	rows  cpu.Rows
+	first int // number of the first row
+	kept  *device.Kept
+
+	once    sync.Once
+	largest float64 // largest norm
+}
+
+// part returns the part of the snapshot that has these rows, or a new one. m may be nil.
+func (m *snapshot) part(g index.Group, limit int64) *part {
+	if m != nil {
+		for _, p := range m.parts {
+			if p.first == g.Begin && p.rows.N == g.N && &p.rows.Data[0] == &g.Data[0] {
+				return p
+			}
+		}
+	}
+	return &part{rows: g.Rows, first: g.Begin, kept: device.NewKept(limit)}
+}
+
+// bytes returns the memory kept for the rows on one device, or on all (nil).
+func (m *snapshot) bytes(on device.Device) (bytes int64) {
+	kept := []*device.Kept{m.kept}
+	for _, p := range m.parts {
+		if p.kept != m.kept {
+			kept = append(kept, p.kept)
+		}
+	}
+	for _, k := range kept {
+		if on == nil {
+			bytes += k.Bytes()
+		} else {
+			bytes += k.Bytes(on)
+		}
+	}
+	return bytes
+}
+
+// onGPU returns the bytes kept in the memory of each GPU.
+func (m *snapshot) onGPU() int64 {
+	if on := m.set.e.gpu(); on != nil {
+		return m.bytes(on)
+	}
+	return 0
+}
+
+// holds reports whether a device has all rows.
+func (m *snapshot) holds(on device.Device) bool {
+	return len(m.parts) > 0 && (m.kept.Bytes(on) > 0 ||
+		!slices.ContainsFunc(m.parts, func(p *part) bool { return p.kept.Bytes(on) == 0 }))
+}
+
+// searched returns the parts in the form that a search on a device takes.
+func (m *snapshot) searched() []search.Part {
+	out := make([]search.Part, len(m.parts))
+	for i, p := range m.parts {
+		p.once.Do(func() { p.largest = slices.Max(p.rows.Norms) })
+		out[i] = search.Part{Operand: device.Operand{Rows: p.rows, Name: "contexts", Ready: true, Kept: p.kept},
+			First: p.first, Largest: p.largest}
+	}
+	return out
+}
+
+// gpu returns the GPUs as one device; nil if there is no GPU or none was looked for yet.
+func (e *Engine) gpu() device.Device {
+	if e.gpus == nil {
+		return nil
+	}
+	if s := e.gpus.now.Load(); s != nil && s.gpu != nil {
+		return s.on
+	}
+	return nil
+}
+
+// choiceFor returns what a search for one query would run on, and why.
+func (e *Engine) choiceFor(m *snapshot) string {
+	costs, has := e.r.Costs, device.Residency{Indexed: m.x.Coded()}
+	shape := device.Shape{A: 1, B: m.size, Dim: m.dim}
+	if e.gpus != nil {
+		if s := e.gpus.now.Load(); s != nil {
+			costs = s.cpu.Costs
+			if s.gpu != nil {
+				if e.gpus.forced {
+					return device.Because("GPU: asked for by the options").String()
+				}
+				has.B, shape.DType = m.holds(s.on), search.Format(s.on)
+			}
+		}
+	}
+	_, why := device.Choose(device.OpTopK, shape, has, costs)
+	return why.String()
+}
+
+// rent adds up the time that searches of a set would have saved on a GPU that does not hold it. It tells when this
+// exceeds the time of copying the rows there.
+type rent struct{ nanoseconds atomic.Int64 }
+
+func (r *rent) due(saved, transfer float64) bool {
+	return saved > 0 && r.nanoseconds.Add(int64(saved*1e9)) > int64(transfer*1e9)
 }

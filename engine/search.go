@@ -247,6 +247,10 @@ func (e *Engine) AnyAboveAll(ctx context.Context, q, c Vectors, metric kernels.M
 	out := make([]Decision, q.Rows)
 	if snapshotOf(c) != nil {
 		found, done, err := e.onGPU(ctx, q, c, metric, 0, tau, bias)
+		if x := searched(c, metric); err == nil && !done && x != nil {
+			done = true
+			found, err = x.AnyAboveAll(ctx, q, bias, tau)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -256,16 +260,6 @@ func (e *Engine) AnyAboveAll(ctx context.Context, q, c Vectors, metric kernels.M
 			}
 			return out, nil
 		}
-	}
-	if x := searched(c, metric); x != nil {
-		found, err := x.AnyAboveAll(ctx, q, bias, tau)
-		if err != nil {
-			return nil, err
-		}
-		for i, d := range found {
-			out[i] = Decision(d)
-		}
-		return out, nil
 	}
 	best, err := e.TopK(ctx, q, c, metric, 1, bias)
 	if err != nil {

@@ -3,9 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/hits"
 	"github.com/sluice-rag/sluice/engine/internal/search"
 	"github.com/sluice-rag/sluice/kernels"
 )
@@ -14,7 +16,7 @@ import (
 // done is false where the CPU is to search, which is also what refuses bad arguments, so that there is one way to say
 // so.
 func (e *Engine) onGPU(ctx context.Context, q, c Vectors, metric kernels.Metric, k int, tau float64,
-	bias []Biases) (found []search.Found, done bool, err error) {
+	bias []Biases) (found []hits.Found, done bool, err error) {
 	r := e.searchOn(ctx, q.Rows, q, c)
 	if r == nil {
 		return nil, false, nil
@@ -97,7 +99,7 @@ func (e *Engine) searchInput(ctx context.Context, q, c Vectors, metric kernels.M
 	if ok, err := e.ready(ctx, &contexts); !ok {
 		return in, false, err
 	}
-	in.Parts = []search.Part{{Operand: contexts, Largest: largest(contexts.Norms)}}
+	in.Parts = []search.Part{{Operand: contexts, Largest: slices.Max(contexts.Norms)}}
 	return in, true, nil
 }
 
@@ -110,14 +112,7 @@ func (e *Engine) ready(ctx context.Context, o *device.Operand) (bool, error) {
 	return err == nil, err
 }
 
-func largest(norms []float64) (x float64) {
-	for _, n := range norms {
-		x = max(x, n)
-	}
-	return x
-}
-
-func hitsOf(found []search.Found) [][]Hit {
+func hitsOf(found []hits.Found) [][]Hit {
 	if found == nil {
 		return nil
 	}
@@ -132,10 +127,8 @@ func hitsOf(found []search.Found) [][]Hit {
 // searched.
 func (e *Engine) timed(queries int, c Vectors) func() {
 	if e.gpu() == nil {
-		return nothing
+		return func() {}
 	}
 	begun := time.Now()
 	return func() { e.searchedOnCPU(queries, c, begun) }
 }
-
-func nothing() {}

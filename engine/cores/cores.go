@@ -161,3 +161,103 @@ func Available() int {
 	}
 	return max(n, 1)
 }
+
+// Take is Acquire of one token for paths that must not allocate: the token goes back by Give, once.
+func (b *Budget) Take(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if b.TryTake() {
+		return nil
+	}
+	b.mu.Lock()
+	w := &waiter{want: 1, ready: make(chan int, 1)}
+	c := classOf(ctx)
+	b.waiting[c] = append(b.waiting[c], w)
+	b.give(0) // a token may have come back meanwhile
+	b.mu.Unlock()
+	select {
+	case <-w.ready:
+		return nil
+	case <-ctx.Done():
+		b.abandon(w)
+		return ctx.Err()
+	}
+}
+
+// TryTake takes one token if one is free and nobody waits for it.
+func (b *Budget) TryTake() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.free < 1 || !b.nobody() {
+		return false
+	}
+	b.free--
+	return true
+}
+
+// Give returns a token that Take or TryTake took.
+func (b *Budget) Give() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.give(1)
+}
+
+// class is the priority of a caller in the queue; lower classes are served first.
+type class int
+
+const (
+	interactive class = iota
+	batch
+	classes
+)
+
+// maxPassed is how many later callers may be served before a waiting batch job, so that batch jobs are slowed down but
+// not starved.
+const maxPassed = 16
+
+type batchKey struct{}
+
+// AsBatch marks the work under a context as a batch job: all other work gets free cores first.
+func AsBatch(ctx context.Context) context.Context { return context.WithValue(ctx, batchKey{}, true) }
+
+// IsBatch reports whether the work under a context is a batch job.
+func IsBatch(ctx context.Context) bool { return ctx.Value(batchKey{}) != nil }
+
+func classOf(ctx context.Context) class {
+	if IsBatch(ctx) {
+		return batch
+	}
+	return interactive
+}
+
+// nobody reports whether the queues are empty; b.mu is held.
+func (b *Budget) nobody() bool { return len(b.waiting[interactive])+len(b.waiting[batch]) == 0 }
+
+// next removes the next waiter from the queues and returns it; nil if the queues are empty. b.mu is held.
+func (b *Budget) next() *waiter {
+	c := interactive
+	switch {
+	case b.nobody():
+		return nil
+	case len(b.waiting[interactive]) == 0, len(b.waiting[batch]) > 0 && b.passed >= maxPassed:
+		c, b.passed = batch, 0
+	case len(b.waiting[batch]) > 0:
+		b.passed++
+	}
+	w := b.waiting[c][0]
+	b.waiting[c] = b.waiting[c][1:]
+	return w
+}
+
+// yields reports whether a holder of the given class must hand its token to a waiter; b.mu is held.
+func (b *Budget) yields(c class) bool {
+	if c == batch || len(b.waiting[interactive]) > 0 {
+		return !b.nobody()
+	}
+	if len(b.waiting[batch]) == 0 {
+		return false
+	}
+	b.passed++ // a holder that continues also passes the waiters
+	return b.passed > maxPassed
+}

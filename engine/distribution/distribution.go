@@ -261,3 +261,10 @@ func (b Block) Lists(in Input) (contexts, queries []int32, err error) {
 	queries = list("queries", b.Queries, b.QueryRows, in.Queries.Rows)
 	return contexts, queries, err
 }
+
+// Whole is an input that nobody needs to hold at once: contexts and queries are numbered from 0.
+type Whole struct {
+	Contexts int64  `json:"contexts"`
+	Queries  int64  `json:"queries"`
+	Digest   string `json:"digest,omitempty"` // of all vectors, owners and groups, as the caller likes
+}

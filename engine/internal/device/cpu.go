@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu/tiles"
 )
 
-// CPU is the device that every machine has: single-threaded kernels of one instruction set.
+// CPU is the Device that every machine has: single-threaded kernels of one instruction set.
 type CPU struct {
 	cpu.Kernels
 	used sync.Pool // of unused *tiles.Panels: fresh memory costs as much as packing
@@ -26,7 +26,6 @@ const (
 	goSlower   = 128       // so much smaller are tasks without the C kernels
 )
 
-// Describe implements Device.
 func (c *CPU) Describe() Info {
 	i := Info{Name: "cpu", Kernel: scores.Name(c.Kernels), ISA: c.ISA().String(), CountWork: countWork,
 		MatrixWork: matrixWork}
@@ -51,16 +50,12 @@ func (p *panels) Scale() float64 { return p.Panels.Scale }
 // Upload implements Device: there is nothing to copy.
 func (c *CPU) Upload(cpu.Rows) (any, error) { return nil, nil }
 
-// Release implements Device.
 func (c *CPU) Release(any) {}
 
-// Has implements Device.
 func (c *CPU) Has(t kernels.DType) bool { return tiles.Has(c.Kernels, t) }
 
-// Bytes implements Device.
 func (c *CPU) Bytes(t kernels.DType, n, dim int) int64 { return tiles.Bytes(c.Kernels, t, n, dim) }
 
-// New implements Device.
 func (c *CPU) New(side Side, t kernels.DType, m kernels.Metric, n, dim int, scale float64) (Set, error) {
 	old, _ := c.used.Get().(*tiles.Panels)
 	p, err := tiles.Renew(c.Kernels, old, side, t, m, n, dim, scale)
@@ -70,7 +65,6 @@ func (c *CPU) New(side Side, t kernels.DType, m kernels.Metric, n, dim int, scal
 	return &panels{Panels: p}, nil
 }
 
-// Free implements Device.
 func (c *CPU) Free(s Set) {
 	if p, ok := s.(*panels); ok && !p.freed {
 		p.freed = true
@@ -97,7 +91,6 @@ func both(rows, lanes Set) (left, right *tiles.Panels, err error) {
 	return l.Panels, r.Panels, nil
 }
 
-// Pack implements Device.
 func (c *CPU) Pack(s Set, rows cpu.Rows, order []int32, from, to int) error {
 	p, err := own(s)
 	if err != nil {
@@ -110,12 +103,10 @@ func (c *CPU) Pack(s Set, rows cpu.Rows, order []int32, from, to int) error {
 	return err
 }
 
-// Bound implements Device.
 func (c *CPU) Bound(left, right Set) float64 {
 	return tiles.Bound(left.(*panels).Panels, right.(*panels).Panels)
 }
 
-// Count implements Device.
 func (c *CPU) Count(k *Count, rows Set, row0, row1 int, lanes Set, lane0, lane1 int) error {
 	left, right, err := both(rows, lanes)
 	if err != nil {
@@ -124,7 +115,6 @@ func (c *CPU) Count(k *Count, rows Set, row0, row1 int, lanes Set, lane0, lane1 
 	return k.Add(c.Kernels, left, row0, row1, right, lane0, lane1)
 }
 
-// Matrix implements Device.
 func (c *CPU) Matrix(out []float32, stride int, rows Set, row0, row1 int, lanes Set, lane0, lane1 int) error {
 	left, right, err := both(rows, lanes)
 	if err != nil {
@@ -133,12 +123,10 @@ func (c *CPU) Matrix(out []float32, stride int, rows Set, row0, row1 int, lanes 
 	return tiles.Matrix(c.Kernels, out, stride, left, row0, row1, right, lane0, lane1)
 }
 
-// Scores implements Device.
 func (c *CPU) Scores(m kernels.Metric, out []float64, stride int, a, b cpu.Rows) error {
 	return scores.Block(c.Kernels, m, out, stride, a, b)
 }
 
-// Pairs implements Device.
 func (c *CPU) Pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int32, b cpu.Rows, rowsB []int32) error {
 	return scores.Pairs(c.Kernels, m, out, a, rowsA, b, rowsB)
 }
@@ -146,10 +134,8 @@ func (c *CPU) Pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int32, 
 // HasScan implements Device: the index has scans of its own (engine/internal/index).
 func (c *CPU) HasScan() bool { return false }
 
-// Code implements Device.
 func (c *CPU) Code(context.Context, cpu.Rows, *Axes, int) (Codes, error) { return nil, errNoScan }
 
-// Scan implements Device.
 func (c *CPU) Scan(*Scan) error { return errNoScan }
 
 var errNoScan = fmt.Errorf("%w: the device has no scans", kernels.ErrISA)

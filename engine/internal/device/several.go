@@ -13,10 +13,9 @@ import (
 	"github.com/sluice-rag/sluice/kernels/cpu"
 )
 
-// Several presents several devices as one. Each device has all sets and copies of rows, and a call goes to the device
-// with the fewest calls in progress. The tiles of an operation are thereby split among the devices; the caller adds up
-// their counts as it does for the tiles of one device. The value of a tile may vary between calls within Bound,
-// because the devices may differ.
+// Several is a Device that stands for several ones. Each has all sets and copies of rows, and a call goes to the one
+// with the fewest calls in progress: tiles are split among the devices, and the caller adds up their counts as it does
+// for one device. The value of a tile may vary between calls within Bound, because the devices may differ.
 type Several struct {
 	of   []Device
 	busy []atomic.Int32 // calls in progress, by device
@@ -93,7 +92,6 @@ func (d *Several) on(fn func(i int, one Device) error) error {
 // copies holds the copies of the same rows, by device.
 type copies struct{ of []any }
 
-// Upload implements Device.
 func (d *Several) Upload(rows cpu.Rows) (any, error) {
 	c := &copies{make([]any, len(d.of))}
 	err := d.each(func(i int, one Device) (err error) {
@@ -112,7 +110,6 @@ func (d *Several) Upload(rows cpu.Rows) (any, error) {
 	return nil, nil
 }
 
-// Release implements Device.
 func (d *Several) Release(resident any) {
 	if c, ok := resident.(*copies); ok {
 		for i, one := range d.of {
@@ -144,7 +141,6 @@ func (s *sets) Norm() (norm float64) {
 	return norm
 }
 
-// Short implements Set.
 func (s *sets) Short() bool {
 	for _, one := range s.of {
 		if one.Short() {
@@ -154,7 +150,6 @@ func (s *sets) Short() bool {
 	return false
 }
 
-// New implements Device.
 func (d *Several) New(side Side, t kernels.DType, m kernels.Metric, n, dim int, scale float64) (Set, error) {
 	s, err := d.newSets(func(_ int, one Device) (Set, error) { return one.New(side, t, m, n, dim, scale) })
 	if err != nil {
@@ -185,7 +180,6 @@ func (d *Several) newSets(one func(i int, d Device) (Set, error)) (*sets, error)
 	return s, nil
 }
 
-// Free implements Device.
 func (d *Several) Free(s Set) {
 	if c, ok := s.(*severalCodes); ok {
 		s = c.sets
@@ -205,7 +199,6 @@ func (d *Several) own(s Set) (*sets, error) {
 	return nil, fmt.Errorf("%w: a set of another device, or one that was freed", kernels.ErrArgument)
 }
 
-// Pack implements Device.
 func (d *Several) Pack(s Set, rows cpu.Rows, order []int32, from, to int) error {
 	set, err := d.own(s)
 	if err != nil {
@@ -223,7 +216,6 @@ func (d *Several) Bound(left, right Set) (bound float64) {
 	return bound
 }
 
-// Count implements Device.
 func (d *Several) Count(c *Count, rows Set, row0, row1 int, lanes Set, lane0, lane1 int) error {
 	l, err := d.own(rows)
 	if err != nil {
@@ -236,7 +228,6 @@ func (d *Several) Count(c *Count, rows Set, row0, row1 int, lanes Set, lane0, la
 	return d.on(func(i int, one Device) error { return one.Count(c, l.of[i], row0, row1, r.of[i], lane0, lane1) })
 }
 
-// Matrix implements Device.
 func (d *Several) Matrix(out []float32, stride int, rows Set, row0, row1 int, lanes Set, lane0, lane1 int) error {
 	l, err := d.own(rows)
 	if err != nil {
@@ -251,12 +242,10 @@ func (d *Several) Matrix(out []float32, stride int, rows Set, row0, row1 int, la
 	})
 }
 
-// Scores implements Device.
 func (d *Several) Scores(m kernels.Metric, out []float64, stride int, a, b cpu.Rows) error {
 	return d.on(func(i int, one Device) error { return one.Scores(m, out, stride, view(a, i), view(b, i)) })
 }
 
-// Pairs implements Device.
 func (d *Several) Pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int32, b cpu.Rows, rowsB []int32) error {
 	return d.on(func(i int, one Device) error { return one.Pairs(m, out, view(a, i), rowsA, view(b, i), rowsB) })
 }
@@ -277,10 +266,8 @@ type severalCodes struct {
 	axes *Axes
 }
 
-// Axes implements Codes.
 func (c *severalCodes) Axes() *Axes { return c.axes }
 
-// Code implements Device.
 func (d *Several) Code(ctx context.Context, rows cpu.Rows, x *Axes, head int) (Codes, error) {
 	s, err := d.newSets(func(i int, one Device) (Set, error) { return one.Code(ctx, view(rows, i), x, head) })
 	if err != nil {
@@ -289,7 +276,6 @@ func (d *Several) Code(ctx context.Context, rows cpu.Rows, x *Axes, head int) (C
 	return &severalCodes{s, x}, nil
 }
 
-// Scan implements Device.
 func (d *Several) Scan(s *Scan) error {
 	c, ok := s.Codes.(*severalCodes)
 	if !ok || c.owner != d {

@@ -8,6 +8,13 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 )
 
+// Found is the result for a query: the best rows, better first, or one that is above a threshold; and how many rows
+// needed their canonical score.
+type Found struct {
+	Hits      []kernels.Hit
+	Survivors int64
+}
+
 // Offer adds h to the heap if it is among the k best, and returns the heap.
 func Offer(heap []kernels.Hit, h kernels.Hit, m kernels.Metric, k int) []kernels.Hit {
 	switch {

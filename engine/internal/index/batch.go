@@ -35,16 +35,13 @@ func (x *Index) TopK(ctx context.Context, queries kernels.Vectors, k int, bias [
 // AnyAboveAll decides for each query whether any row's biased score is strictly better than tau. All queries share one
 // pass over the rows.
 func (x *Index) AnyAboveAll(ctx context.Context, queries kernels.Vectors, bias []kernels.Biases,
-	tau float64) ([]Decision, error) {
+	tau float64) ([]hits.Found, error) {
 	if math.IsNaN(tau) {
 		return nil, fmt.Errorf("engine: tau: %w: NaN", kernels.ErrNonFinite)
 	}
-	out := make([]Decision, queries.Rows)
+	out := make([]hits.Found, queries.Rows)
 	err := x.many(ctx, queries, bias, 0, tau, func(i int, found *queryState) {
-		out[i] = Decision{Hit: kernels.Hit{Row: -1, Score: x.metric.Worst()}, Survivors: found.survivors.Load()}
-		if len(found.hits) > 0 {
-			out[i].Hit, out[i].Above = found.hits[0], true
-		}
+		out[i] = hits.Found{Hits: slices.Clone(found.hits), Survivors: found.survivors.Load()}
 	})
 	if err != nil {
 		return nil, err

@@ -39,14 +39,6 @@ type Stats struct {
 	Reason        string // why there are no codes, or ""
 }
 
-// Decision is AnyAboveAll's answer for one query: whether any row is above, with a witness or {−1, Worst()}, and how
-// many rows needed their canonical score.
-type Decision struct {
-	kernels.Hit
-	Above     bool
-	Survivors int64
-}
-
 // Index answers Max, AnyAbove and TopK over a fixed or growing set of rows while reading a fraction of them:
 // low-precision codes bound every score from above (from below for l2), and rows that the bound cannot rule out get
 // their canonical score. The results therefore equal those of the Engine's operations with the same names, bit for bit,
@@ -413,17 +405,4 @@ func (p *pool[T]) put(t *T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.free = append(p.free, t)
-}
-
-// Over reports whether the index holds exactly these vectors: the same memory, not only equal numbers.
-func (x *Index) Over(c kernels.Vectors, metric kernels.Metric) bool {
-	s := x.now.Load()
-	if metric != x.metric || len(s.groups) != 1 || s.dead.count > 0 || c.Rows == 0 {
-		return false
-	}
-	g, stride := s.groups[0], c.Stride
-	if stride == 0 {
-		stride = c.Dim
-	}
-	return g.N == c.Rows && g.Dim == c.Dim && g.Stride == stride && &g.Data[0] == &c.Data[0]
 }

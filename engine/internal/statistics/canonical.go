@@ -3,6 +3,8 @@ package statistics
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"math"
 	"slices"
 
 	"github.com/sluice-rag/sluice/engine/internal/device"
@@ -191,28 +193,20 @@ func (j *job) canonicalExtremes(ctx context.Context, c *counts) error {
 func (j *job) drawn(ctx context.Context, visit func(worker int, s *strip)) error {
 	per := j.negatives.perQuery
 	step := workers.Clamp(device.TileWork/8/(per*j.q.Dim), 1, 64)
-	type scratch struct {
-		queries, contexts []int32
-		scores            []float64
-	}
-	work := make([]scratch, j.blocks.Workers)
 	return j.r.Pool.Each(ctx, workers.Ceil(j.q.N, step), j.blocks.Workers, func(worker, task int) error {
-		w := &work[worker]
-		if w.scores == nil {
-			w.queries, w.scores = make([]int32, per), make([]float64, per)
-		}
+		queries, contexts, scores := make([]int32, per), make([]int32, 0, per), make([]float64, per)
 		for q := task * step; q < min(j.q.N, (task+1)*step); q++ {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			w.contexts = j.negatives.draw(w.contexts, q)
-			for i := range w.queries {
-				w.queries[i] = int32(q)
+			contexts = j.negatives.draw(contexts, q)
+			for i := range queries {
+				queries[i] = int32(q)
 			}
-			if err := j.biasedPairs(ctx, w.scores, w.queries, w.contexts); err != nil {
+			if err := j.biasedPairs(ctx, scores, queries, contexts); err != nil {
 				return err
 			}
-			visit(worker, &strip{query: q, drawn: w.contexts, scores: w.scores})
+			visit(worker, &strip{query: q, drawn: contexts, scores: scores})
 		}
 		return nil
 	})
@@ -374,4 +368,45 @@ func (j *job) canonicalHistogram(ctx context.Context, bins int) ([]int64, error)
 		addTo(total, c)
 	}
 	return total, err
+}
+
+// addBias adds the input's bias to a block of canonical scores, queries × contexts. A bias that is negative or no
+// number is an error that names the pair.
+func (j *job) addBias(ctx context.Context, scores []float64, queries, contexts []int32) error {
+	if j.in.Bias == nil {
+		return nil
+	}
+	out := make([]float32, len(scores))
+	if err := j.in.Bias(ctx, queries, contexts, out); err != nil {
+		return fmt.Errorf("engine: bias: %w", err)
+	}
+	for i, b := range out {
+		switch q, c := queries[i/len(contexts)], contexts[i%len(contexts)]; {
+		case math.IsNaN(float64(b)) || math.IsInf(float64(b), 0):
+			return fmt.Errorf("engine: bias of query %d and context %d: %w: %v", q, c, kernels.ErrNonFinite, b)
+		case b < 0:
+			return fmt.Errorf("engine: bias of query %d and context %d: %w: %v is negative", q, c, kernels.ErrArgument,
+				b)
+		}
+		scores[i] = j.in.Metric.Biased(scores[i], float64(b))
+	}
+	return nil
+}
+
+// biasedPairs is pairs with the bias of each.
+func (j *job) biasedPairs(ctx context.Context, out []float64, queries, contexts []int32) error {
+	if err := j.pairs(out, queries, contexts); err != nil || j.in.Bias == nil {
+		return err
+	}
+	for from := 0; from < len(queries); {
+		to := from + 1
+		for to < len(queries) && queries[to] == queries[from] {
+			to++
+		}
+		if err := j.addBias(ctx, out[from:to], queries[from:from+1], contexts[from:to]); err != nil {
+			return err
+		}
+		from = to
+	}
+	return nil
 }

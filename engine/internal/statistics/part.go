@@ -53,7 +53,7 @@ type partBest struct {
 // more than slack, a share of all ranks. With Interval, pairs within them are to be counted in cells.
 func Brackets(ctx context.Context, r *device.Resources, t Tuning, in distribution.Input,
 	slack float64) (*distribution.Brackets, error) {
-	t.KeepAll, t.Slack = 0, slack
+	t.Slack = slack
 	j, err := prepareJob(ctx, r, t, in)
 	if err != nil {
 		return nil, err

@@ -6,10 +6,17 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 
+	"github.com/sluice-rag/sluice/cuda"
 	"github.com/sluice-rag/sluice/engine/internal/device"
+	"github.com/sluice-rag/sluice/engine/internal/device/gpu"
+	"github.com/sluice-rag/sluice/internal/test/race"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/cpu"
 	"github.com/sluice-rag/sluice/kernels/cpu/scores"
@@ -92,17 +99,14 @@ const (
 	matrixWork = 300_000
 )
 
-// Describe implements device.Device.
 func (d *StandIn) Describe() device.Info {
 	return device.Info{Name: "stand-in", Kernel: "standin_scores_f64", ISA: "none", CountWork: countWork,
 		MatrixWork: matrixWork,
 		PackBytes:  d.Packs, Memory: d.Memory}
 }
 
-// Has implements device.Device.
 func (d *StandIn) Has(t kernels.DType) bool { return t == kernels.F32 || t == kernels.BF16 }
 
-// Bytes implements device.Device.
 func (d *StandIn) Bytes(_ kernels.DType, n, dim int) int64 { return 8 * int64(n) * int64(dim+2) }
 
 // held is a copy of rows: without gaps, backwards, so that nothing works on it by accident.
@@ -111,7 +115,6 @@ type held struct {
 	rows  cpu.Rows
 }
 
-// Upload implements device.Device.
 func (d *StandIn) Upload(rows cpu.Rows) (any, error) {
 	leave, err := d.enter("Upload")
 	if err != nil {
@@ -157,7 +160,6 @@ func (d *StandIn) take(bytes int64) {
 // Peak returns the most that sets and copies have taken at once, in bytes.
 func (d *StandIn) Peak() int64 { return d.peak.Load() }
 
-// Release implements device.Device.
 func (d *StandIn) Release(resident any) {
 	if h, ok := resident.(*held); ok && h.owner == d {
 		h.owner = nil
@@ -195,7 +197,6 @@ func (d *StandIn) read(rows cpu.Rows, list []int32) (cpu.Rows, []int32, bool, er
 	return h.rows, at, true, nil
 }
 
-// Scores implements device.Device.
 func (d *StandIn) Scores(m kernels.Metric, out []float64, stride int, a, b cpu.Rows) error {
 	leave, err := d.enter("Scores")
 	if err != nil {
@@ -220,7 +221,6 @@ func (d *StandIn) Scores(m kernels.Metric, out []float64, stride int, a, b cpu.R
 	return nil
 }
 
-// Pairs implements device.Device.
 func (d *StandIn) Pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int32, b cpu.Rows, rowsB []int32) error {
 	leave, err := d.enter("Pairs")
 	if err != nil {
@@ -249,4 +249,83 @@ func (d *StandIn) pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int
 		d.used.Add(int64(len(rowsB)))
 	}
 	return scores.Pairs(d.host, m, out, a, rowsA, b, rowsB)
+}
+
+const (
+	variable = "SLUICE_TEST_DEVICE" // read by tests only
+	byName   = "standin"
+	onCUDA   = "cuda" // package gpu over a stand-in driver
+	asGPU    = "gpu"
+)
+
+// OnStandIn tells that tests run on a StandIn instead of the CPU.
+func OnStandIn() bool { return os.Getenv(variable) == byName }
+
+// OnCUDA tells that tests run on the GPU's kernels, which the host runs.
+func OnCUDA() bool { return os.Getenv(variable) == onCUDA }
+
+// OnGPU tells that tests run on the CPU with a StandIn as its GPU, which was asked for.
+func OnGPU() bool { return os.Getenv(variable) == asGPU }
+
+// Open returns the device that tests run on.
+func Open(k cpu.Kernels) device.Device {
+	switch os.Getenv(variable) {
+	case byName:
+		return NewStandIn(k)
+	case onCUDA:
+		return openCUDA(k)
+	}
+	return device.NewCPU(k)
+}
+
+// RunAgain runs the tests of the package again, on a StandIn, but for those that the pattern names and the test that
+// calls it.
+func RunAgain(t *testing.T, skip string) { runAgain(t, byName, skip) }
+
+// RunAgainGPU is RunAgain with a StandIn as GPU.
+func RunAgainGPU(t *testing.T, skip string) { runAgain(t, asGPU, skip) }
+
+func runAgain(t *testing.T, name, skip string) {
+	if os.Getenv(variable) != "" {
+		t.Skip("SKIP: this is the run on another device")
+	}
+	if race.Enabled {
+		t.Skip("SKIP: without the race detector this takes seconds, with it minutes")
+	}
+	again(t, name, nil, "-test.skip="+skip)
+}
+
+// again runs the test's own program on a device.
+func again(t *testing.T, on string, env []string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], append([]string{"-test.short", "-test.timeout=125m"}, args...)...)
+	cmd.Env = append(append(os.Environ(), variable+"="+on), env...)
+	out, err := cmd.CombinedOutput()
+	if text := string(out); err != nil || !strings.Contains(text, "PASS") || strings.Contains(text, "no tests to run") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+// RunOnCUDA runs the tests of the package that are chosen by -test.run or -test.skip again, on package gpu over the
+// stand-in driver at library (drivertest.Build). Its kernels are the GPU's, run by the host, which takes its time.
+func RunOnCUDA(t *testing.T, library, choice string) {
+	if os.Getenv(variable) != "" {
+		t.Skip("SKIP: this is the run on another device")
+	}
+	again(t, onCUDA, []string{cuda.EnvLibrary + "=" + library}, choice)
+}
+
+// theGPU is the process's one device of the stand-in driver.
+var theGPU = sync.OnceValues(func() (*cuda.Device, error) { return cuda.Open(cuda.Options{}) })
+
+// openCUDA returns a device on the process's GPU.
+func openCUDA(k cpu.Kernels) device.Device {
+	d, err := theGPU()
+	if err == nil {
+		var g *gpu.Device
+		if g, err = gpu.New(d, k); err == nil {
+			return g
+		}
+	}
+	panic(err) // in tests only
 }

@@ -36,7 +36,6 @@ func (s *set) Dimension() int { return s.dim }
 
 func (s *set) row(i int) []float64 { return s.rows[i*s.dim : (i+1)*s.dim] }
 
-// New implements device.Device.
 func (d *StandIn) New(side device.Side, t kernels.DType, m kernels.Metric, n, dim int, scale float64) (device.Set,
 	error) {
 	leave, err := d.enter("New")
@@ -57,7 +56,6 @@ func (d *StandIn) New(side device.Side, t kernels.DType, m kernels.Metric, n, di
 		halves: make([]float64, n), seeds: make([]uint64, n)}, nil
 }
 
-// Free implements device.Device.
 func (d *StandIn) Free(s device.Set) {
 	if c, ok := s.(*codes); ok {
 		s = c.set
@@ -78,7 +76,6 @@ func (d *StandIn) own(s device.Set) (*set, error) {
 	return nil, fmt.Errorf("%w: %w", kernels.ErrArgument, errForeign)
 }
 
-// Pack implements device.Device.
 func (d *StandIn) Pack(to device.Set, rows cpu.Rows, order []int32, from, until int) error {
 	leave, err := d.enter("Pack")
 	if err != nil {
@@ -202,7 +199,6 @@ func (d *StandIn) tiles(rows device.Set, row0, row1 int, lanes device.Set, lane0
 	return left, right, nil
 }
 
-// Matrix implements device.Device.
 func (d *StandIn) Matrix(out []float32, stride int, rows device.Set, row0, row1 int, lanes device.Set, lane0,
 	lane1 int) error {
 	leave, err := d.enter("Matrix")

@@ -48,7 +48,6 @@ const (
 	packBytes  = 64 << 20 // twice the staging memory: about 3 ms of copies for each launch and wait
 )
 
-// Describe implements device.Device.
 func (d *Device) Describe() device.Info {
 	i := d.gpu.Info()
 	return device.Info{Name: "cuda", Kernel: "slc_scores (" + i.Name + ")",
@@ -94,7 +93,6 @@ type held struct {
 	n, dim      int
 }
 
-// Upload implements device.Device.
 func (d *Device) Upload(rows cpu.Rows) (any, error) {
 	h := &held{owner: d, n: rows.N, dim: rows.Dim}
 	err := d.upload(rows, &h.rows, &h.norms)
@@ -149,7 +147,6 @@ func (d *Device) upload(rows cpu.Rows, data, norms *cuda.Ptr) (err error) {
 // gather is the number of bytes of non-contiguous rows that are gathered for one copy.
 const gather = 4 << 20
 
-// Release implements device.Device.
 func (d *Device) Release(resident any) {
 	h, ok := resident.(*held)
 	if !ok || h.owner != d {

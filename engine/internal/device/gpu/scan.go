@@ -218,7 +218,6 @@ type scanning struct {
 	counters [3 * device.ScanQueries]uint64
 }
 
-// Scan implements device.Device.
 func (d *Device) Scan(s *device.Scan) error {
 	c, ok := s.Codes.(*codes)
 	if !ok || c.owner != d || c.isFreed {

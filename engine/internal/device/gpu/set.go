@@ -89,13 +89,11 @@ func (s *set) Short() bool {
 	return s.dtype != kernels.F32 && s.stats.Short != 0
 }
 
-// Bytes implements device.Device.
 func (d *Device) Bytes(t kernels.DType, n, dim int) int64 {
 	l, s := layoutOf(t), set{dtype: t, n: n, dim: dim}
 	return int64(s.Count())*device.Panel*(int64(s.padded()*l.size)+l.lowBytes(s.padded())+4) + mapsBytes
 }
 
-// New implements device.Device.
 func (d *Device) New(side device.Side, t kernels.DType, m kernels.Metric, n, dim int, scale float64) (_ device.Set,
 	err error) {
 	if !d.Has(t) {
@@ -141,7 +139,6 @@ func (d *Device) free(s *set) {
 	s.isFreed = true
 }
 
-// Free implements device.Device.
 func (d *Device) Free(x device.Set) {
 	if c, ok := x.(*codes); ok {
 		d.freeCodes(c)
