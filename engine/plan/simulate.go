@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"container/heap"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -43,25 +44,19 @@ type free struct {
 	worker int
 }
 
-// queue is a heap of workers, the one that is free first on top.
 type queue []free
 
-// wait lets the first worker be free later.
-func (q queue) wait(seconds float64) {
-	q[0].at += seconds
-	for i := 0; ; {
-		first := i
-		for k := 2*i + 1; k <= 2*i+2 && k < len(q); k++ {
-			if a, b := q[k], q[first]; a.at < b.at || a.at == b.at && a.worker < b.worker {
-				first = k
-			}
-		}
-		if first == i {
-			return
-		}
-		q[i], q[first] = q[first], q[i]
-		i = first
-	}
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, k int) bool {
+	return q[i].at < q[k].at || q[i].at == q[k].at && q[i].worker < q[k].worker
+}
+func (q queue) Swap(i, k int) { q[i], q[k] = q[k], q[i] }
+func (q *queue) Push(x any)   { *q = append(*q, x.(free)) }
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	x := (*q)[last]
+	*q = (*q)[:last]
+	return x
 }
 
 const maxSimulated = 1 << 22 // blocks
@@ -119,11 +114,12 @@ func (s *simulation) pass(blocks int, seconds, bytes float64, r *Run) (took, bef
 		q[i].worker = i
 	}
 	for i := range blocks {
-		w := q[0]
+		w := &q[0]
 		work := s.block(seconds, s.speed[w.worker], bytes)
 		own[i%len(own)] += work * s.speed[w.worker] / s.speed[i%len(own)]
-		ends[i], times[i] = w.at+work, work
-		q.wait(work)
+		w.at += work
+		ends[i], times[i] = w.at, work
+		heap.Fix(&q, 0)
 	}
 	slices.SortFunc(ends, cmp.Compare)
 	slices.SortFunc(times, cmp.Compare)
