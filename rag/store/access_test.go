@@ -199,7 +199,7 @@ func TestRestrictedStoresAreRead(t *testing.T) {
 	if _, err := s.IndexDir(); !errors.Is(err, ErrReadOnly) {
 		t.Error(err)
 	}
-	if err := s.each(ctx, func(func(...any) error) error { return nil }, `DROP VIEW temp.documents`); err == nil {
+	if err := s.each(ctx, nil, func() error { return nil }, `DROP VIEW temp.documents`); err == nil {
 		t.Error("a view can be dropped")
 	}
 }

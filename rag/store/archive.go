@@ -313,7 +313,7 @@ func (k *archiveChunk) check(dim int) error {
 func (k *archiveChunk) vector(to []float32) []float32 {
 	n := len(to)
 	to = append(to, make([]float32, len(k.Vector)/4)...)
-	copy(asBytes(to[n:]), k.Vector)
+	copy(bytesOf(to[n:]), k.Vector)
 	return to
 }
 

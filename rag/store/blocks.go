@@ -41,12 +41,9 @@ func (s *Store) findDamage(
 	damaged func(*BlockError) error,
 ) (whole []uint32, err error) {
 	size, at := s.settings.blockRows, from
-	err = each(q, func(scan func(...any) error) error {
-		var no int64
-		var crc uint32
-		if err := scan(&no, &crc); err != nil {
-			return err
-		}
+	var no int64
+	var crc uint32
+	err = each(ctx, q, []any{&no, &crc}, func() error {
 		if no*size != at {
 			return s.noChecksum(at)
 		}
@@ -66,7 +63,7 @@ func (s *Store) findDamage(
 		if at += size; at <= end {
 			whole = append(whole, got)
 		}
-		return ctx.Err()
+		return nil
 	}, `SELECT no, crc FROM blocks WHERE no >= ? AND no < ? ORDER BY no`, from/size, (end+size-1)/size)
 	if err == nil && at < end {
 		err = s.noChecksum(at)

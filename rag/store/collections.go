@@ -38,20 +38,17 @@ func (c Collection) Below(path string) (rel string, ok bool) {
 // Collection and Partial.
 func (s *Store) Sources(ctx context.Context) (list []DocumentInfo, err error) {
 	err = s.reading(ctx, func(q queryer) error {
-		collections, err := s.collections(q)
+		collections, err := s.collections(ctx, q)
 		if err != nil {
 			return err
 		}
-		return each(q, func(scan func(...any) error) error {
-			var d DocumentInfo
-			var at place
-			if err := scan(&d.ID, &d.Source, &d.Digest, &at.collection, &at.path, &at.line, &d.Partial); err != nil {
-				return err
-			}
+		var d DocumentInfo
+		var at place
+		to := []any{&d.ID, &d.Source, &d.Digest, &at.collection, &at.path, &d.Line, &d.Partial}
+		return each(ctx, q, to, func() error {
 			d.Path, d.Collection = at.absolute(collections)
-			d.Line = at.line
 			list = append(list, d)
-			return ctx.Err()
+			return nil
 		}, `SELECT id, source, digest, collection, path, line, partial FROM documents ORDER BY no`)
 	})
 	return list, s.wrap("list sources", err)
@@ -106,13 +103,10 @@ func (s *Store) near(root string) string {
 	return rel
 }
 
-func (s *Store) collections(q queryer) (list []Collection, err error) {
-	err = each(q, func(scan func(...any) error) error {
-		var c Collection
-		var near string
-		if err := scan(&c.no, &c.Name, &c.Root, &near, &c.Flat); err != nil {
-			return err
-		}
+func (s *Store) collections(ctx context.Context, q queryer) (list []Collection, err error) {
+	var c Collection
+	var near string
+	err = each(ctx, q, []any{&c.no, &c.Name, &c.Root, &near, &c.Flat}, func() error {
 		c.Root = s.collectionRoot(c.Root, near)
 		list = append(list, c)
 		return nil
@@ -123,7 +117,7 @@ func (s *Store) collections(q queryer) (list []Collection, err error) {
 // Collections lists the collections in the order of their making.
 func (s *Store) Collections(ctx context.Context) (list []Collection, err error) {
 	err = s.reading(ctx, func(q queryer) (err error) {
-		list, err = s.collections(q)
+		list, err = s.collections(ctx, q)
 		return err
 	})
 	return list, s.wrap("list collections", err)
@@ -143,8 +137,8 @@ func (s *Store) AddCollection(ctx context.Context, name, root string, flat bool)
 			return c, err
 		}
 	}
-	err = s.transact(ctx, "add a collection", func(_ context.Context, tx *change) error {
-		list, err := s.collections(tx)
+	err = s.transact(ctx, "add a collection", func(ctx context.Context, tx *change) error {
+		list, err := s.collections(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -237,8 +231,8 @@ func (s *Store) MoveCollection(ctx context.Context, name, root string) error {
 	if s.write == nil {
 		return fmt.Errorf("%w: %s: open it without ReadOnly to move a collection", ErrReadOnly, s.dir)
 	}
-	return s.transact(ctx, "move a collection", func(_ context.Context, tx *change) error {
-		list, err := s.collections(tx)
+	return s.transact(ctx, "move a collection", func(ctx context.Context, tx *change) error {
+		list, err := s.collections(ctx, tx)
 		if err != nil {
 			return err
 		}

@@ -132,7 +132,7 @@ func (s *Store) writeVectors(ctx context.Context, c *change) error {
 	if err := s.step("rows"); err != nil {
 		return err
 	}
-	return s.putBlocks(ctx, c.Tx, c.endRow, c.next, asBytes(all))
+	return s.putBlocks(ctx, c.Tx, c.endRow, c.next, bytesOf(all))
 }
 
 // finish writes the state that the change leaves. Rows that were skipped are deleted ones.
@@ -192,7 +192,7 @@ func (c *commit) run(ctx context.Context, tx *change) error {
 		tx.vectors = append(tx.vectors, c.vectors())
 	}
 	var err error
-	if c.collections, err = s.collections(tx); err != nil {
+	if c.collections, err = s.collections(ctx, tx); err != nil {
 		return err
 	}
 	retitled, err := c.retitled(ctx, tx)
@@ -327,14 +327,13 @@ func (c *commit) deleteStale(ctx context.Context, tx *change) error {
 			listed[id] = true
 		}
 		for _, d := range c.batch.Documents {
-			err := each(tx, func(scan func(...any) error) error {
-				var row int64
-				var id string
-				if err := scan(&row, &id); err != nil || listed[id] {
-					return err
+			var row int64
+			var id string
+			err := each(ctx, tx, []any{&row, &id}, func() error {
+				if !listed[id] {
+					rows = append(rows, row)
 				}
-				rows = append(rows, row)
-				return ctx.Err()
+				return nil
 			}, `SELECT row, id FROM chunks WHERE document = ?`, c.documents[d.ID])
 			if err != nil {
 				return err

@@ -91,10 +91,9 @@ func (s *Store) move(ctx context.Context, tx *change, updates []*sql.Stmt, from,
 		return err
 	}
 	var rows []int64
-	err = each(tx, func(scan func(...any) error) error {
-		rows = append(rows, 0)
-		return scan(&rows[len(rows)-1])
-	}, `SELECT row FROM chunks WHERE row >= ? AND row < ? ORDER BY row`, from, to)
+	var row int64
+	err = each(ctx, tx, []any{&row}, func() error { rows = append(rows, row); return nil },
+		`SELECT row FROM chunks WHERE row >= ? AND row < ? ORDER BY row`, from, to)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
@@ -109,7 +108,7 @@ func (s *Store) move(ctx context.Context, tx *change, updates []*sql.Stmt, from,
 	if err := g.write(ctx, at, vectors); err != nil {
 		return err
 	}
-	if err := s.putBlocks(ctx, tx.Tx, at, at, asBytes(vectors)); err != nil {
+	if err := s.putBlocks(ctx, tx.Tx, at, at, bytesOf(vectors)); err != nil {
 		return err
 	}
 	for i, row := range rows {

@@ -37,11 +37,8 @@ func (v *View) leaveOut(ctx context.Context, q queryer, blocks []*BlockError) er
 				d.Chunks++
 			}
 		}
-		err := each(q, func(scan func(...any) error) error {
-			var id string
-			if err := scan(&id); err != nil {
-				return err
-			}
+		var id string
+		err := each(ctx, q, []any{&id}, func() error {
 			switch {
 			case slices.Contains(d.Documents, id):
 			case len(d.Documents) < documentsNamed:
@@ -49,7 +46,7 @@ func (v *View) leaveOut(ctx context.Context, q queryer, blocks []*BlockError) er
 			default:
 				d.More++
 			}
-			return ctx.Err()
+			return nil
 		}, `SELECT DISTINCT d.id FROM chunks c JOIN documents d ON d.no = c.document WHERE c.row >= ? AND c.row < ?
 			ORDER BY c.row`, b.Rows[0], b.Rows[1])
 		if err != nil {

@@ -12,13 +12,10 @@ import (
 // Titles returns the titles of documents by their ids; those that have none, or are not in the store, are left out.
 func (s *Store) Titles(ctx context.Context, ids []string) (map[string]string, error) {
 	titles := make(map[string]string, len(ids))
-	err := s.each(ctx, func(scan func(...any) error) error {
-		var id, title string
-		if err := scan(&id, &title); err != nil {
-			return err
-		}
+	var id, title string
+	err := s.each(ctx, []any{&id, &title}, func() error {
 		titles[id] = title
-		return ctx.Err()
+		return nil
 	}, `SELECT id, title FROM documents WHERE title <> '' AND id IN (SELECT value FROM json_each(?))`, jsonList(ids))
 	if err != nil {
 		return nil, s.wrap("read titles", err)
@@ -29,11 +26,8 @@ func (s *Store) Titles(ctx context.Context, ids []string) (map[string]string, er
 // MetaWords returns the words of documents' metadata (corpus.Meta.Words) by their ids, without those that have none.
 func (s *Store) MetaWords(ctx context.Context, ids []string) (map[string]string, error) {
 	texts := map[string]string{}
-	err := s.each(ctx, func(scan func(...any) error) error {
-		var id, raw string
-		if err := scan(&id, &raw); err != nil {
-			return err
-		}
+	var id, raw string
+	err := s.each(ctx, []any{&id, &raw}, func() error {
 		words, err := wordsOfMeta(raw)
 		if words != "" {
 			texts[id] = words
@@ -65,42 +59,27 @@ func (v *View) Select(ctx context.Context, accepts func(DocumentInfo) bool) (row
 		return nil, err
 	}
 	defer done()
-	collections, err := r.store.collections(r.tx)
+	collections, err := r.store.collections(ctx, r.tx)
 	if err != nil {
 		return nil, wrap(r.store.dir, "select chunks", err)
 	}
 	accepted := map[int64]bool{}
-	err = each(r.tx, func(scan func(...any) error) error {
-		var d DocumentInfo
-		var no int64
-		var meta string
-		var at place
-		if err := scan(&no, &d.ID, &d.Source, &d.Title, &d.Topic, &d.Digest, &meta, &d.Added, &at.collection, &at.path,
-			&at.line, &d.Partial); err != nil {
-			return err
-		}
-		if meta != "{}" && meta != "null" { // most documents have none
-			if err := json.Unmarshal([]byte(meta), &d.Meta); err != nil {
-				return fmt.Errorf("%w: document %q: %w", ErrCorrupt, d.ID, err)
-			}
-		}
-		d.Path, d.Collection = at.absolute(collections)
-		d.Line = at.line
-		if accepts(d) {
+	var l documentLine
+	var no int64
+	err = each(ctx, r.tx, l.targets(&no), func() error {
+		d, err := l.document(collections)
+		if err == nil && accepts(d) {
 			accepted[no] = true
 		}
-		return ctx.Err()
-	}, `SELECT no, id, source, title, topic, digest, meta, added, collection, path, line, partial FROM documents`)
+		return err
+	}, `SELECT `+documentColumns+`, d.no FROM documents AS d`)
 	if err == nil && len(accepted) > 0 {
-		err = each(r.tx, func(scan func(...any) error) error {
-			var row, document int64
-			if err := scan(&row, &document); err != nil {
-				return err
-			}
+		var row, document int64
+		err = each(ctx, r.tx, []any{&row, &document}, func() error {
 			if i, ok := v.index(row); accepted[document] && ok && !v.Deleted(i) {
 				rows = append(rows, i)
 			}
-			return ctx.Err()
+			return nil
 		}, `SELECT row, document FROM chunks WHERE row >= ? ORDER BY row`, v.First)
 	}
 	return rows, wrap(r.store.dir, "select chunks", err)
@@ -117,16 +96,13 @@ func (v *View) Siblings(ctx context.Context, id string, before, after int) ([]co
 	defer done()
 	var ids []string
 	place := -1
-	err = each(r.tx, func(scan func(...any) error) error {
-		var other string
-		if err := scan(&other); err != nil {
-			return err
-		}
+	var other string
+	err = each(ctx, r.tx, []any{&other}, func() error {
 		if other == id {
 			place = len(ids)
 		}
 		ids = append(ids, other)
-		return ctx.Err()
+		return nil
 	}, `SELECT c.id FROM chunks AS c JOIN texts AS t USING (row)
 		WHERE c.document = (SELECT document FROM chunks WHERE id = ?) ORDER BY t.start_byte, c.row`, id)
 	if err == nil && place < 0 {

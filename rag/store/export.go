@@ -13,6 +13,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
 // ExportOptions of Export.
@@ -102,7 +104,7 @@ func (e *exporter) line(l archiveLine) error {
 
 // documents writes the collections and documents. wanted are ids, of which each must be there.
 func (e *exporter) documents(ctx context.Context, wanted []string) error {
-	collections, err := e.store.collections(e.view.texts.tx)
+	collections, err := e.store.collections(ctx, e.view.texts.tx)
 	if err != nil {
 		return err
 	}
@@ -141,15 +143,12 @@ func (e *exporter) documents(ctx context.Context, wanted []string) error {
 func (e *exporter) chunks(ctx context.Context) error {
 	v := e.view
 	dim := v.Vectors.Dim
-	return each(v.texts.tx, func(scan func(...any) error) error {
-		var digest sql.RawBytes
-		var labels string
-		var row int64
-		k, err := scanChunk(scan, &digest, &row, &labels)
-		if err == nil {
-			err = checkTextOf(&k, digest)
-		}
-		if err != nil {
+	var k corpus.Chunk
+	var digest sql.RawBytes
+	var row int64
+	var labels string
+	return each(ctx, v.texts.tx, chunkTargets(&k, &digest, &row, &labels), func() error {
+		if err := checkTextOf(&k, digest); err != nil {
 			return err
 		}
 		i, ok := v.index(row)
@@ -157,14 +156,14 @@ func (e *exporter) chunks(ctx context.Context) error {
 			return fmt.Errorf("%w: chunk %q has row %d, which is another one's", ErrCorrupt, k.ID, row)
 		}
 		line := archiveChunk{Chunk: k, SHA256: hex.EncodeToString(digest),
-			Vector: asBytes(v.Vectors.Data[i*dim : (i+1)*dim])}
+			Vector: bytesOf(v.Vectors.Data[i*dim : (i+1)*dim])}
 		if labels != "[]" {
 			if err := json.Unmarshal([]byte(labels), &line.Labels); err != nil {
 				return err
 			}
 		}
 		e.counts.Chunks++
-		return errors.Join(e.line(archiveLine{Chunk: &line}), ctx.Err())
+		return e.line(archiveLine{Chunk: &line})
 	}, `SELECT `+chunkColumns+`, c.digest, c.row, (SELECT json_group_array(json_object('kind', l.kind, 'value', l.value))
 			FROM (SELECT kind, value FROM labels WHERE row = c.row ORDER BY kind, value) AS l)
 		FROM `+chunkTables+` WHERE `+e.where+` ORDER BY c.row`, e.args...)
@@ -172,11 +171,8 @@ func (e *exporter) chunks(ctx context.Context) error {
 
 // rest writes the small values, and the files as far as they are there.
 func (e *exporter) rest(ctx context.Context, files []string) error {
-	err := each(e.view.texts.tx, func(scan func(...any) error) error {
-		var m archiveMeta
-		if err := scan(&m.Key, &m.Value); err != nil {
-			return err
-		}
+	var m archiveMeta
+	err := each(ctx, e.view.texts.tx, []any{&m.Key, &m.Value}, func() error {
 		e.counts.Metas++
 		return e.line(archiveLine{Meta: &m})
 	}, `SELECT key, value FROM meta ORDER BY key`)

@@ -43,26 +43,22 @@ CREATE TABLE files (
 // Files returns the states of all files that are kept, by their paths.
 func (s *Store) Files(ctx context.Context) (map[string]FileState, error) {
 	found := map[string]FileState{}
-	how := "" // most files share it
-	err := s.each(ctx, func(scan func(...any) error) error {
-		var f FileState
-		var inode int64
-		var read string
-		var documents sql.RawBytes
-		if err := scan(&f.Path, &f.Via, &f.Size, &f.Modified, &f.Changed, &f.Read, &inode, &read, &documents,
-			&f.NoWords); err != nil {
-			return err
+	var f FileState
+	var inode int64
+	var how string
+	var documents sql.RawBytes
+	err := s.each(ctx, []any{&f.Path, &f.Via, &f.Size, &f.Modified, &f.Changed, &f.Read, &inode, &how, &documents,
+		&f.NoWords}, func() error {
+		if f.How != how { // most files share it
+			f.How = how
 		}
-		if how != read {
-			how = read
-		}
-		f.How, f.Inode = how, uint64(inode)
+		f.Inode = uint64(inode)
 		if copy(f.Documents[:], documents) != len(f.Documents) {
 			return fmt.Errorf("%w: the state of file %q", ErrCorrupt, f.Path)
 		}
 		f.Via = cmp.Or(f.Via, f.Path)
 		found[f.Path] = f
-		return ctx.Err()
+		return nil
 	}, `SELECT path, via, size, modified, changed, read, inode, how, documents, no_words FROM files`)
 	if err != nil {
 		return nil, s.wrap("read the states of files", err)
@@ -172,16 +168,13 @@ func (s *Store) TextRows(ctx context.Context, documents []string) (map[[sha256.S
 		return nil, err
 	}
 	rows := map[[sha256.Size]byte]int64{}
-	err = s.each(ctx, func(scan func(...any) error) error {
-		var row int64
-		var digest sql.RawBytes
-		if err := scan(&row, &digest); err != nil {
-			return err
-		}
+	var row int64
+	var digest sql.RawBytes
+	err = s.each(ctx, []any{&row, &digest}, func() error {
 		if len(digest) == sha256.Size {
 			rows[[sha256.Size]byte(digest)] = row
 		}
-		return ctx.Err()
+		return nil
 	}, `SELECT c.row, c.digest FROM json_each(?) AS j CROSS JOIN documents AS d ON d.id = j.value
 		CROSS JOIN chunks AS c ON c.document = d.no`, string(list))
 	if err != nil {

@@ -103,8 +103,8 @@ func TestViewsFollow(t *testing.T) {
 		want, done := liveOf(t, anew)
 		defer done()
 		if got.Digest != want.Digest || !slices.Equal(got.Groups, want.Groups) || !slices.Equal(got.Rows, want.Rows) ||
-			!slices.Equal(got.TextDigests, want.TextDigests) || !bytes.Equal(asBytes(got.Vectors.Data),
-			asBytes(want.Vectors.Data)) {
+			!slices.Equal(got.TextDigests, want.TextDigests) || !bytes.Equal(bytesOf(got.Vectors.Data),
+			bytesOf(want.Vectors.Data)) {
 			t.Fatalf("%s: %d chunks %s, want %d %s", what, len(got.IDs), got.Digest, len(want.IDs), want.Digest)
 		}
 		v, err := r.View(ctx)

@@ -75,23 +75,20 @@ type inspection struct {
 }
 
 // sqlite has SQLite compare its own pages and references.
-func (i *inspection) sqlite(context.Context) error {
-	err := each(i.tx, func(scan func(...any) error) error {
+func (i *inspection) sqlite(ctx context.Context) error {
+	for _, q := range [...][2]string{{mendBackup, `SELECT * FROM pragma_integrity_check WHERE integrity_check <> 'ok'`},
+		{mendDump, `SELECT format('%s row %s refers to a line of %s that is missing', "table", rowid, parent)
+			FROM pragma_foreign_key_check`}} {
 		var fault string
-		err := scan(&fault)
-		i.found(Finding{What: "database", Where: i.database, Problem: fault, Mend: mendBackup})
-		return err
-	}, `SELECT * FROM pragma_integrity_check WHERE integrity_check <> 'ok'`)
-	if err != nil {
-		return err
+		err := each(ctx, i.tx, []any{&fault}, func() error {
+			i.found(Finding{What: "database", Where: i.database, Problem: fault, Mend: q[0]})
+			return nil
+		}, q[1])
+		if err != nil {
+			return err
+		}
 	}
-	return each(i.tx, func(scan func(...any) error) error {
-		var fault string
-		err := scan(&fault)
-		i.found(Finding{What: "database", Where: i.database, Problem: fault, Mend: mendDump})
-		return err
-	}, `SELECT format('%s row %s refers to a line of %s that is missing', "table", rowid, parent)
-		FROM pragma_foreign_key_check`)
+	return nil
 }
 
 // segments compares headers and sizes, and looks for files of no row.
@@ -155,15 +152,12 @@ func (i *inspection) vectors(ctx context.Context) error {
 // rows sees that each row is live or deleted, and compares the texts with their digests.
 func (i *inspection) rows(ctx context.Context) error {
 	next := i.now.firstRow
-	return each(i.tx, func(scan func(...any) error) error {
-		var row int64
-		var deleted bool
-		var digest sql.RawBytes
-		var chunk corpus.Chunk
-		if err := scan(&row, &chunk.ID, &deleted, &digest, &chunk.Heading, &chunk.Text, &chunk.Document,
-			&chunk.Source); err != nil {
-			return err
-		}
+	var row int64
+	var deleted bool
+	var digest sql.RawBytes
+	var chunk corpus.Chunk
+	return each(ctx, i.tx, []any{&row, &chunk.ID, &deleted, &digest, &chunk.Heading, &chunk.Text, &chunk.Document,
+		&chunk.Source}, func() error {
 		if row != next {
 			i.found(Finding{What: "rows", Where: i.database, Mend: mendDump,
 				Problem: fmt.Sprintf("row %d is neither live nor deleted, or both", min(row, next))})
@@ -178,7 +172,7 @@ func (i *inspection) rows(ctx context.Context) error {
 			i.found(Finding{What: "text", Where: chunk.Document, Mend: "'sluice ingest' of " + chunk.Source +
 				" reads it again", Problem: fmt.Sprintf("the text of chunk %q is not the one committed", chunk.ID)})
 		}
-		return ctx.Err()
+		return nil
 	}, `SELECT row, c.id, 0, c.digest, coalesce(heading, ''), coalesce(text, ''), coalesce(d.id, ''),
 			coalesce(d.source, '') FROM chunks AS c LEFT JOIN texts USING (row) LEFT JOIN documents AS d ON d.no = c.document
 		UNION ALL SELECT row, '', 1, x'', '', '', '', '' FROM deleted ORDER BY row`)
@@ -186,17 +180,14 @@ func (i *inspection) rows(ctx context.Context) error {
 
 // documents counts them and lists those that are incomplete.
 func (i *inspection) documents(ctx context.Context) error {
-	return each(i.tx, func(scan func(...any) error) error {
-		var id, source string
-		var partial bool
-		if err := scan(&id, &source, &partial); err != nil {
-			return err
-		}
+	var id, source string
+	var partial bool
+	return each(ctx, i.tx, []any{&id, &source, &partial}, func() error {
 		if i.done.Documents++; partial {
 			i.found(Finding{What: "document", Where: id, Problem: "it is incomplete: an ingest was interrupted",
 				Mend: "'sluice ingest' of " + source + " completes it", Harmless: true})
 		}
-		return ctx.Err()
+		return nil
 	}, `SELECT id, source, partial FROM documents ORDER BY no`)
 }
 

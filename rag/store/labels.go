@@ -55,14 +55,11 @@ func (c *commit) putLabels(ctx context.Context, tx *change) error {
 // Labels returns the labels of those of the chunks that have some, by kind and value.
 func (s *Store) Labels(ctx context.Context, ids []string) (map[string][]Label, error) {
 	labels := map[string][]Label{}
-	err := s.each(ctx, func(scan func(...any) error) error {
-		var id string
-		var l Label
-		if err := scan(&id, &l.Kind, &l.Value); err != nil {
-			return err
-		}
+	var id string
+	var l Label
+	err := s.each(ctx, []any{&id, &l.Kind, &l.Value}, func() error {
 		labels[id] = append(labels[id], l)
-		return ctx.Err()
+		return nil
 	}, `SELECT c.id, l.kind, l.value FROM json_each(?) AS j CROSS JOIN chunks AS c ON c.id = j.value
 		JOIN labels AS l ON l.row = c.row ORDER BY j.key, l.kind, l.value`, jsonList(ids))
 	if err != nil {
@@ -81,13 +78,10 @@ type LabelCount struct {
 // at most limit of them unless that is 0.
 func (s *Store) LabelCounts(ctx context.Context, kind string, limit int) (list []LabelCount, err error) {
 	limit = cmp.Or(limit, -1)
-	err = s.each(ctx, func(scan func(...any) error) error {
-		var l LabelCount
-		if err := scan(&l.Kind, &l.Value, &l.Chunks); err != nil {
-			return err
-		}
+	var l LabelCount
+	err = s.each(ctx, []any{&l.Kind, &l.Value, &l.Chunks}, func() error {
 		list = append(list, l)
-		return ctx.Err()
+		return nil
 	}, `SELECT kind, value, count(*) AS n FROM labels WHERE ?1 = '' OR kind = ?1
 		GROUP BY kind, value ORDER BY n DESC, kind, value LIMIT ?2`, kind, limit)
 	return list, s.wrap("count labels", err)
@@ -96,16 +90,13 @@ func (s *Store) LabelCounts(ctx context.Context, kind string, limit int) (list [
 // Labels returns the labels of the view's live rows of some kinds, by row.
 func (v *View) Labels(ctx context.Context, kinds []string) (map[int][]Label, error) {
 	labels := map[int][]Label{}
-	err := v.texts.each(ctx, "read labels", func(scan func(...any) error) error {
-		var row int64
-		var l Label
-		if err := scan(&row, &l.Kind, &l.Value); err != nil {
-			return err
-		}
+	var row int64
+	var l Label
+	err := v.texts.each(ctx, "read labels", []any{&row, &l.Kind, &l.Value}, func() error {
 		if i, ok := v.index(row); ok && !v.Deleted(i) {
 			labels[i] = append(labels[i], l)
 		}
-		return ctx.Err()
+		return nil
 	}, `SELECT row, kind, value FROM labels WHERE kind IN (SELECT value FROM json_each(?)) ORDER BY row, kind, value`,
 		jsonList(kinds))
 	return labels, err
@@ -114,13 +105,10 @@ func (v *View) Labels(ctx context.Context, kinds []string) (map[int][]Label, err
 // DocumentMeta returns the value of a key in the metadata of those of the documents that have it.
 func (v *View) DocumentMeta(ctx context.Context, ids []string, key string) (map[string]string, error) {
 	values := map[string]string{}
-	err := v.texts.each(ctx, "read documents", func(scan func(...any) error) error {
-		var id, value string
-		if err := scan(&id, &value); err != nil {
-			return err
-		}
+	var id, value string
+	err := v.texts.each(ctx, "read documents", []any{&id, &value}, func() error {
 		values[id] = value
-		return ctx.Err()
+		return nil
 	}, `SELECT d.id, m.value FROM json_each(?1) AS j CROSS JOIN documents AS d ON d.id = j.value
 		JOIN json_each(d.meta) AS m ON m.key = ?2 AND m.type = 'text'`, jsonList(ids), key)
 	return values, err
@@ -130,14 +118,11 @@ func (v *View) DocumentMeta(ctx context.Context, ids []string, key string) (map[
 // counted.
 func (v *View) ChunksByMeta(ctx context.Context, key string) (map[string]int, error) {
 	counts := map[string]int{}
-	err := v.texts.each(ctx, "read documents", func(scan func(...any) error) error {
-		var value string
-		var n int
-		if err := scan(&value, &n); err != nil {
-			return err
-		}
+	var value string
+	var n int
+	err := v.texts.each(ctx, "read documents", []any{&value, &n}, func() error {
 		counts[value] = n
-		return ctx.Err()
+		return nil
 	}, `SELECT m.value, sum(c.n) FROM (SELECT document, count(*) AS n FROM chunks GROUP BY document) AS c
 		JOIN documents AS d ON d.no = c.document JOIN json_each(d.meta) AS m ON m.key = ?1 AND m.type = 'text'
 		GROUP BY m.value`, key)

@@ -80,7 +80,8 @@ func (c *commit) inTurn(tx *change) error {
 
 // exists reports whether a query has a line.
 func exists(q queryer, query string, args ...any) (is bool, err error) {
-	err = each(q, func(func(...any) error) error { is = true; return nil }, query+` LIMIT 1`, args...)
+	var one int
+	err = each(context.Background(), q, []any{&one}, func() error { is = true; return nil }, query+` LIMIT 1`, args...)
 	return is, err
 }
 

@@ -63,10 +63,6 @@ func (l *writerLock) hold(ctx context.Context, since time.Time) error {
 	case l.held:
 		return nil
 	}
-	return l.flock(ctx, since)
-}
-
-func (l *writerLock) flock(ctx context.Context, since time.Time) error {
 	for pause := lockPoll; ; pause = min(2*pause, lockPollMax) {
 		err := filelock.Try(l.file, l.dir)
 		var held *filelock.HeldError

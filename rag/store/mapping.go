@@ -84,7 +84,7 @@ func (g *segments) readAll(ctx context.Context, first, end int64) (*mapping, err
 		if err != nil {
 			return nil, err
 		}
-		copy(asBytes(m.data)[(row-first)*g.rowBytes():], b)
+		copy(bytesOf(m.data)[(row-first)*g.rowBytes():], b)
 		row = to
 	}
 	return m, nil

@@ -55,17 +55,14 @@ func (r *restorer) compare(ctx context.Context) (missing []*archived, err error)
 		}
 	}
 	signatures := map[string]uint64{}
-	err = r.store.each(ctx, func(scan func(...any) error) error {
-		var id, document, digest string
-		if err := scan(&id, &document, &digest); err != nil {
-			return err
-		}
+	var id, document, digest string
+	err = r.store.each(ctx, []any{&id, &document, &digest}, func() error {
 		if d := r.owners[id]; d != nil && d.ID != document {
 			return fmt.Errorf("%w: chunk %q is of document %q in the store and of %q in the export", ErrConflict, id,
 				document, d.ID)
 		}
 		signatures[document] += signatureOf(id, digest)
-		return ctx.Err()
+		return nil
 	}, `SELECT c.id, d.id, lower(hex(c.digest)) FROM chunks AS c JOIN documents AS d ON d.no = c.document`)
 	if err != nil {
 		return nil, err
@@ -107,7 +104,7 @@ func (r *restorer) mergeSome(ctx context.Context, c *archiveCursor, list []*arch
 	for _, d := range list {
 		b.Take = append(b.Take, d.ID)
 	}
-	_, err = r.store.Commit(ctx, b.Batch)
+	_, err = r.store.Commit(ctx, b)
 	return err
 }
 
@@ -126,7 +123,7 @@ func (r *restorer) mergeLong(ctx context.Context, c *archiveCursor, d *archived)
 		if b.Replace = last; last {
 			b.Known = before
 		}
-		if _, err := r.store.Commit(ctx, b.Batch); err != nil {
+		if _, err := r.store.Commit(ctx, b); err != nil {
 			return err
 		}
 		before = append(before, b.Chunks...)
@@ -137,8 +134,8 @@ func (r *restorer) mergeLong(ctx context.Context, c *archiveCursor, d *archived)
 // restoreCollection makes a collection of an export, unless its folder is one. If its name is another folder's it gets
 // a number.
 func (s *Store) restoreCollection(ctx context.Context, c Collection) error {
-	return s.transact(ctx, "restore a collection", func(_ context.Context, tx *change) error {
-		list, err := s.collections(tx)
+	return s.transact(ctx, "restore a collection", func(ctx context.Context, tx *change) error {
+		list, err := s.collections(ctx, tx)
 		if err != nil {
 			return err
 		}

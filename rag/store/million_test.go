@@ -73,7 +73,7 @@ func (m million) fill() {
 	bytes, at := 0, int64(0)
 	for round := range m.rows / 10_000 {
 		b := benchBatch(round, 10_000)
-		flat := slices.Clone(asBytes(b.Vectors))
+		flat := slices.Clone(bytesOf(b.Vectors))
 		for _, k := range b.Chunks {
 			flat = append(flat, k.Text...)
 		}

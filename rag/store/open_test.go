@@ -302,8 +302,8 @@ func TestReadersBesideWriter(t *testing.T) {
 				if n := len(live.IDs); n > 0 {
 					id := live.IDs[n-1]
 					one, two := vectorOf(id, 1, testDim), vectorOf(id, 2, testDim)
-					got := asBytes(live.Vectors.Data[(n-1)*testDim : n*testDim])
-					if !bytes.Equal(got, asBytes(one)) && !bytes.Equal(got, asBytes(two)) {
+					got := bytesOf(live.Vectors.Data[(n-1)*testDim : n*testDim])
+					if !bytes.Equal(got, bytesOf(one)) && !bytes.Equal(got, bytesOf(two)) {
 						t.Errorf("%s has a vector of nobody", id)
 					}
 				}
@@ -343,7 +343,7 @@ func TestReadEqualsMap(t *testing.T) {
 	if err := mapped.extend(2500); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(asBytes(read.rows(0, 2500)), asBytes(mapped.rows(0, 2500))) {
+	if !bytes.Equal(bytesOf(read.rows(0, 2500)), bytesOf(mapped.rows(0, 2500))) {
 		t.Fatal("read and mapped rows differ")
 	}
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -19,8 +20,8 @@ type queryer interface {
 	Query(query string, args ...any) (*sql.Rows, error)
 }
 
-// each runs a query and calls fn for each line until it fails.
-func each(q queryer, fn func(scan func(...any) error) error, query string, args ...any) error {
+// eachLine runs a query and calls fn for each line until it fails.
+func eachLine(q queryer, fn func(scan func(...any) error) error, query string, args ...any) error {
 	rows, err := q.Query(query, args...)
 	if err != nil {
 		return err
@@ -34,11 +35,19 @@ func each(q queryer, fn func(scan func(...any) error) error, query string, args 
 	return rows.Err()
 }
 
+// each runs a query, reads each line into the variables that to points to, and calls fn, until that fails or ctx ends.
+func each(ctx context.Context, q queryer, to []any, fn func() error, query string, args ...any) error {
+	return eachLine(q, func(scan func(...any) error) error {
+		if err := scan(to...); err != nil {
+			return err
+		}
+		return cmp.Or(fn(), ctx.Err())
+	}, query, args...)
+}
+
 // each is the function each on one of the reading connections, for which it waits as long as ctx lets it.
-func (s *Store) each(
-	ctx context.Context, fn func(scan func(...any) error) error, query string, args ...any,
-) error {
-	return s.reading(ctx, func(q queryer) error { return each(q, fn, query, args...) })
+func (s *Store) each(ctx context.Context, to []any, fn func() error, query string, args ...any) error {
+	return s.reading(ctx, func(q queryer) error { return each(ctx, q, to, fn, query, args...) })
 }
 
 // reading calls fn with one of the reading connections.
@@ -69,18 +78,16 @@ type held struct {
 // lookup finds chunks by id in one query and compares their texts with their digests; what does not exist is left out.
 func lookup(ctx context.Context, q queryer, ids []string) (map[string]held, error) {
 	found := make(map[string]held, len(ids))
-	err := each(q, func(scan func(...any) error) error {
-		var id string
-		var h held
-		var digest sql.RawBytes
-		var chunk corpus.Chunk
-		if err := scan(&id, &h.row, &digest, &chunk.Heading, &chunk.Text); err != nil {
-			return err
-		}
+	var id string
+	var h held
+	var digest sql.RawBytes
+	var chunk corpus.Chunk
+	err := each(ctx, q, []any{&id, &h.row, &digest, &chunk.Heading, &chunk.Text}, func() error {
+		h.digest = [sha256.Size]byte{}
 		copy(h.digest[:], digest)
 		h.damaged = checkTextOf(&chunk, digest) != nil
 		found[id] = h
-		return ctx.Err()
+		return nil
 	}, `SELECT c.id, c.row, c.digest, coalesce(t.heading, ''), coalesce(t.text, '')
 		FROM json_each(?) AS j CROSS JOIN chunks AS c ON c.id = j.value LEFT JOIN texts AS t USING (row)`, jsonList(ids))
 	return found, err
@@ -122,10 +129,10 @@ const chunkColumns = `c.id, d.id, t.source, t.heading, t.anchor, coalesce(p.name
 
 const chunkTables = `chunks AS c JOIN texts AS t USING (row) JOIN documents AS d ON d.no = c.document LEFT JOIN topics AS p ON p.no = c.topic`
 
-func scanChunk(scan func(...any) error, more ...any) (k corpus.Chunk, err error) {
-	err = scan(append([]any{&k.ID, &k.Document, &k.Source, &k.Heading, &k.Anchor, &k.Topic, &k.Start, &k.End, &k.Text,
-		&k.Tokens}, more...)...)
-	return k, err
+// chunkTargets returns what chunkColumns are read into, and more.
+func chunkTargets(k *corpus.Chunk, more ...any) []any {
+	return append([]any{&k.ID, &k.Document, &k.Source, &k.Heading, &k.Anchor, &k.Topic, &k.Start, &k.End, &k.Text,
+		&k.Tokens}, more...)
 }
 
 // Chunks returns the chunks of ids in that order, as they are now; ErrNotFound names the first that is missing, and a
@@ -147,18 +154,15 @@ func (s *Store) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, error
 func readChunks(ctx context.Context, q queryer, ids []string) ([]corpus.Chunk, error) {
 	chunks := make([]corpus.Chunk, 0, len(ids))
 	missing := func() error { return fmt.Errorf("%w: chunk %q", ErrNotFound, ids[len(chunks)]) }
-	err := each(q, func(scan func(...any) error) error {
-		var at int
-		var digest sql.RawBytes
-		k, err := scanChunk(scan, &digest, &at)
-		if err == nil && at != len(chunks) {
-			err = missing()
-		}
-		if err == nil {
-			err = checkTextOf(&k, digest)
+	var at int
+	var digest sql.RawBytes
+	var k corpus.Chunk
+	err := each(ctx, q, chunkTargets(&k, &digest, &at), func() error {
+		if at != len(chunks) {
+			return missing()
 		}
 		chunks = append(chunks, k)
-		return errors.Join(err, ctx.Err())
+		return checkTextOf(&k, digest)
 	}, `SELECT `+chunkColumns+`, c.digest, j.key FROM json_each(?) AS j CROSS JOIN `+chunkTables+
 		` WHERE c.id = j.value ORDER BY j.key`, jsonList(ids))
 	if err == nil && len(chunks) < len(ids) {
@@ -181,13 +185,10 @@ func (s *Store) DocumentChunks(ctx context.Context, id string) iter.Seq2[corpus.
 func (s *Store) chunksWhere(ctx context.Context, where string, args ...any) iter.Seq2[corpus.Chunk, error] {
 	errStop := errors.New("stop")
 	return func(yield func(corpus.Chunk, error) bool) {
-		err := s.each(ctx, func(scan func(...any) error) error {
-			var digest sql.RawBytes
-			k, err := scanChunk(scan, &digest)
-			if err == nil {
-				err = checkTextOf(&k, digest)
-			}
-			if err = errors.Join(err, ctx.Err()); err != nil {
+		var digest sql.RawBytes
+		var k corpus.Chunk
+		err := s.each(ctx, chunkTargets(&k, &digest), func() error {
+			if err := errors.Join(checkTextOf(&k, digest), ctx.Err()); err != nil {
 				return err
 			}
 			if !yield(k, nil) {
@@ -221,7 +222,7 @@ func (s *Store) Document(ctx context.Context, id string) (DocumentInfo, error) {
 
 func (s *Store) documents(ctx context.Context, where string, args ...any) (list []DocumentInfo, err error) {
 	err = s.reading(ctx, func(q queryer) error {
-		collections, err := s.collections(q)
+		collections, err := s.collections(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -235,34 +236,48 @@ func (s *Store) documents(ctx context.Context, where string, args ...any) (list 
 func documentsIn(
 	ctx context.Context, q queryer, collections []Collection, where string, args ...any,
 ) (list []DocumentInfo, err error) {
-	return list, each(q, func(scan func(...any) error) error {
-		var d DocumentInfo
-		var meta string
-		var at place
-		if err := scan(&d.ID, &d.Source, &d.Title, &d.Topic, &d.Digest, &meta, &d.Added, &at.collection, &at.path,
-			&at.line, &d.Partial, &d.Chunks, &d.Tokens); err != nil {
-			return err
-		}
-		if err := json.Unmarshal([]byte(meta), &d.Meta); err != nil {
-			return fmt.Errorf("%w: document %q: %w", ErrCorrupt, d.ID, err)
-		}
-		d.Path, d.Collection = at.absolute(collections)
-		d.Line = at.line
+	var l documentLine
+	return list, each(ctx, q, l.targets(&l.Chunks, &l.Tokens), func() error {
+		d, err := l.document(collections)
 		list = append(list, d)
-		return ctx.Err()
-	}, `SELECT d.id, d.source, d.title, d.topic, d.digest, d.meta, d.added, d.collection, d.path, d.line, d.partial,
-		count(c.row), coalesce(sum(c.tokens), 0)
+		return err
+	}, `SELECT `+documentColumns+`, count(c.row), coalesce(sum(c.tokens), 0)
 		FROM documents AS d LEFT JOIN chunks AS c ON c.document = d.no WHERE `+where+` GROUP BY d.no ORDER BY d.no`,
 		args...)
+}
+
+const documentColumns = `d.id, d.source, d.title, d.topic, d.digest, d.meta, d.added, d.collection, d.path, d.line, d.partial`
+
+// documentLine is what documentColumns are read into.
+type documentLine struct {
+	DocumentInfo
+	at   place
+	meta string
+}
+
+func (l *documentLine) targets(more ...any) []any {
+	return append([]any{&l.ID, &l.Source, &l.Title, &l.Topic, &l.Digest, &l.meta, &l.Added, &l.at.collection,
+		&l.at.path, &l.Line, &l.Partial}, more...)
+}
+
+// document returns the document of the line that was read last.
+func (l *documentLine) document(collections []Collection) (DocumentInfo, error) {
+	d := l.DocumentInfo
+	d.Path, d.Collection = l.at.absolute(collections)
+	if l.meta == "{}" || l.meta == "null" { // most documents have none
+		return d, nil
+	}
+	if err := json.Unmarshal([]byte(l.meta), &d.Meta); err != nil {
+		return d, fmt.Errorf("%w: document %q: %w", ErrCorrupt, d.ID, err)
+	}
+	return d, nil
 }
 
 // Meta returns the value under key, or ErrNotFound.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, err error) {
 	err = fmt.Errorf("%w: key %q", ErrNotFound, key)
-	if failed := s.each(ctx, func(scan func(...any) error) error {
-		err = nil
-		return scan(&value)
-	}, `SELECT value FROM meta WHERE key = ?`, key); failed != nil {
+	if failed := s.each(ctx, []any{&value}, func() error { err = nil; return nil },
+		`SELECT value FROM meta WHERE key = ?`, key); failed != nil {
 		err = failed
 	}
 	if err != nil {

@@ -75,12 +75,9 @@ func (s *Store) damagedBlocks(ctx context.Context) (list []int64, err error) {
 		return nil, err
 	}
 	size := s.settings.blockRows
-	return list, each(texts.tx, func(scan func(...any) error) error {
-		var no int64
-		var crc uint32
-		if err := scan(&no, &crc); err != nil {
-			return err
-		}
+	var no int64
+	var crc uint32
+	return list, each(ctx, texts.tx, []any{&no, &crc}, func() error {
 		b, err := s.segments.read(ctx, no*size, min((no+1)*size, now.endRow))
 		if err == nil && durable.Checksum(b) != crc {
 			list = append(list, no)
@@ -99,18 +96,14 @@ type rowOf struct {
 // blockChunks returns the live chunks of a block: those with their text, and those without.
 func (s *Store) blockChunks(ctx context.Context, no int64) (good, bad []rowOf, err error) {
 	size := s.settings.blockRows
-	err = s.each(ctx, func(scan func(...any) error) error {
-		var r rowOf
-		var err error
-		if r.Chunk, err = scanChunk(scan, &r.digest, &r.row); err != nil {
-			return err
-		}
+	var r rowOf
+	err = s.each(ctx, chunkTargets(&r.Chunk, &r.digest, &r.row), func() error {
 		if checkTextOf(&r.Chunk, r.digest) == nil {
 			good = append(good, r)
 		} else {
 			bad = append(bad, r)
 		}
-		return ctx.Err()
+		return nil
 	}, `SELECT `+chunkColumns+`, c.digest, c.row FROM `+chunkTables+` WHERE c.row >= ? AND c.row < ? ORDER BY c.row`,
 		no*size, (no+1)*size)
 	return good, bad, err
@@ -157,7 +150,7 @@ func (s *Store) repairBlock(
 				return err
 			}
 		}
-		repaired.Chunks, err = s.renew(ctx, tx, good, vectors)
+		repaired.Chunks, err = s.renew(tx, good, vectors)
 		return err
 	})
 	if err != nil {
@@ -199,7 +192,7 @@ func (r *rowOf) isStill(tx *change) (bool, error) {
 }
 
 // renew gives chunks new rows with these vectors.
-func (s *Store) renew(ctx context.Context, tx *change, chunks []rowOf, vectors []float32) (n int, err error) {
+func (s *Store) renew(tx *change, chunks []rowOf, vectors []float32) (n int, err error) {
 	dim := s.settings.encoder.Dim
 	var rows []int64
 	var kept []float32
@@ -216,37 +209,21 @@ func (s *Store) renew(ctx context.Context, tx *change, chunks []rowOf, vectors [
 	if len(rows) == 0 {
 		return 0, nil
 	}
+	first := tx.end
 	tx.end += int64(len(rows))
-	if err := s.segments.pad(tx.endRow, tx.next); err != nil {
-		return 0, err
-	}
-	if err := s.segments.write(ctx, tx.next, kept); err != nil {
-		return 0, err
-	}
-	if err := s.step("rows"); err != nil {
-		return 0, err
-	}
-	if err := s.putBlocks(ctx, tx.Tx, tx.endRow, tx.next, asBytes(kept)); err != nil {
-		return 0, err
-	}
-	if err := tx.moveRows(rows, tx.next); err != nil {
-		return 0, err
-	}
-	return len(rows), ctx.Err()
+	tx.vectors = append(tx.vectors, kept)
+	return len(rows), tx.moveRows(rows, first)
 }
 
 // DamagedTexts reads all texts and lists those that are not as they were committed.
 func (s *Store) DamagedTexts(ctx context.Context) (list []*TextError, err error) {
-	err = s.each(ctx, func(scan func(...any) error) error {
-		var digest []byte
-		k, err := scanChunk(scan, &digest)
-		if err != nil {
-			return err
-		}
+	var k corpus.Chunk
+	var digest sql.RawBytes
+	err = s.each(ctx, chunkTargets(&k, &digest), func() error {
 		if checkTextOf(&k, digest) != nil {
 			list = append(list, &TextError{k.ID, k.Document, k.Source})
 		}
-		return ctx.Err()
+		return nil
 	}, `SELECT `+chunkColumns+`, c.digest FROM `+chunkTables+` ORDER BY c.row`)
 	return list, s.wrap("read texts", err)
 }

@@ -118,6 +118,7 @@ type restorer struct {
 	documents   []*archived
 	byID        map[string]*archived
 	owners      map[string]*archived // of chunks, by their ids
+	paths       map[string]string    // of whole files → id
 	rest        int                  // values and files
 }
 
@@ -155,15 +156,15 @@ func (r *restorer) survey(ctx context.Context) error {
 		return err
 	}
 	r.byID, r.owners = map[string]*archived{}, map[string]*archived{}
-	s := surveyor{restorer: r, paths: map[string]string{}}
+	r.paths = map[string]string{}
 	err = a.each(ctx, func(l *archiveLine) error {
 		switch {
 		case l.Collection != nil:
-			return s.collection(*l.Collection)
+			return r.collection(*l.Collection)
 		case l.Document != nil:
-			return s.document(l.Document)
+			return r.document(l.Document)
 		case l.Chunk != nil:
-			return s.chunk(l.Chunk, a.at, a.crc)
+			return r.chunk(l.Chunk, a.at, a.crc)
 		}
 		r.rest++
 		return nil
@@ -188,14 +189,9 @@ func (r *restorer) survey(ctx context.Context) error {
 	return nil
 }
 
-// surveyor checks that the lines of an export fit together.
-type surveyor struct {
-	*restorer
-	paths map[string]string // of whole files → id
-}
-
-func (s *surveyor) collection(c Collection) error {
-	for _, other := range s.collections {
+// collection, document and chunk check that a line of an export fits those before it.
+func (r *restorer) collection(c Collection) error {
+	for _, other := range r.collections {
 		if other.Name == c.Name || other.Root == c.Root {
 			return fmt.Errorf("%w: collections %q and %q have the same name or folder", ErrArchive, other.Name, c.Name)
 		}
@@ -203,44 +199,42 @@ func (s *surveyor) collection(c Collection) error {
 	if !filepath.IsAbs(c.Root) {
 		return fmt.Errorf("%w: the folder %q of collection %q is not absolute", ErrArchive, c.Root, c.Name)
 	}
-	s.collections = append(s.collections, c)
+	r.collections = append(r.collections, c)
 	return checkText("folder", c.Root, false)
 }
 
-func (s *surveyor) document(d *archiveDocument) error {
-	if s.byID[d.ID] != nil {
+func (r *restorer) document(d *archiveDocument) error {
+	if r.byID[d.ID] != nil {
 		return fmt.Errorf("%w: document %q is there twice", ErrArchive, d.ID)
 	}
 	if d.Path != "" && !d.Line {
-		if other, known := s.paths[d.Path]; known {
+		if other, known := r.paths[d.Path]; known {
 			return fmt.Errorf("%w: documents %q and %q are of the same file", ErrArchive, other, d.ID)
 		}
-		s.paths[d.Path] = d.ID
+		r.paths[d.Path] = d.ID
 	}
 	x := &archived{archiveDocument: *d}
-	s.byID[d.ID] = x
-	s.documents = append(s.documents, x)
+	r.byID[d.ID] = x
+	r.documents = append(r.documents, x)
 	return nil
 }
 
-func (s *surveyor) chunk(k *archiveChunk, at int64, crc uint32) error {
-	d := s.byID[k.Document]
+func (r *restorer) chunk(k *archiveChunk, at int64, crc uint32) error {
+	d := r.byID[k.Document]
 	if d == nil {
 		return fmt.Errorf("%w: chunk %q is of document %q, which it does not have", ErrArchive, k.ID, k.Document)
 	}
-	if s.owners[k.ID] != nil {
+	if r.owners[k.ID] != nil {
 		return fmt.Errorf("%w: chunk %q is there twice", ErrArchive, k.ID)
 	}
-	s.owners[k.ID] = d
+	r.owners[k.ID] = d
 	d.chunks = append(d.chunks, archivedChunk{at, crc})
 	d.signature += signatureOf(k.ID, k.SHA256)
 	return nil
 }
 
-// restoreBatch collects chunks for a Commit.
-type restoreBatch struct{ Batch }
-
-func (b *restoreBatch) add(k *archiveChunk) {
+// add adds a chunk of an export.
+func (b *Batch) add(k *archiveChunk) {
 	b.Chunks = append(b.Chunks, k.Chunk)
 	b.Vectors = k.vector(b.Vectors)
 	if b.Labels == nil {
@@ -297,10 +291,10 @@ func (r *restorer) fill(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	var b restoreBatch
+	var b Batch
 	commit := func() error {
-		_, err := s.Commit(ctx, b.Batch)
-		b = restoreBatch{}
+		_, err := s.Commit(ctx, b)
+		b = Batch{}
 		return err
 	}
 	var file *os.File
@@ -413,7 +407,7 @@ func (c *archiveCursor) chunk(k archivedChunk, dim int) (*archiveChunk, error) {
 }
 
 // documentsOf reads the chunks of documents.
-func (r *restorer) documentsOf(c *archiveCursor, list []*archived) (b restoreBatch, err error) {
+func (r *restorer) documentsOf(c *archiveCursor, list []*archived) (b Batch, err error) {
 	b.added = map[string]string{}
 	for _, d := range list {
 		b.Documents = append(b.Documents, d.document())

@@ -15,11 +15,8 @@ func (c *commit) retitled(ctx context.Context, tx *change) (ids []string, err er
 	for i, d := range c.batch.Documents {
 		all[i], given[d.ID] = d.ID, [3]string{d.Title, d.Source, d.Meta.Words()}
 	}
-	err = each(tx, func(scan func(...any) error) error {
-		var id, title, source, meta string
-		if err := scan(&id, &title, &source, &meta); err != nil {
-			return err
-		}
+	var id, title, source, meta string
+	err = each(ctx, tx, []any{&id, &title, &source, &meta}, func() error {
 		words, err := wordsOfMeta(meta)
 		if given[id] != [3]string{title, source, words} {
 			ids = append(ids, id)
@@ -36,13 +33,10 @@ func (c *commit) renewRetitled(ctx context.Context, tx *change, ids []string) er
 		return nil
 	}
 	var rows []int64
-	err := each(tx, func(scan func(...any) error) error {
-		var row int64
-		if err := scan(&row); err != nil {
-			return err
-		}
+	var row int64
+	err := each(ctx, tx, []any{&row}, func() error {
 		rows = append(rows, row)
-		return ctx.Err()
+		return nil
 	}, `SELECT c.row FROM json_each(?) AS j CROSS JOIN documents AS d ON d.id = j.value
 		CROSS JOIN chunks AS c ON c.document = d.no WHERE c.row < ? ORDER BY c.row`, jsonList(ids), tx.next)
 	if err != nil || len(rows) == 0 {

@@ -53,13 +53,10 @@ func readRows(ctx context.Context, q queryer, now state, old *rowList) (*rowList
 		old = &rowList{state: state{firstRow: now.firstRow, endRow: now.firstRow}}
 	}
 	l.grow(now.endRow)
-	err := each(q, func(scan func(...any) error) error {
-		var row, group int64
-		var id string
-		var digest sql.RawBytes
-		if err := scan(&row, &id, &digest, &group); err != nil {
-			return err
-		}
+	var row, group int64
+	var id string
+	var digest sql.RawBytes
+	err := each(ctx, q, []any{&row, &id, &digest, &group}, func() error {
 		if len(digest) != sha256.Size {
 			return fmt.Errorf("%w: chunk %q has a text digest of %d bytes", ErrCorrupt, id, len(digest))
 		}
@@ -68,20 +65,14 @@ func readRows(ctx context.Context, q queryer, now state, old *rowList) (*rowList
 		copy(l.digests[i][:], digest)
 		l.dead[i/64] &^= 1 << (i % 64)
 		l.deleted--
-		return ctx.Err()
+		return nil
 	}, `SELECT row, id, digest, coalesce(topic, -document) FROM chunks WHERE row >= ? AND row < ? ORDER BY row`,
 		old.endRow, now.endRow)
 	if err != nil || old.endRow == old.firstRow {
 		return l, err
 	}
-	err = each(q, func(scan func(...any) error) error {
-		var row int64
-		if err := scan(&row); err != nil {
-			return err
-		}
-		l.kill(int(row - now.firstRow))
-		return ctx.Err()
-	}, `SELECT row FROM deleted WHERE generation > ? AND row >= ? AND row < ?`, old.generation, now.firstRow,
+	err = each(ctx, q, []any{&row}, func() error { l.kill(int(row - now.firstRow)); return nil },
+		`SELECT row FROM deleted WHERE generation > ? AND row >= ? AND row < ?`, old.generation, now.firstRow,
 		old.endRow)
 	return l, err
 }

@@ -83,8 +83,8 @@ func (l *rowList) write(ctx context.Context, to io.Writer, store [16]byte) error
 	return err
 }
 
-// bytesOf returns the memory of a list of numbers or arrays of bytes.
-func bytesOf[T int64 | uint64 | uint32 | [sha256.Size]byte](list []T) []byte {
+// bytesOf returns the memory of a list of numbers or arrays of bytes; the machine is little-endian (Open checks).
+func bytesOf[T int64 | uint64 | uint32 | float32 | [sha256.Size]byte](list []T) []byte {
 	if len(list) == 0 {
 		return nil
 	}

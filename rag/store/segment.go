@@ -80,7 +80,7 @@ func (g *segments) writeOne(ctx context.Context, no, at int64, data []float32) (
 	} else if size, err := f.Size(); err != nil || size < g.offset(at) {
 		return errors.Join(err, fmt.Errorf("%w: %d bytes expected, %d found", ErrCorrupt, g.offset(at), size))
 	}
-	for off, b := g.offset(at), asBytes(data); len(b) > 0; {
+	for off, b := g.offset(at), bytesOf(data); len(b) > 0; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -205,15 +205,7 @@ func (g *segments) read(ctx context.Context, from, to int64) ([]byte, error) {
 	return out, nil
 }
 
-// asBytes returns the memory of v; the machine is little-endian (Open checks).
-func asBytes(v []float32) []byte {
-	if len(v) == 0 {
-		return nil
-	}
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*4)
-}
-
-// floats is the inverse of asBytes.
+// floats is the inverse of bytesOf.
 func floats(b []byte) []float32 {
 	if len(b) < 4 {
 		return nil

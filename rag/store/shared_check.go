@@ -38,7 +38,7 @@ func (g *segments) patch(first int64, data []float32) error {
 		if err != nil {
 			return err
 		}
-		_, err = f.WriteAt(asBytes(data[:n*dim]), g.offset(first%g.rows))
+		_, err = f.WriteAt(bytesOf(data[:n*dim]), g.offset(first%g.rows))
 		if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (s *Store) compareLines(ctx context.Context, pg pgx.Tx, texts *reader, t ta
 			Problem: fmt.Sprintf("the line %.60q is not that of %s", fmt.Sprint(line[:len(t.keys)]), s.shared.name)})
 		return errDiffers
 	}
-	err = each(texts.tx, func(scan func(...any) error) error {
+	err = eachLine(texts.tx, func(scan func(...any) error) error {
 		line, to := make([]any, len(t.columns)), make([]any, len(t.columns))
 		for i := range line {
 			to[i] = &line[i]
@@ -162,7 +162,7 @@ func (s *Store) compareVectors(ctx context.Context, pg pgx.Tx, now state, found 
 			here = floats(b)
 		}
 		theirs = appendVector(theirs[:0], raw)
-		if row != next || len(here) < dim || string(asBytes(here[:dim])) != string(asBytes(theirs)) {
+		if row != next || len(here) < dim || string(bytesOf(here[:dim])) != string(bytesOf(theirs)) {
 			break
 		}
 		here, next = here[dim:], next+1

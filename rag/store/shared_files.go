@@ -81,12 +81,9 @@ func (r *Shared) keep(tx *sql.Tx) error {
 // putFiles makes the folders what table kept holds; with missing, only files that are not there are written.
 func (r *Shared) putFiles(ctx context.Context, missing bool) error {
 	has := map[string]bool{}
-	err := each(r.replica, func(scan func(...any) error) error {
-		var name string
-		var data []byte
-		if err := scan(&name, &data); err != nil {
-			return err
-		}
+	var name string
+	var data []byte
+	err := each(ctx, r.replica, []any{&name, &data}, func() error {
 		has[name] = true
 		path := filepath.Join(r.dir, filepath.FromSlash(name))
 		now, err := os.ReadFile(path)

@@ -54,12 +54,9 @@ func (r *Shared) learn() error {
 		return wrap(r.dir, "open", err)
 	}
 	r.tables = nil
-	err := each(r.replica, func(scan func(...any) error) error {
-		var in, column, kind string
-		var key int
-		if err := scan(&in, &column, &kind, &key); err != nil {
-			return err
-		}
+	var in, column, kind string
+	var key int
+	err := each(context.Background(), r.replica, []any{&in, &column, &kind, &key}, func() error {
 		if n := len(r.tables); n == 0 || r.tables[n-1].name != in {
 			r.tables = append(r.tables, table{name: in, types: map[string]string{}})
 		}

@@ -180,11 +180,11 @@ func (t *turnAtDatabase) push(ctx context.Context, tx *sql.Tx, generation, first
 		return err
 	}
 	for _, in := range t.tables {
-		if err := t.pushGone(tx, in, generation, b); err != nil {
+		if err := t.pushGone(ctx, tx, in, generation, b); err != nil {
 			return err
 		}
 		l := lines{table: in, into: t.table(in.name), generation: generation}
-		err := each(tx, func(scan func(...any) error) error {
+		err := eachLine(tx, func(scan func(...any) error) error {
 			if err := l.add(scan); err != nil || !l.full() {
 				return err
 			}
@@ -207,14 +207,14 @@ func (t *turnAtDatabase) push(ctx context.Context, tx *sql.Tx, generation, first
 }
 
 // pushGone deletes the lines that were touched and are not there, and notes their keys.
-func (t *turnAtDatabase) pushGone(tx *sql.Tx, in table, generation int64, b *pgx.Batch) error {
+func (t *turnAtDatabase) pushGone(
+	ctx context.Context, tx *sql.Tx, in table, generation int64, b *pgx.Batch,
+) error {
 	var keys []json.RawMessage
-	err := each(tx, func(scan func(...any) error) error {
-		var key string
-		err := scan(&key)
-		keys = append(keys, json.RawMessage(key))
-		return err
-	}, `SELECT DISTINCT k FROM temp.touched WHERE tab = ? AND NOT EXISTS (SELECT 1 FROM `+in.name+` WHERE `+in.isKey("k")+`)`,
+	var key string
+	err := each(ctx, tx, []any{&key}, func() error { keys = append(keys, json.RawMessage(key)); return nil },
+		`SELECT DISTINCT k FROM temp.touched WHERE tab = ? AND NOT EXISTS (SELECT 1 FROM `+in.name+` WHERE `+
+			in.isKey("k")+`)`,
 		in.name)
 	if err != nil || len(keys) == 0 {
 		return err

@@ -6,13 +6,10 @@ import "context"
 // view was taken. ErrClosed after Close.
 func (v *View) Topics(ctx context.Context) ([]string, error) {
 	names := map[int64]string{}
-	err := v.texts.each(ctx, "read topics", func(scan func(...any) error) error {
-		var no int64
-		var name string
-		err := scan(&no, &name)
-		names[no] = name
-		return err
-	}, `SELECT no, name FROM topics`)
+	var no int64
+	var name string
+	err := v.texts.each(ctx, "read topics", []any{&no, &name}, func() error { names[no] = name; return nil },
+		`SELECT no, name FROM topics`)
 	if err != nil {
 		return nil, err
 	}

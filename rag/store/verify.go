@@ -16,11 +16,8 @@ import (
 func (s *Store) Check(ctx context.Context) error {
 	for _, q := range []string{`SELECT * FROM pragma_integrity_check WHERE integrity_check <> 'ok'`,
 		`SELECT format('%s row %s refers to a missing %s', "table", rowid, parent) FROM pragma_foreign_key_check`} {
-		err := s.each(ctx, func(scan func(...any) error) error {
-			var fault string
-			if err := scan(&fault); err != nil {
-				return err
-			}
+		var fault string
+		err := s.each(ctx, []any{&fault}, func() error {
 			return fmt.Errorf("%w: %s: %s", ErrCorrupt, filepath.Join(s.dir, databaseName), fault)
 		}, q)
 		if err != nil {
@@ -47,15 +44,12 @@ func (s *Store) checkRows(ctx context.Context) error {
 		return err
 	}
 	next := now.firstRow
-	return each(texts.tx, func(scan func(...any) error) error {
-		var row int64
-		var id string
-		var isDead bool
-		var chunk corpus.Chunk
-		var digest sql.RawBytes
-		if err := scan(&row, &id, &isDead, &digest, &chunk.Heading, &chunk.Text); err != nil {
-			return err
-		}
+	var row int64
+	var id string
+	var isDead bool
+	var chunk corpus.Chunk
+	var digest sql.RawBytes
+	return each(ctx, texts.tx, []any{&row, &id, &isDead, &digest, &chunk.Heading, &chunk.Text}, func() error {
 		if row != next {
 			return fmt.Errorf("%w: %s: row %d is neither live nor deleted, or both", ErrCorrupt,
 				filepath.Join(s.dir, databaseName), min(row, next))
@@ -68,7 +62,7 @@ func (s *Store) checkRows(ctx context.Context) error {
 			return fmt.Errorf("%w: %s: the text of chunk %q is not the one committed", ErrCorrupt,
 				filepath.Join(s.dir, databaseName), id)
 		}
-		return ctx.Err()
+		return nil
 	}, `SELECT row, id, 0, digest, coalesce(heading, ''), coalesce(text, '') FROM chunks LEFT JOIN texts USING (row)
 		UNION ALL SELECT row, '', 1, x'', '', '' FROM deleted ORDER BY row`)
 }

@@ -133,7 +133,7 @@ func (s *Store) mapRows(ctx context.Context, q queryer, now state) (err error) {
 	}
 	var damaged []*BlockError
 	more, err := s.findDamage(ctx, q, m.whole, now.endRow, func(from, to int64) ([]byte, error) {
-		return asBytes(m.rows(from, to)), nil
+		return bytesOf(m.rows(from, to)), nil
 	}, func(e *BlockError) error { damaged = append(damaged, e); return nil })
 	m.checksums = append(m.checksums, more...)
 	m.whole += int64(len(more)) * s.settings.blockRows
@@ -159,7 +159,7 @@ func (v *View) Fingerprint(_ context.Context, rows int) (sum [sha256.Size]byte, 
 		b = binary.LittleEndian.AppendUint32(b, crc)
 	}
 	last := v.Vectors.Data[int(whole*set.blockRows)*v.Vectors.Dim : rows*v.Vectors.Dim]
-	return sha256.Sum256(binary.LittleEndian.AppendUint32(b, durable.Checksum(asBytes(last)))), nil
+	return sha256.Sum256(binary.LittleEndian.AppendUint32(b, durable.Checksum(bytesOf(last)))), nil
 }
 
 // Deleted reports whether row i's chunk is deleted.
@@ -342,14 +342,13 @@ func (r *reader) take(ctx context.Context, what string) (done func(), err error)
 }
 
 // each is the function each in the view's transaction.
-func (r *reader) each(ctx context.Context, what string, fn func(scan func(...any) error) error, query string,
-	args ...any) error {
+func (r *reader) each(ctx context.Context, what string, to []any, fn func() error, query string, args ...any) error {
 	done, err := r.take(ctx, what)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return wrap(r.store.dir, what, each(r.tx, fn, query, args...))
+	return wrap(r.store.dir, what, each(ctx, r.tx, to, fn, query, args...))
 }
 
 func (r *reader) hold(ctx context.Context) (ok bool, err error) {
