@@ -161,13 +161,7 @@ type Calibration struct {
 	Evidence    Evidence    `json:"evidence"`             // derived from the other fields; Load recomputes it
 	Device      string      `json:"device"`
 	Kernel      string      `json:"kernel"`
-	// The names of the score files carry the first 16 hex digits of their sha256.
-	PositiveFile string `json:"positive_file"`
-	MaximumFile  string `json:"maximum_file,omitempty"`
-	OtherFile    string `json:"maximum_other_file,omitempty"`
-	OwnerFile    string `json:"owner_file,omitempty"`
-	DomainFile   string `json:"domain_file,omitempty"`
-	GeneralFile  string `json:"general_file,omitempty"` // scores of the general questions
+	scoreFiles
 	// NegativeHistogram counts NegativeSample pairs of D−, which Separation is of, in equal bins from Min to Max.
 	NegativeHistogram []int64 `json:"negative_histogram,omitempty"`
 	// ContextDigests are the first 8 bytes of each calibrated context's text digest, sorted, each once
@@ -180,6 +174,17 @@ type Calibration struct {
 
 	scores    scores
 	questions engine.Vectors
+}
+
+// scoreFiles are the names of the files of a score's distributions, "" where one is not kept. They carry the first 16
+// hex digits of the file's sha256.
+type scoreFiles struct {
+	PositiveFile string `json:"positive_file"`
+	MaximumFile  string `json:"maximum_file,omitempty"`
+	OtherFile    string `json:"maximum_other_file,omitempty"`
+	OwnerFile    string `json:"owner_file,omitempty"`
+	DomainFile   string `json:"domain_file,omitempty"`
+	GeneralFile  string `json:"general_file,omitempty"` // scores of the general questions
 }
 
 // Reader is from which score on an extractive reader's best span answers a question of this base.
@@ -243,8 +248,7 @@ func (c *Calibration) Save(path string, positive []float64) error {
 	saved := *c
 	for _, k := range saved.kinds() {
 		if *k.of != nil {
-			s := **k.of
-			*k.of = &s
+			*k.of = new(**k.of)
 		}
 	}
 	if err := saved.writeAll(path, positive); err != nil {
@@ -261,10 +265,8 @@ func (c *Calibration) Save(path string, positive []float64) error {
 		func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err }); err != nil {
 		return fmt.Errorf("gate: saving %s: %w", path, err)
 	}
-	c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile, c.GeneralFile, c.DomainFile = saved.PositiveFile,
-		saved.MaximumFile, saved.OtherFile, saved.OwnerFile, saved.GeneralFile, saved.DomainFile
-	c.Cover, c.PseudoQuery = saved.Cover, saved.PseudoQuery
-	c.QuestionsFile = saved.QuestionsFile
+	c.scoreFiles, c.Cover, c.PseudoQuery, c.QuestionsFile = saved.scoreFiles, saved.Cover, saved.PseudoQuery,
+		saved.QuestionsFile
 	kept := []string{saved.QuestionsFile}
 	for _, f := range saved.files(nil) {
 		kept = append(kept, *f.name)
@@ -289,20 +291,17 @@ func (c *Calibration) files(positive []float64) []file {
 		}
 		return out
 	}
-	list := []file{
-		{"positive", positive, &c.PositiveFile}, {"maximum", c.scores.maximum, &c.MaximumFile},
-		{"other", c.scores.other, &c.OtherFile}, {"owner", numbers(c.scores.owner), &c.OwnerFile},
-		{"general", c.scores.general, &c.GeneralFile}, {"domain", numbers(c.scores.domain), &c.DomainFile},
+	var list []file
+	add := func(prefix string, s *scores, positive []float64, to *scoreFiles) {
+		list = append(list, file{prefix + "positive", positive, &to.PositiveFile},
+			file{prefix + "maximum", s.maximum, &to.MaximumFile}, file{prefix + "other", s.other, &to.OtherFile},
+			file{prefix + "owner", numbers(s.owner), &to.OwnerFile},
+			file{prefix + "general", s.general, &to.GeneralFile},
+			file{prefix + "domain", numbers(s.domain), &to.DomainFile})
 	}
-	for _, k := range c.kinds() {
-		if w := *k.of; w != nil {
-			list = append(list, file{k.file + "positive", w.scores.positive, &w.PositiveFile},
-				file{k.file + "maximum", w.scores.maximum, &w.MaximumFile},
-				file{k.file + "other", w.scores.other, &w.OtherFile},
-				file{k.file + "owner", numbers(w.scores.owner), &w.OwnerFile},
-				file{k.file + "general", w.scores.general, &w.GeneralFile},
-				file{k.file + "domain", numbers(w.scores.domain), &w.DomainFile})
-		}
+	add("", &c.scores, positive, &c.scoreFiles)
+	for _, k := range c.kept() {
+		add(k.file, &k.scores, k.scores.positive, &k.scoreFiles)
 	}
 	return list
 }
@@ -330,19 +329,14 @@ func load(path string) (*Calibration, error) {
 		return nil, err
 	}
 	dir := filepath.Dir(path)
-	if err := c.scores.read(dir, c.Positive.N, c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile,
-		c.GeneralFile, c.DomainFile); err != nil {
-		return nil, err
+	err = c.scores.read(dir, c.Positive.N, c.scoreFiles)
+	for _, k := range c.kept() {
+		if err == nil {
+			err = k.scores.read(dir, int64(k.Queries), k.scoreFiles)
+		}
 	}
-	for _, k := range c.kinds() {
-		w := *k.of
-		if w == nil {
-			continue
-		}
-		if err := w.scores.read(dir, int64(w.Queries), w.PositiveFile, w.MaximumFile, w.OtherFile, w.OwnerFile,
-			w.GeneralFile, w.DomainFile); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	if c.QuestionsFile != "" {
 		c.questions, err = readQuestions(dir, c.QuestionsFile, len(c.QuestionContexts), c.Encoder.Dim)
@@ -355,20 +349,20 @@ func load(path string) (*Calibration, error) {
 
 // read reads the files of distributions and skips empty names. Each file must hold n scores, except the file of the
 // general questions.
-func (s *scores) read(dir string, n int64, positive, maximum, other, owner, general, domain string) (err error) {
+func (s *scores) read(dir string, n int64, of scoreFiles) (err error) {
 	var rows, domains []float64
 	for _, f := range []struct {
 		name string
 		to   *[]float64
-	}{{positive, &s.positive}, {maximum, &s.maximum}, {other, &s.other}, {owner, &rows}, {general, &s.general},
-		{domain, &domains}} {
+	}{{of.PositiveFile, &s.positive}, {of.MaximumFile, &s.maximum}, {of.OtherFile, &s.other}, {of.OwnerFile, &rows},
+		{of.GeneralFile, &s.general}, {of.DomainFile, &domains}} {
 		if f.name == "" {
 			continue
 		}
 		if *f.to, err = readScores(dir, f.name); err != nil {
 			return err
 		}
-		if int64(len(*f.to)) != n && f.name != general {
+		if int64(len(*f.to)) != n && f.name != of.GeneralFile {
 			return fmt.Errorf("%s holds %d scores, the calibration counts %d", f.name, len(*f.to), n)
 		}
 	}
@@ -376,7 +370,7 @@ func (s *scores) read(dir string, n int64, positive, maximum, other, owner, gene
 		name   string
 		values []float64
 		to     *[]int32
-	}{{owner, rows, &s.owner}, {domain, domains, &s.domain}} {
+	}{{of.OwnerFile, rows, &s.owner}, {of.DomainFile, domains, &s.domain}} {
 		for _, x := range f.values {
 			if x != math.Trunc(x) || x < 0 || x > math.MaxInt32 {
 				return fmt.Errorf("%s: %v is not a row number", f.name, x)
@@ -411,11 +405,9 @@ func decode(text []byte) (*Calibration, error) {
 func (c *Calibration) check() error {
 	tables := map[string]*Stats{"positive": &c.Positive, "negative": &c.Negative, "maximum": &c.Maximum,
 		"maximum_other": c.MaximumOther}
-	for _, k := range c.kinds() {
-		if w := *k.of; w != nil {
-			tables[k.file+"positive"], tables[k.file+"maximum"] = &w.Positive, &w.Maximum
-			tables[k.file+"maximum_other"] = w.MaximumOther
-		}
+	for _, k := range c.kept() {
+		tables[k.file+"positive"], tables[k.file+"maximum"] = &k.Positive, &k.Maximum
+		tables[k.file+"maximum_other"] = k.MaximumOther
 	}
 	for name, s := range tables {
 		if s == nil {
@@ -476,9 +468,9 @@ func (c *Calibration) check() error {
 // checkScore validates the score of the gate and the fields that belong to it.
 func (c *Calibration) checkScore() error {
 	s, err := ParseScore(c.Score, c.Metric)
-	for _, k := range c.kinds() {
-		if err == nil && *k.of != nil {
-			err = (*k.of).check(k.kind)
+	for _, k := range c.kept() {
+		if err == nil {
+			err = k.check(k.kind)
 		}
 	}
 	if err == nil && !c.holds(s) {

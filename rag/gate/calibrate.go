@@ -120,8 +120,7 @@ func Calibrate(ctx context.Context, e engine.Interface, in Input) (c *Calibratio
 	}
 	if groups > 1 {
 		c.scores.other = d.BestOther
-		other := tableOf(d.BestOther)
-		c.MaximumOther = &other
+		c.MaximumOther = new(tableOf(d.BestOther))
 	}
 	if in.General.Rows > 0 && in.AboutGeneral != (General{}) {
 		c.General = &in.AboutGeneral
@@ -211,17 +210,22 @@ func (in *Input) general(ctx context.Context, e engine.Interface) ([]float64, er
 	if in.Counts != nil {
 		return in.Counts.General, nil
 	}
-	hits, err := e.TopK(ctx, in.General, in.Contexts, in.Metric, 1, nil)
-	if err != nil {
-		return nil, err
+	best, err := bests(ctx, e, in.General, in.Contexts, in.Metric, nil)
+	if i := slices.IndexFunc(best, func(x float64) bool { return !finite(x) }); i >= 0 {
+		return nil, fmt.Errorf("%w: general question %d scores %v", kernels.ErrNonFinite, i, best[i])
 	}
+	return best, err
+}
+
+// bests returns the best score of each question over rows.
+func bests(ctx context.Context, e engine.Interface, questions, rows engine.Vectors, m kernels.Metric,
+	bias []engine.Biases) ([]float64, error) {
+	hits, err := e.TopK(ctx, questions, rows, m, 1, bias)
 	best := make([]float64, len(hits))
 	for i, h := range hits {
-		if best[i] = h[0].Score; !finite(best[i]) {
-			return nil, fmt.Errorf("%w: general question %d scores %v", kernels.ErrNonFinite, i, best[i])
-		}
+		best[i] = h[0].Score
 	}
-	return best, nil
+	return best, err
 }
 
 // check finds what does not fit together before anything is computed, and counts the groups.

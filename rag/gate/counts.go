@@ -39,7 +39,7 @@ func separation(positive, negative []float64, m kernels.Metric) float64 {
 	if len(negative) == 0 {
 		return 0
 	}
-	positive = slices.Sorted(slices.Values(positive))
+	positive = sorted(positive)
 	above, equal, below, upTo := 0, 0, 0, 0 // upTo counts the positives that are not above
 	for _, x := range negative {
 		for below < len(positive) && positive[below] < x {

@@ -29,22 +29,9 @@ type Scored struct {
 	Positive     Stats   `json:"positive"`
 	Maximum      Stats   `json:"maximum"`
 	MaximumOther *Stats  `json:"maximum_other,omitempty"` // over the contexts of other topics or clusters
-	PositiveFile string  `json:"positive_file"`
-	MaximumFile  string  `json:"maximum_file"`
-	OtherFile    string  `json:"maximum_other_file,omitempty"`
-	OwnerFile    string  `json:"owner_file"`
-	DomainFile   string  `json:"domain_file,omitempty"`
-	GeneralFile  string  `json:"general_file,omitempty"`
+	scoreFiles
 
 	scores scores
-}
-
-// weight returns the weight of the cover, 0 if s is nil.
-func (s *Scored) weight() float64 {
-	if s == nil {
-		return 0
-	}
-	return s.Weight
 }
 
 // Candidate is a score that the calibration compared. Each pseudo-query counts once as in scope, and once as out of

@@ -149,10 +149,11 @@ func TestCalibrationChoosesTheScore(t *testing.T) {
 // naiveScores returns the scores by definition: similarity plus weighted cover of each context.
 func naiveScores(t *testing.T, in *Input, j int, weight float64) (own, best, other float64) {
 	t.Helper()
-	b, err := coverOf(in.Words.Index, in.Words.Queries[j], weight)
+	q, err := in.Words.Index.Query(in.Words.Queries[j], postings.Scoring{Kind: postings.Cover})
 	if err != nil {
 		t.Fatal(err)
 	}
+	b := q.Biases(weight)
 	best, other = math.Inf(-1), math.Inf(-1)
 	for i := range in.Contexts.Rows {
 		at := i

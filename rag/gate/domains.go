@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 )
 
 // Domains are cut-offs by domain, each of which keeps the promise of the policy for the questions of that domain alone
@@ -86,7 +85,7 @@ func (c *Calibration) domain(name string, p promised, scores []float64) *Domain 
 	if c.Metric.Ascending() {
 		sign = -1
 	}
-	b, at, err := bounded(p.closed, p.delta, scores, sign, "calibration's in "+name, "")
+	b, at, err := bounded(p.closed, p.delta, side{scores, "calibration's in " + name, ""}, sign)
 	if err != nil {
 		return nil
 	}
@@ -149,10 +148,8 @@ func (c *Calibration) followDomains(p Policy) error {
 		return nil
 	}
 	lists := []*scores{&c.scores}
-	for _, k := range c.kinds() {
-		if *k.of != nil {
-			lists = append(lists, &(*k.of).scores)
-		}
+	for _, k := range c.kept() {
+		lists = append(lists, &k.scores)
 	}
 	for _, s := range lists {
 		for _, k := range s.domain {
@@ -202,12 +199,11 @@ func (g *Gate) In(d *Decision, name string) {
 // WithoutRouter says of a decision that it was made by the cut-off of all, because the router is not the calibration's.
 func (g *Gate) WithoutRouter(d *Decision) {
 	d.Domain = &InDomain{Of: allDomains}
-	warnings := []string{"the cut-offs by domain are not used, because the store's router is not that of the " +
-		"calibration any more; calibrate again"}
 	if d.Warning != "" {
-		warnings = append([]string{d.Warning}, warnings...)
+		d.Warning += "; "
 	}
-	d.Warning = strings.Join(warnings, "; ")
+	d.Warning += "the cut-offs by domain are not used, because the store's router is not that of the calibration any " +
+		"more; calibrate again"
 }
 
 // Verdict returns the decision without its score.

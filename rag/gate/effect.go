@@ -53,10 +53,8 @@ func (c *Calibration) Effects() []Effect {
 	list := []Effect{c.effect()}
 	list[0].InForce = true
 	names := []string{c.Metric.String()}
-	for _, k := range c.kinds() {
-		if *k.of != nil {
-			names = append(names, Score{Metric: c.Metric, Kind: k.kind}.Name())
-		}
+	for _, k := range c.kept() {
+		names = append(names, Score{Metric: c.Metric, Kind: k.kind}.Name())
 	}
 	for _, name := range names {
 		if name != c.ScoredBy().Name() {

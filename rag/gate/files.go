@@ -64,79 +64,83 @@ func (c *Calibration) writeAll(artifact string, positive []float64) error {
 	return durable.SyncDir(filepath.Dir(artifact))
 }
 
-// writeScores writes scores beside the artifact under a name that carries their digest; the folder is not synced.
-func writeScores(artifact, kind string, scores []float64) (name string, err error) {
+// writeNamed writes a file beside the artifact under a name that carries the digest of what is written; the folder is
+// not synced.
+func writeNamed(artifact, kind string, write func(io.Writer) error) (name string, err error) {
 	h := sha256.New()
-	if err := npy.WriteFloat64(h, scores); err != nil {
+	if err := write(h); err != nil {
 		return "", err
 	}
 	name = fmt.Sprintf("%s.%s.%s.npy", scorePrefix(artifact), kind, hex.EncodeToString(h.Sum(nil)[:8]))
-	path := filepath.Join(filepath.Dir(artifact), name)
-	return name, durable.Put(path, func(w io.Writer) error { return npy.WriteFloat64(w, scores) })
+	return name, durable.Put(filepath.Join(filepath.Dir(artifact), name), write)
 }
 
-// readScores reads a score file and checks it against its name.
-func readScores(dir, name string) ([]float64, error) {
+// readNamed reads a file that writeNamed has written, and checks it against its name.
+func readNamed(dir, name string, read func(io.Reader) error) error {
 	f, err := regular.Open(filepath.Join(dir, name))
 	if err != nil {
-		return nil, fmt.Errorf("%w (an artifact is moved together with its .npy files)", err)
+		return fmt.Errorf("%w (an artifact is moved together with its .npy files)", err)
 	}
 	defer f.Close()
 	h := sha256.New()
-	v, err := npy.ReadFloat64(io.TeeReader(bufio.NewReaderSize(f, 64<<10), h))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	if err := read(io.TeeReader(bufio.NewReaderSize(f, 64<<10), h)); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)[:8]); got != scoreDigest(name) {
-		return nil, fmt.Errorf("%s was changed: its sha256 begins with %s", name, got)
+		return fmt.Errorf("%s was changed: its sha256 begins with %s", name, got)
 	}
-	if i := slices.IndexFunc(v, func(x float64) bool { return !finite(x) }); i >= 0 {
-		return nil, fmt.Errorf("%s: value %d is %v", name, i, v[i])
-	}
-	return v, nil
+	return nil
 }
 
-// writeQuestions is writeScores for vectors.
+// allNumbers refuses values of a file that are not finite.
+func allNumbers[T float32 | float64](name string, v []T) error {
+	if i := slices.IndexFunc(v, func(x T) bool { return !finite(float64(x)) }); i >= 0 {
+		return fmt.Errorf("%s: value %d is %v", name, i, v[i])
+	}
+	return nil
+}
+
+func writeScores(artifact, kind string, scores []float64) (name string, err error) {
+	return writeNamed(artifact, kind, func(w io.Writer) error { return npy.WriteFloat64(w, scores) })
+}
+
+func readScores(dir, name string) (v []float64, err error) {
+	err = readNamed(dir, name, func(r io.Reader) (err error) {
+		v, err = npy.ReadFloat64(r)
+		return err
+	})
+	if err == nil {
+		err = allNumbers(name, v)
+	}
+	return v, err
+}
+
 func writeQuestions(artifact string, v engine.Vectors) (name string, err error) {
 	data := v.Data
-	if stride := max(v.Stride, v.Dim); stride != v.Dim {
+	if max(v.Stride, v.Dim) != v.Dim {
 		data = make([]float32, 0, v.Rows*v.Dim)
 		for i := range v.Rows {
 			data = append(data, row(v, i)...)
 		}
 	}
-	data = data[:v.Rows*v.Dim]
-	h := sha256.New()
-	if err := npy.WriteFloat32(h, data, v.Rows, v.Dim); err != nil {
-		return "", err
-	}
-	name = fmt.Sprintf("%s.questions.%s.npy", scorePrefix(artifact), hex.EncodeToString(h.Sum(nil)[:8]))
-	path := filepath.Join(filepath.Dir(artifact), name)
-	return name, durable.Put(path, func(w io.Writer) error { return npy.WriteFloat32(w, data, v.Rows, v.Dim) })
+	return writeNamed(artifact, "questions", func(w io.Writer) error {
+		return npy.WriteFloat32(w, data[:v.Rows*v.Dim], v.Rows, v.Dim)
+	})
 }
 
-// readQuestions reads the vectors that writeQuestions has written, and checks them against the file's name.
 func readQuestions(dir, name string, rows, dim int) (v engine.Vectors, err error) {
-	f, err := regular.Open(filepath.Join(dir, name))
-	if err != nil {
-		return v, fmt.Errorf("%w (an artifact is moved together with its .npy files)", err)
-	}
-	defer f.Close()
-	h := sha256.New()
-	if v.Data, v.Rows, v.Dim, err = npy.ReadFloat32(io.TeeReader(bufio.NewReaderSize(f, 64<<10), h)); err != nil {
-		return v, fmt.Errorf("%s: %w", name, err)
-	}
-	if got := hex.EncodeToString(h.Sum(nil)[:8]); got != scoreDigest(name) {
-		return v, fmt.Errorf("%s was changed: its sha256 begins with %s", name, got)
-	}
-	if v.Rows != rows || v.Dim != dim {
-		return v, fmt.Errorf("%s holds %d × %d numbers, the calibration has %d pseudo-queries of dimension %d", name,
+	err = readNamed(dir, name, func(r io.Reader) (err error) {
+		v.Data, v.Rows, v.Dim, err = npy.ReadFloat32(r)
+		return err
+	})
+	if err == nil && (v.Rows != rows || v.Dim != dim) {
+		err = fmt.Errorf("%s holds %d × %d numbers, the calibration has %d pseudo-queries of dimension %d", name,
 			v.Rows, v.Dim, rows, dim)
 	}
-	if i := slices.IndexFunc(v.Data, func(x float32) bool { return !finite(float64(x)) }); i >= 0 {
-		return v, fmt.Errorf("%s: value %d is %v", name, i, v.Data[i])
+	if err == nil {
+		err = allNumbers(name, v.Data)
 	}
-	return v, nil
+	return v, err
 }
 
 // removeOldScores deletes the score files of earlier calibrations at the same path. What cannot be

@@ -217,22 +217,50 @@ func oneEach[T any](values []T, owner []int32, seed uint64) []T {
 }
 
 // bounded returns what is promised of scores at a level, and the score that the cut-off is put at: those beyond it are
-// wrong, by sign the lower (1) or the higher ones (−1). questions says whose scores they are, few what is missing.
-func bounded(level, delta float64, scores []float64, sign float64, questions, few string) (*Bound, float64, error) {
-	b := &Bound{Level: level, Of: len(scores), Rank: rankOf(len(scores), level, delta), Questions: questions}
+// wrong, by sign the lower (1) or the higher ones (−1).
+func bounded(level, delta float64, of side, sign float64) (*Bound, float64, error) {
+	n := len(of.scores)
+	b := &Bound{Level: level, Of: n, Rank: rankOf(n, level, delta), Questions: of.questions}
 	if delta > 0 {
 		b.Confidence = 1 - delta
 	}
 	if b.Rank == 0 {
 		return nil, 0, fmt.Errorf("%w: at most %g needs %d %s, there are %d", ErrPromise, level, needed(level, delta),
-			few, len(scores))
+			of.few, n)
 	}
-	ranked := make([]float64, len(scores))
-	for i, x := range scores {
-		ranked[i] = sign * x
+	ranked := sorted(of.scores)
+	if sign < 0 {
+		slices.Reverse(ranked)
 	}
-	slices.Sort(ranked)
-	return b, sign * ranked[b.Rank-1], nil
+	return b, ranked[b.Rank-1], nil
+}
+
+// side holds the scores of the questions that belong on one side of a cut-off, whose they are, and what to say that
+// there are too few of.
+type side struct {
+	scores         []float64
+	questions, few string
+}
+
+// cut returns the cut-off that keeps what is promised, with the largest or, by sign, smallest one that keeps the promise
+// of the others as open. Both hold together if open is not beyond value.
+func (p promised) cut(sign float64, own, others side, seed uint64) (value, open float64, _ *Promise, err error) {
+	promise := &Promise{Seed: seed}
+	if p.closed > 0 {
+		if promise.Closed, value, err = bounded(p.closed, p.delta, own, sign); err != nil {
+			return 0, 0, nil, err
+		}
+		// The gate opens on strictly closer scores only: just beyond the score, a tie is open.
+		value = math.Nextafter(value, math.Inf(-int(sign)))
+	}
+	open = value
+	if p.open > 0 {
+		promise.Open, open, err = bounded(p.open, p.delta, others, -sign)
+	}
+	if p.closed == 0 {
+		value = open
+	}
+	return value, open, promise, err
 }
 
 // promise derives P of a conformal policy, and what holds then.
@@ -246,33 +274,18 @@ func (c *Calibration) promise(p promised) (value float64, _ *Promise, err error)
 	if c.Metric.Ascending() {
 		sign = -1
 	}
-	promise := &Promise{Seed: seed}
-	var closed, open float64
-	if p.closed > 0 {
-		own := oneEach(lists.maximum, lists.owner, seed)
-		if promise.Closed, closed, err = bounded(p.closed, p.delta, own, sign, "calibration's",
-			"contexts with a question"); err != nil {
-			return 0, nil, err
-		}
-		// The gate opens on strictly closer scores only: just beyond the score, a tie is open.
-		value = math.Nextafter(closed, math.Inf(-int(sign)))
+	own := side{oneEach(lists.maximum, lists.owner, seed), "calibration's", "contexts with a question"}
+	others, what := c.others()
+	if p.open > 0 && c.byTopic() {
+		others = oneEach(others, lists.owner, seed)
 	}
-	if p.open > 0 {
-		others, what := c.others()
-		if c.byTopic() {
-			others = oneEach(others, lists.owner, seed)
-		}
-		if promise.Open, open, err = bounded(p.open, p.delta, others, -sign, what, what); err != nil {
-			return 0, nil, err
-		}
-		switch {
-		case p.closed == 0:
-			value = open
-		case sign*open > sign*value:
-			return 0, nil, fmt.Errorf("%w: both cannot hold with the score %s on this base: P(closed) ≤ %g takes a "+
-				"cut-off of %.4f, P(open) ≤ %g one of %.4f", ErrPromise, c.ScoredBy().Name(), p.closed, value, p.open,
-				open)
-		}
+	value, open, promise, err := p.cut(sign, own, side{others, what, what}, seed)
+	if err == nil && sign*open > sign*value {
+		err = fmt.Errorf("%w: both cannot hold with the score %s on this base: P(closed) ≤ %g takes a cut-off of %.4f, "+
+			"P(open) ≤ %g one of %.4f", ErrPromise, c.ScoredBy().Name(), p.closed, value, p.open, open)
+	}
+	if err != nil {
+		return 0, nil, err
 	}
 	return value, promise, nil
 }

@@ -215,8 +215,7 @@ func (r *rater) keep(ctx context.Context, e engine.Interface, x *candidate) (*Sc
 	s := &Scored{Weight: x.score.Weight, Queries: len(r.sample), scores: x.scores,
 		Positive: tableOf(x.scores.positive), Maximum: tableOf(x.scores.maximum)}
 	if r.groups != nil {
-		t := tableOf(x.scores.other)
-		s.MaximumOther = &t
+		s.MaximumOther = new(tableOf(x.scores.other))
 	}
 	var err error
 	s.scores.general, err = r.general(ctx, e, x)
@@ -246,15 +245,7 @@ func (r *rater) general(ctx context.Context, e engine.Interface, x *candidate) (
 			bias[i] = in.biases(q, x.score.Weight)
 		}
 	}
-	hits, err := e.TopK(ctx, in.General, contexts, in.Metric, 1, bias)
-	if err != nil {
-		return nil, err
-	}
-	best := make([]float64, len(hits))
-	for i, h := range hits {
-		best[i] = h[0].Score
-	}
-	return best, nil
+	return bests(ctx, e, in.General, contexts, in.Metric, bias)
 }
 
 // indexRow returns the row of the index that a context is.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -150,33 +151,49 @@ func (g *Gate) ScoredBy() Score { return g.c.ScoredBy() }
 // ScoredBy returns the score in force.
 func (c *Calibration) ScoredBy() Score {
 	s := Score{Metric: c.Metric}
-	for _, k := range c.kinds() {
-		with := Score{Metric: c.Metric, Kind: k.kind, Weight: (*k.of).weight()}
-		if *k.of != nil && c.Score == with.Name() {
+	for _, k := range c.kept() {
+		if with := (Score{Metric: c.Metric, Kind: k.kind, Weight: k.Weight}); c.Score == with.Name() {
 			s = with
 		}
 	}
 	return s
 }
 
-// kept is where the distributions of a kind of score are.
-type kept struct {
+// place is where the distributions of a kind of score are, if they were kept.
+type place struct {
 	kind Kind
-	file string // what the names of its files begin with
 	of   **Scored
 }
 
 // kinds returns the scores beside the similarity.
-func (c *Calibration) kinds() []kept {
-	return []kept{{Cover, "cover-", &c.Cover}, {PseudoQuery, "question-", &c.PseudoQuery}}
+func (c *Calibration) kinds() []place {
+	return []place{{Cover, &c.Cover}, {PseudoQuery, &c.PseudoQuery}}
+}
+
+// kept holds the distributions of a kind of score.
+type kept struct {
+	*Scored
+	kind Kind
+	file string // what the names of its files begin with
+}
+
+// kept returns the scores beside the similarity whose distributions the calibration has.
+func (c *Calibration) kept() (list []kept) {
+	if c.Cover != nil {
+		list = append(list, kept{c.Cover, Cover, "cover-"})
+	}
+	if c.PseudoQuery != nil {
+		list = append(list, kept{c.PseudoQuery, PseudoQuery, "question-"})
+	}
+	return list
 }
 
 // Chosen returns the distributions of the score in force; nil where that is the similarity.
 func (c *Calibration) Chosen() *Scored {
 	s := c.ScoredBy()
-	for _, k := range c.kinds() {
+	for _, k := range c.kept() {
 		if s.Kind == k.kind {
-			return *k.of
+			return k.Scored
 		}
 	}
 	return nil
@@ -215,10 +232,15 @@ func (c *Calibration) tables() (positive, maximum *Stats, other *Stats) {
 // Bias returns what the words of a query add to the contexts' similarities: nil where the gate goes by similarity
 // alone. x is the index of the contexts.
 func (g *Gate) Bias(x *postings.Index, query string) (kernels.Biases, error) {
-	if s := g.ScoredBy(); s.Kind == Cover {
-		return coverOf(x, query, s.Weight)
+	s := g.ScoredBy()
+	if s.Kind != Cover {
+		return nil, nil
 	}
-	return nil, nil
+	q, err := x.Query(query, postings.Scoring{Kind: postings.Cover})
+	if err != nil {
+		return nil, fmt.Errorf("gate: %w", err)
+	}
+	return q.Biases(s.Weight), nil
 }
 
 func coverOf(x *postings.Index, query string, weight float64) (*postings.Biases, error) {
@@ -231,12 +253,9 @@ func coverOf(x *postings.Index, query string, weight float64) (*postings.Biases,
 
 // holds reports whether the calibration has the distributions of a score.
 func (c *Calibration) holds(s Score) bool {
-	for _, k := range c.kinds() {
-		if k.kind == s.Kind {
-			return *k.of != nil && (s.Weight == 0 || s.Weight == (*k.of).Weight)
-		}
-	}
-	return s.Kind == Similarity
+	return s.Kind == Similarity || slices.ContainsFunc(c.kept(), func(k kept) bool {
+		return k.kind == s.Kind && (s.Weight == 0 || s.Weight == k.Weight)
+	})
 }
 
 // check looks at the distributions of a kind of score.

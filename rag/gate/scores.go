@@ -221,8 +221,7 @@ func (s scores) holdout(p Policy, m kernels.Metric, threshold, share float64, se
 	each := oneEach(held.maximum, held.owner, seed)
 	h.Contexts, h.ContextsSkipped = len(each), len(each)-above(m, each, h.Cutoff)
 	if h.OutOfScope > 0 {
-		a := auroc(m, held.maximum, held.other)
-		h.AUROC = &a
+		h.AUROC = new(auroc(m, held.maximum, held.other))
 	}
 	for _, name := range alternatives {
 		if alt, err := ParsePolicy(name); err == nil {

@@ -191,29 +191,18 @@ func (s *Second) WithPolicy(policy string, seed uint64) (*Second, error) {
 		return nil, err
 	}
 	n := *s
-	n.Policy, n.Promise = policy, &Promise{Seed: seed}
-	cut, open := 0., 0.
-	if p.closed > 0 {
-		if n.Promise.Closed, cut, err = bounded(p.closed, p.delta, s.With, 1, "calibration's",
-			"contexts beside those of the weights"); err != nil {
-			return nil, err
-		}
-		cut = math.Nextafter(cut, math.Inf(-1)) // a tie answers
+	n.Policy = policy
+	few := "contexts beside those of the weights"
+	cut, open, promise, err := p.cut(1, side{s.With, "calibration's", few},
+		side{s.Without, "calibration's without their own context", few}, seed)
+	switch {
+	case err != nil:
+		return nil, err
+	case open > cut:
+		return nil, fmt.Errorf("%w: both sides of the second question cannot hold on this base: %s takes a cut-off of "+
+			"at most %.4f and one of at least %.4f", ErrPromise, policy, cut, open)
 	}
-	if p.open > 0 {
-		if n.Promise.Open, open, err = bounded(p.open, p.delta, s.Without, -1, "calibration's without "+
-			"their own context", "contexts beside those of the weights"); err != nil {
-			return nil, err
-		}
-		switch {
-		case p.closed == 0:
-			cut = open
-		case open > cut:
-			return nil, fmt.Errorf("%w: both sides of the second question cannot hold on this base: %s takes a "+
-				"cut-off of at most %.4f and one of at least %.4f", ErrPromise, policy, cut, open)
-		}
-	}
-	n.Cutoff = cut
+	n.Promise, n.Cutoff = promise, cut
 	above := sort.Search(len(s.Without), func(i int) bool { return s.Without[i] > cut })
 	n.Caught = share(above, len(s.Without))
 	return &n, nil

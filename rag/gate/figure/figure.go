@@ -38,9 +38,9 @@ const (
 // second question. positive holds the scores of the questions with their own contexts, which are drawn if the
 // calibration has not kept the best score of each question over all contexts.
 func Write(path string, c *gate.Calibration, positive []float64) error {
-	format := strings.ToLower(filepath.Ext(path))
-	if format != ".png" && format != ".svg" {
-		return fmt.Errorf("%w, given %s", ErrFormat, path)
+	format, err := formatOf(path)
+	if err != nil {
+		return err
 	}
 	d, err := newDrawing(c, positive)
 	if err != nil {
@@ -70,11 +70,19 @@ func Write(path string, c *gate.Calibration, positive []float64) error {
 	return nil
 }
 
+func formatOf(path string) (string, error) {
+	format := strings.ToLower(filepath.Ext(path))
+	if format != ".png" && format != ".svg" {
+		return "", fmt.Errorf("%w, given %s", ErrFormat, path)
+	}
+	return format, nil
+}
+
 // Check reports before the work whether Write can write to path: ErrFormat for another extension, else an error of its
 // folder.
 func Check(path string) error {
-	if format := strings.ToLower(filepath.Ext(path)); format != ".png" && format != ".svg" {
-		return fmt.Errorf("%w, given %s", ErrFormat, path)
+	if _, err := formatOf(path); err != nil {
+		return err
 	}
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		return fmt.Errorf("figure: a plot cannot be written to %s: it is a folder", path)

@@ -327,25 +327,28 @@ func (d *drawing) height() vg.Length {
 
 // sides writes on which side of the cut-off the gate is open.
 func (d *drawing) sides(p *plot.Plot, y float64) {
-	left, right := d.sided[0]+" ←", "→ "+d.sided[1]
+	style := textStyle(10.5, colours().line)
+	room := .16 * (d.high - d.low) // that a text takes
+	if d.c.Cutoff-d.low >= room {
+		d.beside(p, y, text.XRight, d.sided[0]+" ←", style)
+	}
+	if d.high-d.c.Cutoff >= room {
+		d.beside(p, y, text.XLeft, "→ "+d.sided[1], style)
+	}
+}
+
+// beside writes a label next to the cut-off: XRight ends there, XLeft begins there.
+func (d *drawing) beside(p *plot.Plot, y float64, align text.XAlignment, label string, style draw.TextStyle) {
 	gap := .012 * (d.high - d.low)
-	for _, side := range []struct {
-		x     float64
-		label string
-		align text.XAlignment
-		room  float64
-	}{{d.c.Cutoff - gap, left, text.XRight, d.c.Cutoff - d.low}, {d.c.Cutoff + gap, right, text.XLeft,
-		d.high - d.c.Cutoff}} {
-		if side.room < .16*(d.high-d.low) { // the text would not fit
-			continue
-		}
-		labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: side.x, Y: y}},
-			Labels: []string{side.label}})
-		if err == nil {
-			labels.TextStyle[0] = textStyle(10.5, colours().line)
-			labels.TextStyle[0].XAlign, labels.TextStyle[0].YAlign = side.align, text.YCenter
-			p.Add(labels)
-		}
+	if align == text.XRight {
+		gap = -gap
+	}
+	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: d.c.Cutoff + gap, Y: y}},
+		Labels: []string{label}})
+	if err == nil {
+		style.XAlign, style.YAlign = align, text.YCenter
+		labels.TextStyle[0] = style
+		p.Add(labels)
 	}
 }
 
@@ -355,17 +358,11 @@ func (d *drawing) promise(p *plot.Plot, y float64) {
 	if label == "" {
 		return
 	}
-	gap := .012 * (d.high - d.low)
-	x, align := d.c.Cutoff+gap, text.XLeft
+	align := text.XLeft
 	if d.high-d.c.Cutoff < d.c.Cutoff-d.low {
-		x, align = d.c.Cutoff-gap, text.XRight
+		align = text.XRight
 	}
-	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: x, Y: y}}, Labels: []string{label}})
-	if err == nil {
-		labels.TextStyle[0] = textStyle(9.5, colours().faint)
-		labels.TextStyle[0].XAlign, labels.TextStyle[0].YAlign = align, text.YCenter
-		p.Add(labels)
-	}
+	d.beside(p, y, align, label, textStyle(9.5, colours().faint))
 }
 
 // curves returns the lower panel: the share of each group for which each cut-off opens the gate.
