@@ -244,17 +244,17 @@ func (a *app) settings(cmd *cobra.Command) (*config.Loaded, error) {
 	return config.Load(config.Source{Path: a.configPath, Env: a.env, Flags: flags})
 }
 
-// open loads the configuration and opens Sluice with it. Models and store are opened when they are needed.
-func (a *app) open(cmd *cobra.Command) (*sluice.Sluice, config.Config, error) {
-	return a.openFor(cmd, false)
+// with loads the configuration and opens Sluice with it for f. Models and store are opened when they are needed.
+func (a *app) with(cmd *cobra.Command, f func(*sluice.Sluice, config.Config) error) error {
+	return a.withFor(cmd, false, f)
 }
 
-// openFor is open for a single question or for several: for a single one it reserves no memory for others, and shows
+// withFor is with for a single question or for several: for a single one it reserves no memory for others, and shows
 // the most relevant sentences of its sources.
-func (a *app) openFor(cmd *cobra.Command, single bool) (*sluice.Sluice, config.Config, error) {
+func (a *app) withFor(cmd *cobra.Command, single bool, f func(*sluice.Sluice, config.Config) error) error {
 	l, err := a.settings(cmd)
 	if err != nil {
-		return nil, config.Config{}, err
+		return err
 	}
 	c := withDefaultsOf(l)
 	if single && c.Slots == 0 {
@@ -267,7 +267,18 @@ func (a *app) openFor(cmd *cobra.Command, single bool) (*sluice.Sluice, config.C
 		c.Retrieve.Text = "full" // programs that read JSON truncate texts themselves
 	}
 	s, err := a.openWith(cmd.Context(), c, func(*sluice.Config) {})
-	return s, c, err
+	if err != nil {
+		return err
+	}
+	return closing(s, f(s, c))
+}
+
+// closing closes s and returns the first error.
+func closing(s *sluice.Sluice, err error) error {
+	if closed := s.Close(); err == nil {
+		return closed
+	}
+	return err
 }
 
 // openWith opens Sluice with settings; change is called with the resulting Config.
@@ -286,29 +297,36 @@ func (a *app) openWith(ctx context.Context, c config.Config, change func(*sluice
 // screen returns the screen on which results are shown.
 func (a *app) screen() terminal.Screen { return terminal.Of(a.stdout, a.env) }
 
-// hanging returns a writer to standard output that wraps lines too long for the terminal with an indent.
-func (a *app) hanging(indent int) *terminal.Hanging {
-	return terminal.NewHanging(a.stdout, a.screen(), indent)
+// print writes a result.
+func (a *app) print(text string) error {
+	_, err := io.WriteString(a.stdout, text)
+	return err
+}
+
+// printHanging writes a result, and wraps lines too long for the terminal with an indent.
+func (a *app) printHanging(indent int, text string) error {
+	out := terminal.NewHanging(a.stdout, a.screen(), indent)
+	_, err := io.WriteString(out, text)
+	return errors.Join(err, out.Flush())
 }
 
 // spin shows a spinner on a terminal, unless progress is switched off. The caller must call Stop.
 func (a *app) spin(text string) *progress.Spinner {
-	style := progress.Auto
-	if a.quiet {
-		style = progress.Quiet
-	}
-	s := progress.Spin(a.stderr, style, text)
+	s := progress.Spin(a.stderr, a.style(), text)
 	a.spinner.Store(s)
 	return s
 }
 
 // task shows progress on standard error, unless progress is switched off.
 func (a *app) task(name, unit string) *progress.Task {
-	style := progress.Auto
+	return progress.Start(a.stderr, a.style(), name, unit)
+}
+
+func (a *app) style() progress.Style {
 	if a.quiet {
-		style = progress.Quiet
+		return progress.Quiet
 	}
-	return progress.Start(a.stderr, style, name, unit)
+	return progress.Auto
 }
 
 func (a *app) logger(level string) *slog.Logger {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/jsonl"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/terminal"
@@ -45,20 +46,18 @@ gate yet: it answers every question, and that is said, too. --gate open always u
 			if err != nil {
 				return err
 			}
-			s, c, err := a.openFor(cmd, q.batch == "")
-			if err != nil {
-				return err
-			}
-			o := c.Ask
-			if o.Retrieve, err = f.options(c); err != nil {
-				return closing(s, err)
-			}
-			o.Strict = o.Strict || q.strict
-			a.examineUnasked(cmd.Context(), s, c)
-			if q.batch != "" {
-				return closing(s, a.askBatch(cmd, s, q, o))
-			}
-			return closing(s, a.askOne(cmd, s, text, o, trace, thinking))
+			return a.withFor(cmd, q.batch == "", func(s *sluice.Sluice, c config.Config) error {
+				o := c.Ask
+				if o.Retrieve, err = f.options(c); err != nil {
+					return err
+				}
+				o.Strict = o.Strict || q.strict
+				a.examineUnasked(cmd.Context(), s, c)
+				if q.batch != "" {
+					return a.askBatch(cmd, s, q, o)
+				}
+				return a.askOne(cmd, s, text, o, trace, thinking)
+			})
 		},
 	}
 	q.flags(cmd)
@@ -94,16 +93,29 @@ func (a *app) askOne(cmd *cobra.Command, s *sluice.Sluice, text string, o answer
 		}
 		return a.printJSON(askLine{Answer: answer})
 	}
-	screen := a.screen()
-	out := terminal.NewWriter(a.stdout, screen)
-	spinner := a.spin("looking into the store")
-	defer spinner.Stop()
-	started := false
+	answer, seen, err := a.stream(cmd.Context(), s, text, o, thinking)
+	if seen.started {
+		fmt.Fprintln(a.stdout)
+	}
+	if err != nil {
+		return err
+	}
+	return a.printAnswer(cmd, s, answer, o.MaxTokens, trace)
+}
+
+// streamed is how far an answer has come: it was begun, and some of its text was written.
+type streamed struct{ started, written bool }
+
+// stream asks a question, and prints what the model thinks and the answer while they are written.
+func (a *app) stream(ctx context.Context, s *sluice.Sluice, text string, o answer.Options, thinking bool) (
+	_ *answer.Answer, seen streamed, err error) {
+	out, spinner := terminal.NewWriter(a.stdout, a.screen()), a.spin("looking into the store")
+	defer func() { spinner.Stop() }()
 	o.Start = func(t answer.Trace) {
-		started = true
+		seen.started = true
 		spinner.Stop()
 		if t.Notice != "" {
-			fmt.Fprint(a.stdout, screen.Wrap("["+t.Notice+"]", "", ""))
+			fmt.Fprint(a.stdout, a.screen().Wrap("["+t.Notice+"]", "", ""))
 		}
 		spinner = a.spin(reading(t))
 	}
@@ -116,20 +128,13 @@ func (a *app) askOne(cmd *cobra.Command, s *sluice.Sluice, text string, o answer
 		if err := endThinking(); err != nil {
 			return err
 		}
+		seen.written = true
 		_, err := io.WriteString(out, piece)
 		return err
 	}
-	answer, err := s.Ask(cmd.Context(), text, o)
+	answer, err := s.Ask(ctx, text, o)
 	spinner.Stop()
-	err = errors.Join(err, endThinking())
-	if started {
-		err = errors.Join(err, out.Flush())
-		fmt.Fprintln(a.stdout)
-	}
-	if err != nil {
-		return err
-	}
-	return a.printAnswer(cmd, s, answer, o.MaxTokens, trace)
+	return answer, seen, errors.Join(err, endThinking(), out.Flush())
 }
 
 // reading returns a line about the work that the language model does before its first word.
@@ -155,8 +160,7 @@ func (a *app) printAnswer(
 		note("%s", cutOff(t, answer.Answer == "", maxTokens))
 	}
 	if n := t.RemovedCitations; n > 0 {
-		note("%s named no passage and %s removed", count(n, "citation"),
-			map[bool]string{true: "was", false: "were"}[n == 1])
+		note("%s named no passage and %s removed", count(n, "citation"), byNumber(n, "was", "were"))
 	}
 	if r := t.Read; r != nil && r.Answers && t.Outcome == flow.Answered {
 		note("%s finds the answer in [%d]: %s", r.Model, r.Passage, short(r.Text, 200))
@@ -175,8 +179,7 @@ func (a *app) printAnswer(
 	if trace {
 		writeTrace(&b, screen, t)
 	}
-	_, err := io.WriteString(a.stdout, b.String())
-	return err
+	return a.print(b.String())
 }
 
 // writeSources writes the passages that the model was shown, or the nearest passages of a question without an answer.

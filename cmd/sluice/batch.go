@@ -60,6 +60,20 @@ func (q *query) run(ctx context.Context, a *app, emptyText bool, do func([]jsonl
 	return runBatch(ctx, a, q, lines, do)
 }
 
+// print prints a line for each text of the batch, group by group: do works on a group, and returns what makes a line of
+// the i-th one, which has an id.
+func (q *query) print(ctx context.Context, a *app, emptyText bool,
+	do func(texts []string) (line func(i int, id string) any, err error)) error {
+	out := newPrinter(a.stdout)
+	return q.run(ctx, a, emptyText, func(items []jsonl.Item) error {
+		line, err := do(texts(items))
+		if err != nil {
+			return err
+		}
+		return out.lines(len(items), func(i int) any { return line(i, items[i].ID) })
+	})
+}
+
 // runBatch reads the batch in groups and passes each to do. Its memory does not grow with the batch.
 func runBatch[T any](
 	ctx context.Context, a *app, q *query, lines func(io.Reader) iter.Seq2[T, error], do func([]T) error,

@@ -6,7 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-rag/sluice"
 	benches "github.com/sluice-rag/sluice/bench" // "bench" is a type of the tests
+	"github.com/sluice-rag/sluice/internal/config"
 )
 
 func (a *app) benchCommand() *cobra.Command {
@@ -52,10 +54,18 @@ peer is noted and left out. The data sets take about 4 GB in the cache.`,
 					o.Workload)
 			}
 			var err error
-			if o.Peers, err = chosenPeers(peers); err != nil {
+			if o.Peers, err = someOf("--peers", peers, benches.Peers()); err != nil {
 				return err
 			}
-			return a.benchCompute(cmd, o, out)
+			return a.with(cmd, func(s *sluice.Sluice, c config.Config) error {
+				o.Threads, o.ISA, o.Embed = c.Threads, c.ISA, s.Embed
+				b := benchmark{a: a, out: out}
+				o.Log, o.Note = b.say, b.say
+				o.Row = func(r benches.Row) { b.row(r) }
+				o.Ratio = func(r benches.Ratio) { b.row(r) }
+				report, err := benches.Compute(cmd.Context(), o)
+				return b.end(report, err, benches.ErrOption)
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -66,35 +76,4 @@ peer is noted and left out. The data sets take about 4 GB in the cache.`,
 	f.StringVar(&o.Data, "data", "../shared/data", "folder with squad16 and clinc150, for real vectors")
 	f.StringVar(&out, "out", "", "also write report.md, report.json and plots to this folder")
 	return cmd
-}
-
-func chosenPeers(list string) ([]string, error) {
-	switch list {
-	case "all":
-		return benches.Peers(), nil
-	case "none":
-		return nil, nil
-	}
-	names := strings.Split(list, ",")
-	for _, n := range names {
-		if !slices.Contains(benches.Peers(), n) {
-			return nil, usagef("--peers must be all, none, or some of %s, given %q", strings.Join(benches.Peers(), ","),
-				list)
-		}
-	}
-	return names, nil
-}
-
-func (a *app) benchCompute(cmd *cobra.Command, o benches.Options, out string) error {
-	s, c, err := a.open(cmd)
-	if err != nil {
-		return err
-	}
-	o.Threads, o.ISA, o.Embed = c.Threads, c.ISA, s.Embed
-	b := benchmark{a: a, out: out}
-	o.Log, o.Note = b.say, b.say
-	o.Row = func(r benches.Row) { b.row(r) }
-	o.Ratio = func(r benches.Ratio) { b.row(r) }
-	report, err := benches.Compute(cmd.Context(), o)
-	return b.end(report, closing(s, err), benches.ErrOption)
 }

@@ -48,11 +48,8 @@ bench-embed' sets them up (about 150 MB). A missing peer is noted and left out.`
 			if o.Peers, err = someOf("--peers", peers, encode.Peers()); err != nil {
 				return err
 			}
-			if o.Workloads, err = someOf("--workload", workload, encode.Workloads()); err != nil {
+			if o.Workloads, err = workloads(workload, encode.Workloads()); err != nil {
 				return err
-			}
-			if len(o.Workloads) == 0 {
-				return usagef("--workload none leaves nothing to run")
 			}
 			if o.Precisions, err = someOf("--precision", precisions, precisionNames()); err != nil {
 				return err

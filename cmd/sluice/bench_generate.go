@@ -53,11 +53,8 @@ sluice-gpu is Sluice with generate.gpu_layers (all, where none is set) on a GPU 
 			if o.Peers, err = someOf("--peers", peers, generate.Peers()); err != nil {
 				return err
 			}
-			if o.Workloads, err = someOf("--workload", workload, generate.Workloads()); err != nil {
+			if o.Workloads, err = workloads(workload, generate.Workloads()); err != nil {
 				return err
-			}
-			if len(o.Workloads) == 0 {
-				return usagef("--workload none leaves nothing to run")
 			}
 			return a.benchGenerate(cmd, o, out)
 		},
@@ -115,6 +112,15 @@ func someOf(flag, text string, all []string) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// workloads is someOf for what is run, of which "none" leaves nothing.
+func workloads(text string, all []string) ([]string, error) {
+	names, err := someOf("--workload", text, all)
+	if err == nil && len(names) == 0 {
+		err = usagef("--workload none leaves nothing to run")
+	}
+	return names, err
 }
 
 // peerTools returns the first folder that may contain the peers.

@@ -40,11 +40,8 @@ machine: another busy process disturbs the times.
 			if o.Peers, err = someOf("--peers", peers, serve.Peers()); err != nil {
 				return err
 			}
-			if o.Workloads, err = someOf("--workload", workload, serve.Workloads()); err != nil {
+			if o.Workloads, err = workloads(workload, serve.Workloads()); err != nil {
 				return err
-			}
-			if len(o.Workloads) == 0 {
-				return usagef("--workload none leaves nothing to run")
 			}
 			if o.Connections, err = wholeNumbers("--connections", connections); err != nil {
 				return err

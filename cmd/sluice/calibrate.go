@@ -3,13 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/progress"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -55,38 +56,35 @@ func (a *app) calibrateCommand() *cobra.Command {
 			if err := checkCalibrateFlags(cmd, show, reuse, from != ""); err != nil {
 				return err
 			}
-			s, c, err := a.open(cmd)
-			if err != nil {
+			return a.with(cmd, func(s *sluice.Sluice, c config.Config) (err error) {
+				o := c.Calibrate
+				o.Name, o.Use, o.Strict = given.Name, given.Use, given.Strict
+				o.Parallel, o.Precise = c.Ask.Parallel, cmd.Flags().Changed("sample")
+				if o.Draw, err = drawing(plot); err != nil {
+					return err
+				}
+				if cmd.Flags().Changed("keep-mb") {
+					o.KeepBytes = new(keep << 20)
+				}
+				var r *calibrate.Result
+				switch {
+				case from != "":
+					return a.fromLog(cmd, s, from, o)
+				case show:
+					r, err = s.Calibrations().Get(cmd.Context(), o.Name)
+				case reuse:
+					r, err = s.Calibrations().Repolicy(cmd.Context(), o)
+				default:
+					r, err = a.calibrate(cmd, s, o, queries)
+				}
+				if err == nil {
+					err = a.printCalibration(r)
+				}
+				if errors.Is(err, gate.ErrThreshold) {
+					err = usageError{err}
+				}
 				return err
-			}
-			o := c.Calibrate
-			o.Name, o.Use, o.Strict = given.Name, given.Use, given.Strict
-			o.Parallel, o.Precise = c.Ask.Parallel, cmd.Flags().Changed("sample")
-			if o.Draw, err = drawing(plot); err != nil {
-				return closing(s, err)
-			}
-			if cmd.Flags().Changed("keep-mb") {
-				o.KeepBytes = new(keep << 20)
-			}
-			if from != "" {
-				return closing(s, a.fromLog(cmd, s, from, o))
-			}
-			var r *calibrate.Result
-			switch {
-			case show:
-				r, err = s.Calibrations().Get(cmd.Context(), o.Name)
-			case reuse:
-				r, err = s.Calibrations().Repolicy(cmd.Context(), o)
-			default:
-				r, err = a.calibrate(cmd, s, o, queries)
-			}
-			if err == nil {
-				err = a.printCalibration(r)
-			}
-			if errors.Is(err, gate.ErrThreshold) {
-				err = usageError{err}
-			}
-			return closing(s, err)
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -189,76 +187,72 @@ func (a *app) printCalibration(r *calibrate.Result) error {
 	if a.json {
 		return a.printJSON(r)
 	}
-	if _, err := io.WriteString(a.stdout, statistics(r, a.screen())); err != nil {
-		return err
-	}
-	out := a.hanging(11)
-	return errors.Join(printVerdict(out, r), a.printQuestions(out, r), out.Flush())
+	var b strings.Builder
+	writeVerdict(&b, r)
+	writeQuestions(&b, r)
+	return errors.Join(a.print(statistics(r, a.screen())), a.printHanging(11, b.String()))
 }
 
-func printVerdict(w io.Writer, r *calibrate.Result) error {
-	var b strings.Builder
+func writeVerdict(b *strings.Builder, r *calibrate.Result) {
 	if r.Negative.N > 0 {
-		fmt.Fprintf(&b,
+		fmt.Fprintf(b,
 			"\nseparation %.4f: the share of pairs in which a question's own passage is nearer than another\n",
 			r.Separation)
 	} else {
 		b.WriteString("\nseparation not known: there is no other passage to compare with\n")
 	}
 	if r.Choice != "" {
-		fmt.Fprintf(&b, "score      %s\n", r.Choice)
+		fmt.Fprintf(b, "score      %s\n", r.Choice)
 	}
-	fmt.Fprintf(&b, "policy     %s = %.4f", r.Policy, r.PolicyValue)
+	fmt.Fprintf(b, "policy     %s = %.4f", r.Policy, r.PolicyValue)
 	if interval := r.IntervalText(); interval != "" {
-		fmt.Fprintf(&b, "  (%s)", interval)
+		fmt.Fprintf(b, "  (%s)", interval)
 	}
-	fmt.Fprintf(&b, "\nthreshold  %g\ncut-off    %.4f\n", r.Threshold, r.Cutoff)
-	fmt.Fprintf(&b, "verdict    %s\n", r.Evidence.Verdict)
+	fmt.Fprintf(b, "\nthreshold  %g\ncut-off    %.4f\n", r.Threshold, r.Cutoff)
+	fmt.Fprintf(b, "verdict    %s\n", r.Evidence.Verdict)
 	if d := r.Domains; d != nil {
 		all := d.Of
 		if d.Rest != nil {
 			all = append(slices.Clone(all), *d.Rest)
 		}
 		for _, x := range all {
-			fmt.Fprintf(&b, "domain     %s: cut-off %.4f (rank %d of %d)\n", x.Name, x.Cutoff, x.Closed.Rank,
+			fmt.Fprintf(b, "domain     %s: cut-off %.4f (rank %d of %d)\n", x.Name, x.Cutoff, x.Closed.Rank,
 				x.Closed.Of)
 		}
 	}
 	if s := r.Second; s != nil {
-		fmt.Fprintf(&b, "second     cut-off %.4f (%s): \"topic only\" for %.0f %% of questions whose own context is out of "+
+		fmt.Fprintf(b, "second     cut-off %.4f (%s): \"topic only\" for %.0f %% of questions whose own context is out of "+
 			"reach\n", s.Cutoff, s.Policy, 100*s.Caught)
 	}
 	for _, s := range r.Promises() {
-		fmt.Fprintf(&b, "promise    %s\n", s)
+		fmt.Fprintf(b, "promise    %s\n", s)
 	}
 	if h := r.Holdout; h != nil {
-		fmt.Fprintf(&b, "hold-out   %d of %d questions in scope open the gate", h.Retrieved, h.InScope)
+		fmt.Fprintf(b, "hold-out   %d of %d questions in scope open the gate", h.Retrieved, h.InScope)
 		if h.OutOfScope > 0 && r.Corpus.Topics { // else other documents answer them as well, and it says nothing
-			fmt.Fprintf(&b, "; with their own topic away, %d of %d still do", h.FalseRetrieve, h.OutOfScope)
+			fmt.Fprintf(b, "; with their own topic away, %d of %d still do", h.FalseRetrieve, h.OutOfScope)
 		}
 		b.WriteString("\n")
 	}
 	if c := r.Counted; c != nil {
-		fmt.Fprintf(&b, "pairs      %d of %d counted", c.Pairs, c.Of)
+		fmt.Fprintf(b, "pairs      %d of %d counted", c.Pairs, c.Of)
 		if c.StateBytes > 0 {
-			fmt.Fprintf(&b, "; %.1f MB kept for the next time", float64(c.StateBytes)/1e6)
+			fmt.Fprintf(b, "; %.1f MB kept for the next time", float64(c.StateBytes)/1e6)
 		}
 		b.WriteString("\n")
 	}
 	switch r.InForce {
 	case r.Name:
-		fmt.Fprintf(&b, "in force   %s\n", r.File)
+		fmt.Fprintf(b, "in force   %s\n", r.File)
 	case "":
-		fmt.Fprintf(&b, "file       %s\n", r.File)
+		fmt.Fprintf(b, "file       %s\n", r.File)
 	default:
-		fmt.Fprintf(&b, "file       %s\nin force   %s, not this one: 'sluice calibrate use %s' changes that\n", r.File,
+		fmt.Fprintf(b, "file       %s\nin force   %s, not this one: 'sluice calibrate use %s' changes that\n", r.File,
 			r.InForce, r.Name)
 	}
 	if r.Plot != "" {
-		fmt.Fprintf(&b, "plot       %s\n", r.Plot)
+		fmt.Fprintf(b, "plot       %s\n", r.Plot)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
 // groupsOf returns the text for what contexts are grouped by.
@@ -269,21 +263,16 @@ func groupsOf(r *calibrate.Result) string {
 	return "document"
 }
 
-func (a *app) printQuestions(w io.Writer, r *calibrate.Result) error {
+func writeQuestions(b *strings.Builder, r *calibrate.Result) {
 	q := r.Queries
-	_, err := fmt.Fprintf(w, "questions  %d about %d contexts, %s", q.Queries, q.Sampled,
+	fmt.Fprintf(b, "questions  %d about %d contexts, %s", q.Queries, q.Sampled,
 		map[string]string{"generated": "written by " + q.Model, "file": "from " + q.Source,
 			calibrate.Extracted: "extracted from their words"}[q.Kind])
-	for _, reason := range sortedKeys(q.Rejected) {
-		if err == nil {
-			_, err = fmt.Fprintf(w, "; rejected %d %s", q.Rejected[reason], strings.ReplaceAll(reason, "_", " "))
-		}
+	for _, reason := range slices.Sorted(maps.Keys(q.Rejected)) {
+		fmt.Fprintf(b, "; rejected %d %s", q.Rejected[reason], strings.ReplaceAll(reason, "_", " "))
 	}
-	if err == nil {
-		_, err = fmt.Fprintln(w)
+	b.WriteString("\n")
+	if text := r.SampleText(); text != "" {
+		fmt.Fprintf(b, "sample     %s\n", text)
 	}
-	if text := r.SampleText(); err == nil && text != "" {
-		_, err = fmt.Fprintf(w, "sample     %s\n", text)
-	}
-	return err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,11 +22,7 @@ func (a *app) calibrationVerbs() []*cobra.Command {
 		{Use: "show [NAME]", ValidArgsFunction: names,
 			Short: "print a calibration, or the one in force", Args: takes(0, 1),
 			RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, args []string) error {
-				name := ""
-				if len(args) == 1 {
-					name = args[0]
-				}
-				r, err := s.Calibrations().Get(cmd.Context(), name)
+				r, err := s.Calibrations().Get(cmd.Context(), append(args, "")[0])
 				if err != nil {
 					return err
 				}
@@ -78,8 +73,7 @@ func (a *app) listCalibrations(cmd *cobra.Command, s *sluice.Sluice) error {
 		table.Add(mark+" "+r.Name, r.Policy, fmt.Sprintf("%.4f", r.Cutoff), fmt.Sprint(r.Queries.Queries),
 			fmt.Sprint(r.Queries.Sampled), string(r.Evidence.Grade), r.Created.Local().Format(time.DateTime))
 	}
-	_, err = io.WriteString(a.stdout, table.Text(a.screen()))
-	return err
+	return a.print(table.Text(a.screen()))
 }
 
 // checkCalibrateFlags refuses flags that have no effect beside --show or --reuse.

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/printable"
-	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/prompt"
@@ -50,29 +50,27 @@ Lines that begin with a slash are commands:
 		Example: "  sluice chat\n  sluice chat --session harbour\n  sluice chat --json < questions.txt",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, c, err := a.openFor(cmd, true)
-			if err != nil {
-				return err
-			}
-			if list {
-				return closing(s, a.listSessions(s.Store().Dir()))
-			}
-			o := c.Ask
-			if o.Retrieve, err = f.options(c); err != nil {
-				return closing(s, err)
-			}
-			var kept session
-			var turns []chatTurn
-			if name != "" {
-				if kept, turns, err = openSession(s.Store().Dir(), name); err != nil {
-					return closing(s, err)
+			return a.withFor(cmd, true, func(s *sluice.Sluice, c config.Config) (err error) {
+				if list {
+					return a.listSessions(s.Store().Dir())
 				}
-				a.note("session %s: %s so far", name, count(len(turns), "turn"))
-			}
-			a.examineUnasked(cmd.Context(), s, c)
-			ch := &chat{app: a, cmd: cmd, s: s, o: o, store: s.Store().Dir(), thinking: thinking,
-				terminal: !a.piped() && !a.json, turns: turns, kept: kept}
-			return closing(s, errors.Join(ch.run(cmd.Context()), kept.close()))
+				o := c.Ask
+				if o.Retrieve, err = f.options(c); err != nil {
+					return err
+				}
+				var kept session
+				var turns []chatTurn
+				if name != "" {
+					if kept, turns, err = openSession(s.Store().Dir(), name); err != nil {
+						return err
+					}
+					a.note("session %s: %s so far", name, count(len(turns), "turn"))
+				}
+				a.examineUnasked(cmd.Context(), s, c)
+				ch := &chat{app: a, cmd: cmd, s: s, o: o, store: s.Store().Dir(), thinking: thinking,
+					terminal: !a.piped() && !a.json, turns: turns, kept: kept}
+				return errors.Join(ch.run(cmd.Context()), kept.close())
+			})
 		},
 	}
 	cmd.Flags().StringVar(&name, "session", "", "keep the conversation under this name, and go on with it")
@@ -268,39 +266,21 @@ func (c *chat) line(ctx context.Context, text string, signals <-chan os.Signal) 
 func (c *chat) ask(ctx context.Context, text string) error {
 	o := c.o
 	o.History = c.history()
-	spinner, out, streamed := c.spin("looking into the store"), terminal.NewWriter(c.stdout, c.screen()), false
-	defer func() { spinner.Stop() }()
-	endThinking := func() error { return nil }
-	if !c.json {
-		o.Start = func(t answer.Trace) {
-			spinner.Stop()
-			if t.Notice != "" {
-				fmt.Fprint(c.stdout, c.screen().Wrap("["+t.Notice+"]", "", ""))
-			}
-			spinner = c.spin(reading(t))
-		}
-		if c.thinking {
-			endThinking = c.showThinking(&o, func() { spinner.Stop() })
-		}
-		o.Stream = func(piece string) error {
-			spinner.Stop()
-			if err := endThinking(); err != nil {
-				return err
-			}
-			streamed = true
-			_, err := io.WriteString(out, piece)
-			return err
-		}
+	var answer *answer.Answer
+	var seen streamed
+	var err error
+	if c.json {
+		spinner := c.spin("looking into the store")
+		answer, err = c.s.Ask(ctx, text, o)
+		spinner.Stop()
+	} else {
+		answer, seen, err = c.stream(ctx, c.s, text, o, c.thinking)
 	}
-	answer, err := c.s.Ask(ctx, text, o)
-	spinner.Stop()
-	err = errors.Join(err, endThinking())
-	if streamed {
-		err = errors.Join(err, out.Flush())
+	if seen.written {
 		fmt.Fprintln(c.stdout)
 	}
 	if err != nil {
-		if ctx.Err() != nil && streamed {
+		if ctx.Err() != nil && seen.written {
 			fmt.Fprintln(c.stdout, "[stopped]")
 		}
 		return err

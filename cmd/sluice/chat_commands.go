@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -43,7 +42,7 @@ func (c *chat) command(line string) (done bool, err error) {
 		err = c.thumb(&b, name == "up")
 	case "clear":
 		err = c.kept.add(sessionLine{Cleared: true})
-		b.WriteString(fmt.Sprintf("forgot %s\n", count(len(c.turns), "turn")))
+		fmt.Fprintf(&b, "forgot %s\n", count(len(c.turns), "turn"))
 		c.turns = nil
 	case "save":
 		err = c.save(&b, arg)
@@ -66,8 +65,7 @@ func (c *chat) command(line string) (done bool, err error) {
 		c.failed++
 		c.say("%v", err)
 	}
-	_, err = io.WriteString(c.stdout, b.String())
-	return false, err
+	return false, c.print(b.String())
 }
 
 // last shows the sources or the trace of the last answer.
@@ -108,9 +106,7 @@ func (c *chat) flow(b *strings.Builder, name string) error {
 		}
 		c.o.Flow = name
 	}
-	now := c.o.Flow
-	now = cmp.Or(now, answer.FlowAsk)
-	fmt.Fprintf(b, "flow %s (known: %s)\n", now, strings.Join(answer.Presets(), ", "))
+	fmt.Fprintf(b, "flow %s (known: %s)\n", cmp.Or(c.o.Flow, answer.FlowAsk), strings.Join(answer.Presets(), ", "))
 	return nil
 }
 
@@ -143,14 +139,7 @@ func (c *chat) save(b *strings.Builder, path string) (err error) {
 }
 
 func writeJSONLines(w io.Writer, turns []chatTurn) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	for _, t := range turns {
-		if err := enc.Encode(t); err != nil {
-			return err
-		}
-	}
-	return nil
+	return newPrinter(w).lines(len(turns), func(i int) any { return turns[i] })
 }
 
 func writeMarkdown(w io.Writer, turns []chatTurn) error {

@@ -1,16 +1,19 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
-	"github.com/sluice-rag/sluice/internal/jsonl"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/manifest"
 	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/rag/route"
 )
 
 // classifyLine is the output of `classify --json` for a text: its labels, or its labelled parts.
@@ -96,36 +99,30 @@ func (a *app) classify(cmd *cobra.Command, f *classifyFlags, args []string) erro
 	if f.top < 0 {
 		return usagef("--top must not be negative, given %d", f.top)
 	}
-	s, c, err := a.open(cmd)
-	if err != nil {
-		return err
-	}
-	if c.Classifier == "" {
-		return closing(s, usagef("--classifier is missing: a name of 'sluice models list', or a folder"))
-	}
-	if s.Router().Configured() {
-		return closing(s, a.classifyByRouter(cmd, s, f, text))
-	}
-	spinner := a.spin("loading " + c.Classifier)
-	parts, err := s.Models().LabelsParts(cmd.Context())
-	spinner.Stop()
-	if err != nil {
-		return closing(s, err)
-	}
-	if f.batch == "" {
-		return closing(s, a.classifyOne(cmd, s, f, parts, text))
-	}
-	out := newPrinter(a.stdout)
-	return closing(s, f.run(cmd.Context(), a, true, func(items []jsonl.Item) error {
-		lines, _, err := a.classified(cmd, s, f, parts, texts(items))
+	return a.with(cmd, func(s *sluice.Sluice, c config.Config) error {
+		if c.Classifier == "" {
+			return usagef("--classifier is missing: a name of 'sluice models list', or a folder")
+		}
+		if s.Router().Configured() {
+			return a.classifyByRouter(cmd, s, f, text)
+		}
+		spinner := a.spin("loading " + c.Classifier)
+		parts, err := s.Models().LabelsParts(cmd.Context())
+		spinner.Stop()
 		if err != nil {
 			return err
 		}
-		return out.lines(len(items), func(i int) any {
-			lines[i].ID = items[i].ID
-			return lines[i]
+		if f.batch == "" {
+			return a.classifyOne(cmd, s, f, parts, text)
+		}
+		return f.print(cmd.Context(), a, true, func(texts []string) (func(int, string) any, error) {
+			lines, _, err := a.classified(cmd, s, f, parts, texts)
+			return func(i int, id string) any {
+				lines[i].ID = id
+				return lines[i]
+			}, err
 		})
-	}))
+	})
 }
 
 // classified labels texts; best has the best labels below the threshold, for texts without any other.
@@ -179,25 +176,17 @@ func (f *classifyFlags) spans(list []embed.Span, text string) *[]classifySpan {
 // cutTexts reports how many texts were truncated or repaired.
 func (a *app) cutTexts(truncated, repaired int) {
 	if truncated > 0 {
-		a.warn("%s cut at the model's limit: what is behind was not read", were(truncated, "text"))
+		a.warn("%s %s cut at the model's limit: what is behind was not read", count(truncated, "text"),
+			byNumber(truncated, "was", "were"))
 	}
-	if repaired > 0 {
-		a.warn("%s NUL bytes or invalid UTF-8, read as U+FFFD", had(repaired, "text"))
-	}
+	a.repairedTexts(repaired, "")
 }
 
-func were(n int, what string) string {
-	if n == 1 {
-		return count(n, what) + " was"
+// repairedTexts reports texts that were not text throughout; of says of which line they are.
+func (a *app) repairedTexts(n int, of string) {
+	if n > 0 {
+		a.warn("%s %s NUL bytes or invalid UTF-8, read as U+FFFD%s", count(n, "text"), byNumber(n, "has", "have"), of)
 	}
-	return count(n, what) + " were"
-}
-
-func had(n int, what string) string {
-	if n == 1 {
-		return count(n, what) + " has"
-	}
-	return count(n, what) + " have"
 }
 
 func (a *app) classifyOne(cmd *cobra.Command, s *sluice.Sluice, f *classifyFlags, parts bool, text string) error {
@@ -227,6 +216,57 @@ func (a *app) classifyOne(cmd *cobra.Command, s *sluice.Sluice, f *classifyFlags
 			fmt.Fprintf(&b, "%.4f  %s\n", l.Probability, printable.Line(l.Label))
 		}
 	}
-	_, err = fmt.Fprint(a.stdout, b.String())
-	return err
+	return a.print(b.String())
+}
+
+// classifyByRouter runs `classify` with a router.
+func (a *app) classifyByRouter(cmd *cobra.Command, s *sluice.Sluice, f *classifyFlags, text string) error {
+	if f.batch == "" {
+		spinner := a.spin("classifying")
+		found, err := s.Router().Route(cmd.Context(), nil, []string{text})
+		spinner.Stop()
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(f.routed(found[0]))
+		}
+		return a.showRoute(f, found[0])
+	}
+	return f.print(cmd.Context(), a, true, func(texts []string) (func(int, string) any, error) {
+		found, err := s.Router().Route(cmd.Context(), nil, texts)
+		return func(i int, id string) any {
+			line := f.routed(found[i])
+			line.ID = id
+			return line
+		}, err
+	})
+}
+
+// routed converts a decision to its JSON output, with the labels that --top and --threshold leave.
+func (f *classifyFlags) routed(d route.Decision) classifyLine {
+	labels := []classifyItem{}
+	for _, l := range d.Labels {
+		if (f.top == 0 || len(labels) < f.top) && (!f.given || l.Probability >= f.threshold) {
+			labels = append(labels, classifyItem{l.Label, float32(l.Probability)})
+		}
+	}
+	return classifyLine{Labels: &labels, Given: &d.Given, Abstained: &d.Abstained, Familiarity: &d.Familiarity}
+}
+
+// showRoute prints a decision for a person.
+func (a *app) showRoute(f *classifyFlags, d route.Decision) error {
+	f.top = cmp.Or(f.top, shownLabels)
+	if d.Abstained {
+		a.note("no label: the text is unlike those that the router was trained on (familiarity %.3f)", d.Familiarity)
+	}
+	var b strings.Builder
+	for _, l := range *f.routed(d).Labels {
+		mark := " "
+		if slices.Contains(d.Given, l.Label) {
+			mark = ">"
+		}
+		fmt.Fprintf(&b, "%s %.4f  %s\n", mark, l.Probability, printable.Line(l.Label))
+	}
+	return a.print(b.String())
 }

@@ -158,9 +158,7 @@ func (a *app) printPlan(r *clusterReport) error {
 			fmt.Sprintf("%.3g h", x.Tail), fmt.Sprintf("%.0f s", x.Slow), fmt.Sprint(x.Failed), size(x.Bytes),
 			fmt.Sprintf("%.3g", x.Machine))
 	}
-	b.WriteString(passes.Text(a.screen()) + "\n" + runs.Text(a.screen()))
-	_, err := a.stdout.Write([]byte(b.String()))
-	return err
+	return a.print(b.String() + passes.Text(a.screen()) + "\n" + runs.Text(a.screen()))
 }
 
 // size returns a number of bytes in words.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/manifest"
 	"github.com/sluice-rag/sluice/internal/models"
 )
@@ -21,16 +22,13 @@ func (a *app) completing(
 		if len(args) > 0 && !more {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		s, _, err := a.open(cmd)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveDefault
-		}
-		all, err := list(cmd.Context(), s)
-		if err = closing(s, err); err != nil {
-			return nil, cobra.ShellCompDirectiveDefault
-		}
-		words := beginning(all, begun)
-		if len(words) == 0 {
+		var words []string
+		err := a.with(cmd, func(s *sluice.Sluice, _ config.Config) error {
+			all, err := list(cmd.Context(), s)
+			words = beginning(all, begun)
+			return err
+		})
+		if err != nil || len(words) == 0 {
 			return nil, cobra.ShellCompDirectiveDefault
 		}
 		return words, cobra.ShellCompDirectiveNoFileComp

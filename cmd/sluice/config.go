@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -30,10 +29,7 @@ func (a *app) configCommand() *cobra.Command {
 	init := &cobra.Command{Use: "init [FILE]",
 		Short: "write a file with every setting explained (default ./sluice.yaml)", Args: takes(0, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			file := config.FileName
-			if len(args) > 0 {
-				file = args[0]
-			}
+			file := append(args, config.FileName)[0]
 			if err := config.Init(file); err != nil {
 				return err
 			}
@@ -60,6 +56,5 @@ func (a *app) showConfig(cmd *cobra.Command) error {
 	for _, v := range l.Values() {
 		table.Add(v.Key, fmt.Sprint(v.Value), string(v.Origin))
 	}
-	_, err = io.WriteString(a.stdout, table.Text(a.screen()))
-	return err
+	return a.print(table.Text(a.screen()))
 }

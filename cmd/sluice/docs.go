@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -26,11 +27,7 @@ import (
 func (a *app) withStore(f func(cmd *cobra.Command, s *sluice.Sluice, args []string) error) func(*cobra.Command,
 	[]string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		s, _, err := a.open(cmd)
-		if err != nil {
-			return err
-		}
-		return closing(s, f(cmd, s, args))
+		return a.with(cmd, func(s *sluice.Sluice, _ config.Config) error { return f(cmd, s, args) })
 	}
 }
 
@@ -246,8 +243,7 @@ func (a *app) listDocuments(
 		table.Add(d.ID, strconv.Itoa(d.Chunks), strconv.Itoa(d.Tokens), d.Meta.Text("language"), short(d.Title, 50),
 			d.Source)
 	}
-	_, err = io.WriteString(a.stdout, table.Text(a.screen()))
-	return err
+	return a.print(table.Text(a.screen()))
 }
 
 // chunkLine is the output of 'docs show --json' and 'docs list --chunks --json'.

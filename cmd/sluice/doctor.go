@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/doctor"
 	"github.com/sluice-rag/sluice/rag/gate"
 )
@@ -30,19 +30,17 @@ func (a *app) doctorCommand() *cobra.Command {
 				return err
 			}
 			c := l.Config
-			s, _, err := a.open(cmd)
-			if err != nil {
-				return err
-			}
 			cfg := c.Config
 			cfg.RemoteEncoder, cfg.ModelHelper, cfg.Logger = encoderOptions(c), a.helper, a.logger(c.LogLevel)
-			o := doctor.Options{Config: cfg, Sizes: s.Models().Sizes,
-				Calibration: func(ctx context.Context) (*gate.Calibration, string, error) {
-					return calibration(ctx, c.Store)
-				}}
+			o := doctor.Options{Config: cfg, Calibration: func(ctx context.Context) (*gate.Calibration, string, error) {
+				return calibration(ctx, c.Store)
+			}}
 			o.Encoder = cmp.Or(o.Encoder, sluice.DefaultEncoder)
 			o.Model = cmp.Or(o.Model, sluice.DefaultModel)
-			return closing(s, a.examine(cmd.Context(), o))
+			return a.with(cmd, func(s *sluice.Sluice, _ config.Config) error {
+				o.Sizes = s.Models().Sizes
+				return a.examine(cmd.Context(), o)
+			})
 		}}
 }
 
@@ -87,6 +85,5 @@ func (a *app) printCheck(c doctor.Check) error {
 	if c.Hint != "" {
 		text += screen.Wrap(c.Hint, indent[2:]+"→ ", indent)
 	}
-	_, err := io.WriteString(a.stdout, mark(sign)+strings.TrimPrefix(text, sign))
-	return err
+	return a.print(mark(sign) + strings.TrimPrefix(text, sign))
 }

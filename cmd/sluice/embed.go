@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/jsonl"
 	"github.com/sluice-rag/sluice/internal/npy"
 )
@@ -39,21 +40,18 @@ func (a *app) embedCommand() *cobra.Command {
 			if !ok {
 				return usagef("--role must be document or query, given %q", role)
 			}
-			s, _, err := a.open(cmd)
-			if err != nil {
-				return err
-			}
-			switch {
-			case npyPath != "":
-				err = a.embedNPY(cmd, s, q, text, as, npyPath)
-			case q.batch != "":
-				out := newPrinter(a.stdout)
-				err = a.eachVector(cmd, s, q, as,
-					func(id string, v []float32) error { return out.print(embedLine{id, v}) }, out.flush)
-			default:
-				err = a.embedOne(cmd, s, text, as)
-			}
-			return closing(s, err)
+			return a.with(cmd, func(s *sluice.Sluice, _ config.Config) error {
+				switch {
+				case npyPath != "":
+					return a.embedNPY(cmd, s, q, text, as, npyPath)
+				case q.batch == "":
+					return a.embedOne(cmd, s, text, as)
+				}
+				return q.print(cmd.Context(), a, true, func(texts []string) (func(int, string) any, error) {
+					e, err := s.Embed(cmd.Context(), texts, as)
+					return func(i int, id string) any { return embedLine{id, e.Row(i)} }, err
+				})
+			})
 		},
 	}
 	q.flags(cmd)
@@ -84,25 +82,6 @@ func (a *app) embedOne(cmd *cobra.Command, s *sluice.Sluice, text string, role e
 	return out.flush()
 }
 
-// eachVector embeds the batch group by group.
-func (a *app) eachVector(
-	cmd *cobra.Command, s *sluice.Sluice, q query, role embed.Role, each func(id string, v []float32) error,
-	flush func() error,
-) error {
-	return q.run(cmd.Context(), a, true, func(items []jsonl.Item) error {
-		e, err := s.Embed(cmd.Context(), texts(items), role)
-		if err != nil {
-			return err
-		}
-		for i, it := range items {
-			if err := each(it.ID, e.Row(i)); err != nil {
-				return err
-			}
-		}
-		return flush()
-	})
-}
-
 // embedNPY writes the vectors into a temporary file beside the target, and renames it when it is complete.
 func (a *app) embedNPY(cmd *cobra.Command, s *sluice.Sluice, q query, text string, role embed.Role, path string) error {
 	info, err := s.Models().Encoder(cmd.Context())
@@ -119,14 +98,17 @@ func (a *app) embedNPY(cmd *cobra.Command, s *sluice.Sluice, q query, text strin
 	if err != nil {
 		return err
 	}
-	add := func(_ string, v []float32) error { return rows.Append(v) }
-	if q.batch != "" {
-		err = a.eachVector(cmd, s, q, role, add, func() error { return nil })
-	} else {
-		var e *embed.Embeddings
-		if e, err = s.Embed(cmd.Context(), []string{text}, role); err == nil {
-			err = add("", e.Row(0))
+	add := func(items []jsonl.Item) error {
+		e, err := s.Embed(cmd.Context(), texts(items), role)
+		for i := 0; err == nil && i < len(items); i++ {
+			err = rows.Append(e.Row(i))
 		}
+		return err
+	}
+	if q.batch != "" {
+		err = q.run(cmd.Context(), a, true, add)
+	} else {
+		err = add([]jsonl.Item{{Text: text}})
 	}
 	if err != nil && !errors.Is(err, errReported) { // bad lines were reported; the good ones make a file
 		return err

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/eval/dataset"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/rag/calibrate"
 	"github.com/sluice-rag/sluice/rag/domains"
@@ -113,15 +113,14 @@ func splitSizes(contexts int) (sizes []int) {
 // coverageOf returns the store's calibration, or one of a dataset, and what it is of.
 func (a *app) coverageOf(cmd *cobra.Command, f coverageFlags) (c *gate.Calibration, of string, err error) {
 	if f.data == "" {
-		s, _, err := a.open(cmd)
-		if err != nil {
-			return nil, "", err
-		}
-		r, err := s.Calibrations().Get(cmd.Context(), f.name)
-		if err = closing(s, err); err != nil {
-			return nil, "", err
-		}
-		return r.Calibration, r.Name, nil
+		err = a.with(cmd, func(s *sluice.Sluice, _ config.Config) error {
+			r, err := s.Calibrations().Get(cmd.Context(), f.name)
+			if err == nil {
+				c, of = r.Calibration, r.Name
+			}
+			return err
+		})
+		return c, of, err
 	}
 	set, err := dataset.Open(f.data)
 	if err != nil {
@@ -215,10 +214,10 @@ func (a *app) printCoverage(c coverageAnswer) error {
 				fmt.Sprintf("%.4f ± %.4f", d.ByDomain, d.Error))
 		}
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s: %d contexts with a question, score %s, %d splits\n\n%s", c.Of, c.Contexts,
-		c.Score, c.Splits, table.Text(a.screen()))
-	if err == nil && split {
-		_, err = io.WriteString(a.stdout, "\n"+by.Text(a.screen()))
+	text := fmt.Sprintf("%s: %d contexts with a question, score %s, %d splits\n\n%s", c.Of, c.Contexts, c.Score,
+		c.Splits, table.Text(a.screen()))
+	if split {
+		text += "\n" + by.Text(a.screen())
 	}
-	return err
+	return a.print(text)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -260,10 +259,5 @@ func writeLines[T any](path string, how int, list []T) error {
 	if err != nil {
 		return err
 	}
-	e := json.NewEncoder(file)
-	e.SetEscapeHTML(false)
-	for _, v := range list {
-		err = errors.Join(err, e.Encode(v))
-	}
-	return errors.Join(err, file.Close())
+	return errors.Join(newPrinter(file).lines(len(list), func(i int) any { return list[i] }), file.Close())
 }

@@ -2,14 +2,12 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
-	"github.com/sluice-rag/sluice/internal/jsonl"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/gate"
@@ -45,17 +43,18 @@ It needs a calibration ('sluice calibrate') but no language model.
 			if err != nil {
 				return err
 			}
-			s, _, err := a.open(cmd)
-			if err != nil {
-				return err
-			}
-			if noScore {
-				return closing(s, a.gateOpens(cmd, s, q, text))
-			}
-			if q.batch != "" {
-				return closing(s, a.gateBatch(cmd, s, q, explain))
-			}
-			return closing(s, a.gateOne(cmd, s, text, explain))
+			return a.with(cmd, func(s *sluice.Sluice, _ config.Config) error {
+				switch {
+				case noScore:
+					return a.gateOpens(cmd, s, q, text)
+				case q.batch == "":
+					return a.gateOne(cmd, s, text, explain)
+				}
+				return q.print(cmd.Context(), a, false, func(texts []string) (func(int, string) any, error) {
+					ds, err := s.Gate(cmd.Context(), texts)
+					return func(i int, id string) any { return lineOf(id, ds[i], explain) }, err
+				})
+			})
 		},
 	}
 	q.flags(cmd)
@@ -88,8 +87,7 @@ func (a *app) gateOne(cmd *cobra.Command, s *sluice.Sluice, text string, explain
 	if a.json {
 		err = a.printJSON(lineOf("", d, explain))
 	} else {
-		out := a.hanging(14)
-		err = errors.Join(printDecision(out, d, explain), out.Flush())
+		err = a.printHanging(14, decisionText(d, explain))
 	}
 	if err != nil {
 		return err
@@ -103,17 +101,6 @@ func (a *app) gateOne(cmd *cobra.Command, s *sluice.Sluice, text string, explain
 		return errGateClosed
 	}
 	return nil
-}
-
-func (a *app) gateBatch(cmd *cobra.Command, s *sluice.Sluice, q query, explain bool) error {
-	out := newPrinter(a.stdout)
-	return q.run(cmd.Context(), a, false, func(items []jsonl.Item) error {
-		ds, err := s.Gate(cmd.Context(), texts(items))
-		if err != nil {
-			return err
-		}
-		return out.lines(len(ds), func(i int) any { return lineOf(items[i].ID, ds[i], explain) })
-	})
 }
 
 // verdictLine is the output of `gate --no-score --json`.
@@ -144,28 +131,24 @@ func (a *app) gateOpens(cmd *cobra.Command, s *sluice.Sluice, q query, text stri
 		}
 		return err
 	}
-	out := newPrinter(a.stdout)
-	return q.run(cmd.Context(), a, false, func(items []jsonl.Item) error {
-		vs, err := s.Opens(cmd.Context(), texts(items))
-		if err != nil {
-			return err
-		}
-		return out.lines(len(vs), func(i int) any { return verdictLine{ID: items[i].ID, Verdict: vs[i]} })
+	return q.print(cmd.Context(), a, false, func(texts []string) (func(int, string) any, error) {
+		vs, err := s.Opens(cmd.Context(), texts)
+		return func(i int, id string) any { return verdictLine{ID: id, Verdict: vs[i]} }, err
 	})
 }
 
-func printDecision(w io.Writer, d gate.Decision, explain bool) error {
+func decisionText(d gate.Decision, explain bool) string {
 	word, relation := "closed", "not better than"
 	if d.Retrieve {
 		word, relation = "open", "better than"
 	}
 	if d.Reason != "" {
-		_, err := fmt.Fprintf(w, "closed  %s\n", d.Reason)
-		return err
+		return fmt.Sprintf("closed  %s\n", d.Reason)
 	}
-	if _, err := fmt.Fprintf(w, "%s  score %.4f is %s the cut-off %.4f (best context %s)\n", word, d.Score, relation,
-		d.Cutoff, printable.Line(d.ContextID)); err != nil || !explain {
-		return err
+	text := fmt.Sprintf("%s  score %.4f is %s the cut-off %.4f (best context %s)\n", word, d.Score, relation, d.Cutoff,
+		printable.Line(d.ContextID))
+	if !explain {
+		return text
 	}
 	direction, sign := "above", "-"
 	if d.Metric == kernels.L2 {
@@ -176,38 +159,33 @@ func printDecision(w io.Writer, d gate.Decision, explain bool) error {
 		parts = fmt.Sprintf("              %.4f similarity + %g × %.4f, the share of the query's words that the "+
 			"context has\n", *d.Similarity, d.CoverWeight, *d.Cover)
 	}
-	_, err := fmt.Fprintf(w, "  rule        retrieve if the best %s is strictly %s P %s T\n"+
+	text += fmt.Sprintf("  rule        retrieve if the best %s is strictly %s P %s T\n"+
 		"  P           %.4f (policy %s)\n  T           %.4f\n  cut-off     %.4f\n  score       %.4f, as good as or "+
 		"better than %.1f %% of the questions that belong to a context\n%s  stale       %.3g %% of the contexts "+
 		"came after the calibration, %.3g %% of the calibrated ones have gone\n",
 		d.ScoredBy, direction, sign, d.PolicyValue, d.Policy, d.Threshold, d.Cutoff, d.Score, d.Percentile, parts,
 		100*d.Stale, 100*d.Gone)
-	if x := d.Domain; x != nil && err == nil {
-		verdict := x.Name
-		verdict = cmp.Or(verdict, "not known")
-		_, err = fmt.Fprintf(w, "  domain      %s, by the router; cut-off of %s%s\n", printable.Line(verdict),
-			printable.Line(x.Of), boundText(x.Closed))
+	if x := d.Domain; x != nil {
+		text += fmt.Sprintf("  domain      %s, by the router; cut-off of %s",
+			printable.Line(cmp.Or(x.Name, "not known")), printable.Line(x.Of))
+		if b := x.Closed; b != nil {
+			text += fmt.Sprintf(": at most %.3g %% of the %s are kept out (%d contexts)", 100*b.Level, b.Questions,
+				b.Of)
+		}
+		text += "\n"
 	}
-	if x := d.Shadow; x != nil && err == nil {
+	if x := d.Shadow; x != nil {
 		word := map[bool]string{true: "open", false: "closed"}[x.Retrieve]
 		if x.Retrieve == d.Retrieve {
 			word += ", too"
 		}
-		_, err = fmt.Fprintf(w, "  shadow      policy %s with T = %g would be %s (cut-off %.4f)\n", x.Policy,
-			x.Threshold, word, x.Cutoff)
+		text += fmt.Sprintf("  shadow      policy %s with T = %g would be %s (cut-off %.4f)\n", x.Policy, x.Threshold,
+			word, x.Cutoff)
 	}
-	if d.LogID != "" && err == nil {
-		_, err = fmt.Fprintf(w, "  logged      as %s ('sluice feedback %s up' or 'down')\n", d.LogID, d.LogID)
+	if d.LogID != "" {
+		text += fmt.Sprintf("  logged      as %s ('sluice feedback %s up' or 'down')\n", d.LogID, d.LogID)
 	}
-	return err
-}
-
-// boundText says what a cut-off of a domain promises.
-func boundText(b *gate.Bound) string {
-	if b == nil {
-		return ""
-	}
-	return fmt.Sprintf(": at most %.3g %% of the %s are kept out (%d contexts)", 100*b.Level, b.Questions, b.Of)
+	return text
 }
 
 func (a *app) printContext(cmd *cobra.Command, s *sluice.Sluice, id string) error {

@@ -61,33 +61,36 @@ func (a *app) ingestCommand() *cobra.Command {
 			return takes(1, many)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, c, err := a.open(cmd)
-			if err != nil {
-				return err
-			}
-			o := c.Ingest.Options
-			o.NoChunk, o.Strict, o.Collection, o.Replace = noChunk, strict, collection, replace
-			o.Entities = o.Entities || entities
-			o.Files = files(c)
-			if from != "" {
-				return closing(s, a.ingestFrom(cmd, s, c, o, from, sync, events))
-			}
-			if err := sync.set(&o); err != nil {
-				return closing(s, err)
-			}
-			in, err := inputs.open(cmd.Context(), a, args, &o, c)
-			if err != nil {
-				return closing(s, err)
-			}
-			defer in.close()
-			after := func(ctx context.Context, r ingest.Result) error { return a.follow(ctx, s, c, r) }
-			if sync.watch {
-				return closing(s, a.watch(cmd, s, a.newIngesting(in, o, events, true), sync.interval, after))
-			}
-			if preview {
-				return closing(s, in.shown(a.preview(cmd, s, in, o)))
-			}
-			return closing(s, in.shown(a.ingest(cmd, s, in, o, events, after)))
+			return a.with(cmd, func(s *sluice.Sluice, c config.Config) error {
+				o := c.Ingest.Options
+				o.NoChunk, o.Strict, o.Collection, o.Replace = noChunk, strict, collection, replace
+				o.Entities = o.Entities || entities
+				o.Files = files(c)
+				if from != "" {
+					return a.ingestFrom(cmd, s, c, o, from, sync, events)
+				}
+				if err := sync.set(&o); err != nil {
+					return err
+				}
+				in, err := inputs.open(cmd.Context(), a, args, &o, c)
+				if err != nil {
+					return err
+				}
+				defer in.close()
+				after := func(ctx context.Context, r ingest.Result) error { return a.follow(ctx, s, c, r) }
+				switch {
+				case sync.watch:
+					return a.watch(cmd, s, a.newIngesting(in, o, events, true), sync.interval, after)
+				case preview:
+					return in.shown(a.preview(cmd, s, in, o))
+				}
+				i := a.newIngesting(in, o, events, false)
+				r, err := s.Ingest(cmd.Context(), in.paths, i.o)
+				if err = i.end(r, err); err == nil && !o.DryRun {
+					err = after(cmd.Context(), r)
+				}
+				return in.shown(err)
+			})
 		},
 	}
 	files, inputs, sync = a.fileFlags(cmd), a.inputFlags(cmd), a.syncFlags(cmd)
@@ -148,7 +151,7 @@ func (a *app) newIngesting(in *inputs, o ingest.Options, events, watches bool) *
 			i.tell.print("duplicate", x)
 		}
 	}
-	i.o.OnCommit = func(ids []string) { i.tell.committed(ids) }
+	i.o.OnCommit = func(ids []string) { i.tell.print("committed", ids) } // they are durable
 	i.o.Progress = func(p ingest.Progress) { i.tell.progress(p) }
 	if i.o.Sync {
 		i.o.OnChange = i.change
@@ -167,18 +170,6 @@ func (i *ingesting) begin() {
 		i.tell.out = newPrinter(i.stdout)
 	}
 	i.skipped = &skips{app: i.app, in: i.in}
-}
-
-func (a *app) ingest(
-	cmd *cobra.Command, s *sluice.Sluice, in *inputs, o ingest.Options, events bool,
-	after func(context.Context, ingest.Result) error,
-) error {
-	i := a.newIngesting(in, o, events, false)
-	r, err := s.Ingest(cmd.Context(), in.paths, i.o)
-	if err = i.end(r, err); err == nil && !o.DryRun {
-		err = after(cmd.Context(), r)
-	}
-	return err
 }
 
 // end prints the summary of an ingest.
@@ -211,9 +202,8 @@ func (i *ingesting) end(r ingest.Result, err error) error {
 		a.say("the %d chunks committed so far are kept; the same command goes on from there", r.Chunks)
 	}
 	i.skipped.summary()
-	if err == nil && i.skipped.unread > 0 {
-		a.say("%d of the %d paths could not be read", i.skipped.unread, len(i.in.paths))
-		err = errReported
+	if err == nil {
+		err = i.skipped.failed()
 	}
 	return errors.Join(err, i.tell.err)
 }
@@ -257,12 +247,4 @@ func takenOut(n map[corpus.Cleaner]int) string {
 		list = append(list, fmt.Sprintf("%s %d", by, n[by]))
 	}
 	return strings.Join(list, ", ")
-}
-
-// closing closes s and returns the first error.
-func closing(s *sluice.Sluice, err error) error {
-	if closed := s.Close(); err == nil {
-		return closed
-	}
-	return err
 }

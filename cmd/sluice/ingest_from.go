@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -39,18 +38,10 @@ func (a *app) ingestFrom(cmd *cobra.Command, s *sluice.Sluice, c config.Config, 
 		} else if round == 1 {
 			a.note("started again every %v; Ctrl-C ends it", sync.interval)
 		}
-		if !pause(ctx, sync.interval) {
+		select {
+		case <-time.After(sync.interval):
+		case <-ctx.Done():
 			return nil
 		}
-	}
-}
-
-// pause waits, and returns false if the context ends before.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

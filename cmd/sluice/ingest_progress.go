@@ -34,9 +34,6 @@ func (e *ingestEvents) print(kind string, v any) {
 	}
 }
 
-// committed reports ids that are durable now.
-func (e *ingestEvents) committed(ids []string) { e.print("committed", ids) }
-
 // progress reports how far the ingest is.
 func (e *ingestEvents) progress(p ingest.Progress) {
 	e.task.Describe(ingestState(p))

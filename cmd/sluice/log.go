@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -140,6 +139,5 @@ func (a *app) fromLog(cmd *cobra.Command, s *sluice.Sluice, file string, c calib
 		}
 		fmt.Fprintf(&b, "file       %s, %s\n", printable.Line(r.Calibration.File), in)
 	}
-	_, err = io.WriteString(a.stdout, b.String())
-	return err
+	return a.print(b.String())
 }

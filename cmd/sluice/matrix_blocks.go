@@ -145,7 +145,10 @@ func (j *matrixJob) run(ctx context.Context, sink *matrixfile.Sink) error {
 			}
 		}
 	}
-	return j.checkUnpaired()
+	if j.a.Rows > 0 && j.b.Rows > 0 {
+		return nil
+	}
+	return j.locate(nil, 0, j.a.Rows, 0, j.b.Rows) // rows that no block has looked at: the other file is empty
 }
 
 // score writes one block of the matrix.
@@ -233,15 +236,6 @@ func (j *matrixJob) put(sink *matrixfile.Sink, best [][]engine.Hit, i0 int) erro
 		}
 	}
 	return errors.Join(matrixfile.Put(sink, 0, i0, 0, ids, n), matrixfile.Put(sink, 1, i0, 0, scores, n))
-}
-
-// checkUnpaired looks for values that are not numbers in a file whose rows are not compared because the other file is
-// empty.
-func (j *matrixJob) checkUnpaired() error {
-	if j.a.Rows > 0 && j.b.Rows > 0 {
-		return nil
-	}
-	return j.locate(nil, 0, j.a.Rows, 0, j.b.Rows)
 }
 
 // locate converts the engine's error about a row of a block to one about a row of a file.

@@ -31,28 +31,25 @@ Nothing but the protocol goes to standard output. 'sluice serve' has the same to
 		Example: "  sluice mcp --store ~/kb\n  sluice mcp --store ~/kb --mcp-ingest",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, c, err := a.open(cmd)
-			if err != nil {
-				return err
-			}
-			o := mcp.Options{Ask: c.Ask, Version: buildinfo.Version}
-			o.Base = func(context.Context) (mcp.Base, error) { return mcp.Base{Name: "default", Sluice: s}, nil }
-			if o.Retrieve, err = f.options(c); err != nil {
-				return closing(s, err)
-			}
-			out, err := a.protocolOutput()
-			if err != nil {
-				return closing(s, err)
-			}
-			ctx, stop := context.WithCancel(cmd.Context())
-			var followers sync.WaitGroup
-			if c.MCPIngest {
-				o.Ingest = a.ingestTexts(ctx, s, c, &followers)
-			}
-			err = mcp.Stdio(ctx, o, a.stdin, out)
-			stop()
-			followers.Wait()
-			return closing(s, err)
+			return a.with(cmd, func(s *sluice.Sluice, c config.Config) (err error) {
+				o := mcp.Options{Ask: c.Ask, Version: buildinfo.Version}
+				o.Base = func(context.Context) (mcp.Base, error) { return mcp.Base{Name: "default", Sluice: s}, nil }
+				if o.Retrieve, err = f.options(c); err != nil {
+					return err
+				}
+				out, err := a.protocolOutput()
+				if err != nil {
+					return err
+				}
+				var followers sync.WaitGroup
+				defer followers.Wait()
+				ctx, stop := context.WithCancel(cmd.Context())
+				defer stop()
+				if c.MCPIngest {
+					o.Ingest = a.ingestTexts(ctx, s, c, &followers)
+				}
+				return mcp.Stdio(ctx, o, a.stdin, out)
+			})
 		},
 	}
 	f.add(a, cmd)

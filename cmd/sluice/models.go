@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -78,26 +77,22 @@ func (a *app) probeCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return llm.ServeProbe(cmd.Context(), a.stdin, a.stdout) }}
 }
 
-// chosen returns the named models, or the models of the list for which wanted is true.
-func chosen(names []string, wanted func(models.Info) bool) ([]string, error) {
-	if len(names) > 0 {
-		return names, nil
-	}
+// chosen returns the list of models, and the names that are given, or else of those of the list for which wanted is
+// true.
+func chosen(names []string, wanted func(models.Info) bool) ([]models.Info, []string, error) {
 	list, err := models.List()
-	for _, m := range list {
-		if wanted(m) {
-			names = append(names, m.Name)
+	if len(names) == 0 {
+		for _, m := range list {
+			if wanted(m) {
+				names = append(names, m.Name)
+			}
 		}
 	}
-	return names, err
+	return list, names, err
 }
 
 func (a *app) pull(cmd *cobra.Command, args []string) error {
-	names, err := chosen(args, func(m models.Info) bool { return m.Default })
-	if err != nil {
-		return err
-	}
-	list, err := models.List()
+	list, names, err := chosen(args, func(m models.Info) bool { return m.Default })
 	if err != nil {
 		return err
 	}
@@ -132,16 +127,12 @@ func (a *app) pull(cmd *cobra.Command, args []string) error {
 }
 
 func (a *app) verify(cmd *cobra.Command, args []string) error {
-	names, err := chosen(args, func(m models.Info) bool { return m.Dir != "" })
+	list, names, err := chosen(args, func(m models.Info) bool { return m.Dir != "" })
 	if err != nil {
 		return err
 	}
 	if len(names) == 0 {
 		a.note("no model of the list is here; 'sluice models pull' brings the default ones")
-	}
-	list, err := models.List()
-	if err != nil {
-		return err
 	}
 	against := map[string]string{}
 	for _, m := range list {
@@ -182,8 +173,7 @@ func (a *app) result(object any, format string, args ...any) error {
 	if a.json {
 		return a.printJSON(object)
 	}
-	_, err := fmt.Fprintf(a.stdout, format, args...)
-	return err
+	return a.print(fmt.Sprintf(format, args...))
 }
 
 // listedModel is one line of `models list`. What the header of a GGUF file says is there for downloaded generators.
@@ -277,8 +267,7 @@ func (a *app) listModels(ctx context.Context) error {
 		table.Add(m.Name, m.Kind, yes(m.Default), here, megabytes(m.Bytes), l.memoryText(), l.answers,
 			cmp.Or(l.Template, "-"), trust(m), cmp.Or(m.Licence, "-"), m.Source)
 	}
-	_, err = io.WriteString(a.stdout, table.Text(a.screen()))
-	return err
+	return a.print(table.Text(a.screen()))
 }
 
 func (l listedModel) memoryText() string {

@@ -38,23 +38,14 @@ func (a *app) piped() bool {
 
 // readQuestion reads standard input to its end, or until ctx ends.
 func (a *app) readQuestion(ctx context.Context) (string, error) {
-	type outcome struct {
-		text []byte
-		err  error
+	in, err := a.input(ctx, "-")
+	if err != nil {
+		return "", err
 	}
-	read := make(chan outcome, 1)
-	go func() { // a read of a silent pipe cannot be interrupted: the goroutine ends with the process
-		text, err := io.ReadAll(io.LimitReader(a.stdin, longestQuestion+1))
-		read <- outcome{text, err}
-	}()
-	select {
-	case o := <-read:
-		if len(o.text) > longestQuestion {
-			return "", usagef("standard input holds more than %d bytes, which is no question; documents go in with "+
-				"'sluice ingest'", longestQuestion)
-		}
-		return strings.TrimSpace(string(o.text)), o.err
-	case <-ctx.Done():
-		return "", ctx.Err()
+	text, err := io.ReadAll(io.LimitReader(in, longestQuestion+1))
+	if len(text) > longestQuestion {
+		return "", usagef("standard input holds more than %d bytes, which is no question; documents go in with "+
+			"'sluice ingest'", longestQuestion)
 	}
+	return strings.TrimSpace(string(text)), err
 }

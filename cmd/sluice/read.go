@@ -3,13 +3,13 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/manifest"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/excerpt"
@@ -67,25 +67,23 @@ input.`,
 		if strings.TrimSpace(args[0]) == "" {
 			return usagef("the question is empty")
 		}
-		s, c, err := a.open(cmd)
-		if err != nil {
-			return err
-		}
-		if c.Reader == "" {
-			return closing(s, usagef("--reader is missing: a name of 'sluice models list', or a folder; 'sluice models "+
-				"pull minilm-uncased-squad2' fetches one, 'sluice train reader' makes one"))
-		}
-		o := c.Ingest.Options
-		in, err := inputs.open(cmd.Context(), a, args[1:], &o, c)
-		if err != nil {
-			return closing(s, err)
-		}
-		defer in.close()
-		var given *float64
-		if cmd.Flags().Changed("threshold") {
-			given = &threshold
-		}
-		return closing(s, in.shown(a.read(cmd, s, in, o, args[0], top, given)))
+		return a.with(cmd, func(s *sluice.Sluice, c config.Config) error {
+			if c.Reader == "" {
+				return usagef("--reader is missing: a name of 'sluice models list', or a folder; 'sluice models " +
+					"pull minilm-uncased-squad2' fetches one, 'sluice train reader' makes one")
+			}
+			o := c.Ingest.Options
+			in, err := inputs.open(cmd.Context(), a, args[1:], &o, c)
+			if err != nil {
+				return err
+			}
+			defer in.close()
+			var given *float64
+			if cmd.Flags().Changed("threshold") {
+				given = &threshold
+			}
+			return in.shown(a.read(cmd, s, in, o, args[0], top, given))
+		})
 	}
 	return cmd
 }
@@ -160,14 +158,10 @@ func (a *app) read(cmd *cobra.Command, s *sluice.Sluice, in *inputs, o ingest.Op
 	if err := a.printSpans(line); err != nil {
 		return err
 	}
-	switch {
-	case skipped.unread > 0:
-		a.say("%d of the %d paths could not be read", skipped.unread, len(in.paths))
-		return errReported
-	case !line.Answers:
-		return errGateClosed
+	if err := skipped.failed(); err != nil || line.Answers {
+		return err
 	}
-	return nil
+	return errGateClosed
 }
 
 // printSpans prints spans, each below its place.
@@ -190,6 +184,5 @@ func (a *app) printSpans(line readLine) error {
 		at := excerpt.Sentence{Text: s.Text, Start: s.Start, End: s.End}
 		writeParts(&b, screen, excerpt.Snippet(s.Passage, &at, snippetRunes), "        ")
 	}
-	_, err := io.WriteString(a.stdout, b.String())
-	return err
+	return a.print(b.String())
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/jsonl"
 	"github.com/sluice-rag/sluice/internal/manifest"
 )
@@ -91,19 +92,15 @@ func (a *app) rerank(cmd *cobra.Command, f *rerankFlags, args []string) error {
 	if err := f.check(args); err != nil {
 		return err
 	}
-	s, c, err := a.open(cmd)
-	if err != nil {
-		return err
-	}
-	switch {
-	case c.Reranker == "":
-		err = usagef("--reranker is missing: a name of 'sluice models list', or a folder")
-	case f.batch != "":
-		err = a.rerankBatch(cmd, s, f)
-	default:
-		err = a.rerankOne(cmd, s, f, args)
-	}
-	return closing(s, err)
+	return a.with(cmd, func(s *sluice.Sluice, c config.Config) error {
+		switch {
+		case c.Reranker == "":
+			return usagef("--reranker is missing: a name of 'sluice models list', or a folder")
+		case f.batch != "":
+			return a.rerankBatch(cmd, s, f)
+		}
+		return a.rerankOne(cmd, s, f, args)
+	})
 }
 
 func (a *app) rerankBatch(cmd *cobra.Command, s *sluice.Sluice, f *rerankFlags) error {
@@ -146,15 +143,15 @@ func (a *app) rerankOne(cmd *cobra.Command, s *sluice.Sluice, f *rerankFlags, ar
 	if a.json {
 		return a.printJSON(rerankLine{Results: results})
 	}
-	out := a.hanging(4)
+	var b strings.Builder
 	for i, r := range results {
 		name := fmt.Sprintf("[%d]", r.Index)
 		if r.ID != "" {
 			name = r.ID
 		}
-		fmt.Fprintf(out, "%2d  %.4f  %s  %s\n", i+1, r.Score, short(name, 40), short(documents[r.Index].Text, 200))
+		fmt.Fprintf(&b, "%2d  %.4f  %s  %s\n", i+1, r.Score, short(name, 40), short(documents[r.Index].Text, 200))
 	}
-	return nil
+	return a.printHanging(4, b.String())
 }
 
 // results returns the best documents, best first, as many as requested.
@@ -184,11 +181,10 @@ func (a *app) cutPairs(s *embed.Scores, id string) {
 		if s.QueryTruncated > 0 {
 			query = ", the query as well"
 		}
-		a.warn("%s cut at the model's limit%s%s", were(s.Truncated, "document"), query, of)
+		a.warn("%s %s cut at the model's limit%s%s", count(s.Truncated, "document"),
+			byNumber(s.Truncated, "was", "were"), query, of)
 	}
-	if s.Repaired > 0 {
-		a.warn("%s NUL bytes or invalid UTF-8, read as U+FFFD%s", had(s.Repaired, "text"), of)
-	}
+	a.repairedTexts(s.Repaired, of)
 }
 
 // readDocuments reads {"id","text"} lines of a .jsonl file, or one document per line of any other file.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/internal/config"
-	"github.com/sluice-rag/sluice/internal/jsonl"
 	"github.com/sluice-rag/sluice/internal/manifest"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/settings"
@@ -54,18 +53,21 @@ hold together; those with = of one field are alternatives.
 			if err != nil {
 				return err
 			}
-			s, c, err := a.openFor(cmd, q.batch == "")
-			if err != nil {
-				return err
-			}
-			o, err := f.options(c)
-			if err != nil {
-				return closing(s, err)
-			}
-			if q.batch != "" {
-				return closing(s, a.retrieveBatch(cmd, s, q, o, c.Retrieve))
-			}
-			return closing(s, a.retrieveOne(cmd, s, text, o, c.Retrieve))
+			return a.withFor(cmd, q.batch == "", func(s *sluice.Sluice, c config.Config) error {
+				o, err := f.options(c)
+				if err != nil {
+					return err
+				}
+				if q.batch == "" {
+					return a.retrieveOne(cmd, s, text, o, c.Retrieve.Text)
+				}
+				return q.print(cmd.Context(), a, false, func(texts []string) (func(int, string) any, error) {
+					lists, titles, err := search(cmd.Context(), s, texts, o)
+					return func(i int, id string) any {
+						return retrieveLine{id, lists[i].Taken, results(lists[i], titles, c.Retrieve.Text)}
+					}, err
+				})
+			})
 		},
 	}
 	q.flags(cmd)
@@ -105,9 +107,8 @@ func (f *retrieveFlags) options(c config.Config) (o retrieve.Options, err error)
 	return o, nil
 }
 
-func (a *app) retrieveOne(
-	cmd *cobra.Command, s *sluice.Sluice, text string, o retrieve.Options, c config.Retrieve,
-) error {
+// retrieveOne prints what is found for a text, by retrieve.text.
+func (a *app) retrieveOne(cmd *cobra.Command, s *sluice.Sluice, text string, o retrieve.Options, how string) error {
 	spinner := a.spin("searching")
 	lists, titles, err := search(cmd.Context(), s, []string{text}, o)
 	spinner.Stop()
@@ -115,10 +116,9 @@ func (a *app) retrieveOne(
 		return err
 	}
 	if a.json {
-		return a.printJSON(retrieveLine{Taken: lists[0].Taken, Results: results(lists[0], titles, c.Text)})
+		return a.printJSON(retrieveLine{Taken: lists[0].Taken, Results: results(lists[0], titles, how)})
 	}
-	_, err = fmt.Fprint(a.stdout, retrieveText(a.screen(), lists[0], titles, c.Text, o.Explain))
-	return err
+	return a.print(retrieveText(a.screen(), lists[0], titles, how, o.Explain))
 }
 
 // retrieveText formats the results for people.
@@ -213,19 +213,4 @@ func snippetText(c corpus.Chunk, s *excerpt.Sentence) string {
 		parts = append(parts, p.Text)
 	}
 	return strings.Join(parts, " ")
-}
-
-func (a *app) retrieveBatch(
-	cmd *cobra.Command, s *sluice.Sluice, q query, o retrieve.Options, c config.Retrieve,
-) error {
-	out := newPrinter(a.stdout)
-	return q.run(cmd.Context(), a, false, func(items []jsonl.Item) error {
-		lists, titles, err := search(cmd.Context(), s, texts(items), o)
-		if err != nil {
-			return err
-		}
-		return out.lines(len(lists), func(i int) any {
-			return retrieveLine{ID: items[i].ID, Taken: lists[i].Taken, Results: results(lists[i], titles, c.Text)}
-		})
-	})
 }

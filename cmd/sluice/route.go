@@ -88,18 +88,16 @@ func (a *app) trainStoreRouter(cmd *cobra.Command, f routeFlags) error {
 	if err := f.read(&o); err != nil {
 		return err
 	}
-	s, _, err := a.open(cmd)
-	if err != nil {
-		return err
-	}
-	var done func()
-	o.Progress, done = a.stages()
-	r, err := s.Router().Train(cmd.Context(), o)
-	done()
-	if err == nil {
-		err = a.trainedDomains(r)
-	}
-	return closing(s, err)
+	return a.with(cmd, func(s *sluice.Sluice, _ config.Config) error {
+		var done func()
+		o.Progress, done = a.stages()
+		r, err := s.Router().Train(cmd.Context(), o)
+		done()
+		if err != nil {
+			return err
+		}
+		return a.trainedDomains(r)
+	})
 }
 
 // read adds the descriptions and questions of the files.
@@ -148,10 +146,7 @@ func (a *app) trainedDomains(r *domains.Result) error {
 	if r.Unassigned > 0 {
 		fmt.Fprintf(&b, "%6d chunks of no domain, which every search reads\n", r.Unassigned)
 	}
-	if _, err := fmt.Fprint(a.stdout, b.String()); err != nil {
-		return err
-	}
-	return a.trainedRouter(r.Dir, r.Router)
+	return errors.Join(a.print(b.String()), a.trainedRouter(r.Dir, r.Router))
 }
 
 // each calls fn with the lines of a file that are not blank; path "" is no file.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -30,11 +29,9 @@ come with theirs.`
 func (a *app) examineCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "check [NAME|FILE|URL]", Short: "find out what a language model can do", Long: checkHelp,
 		Args: cobra.MaximumNArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
-			s, _, err := a.open(cmd)
-			if err != nil {
-				return err
-			}
-			return closing(s, a.examineModel(cmd, s, append(args, "")[0]))
+			return a.with(cmd, func(s *sluice.Sluice, _ config.Config) error {
+				return a.examineModel(cmd, s, append(args, "")[0])
+			})
 		}}
 	cmd.ValidArgsFunction = modelNames(false)
 	return cmd
@@ -51,15 +48,9 @@ func (a *app) examineModel(cmd *cobra.Command, s *sluice.Sluice, model string) e
 	if a.json {
 		return a.printJSON(card)
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s, digest %.12s: %s of the model in %v\n\n", card.Model, card.Digest,
-		count(card.Calls, "call"), time.Since(started).Round(time.Second))
-	if err == nil {
-		_, err = io.WriteString(a.stdout, cardTable(card).Text(a.screen()))
-	}
-	if err == nil {
-		_, err = fmt.Fprintf(a.stdout, "\n%s.\n", card.Summary())
-	}
-	return err
+	return a.print(fmt.Sprintf("%s, digest %.12s: %s of the model in %v\n\n%s\n%s.\n", card.Model, card.Digest,
+		count(card.Calls, "call"), time.Since(started).Round(time.Second), cardTable(card).Text(a.screen()),
+		card.Summary()))
 }
 
 // cardTable returns a scorecard's table, with a column for each language.

@@ -72,6 +72,15 @@ func (s *skips) add(k corpus.Skipped) {
 	}
 }
 
+// failed reports paths that could not be read.
+func (s *skips) failed() error {
+	if s.unread == 0 {
+		return nil
+	}
+	s.app.say("%d of the %d paths could not be read", s.unread, len(s.in.paths))
+	return errReported
+}
+
 // mostKinds is how many endings the summary names.
 const mostKinds = 8
 

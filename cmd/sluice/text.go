@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/sluice-rag/sluice/internal/printable"
@@ -23,13 +21,18 @@ func indent(text string) string {
 	return "    " + strings.ReplaceAll(printable.Text(text), "\n", "\n    ")
 }
 
-// sortedKeys returns a map's keys in order, so that output does not change from run to run.
-func sortedKeys(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) }
-
 // count returns a number with its noun: "1 passage", "2 passages".
 func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// byNumber returns the verb of a subject: for one, or for more.
+func byNumber(n int, one, more string) string {
+	if n == 1 {
+		return one
+	}
+	return more
 }

@@ -129,18 +129,19 @@ func (f *trainFlags) flags(cmd *cobra.Command, data string) {
 		"share of the data without --validation")
 }
 
-// need checks that the flags without a default are set.
-func (f *trainFlags) need() error {
-	for _, x := range []struct{ name, value string }{{"data", f.data}, {"out", f.out}} {
-		if x.value == "" {
-			return usagef("--%s is missing", x.name)
-		}
+// needed checks that the flags without a default are set.
+func needed(data, out string) error {
+	switch {
+	case data == "":
+		return usagef("--data is missing")
+	case out == "":
+		return usagef("--out is missing")
 	}
 	return nil
 }
 
 func (a *app) trainClassifier(cmd *cobra.Command, f *trainFlags) error {
-	if err := f.need(); err != nil {
+	if err := needed(f.data, f.out); err != nil {
 		return err
 	}
 	if f.kind != "distilbert" {
@@ -151,13 +152,8 @@ func (a *app) trainClassifier(cmd *cobra.Command, f *trainFlags) error {
 	}
 	in := train.ClassifierInput{Out: f.out, Name: f.name, Settings: f.set, Threshold: f.threshold}
 	var err error
-	for _, file := range []struct {
-		path string
-		to   **train.Examples
-	}{{f.data, &in.Training}, {f.validation, &in.Validation}, {f.test, &in.Test}} {
-		if *file.to, err = readData(a.stdin, file.path, train.ReadExamples); err != nil {
-			return err
-		}
+	if in.Training, in.Validation, in.Test, err = readAll(a.stdin, f, train.ReadExamples); err != nil {
+		return err
 	}
 	done, err := a.trainWith(cmd, f, &in.From, &in.Tokenizer, &in.Engine, &in.Hooks)
 	if err != nil {
@@ -212,14 +208,9 @@ func (a *app) trainWith(cmd *cobra.Command, f *trainFlags, from *string, tokeniz
 	return func() { before.Finish(); task.Finish(); t.Close() }, nil
 }
 
-// epochLine is the output of --json for an epoch.
-type epochLine struct {
-	train.Epoch
-}
-
 func (a *app) reportEpoch(e train.Epoch) {
 	if a.json {
-		_ = a.printJSON(epochLine{e}) // a closed pipe ends the program
+		_ = a.printJSON(e) // a closed pipe ends the program
 		return
 	}
 	mark := ""
@@ -240,21 +231,6 @@ func scoreText(s train.Scores) string {
 	return fmt.Sprintf("accuracy %.4f, F1 %.4f (loss %.4f)", s.Accuracy, s.F1, s.Loss)
 }
 
-// classifierTable returns a classifier's report in the format of a router's.
-func classifierTable(r *train.Report) string {
-	var b strings.Builder
-	labels := make([]route.LabelReport, len(r.Labels))
-	for i, l := range r.Labels {
-		labels[i] = route.LabelReport(l)
-	}
-	confusion := r.Confusion
-	if r.Multi {
-		confusion = nil
-	}
-	labelTable(&b, labels, confusion)
-	return b.String()
-}
-
 // trained prints the result.
 func (a *app) trained(out string, r *train.Result, err error) error {
 	if errors.Is(err, context.Canceled) {
@@ -268,24 +244,29 @@ func (a *app) trained(out string, r *train.Result, err error) error {
 	if a.json {
 		return a.printJSON(r)
 	}
-	if r.Report != nil {
-		fmt.Fprint(a.stdout, classifierTable(r.Report))
+	var b strings.Builder
+	if r.Report != nil { // in the format of a router's
+		labels := make([]route.LabelReport, len(r.Report.Labels))
+		for i, l := range r.Report.Labels {
+			labels[i] = route.LabelReport(l)
+		}
+		labelTable(&b, labels, r.Report.Confusion, r.Report.Multi)
 	}
-	fmt.Fprintf(a.stdout, "the best of %d epochs is number %d: validation %s\n", r.Epochs, r.BestEpoch,
+	fmt.Fprintf(&b, "the best of %d epochs is number %d: validation %s\n", r.Epochs, r.BestEpoch,
 		scoreText(r.Validation))
 	if r.Before != nil {
-		fmt.Fprintf(a.stdout, "before the training: validation %s\n", scoreText(*r.Before))
+		fmt.Fprintf(&b, "before the training: validation %s\n", scoreText(*r.Before))
 	}
 	if c := r.Calibration; c != nil {
-		fmt.Fprintf(a.stdout, "temperature %.3f: calibration error %.4f, %.4f without it\n", c.Temperature, c.ECE,
+		fmt.Fprintf(&b, "temperature %.3f: calibration error %.4f, %.4f without it\n", c.Temperature, c.ECE,
 			c.ECEBefore)
-		fmt.Fprintf(a.stdout,
+		fmt.Fprintf(&b,
 			"threshold %.3f: %.1f %% of the validation texts get a label, %.2f %% of these are right\n",
 			c.Threshold, 100*c.Kept, 100*c.Precision)
 	}
 	if r.Test != nil {
-		fmt.Fprintf(a.stdout, "test: %s on %d examples\n", scoreText(*r.Test), r.Test.Examples)
+		fmt.Fprintf(&b, "test: %s on %d examples\n", scoreText(*r.Test), r.Test.Examples)
 	}
-	_, err = fmt.Fprintf(a.stdout, "the model is in %s\n", r.Out)
-	return err
+	fmt.Fprintf(&b, "the model is in %s\n", r.Out)
+	return a.print(b.String())
 }

@@ -28,15 +28,12 @@ The vectors of the result are other ones: it is another encoder to a store, whic
 }
 
 func (a *app) trainEncoder(cmd *cobra.Command, f *trainFlags) error {
-	if err := f.need(); err != nil {
+	if err := needed(f.data, f.out); err != nil {
 		return err
 	}
 	in := train.EncoderInput{Out: f.out, Name: f.name, Settings: f.set}
 	var err error
-	if in.Training, err = readData(a.stdin, f.data, train.ReadPairs); err != nil {
-		return err
-	}
-	if in.Validation, err = readData(a.stdin, f.validation, train.ReadPairs); err != nil {
+	if in.Training, in.Validation, _, err = readAll(a.stdin, f, train.ReadPairs); err != nil {
 		return err
 	}
 	done, err := a.trainWith(cmd, f, &in.From, &in.Tokenizer, &in.Engine, &in.Hooks)

@@ -37,18 +37,13 @@ A context that is longer than --max-tokens is read in windows, of which two in a
 }
 
 func (a *app) trainReader(cmd *cobra.Command, f *trainFlags) error {
-	if err := f.need(); err != nil {
+	if err := needed(f.data, f.out); err != nil {
 		return err
 	}
 	in := train.ReaderInput{Out: f.out, Name: f.name, Settings: f.set}
 	var err error
-	for _, file := range []struct {
-		path string
-		to   **train.Questions
-	}{{f.data, &in.Training}, {f.validation, &in.Validation}, {f.test, &in.Test}} {
-		if *file.to, err = readData(a.stdin, file.path, train.ReadQuestions); err != nil {
-			return err
-		}
+	if in.Training, in.Validation, in.Test, err = readAll(a.stdin, f, train.ReadQuestions); err != nil {
+		return err
 	}
 	var tokenizer train.Tokenizer
 	done, err := a.trainWith(cmd, f, &in.From, &tokenizer, &in.Engine, &in.Hooks)
@@ -59,6 +54,20 @@ func (a *app) trainReader(cmd *cobra.Command, f *trainFlags) error {
 	r, err := train.Reader(cmd.Context(), in)
 	done()
 	return a.trained(f.out, r, err)
+}
+
+// readAll reads the files of a training; what no flag names is nil.
+func readAll[T any](stdin io.Reader, f *trainFlags, read func(io.Reader, string) (*T, error)) (
+	training, validation, test *T, err error) {
+	for _, file := range []struct {
+		path string
+		to   **T
+	}{{f.data, &training}, {f.validation, &validation}, {f.test, &test}} {
+		if *file.to, err = readData(stdin, file.path, read); err != nil {
+			break
+		}
+	}
+	return training, validation, test, err
 }
 
 // readData reads a file of training data, "-" from standard input; nil for path "".

@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/embed/train"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/internal/progress"
 	"github.com/sluice-rag/sluice/rag/route"
@@ -56,10 +59,8 @@ DIR' uses it; with another encoder than the one it was trained with it is refuse
 }
 
 func (a *app) trainRouter(cmd *cobra.Command, f *routerFlags) error {
-	for _, x := range []struct{ name, value string }{{"data", f.data}, {"out", f.out}} {
-		if x.value == "" {
-			return usagef("--%s is missing", x.name)
-		}
+	if err := needed(f.data, f.out); err != nil {
+		return err
 	}
 	l, err := a.settings(cmd)
 	if err != nil {
@@ -85,35 +86,26 @@ func (a *app) trainRouter(cmd *cobra.Command, f *routerFlags) error {
 	if err != nil {
 		return err
 	}
-	s, _, err := a.open(cmd)
-	if err != nil {
-		return err
-	}
-	report, done := a.stages()
-	r, err := s.Router().TrainOn(cmd.Context(), sluice.RouterOptions{Examples: examples, Settings: set,
-		Progress: report, Warn: func(text string) { a.warn("%s", text) }})
-	done()
-	if err == nil {
-		err = r.Save(f.out)
-	}
-	if err != nil {
-		return closing(s, err)
-	}
-	return closing(s, a.trainedRouter(f.out, r))
+	return a.with(cmd, func(s *sluice.Sluice, _ config.Config) error {
+		report, done := a.stages()
+		r, err := s.Router().TrainOn(cmd.Context(), sluice.RouterOptions{Examples: examples, Settings: set,
+			Progress: report, Warn: func(text string) { a.warn("%s", text) }})
+		done()
+		if err == nil {
+			err = r.Save(f.out)
+		}
+		if err != nil {
+			return err
+		}
+		return a.trainedRouter(f.out, r)
+	})
 }
 
 // routerExamples reads the data, and reports what was left out.
 func (a *app) routerExamples(f *routerFlags) (*route.Examples, error) {
-	in := a.stdin
-	if f.data != "-" {
-		file, err := os.Open(f.data)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		in = file
-	}
-	e, err := route.ReadExamples(in, f.data, f.field)
+	e, err := readData(a.stdin, f.data, func(r io.Reader, path string) (*route.Examples, error) {
+		return route.ReadExamples(r, path, f.field)
+	})
 	if err == nil && e.Left != (route.Left{}) {
 		a.warn("left out: %s without a letter, %s with the id of one before", count(e.Left.Empty, "text"),
 			count(e.Left.Duplicates, "text"))
@@ -160,11 +152,7 @@ func (a *app) trainedRouter(out string, r *route.Router) error {
 	}
 	h := r.HeldOut
 	var b strings.Builder
-	confusion := h.Confusion
-	if r.Multi {
-		confusion = nil
-	}
-	labelTable(&b, h.Labels, confusion)
+	labelTable(&b, h.Labels, h.Confusion, r.Multi)
 	fmt.Fprintf(&b, "%d texts held out: accuracy %.4f, F1 %.4f (mean of the labels), calibration error %.4f\n", h.Texts,
 		h.Accuracy, h.MacroF1, h.ECE)
 	fmt.Fprintf(&b, "it abstains from %.1f %% of them; of the others, %.2f %% are right\n", 100*h.Abstains, 100*h.Kept)
@@ -173,8 +161,7 @@ func (a *app) trainedRouter(out string, r *route.Router) error {
 			100*h.Refused, h.AUROC)
 	}
 	fmt.Fprintf(&b, "trained on %d texts in %.1f s; the router is in %s\n", r.Data.Texts, r.Seconds, out)
-	_, err := fmt.Fprint(a.stdout, b.String())
-	return err
+	return a.print(b.String())
 }
 
 type confused struct {
@@ -182,8 +169,8 @@ type confused struct {
 	texts   int
 }
 
-// labelTable prints the scores of each label, and the most frequent confusions if they are known.
-func labelTable(b *strings.Builder, labels []route.LabelReport, confusion [][]int) {
+// labelTable prints the scores of each label, and the most frequent confusions unless a text may have several labels.
+func labelTable(b *strings.Builder, labels []route.LabelReport, confusion [][]int, multi bool) {
 	width, names := 5, make([]string, len(labels))
 	for i, l := range labels {
 		names[i] = printable.Line(l.Label)
@@ -192,6 +179,9 @@ func labelTable(b *strings.Builder, labels []route.LabelReport, confusion [][]in
 	fmt.Fprintf(b, "%-*s  precision  recall      F1  texts\n", width, "label")
 	for i, l := range labels {
 		fmt.Fprintf(b, "%-*s     %6.4f  %6.4f  %6.4f  %5d\n", width, names[i], l.Precision, l.Recall, l.F1, l.Support)
+	}
+	if multi {
+		return
 	}
 	for _, c := range confusions(names, confusion, 5) {
 		fmt.Fprintf(b, "%d of %s were taken for %s\n", c.texts, c.is, c.got)
@@ -205,11 +195,7 @@ func confusions(labels []string, confusion [][]int, most int) (list []confused) 
 		for i, row := range confusion {
 			for j, n := range row {
 				c := confused{labels[i], labels[j], n}
-				taken := false
-				for _, x := range list {
-					taken = taken || x == c
-				}
-				if i != j && n > top.texts && !taken {
+				if i != j && n > top.texts && !slices.Contains(list, c) {
 					top = c
 				}
 			}

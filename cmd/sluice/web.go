@@ -2,13 +2,13 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/rag/web"
 )
@@ -32,11 +32,7 @@ func (a *app) webSearchCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "search QUESTION", Short: "ask the provider and fetch the pages that it finds",
 		Args: takes(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, c, err := a.openFor(cmd, true)
-			if err != nil {
-				return err
-			}
-			return closing(s, func() error {
+			return a.withFor(cmd, true, func(s *sluice.Sluice, c config.Config) error {
 				spinner := a.spin("searching the web")
 				pages, err := s.Web().Search(cmd.Context(), args[0], c.WebResults)
 				spinner.Stop()
@@ -54,18 +50,11 @@ func (a *app) webSearchCommand() *cobra.Command {
 					a.note("kept %s, %s", count(kept.Pages, "page"), count(kept.Chunks, "chunk"))
 				}
 				return err
-			}())
+			})
 		}}
 	cmd.Flags().BoolVar(&keep, "keep", false, "keep the pages beside the store, for web.lifetime_h hours")
-	a.flags(cmd, "web.results")
-	a.webFlags(cmd)
+	a.flags(cmd, "web.results", "web.provider", "web.url")
 	return cmd
-}
-
-// webFlags adds the settings that name a provider.
-func (a *app) webFlags(cmd *cobra.Command) {
-	a.flags(cmd, "web.provider")
-	a.flags(cmd, "web.url")
 }
 
 func (a *app) printPages(pages []web.Page) error {
@@ -88,8 +77,7 @@ func (a *app) printPages(pages []web.Page) error {
 			b.WriteString(screen.Wrap(text, "    ", "    "))
 		}
 	}
-	_, err := io.WriteString(a.stdout, b.String())
-	return err
+	return a.print(b.String())
 }
 
 func (a *app) webListCommand() *cobra.Command {

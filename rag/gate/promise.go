@@ -242,8 +242,8 @@ type side struct {
 	questions, few string
 }
 
-// cut returns the cut-off that keeps what is promised, with the largest or, by sign, smallest one that keeps the promise
-// of the others as open. Both hold together if open is not beyond value.
+// cut returns the cut-off that keeps what is promised of the own questions, and as open the loosest one that keeps what
+// is promised of the others. Both hold together if open is not beyond value.
 func (p promised) cut(sign float64, own, others side, seed uint64) (value, open float64, _ *Promise, err error) {
 	promise := &Promise{Seed: seed}
 	if p.closed > 0 {
