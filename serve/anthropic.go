@@ -138,6 +138,12 @@ func notServed(param, kind string) error {
 		Message: fmt.Sprintf("%s: %q is not supported", param, shortened(kind))}
 }
 
+// refused is the error of a parameter of another server's API.
+func refused(param, hint string) error {
+	return &openai.Error{Code: openai.CodeUnsupported, Param: param, Hint: hint,
+		Message: param + ": it is not supported"}
+}
+
 // chat converts the request.
 func (q *messagesRequest) chat() (out openai.ChatRequest, err error) {
 	out.Model, out.Sluice = q.Model, q.Sluice
@@ -171,8 +177,7 @@ func (q *messagesRequest) chat() (out openai.ChatRequest, err error) {
 		out.Tools = append(out.Tools, one)
 	}
 	if c := q.ToolChoice; c != nil {
-		several := !c.OneCall
-		out.ParallelToolCalls = &several
+		out.ParallelToolCalls = new(!c.OneCall)
 		switch c.Type {
 		case "auto", "none":
 			out.ToolChoice = quoted(c.Type)
@@ -262,9 +267,7 @@ func (a *spoken) calledBlocks() (list []anthropicBlock) {
 
 // stopReason returns Anthropic's name for the end of an answer.
 func (a *spoken) stopReason() *string {
-	name := map[string]string{"length": "max_tokens", "tool_calls": "tool_use"}[a.finish]
-	name = cmp.Or(name, "end_turn")
-	return &name
+	return new(cmp.Or(map[string]string{"length": "max_tokens", "tool_calls": "tool_use"}[a.finish], "end_turn"))
 }
 
 // messages answers POST /v1/messages.
@@ -283,8 +286,8 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request, in *messagesRe
 	}
 	out := anthropicMessage{ID: h.id, Type: "message", Role: "assistant", Model: a.model, Content: []anthropicBlock{},
 		Stop: a.stopReason(), Usage: anthropicUsage{a.usage.PromptTokens, a.usage.CompletionTokens}, Sluice: a.rag}
-	if empty := ""; a.thought != "" {
-		out.Content = append(out.Content, anthropicBlock{Type: "thinking", Thinking: &a.thought, Signature: &empty})
+	if a.thought != "" {
+		out.Content = append(out.Content, anthropicBlock{Type: "thinking", Thinking: &a.thought, Signature: new("")})
 	}
 	if a.text != "" || len(a.calls) == 0 {
 		out.Content = append(out.Content, anthropicBlock{Type: "text", Text: &a.text, Citations: a.cited(r)})
@@ -306,7 +309,7 @@ type anthropicEvent struct {
 
 // messageStream writes the events of an answer.
 type messageStream struct {
-	out  *events
+	out  *stream
 	open string // type of the open block, "" for none
 	at   int    // its index
 	err  error
@@ -314,7 +317,7 @@ type messageStream struct {
 
 func (m *messageStream) send(e anthropicEvent) error {
 	if m.err == nil {
-		m.err = m.out.send(e.Type, e)
+		m.err = m.out.event(e.Type, e)
 	}
 	return m.err
 }
@@ -325,14 +328,12 @@ func (m *messageStream) begin(b anthropicBlock) {
 		return
 	}
 	m.end()
-	at := m.at
 	m.open = b.Type
-	_ = m.send(anthropicEvent{Type: "content_block_start", Index: &at, Block: &b})
+	_ = m.send(anthropicEvent{Type: "content_block_start", Index: new(m.at), Block: &b})
 }
 
 func (m *messageStream) delta(kind, name string, value any) error {
-	at := m.at
-	return m.send(anthropicEvent{Type: "content_block_delta", Index: &at,
+	return m.send(anthropicEvent{Type: "content_block_delta", Index: new(m.at),
 		Delta: map[string]any{"type": kind, name: value}})
 }
 
@@ -341,35 +342,35 @@ func (m *messageStream) end() {
 	if m.open == "" {
 		return
 	}
-	at := m.at
+	_ = m.send(anthropicEvent{Type: "content_block_stop", Index: new(m.at)})
 	m.at, m.open = m.at+1, ""
-	_ = m.send(anthropicEvent{Type: "content_block_stop", Index: &at})
 }
 
 // streamMessages streams an answer in Anthropic's events.
 func (s *Server) streamMessages(w http.ResponseWriter, r *http.Request, q *openai.ChatRequest, id string) error {
-	m, empty := &messageStream{out: &events{w: w}}, ""
+	m := &messageStream{out: &stream{w: w, kind: eventStream}}
 	a, err := s.speak(r, q, listener{
 		begin: func(model string) error {
 			return m.send(anthropicEvent{Type: "message_start", Message: &anthropicMessage{ID: id, Type: "message",
 				Role: "assistant", Model: model, Content: []anthropicBlock{}}})
 		},
 		thought: func(piece string) error {
-			m.begin(anthropicBlock{Type: "thinking", Thinking: &empty, Signature: &empty})
+			m.begin(anthropicBlock{Type: "thinking", Thinking: new(""), Signature: new("")})
 			return m.delta("thinking_delta", "thinking", piece)
 		},
 		text: func(piece string) error {
-			m.begin(anthropicBlock{Type: "text", Text: &empty})
+			m.begin(anthropicBlock{Type: "text", Text: new("")})
 			return m.delta("text_delta", "text", piece)
 		},
 	})
 	if err != nil {
-		return breakOffWith(r, m.out, "error", err)
-	}
-	if list := a.cited(r); len(list) > 0 {
-		for _, c := range list {
-			_ = m.delta("citations_delta", "citation", c)
+		if m.out.broken(r) {
+			_ = m.out.event("error", asRequestError(err).finish().body(r.URL.Path)) // the client has left
 		}
+		return err
+	}
+	for _, c := range a.cited(r) {
+		_ = m.delta("citations_delta", "citation", c)
 	}
 	for _, b := range a.calledBlocks() {
 		arguments := string(b.Input)
@@ -385,37 +386,43 @@ func (s *Server) streamMessages(w http.ResponseWriter, r *http.Request, q *opena
 	return m.send(anthropicEvent{Type: "message_stop"})
 }
 
-// events writes named server-sent events and flushes each.
-type events struct {
+// eventStream is the type of a response of server-sent events.
+const eventStream = "text/event-stream; charset=utf-8"
+
+// stream writes a response piece by piece and flushes each.
+type stream struct {
 	w     http.ResponseWriter
+	kind  string // its Content-Type
 	begun bool
 }
 
-func (e *events) send(name string, v any) error {
+// event writes a named server-sent event.
+func (s *stream) event(name string, v any) error { return s.send("event: "+name+"\ndata: ", v, "\n\n") }
+
+// line writes a line of JSON (NDJSON).
+func (s *stream) line(v any) error { return s.send("", v, "\n") }
+
+func (s *stream) send(before string, v any, after string) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	if !e.begun {
-		e.begun = true
-		h := e.w.Header()
-		h.Set("Content-Type", "text/event-stream; charset=utf-8")
-		h.Set("X-Accel-Buffering", "no") // nginx would buffer events
-		e.w.WriteHeader(http.StatusOK)
+	if !s.begun {
+		s.begun = true
+		s.w.Header().Set("Content-Type", s.kind)
+		if s.kind == eventStream {
+			s.w.Header().Set("X-Accel-Buffering", "no") // nginx would buffer events
+		}
+		s.w.WriteHeader(http.StatusOK)
 	}
-	if _, err := fmt.Fprintf(e.w, "event: %s\ndata: %s\n\n", name, raw); err != nil {
+	if _, err := fmt.Fprintf(s.w, "%s%s%s", before, raw, after); err != nil {
 		return err
 	}
-	return http.NewResponseController(e.w).Flush()
+	return http.NewResponseController(s.w).Flush()
 }
 
-// breakOffWith ends a stream that has begun with an event that has the error in the form of its API.
-func breakOffWith(r *http.Request, out *events, name string, err error) error {
-	if out.begun && r.Context().Err() == nil {
-		_ = out.send(name, asRequestError(err).finish().body(r.URL.Path)) // the client has left
-	}
-	return err
-}
+// broken reports whether a stream is to end with an error in it: it has begun, and the client has not left.
+func (s *stream) broken(r *http.Request) bool { return s.begun && r.Context().Err() == nil }
 
 // anthropicError is the body of an error in Anthropic's API.
 type anthropicError struct {
@@ -431,20 +438,14 @@ type anthropicFailure struct {
 // anthropicType returns Anthropic's type of an error.
 func anthropicType(status int) string {
 	switch {
-	case status == http.StatusUnauthorized:
-		return "authentication_error"
-	case status == http.StatusForbidden:
-		return "permission_error"
-	case status == http.StatusNotFound:
-		return "not_found_error"
 	case status == http.StatusRequestEntityTooLarge:
 		return "request_too_large"
-	case status == http.StatusTooManyRequests:
-		return "rate_limit_error"
 	case status == http.StatusServiceUnavailable:
 		return "overloaded_error"
 	case status >= http.StatusInternalServerError:
 		return "api_error"
+	case status == http.StatusConflict:
+		return "invalid_request_error"
 	}
-	return "invalid_request_error"
+	return typeOf(status)
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -106,12 +107,7 @@ func (x *body) arrived() {
 	b := x.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, other := range b.arriving {
-		if other == x {
-			b.arriving = append(b.arriving[:i], b.arriving[i+1:]...)
-			break
-		}
-	}
+	b.arriving = slices.DeleteFunc(b.arriving, func(other *body) bool { return other == x })
 }
 
 // end releases what the body has taken.

@@ -27,12 +27,13 @@ type calibrationAnswer struct {
 	Effects     []gate.Effect     `json:"effects"`
 }
 
-func (b *base) calibrationAnswer(ctx context.Context, c *calibrate.Result) (*calibrationAnswer, error) {
-	all, err := b.Calibrations().List(ctx)
+// writeCalibration answers with a calibration of a base.
+func (b *base) writeCalibration(w http.ResponseWriter, r *http.Request, c *calibrate.Result) error {
+	all, err := b.Calibrations().List(r.Context())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	out := &calibrationAnswer{Store: b.Name, Name: c.Name, InForce: c.InForce, Stale: c.Stale, Gone: c.Gone,
+	out := calibrationAnswer{Store: b.Name, Name: c.Name, InForce: c.InForce, Stale: c.Stale, Gone: c.Gone,
 		Staleness: gate.Staleness(c.Stale, c.Gone), Interval: c.IntervalText(), Calibration: c, Effects: c.Effects(),
 		Names: []string{}}
 	for _, one := range all {
@@ -41,24 +42,16 @@ func (b *base) calibrationAnswer(ctx context.Context, c *calibrate.Result) (*cal
 	shown := *c
 	shown.File = "" // the server's path is not shown to clients
 	out.Calibration = &shown
-	return out, nil
+	return writeJSON(w, http.StatusOK, out)
 }
 
 // showCalibration answers GET /v1/calibration?name=, by default with the calibration in force.
-func (s *Server) showCalibration(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.base(r, "")
-	if err != nil {
-		return err
-	}
+func (s *Server) showCalibration(w http.ResponseWriter, r *http.Request, b *base) error {
 	c, err := b.Calibrations().Get(r.Context(), r.URL.Query().Get("name"))
 	if err != nil {
 		return err
 	}
-	out, err := b.calibrationAnswer(r.Context(), c)
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, out)
+	return b.writeCalibration(w, r, c)
 }
 
 // policyRequest is the body of POST /v1/calibration/policy; missing fields keep their values.
@@ -100,11 +93,7 @@ func (s *Server) changePolicy(w http.ResponseWriter, r *http.Request, in *policy
 	if err != nil {
 		return err
 	}
-	out, err := b.calibrationAnswer(r.Context(), c)
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, out)
+	return b.writeCalibration(w, r, c)
 }
 
 // checkRule refuses a name, policy, score or choice of negatives that no calibration can have.

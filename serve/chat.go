@@ -82,54 +82,70 @@ func (h head) usage(u *openai.Usage) *openai.ChatChunk {
 // chat answers POST /v1/chat/completions: from a knowledge base for the models "sluice" and "sluice/NAME", else by the
 // language model alone.
 func (s *Server) chat(w http.ResponseWriter, r *http.Request, q *openai.ChatRequest) error {
-	settings, err := s.ragSettingsOf(q.Sluice)
+	to, err := s.addressed(r, q, true)
 	if err != nil {
 		return err
 	}
-	model, shown := s.called(q.Model)
-	b, err := s.ragBase(r, model, settings.Store)
-	if err != nil {
-		return err
+	h := newHead("chatcmpl", to.name)
+	if to.base != nil {
+		return s.chatFromBase(w, r, to.base, q, to.req, to.settings, h)
 	}
-	req, wrong := q.Request(s.shapeLimits())
-	if wrong != nil {
-		return wrong
-	}
-	if b != nil {
-		h := newHead("chatcmpl", cmp.Or(shown, model, ragModel))
-		return s.chatFromBase(w, r, b, q, req, settings, h)
-	}
-	if given(q.Sluice) {
-		return bad("sluice", "these settings are of answers from a knowledge base, not of the model %q",
-			shortened(q.Model))
-	}
-	g, name, err := s.generator(r.Context(), model)
-	if err != nil {
-		return err
-	}
-	if r.URL.Query().Get(storeParameter) != "" {
-		return bad(storeParameter, "the model %q answers from no knowledge base", shortened(q.Model))
-	}
-	if err := fits(g, req); err != nil {
-		return err
-	}
-	h := newHead("chatcmpl", cmp.Or(shown, name))
 	oneCall := q.ParallelToolCalls != nil && !*q.ParallelToolCalls
-	all := requestsFor(req, q.Choices())
+	all := requestsFor(to.req, q.Choices())
 	if q.Streams() {
-		return s.streamChat(w, r, g, all, h, oneCall, q.WantsUsage())
+		return s.streamChat(w, r, to.model, all, h, oneCall, q.WantsUsage())
 	}
-	results, err := s.generateAll(r.Context(), g, all, nil)
+	results, err := s.generateAll(r.Context(), to.model, all, nil)
 	if err != nil {
 		return chatError(err)
 	}
 	out := h.completion()
 	for i, one := range results {
 		out.Choices = append(out.Choices, openai.Choice{Index: i, Message: said(one, oneCall),
-			FinishReason: openai.FinishReason(one.Finish), LogProbs: openai.LogProbsOf(req.LogProbs, one.LogProbs)})
+			FinishReason: openai.FinishReason(one.Finish), LogProbs: openai.LogProbsOf(to.req.LogProbs, one.LogProbs)})
 	}
 	out.Usage = openai.UsageOf(len(results), results...)
 	return writeJSON(w, http.StatusOK, out)
+}
+
+// addressee is what answers a chat request.
+type addressee struct {
+	name     string // for the answer
+	base     *base  // nil: the language model alone
+	model    llm.Generator
+	settings ragSettings
+	req      llm.Request
+}
+
+// addressed finds out what a chat request is to be answered by. strictly refuses settings of a knowledge base for the
+// language model alone.
+func (s *Server) addressed(r *http.Request, q *openai.ChatRequest, strictly bool) (x addressee, err error) {
+	if x.settings, err = s.ragSettingsOf(q.Sluice); err != nil {
+		return x, err
+	}
+	model, shown := s.called(q.Model)
+	if x.base, err = s.ragBase(r, model, x.settings.Store); err != nil {
+		return x, err
+	}
+	var wrong *openai.Error
+	if x.req, wrong = q.Request(s.shapeLimits()); wrong != nil {
+		return x, wrong
+	}
+	if x.base != nil {
+		x.name = cmp.Or(shown, model, ragModel)
+		return x, nil
+	}
+	if strictly && given(q.Sluice) {
+		return x, bad("sluice", "these settings are of answers from a knowledge base, not of the model %q",
+			shortened(q.Model))
+	}
+	if x.model, x.name, err = s.generator(r.Context(), model); err != nil {
+		return x, err
+	}
+	if x.name = cmp.Or(shown, x.name); r.URL.Query().Get(storeParameter) != "" {
+		return x, bad(storeParameter, "the model %q answers from no knowledge base", shortened(q.Model))
+	}
+	return x, fits(x.model, x.req)
 }
 
 // generate runs the language model in a span of its own.
@@ -188,41 +204,34 @@ func (s *Server) streamChat(w http.ResponseWriter, r *http.Request, g llm.Genera
 	oneCall, usage bool) error {
 	out := openai.NewStream(w)
 	begun := make([]bool, len(all))
-	begin := func(i int) error {
-		if begun[i] {
-			return nil
+	send := func(i int, chunks ...*openai.ChatChunk) error {
+		if !begun[i] {
+			begun[i] = true
+			first := h.at(i).chunk(openai.Delta{Role: "assistant", Content: new("")}, "")
+			chunks = append([]*openai.ChatChunk{first}, chunks...)
 		}
-		begun[i] = true
-		empty := ""
-		return out.Send(h.at(i).chunk(openai.Delta{Role: "assistant", Content: &empty}, ""))
+		for _, x := range chunks {
+			if err := out.Send(x); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	results, err := s.generateAll(r.Context(), g, all, &watcher{
 		piece: func(i int, piece string) error {
-			if err := begin(i); err != nil {
-				return err
-			}
-			return out.Send(h.at(i).chunk(openai.Delta{Content: &piece}, ""))
+			return send(i, h.at(i).chunk(openai.Delta{Content: &piece}, ""))
 		},
 		thought: func(i int, piece string) error {
-			if err := begin(i); err != nil {
-				return err
-			}
-			return out.Send(h.at(i).chunk(openai.Delta{Reasoning: piece}, ""))
+			return send(i, h.at(i).chunk(openai.Delta{Reasoning: piece}, ""))
 		},
 		end: func(i int, result llm.Result) error {
-			if err := begin(i); err != nil {
-				return err
-			}
+			var rest []*openai.ChatChunk
 			for _, c := range openai.Calls(calls(result, oneCall), true) {
-				for _, x := range callChunks(h.at(i), c) {
-					if err := out.Send(x); err != nil {
-						return err
-					}
-				}
+				rest = append(rest, callChunks(h.at(i), c)...)
 			}
 			last := h.at(i).chunk(openai.Delta{}, openai.FinishReason(result.Finish))
 			last.Choices[0].LogProbs = openai.LogProbsOf(all[i].LogProbs, result.LogProbs)
-			return out.Send(last)
+			return send(i, append(rest, last)...)
 		},
 	})
 	if err != nil {
@@ -282,11 +291,6 @@ func given(raw json.RawMessage) bool {
 	return text != "" && text != "null"
 }
 
-// counter is a model that returns the tokens of a text, not only their number.
-type counter interface {
-	Tokenize(text string) ([]int32, error)
-}
-
 // tokenize answers POST /tokenize with the tokens of a text in a prompt of the language model.
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, q *openai.TokenizeRequest) error {
 	text, wrong := q.Text()
@@ -302,14 +306,15 @@ func (s *Server) tokenize(w http.ResponseWriter, r *http.Request, q *openai.Toke
 		return err
 	}
 	out := openai.Tokenized{Model: cmp.Or(shown, name), MaxModelLen: g.ContextSize()}
-	if c, ok := g.(counter); ok {
-		if out.Tokens, err = c.Tokenize(text); err != nil {
-			return err
-		}
+	if c, ok := g.(interface {
+		Tokenize(text string) ([]int32, error)
+	}); ok {
+		out.Tokens, err = c.Tokenize(text)
 		out.Count = len(out.Tokens)
-		return writeJSON(w, http.StatusOK, out)
+	} else {
+		out.Count, err = g.CountTokens(text)
 	}
-	if out.Count, err = g.CountTokens(text); err != nil {
+	if err != nil {
 		return err
 	}
 	return writeJSON(w, http.StatusOK, out)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/sluice-rag/sluice"
 	"github.com/sluice-rag/sluice/rag/answer"
-	"github.com/sluice-rag/sluice/serve/openai"
 )
 
 // difyRequest is the body of POST /retrieval, Dify's API for external knowledge bases.
@@ -50,8 +49,7 @@ func (s *Server) difyRetrieve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if in.Condition != nil && len(in.Condition.Conditions) > 0 {
-		return &openai.Error{Code: openai.CodeUnsupported, Param: "metadata_condition",
-			Message: "metadata_condition: it is not supported"}
+		return refused("metadata_condition", "")
 	}
 	if in.Query == "" {
 		return bad("query", "query is empty")
@@ -75,10 +73,9 @@ func (s *Server) difyRetrieve(w http.ResponseWriter, r *http.Request) error {
 		if ascending := all[0].Taken.Ascending; !ascending && p.Score < in.Setting.Threshold {
 			continue
 		}
-		title := p.Title
-		title = cmp.Or(title, p.Document)
-		out.Records = append(out.Records, difyRecord{Content: p.Text, Score: p.Score, Title: title,
-			Metadata: difyMetadata{Path: p.Document, Description: p.Heading, Document: p.Document, Passage: p.ID}})
+		out.Records = append(out.Records, difyRecord{Content: p.Text, Score: p.Score,
+			Title: cmp.Or(p.Title, p.Document), Metadata: difyMetadata{Path: p.Document, Description: p.Heading,
+				Document: p.Document, Passage: p.ID}})
 	}
 	return writeJSON(w, http.StatusOK, out)
 }

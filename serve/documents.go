@@ -37,12 +37,8 @@ type documentList struct {
 }
 
 // listDocuments answers GET /v1/documents?q=&topic=&offset=&limit=, in the store's order.
-func (s *Server) listDocuments(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) listDocuments(w http.ResponseWriter, r *http.Request, b *base) error {
 	query := r.URL.Query()
-	b, err := s.base(r, query.Get("store"))
-	if err != nil {
-		return err
-	}
 	part, err := pagingOf(query)
 	if err != nil {
 		return err
@@ -92,11 +88,7 @@ type deletedAnswer struct {
 }
 
 // showDocument answers GET /v1/documents/ID?offset=&limit=: the document with its passages.
-func (s *Server) showDocument(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.base(r, "")
-	if err != nil {
-		return err
-	}
+func (s *Server) showDocument(w http.ResponseWriter, r *http.Request, b *base) error {
 	part, err := pagingOf(r.URL.Query())
 	if err != nil {
 		return err
@@ -121,11 +113,7 @@ func (s *Server) showDocument(w http.ResponseWriter, r *http.Request) error {
 }
 
 // showChunk answers GET /v1/chunks/ID.
-func (s *Server) showChunk(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.base(r, "")
-	if err != nil {
-		return err
-	}
+func (s *Server) showChunk(w http.ResponseWriter, r *http.Request, b *base) error {
 	chunks, err := b.Documents().Chunks(r.Context(), []string{r.PathValue("id")})
 	if err != nil {
 		return err
@@ -134,11 +122,7 @@ func (s *Server) showChunk(w http.ResponseWriter, r *http.Request) error {
 }
 
 // deleteDocument answers DELETE /v1/documents/ID. After the response, the document is not found any more.
-func (s *Server) deleteDocument(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.base(r, "")
-	if err != nil {
-		return err
-	}
+func (s *Server) deleteDocument(w http.ResponseWriter, r *http.Request, b *base) error {
 	if err := s.writable(); err != nil {
 		return err
 	}

@@ -59,20 +59,19 @@ func (d *drift) add(reference []float64, scores ...float64) {
 // compare logs the beginning and the end of an alarm; d.mu is held. An alarm ends below nine tenths of the threshold,
 // so that it does not flap.
 func (d *drift) compare() {
-	d.statistic = ref.KolmogorovSmirnov(d.reference, slices.Sorted(slices.Values(d.last)))
+	last := slices.Sorted(slices.Values(d.last))
+	d.statistic = ref.KolmogorovSmirnov(d.reference, last)
 	switch at := d.limits.Threshold; {
 	case !d.alarm && d.statistic > at && len(d.last) == d.limits.Scores:
 		d.alarm = true
 		d.log.Warn("the gate's scores have moved away from the calibration's: calibrate again with questions as they "+
 			"are asked now", "store", d.store, "statistic", d.statistic, "threshold", at, "scores", len(d.last),
-			"median", d.median(), "median of the calibration", d.reference[len(d.reference)/2])
+			"median", last[len(last)/2], "median of the calibration", d.reference[len(d.reference)/2])
 	case d.alarm && d.statistic < .9*at:
 		d.alarm = false
 		d.log.Info("the gate's scores are like the calibration's again", "store", d.store, "statistic", d.statistic)
 	}
 }
-
-func (d *drift) median() float64 { return slices.Sorted(slices.Values(d.last))[len(d.last)/2] }
 
 // now returns the statistic, whether there is an alarm, and the number of scores.
 func (d *drift) now() (statistic float64, alarm bool, scores int) {

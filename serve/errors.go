@@ -52,26 +52,14 @@ func bad(param, format string, args ...any) *requestError {
 
 // typeOf returns the error type of a status.
 func typeOf(status int) string {
-	switch status {
-	case http.StatusUnauthorized:
-		return "authentication_error"
-	case http.StatusForbidden:
-		return "permission_error"
-	case http.StatusNotFound:
-		return "not_found_error"
-	case http.StatusConflict:
-		return "conflict_error"
-	case http.StatusTooManyRequests:
-		return "rate_limit_error"
-	case http.StatusServiceUnavailable:
-		return "unavailable_error"
-	case http.StatusGatewayTimeout:
-		return "timeout_error"
-	}
+	rest := "invalid_request_error"
 	if status >= 500 {
-		return "server_error"
+		rest = "server_error"
 	}
-	return "invalid_request_error"
+	return cmp.Or(map[int]string{http.StatusUnauthorized: "authentication_error",
+		http.StatusForbidden: "permission_error", http.StatusNotFound: "not_found_error",
+		http.StatusConflict: "conflict_error", http.StatusTooManyRequests: "rate_limit_error",
+		http.StatusServiceUnavailable: "unavailable_error", http.StatusGatewayTimeout: "timeout_error"}[status], rest)
 }
 
 // kind maps an error of the packages below to one for clients.

@@ -33,11 +33,7 @@ func (s *Server) newProtocol() *mcp.Handler {
 }
 
 // message answers POST and DELETE /mcp, for the base that the key may use and the address names.
-func (s *Server) message(w http.ResponseWriter, r *http.Request) error {
-	b, err := s.base(r, "")
-	if err != nil {
-		return err
-	}
+func (s *Server) message(w http.ResponseWriter, r *http.Request, b *base) error {
 	body, err := readBody(r)
 	if err != nil {
 		return err

@@ -116,19 +116,27 @@ func (s *Server) modelList(w http.ResponseWriter, r *http.Request) error {
 
 // oneModel describes one model. Names may contain slashes.
 func (s *Server) oneModel(w http.ResponseWriter, r *http.Request) error {
-	all, err := s.listModels(r.Context())
+	m, err := s.listedModel(r.Context(), r.PathValue("model"))
 	if err != nil {
 		return err
 	}
-	asked := r.PathValue("model")
+	return writeJSON(w, http.StatusOK, m)
+}
+
+// listedModel returns the model with a name.
+func (s *Server) listedModel(ctx context.Context, asked string) (openai.Model, error) {
+	all, err := s.listModels(ctx)
+	if err != nil {
+		return openai.Model{}, err
+	}
 	var names []string
 	for _, m := range all {
 		if strings.EqualFold(m.ID, asked) {
-			return writeJSON(w, http.StatusOK, m)
+			return m, nil
 		}
 		names = append(names, m.ID)
 	}
-	return unknownModel(asked, "model", names...)
+	return openai.Model{}, unknownModel(asked, "model", names...)
 }
 
 func (s *Server) listModels(ctx context.Context) ([]openai.Model, error) {

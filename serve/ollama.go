@@ -204,18 +204,16 @@ func (s *Server) ollamaGenerate(w http.ResponseWriter, r *http.Request, in *olla
 	for name, given := range map[string]bool{"suffix": in.Suffix != "", "template": in.Template != "", "raw": in.Raw,
 		"images": len(in.Images) > 0} {
 		if given {
-			return &openai.Error{Code: openai.CodeUnsupported, Param: name, Message: name + ": it is not supported",
-				Hint: "POST /v1/completions completes a text as it stands"}
+			return refused(name, "POST /v1/completions completes a text as it stands")
 		}
 	}
 	q, err := in.chat()
 	if err != nil {
 		return err
 	}
-	empty := ""
 	if in.Prompt == "" {
 		return writeJSON(w, http.StatusOK, ollamaAnswer{Model: in.Model, Created: time.Now().UTC(), Done: true,
-			Reason: "load", Response: &empty})
+			Reason: "load", Response: new("")})
 	}
 	if in.System != "" {
 		q.Messages = append(q.Messages, openai.Message{Role: "system", Content: quoted(in.System)})
@@ -230,20 +228,20 @@ func (s *Server) ollamaGenerate(w http.ResponseWriter, r *http.Request, in *olla
 func (s *Server) ollamaSpeak(w http.ResponseWriter, r *http.Request, c ollamaCommon, q *openai.ChatRequest,
 	of func(text, thought string, calls []ollamaToolCall) ollamaAnswer) error {
 	streams := c.Stream == nil || *c.Stream
-	out := &lines{w: w}
+	out := &stream{w: w, kind: "application/x-ndjson"}
 	line := func(a ollamaAnswer) ollamaAnswer {
 		a.Model, a.Created = cmp.Or(c.Model, q.Model, ragModel), time.Now().UTC()
 		return a
 	}
 	var to listener
 	if streams {
-		to.text = func(piece string) error { return out.send(line(of(piece, "", nil))) }
-		to.thought = func(piece string) error { return out.send(line(of("", piece, nil))) }
+		to.text = func(piece string) error { return out.line(line(of(piece, "", nil))) }
+		to.thought = func(piece string) error { return out.line(line(of("", piece, nil))) }
 	}
 	a, err := s.speak(r, q, to)
 	if err != nil {
-		if out.begun && r.Context().Err() == nil {
-			_ = out.send(asRequestError(err).finish().body(r.URL.Path)) // the client has left
+		if out.broken(r) {
+			_ = out.line(asRequestError(err).finish().body(r.URL.Path)) // the client has left
 		}
 		return err
 	}
@@ -266,31 +264,9 @@ func (s *Server) ollamaSpeak(w http.ResponseWriter, r *http.Request, c ollamaCom
 	last.ollamaUsage = ollamaUsage{Total: int64(a.took), PromptCount: a.usage.PromptTokens,
 		AnswerCount: a.usage.CompletionTokens, AnswerTime: int64(a.took)}
 	if streams {
-		return out.send(last)
+		return out.line(last)
 	}
 	return writeJSON(w, http.StatusOK, last)
-}
-
-// lines writes JSON lines (NDJSON) and flushes each.
-type lines struct {
-	w     http.ResponseWriter
-	begun bool
-}
-
-func (l *lines) send(v any) error {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	if !l.begun {
-		l.begun = true
-		l.w.Header().Set("Content-Type", "application/x-ndjson")
-		l.w.WriteHeader(http.StatusOK)
-	}
-	if _, err := l.w.Write(append(raw, '\n')); err != nil {
-		return err
-	}
-	return http.NewResponseController(l.w).Flush()
 }
 
 // ollamaVersion answers GET /api/version.
@@ -361,27 +337,19 @@ func (s *Server) ollamaShow(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(r, &in); err != nil {
 		return err
 	}
-	all, err := s.listModels(r.Context())
+	m, err := s.listedModel(r.Context(), strings.TrimSuffix(cmp.Or(in.Model, in.Name), ":latest"))
 	if err != nil {
 		return err
 	}
-	asked := strings.TrimSuffix(cmp.Or(in.Model, in.Name), ":latest")
-	var names []string
-	for _, m := range all {
-		if names = append(names, m.ID); !strings.EqualFold(m.ID, asked) {
-			continue
-		}
-		out := ollamaShown{Details: detailsOf(m), Info: map[string]any{"general.architecture": m.OwnedBy},
-			Capabilities: []string{"completion"}, Modified: s.started.UTC()}
-		switch m.Kind {
-		case "embedding":
-			out.Capabilities = []string{"embedding"}
-		case "chat":
-			out.Capabilities = append(out.Capabilities, "tools")
-		}
-		return writeJSON(w, http.StatusOK, out)
+	out := ollamaShown{Details: detailsOf(m), Info: map[string]any{"general.architecture": m.OwnedBy},
+		Capabilities: []string{"completion"}, Modified: s.started.UTC()}
+	switch m.Kind {
+	case "embedding":
+		out.Capabilities = []string{"embedding"}
+	case "chat":
+		out.Capabilities = append(out.Capabilities, "tools")
 	}
-	return unknownModel(asked, "model", names...)
+	return writeJSON(w, http.StatusOK, out)
 }
 
 // ollamaEmbedRequest is the body of POST /api/embed.

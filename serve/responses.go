@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -145,7 +146,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request, in *responses
 	if err != nil {
 		return err
 	}
-	out := &responding{server: s, request: r, in: in, events: &events{w: w}, streams: in.Stream}
+	out := &responding{server: s, request: r, in: in, stream: &stream{w: w, kind: eventStream}}
 	out.response = in.response(newHead("resp", in.Model))
 	to := listener{begin: out.begin, sources: out.found}
 	if in.Stream {
@@ -155,12 +156,11 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request, in *responses
 	if err == nil {
 		err = out.end(&a)
 	}
-	switch {
-	case err != nil && in.Stream && out.events.begun && r.Context().Err() == nil:
+	if err != nil && out.stream.broken(r) {
 		e := asRequestError(err).finish()
-		_ = out.send("error", map[string]any{"code": e.Code, "message": e.Message, "param": e.Param}) // it has left
-		return err
-	case err != nil || in.Stream:
+		out.send("error", map[string]any{"code": e.Code, "message": e.Message, "param": e.Param})
+	}
+	if err != nil || in.Stream {
 		return err
 	}
 	return writeJSON(w, http.StatusOK, out.response)
@@ -186,44 +186,41 @@ func (q *responsesRequest) response(h head) responseBody {
 	return out
 }
 
-// responding writes a response, as events if the request asks for a stream.
+// responding writes a response, as events if the request asks for a stream. After an event that could not be sent it
+// sends no other.
 type responding struct {
 	server  *Server
 	request *http.Request
 	in      *responsesRequest
-	events  *events
-	streams bool
+	stream  *stream
 
 	response responseBody
 	number   int         // of the next event
 	open     *outputItem // the item that is being written, nil for none
+	err      error       // of the first event that could not be sent
 }
 
 // send sends an event.
-func (o *responding) send(name string, fields map[string]any) error {
-	if !o.streams {
-		return nil
+func (o *responding) send(name string, fields map[string]any) {
+	if !o.in.Stream || o.err != nil {
+		return
 	}
 	fields["type"], fields["sequence_number"] = name, o.number
 	o.number++
-	return o.events.send(name, fields)
+	o.err = o.stream.event(name, fields)
 }
 
-// place is the fields that name the open item.
-func (o *responding) place(more map[string]any) map[string]any {
-	more["output_index"], more["item_id"] = len(o.response.Output), o.open.ID
-	return more
+// of sends an event of the open item.
+func (o *responding) of(name string, fields map[string]any) {
+	fields["output_index"], fields["item_id"] = len(o.response.Output), o.open.ID
+	o.send(name, fields)
 }
 
 func (o *responding) begin(model string) error {
-	if o.in.Model != "" {
-		model = o.in.Model
-	}
-	o.response.Model = model
-	if err := o.send("response.created", map[string]any{"response": o.response}); err != nil {
-		return err
-	}
-	return o.send("response.in_progress", map[string]any{"response": o.response})
+	o.response.Model = cmp.Or(o.in.Model, model)
+	o.send("response.created", map[string]any{"response": o.response})
+	o.send("response.in_progress", map[string]any{"response": o.response})
+	return o.err
 }
 
 // found adds the search that the answer rests on.
@@ -234,111 +231,87 @@ func (o *responding) found(b *base, list []prompt.Citation) error {
 	}
 	begun := item
 	begun.Status, begun.Results = "in_progress", nil
-	if err := o.add(begun); err != nil {
-		return err
-	}
+	o.add(begun)
 	for _, step := range []string{"in_progress", "searching", "completed"} {
-		if err := o.send("response.file_search_call."+step, o.place(map[string]any{})); err != nil {
-			return err
-		}
+		o.of("response.file_search_call."+step, map[string]any{})
 	}
-	return o.done(item)
+	o.done(item)
+	return o.err
 }
 
 // add begins an item.
-func (o *responding) add(item outputItem) error {
+func (o *responding) add(item outputItem) {
 	o.open = &item
-	return o.send("response.output_item.added", map[string]any{"output_index": len(o.response.Output), "item": item})
+	o.send("response.output_item.added", map[string]any{"output_index": len(o.response.Output), "item": item})
 }
 
 // done ends the open item.
-func (o *responding) done(item outputItem) error {
-	err := o.send("response.output_item.done", map[string]any{"output_index": len(o.response.Output), "item": item})
+func (o *responding) done(item outputItem) {
+	o.send("response.output_item.done", map[string]any{"output_index": len(o.response.Output), "item": item})
 	o.response.Output, o.open = append(o.response.Output, item), nil
-	return err
 }
 
 func (o *responding) thought(piece string) error {
 	if o.open == nil {
-		item := outputItem{Type: "reasoning", ID: newHead("rs", "").id, Summary: []outputContent{},
-			Content: []outputContent{}}
-		if err := o.add(item); err != nil {
-			return err
-		}
+		o.add(outputItem{Type: "reasoning", ID: newHead("rs", "").id, Summary: []outputContent{},
+			Content: []outputContent{}})
 	}
-	return o.send("response.reasoning_text.delta", o.place(map[string]any{"content_index": 0, "delta": piece}))
+	o.of("response.reasoning_text.delta", map[string]any{"content_index": 0, "delta": piece})
+	return o.err
 }
 
 // endThought ends the item of thinking, if it is open.
-func (o *responding) endThought(text string) error {
+func (o *responding) endThought(text string) {
 	if o.open == nil || o.open.Type != "reasoning" {
-		return nil
+		return
 	}
-	err := o.send("response.reasoning_text.done", o.place(map[string]any{"content_index": 0, "text": text}))
-	if err != nil {
-		return err
-	}
+	o.of("response.reasoning_text.done", map[string]any{"content_index": 0, "text": text})
 	item := *o.open
 	item.Content = []outputContent{{Type: "reasoning_text", Text: text}}
-	return o.done(item)
+	o.done(item)
 }
 
 func (o *responding) text(piece string) error {
 	if o.open == nil || o.open.Type != "message" {
-		if err := o.endThought(""); err != nil { // the whole of it comes with the completed response
-			return err
-		}
-		if err := o.beginMessage(outputContent{Type: "output_text"}); err != nil {
-			return err
-		}
+		o.endThought("") // the whole of it comes with the completed response
+		o.beginMessage(outputContent{Type: "output_text"})
 	}
-	return o.send("response.output_text.delta", o.place(map[string]any{"content_index": 0, "delta": piece,
-		"logprobs": []any{}}))
+	o.of("response.output_text.delta", map[string]any{"content_index": 0, "delta": piece, "logprobs": []any{}})
+	return o.err
 }
 
 // refusal sends the whole of a refusal.
 func (o *responding) refusal(text string) error {
-	if err := o.endThought(""); err != nil {
-		return err
-	}
-	if err := o.beginMessage(outputContent{Type: "refusal"}); err != nil {
-		return err
-	}
-	return o.send("response.refusal.delta", o.place(map[string]any{"content_index": 0, "delta": text}))
+	o.endThought("")
+	o.beginMessage(outputContent{Type: "refusal"})
+	o.of("response.refusal.delta", map[string]any{"content_index": 0, "delta": text})
+	return o.err
 }
 
 // beginMessage begins a message with an empty part.
-func (o *responding) beginMessage(part outputContent) error {
+func (o *responding) beginMessage(part outputContent) {
 	part.Annotations, part.LogProbs = []outputAnnotation{}, []any{}
-	err := o.add(outputItem{Type: "message", ID: newHead("msg", "").id, Status: "in_progress", Role: "assistant",
+	o.add(outputItem{Type: "message", ID: newHead("msg", "").id, Status: "in_progress", Role: "assistant",
 		Content: []outputContent{}})
-	if err != nil {
-		return err
-	}
-	return o.send("response.content_part.added", o.place(map[string]any{"content_index": 0, "part": part}))
+	o.of("response.content_part.added", map[string]any{"content_index": 0, "part": part})
 }
 
 // end completes the response.
 func (o *responding) end(a *spoken) error {
-	if a.thought != "" && !o.streams {
+	thought := []outputContent{{Type: "reasoning_text", Text: a.thought}}
+	if a.thought != "" && !o.in.Stream {
 		o.response.Output = append(o.response.Output, outputItem{Type: "reasoning", ID: newHead("rs", "").id,
-			Summary: []outputContent{}, Content: []outputContent{{Type: "reasoning_text", Text: a.thought}}})
+			Summary: []outputContent{}, Content: thought})
 	}
-	if err := o.endThought(a.thought); err != nil {
-		return err
-	}
+	o.endThought(a.thought)
 	if i := slices.IndexFunc(o.response.Output, func(x outputItem) bool { return x.Type == "reasoning" }); i >= 0 {
-		o.response.Output[i].Content = []outputContent{{Type: "reasoning_text", Text: a.thought}}
+		o.response.Output[i].Content = thought
 	}
 	if a.text != "" || len(a.calls) == 0 {
-		if err := o.endMessage(a); err != nil {
-			return err
-		}
+		o.endMessage(a)
 	}
 	for _, c := range a.calls {
-		if err := o.call(c.ID, c.Name, c.Arguments); err != nil {
-			return err
-		}
+		o.call(c.ID, c.Name, c.Arguments)
 	}
 	o.response.Status, o.response.Sluice = "completed", a.rag
 	if a.finish == "length" {
@@ -352,60 +325,41 @@ func (o *responding) end(a *spoken) error {
 		u.Details.Reasoning = d.ReasoningTokens
 	}
 	o.response.Usage = u
-	return o.send("response."+o.response.Status, map[string]any{"response": o.response})
+	o.send("response."+o.response.Status, map[string]any{"response": o.response})
+	return o.err
 }
 
 // endMessage ends the message, with its citations.
-func (o *responding) endMessage(a *spoken) error {
+func (o *responding) endMessage(a *spoken) {
 	part := outputContent{Type: "output_text", Text: a.text, Annotations: a.annotationsOf(o.request), LogProbs: []any{}}
-	if a.refused {
-		part = outputContent{Type: "refusal", Refusal: a.text}
-	}
-	if o.open == nil {
-		if err := o.beginMessage(outputContent{Type: part.Type}); err != nil {
-			return err
-		}
-	}
-	for i, x := range part.Annotations {
-		if err := o.send("response.output_text.annotation.added", o.place(map[string]any{"content_index": 0,
-			"annotation_index": i, "annotation": x})); err != nil {
-			return err
-		}
-	}
 	name, fields := "response.output_text.done", map[string]any{"content_index": 0, "text": a.text, "logprobs": []any{}}
 	if a.refused {
+		part = outputContent{Type: "refusal", Refusal: a.text}
 		name, fields = "response.refusal.done", map[string]any{"content_index": 0, "refusal": a.text}
 	}
-	if err := o.send(name, o.place(fields)); err != nil {
-		return err
+	if o.open == nil {
+		o.beginMessage(outputContent{Type: part.Type})
 	}
-	err := o.send("response.content_part.done", o.place(map[string]any{"content_index": 0, "part": part}))
-	if err != nil {
-		return err
+	for i, x := range part.Annotations {
+		o.of("response.output_text.annotation.added", map[string]any{"content_index": 0, "annotation_index": i,
+			"annotation": x})
 	}
+	o.of(name, fields)
+	o.of("response.content_part.done", map[string]any{"content_index": 0, "part": part})
 	item := *o.open
 	item.Status, item.Content = "completed", []outputContent{part}
-	return o.done(item)
+	o.done(item)
 }
 
 // call adds a call of a function.
-func (o *responding) call(id, name, arguments string) error {
-	empty := ""
+func (o *responding) call(id, name, arguments string) {
 	item := outputItem{Type: "function_call", ID: newHead("fc", "").id, CallID: id, Name: name, Status: "in_progress",
-		Arguments: &empty}
-	if err := o.add(item); err != nil {
-		return err
-	}
-	err := o.send("response.function_call_arguments.delta", o.place(map[string]any{"delta": arguments}))
-	if err == nil {
-		err = o.send("response.function_call_arguments.done", o.place(map[string]any{"arguments": arguments,
-			"name": name}))
-	}
-	if err != nil {
-		return err
-	}
+		Arguments: new("")}
+	o.add(item)
+	o.of("response.function_call_arguments.delta", map[string]any{"delta": arguments})
+	o.of("response.function_call_arguments.done", map[string]any{"arguments": arguments, "name": name})
 	item.Arguments, item.Status = &arguments, "completed"
-	return o.done(item)
+	o.done(item)
 }
 
 // question returns the last text of the user.
@@ -437,13 +391,11 @@ func (q *responsesRequest) refuse() error {
 		{"prompt", q.Prompt, "send input and instructions"},
 	} {
 		if given(x.raw) {
-			return &openai.Error{Code: openai.CodeUnsupported, Param: x.param, Hint: x.hint,
-				Message: fmt.Sprintf("%s: it is not supported", x.param)}
+			return refused(x.param, x.hint)
 		}
 	}
 	if q.Background != nil && *q.Background {
-		return &openai.Error{Code: openai.CodeUnsupported, Param: "background",
-			Message: "background: it is not supported", Hint: "nothing is kept: send stream"}
+		return refused("background", "nothing is kept: send stream")
 	}
 	for i, name := range q.Include {
 		if name != "file_search_call.results" && name != "reasoning.encrypted_content" {

@@ -24,6 +24,17 @@ func taking[T any](f func(w http.ResponseWriter, r *http.Request, in *T) error) 
 	}
 }
 
+// about returns a handler of requests whose address names a knowledge base.
+func (s *Server) about(f func(w http.ResponseWriter, r *http.Request, b *base) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		b, err := s.base(r, "")
+		if err != nil {
+			return err
+		}
+		return f(w, r, b)
+	}
+}
+
 // use is what a route requires of the middleware.
 type use int
 
@@ -58,12 +69,12 @@ func (s *Server) table() []endpoint {
 		{"POST /v1/retrieve", keyed, s.retrieve, "store"},
 		{"POST /v1/feedback", keyed, taking(s.feedback), "store"},
 
-		{"GET /v1/documents", keyed, s.listDocuments, "store q topic offset limit"},
+		{"GET /v1/documents", keyed, s.about(s.listDocuments), "store q topic offset limit"},
 		{"POST /v1/documents", upload, s.addDocuments, "store"},
-		{"GET /v1/documents/{id}", keyed, s.showDocument, "store offset limit"},
-		{"DELETE /v1/documents/{id}", managed, s.deleteDocument, "store"},
-		{"GET /v1/chunks/{id}", keyed, s.showChunk, "store"},
-		{"GET /v1/calibration", managed, s.showCalibration, "store name"},
+		{"GET /v1/documents/{id}", keyed, s.about(s.showDocument), "store offset limit"},
+		{"DELETE /v1/documents/{id}", managed, s.about(s.deleteDocument), "store"},
+		{"GET /v1/chunks/{id}", keyed, s.about(s.showChunk), "store"},
+		{"GET /v1/calibration", managed, s.about(s.showCalibration), "store name"},
 		{"POST /v1/calibration", managed, taking(s.calibrate), "store"},
 		{"POST /v1/calibration/policy", managed, taking(s.changePolicy), "store"},
 		{"GET /v1/jobs", managed, s.listJobs, "store"},
@@ -96,8 +107,8 @@ func (s *Server) table() []endpoint {
 		{"POST /api/embed", keyed, s.ollamaEmbed, ""},
 		{"POST /retrieval", keyed, s.difyRetrieve, "store"},
 
-		{"POST /mcp", keyed, s.message, "store"},
-		{"DELETE /mcp", keyed, s.message, "store"},
+		{"POST /mcp", keyed, s.about(s.message), "store"},
+		{"DELETE /mcp", keyed, s.about(s.message), "store"},
 	}
 }
 

@@ -40,34 +40,13 @@ type spoken struct {
 func (s *Server) speak(r *http.Request, q *openai.ChatRequest, to listener) (out spoken, err error) {
 	started := time.Now()
 	defer func() { out.took = time.Since(started) }()
-	settings, err := s.ragSettingsOf(q.Sluice)
+	x, err := s.addressed(r, q, false)
 	if err != nil {
 		return out, err
 	}
-	model, shown := s.called(q.Model)
-	b, err := s.ragBase(r, model, settings.Store)
-	if err != nil {
-		return out, err
+	if out.model, out.base = x.name, x.base; x.base != nil {
+		return out, s.speakFromBase(r, q, x.req, x.settings, to, &out)
 	}
-	req, wrong := q.Request(s.shapeLimits())
-	if wrong != nil {
-		return out, wrong
-	}
-	if b != nil {
-		out.model, out.base = cmp.Or(shown, model, ragModel), b
-		return out, s.speakFromBase(r, q, req, settings, to, &out)
-	}
-	g, name, err := s.generator(r.Context(), model)
-	if err != nil {
-		return out, err
-	}
-	if r.URL.Query().Get(storeParameter) != "" {
-		return out, bad(storeParameter, "the model %q answers from no knowledge base", shortened(q.Model))
-	}
-	if err := fits(g, req); err != nil {
-		return out, err
-	}
-	out.model = cmp.Or(shown, name)
 	if to.begin != nil {
 		if err := to.begin(out.model); err != nil {
 			return out, err
@@ -76,7 +55,7 @@ func (s *Server) speak(r *http.Request, q *openai.ChatRequest, to listener) (out
 	watch := &watcher{piece: func(_ int, piece string) error { return give(to.text, piece) },
 		thought: func(_ int, piece string) error { return give(to.thought, piece) },
 		end:     func(int, llm.Result) error { return nil }}
-	results, err := s.generateAll(r.Context(), g, []llm.Request{req}, watch)
+	results, err := s.generateAll(r.Context(), x.model, []llm.Request{x.req}, watch)
 	if err != nil {
 		return out, chatError(err)
 	}

@@ -161,7 +161,13 @@ type Calibration struct {
 	Evidence    Evidence    `json:"evidence"`             // derived from the other fields; Load recomputes it
 	Device      string      `json:"device"`
 	Kernel      string      `json:"kernel"`
-	scoreFiles
+	// The names of the score files carry the first 16 hex digits of their sha256.
+	PositiveFile string `json:"positive_file"`
+	MaximumFile  string `json:"maximum_file,omitempty"`
+	OtherFile    string `json:"maximum_other_file,omitempty"`
+	OwnerFile    string `json:"owner_file,omitempty"`
+	DomainFile   string `json:"domain_file,omitempty"`
+	GeneralFile  string `json:"general_file,omitempty"` // scores of the general questions
 	// NegativeHistogram counts NegativeSample pairs of D−, which Separation is of, in equal bins from Min to Max.
 	NegativeHistogram []int64 `json:"negative_histogram,omitempty"`
 	// ContextDigests are the first 8 bytes of each calibrated context's text digest, sorted, each once
@@ -176,15 +182,15 @@ type Calibration struct {
 	questions engine.Vectors
 }
 
-// scoreFiles are the names of the files of a score's distributions, "" where one is not kept. They carry the first 16
-// hex digits of the file's sha256.
-type scoreFiles struct {
-	PositiveFile string `json:"positive_file"`
-	MaximumFile  string `json:"maximum_file,omitempty"`
-	OtherFile    string `json:"maximum_other_file,omitempty"`
-	OwnerFile    string `json:"owner_file,omitempty"`
-	DomainFile   string `json:"domain_file,omitempty"`
-	GeneralFile  string `json:"general_file,omitempty"` // scores of the general questions
+// scoreFiles are the names of the files of a score's distributions, "" where one is not kept.
+type scoreFiles struct{ positive, maximum, other, owner, general, domain *string }
+
+func (c *Calibration) scoreFiles() scoreFiles {
+	return scoreFiles{&c.PositiveFile, &c.MaximumFile, &c.OtherFile, &c.OwnerFile, &c.GeneralFile, &c.DomainFile}
+}
+
+func (s *Scored) scoreFiles() scoreFiles {
+	return scoreFiles{&s.PositiveFile, &s.MaximumFile, &s.OtherFile, &s.OwnerFile, &s.GeneralFile, &s.DomainFile}
 }
 
 // Reader is from which score on an extractive reader's best span answers a question of this base.
@@ -265,8 +271,9 @@ func (c *Calibration) Save(path string, positive []float64) error {
 		func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err }); err != nil {
 		return fmt.Errorf("gate: saving %s: %w", path, err)
 	}
-	c.scoreFiles, c.Cover, c.PseudoQuery, c.QuestionsFile = saved.scoreFiles, saved.Cover, saved.PseudoQuery,
-		saved.QuestionsFile
+	c.PositiveFile, c.MaximumFile, c.OtherFile, c.OwnerFile, c.GeneralFile, c.DomainFile = saved.PositiveFile,
+		saved.MaximumFile, saved.OtherFile, saved.OwnerFile, saved.GeneralFile, saved.DomainFile
+	c.Cover, c.PseudoQuery, c.QuestionsFile = saved.Cover, saved.PseudoQuery, saved.QuestionsFile
 	kept := []string{saved.QuestionsFile}
 	for _, f := range saved.files(nil) {
 		kept = append(kept, *f.name)
@@ -292,16 +299,15 @@ func (c *Calibration) files(positive []float64) []file {
 		return out
 	}
 	var list []file
-	add := func(prefix string, s *scores, positive []float64, to *scoreFiles) {
-		list = append(list, file{prefix + "positive", positive, &to.PositiveFile},
-			file{prefix + "maximum", s.maximum, &to.MaximumFile}, file{prefix + "other", s.other, &to.OtherFile},
-			file{prefix + "owner", numbers(s.owner), &to.OwnerFile},
-			file{prefix + "general", s.general, &to.GeneralFile},
-			file{prefix + "domain", numbers(s.domain), &to.DomainFile})
+	add := func(prefix string, s *scores, positive []float64, to scoreFiles) {
+		list = append(list, file{prefix + "positive", positive, to.positive},
+			file{prefix + "maximum", s.maximum, to.maximum}, file{prefix + "other", s.other, to.other},
+			file{prefix + "owner", numbers(s.owner), to.owner}, file{prefix + "general", s.general, to.general},
+			file{prefix + "domain", numbers(s.domain), to.domain})
 	}
-	add("", &c.scores, positive, &c.scoreFiles)
+	add("", &c.scores, positive, c.scoreFiles())
 	for _, k := range c.kept() {
-		add(k.file, &k.scores, k.scores.positive, &k.scoreFiles)
+		add(k.file, &k.scores, k.scores.positive, k.scoreFiles())
 	}
 	return list
 }
@@ -329,10 +335,10 @@ func load(path string) (*Calibration, error) {
 		return nil, err
 	}
 	dir := filepath.Dir(path)
-	err = c.scores.read(dir, c.Positive.N, c.scoreFiles)
+	err = c.scores.read(dir, c.Positive.N, c.scoreFiles())
 	for _, k := range c.kept() {
 		if err == nil {
-			err = k.scores.read(dir, int64(k.Queries), k.scoreFiles)
+			err = k.scores.read(dir, int64(k.Queries), k.scoreFiles())
 		}
 	}
 	if err != nil {
@@ -352,28 +358,28 @@ func load(path string) (*Calibration, error) {
 func (s *scores) read(dir string, n int64, of scoreFiles) (err error) {
 	var rows, domains []float64
 	for _, f := range []struct {
-		name string
+		name *string
 		to   *[]float64
-	}{{of.PositiveFile, &s.positive}, {of.MaximumFile, &s.maximum}, {of.OtherFile, &s.other}, {of.OwnerFile, &rows},
-		{of.GeneralFile, &s.general}, {of.DomainFile, &domains}} {
-		if f.name == "" {
+	}{{of.positive, &s.positive}, {of.maximum, &s.maximum}, {of.other, &s.other}, {of.owner, &rows},
+		{of.general, &s.general}, {of.domain, &domains}} {
+		if *f.name == "" {
 			continue
 		}
-		if *f.to, err = readScores(dir, f.name); err != nil {
+		if *f.to, err = readScores(dir, *f.name); err != nil {
 			return err
 		}
-		if int64(len(*f.to)) != n && f.name != of.GeneralFile {
-			return fmt.Errorf("%s holds %d scores, the calibration counts %d", f.name, len(*f.to), n)
+		if int64(len(*f.to)) != n && f.name != of.general {
+			return fmt.Errorf("%s holds %d scores, the calibration counts %d", *f.name, len(*f.to), n)
 		}
 	}
 	for _, f := range []struct {
-		name   string
+		name   *string
 		values []float64
 		to     *[]int32
-	}{{of.OwnerFile, rows, &s.owner}, {of.DomainFile, domains, &s.domain}} {
+	}{{of.owner, rows, &s.owner}, {of.domain, domains, &s.domain}} {
 		for _, x := range f.values {
 			if x != math.Trunc(x) || x < 0 || x > math.MaxInt32 {
-				return fmt.Errorf("%s: %v is not a row number", f.name, x)
+				return fmt.Errorf("%s: %v is not a row number", *f.name, x)
 			}
 			*f.to = append(*f.to, int32(x))
 		}

@@ -29,7 +29,12 @@ type Scored struct {
 	Positive     Stats   `json:"positive"`
 	Maximum      Stats   `json:"maximum"`
 	MaximumOther *Stats  `json:"maximum_other,omitempty"` // over the contexts of other topics or clusters
-	scoreFiles
+	PositiveFile string  `json:"positive_file"`
+	MaximumFile  string  `json:"maximum_file"`
+	OtherFile    string  `json:"maximum_other_file,omitempty"`
+	OwnerFile    string  `json:"owner_file"`
+	DomainFile   string  `json:"domain_file,omitempty"`
+	GeneralFile  string  `json:"general_file,omitempty"`
 
 	scores scores
 }
