@@ -31,13 +31,12 @@ func (s *Sluice) AskEach(
 	ctx context.Context, questions <-chan answer.Question, o answer.Options,
 	emit func(answer.Question, *answer.Answer) error,
 ) error {
-	_, err := during(ctx, s, func(ctx context.Context) (none struct{}, _ error) {
-		return none, answer.Each(ctx, s.base, s.input(o), questions, func(q answer.Question, a *answer.Answer) error {
+	return run(ctx, s, func(ctx context.Context) error {
+		return answer.Each(ctx, s.base, s.input(o), questions, func(q answer.Question, a *answer.Answer) error {
 			s.recordAnswer(ctx, q.Text, a)
 			return emit(q, a)
 		})
 	})
-	return err
 }
 
 // input returns the input of an answer.

@@ -67,10 +67,7 @@ func (c Calibrations) Use(ctx context.Context, name string) (*calibrate.Result, 
 
 // Remove removes the calibration with a name. Removing the one in force is ErrOption.
 func (c Calibrations) Remove(ctx context.Context, name string) error {
-	_, err := during(ctx, c.s, func(ctx context.Context) (none struct{}, _ error) {
-		return none, calibrate.Remove(ctx, c.s.base, name)
-	})
-	return err
+	return run(ctx, c.s, func(ctx context.Context) error { return calibrate.Remove(ctx, c.s.base, name) })
 }
 
 // Repolicy derives another policy and threshold from a calibration without computing the distributions again, as

@@ -60,6 +60,12 @@ func during[T any](ctx context.Context, s *Sluice, f func(context.Context) (T, e
 	return f(ctx)
 }
 
+// run is during for an f that has no result.
+func run(ctx context.Context, s *Sluice, f func(context.Context) error) error {
+	_, err := during(ctx, s, func(ctx context.Context) (none struct{}, _ error) { return none, f(ctx) })
+	return err
+}
+
 // reading runs f as during does, with the store open for reading.
 func reading[T any](ctx context.Context, s *Sluice, f func(context.Context, *store.Store) (T, error)) (T, error) {
 	return during(ctx, s, func(ctx context.Context) (v T, err error) {
@@ -103,8 +109,8 @@ func sequence(
 	ctx context.Context, s *Sluice, of func(ctx context.Context, yield func(corpus.Chunk, error) bool) error,
 ) iter.Seq2[corpus.Chunk, error] {
 	return func(yield func(corpus.Chunk, error) bool) {
-		_, err := during(ctx, s, func(ctx context.Context) (none struct{}, _ error) {
-			return none, of(ctx, func(c corpus.Chunk, err error) bool {
+		err := run(ctx, s, func(ctx context.Context) error {
+			return of(ctx, func(c corpus.Chunk, err error) bool {
 				if err != nil && context.Cause(ctx) == ErrClosed {
 					err = ErrClosed
 				}

@@ -2,7 +2,6 @@ package sluice
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/sluice-rag/sluice/rag/answer"
 	"github.com/sluice-rag/sluice/rag/decisions"
@@ -68,10 +67,9 @@ func (d Decisions) Logged() bool { return d.s.decisions != nil }
 // or not was right and the answer good. Without a log the error is decisions.ErrOff; for an id that the log does not
 // have for this store it is decisions.ErrUnknown.
 func (d Decisions) Feedback(ctx context.Context, id string, up bool) error {
-	_, err := during(ctx, d.s, func(ctx context.Context) (none struct{}, _ error) {
-		return none, d.s.decisions.Thumb(ctx, d.s.base.Dir(), id, up)
+	return run(ctx, d.s, func(ctx context.Context) error {
+		return d.s.decisions.Thumb(ctx, d.s.base.Dir(), id, up)
 	})
-	return err
 }
 
 // Read returns what the log has: of one in the database of a shared store, the decisions of all who write it. Without a
@@ -94,11 +92,3 @@ func (d Decisions) Scores() *decisions.Scores { return d.s.scores }
 // Watch sets a function that is called with the gate and each of its decisions on this store; nil unsets it. f runs in
 // the goroutine of the call, and must not change or keep the decisions.
 func (d Decisions) Watch(f func(*gate.Gate, []gate.Decision)) { d.s.base.WatchDecisions(f) }
-
-// checkShadow returns ErrOption for a shadow policy that does not exist.
-func checkShadow(s gate.Shadow) error {
-	if err := s.Check(); err != nil {
-		return fmt.Errorf("%w: shadow policy: %w", ErrOption, err)
-	}
-	return nil
-}

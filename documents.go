@@ -214,10 +214,8 @@ func (d Documents) Find(ctx context.Context, patterns []string) ([]string, error
 }
 
 func findDocuments(docs []store.DocumentInfo, pattern string) (ids []string) {
-	for _, d := range docs {
-		if d.ID == pattern {
-			return []string{pattern}
-		}
+	if slices.ContainsFunc(docs, func(d store.DocumentInfo) bool { return d.ID == pattern }) {
+		return []string{pattern}
 	}
 	path, err := filepath.Abs(pattern)
 	if real, linkErr := filepath.EvalSymlinks(path); linkErr == nil {

@@ -59,15 +59,11 @@ func (s *Sluice) Gate(ctx context.Context, queries []string) ([]gate.Decision, e
 	if err != nil {
 		return nil, err
 	}
-	return decisionsOf(found), nil
-}
-
-func decisionsOf(found []Looked) []gate.Decision {
 	all := make([]gate.Decision, len(found))
 	for i, f := range found {
 		all[i] = *f.Decision
 	}
-	return all
+	return all, nil
 }
 
 // Retrieve returns the best contexts of each query with their texts, also if these are deleted or replaced meanwhile.

@@ -56,6 +56,14 @@ func (s *Sluice) openEncoder(ctx context.Context) (embed.Embedder, func() error,
 		Queue: s.cfg.EncoderQueue, Cores: s.budget, Progress: s.base.EncoderProgress, Precision: precision,
 		Device: s.cfg.EncoderDevice, DeviceMemory: s.cfg.EncoderMemory, Tokens: tokens,
 	})
+	return opened(ctx, s, e, err)
+}
+
+// opened returns a local encoder that was opened, unless its runtime does not suit the store.
+func opened[E interface {
+	embed.Embedder
+	io.Closer
+}](ctx context.Context, s *Sluice, e E, err error) (embed.Embedder, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,13 +84,7 @@ func (s *Sluice) openGGUFEncoder(
 	s.log.Debug("loading encoder", "file", file)
 	e, err := encodergguf.Open(ctx, file, encodergguf.Options{Name: named(name), BatchTokens: s.cfg.MaxBatchTokens,
 		Cores: s.budget, Progress: s.base.EncoderProgress})
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := s.keepRuntime(ctx, e); err != nil {
-		return nil, nil, errors.Join(err, e.Close())
-	}
-	return e, e.Close, nil
+	return opened(ctx, s, e, err)
 }
 
 // named returns the name by which a store or a trace remembers a model of the hub, "" for others: the folder of such a

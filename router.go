@@ -51,10 +51,7 @@ func (r Router) Get(ctx context.Context) (*StoreRouter, error) {
 
 // Remove removes the store's router, if it has one.
 func (r Router) Remove(ctx context.Context) error {
-	_, err := during(ctx, r.s, func(ctx context.Context) (none struct{}, _ error) {
-		return none, domains.Remove(ctx, r.s.base)
-	})
-	return err
+	return run(ctx, r.s, func(ctx context.Context) error { return domains.Remove(ctx, r.s.base) })
 }
 
 // RouterOptions configures TrainOn.

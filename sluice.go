@@ -181,8 +181,8 @@ func Open(_ context.Context, cfg Config) (*Sluice, error) {
 	if s.web, err = openWeb(cfg); err != nil {
 		return nil, err
 	}
-	if err = checkShadow(cfg.Shadow); err != nil {
-		return nil, err
+	if err = cfg.Shadow.Check(); err != nil {
+		return nil, fmt.Errorf("%w: shadow policy: %w", ErrOption, err)
 	}
 	s.calls, s.encoder, s.model = newCalls(), newLazy(s.openEncoder), newLazy(s.openModel)
 	s.cards = &cards{known: map[string]*exam.Card{}}

@@ -18,8 +18,7 @@ func (s *Sluice) Stats() (all Stats) {
 	all.Reader = counted(s.reader)
 	if m, ok := s.model.peek(); ok {
 		if m, ok := m.(interface{ Stats() llm.Stats }); ok {
-			counts := m.Stats()
-			all.Model = &counts
+			all.Model = new(m.Stats())
 		}
 	}
 	return all
@@ -28,8 +27,7 @@ func (s *Sluice) Stats() (all Stats) {
 func counted[T any](l *lazy[T]) *embed.Stats {
 	if v, ok := l.peek(); ok {
 		if m, ok := any(v).(interface{ Stats() embed.Stats }); ok {
-			counts := m.Stats()
-			return &counts
+			return new(m.Stats())
 		}
 	}
 	return nil

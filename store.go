@@ -122,9 +122,9 @@ func (t Store) Refresh() error { return t.s.base.Refresh() }
 // nor wait for caches and indexes to be updated. They see this process's changes when Refresh has returned, and others'
 // within about the given time.
 func (t Store) Follow(ctx context.Context, every time.Duration) {
-	_, _ = during(ctx, t.s, func(ctx context.Context) (none struct{}, _ error) {
+	_ = run(ctx, t.s, func(ctx context.Context) error {
 		t.s.base.Follow(ctx, every)
-		return none, nil
+		return nil
 	})
 }
 
@@ -146,14 +146,14 @@ func (t Store) Moment(ctx context.Context) (store.Moment, error) {
 // ForgetOrder drops the recorded order of changes for documents that were handed in and not yet ingested, if there are
 // none left.
 func (t Store) ForgetOrder(ctx context.Context) error {
-	_, err := during(ctx, t.s, func(ctx context.Context) (none struct{}, _ error) {
+	return run(ctx, t.s, func(ctx context.Context) error {
 		st, err := t.s.base.Writer(ctx, nil)
-		if err == nil {
-			err = st.ForgetOrder(ctx)
-		} else if errors.Is(err, store.ErrNoStore) {
-			err = nil
+		if errors.Is(err, store.ErrNoStore) {
+			return nil
 		}
-		return none, err
+		if err != nil {
+			return err
+		}
+		return st.ForgetOrder(ctx)
 	})
-	return err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,11 +78,11 @@ type Base struct {
 	joinedRows int          // from how many rows on searches are joined
 	searched   atomic.Int64 // how often vectors were searched
 
-	loading turn // of who takes a new snapshot
-	opening turn // of who opens the store
-	longest waits
-	written atomic.Int64 // generation that calls must see
-	follows atomic.Int64 // calls of Follow under way
+	loading turn                                                       // of who takes a new snapshot
+	opening turn                                                       // of who opens the store
+	longest struct{ opening, loading, gating, searching atomic.Int64 } // wait of a call for another's turn, nanoseconds
+	written atomic.Int64                                               // generation that calls must see
+	follows atomic.Int64                                               // calls of Follow under way
 
 	mu      sync.Mutex
 	reader  *store.Store
@@ -90,9 +91,7 @@ type Base struct {
 	held    *Snapshot // whose transaction Follow keeps
 	web     *Base     // nil before it is asked for
 	closed  bool
-	said    [2]string // of the calibration last: how stale it is, and its warning
-	// saidDamage is the last message about damaged blocks, "" without one.
-	saidDamage string
+	said    struct{ stale, weak, damage string } // the last warnings, "" without one
 
 	lastGate   atomic.Pointer[snapshotGate]
 	calibrated atomic.Pointer[loadedCalibration]
@@ -110,9 +109,6 @@ type Base struct {
 	stopping context.Context // ends with Close: of builders
 	stop     context.CancelFunc
 }
-
-// waits are the longest ones of a call for another one's turn, in nanoseconds.
-type waits struct{ opening, loading, gating, searching atomic.Int64 }
 
 // turn lets one caller work at a time; the others wait for it or for the end of their context.
 type turn chan struct{}
@@ -388,4 +384,23 @@ func SameEncoder(st *store.Store, enc identity.Encoder) error {
 			"--store", store.ErrEncoder, st.Dir(), made.Name, made.Dim, made.Digest, enc.Name, enc.Dim, enc.Digest)
 	}
 	return nil
+}
+
+// WebFolder is the folder of fetched web pages below the store's folder. It is a separate store, so that the pages do
+// not count among the store's contexts (calibration, gate, weights of words, domains).
+const WebFolder = "web"
+
+// Web returns the base of the pages of the web that are kept beside this base (rag/web). It uses the same encoder, has
+// no calibration, and ends with this base's Close; it is made when it is first asked for. It may hold no store yet.
+func (b *Base) Web() *Base {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.web == nil {
+		cfg := b.cfg
+		cfg.Groups, cfg.Shared = nil, nil
+		cfg.Dir = filepath.Join(b.cfg.Dir, WebFolder)
+		b.web = New(cfg)
+		b.web.closed = b.closed
+	}
+	return b.web
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
 // DuplicateOptions say what near-duplicates are: both must hold. Chunks of the same heading and text always are.
@@ -143,9 +142,10 @@ func compact(v engine.Vectors, rows []int) engine.Vectors {
 	if len(rows) == v.Rows {
 		return v
 	}
-	out := engine.Vectors{Rows: len(rows), Dim: v.Dim, Stride: v.Dim, Data: make([]float32, len(rows)*v.Dim)}
-	for i, r := range rows {
-		copy(out.Data[i*v.Dim:(i+1)*v.Dim], v.Data[r*v.Stride:r*v.Stride+v.Dim])
+	out := engine.Vectors{Rows: len(rows), Dim: v.Dim, Stride: v.Dim, Data: make([]float32, 0, len(rows)*v.Dim)}
+	stride := max(v.Stride, v.Dim)
+	for _, r := range rows {
+		out.Data = append(out.Data, v.Data[r*stride:][:v.Dim]...)
 	}
 	return out
 }
@@ -206,20 +206,16 @@ func (s *Snapshot) duplicateGroups(ctx context.Context, links map[int]link) ([]D
 		if err != nil {
 			return nil, s.base.unlessClosed(err)
 		}
-		groups = append(groups, DuplicateGroup{s.describe(chunks, list, links)})
+		group := make([]DuplicateChunk, len(chunks))
+		for k, c := range chunks {
+			group[k] = DuplicateChunk{ID: c.ID, Document: c.Document, Source: c.Source, Text: c.Text}
+			if l, ok := links[list[k]]; ok {
+				group[k].Of, group[k].Cosine, group[k].Overlap = s.View.IDs[l.of], l.cosine, l.overlap
+			}
+		}
+		groups = append(groups, DuplicateGroup{group})
 	}
 	return groups, nil
-}
-
-func (s *Snapshot) describe(chunks []corpus.Chunk, rows []int, links map[int]link) []DuplicateChunk {
-	out := make([]DuplicateChunk, len(chunks))
-	for k, c := range chunks {
-		out[k] = DuplicateChunk{ID: c.ID, Document: c.Document, Source: c.Source, Text: c.Text}
-		if l, ok := links[rows[k]]; ok {
-			out[k].Of, out[k].Cosine, out[k].Overlap = s.View.IDs[l.of], l.cosine, l.overlap
-		}
-	}
-	return out
 }
 
 // ShareOfWords returns how much of the words of two texts is in both: the share of the pairs of neighbouring words,

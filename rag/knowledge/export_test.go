@@ -34,10 +34,16 @@ func (b *Base) HoldWords() (release func()) {
 }
 
 // KeepTexts keeps chunks as if they had been read.
-func KeepTexts(s *Snapshot, chunks []corpus.Chunk) { s.texts.keep(chunks) }
+func KeepTexts(s *Snapshot, chunks []corpus.Chunk) {
+	ids := make([]string, len(chunks))
+	for i, c := range chunks {
+		ids[i] = c.ID
+	}
+	s.chunks.keep(keptTexts, ids, func(i int) (corpus.Chunk, int) { return chunks[i], textBytes(chunks[i]) })
+}
 
 // KeptBytes returns how much is kept.
-func KeptBytes(s *Snapshot) int { return s.texts.bytes }
+func KeptBytes(s *Snapshot) int { return s.chunks.bytes }
 
 // JoinFrom joins searches of so many rows or more.
 func (b *Base) JoinFrom(rows int) { b.joinedRows = rows }
@@ -56,7 +62,7 @@ func (s *Snapshot) Waiting() (n int) {
 }
 
 // KeptTitles is of how many documents the title is kept.
-func KeptTitles(s *Snapshot) int { return len(s.texts.titles) }
+func KeptTitles(s *Snapshot) int { return len(s.titles.byID) }
 
 // KeptSentenceBytes bounds KeptSentences.
 const KeptSentenceBytes = keptBytes

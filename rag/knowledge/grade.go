@@ -93,3 +93,14 @@ func (b *Base) Reranker(ctx context.Context) (string, error) {
 	}
 	return scorer.Info().Digest, nil
 }
+
+// Extractor returns the base's reader. The error is ErrOption if the base has none.
+func (b *Base) Extractor(ctx context.Context) (embed.Extractor, error) {
+	if b.cfg.Extractor == nil {
+		return nil, fmt.Errorf("%w: no reader is named", ErrOption)
+	}
+	return b.cfg.Extractor(ctx)
+}
+
+// Reads reports whether the base has a reader.
+func (b *Base) Reads() bool { return b.cfg.Extractor != nil }

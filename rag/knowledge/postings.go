@@ -9,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/sluice-rag/sluice/engine"
@@ -36,16 +35,11 @@ type words struct {
 	stored int             // rows of the file
 }
 
-// shown is a snapshot's index, once it was asked for.
-type shown struct {
-	index atomic.Pointer[postings.Index]
-}
-
 // Postings returns the inverted index of the snapshot's chunks. It indexes heading and text, as the encoder sees
 // them, title and file name, and analyses each chunk in the language of its text. Rows are numbered as in the
 // snapshot's view.
 func (s *Snapshot) Postings(ctx context.Context) (*postings.Index, error) {
-	if x := s.words.index.Load(); x != nil {
+	if x := s.words.Load(); x != nil {
 		return x, nil
 	}
 	b := s.base
@@ -56,14 +50,14 @@ func (s *Snapshot) Postings(ctx context.Context) (*postings.Index, error) {
 		return nil, err
 	}
 	defer b.words.turn.give()
-	if x := s.words.index.Load(); x != nil {
+	if x := s.words.Load(); x != nil {
 		return x, nil
 	}
 	x, err := s.makePostings(ctx)
 	if err != nil {
 		return nil, b.unlessClosed(err)
 	}
-	s.words.index.Store(x)
+	s.words.Store(x)
 	return x, nil
 }
 
@@ -115,19 +109,20 @@ func (s *Snapshot) documents(ctx context.Context, from, to int) ([]postings.Docu
 	if err != nil {
 		return nil, err
 	}
-	known, err := s.languages(ctx, chunks)
+	about := documentsOf(chunks)
+	known, err := s.View.DocumentMeta(ctx, about, "language") // that they were ingested with
 	if err != nil {
 		return nil, err
 	}
-	titles, err := s.titles(ctx, chunks)
+	titles, err := s.Store.Titles(ctx, about)
 	if err != nil {
 		return nil, err
 	}
-	said, err := s.Store.MetaWords(ctx, documentsOf(chunks))
+	said, err := s.Store.MetaWords(ctx, about)
 	if err != nil {
 		return nil, err
 	}
-	documents, of, language, about := make([]postings.Document, to-from), "", "", ""
+	documents, of, language, name := make([]postings.Document, to-from), "", "", ""
 	for row, next := from, 0; row < to; row++ {
 		if s.View.Deleted(row) {
 			continue
@@ -141,9 +136,9 @@ func (s *Snapshot) documents(ctx context.Context, from, to int) ([]postings.Docu
 			if language = cmp.Or(known[of], s.base.languages.Of(c.Text)); language == "" {
 				language = shortTexts
 			}
-			about = aboutText(titles[of], c.Source) + "\n" + said[of]
+			name = aboutText(titles[of], c.Source) + "\n" + said[of]
 		}
-		documents[row-from] = postings.Document{Text: c.EmbedText(), Language: language, About: about}
+		documents[row-from] = postings.Document{Text: c.EmbedText(), Language: language, About: name}
 	}
 	return documents, nil
 }
@@ -166,11 +161,6 @@ func (s *Snapshot) undamaged(ctx context.Context, ids []string) ([]corpus.Chunk,
 	return chunks, nil
 }
 
-// titles returns the titles of the documents of chunks.
-func (s *Snapshot) titles(ctx context.Context, chunks []corpus.Chunk) (map[string]string, error) {
-	return s.Store.Titles(ctx, documentsOf(chunks))
-}
-
 // aboutText returns the title and the name of the file without its ending, whose parts are words: each once.
 func aboutText(title, source string) string {
 	name := path.Base(filepath.ToSlash(source))
@@ -178,11 +168,6 @@ func aboutText(title, source string) string {
 		name = name[:at]
 	}
 	return title + "\n" + strings.ReplaceAll(name, "_", " ")
-}
-
-// languages returns the languages that the documents of chunks were ingested with.
-func (s *Snapshot) languages(ctx context.Context, chunks []corpus.Chunk) (map[string]string, error) {
-	return s.View.DocumentMeta(ctx, documentsOf(chunks), "language")
 }
 
 // documentsOf returns the ids of the documents of chunks that are in the order of their documents.

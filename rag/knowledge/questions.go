@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
@@ -46,15 +45,13 @@ func (s *Snapshot) questions(ctx context.Context) (*retrieve.Questions, error) {
 			at[id] = row
 		}
 	}
-	q := &retrieve.Questions{Vectors: engine.Vectors{Dim: v.Dim}}
-	stride := max(v.Stride, v.Dim)
+	q, about := &retrieve.Questions{}, []int(nil)
 	for i, id := range ids {
 		if at[id] >= 0 {
-			q.Rows = append(q.Rows, at[id])
-			q.Vectors.Data = append(q.Vectors.Data, v.Data[i*stride:][:v.Dim]...)
-			q.Vectors.Rows++
+			q.Rows, about = append(q.Rows, at[id]), append(about, i)
 		}
 	}
+	q.Vectors = compact(v, about)
 	s.pseudo.Store(&pseudoQueries{c.Artifact, q})
 	return q, nil
 }

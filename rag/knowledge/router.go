@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/embed"
-	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/route"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -206,17 +206,11 @@ func some(q retrieve.Queries, rows []int) retrieve.Queries {
 		return q
 	}
 	out := retrieve.Queries{}
-	v := q.Vectors
-	stride := max(v.Stride, v.Dim)
 	for _, i := range rows {
 		out.Texts = append(out.Texts, q.Texts[i])
-		if v.Rows > 0 {
-			out.Vectors.Data = append(out.Vectors.Data, v.Data[i*stride:][:v.Dim]...)
-			out.Vectors.Rows++
-		}
 	}
-	if v.Rows > 0 {
-		out.Vectors = engine.Vectors{Data: out.Vectors.Data, Rows: out.Vectors.Rows, Dim: v.Dim}
+	if q.Vectors.Rows > 0 {
+		out.Vectors = compact(q.Vectors, rows)
 	}
 	return out
 }
@@ -234,4 +228,24 @@ func traceOf(d route.Decision, c route.Choice) *retrieve.Route {
 		t.Domains = append(t.Domains, retrieve.Domain{Name: l.Label, Probability: l.Probability})
 	}
 	return t
+}
+
+// partWords is the least number of words of a part of a question: "salt and pepper" is one thing.
+const partWords = 3
+
+// asksSeveral reports whether a question may ask several things: it has several sentences, a semicolon, or a
+// conjunction with at least partWords words on either side.
+func asksSeveral(question string) bool {
+	question = strings.TrimRight(question, ".?!; \n")
+	if ends := corpus.SentenceEnds(question); len(ends) > 1 || strings.Contains(question, ";") {
+		return true
+	}
+	words := strings.Fields(question)
+	for i := partWords; i < len(words)-partWords; i++ {
+		switch strings.ToLower(words[i]) {
+		case "and", "or", "und", "oder", "sowie", "et", "ou", "y", "o", "e": // en, de, fr, es, it, pt
+			return true
+		}
+	}
+	return false
 }

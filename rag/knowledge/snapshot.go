@@ -10,7 +10,9 @@ import (
 	"github.com/sluice-rag/sluice/embed/identity"
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/gate"
+	"github.com/sluice-rag/sluice/rag/postings"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -28,10 +30,11 @@ type Snapshot struct {
 	pseudo   atomic.Pointer[pseudoQueries]  // pseudo-queries that are searched; nil before the first such search
 	dividing turn                           // of who makes the partitions
 	divided  atomic.Pointer[partitions]
-	sets     []*prepared // that it keeps open; of whose turn it is in base.search
-	words    shown       // its inverted index
-	texts    texts       // that were read last
-	joins    joins       // searches under way
+	sets     []*prepared                    // that it keeps open; of whose turn it is in base.search
+	words    atomic.Pointer[postings.Index] // once it was asked for
+	chunks   cache[corpus.Chunk]            // that were read last
+	titles   cache[string]                  // by document id; "": the document has no title
+	joins    joins                          // searches under way
 
 	// under base.mu
 	users      int
@@ -80,7 +83,11 @@ func (b *Base) latest(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, b.unlessClosed(err)
 	}
-	b.sayDamage(view)
+	damage := ""
+	if view.Damage != nil {
+		damage = view.Damage.String()
+	}
+	b.sayChanged(&b.said.damage, damage, "")
 	s := &Snapshot{Store: st, View: view, base: b, gating: newTurn(), dividing: newTurn(), users: 1}
 	if err := b.search.follow(ctx, s); err != nil {
 		return nil, errors.Join(b.unlessClosed(err), s.close())
@@ -259,7 +266,8 @@ func (s *Snapshot) Gate(ctx context.Context, enc identity.Encoder) (*gate.Gate, 
 	if g, err = g.WithShadow(b.cfg.Shadow); err != nil {
 		b.log.Warn(fmt.Sprintf("no shadow policy: %v", err))
 	}
-	b.sayDoubts(g)
+	b.sayChanged(&b.said.stale, g.Staleness(), "; 'sluice calibrate' brings it up to date")
+	b.sayChanged(&b.said.weak, g.Warning(), "")
 	made := &snapshotGate{g, s.View.Generation, enc}
 	s.gate.Store(made)
 	b.lastGate.Store(made)
@@ -282,33 +290,14 @@ type snapshotGate struct {
 	encoder    identity.Encoder
 }
 
-// sayDoubts logs the staleness and the warnings of the calibration whenever they change.
-func (b *Base) sayDoubts(g *gate.Gate) {
-	stale, weak := g.Staleness(), g.Warning()
+// sayChanged logs a warning unless it was the last one of its kind, which last is in Base.said.
+func (b *Base) sayChanged(last *string, warning, more string) {
 	b.mu.Lock()
-	said := b.said
-	b.said = [2]string{stale, weak}
+	said := *last
+	*last = warning
 	b.mu.Unlock()
-	if stale != "" && stale != said[0] {
-		b.log.Warn(stale + "; 'sluice calibrate' brings it up to date")
-	}
-	if weak != "" && weak != said[1] {
-		b.log.Warn(weak)
-	}
-}
-
-// sayDamage logs the damaged parts that a view leaves out, whenever they change.
-func (b *Base) sayDamage(v *store.View) {
-	text := ""
-	if v.Damage != nil {
-		text = v.Damage.String()
-	}
-	b.mu.Lock()
-	said := b.saidDamage
-	b.saidDamage = text
-	b.mu.Unlock()
-	if text != "" && text != said {
-		b.log.Warn(text)
+	if warning != "" && warning != said {
+		b.log.Warn(warning + more)
 	}
 }
 

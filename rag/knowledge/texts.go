@@ -8,51 +8,49 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
-// keptTexts limits the cached chunks of a snapshot, in bytes.
+// keptTexts limits the cached chunks of a snapshot, in bytes; of titles a quarter of that is cached.
 const keptTexts = 16 << 20
 
-// texts caches chunks and titles of a snapshot, which are immutable, so that frequent results are read from the
+// cache keeps values of a snapshot by their ids, which are immutable, so that frequent results are read from the
 // database once.
-type texts struct {
+type cache[V any] struct {
 	mu    sync.RWMutex
-	byID  map[string]corpus.Chunk
+	byID  map[string]V
 	bytes int
-
-	titles     map[string]string // by document id; "": the document has no title
-	titleBytes int
 }
 
-// get fills in the cached chunks and returns the indices of the others.
-func (t *texts) get(ids []string, chunks []corpus.Chunk) (missing []int) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
+// get calls found with the kept ones of the ids, and returns the other ids.
+func (c *cache[V]) get(ids []string, found func(i int, v V)) (missing []string) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
 	for i, id := range ids {
-		c, ok := t.byID[id]
-		if !ok {
-			missing = append(missing, i)
-			continue
+		if v, ok := c.byID[id]; ok {
+			found(i, v)
+		} else {
+			missing = append(missing, id)
 		}
-		chunks[i] = c
 	}
 	return missing
 }
 
-// keep caches chunks. It clears the cache if it grows beyond its limit.
-func (t *texts) keep(chunks []corpus.Chunk) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, c := range chunks {
-		size := len(c.Text) + len(c.Heading) + 256
-		if _, again := t.byID[c.ID]; again || size > keptTexts/16 {
+// keep keeps values of ids, each of so many bytes. The cache is emptied where it would grow beyond its limit.
+func (c *cache[V]) keep(limit int, ids []string, of func(i int) (v V, bytes int)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, id := range ids {
+		v, size := of(i)
+		if _, again := c.byID[id]; again || size > limit/16 {
 			continue
 		}
-		if t.byID == nil || t.bytes+size > keptTexts {
-			t.byID, t.bytes = map[string]corpus.Chunk{}, 0
+		if c.byID == nil || c.bytes+size > limit {
+			c.byID, c.bytes = map[string]V{}, 0
 		}
-		t.byID[c.ID] = c
-		t.bytes += size
+		c.byID[id] = v
+		c.bytes += size
 	}
 }
+
+func textBytes(c corpus.Chunk) int { return len(c.Text) + len(c.Heading) + 256 }
 
 // Chunks returns the snapshot's chunks of ids in that order, with the texts that belong to its vectors, even if they
 // were deleted or replaced since.
@@ -60,23 +58,23 @@ func (s *Snapshot) Chunks(ctx context.Context, ids []string) ([]corpus.Chunk, er
 	if err := s.base.check(); err != nil {
 		return nil, err
 	}
-	chunks := make([]corpus.Chunk, len(ids))
-	missing := s.texts.get(ids, chunks)
-	if len(missing) == 0 {
+	chunks, known := make([]corpus.Chunk, len(ids)), make([]bool, len(ids))
+	unread := s.chunks.get(ids, func(i int, c corpus.Chunk) { chunks[i], known[i] = c, true })
+	if len(unread) == 0 {
 		return chunks, nil
-	}
-	unread := make([]string, len(missing))
-	for i, at := range missing {
-		unread[i] = ids[at]
 	}
 	read, err := s.View.Chunks(ctx, unread)
 	if err != nil {
 		return nil, s.base.unlessClosed(err)
 	}
-	for i, at := range missing {
-		chunks[at] = read[i]
+	s.chunks.keep(keptTexts, unread, func(i int) (corpus.Chunk, int) {
+		return read[i], textBytes(read[i])
+	})
+	for i := range chunks {
+		if !known[i] {
+			chunks[i], read = read[0], read[1:]
+		}
 	}
-	s.texts.keep(read)
 	return chunks, nil
 }
 
@@ -87,47 +85,20 @@ func (s *Snapshot) Titles(ctx context.Context, ids []string) (map[string]string,
 		return nil, err
 	}
 	found := make(map[string]string, len(ids))
-	unread := s.texts.known(ids, found)
+	unread := s.titles.get(ids, func(i int, title string) {
+		if title != "" {
+			found[ids[i]] = title
+		}
+	})
 	if len(unread) > 0 {
 		read, err := s.Store.Titles(ctx, unread)
 		if err != nil {
 			return nil, s.base.unlessClosed(err)
 		}
-		s.texts.keepTitles(unread, read)
+		s.titles.keep(keptTexts/4, unread, func(i int) (string, int) {
+			return read[unread[i]], len(unread[i]) + len(read[unread[i]]) + 64
+		})
 		maps.Copy(found, read)
 	}
 	return found, nil
-}
-
-// known fills in the cached titles and returns the ids of the other documents.
-func (t *texts) known(ids []string, found map[string]string) (unread []string) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	for _, id := range ids {
-		title, ok := t.titles[id]
-		switch {
-		case !ok:
-			unread = append(unread, id)
-		case title != "":
-			found[id] = title
-		}
-	}
-	return unread
-}
-
-// keepTitles caches the titles of documents. It clears the cache if it grows beyond its limit.
-func (t *texts) keepTitles(ids []string, titles map[string]string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, id := range ids {
-		size := len(id) + len(titles[id]) + 64
-		if _, again := t.titles[id]; again || size > keptTexts/64 {
-			continue
-		}
-		if t.titles == nil || t.titleBytes+size > keptTexts/4 {
-			t.titles, t.titleBytes = map[string]string{}, 0
-		}
-		t.titles[id] = titles[id]
-		t.titleBytes += size
-	}
 }
