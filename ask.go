@@ -39,7 +39,6 @@ func (s *Sluice) AskEach(
 	})
 }
 
-// input returns the input of an answer.
 func (s *Sluice) input(o answer.Options) answer.Input {
 	in := answer.Input{Options: o, Model: s.model.get, Named: s.others.get, Templates: s.cfg.Templates}
 	if s.cfg.Generator == nil { // the caller is responsible for the quality of its own model

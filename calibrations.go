@@ -26,7 +26,6 @@ func (s *Sluice) Calibrate(ctx context.Context, o calibrate.Options) (*calibrate
 	})
 }
 
-// calibrated returns the input of a calibration.
 func (s *Sluice) calibrated(o calibrate.Options) calibrate.Input {
 	in := calibrate.Input{Options: o, Model: s.model.get, Templates: s.cfg.Templates}
 	if s.cfg.Generator == nil { // the caller is responsible for the quality of its own model

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -187,13 +186,4 @@ func (l *lazy[T]) close() error {
 	}
 	l.loaded = false
 	return l.closer()
-}
-
-// decodeContext returns the priority under which the language model decodes: that of a batch job, unless an interactive
-// question is under way.
-func (s *Sluice) decodeContext() context.Context {
-	if s.asking.Load() > 0 {
-		return context.Background()
-	}
-	return cores.AsBatch(context.Background())
 }

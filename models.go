@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"image"
 	"sync"
 	"time"
 
@@ -12,7 +13,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/scorecards"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/exam"
+	"github.com/sluice-rag/sluice/rag/ocr"
 )
 
 // Embed returns the vectors of texts, in their order. It needs no store. Truncated and repaired texts are counted in
@@ -240,4 +243,66 @@ func (s *Sluice) examine(ctx context.Context, model string, o ExamineOptions) (_
 	clear(s.cards.known)
 	s.cards.mu.Unlock()
 	return card, err
+}
+
+// ocrModel names the models that read text in pictures.
+func (s *Sluice) ocrModel() string { return cmp.Or(s.cfg.OCR, "ocr") }
+
+func (s *Sluice) openOCR(context.Context) (*ocr.Reader, func() error, error) {
+	dir, err := models.Locate(s.ocrModel())
+	if err != nil {
+		return nil, nil, err
+	}
+	s.log.Debug("loading the models that read pictures", "dir", dir)
+	r, err := ocr.Open(dir, ocr.Options{Library: s.cfg.ONNXRuntime, Cores: s.budget})
+	if err != nil {
+		return nil, nil, err
+	}
+	return r, func() error { r.Close(); return nil }, nil
+}
+
+// pictureReader loads the models when the first picture comes.
+type pictureReader struct{ s *Sluice }
+
+func (p pictureReader) ReadPicture(ctx context.Context, picture image.Image) ([]corpus.PictureLine, error) {
+	r, err := p.s.ocr.get(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", corpus.ErrPictures, err)
+	}
+	return r.ReadPicture(ctx, picture)
+}
+
+func (p pictureReader) Name() string {
+	if _, err := models.Locate(p.s.ocrModel()); err != nil {
+		return ""
+	}
+	return p.s.ocrModel()
+}
+
+// Stats holds what the models have computed since they were opened. A field is nil while its model is not open, and for
+// models that do not count, such as those on a server.
+type Stats struct {
+	Encoder, Reranker, Classifier, Reader *embed.Stats
+	Model                                 *llm.Stats
+}
+
+// Stats returns the counts of the models. It does not open models and never waits.
+func (s *Sluice) Stats() (all Stats) {
+	all.Encoder, all.Reranker, all.Classifier = counted(s.encoder), counted(s.reranker), counted(s.classifier)
+	all.Reader = counted(s.reader)
+	if m, ok := s.model.peek(); ok {
+		if m, ok := m.(interface{ Stats() llm.Stats }); ok {
+			all.Model = new(m.Stats())
+		}
+	}
+	return all
+}
+
+func counted[T any](l *lazy[T]) *embed.Stats {
+	if v, ok := l.peek(); ok {
+		if m, ok := any(v).(interface{ Stats() embed.Stats }); ok {
+			return new(m.Stats())
+		}
+	}
+	return nil
 }

@@ -278,7 +278,11 @@ func (s *Sluice) openRemoteEncoder(ctx context.Context, base, model string) (emb
 // thread without a CPU of its own stalls them all: on two cores with twenty runnable tasks, an answer took 35 s with
 // two threads and 5 s with one.
 func (s *Sluice) acquireThreads() (threads int, release func()) {
-	n, release, err := s.budget.Acquire(s.decodeContext(), s.load.Idle(runtime.NumCPU(), s.budget.Size()))
+	ctx := context.Background()
+	if s.asking.Load() == 0 { // no interactive question is under way: it decodes for batch jobs
+		ctx = cores.AsBatch(ctx)
+	}
+	n, release, err := s.budget.Acquire(ctx, s.load.Idle(runtime.NumCPU(), s.budget.Size()))
 	if err != nil { // cannot happen: the context never ends
 		return 1, func() {}
 	}

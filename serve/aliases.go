@@ -75,7 +75,6 @@ type knownModel struct {
 	others []string
 }
 
-// find returns the model with a name.
 func (k known) find(name string) (openai.Model, bool) {
 	for _, m := range k {
 		if name == anyModel {

@@ -144,7 +144,6 @@ func refused(param, hint string) error {
 		Message: param + ": it is not supported"}
 }
 
-// chat converts the request.
 func (q *messagesRequest) chat() (out openai.ChatRequest, err error) {
 	out.Model, out.Sluice = q.Model, q.Sluice
 	out.MaxTokens, out.Temperature, out.TopP, out.TopK = q.MaxTokens, q.Temperature, q.TopP, q.TopK
@@ -196,7 +195,6 @@ func (q *messagesRequest) chat() (out openai.ChatRequest, err error) {
 	return out, nil
 }
 
-// anthropicMessage is the response.
 type anthropicMessage struct {
 	ID      string           `json:"id"`
 	Type    string           `json:"type"` // "message"
@@ -214,7 +212,6 @@ type anthropicUsage struct {
 	Output int `json:"output_tokens"`
 }
 
-// anthropicBlock is a part of the answer.
 type anthropicBlock struct {
 	Type      string              `json:"type"`
 	Text      *string             `json:"text,omitempty"`
@@ -237,7 +234,6 @@ type anthropicCitation struct {
 	End    int    `json:"end_block_index"`
 }
 
-// cited returns the passages that an answer cites.
 func (a *spoken) cited(r *http.Request) (list []anthropicCitation) {
 	seen := map[int]bool{}
 	for _, m := range prompt.Marks(a.text, a.citations) {
@@ -256,7 +252,6 @@ func (a *spoken) cited(r *http.Request) (list []anthropicCitation) {
 	return list
 }
 
-// calledBlocks returns the blocks of tool calls.
 func (a *spoken) calledBlocks() (list []anthropicBlock) {
 	for _, c := range a.calls {
 		list = append(list, anthropicBlock{Type: "tool_use", ID: c.ID, Name: c.Name,
@@ -270,7 +265,6 @@ func (a *spoken) stopReason() *string {
 	return new(cmp.Or(map[string]string{"length": "max_tokens", "tool_calls": "tool_use"}[a.finish], "end_turn"))
 }
 
-// messages answers POST /v1/messages.
 func (s *Server) messages(w http.ResponseWriter, r *http.Request, in *messagesRequest) error {
 	q, err := in.chat()
 	if err != nil {
@@ -296,7 +290,6 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request, in *messagesRe
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// anthropicEvent is an event of a stream.
 type anthropicEvent struct {
 	Type    string            `json:"type"`
 	Message *anthropicMessage `json:"message,omitempty"`
@@ -307,7 +300,6 @@ type anthropicEvent struct {
 	Sluice  *ragAnswer        `json:"sluice,omitempty"`
 }
 
-// messageStream writes the events of an answer.
 type messageStream struct {
 	out  *stream
 	open string // type of the open block, "" for none
@@ -337,7 +329,6 @@ func (m *messageStream) delta(kind, name string, value any) error {
 		Delta: map[string]any{"type": kind, name: value}})
 }
 
-// end ends the open block.
 func (m *messageStream) end() {
 	if m.open == "" {
 		return

@@ -31,7 +31,6 @@ type budget struct {
 	bytes    int64
 }
 
-// body is one of bodies.
 type body struct {
 	of      *bodies
 	client  string

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"errors"
@@ -99,7 +100,7 @@ func asBodyError(err error) error {
 		return tooLarge(size.Limit, -1)
 	case errors.As(err, &types):
 		field := embedded.ReplaceAllString(types.Field, "")
-		return bad(field, "%s must be %s, given %s (byte %d)", orValue(field), jsonType(types.Type),
+		return bad(field, "%s must be %s, given %s (byte %d)", cmp.Or(field, "the value"), jsonType(types.Type),
 			types.Value, types.Offset)
 	case errors.As(err, &syntax):
 		return bad("", "the body is not JSON: %v (byte %d)", syntax, syntax.Offset)
@@ -122,14 +123,6 @@ func tooLarge(limit, given int64) error {
 	return e
 }
 
-func orValue(field string) string {
-	if field == "" {
-		return "the value"
-	}
-	return field
-}
-
-// jsonType returns the JSON name of a Go type.
 func jsonType(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

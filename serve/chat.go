@@ -33,14 +33,6 @@ func (s *Server) shapeLimits() openai.Limits {
 		Choices: maxChoices, Thinking: llm.Thinking{Effort: ask.ReasoningEffort, Tokens: ask.ThinkingBudget}}
 }
 
-// asError keeps a nil *openai.Error from becoming an error.
-func asError(e *openai.Error) error {
-	if e == nil {
-		return nil
-	}
-	return e
-}
-
 // head has the fields that all chunks of an answer share.
 type head struct {
 	id      string
@@ -177,7 +169,6 @@ func fits(g llm.Generator, req llm.Request) error {
 			bytes, g.ContextSize(), limit)}
 }
 
-// said returns the message of a result.
 func said(r llm.Result, oneCall bool) openai.Said {
 	out := openai.Said{Role: "assistant", Reasoning: r.Thought}
 	if len(r.ToolCalls) > 0 {

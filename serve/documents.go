@@ -18,7 +18,6 @@ import (
 	"github.com/sluice-rag/sluice/serve/mcp"
 )
 
-// partition is a topic with its number of documents.
 type partition struct {
 	Topic     string `json:"topic"`
 	Documents int    `json:"documents"`
@@ -191,7 +190,6 @@ func (s *Server) handIn(ctx context.Context, b *base, add func(*handedIn) error)
 	return s.accept(ctx, b, u)
 }
 
-// receive writes the files of a form.
 func (u *handedIn) receive(r *http.Request) error {
 	form, err := r.MultipartReader()
 	if err != nil {

@@ -107,13 +107,6 @@ func stateOf(err error) string {
 	return stateFailed
 }
 
-// follow keeps a base up to date with its store.
-func (b *base) follow(ctx context.Context, every time.Duration) {
-	if every > 0 {
-		b.Store().Follow(ctx, every)
-	}
-}
-
 // health reports that the process responds.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
@@ -221,7 +214,8 @@ func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 		Limits: limitInfo{BodyBytes: l.Body, UploadBytes: l.Upload, Batch: l.Batch, Requests: l.Requests,
 			Seconds: l.Timeout.Seconds()},
 		MaxClientBatch: l.Batch, MaxConcurrent: l.Requests, ReadOnly: s.cfg.ReadOnly, RequestsUnderWay: len(s.room),
-		KeysAreNeeded: s.cfg.Keys != nil, FeedbackIsWritten: s.logs(), Flows: answer.Presets(),
+		KeysAreNeeded: s.cfg.Keys != nil, Flows: answer.Presets(),
+		FeedbackIsWritten: slices.ContainsFunc(s.cfg.Bases, func(b Base) bool { return b.Decisions().Logged() }),
 	}
 	if ready := s.ready.Load(); ready != nil && ready.err == nil {
 		if err := s.describeModels(r.Context(), &out); err != nil {
@@ -261,7 +255,6 @@ func (s *Server) describeModels(ctx context.Context, out *info) error {
 	return nil
 }
 
-// describe returns the description of a base.
 func (b *base) describe(ctx context.Context) (storeInfo, error) {
 	b.mu.Lock()
 	out := storeInfo{Name: b.Name, State: stateOf(b.err)}
@@ -294,9 +287,4 @@ func (b *base) describe(ctx context.Context) (storeInfo, error) {
 		out.State = stateEmpty
 	}
 	return out, nil
-}
-
-// logs reports whether a base keeps a decision log.
-func (s *Server) logs() bool {
-	return slices.ContainsFunc(s.cfg.Bases, func(b Base) bool { return b.Sluice.Decisions().Logged() })
 }

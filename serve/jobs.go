@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -63,7 +62,6 @@ type jobSkip struct {
 	Error  string `json:"error"`
 }
 
-// over reports whether a job has ended.
 func (s *jobState) over() bool { return s.Ended != nil }
 
 // job is work that continues after its request has been answered.
@@ -110,8 +108,7 @@ func (j *job) progress(stage string, done, total int64) {
 func (j *job) begin() (begun bool) {
 	j.change(func(s *jobState) {
 		if begun = !s.over(); begun {
-			now := time.Now().UTC()
-			s.State, s.Started = jobRunning, &now
+			s.State, s.Started = jobRunning, new(time.Now().UTC())
 		}
 	})
 	return begun
@@ -123,8 +120,7 @@ func (j *job) end(state string, result any, err error) {
 		if s.over() {
 			return
 		}
-		now := time.Now().UTC()
-		s.State, s.Result, s.Ended = state, result, &now
+		s.State, s.Result, s.Ended = state, result, new(time.Now().UTC())
 		if err != nil && state == jobFailed {
 			s.Error = asRequestError(err).finish()
 		}
@@ -135,8 +131,7 @@ func (j *job) end(state string, result any, err error) {
 func (j *job) endQueued() (ended bool) {
 	j.change(func(s *jobState) {
 		if ended = s.State == jobQueued; ended {
-			now := time.Now().UTC()
-			s.State, s.Ended = jobCancelled, &now
+			s.State, s.Ended = jobCancelled, new(time.Now().UTC())
 		}
 	})
 	return ended
@@ -405,13 +400,11 @@ func (s *Server) followJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no")
+	w.Header().Set("X-Accel-Buffering", "no")
+	out := &stream{w: w, kind: "text/event-stream"}
 	for {
 		state, changed := j.look()
-		if err := sendEvent(w, state); err != nil || state.over() {
+		if err := out.send("data: ", state, "\n\n"); err != nil || state.over() {
 			return err
 		}
 		select {
@@ -427,16 +420,4 @@ func (s *Server) followJob(w http.ResponseWriter, r *http.Request) error {
 			return r.Context().Err()
 		}
 	}
-}
-
-// sendEvent sends an event with a value as JSON.
-func sendEvent(w http.ResponseWriter, v any) error {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintf(w, "data: %s\n\n", text); err != nil {
-		return err
-	}
-	return http.NewResponseController(w).Flush()
 }

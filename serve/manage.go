@@ -62,7 +62,6 @@ func keyError(err error) error {
 	return err
 }
 
-// listKeys answers GET /v1/keys.
 func (s *Server) listKeys(w http.ResponseWriter, r *http.Request) error {
 	file, err := s.keyFile(r)
 	if err != nil {
@@ -83,7 +82,6 @@ func (s *Server) listKeys(w http.ResponseWriter, r *http.Request) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// addKey answers POST /v1/keys.
 func (s *Server) addKey(w http.ResponseWriter, r *http.Request, in *newKey) error {
 	file, err := s.keyFile(r)
 	if err != nil {

@@ -149,7 +149,6 @@ func (s *Server) panicked(w *response, r *http.Request, why any) {
 	writeError(w, errors.New("panic"))
 }
 
-// logRequest writes the record of a request.
 func (s *Server) logRequest(w *response, r *http.Request, took time.Duration) {
 	level, status := slog.LevelInfo, w.status
 	status = cmp.Or(status, 499) // the client left before the response; nginx's number for that

@@ -181,7 +181,6 @@ func (q *ollamaChatRequest) turns() ([]openai.Message, error) {
 	return out, nil
 }
 
-// ollamaChat answers POST /api/chat.
 func (s *Server) ollamaChat(w http.ResponseWriter, r *http.Request, in *ollamaChatRequest) error {
 	q, err := in.chat()
 	if err != nil {
@@ -199,7 +198,6 @@ func (s *Server) ollamaChat(w http.ResponseWriter, r *http.Request, in *ollamaCh
 	})
 }
 
-// ollamaGenerate answers POST /api/generate.
 func (s *Server) ollamaGenerate(w http.ResponseWriter, r *http.Request, in *ollamaGenerateRequest) error {
 	for name, given := range map[string]bool{"suffix": in.Suffix != "", "template": in.Template != "", "raw": in.Raw,
 		"images": len(in.Images) > 0} {
@@ -269,7 +267,6 @@ func (s *Server) ollamaSpeak(w http.ResponseWriter, r *http.Request, c ollamaCom
 	return writeJSON(w, http.StatusOK, last)
 }
 
-// ollamaVersion answers GET /api/version.
 func (s *Server) ollamaVersion(w http.ResponseWriter, _ *http.Request) error {
 	return writeJSON(w, http.StatusOK, map[string]string{"version": cmp.Or(s.cfg.Version, "0")})
 }
@@ -298,7 +295,6 @@ type ollamaModels struct {
 	Models []ollamaModel `json:"models"`
 }
 
-// ollamaTags answers GET /api/tags.
 func (s *Server) ollamaTags(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.listModels(r.Context())
 	if err != nil {
@@ -327,7 +323,6 @@ type ollamaShown struct {
 	Modified     time.Time      `json:"modified_at"`
 }
 
-// ollamaShow answers POST /api/show.
 func (s *Server) ollamaShow(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Model   string          `json:"model"`

@@ -64,7 +64,6 @@ type paging struct {
 	Limit  int `json:"limit" bounds:"1,500"`
 }
 
-// pagingOf reads offset and limit.
 func pagingOf(q url.Values) (paging, error) {
 	p := paging{Limit: 50}
 	for name, at := range map[string]*int{"offset": &p.Offset, "limit": &p.Limit} {
@@ -80,5 +79,8 @@ func pagingOf(q url.Values) (paging, error) {
 		}
 		*at = n
 	}
-	return p, asError(openai.CheckNumbers(&p))
+	if err := openai.CheckNumbers(&p); err != nil {
+		return p, err
+	}
+	return p, nil
 }

@@ -133,10 +133,13 @@ func (s *Server) classify(w http.ResponseWriter, r *http.Request, q *openai.Clas
 		top = *q.TopK
 	}
 	ctx, end := spans.Start(r.Context(), "classify", attribute.Int("sluice.texts", len(texts)))
-	parts, err := s.labelsParts(ctx)
+	router, parts := s.models().Router().Configured(), false
+	if !router {
+		parts, err = s.models().Models().LabelsParts(ctx)
+	}
 	switch {
 	case err != nil:
-	case s.models().Router().Configured():
+	case router:
 		err = s.domains(ctx, &out, texts, top)
 	case parts:
 		err = s.spans(ctx, &out, texts)
@@ -147,13 +150,6 @@ func (s *Server) classify(w http.ResponseWriter, r *http.Request, q *openai.Clas
 		return err
 	}
 	return writeJSON(w, http.StatusOK, out)
-}
-
-func (s *Server) labelsParts(ctx context.Context) (bool, error) {
-	if s.models().Router().Configured() {
-		return false, nil
-	}
-	return s.models().Models().LabelsParts(ctx)
 }
 
 func (s *Server) classes(ctx context.Context, out *openai.ClassifyResponse, texts []string, top int) error {
@@ -187,16 +183,12 @@ func (s *Server) spans(ctx context.Context, out *openai.ClassifyResponse, texts 
 	for i, list := range found.Texts {
 		one := openai.Classified{Index: i}
 		for _, p := range list {
-			one.Spans = append(one.Spans, spanOf(texts[i], p))
+			one.Spans = append(one.Spans, openai.Span{Label: p.Label, Start: p.Start, End: p.End,
+				Text: texts[i][p.Start:p.End], Score: float64(p.Probability)})
 		}
 		out.Data = append(out.Data, one)
 	}
 	return nil
-}
-
-func spanOf(text string, p embed.Span) openai.Span {
-	return openai.Span{Label: p.Label, Start: p.Start, End: p.End, Text: text[p.Start:p.End],
-		Score: float64(p.Probability)}
 }
 
 func (s *Server) domains(ctx context.Context, out *openai.ClassifyResponse, texts []string, top int) error {

@@ -200,7 +200,6 @@ type responding struct {
 	err      error       // of the first event that could not be sent
 }
 
-// send sends an event.
 func (o *responding) send(name string, fields map[string]any) {
 	if !o.in.Stream || o.err != nil {
 		return
@@ -239,13 +238,11 @@ func (o *responding) found(b *base, list []prompt.Citation) error {
 	return o.err
 }
 
-// add begins an item.
 func (o *responding) add(item outputItem) {
 	o.open = &item
 	o.send("response.output_item.added", map[string]any{"output_index": len(o.response.Output), "item": item})
 }
 
-// done ends the open item.
 func (o *responding) done(item outputItem) {
 	o.send("response.output_item.done", map[string]any{"output_index": len(o.response.Output), "item": item})
 	o.response.Output, o.open = append(o.response.Output, item), nil
@@ -280,7 +277,6 @@ func (o *responding) text(piece string) error {
 	return o.err
 }
 
-// refusal sends the whole of a refusal.
 func (o *responding) refusal(text string) error {
 	o.endThought("")
 	o.beginMessage(outputContent{Type: "refusal"})
@@ -296,7 +292,6 @@ func (o *responding) beginMessage(part outputContent) {
 	o.of("response.content_part.added", map[string]any{"content_index": 0, "part": part})
 }
 
-// end completes the response.
 func (o *responding) end(a *spoken) error {
 	thought := []outputContent{{Type: "reasoning_text", Text: a.thought}}
 	if a.thought != "" && !o.in.Stream {
@@ -351,7 +346,6 @@ func (o *responding) endMessage(a *spoken) {
 	o.done(item)
 }
 
-// call adds a call of a function.
 func (o *responding) call(id, name, arguments string) {
 	item := outputItem{Type: "function_call", ID: newHead("fc", "").id, CallID: id, Name: name, Status: "in_progress",
 		Arguments: new("")}

@@ -52,7 +52,6 @@ type reasoning struct {
 	Summary json.RawMessage `json:"summary"` // without effect: thinking is shown as it is
 }
 
-// inputItem is an item of the input.
 type inputItem struct {
 	Type      string          `json:"type"`
 	Role      string          `json:"role"`
@@ -63,7 +62,6 @@ type inputItem struct {
 	Output    json.RawMessage `json:"output"`
 }
 
-// responseTool is a tool of the request.
 type responseTool struct {
 	Type        string          `json:"type"`
 	Name        string          `json:"name"`
@@ -74,7 +72,6 @@ type responseTool struct {
 	Filters     json.RawMessage `json:"filters"`
 }
 
-// items returns the input as items.
 func (q *responsesRequest) items() ([]inputItem, error) {
 	if text := strings.TrimSpace(string(q.Input)); text != "" && text[0] == '"' {
 		return []inputItem{{Role: "user", Content: q.Input}}, nil
@@ -86,7 +83,6 @@ func (q *responsesRequest) items() ([]inputItem, error) {
 	return list, nil
 }
 
-// said returns the text of an item.
 func (x inputItem) said(param string) (string, error) {
 	parts, err := blocks(param+".content", x.Content)
 	if err != nil {
@@ -105,7 +101,6 @@ func (x inputItem) said(param string) (string, error) {
 	return text, nil
 }
 
-// chat converts the request.
 func (q *responsesRequest) chat() (*openai.ChatRequest, error) {
 	if err := q.refuse(); err != nil {
 		return nil, err

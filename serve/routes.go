@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
@@ -47,7 +48,6 @@ const (
 	upload             // as managed, with a body as large as a file
 )
 
-// endpoint is a row of the route table.
 type endpoint struct {
 	pattern string // for http.ServeMux
 	use     use
@@ -55,7 +55,6 @@ type endpoint struct {
 	query   string // names of its parameters in the URL; not checked for public and scraped routes
 }
 
-// table lists the routes.
 func (s *Server) table() []endpoint {
 	return []endpoint{
 		{"GET /{$}", public, s.page, ""},
@@ -165,7 +164,8 @@ func (s *Server) run(at endpoint) http.Handler {
 			case out == nil || out.status == 0:
 				writeError(w, err)
 			case errors.Is(err, errEnding) && strings.HasPrefix(w.Header().Get("Content-Type"), "text/event-stream"):
-				_ = sendEvent(w, errorBody{errEnding.finish()}) // the client has left
+				last := stream{w: w, begun: true}
+				_ = last.send("data: ", errorBody{errEnding.finish()}, "\n\n") // the client has left
 			}
 		}
 	})
@@ -249,4 +249,18 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.pages.ServeHTTP(w, r)
 	return nil
+}
+
+// openAPI describes the endpoints in OpenAPI 3.1. Tests compare it with the table of routes, and all responses in this
+// package's tests with it. The schemas with "x-from" are generated from Go types: go test -run OpenAPI -update.
+//
+//go:embed openapi.json
+var openAPI []byte
+
+// describe answers GET /openapi.json.
+func (s *Server) describe(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	_, err := w.Write(openAPI)
+	return err
 }

@@ -110,7 +110,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	following, unfollow := context.WithCancel(ctx)
 	defer unfollow()
 	for _, b := range s.bases {
-		background.Go(func() { b.follow(following, s.cfg.Limits.Follow) })
+		if every := s.cfg.Limits.Follow; every > 0 {
+			background.Go(func() { b.Store().Follow(following, every) })
+		}
 		if b.compare != nil {
 			background.Go(func() {
 				defer panics.Log(s.log, "comparing scores")

@@ -109,7 +109,6 @@ func (s *Server) speakFromBase(r *http.Request, q *openai.ChatRequest, req llm.R
 	return nil
 }
 
-// quoted returns a text as JSON.
 func quoted(text string) json.RawMessage {
 	raw, _ := json.Marshal(text) // any string can be written
 	return raw

@@ -43,7 +43,6 @@ const (
 	uploadsInterval = time.Second // between two attempts to take over the uploads from another server
 )
 
-// handedIn is an upload.
 type handedIn struct {
 	Schema int        `json:"schema"`
 	ID     string     `json:"id"`

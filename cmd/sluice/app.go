@@ -25,6 +25,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
+	"github.com/sluice-rag/sluice/llm/remote"
 )
 
 // The exit codes.
@@ -124,7 +125,6 @@ func lines(to io.Writer, env []string, text string) string {
 	return terminal.Of(to, env).Wrap(text, "", "")
 }
 
-// warn writes a warning.
 func (a *app) warn(format string, args ...any) {
 	if !a.quiet {
 		a.say("warning: "+format, args...)
@@ -294,10 +294,8 @@ func (a *app) openWith(ctx context.Context, c config.Config, change func(*sluice
 	return sluice.Open(ctx, cfg)
 }
 
-// screen returns the screen on which results are shown.
 func (a *app) screen() terminal.Screen { return terminal.Of(a.stdout, a.env) }
 
-// print writes a result.
 func (a *app) print(text string) error {
 	_, err := io.WriteString(a.stdout, text)
 	return err
@@ -382,3 +380,26 @@ func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 }
 
 func (h *logHandler) WithGroup(string) slog.Handler { return h }
+
+// encoderOptions returns the options of the server that the setting encoder names. It has its own API key, so that no
+// server gets another one's.
+func encoderOptions(c config.Config) remote.Options {
+	o := c.Remote
+	o.APIKey, o.APIKeyEnv, o.ContextSize = c.Embed.APIKey, c.Embed.APIKeyEnv, c.Embed.MaxTokens
+	return o
+}
+
+// withDefaultsOf switches off defaults that are meant for small local models and that a remote server would refuse.
+func withDefaultsOf(l *config.Loaded) config.Config {
+	c := l.Config
+	if _, _, ok := remote.SplitName(c.Model); !ok || c.Remote.Extensions != remote.NoExtensions {
+		return c
+	}
+	if !l.Given("ask.top_k") {
+		c.Ask.TopK = 0
+	}
+	if !l.Given("ask.repeat_penalty") {
+		c.Ask.RepeatPenalty = 1
+	}
+	return c
+}

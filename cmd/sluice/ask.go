@@ -196,7 +196,6 @@ func (a *app) writeSources(cmd *cobra.Command, s *sluice.Sluice, b *strings.Buil
 // nearestTitle is the heading of passages that were not used in an answer.
 const nearestTitle = "Nearest passages (no answer was made of them):"
 
-// writePassages writes passages below a title.
 func (a *app) writePassages(
 	cmd *cobra.Command, s *sluice.Sluice, b *strings.Builder, title string, citations []prompt.Citation,
 ) error {
@@ -305,7 +304,6 @@ func sufficiencyText(t answer.Trace) string {
 	return ""
 }
 
-// writeTrace writes the trace of an answer.
 func writeTrace(b *strings.Builder, screen terminal.Screen, t answer.Trace) {
 	b.WriteString("\n" + screen.Bold("Trace:") + "\n")
 	line := func(name, format string, args ...any) {

@@ -158,7 +158,6 @@ func (p *printer) lines(n int, line func(i int) any) error {
 	return p.flush()
 }
 
-// printJSON prints one object.
 func (a *app) printJSON(v any) error {
 	p := newPrinter(a.stdout)
 	return errors.Join(p.print(v), p.flush())

@@ -91,7 +91,6 @@ type chatTurn struct {
 	Error string `json:"error,omitempty"`
 }
 
-// chat is a conversation.
 type chat struct {
 	*app
 	cmd      *cobra.Command
@@ -265,7 +264,10 @@ func (c *chat) line(ctx context.Context, text string, signals <-chan os.Signal) 
 // ask answers a question and remembers both, unless it was interrupted.
 func (c *chat) ask(ctx context.Context, text string) error {
 	o := c.o
-	o.History = c.history()
+	for _, t := range c.turns {
+		o.History = append(o.History, llm.Message{Role: llm.User, Content: t.Question},
+			llm.Message{Role: llm.Assistant, Content: t.Answer.Answer})
+	}
 	var answer *answer.Answer
 	var seen streamed
 	var err error
@@ -296,15 +298,6 @@ func (c *chat) ask(ctx context.Context, text string) error {
 		return c.printJSON(c.turns[len(c.turns)-1])
 	}
 	return c.shortSources(answer)
-}
-
-// history returns the earlier turns as messages for the next prompt.
-func (c *chat) history() (list []llm.Message) {
-	for _, t := range c.turns {
-		list = append(list, llm.Message{Role: llm.User, Content: t.Question},
-			llm.Message{Role: llm.Assistant, Content: t.Answer.Answer})
-	}
-	return list
 }
 
 // shortSources prints a line for each passage that an answer cites, or for the nearest passages of a question without

@@ -130,16 +130,11 @@ func (c *chat) save(b *strings.Builder, path string) (err error) {
 			_ = os.Remove(path)
 		}
 	}()
-	write := writeMarkdown
-	if ext := strings.ToLower(filepath.Ext(path)); ext == ".jsonl" || ext == ".json" {
-		write = writeJSONLines
-	}
 	fmt.Fprintf(b, "saved %s as %s\n", count(len(c.turns), "turn"), printable.Line(path))
-	return write(f, c.turns)
-}
-
-func writeJSONLines(w io.Writer, turns []chatTurn) error {
-	return newPrinter(w).lines(len(turns), func(i int) any { return turns[i] })
+	if ext := strings.ToLower(filepath.Ext(path)); ext == ".jsonl" || ext == ".json" {
+		return newPrinter(f).lines(len(c.turns), func(i int) any { return c.turns[i] })
+	}
+	return writeMarkdown(f, c.turns)
 }
 
 func writeMarkdown(w io.Writer, turns []chatTurn) error {

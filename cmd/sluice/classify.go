@@ -40,7 +40,6 @@ type classifySpan struct {
 	Probability float32 `json:"probability"`
 }
 
-// classifyFlags holds the flags of `classify`.
 type classifyFlags struct {
 	query
 	top       int

@@ -21,7 +21,6 @@ sluice-cluster (docs/cluster.md). What that will cost is computed here.`}
 	return group(cmd)
 }
 
-// clusterFlags holds the flags of `cluster plan` as given.
 type clusterFlags struct {
 	contexts, questions    float64
 	dim                    int

@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/terminal"
 	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/ingest"
+	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -334,4 +335,100 @@ func heading(h string) string {
 		return ""
 	}
 	return "[" + printable.Line(h) + "]\n"
+}
+
+func (a *app) duplicatesCommand() *cobra.Command {
+	var o knowledge.DuplicateOptions
+	cmd := &cobra.Command{Use: "duplicates", Short: "list chunks that are in the store more than once, or nearly",
+		Long: `Lists groups of chunks that say the same: those of the same text, and those whose vectors and words are both
+near enough. Each has the cosine with an earlier chunk of its group, and the share of pairs of neighbouring words that both
+have. Nothing is removed: 'docs rm' removes documents. With --json, an object for each group.`,
+		Args: cobra.NoArgs,
+		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) error {
+			groups, err := s.Documents().Duplicates(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			return a.printDuplicates(groups)
+		})}
+	cmd.Flags().Float64Var(&o.Cosine, "cosine", knowledge.DefaultDuplicateCosine, "of the vectors, at least")
+	cmd.Flags().Float64Var(&o.Overlap, "words", knowledge.DefaultDuplicateOverlap,
+		"share of pairs of neighbouring words that both texts have, at least")
+	return cmd
+}
+
+func (a *app) printDuplicates(groups []knowledge.DuplicateGroup) error {
+	p := newPrinter(a.stdout)
+	var err error
+	more := 0
+	for _, g := range groups {
+		more += len(g.Chunks) - 1
+		if a.json {
+			err = errors.Join(err, p.print(g))
+			continue
+		}
+		for _, c := range g.Chunks {
+			alike := "the first"
+			if c.Of != "" {
+				alike = fmt.Sprintf("cosine %.3f, words %.2f", c.Cosine, c.Overlap)
+			}
+			fmt.Fprintf(p.w, "%s  %s  (%s)\n    %s\n", printable.Line(c.ID), printable.Line(c.Source), alike,
+				short(c.Text, 100))
+		}
+		fmt.Fprintln(p.w)
+	}
+	a.note("%d groups; %d chunks say what another one does", len(groups), more)
+	return errors.Join(err, p.flush())
+}
+
+// checkReport is the output of 'docs check --json'.
+type checkReport struct {
+	store.Inspected
+	Damaged  int             `json:"damaged"` // findings that are not harmless
+	Findings []store.Finding `json:"findings"`
+}
+
+func (a *app) checkCommand() *cobra.Command {
+	return &cobra.Command{Use: "check", Short: "compare everything with its checksums, and name what is damaged",
+		Args: cobra.NoArgs, Long: `Reads the whole store and compares: the database's pages and references, every vector and every text
+with its checksum, rows, files of vectors, the list of rows, calibrations, router and indexes. Each damage is named with
+what mends it; the exit code is 1 then. Others may read and write meanwhile.`,
+		RunE: a.withStore(func(cmd *cobra.Command, s *sluice.Sluice, _ []string) (err error) {
+			r := checkReport{Findings: []store.Finding{}}
+			spinner := a.spin("checking")
+			r.Inspected, err = s.Store().Check(cmd.Context(), func(f store.Finding) {
+				if r.Findings = append(r.Findings, f); !f.Harmless {
+					r.Damaged++
+				}
+			})
+			spinner.Stop()
+			if err != nil {
+				return err
+			}
+			if a.json {
+				err = a.printJSON(r)
+			} else {
+				err = a.printFindings(r)
+			}
+			if err == nil && r.Damaged > 0 {
+				err = errReported
+			}
+			return err
+		})}
+}
+
+func (a *app) printFindings(r checkReport) error {
+	for _, f := range r.Findings {
+		kind := "damaged"
+		if f.Harmless {
+			kind = "note"
+		}
+		if _, err := fmt.Fprintf(a.stdout, "%s: %s: %s: %s\n  %s\n", kind, f.What, printable.Line(f.Where),
+			printable.Line(f.Problem), printable.Line(f.Mend)); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(a.stdout, "checked %d documents, %d texts, %d vectors in %d blocks: %d damaged\n",
+		r.Documents, r.Texts, r.Rows, r.Blocks, r.Damaged)
+	return err
 }

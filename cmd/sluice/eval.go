@@ -46,7 +46,6 @@ A run that was ended, by Ctrl-C or a kill, goes on where it stopped when the sam
 	return group(cmd)
 }
 
-// evalFlags holds the flags of a run.
 type evalFlags struct {
 	data, out, judge, book, questions string
 	sample                            int

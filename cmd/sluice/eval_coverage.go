@@ -21,7 +21,6 @@ import (
 	"github.com/sluice-rag/sluice/rag/ingest"
 )
 
-// coverageFlags holds the flags of eval coverage.
 type coverageFlags struct {
 	gate.Splits
 	data, name string

@@ -86,7 +86,6 @@ func (a *app) buildCRSB(cmd *cobra.Command, s *sluice.Sluice, o crsb.Options, qu
 		o.Out, r.Contexts, r.Topics, r.Queries, r.Positive, r.Negative)
 }
 
-// rateFlags holds the flags of `eval rate`.
 type rateFlags struct {
 	ratings, rater, write, read, part string
 	report                            bool

@@ -109,16 +109,11 @@ func (a *app) ingestCommand() *cobra.Command {
 		"names by the classifier, if that labels parts of texts, else by rules")
 	f.BoolVar(&preview, "preview", false, "show the chunks of the files, and store nothing")
 	f.BoolVar(&events, "events", false, "as --json, with progress, what is skipped, and a summary")
-	a.ingestSettings(cmd)
-	return cmd
-}
-
-// ingestSettings adds the flags that are settings, too.
-func (a *app) ingestSettings(cmd *cobra.Command) {
 	a.flags(cmd, "ingest.chunk", "ingest.chunker", "ingest.percentile", "ingest.min_tokens", "ingest.buffer",
 		"ingest.clean", "ingest.duplicates", "ingest.language", "ingest.commit_every", "ingest.max_file_mib",
 		"ingest.metric", "ingest.access", "ingest.ocr", "ocr_model", "classifier")
 	_ = cmd.RegisterFlagCompletionFunc("ocr-model", modelNames(true, manifest.OCR)) // fails only for unknown flags
+	return cmd
 }
 
 // ingesting reports on an ingest, or on one sync of a watch.
@@ -160,7 +155,6 @@ func (a *app) newIngesting(in *inputs, o ingest.Options, events, watches bool) *
 	return i
 }
 
-// begin begins to count.
 func (i *ingesting) begin() {
 	i.tell = &ingestEvents{all: i.events}
 	if !i.watches { // a bar for each changed file would be too much
@@ -216,7 +210,6 @@ func seeOCR(o ingest.Options) string {
 	return ""
 }
 
-// summarise prints what was done.
 func (a *app) summarise(say func(string, ...any), r ingest.Result, o ingest.Options) {
 	if r.Sync != nil {
 		say("%s", syncSummary(r, o.DryRun))

@@ -21,6 +21,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/printable"
+	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/ingest"
 	"github.com/sluice-rag/sluice/rag/web"
 )
@@ -30,7 +31,6 @@ or --as, says what it is, else its first bytes do. With --allow-net a path may b
 of any format that is read, which is fetched by the rules of docs/web.md if the site's robots.txt allows it; links
 are not followed.`
 
-// inputFlags holds the flags of inputs that are not files.
 type inputFlags struct {
 	name     string
 	allowNet bool
@@ -98,7 +98,6 @@ func (i *inputFlags) open(ctx context.Context, a *app, args []string, o *ingest.
 	return in, nil
 }
 
-// inputs holds the paths of an ingest.
 type inputs struct {
 	paths []string
 	dir   string            // of temporary files; "" if all inputs are files
@@ -211,4 +210,27 @@ func (in *inputs) standard(from io.Reader, name string, most int64) (path, shown
 		return "", "", fmt.Errorf("standard input: %w", err)
 	}
 	return path, cmp.Or(name, "stdin"+ending), nil
+}
+
+// fileFlags adds the flags for which files are read and how, and returns a function that combines them with the
+// settings.
+func (a *app) fileFlags(cmd *cobra.Command) func(config.Config) corpus.FileOptions {
+	var o corpus.FileOptions
+	f := cmd.Flags()
+	f.StringArrayVar(&o.Include, "include", nil, "read only files that match this pattern, such as '*.md' or "+
+		"'docs/**'; may be given several times")
+	f.StringArrayVar(&o.Exclude, "exclude", nil, "leave out files and folders that match this pattern; may be given "+
+		"several times")
+	f.BoolVar(&o.Hidden, "hidden", false, "read files and folders whose names begin with a dot, too")
+	f.BoolVar(&o.NoIgnore, "no-ignore", false, "read what .gitignore, .ignore and .sluiceignore name, and folders of "+
+		"packages and caches, too")
+	f.StringVar(&o.As, "as", "", "read the files given as this format, such as txt, csv or py, whatever their endings "+
+		"are, and those in folders whose endings say nothing")
+	a.flags(cmd, "ingest.encoding", "ingest.max_file_seconds", "ingest.max_archive_gib", "ingest.max_archive_entries",
+		"ingest.max_archive_ratio", "ingest.archive_nesting")
+	return func(c config.Config) corpus.FileOptions {
+		set := c.Ingest.Files
+		o.Encoding, o.MaxSeconds, o.Archives = set.Encoding, set.MaxSeconds, set.Archives
+		return o
+	}
 }

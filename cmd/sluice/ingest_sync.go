@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sluice-rag/sluice"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/printable"
 	"github.com/sluice-rag/sluice/rag/ingest"
 )
@@ -17,7 +21,6 @@ is left out now (ignored, hidden, --exclude) too, unless --delete-excluded is gi
 --max-delete percent of its 10 or more documents would be removed, none is, unless --delete-all is given: its disk may
 not be there. --dry-run tells what would be done. With --json, {"change":{...}} is printed for each document.`
 
-// syncFlags holds the flags of --sync.
 type syncFlags struct {
 	sync, watch bool
 	interval    time.Duration
@@ -84,4 +87,79 @@ func syncSummary(r ingest.Result, dry bool) string {
 	}
 	return line + fmt.Sprintf(", %d chunks embedded, %d had the text of others, in %.1f s", r.Embedded, r.Reused,
 		r.Seconds)
+}
+
+const watchHelp = `--watch goes on with that: a sync after each change, once nothing has happened for half a second, and one every
+--interval, for what file systems of other machines do not tell. Ctrl-C ends it, with exit code 0. A 'sluice serve' of the
+same store answers from what is new at once.`
+
+// watch syncs until the command's context ends; after is called after each sync that has changed something.
+func (a *app) watch(
+	cmd *cobra.Command, s *sluice.Sluice, i *ingesting, every time.Duration,
+	after func(context.Context, ingest.Result) error,
+) error {
+	if i.o.DryRun {
+		return usagef("--watch and --dry-run exclude each other")
+	}
+	rounds := 0
+	err := s.Watch(cmd.Context(), i.in.paths, i.o, sluice.WatchOptions{
+		WatchOptions: ingest.WatchOptions{Every: every, OnBlind: func(err error) {
+			a.warn("changes are not told (%v): folders are looked through every %v", err,
+				min(every, ingest.DefaultBlind))
+		}},
+		OnSync: func(ctx context.Context, r ingest.Result, err error) {
+			if rounds++; rounds > 1 && err == nil && r.Read == 0 && r.Sync.Removed == 0 {
+				i.begin()
+				return // nothing has changed
+			}
+			if err = i.end(r, err); err == nil {
+				err = after(ctx, r)
+			}
+			if err != nil && !errors.Is(err, errReported) && ctx.Err() == nil {
+				a.say("%v", err)
+			}
+			if rounds == 1 && ctx.Err() == nil {
+				a.note("watching; Ctrl-C ends it")
+			}
+			i.begin()
+		}})
+	if cmd.Context().Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// ingestFrom ingests what a connector writes; with --watch it starts the program again whenever it has ended.
+func (a *app) ingestFrom(cmd *cobra.Command, s *sluice.Sluice, c config.Config, o ingest.Options, command string,
+	sync *syncFlags, events bool) error {
+	switch {
+	case sync.sync || sync.o.Checksum || sync.o.DryRun || sync.o.DeleteAll || sync.o.DeleteExcluded:
+		return usagef("--from takes no flags of --sync: the program says what has changed, and what is gone")
+	case sync.interval <= 0:
+		return usagef("--interval %v is not above 0", sync.interval)
+	}
+	ctx := cmd.Context()
+	for round := 1; ; round++ {
+		i := a.newIngesting(&inputs{}, o, events, sync.watch)
+		r, err := s.IngestFrom(ctx, ingest.Connector{Command: command, Stderr: a.stderr}, i.o)
+		if sync.watch && ctx.Err() != nil {
+			return nil
+		}
+		if err = i.end(r, err); err == nil {
+			err = a.follow(ctx, s, c, r)
+		}
+		if !sync.watch || err != nil && !errors.Is(err, ingest.ErrConnector) && !errors.Is(err, errReported) {
+			return err
+		}
+		if err != nil {
+			a.say("%v; it is started again in %v", err, sync.interval)
+		} else if round == 1 {
+			a.note("started again every %v; Ctrl-C ends it", sync.interval)
+		}
+		select {
+		case <-time.After(sync.interval):
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }

@@ -159,7 +159,6 @@ func (j *matrixJob) apart(paths []string) error {
 	return nil
 }
 
-// runMatrix computes the matrix and reports on it.
 func (a *app) runMatrix(cmd *cobra.Command, job *matrixJob, c config.Config, out string) (err error) {
 	job.task = a.task("scoring", "pairs")
 	defer job.task.Finish()

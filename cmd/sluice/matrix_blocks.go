@@ -151,7 +151,6 @@ func (j *matrixJob) run(ctx context.Context, sink *matrixfile.Sink) error {
 	return j.locate(nil, 0, j.a.Rows, 0, j.b.Rows) // rows that no block has looked at: the other file is empty
 }
 
-// score writes one block of the matrix.
 func (j *matrixJob) score(
 	ctx context.Context, sink *matrixfile.Sink, out []float32, a, b engine.Vectors, i0, j0 int,
 ) error {

@@ -30,7 +30,6 @@ type rerankResult struct {
 	Score float32 `json:"score"`
 }
 
-// rerankFlags holds the flags of `rerank`.
 type rerankFlags struct {
 	query
 	documents string

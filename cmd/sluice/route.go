@@ -31,7 +31,6 @@ it was trained on, which the trace says. Documents without a topic that are inge
 	return group(cmd)
 }
 
-// routeFlags holds the flags of `route train`.
 type routeFlags struct {
 	labels, queries string
 }

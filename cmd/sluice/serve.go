@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,7 +99,11 @@ func (a *app) serve(cmd *cobra.Command, c config.Config, f retrieveFlags) (err e
 	}
 	defer listener.Close() //nolint:errcheck // Serve closes it, this is for what fails before
 	bases, err := a.openBases(cmd.Context(), c, log)
-	defer func() { err = errors.Join(err, closeBases(bases)) }()
+	defer func() {
+		for _, b := range slices.Backward(bases) { // the others use the models of the first one
+			err = errors.Join(err, b.Close())
+		}
+	}()
 	if err != nil {
 		return err
 	}
@@ -282,10 +287,26 @@ func (a *app) openBases(ctx context.Context, c config.Config, log *slog.Logger) 
 	return bases, nil
 }
 
-// closeBases closes the bases; the first one, whose models the others use, last.
-func closeBases(bases []serve.Base) (err error) {
-	for i := len(bases) - 1; i >= 0; i-- {
-		err = errors.Join(err, bases[i].Close())
+// systemd returns a function that reports the service's state to systemd (sd_notify(3)) if NOTIFY_SOCKET is set: a unit
+// of Type=notify is up after "READY=1".
+func (a *app) systemd(log *slog.Logger) (tell func(state string)) {
+	name := ""
+	for _, v := range a.env {
+		if value, ok := strings.CutPrefix(v, "NOTIFY_SOCKET="); ok {
+			name = value
+		}
 	}
-	return err
+	if name == "" {
+		return func(string) {}
+	}
+	return func(state string) {
+		c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"}) // "@": abstract
+		if err == nil {
+			_, err = c.Write([]byte(state))
+			_ = c.Close() // the error is of no use after the datagram
+		}
+		if err != nil {
+			log.Warn("systemd was not told", "state", state, "error", err)
+		}
+	}
 }

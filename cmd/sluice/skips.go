@@ -32,7 +32,6 @@ type skips struct {
 	all          int
 }
 
-// add adds one.
 func (s *skips) add(k corpus.Skipped) {
 	line := fmt.Sprintf("%s: %v", printable.Line(cmp.Or(s.in.names[k.Source], k.Source)), k.Err)
 	named := slices.ContainsFunc(s.in.paths,

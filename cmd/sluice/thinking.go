@@ -12,7 +12,6 @@ import (
 	"github.com/sluice-rag/sluice/rag/answer"
 )
 
-// thinkingFlag adds --show-thinking.
 func thinkingFlag(cmd *cobra.Command, show *bool) {
 	cmd.Flags().BoolVar(show, "show-thinking", false,
 		"print what the model thinks before its answer, on standard error (with --json it is always in the output)")

@@ -20,7 +20,6 @@ import (
 	"github.com/sluice-rag/sluice/rag/route"
 )
 
-// routerFlags holds the flags of `train router`.
 type routerFlags struct {
 	data, out, field, outside string
 	replace                   bool
@@ -145,7 +144,6 @@ type routerLine struct {
 	route.About
 }
 
-// trainedRouter prints a router's report.
 func (a *app) trainedRouter(out string, r *route.Router) error {
 	if a.json {
 		return a.printJSON(routerLine{out, r.About})
@@ -188,7 +186,6 @@ func labelTable(b *strings.Builder, labels []route.LabelReport, confusion [][]in
 	}
 }
 
-// confusions returns the most frequent confusions.
 func confusions(labels []string, confusion [][]int, most int) (list []confused) {
 	for range most {
 		top := confused{}

@@ -34,10 +34,17 @@ func (g *Gate) Any(
 	if err := g.fits(c); err != nil {
 		return nil, err
 	}
-	if g.ScoredBy().Kind == PseudoQuery {
-		return g.anyAsked(ctx, e, c, queries, bias)
-	}
 	verdicts := make([]Verdict, queries.Rows)
+	if g.ScoredBy().Kind == PseudoQuery {
+		decisions, err := g.Decide(ctx, e, c, queries, bias)
+		if err != nil {
+			return nil, err
+		}
+		for i := range decisions {
+			verdicts[i] = decisions[i].Verdict()
+		}
+		return verdicts, nil
+	}
 	for i := range verdicts {
 		q := queries.Data[i*queries.Dim : (i+1)*queries.Dim]
 		var words kernels.Biases

@@ -6,7 +6,6 @@ import (
 	"iter"
 
 	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
@@ -61,21 +60,6 @@ func (g *Gate) decideAsked(ctx context.Context, e engine.Interface, queries engi
 		}
 	}
 	return decisions, nil
-}
-
-// anyAsked implements Any for PseudoQuery scores.
-func (g *Gate) anyAsked(
-	ctx context.Context, e engine.Interface, c retrieve.Contexts, queries engine.Vectors, bias []kernels.Biases,
-) ([]Verdict, error) {
-	decisions, err := g.Decide(ctx, e, c, queries, bias)
-	if err != nil {
-		return nil, err
-	}
-	verdicts := make([]Verdict, len(decisions))
-	for i := range decisions {
-		verdicts[i] = decisions[i].Verdict()
-	}
-	return verdicts, nil
 }
 
 // eachAsked implements Each for PseudoQuery scores. A context without pseudo-queries has the similarity −1.

@@ -169,7 +169,6 @@ func (r *rater) rated() {
 	}
 }
 
-// generalOf returns the general questions' scores at a weight.
 func (c *Counts) generalOf(weight float64) []float64 {
 	for _, r := range c.Rated {
 		if r.Weight == weight {

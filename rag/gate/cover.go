@@ -53,7 +53,6 @@ type Candidate struct {
 	AUROC    float64 `json:"auroc"`
 }
 
-// coverWeights returns the weights of the cover that are compared.
 func coverWeights() []float64 { return []float64{.25, .5, .75, 1} }
 
 // unmeasuredWeight is the weight of the cover if a score with words is requested and there are too few contexts to

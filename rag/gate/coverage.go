@@ -232,7 +232,6 @@ func (s *splitter) closed(rows []int, cut float64, d *Domains, by []domainAverag
 	return n / float64(len(rows))
 }
 
-// name returns the name of the policy.
 func (p promised) name() string {
 	text := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 	name := conformalPrefix + text(p.closed)

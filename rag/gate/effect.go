@@ -134,7 +134,7 @@ func (e *Effect) shapes(c *Calibration, lists *scores, others []float64) {
 		}
 		h := Histogram{Kind: kind, N: int64(len(v)), Counts: make([]int64, effectBins)}
 		for _, x := range v {
-			h.Counts[bin(x, low, high)]++
+			h.Counts[min(max(int((x-low)/(high-low)*effectBins), 0), effectBins-1)]++
 		}
 		e.Shapes = append(e.Shapes, h)
 	}
@@ -176,10 +176,6 @@ func rebin(from []int64, first, last, low, high float64) []int64 {
 		counts[i], seen = next-seen, next
 	}
 	return counts
-}
-
-func bin(x, low, high float64) int {
-	return min(max(int((x-low)/(high-low)*effectBins), 0), effectBins-1)
 }
 
 // Opens counts the scores of v, in any order, for which a gate with the given cut-off opens.

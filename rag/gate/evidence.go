@@ -323,8 +323,7 @@ func (c *Calibration) IntervalWidth() float64 {
 // where somebody did.
 func (c *Calibration) SampleText() string {
 	q := c.Queries
-	asked := q.Sample
-	asked = cmp.Or(asked, q.Sampled)
+	asked := cmp.Or(q.Sample, q.Sampled)
 	width := fmt.Sprintf("the interval is %.4f wide", c.IntervalWidth())
 	if math.IsInf(c.IntervalWidth(), 1) {
 		width = "the interval has an open end"

@@ -147,7 +147,6 @@ func atMost(k, n int, confidence float64) float64 {
 	return high
 }
 
-// promiseConfidence is the confidence of what a hold-out promises.
 const promiseConfidence = .95
 
 // Sentences returns what a calibration promises: by its policy, or by questions about contexts that were held out, one

@@ -170,7 +170,6 @@ func (c *Calibration) kinds() []place {
 	return []place{{Cover, &c.Cover}, {PseudoQuery, &c.PseudoQuery}}
 }
 
-// kept holds the distributions of a kind of score.
 type kept struct {
 	*Scored
 	kind Kind

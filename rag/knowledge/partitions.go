@@ -174,7 +174,6 @@ func (k *copied) take(v engine.Vectors, rows []int) {
 	k.rows = rows
 }
 
-// forget frees the copies of domains.
 func (c *copies) forget(names []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

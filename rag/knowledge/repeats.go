@@ -97,7 +97,6 @@ func (s *Snapshot) repeats(ctx context.Context, chunks []corpus.Chunk, vectors e
 	return nil
 }
 
-// nearChunk is a chunk with its cosine.
 type nearChunk struct {
 	corpus.Chunk
 	score float64

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -131,10 +130,6 @@ type archiveReader struct {
 	counts archiveEnd
 	more   string // file that goes on
 	size   int64  // of that file
-}
-
-func newArchiveReader(r io.Reader) *archiveReader {
-	return &archiveReader{lines: bufio.NewReaderSize(r, 1<<20), sum: sha256.New(), last: -1}
 }
 
 // Next returns the next line; the last one has End, and io.EOF follows. Everything else is ErrArchive, ErrVersion or an

@@ -180,7 +180,6 @@ func checkCollectionName(name string) error {
 	return nil
 }
 
-// freeName returns the name of a new collection.
 func freeName(list []Collection, name, root string) (string, error) {
 	byName := make(map[string]Collection, len(list))
 	for _, c := range list {

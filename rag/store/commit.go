@@ -158,7 +158,6 @@ func (c *change) finish() error {
 	return err
 }
 
-// commit is one Commit under way.
 type commit struct {
 	store     *Store
 	batch     Batch

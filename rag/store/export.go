@@ -70,7 +70,6 @@ func (s *Store) Export(ctx context.Context, to io.Writer, o ExportOptions) (done
 	return done, s.wrap("export", err)
 }
 
-// exporter is an Export under way.
 type exporter struct {
 	store  *Store
 	view   *View

@@ -63,7 +63,6 @@ func (s *Store) Inspect(ctx context.Context, found func(Finding)) (done Inspecte
 	return i.done, s.wrap("inspect", err)
 }
 
-// inspection is an Inspect under way.
 type inspection struct {
 	store    *Store
 	tx       *sql.Tx

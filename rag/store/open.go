@@ -102,8 +102,9 @@ func open(ctx context.Context, dir string, o Options, x seams) (_ *Store, err er
 	if err := s.openForReading(ctx); err != nil {
 		return nil, err
 	}
-	if err := checkEncoder(dir, s.settings.encoder, o.Encoder); err != nil {
-		return nil, err
+	if want := o.Encoder; want != nil && !s.settings.encoder.Same(*want) { // its name does not matter
+		return nil, fmt.Errorf("%w: %s holds vectors of %s, not of %s: use that encoder, or ingest into another folder",
+			ErrEncoder, dir, s.settings.encoder, *want)
 	}
 	s.segments = s.settings.segments(dir, x.fs)
 	return s, s.checkSegments(ctx)
@@ -157,15 +158,6 @@ func checkNewEncoder(e *identity.Encoder) error {
 			e.Digest, maxDigest)
 	}
 	return nil
-}
-
-// checkEncoder refuses vectors of another encoder; its name does not matter.
-func checkEncoder(dir string, has identity.Encoder, want *identity.Encoder) error {
-	if want == nil || has.Same(*want) {
-		return nil
-	}
-	return fmt.Errorf("%w: %s holds vectors of %s, not of %s: use that encoder, or ingest into another folder",
-		ErrEncoder, dir, has, *want)
 }
 
 // openForWriting makes what is missing, under the writer's lock. A creation that was cut short is resumed.

@@ -104,7 +104,6 @@ func checkVacant(dir string) error {
 	return nil
 }
 
-// restorer is a Restore under way.
 type restorer struct {
 	dir   string
 	from  io.ReadSeeker
@@ -146,7 +145,7 @@ func (r *restorer) read() (*archiveReader, error) {
 	if _, err := r.from.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	return newArchiveReader(r.from), nil
+	return &archiveReader{lines: bufio.NewReaderSize(r.from, 1<<20), sum: sha256.New(), last: -1}, nil
 }
 
 // survey reads all of the export and learns what it has.
@@ -233,7 +232,6 @@ func (r *restorer) chunk(k *archiveChunk, at int64, crc uint32) error {
 	return nil
 }
 
-// add adds a chunk of an export.
 func (b *Batch) add(k *archiveChunk) {
 	b.Chunks = append(b.Chunks, k.Chunk)
 	b.Vectors = k.vector(b.Vectors)

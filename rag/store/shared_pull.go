@@ -146,7 +146,6 @@ func (r *Shared) sameHistory(ctx context.Context, pg pgx.Tx, tx *sql.Tx, local, 
 	return wrap(r.dir, "follow the database", err)
 }
 
-// pulling is a pull under way.
 type pulling struct {
 	*Shared
 	tx    *sql.Tx

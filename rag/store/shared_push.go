@@ -63,7 +63,6 @@ func (r *Shared) begin(ctx context.Context, write *sql.DB) (t *turnAtDatabase, e
 	return t, nil
 }
 
-// wait waits for the other writers.
 func (t *turnAtDatabase) wait(ctx context.Context) error {
 	ctx, cancel := within(ctx, sharedPatient+sharedAnswer)
 	defer cancel()
@@ -466,7 +465,6 @@ func (r *Shared) publish(ctx context.Context, dir string) (made bool, err error)
 // keep the planner from scanning in parallel.
 const inlineDim = 1900
 
-// schema makes the tables.
 func (r *Shared) schema(dim int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `CREATE EXTENSION IF NOT EXISTS vector;
@@ -493,15 +491,12 @@ func (r *Shared) schema(dim int) string {
 		fmt.Fprintf(&b, `CREATE TABLE %s (%s, seq bigint NOT NULL, PRIMARY KEY (%s));`, r.table(t.name),
 			strings.Join(columns, ", "), list(t.keys, `"$"`))
 	}
-	for _, name := range append([]string{"gone", "vectors"}, tableNames(r.tables)...) {
+	names := []string{"gone", "vectors"}
+	for _, t := range r.tables {
+		names = append(names, t.name)
+	}
+	for _, name := range names {
 		fmt.Fprintf(&b, `CREATE INDEX ON %s (seq);`, r.table(name))
 	}
 	return b.String()
-}
-
-func tableNames(tables []table) (names []string) {
-	for _, t := range tables {
-		names = append(names, t.name)
-	}
-	return names
 }

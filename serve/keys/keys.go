@@ -173,7 +173,6 @@ func find(list []Key, text string) (Key, bool) {
 	return list[at], true
 }
 
-// draw returns a new key.
 func draw() (text string, digest [sha256.Size]byte) {
 	text = "slc-" + strings.ToLower(rand.Text())
 	return text, sha256.Sum256([]byte(text))

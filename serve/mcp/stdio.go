@@ -118,7 +118,6 @@ func (p *patient) end(id jsonrpc.ID) {
 	}
 }
 
-// lockedWriter writes whole messages.
 type lockedWriter struct {
 	mu sync.Mutex
 	to io.Writer

@@ -223,7 +223,6 @@ func (r *ChatRequest) logProbs(out *llm.Request) *Error {
 	return nil
 }
 
-// turns converts the messages for the model.
 func (r *ChatRequest) turns(l Limits) ([]llm.Message, *Error) {
 	if len(r.Messages) == 0 {
 		return nil, missing("messages")

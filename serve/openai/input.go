@@ -8,7 +8,6 @@ import (
 	"math"
 )
 
-// maxInputTokens bounds the tokens of one Input.
 const maxInputTokens = 1 << 16
 
 // Input is a text for a model, or tokens of the model's own vocabulary.
@@ -64,7 +63,6 @@ func empty(param string) *Error { return invalid(param, "it is empty") }
 // inside returns what follows the bracket of an array.
 func inside(raw json.RawMessage) json.RawMessage { return bytes.TrimSpace(raw)[1:] }
 
-// tokens reads an array of token ids.
 func tokens(param string, raw json.RawMessage) ([]int32, *Error) {
 	var list []int32
 	if err := json.Unmarshal(raw, &list); err != nil {

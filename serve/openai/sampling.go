@@ -19,8 +19,8 @@ const (
 
 // request converts the fields that chat and raw completions share. Missing fields have OpenAI's defaults.
 func (s *Sampling) request(l Limits) (out llm.Request, err *Error) {
-	if err := s.checkN(l); err != nil {
-		return out, err
+	if n := s.Choices(); n < 1 || n > l.Choices {
+		return out, invalid("n", "%d is not between 1 and %d", n, l.Choices)
 	}
 	if given(s.LogitBias) && strings.TrimSpace(string(s.LogitBias)) != "{}" {
 		return out, unsupported("logit_bias", "it is not supported")
@@ -71,13 +71,6 @@ func (s *Sampling) Choices() int {
 		return 1
 	}
 	return *s.N
-}
-
-func (s *Sampling) checkN(l Limits) *Error {
-	if n := s.Choices(); n < 1 || n > l.Choices {
-		return invalid("n", "%d is not between 1 and %d", n, l.Choices)
-	}
-	return nil
 }
 
 // Each returns the request for completion i of n: the first one keeps the seed, so that it equals a single completion,

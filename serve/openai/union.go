@@ -98,7 +98,6 @@ func plain(goType string) string {
 	return "an object"
 }
 
-// text reads a string.
 func text(param string, raw json.RawMessage) (string, *Error) {
 	var s string
 	if first(raw) != '"' || json.Unmarshal(raw, &s) != nil {

@@ -127,7 +127,6 @@ func (d *drawing) interval() (low, high float64, ok bool) {
 	return low, high, b.Resamples > 0
 }
 
-// intervalText formats the interval.
 func (d *drawing) intervalText() string {
 	low, high, ok := d.interval()
 	b := d.c.Bootstrap
@@ -187,7 +186,6 @@ func (d *drawing) sentence() []string {
 // longestLine is the limit of a line in runes. It leaves room for an SVG viewer's font that is a sixth wider than ours.
 const longestLine = 88
 
-// draw puts the drawing on a canvas.
 func (d *drawing) draw(canvas draw.Canvas) {
 	y := canvas.Max.Y
 	line := func(s string, size float64, bold bool, c color.Color, x vg.Length) {
@@ -423,7 +421,6 @@ func shares(scores []float64, low, high float64, bins int) []float64 {
 	return h
 }
 
-// outline returns the outline of a histogram.
 func outline(heights []float64, low, high float64) plotter.XYs {
 	width := (high - low) / float64(len(heights))
 	xy := plotter.XYs{{X: low}}
