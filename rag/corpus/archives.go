@@ -19,6 +19,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/xi2/xz"
 	"golang.org/x/text/encoding/charmap"
+
+	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
 )
 
 // ArchiveLimits bounds what is unpacked from one archive, nested archives included. The zero value is
@@ -36,16 +38,12 @@ func DefaultArchiveLimits() ArchiveLimits {
 }
 
 const (
-	maxDirectory  = 32 << 20 // bytes of the list of files in a ZIP file
 	maxDictionary = 64 << 20 // bytes that xz and zstd may refer back to; their levels up to 9 and 19 stay within them
 	freeBytes     = 64 << 20 // may be unpacked from an archive whatever its ratio
 )
 
 // archiveNames are the endings of archives that are read, for messages.
 const archiveNames = "zip, tar, tgz, gz, bz2, xz and zst"
-
-// errArchive ends the reading of an archive that is broken or exceeds a limit.
-var errArchive = errors.New("corpus: the archive ends")
 
 // openPacked unpacks a stream.
 type openPacked func(io.Reader) (io.ReadCloser, error)
@@ -110,7 +108,7 @@ type unpacking struct {
 func (l *loader) archive(at found, kind *archiveReader) error {
 	u := &unpacking{l: l, limits: l.o.Archives, packed: max(at.size, 1)}
 	err := u.read(at, kind, 0)
-	if errors.Is(err, errArchive) {
+	if errors.Is(err, doc.ErrArchive) {
 		return l.skip(at.path, err, true)
 	}
 	return err
@@ -154,7 +152,7 @@ func (u *unpacking) broken(at found, err error) error {
 	if stop := u.l.cancelled(); stop != nil {
 		return stop
 	}
-	if errors.Is(err, errArchive) {
+	if errors.Is(err, doc.ErrArchive) {
 		return err
 	}
 	return u.l.skip(at.path, fmt.Errorf("%w: a broken archive: %w", ErrFormat, err), true)
@@ -174,11 +172,11 @@ func (c *counted) Read(b []byte) (int, error) {
 	c.u.out += int64(n)
 	switch limits := c.u.limits; {
 	case c.u.out > limits.MaxBytes:
-		return n, fmt.Errorf("%w: %w: more than %d bytes (ingest.max_archive_gib) come out of it: at least %d", errArchive,
+		return n, fmt.Errorf("%w: %w: more than %d bytes (ingest.max_archive_gib) come out of it: at least %d", doc.ErrArchive,
 			ErrTooLarge, limits.MaxBytes, c.u.out)
 	case c.u.out > freeBytes && c.u.out/c.u.packed >= int64(limits.MaxRatio):
 		return n, fmt.Errorf("%w: %w: more than %d bytes (ingest.max_archive_ratio) come out for each of its own: %d of "+
-			"%d", errArchive, ErrTooLarge, limits.MaxRatio, c.u.out, c.u.packed)
+			"%d", doc.ErrArchive, ErrTooLarge, limits.MaxRatio, c.u.out, c.u.packed)
 	}
 	return n, err
 }
@@ -186,7 +184,7 @@ func (c *counted) Read(b []byte) (int, error) {
 // entry counts a file, folder or link in an archive.
 func (u *unpacking) entry() error {
 	if u.entries++; u.entries > u.limits.MaxEntries {
-		return fmt.Errorf("%w: %w: more than %d entries (ingest.max_archive_entries)", errArchive, ErrTooLarge,
+		return fmt.Errorf("%w: %w: more than %d entries (ingest.max_archive_entries)", doc.ErrArchive, ErrTooLarge,
 			u.limits.MaxEntries)
 	}
 	return u.l.cancelled()
@@ -289,8 +287,8 @@ func (u *unpacking) readTar(at found, r io.Reader, depth int) error {
 			continue
 		case tar.TypeReg:
 		default:
-			if err := u.l.skip(at.path+"/"+clean(name), fmt.Errorf("%w: a link or device in an archive", ErrUnknown),
-				false); err != nil {
+			err := fmt.Errorf("%w: a link or device in an archive", ErrUnknown)
+			if err := u.l.skip(at.path+"/"+doc.Clean(name), err, false); err != nil {
 				return err
 			}
 			continue
@@ -335,12 +333,12 @@ func (u *unpacking) readZip(at found, f io.Reader, depth int) error {
 		}
 		from, size = strings.NewReader(string(raw)), int64(len(raw))
 	}
-	list := &bounded{from, maxDirectory}
+	list := &doc.Bounded{R: from, Left: doc.MaxDirectory}
 	z, err := zip.NewReader(list, size)
 	if err != nil {
 		return u.broken(at, err)
 	}
-	list.left = 1 << 62
+	list.Left = 1 << 62
 	seen := map[string]bool{}
 	for _, f := range z.File {
 		if err := u.zipEntry(at, f, seen, depth); err != nil {
@@ -362,7 +360,7 @@ func (u *unpacking) zipEntry(at found, f *zip.File, seen map[string]bool, depth 
 	if strings.HasSuffix(name, "/") || strings.HasSuffix(name, `\`) {
 		return nil // a folder
 	}
-	path := at.path + "/" + clean(name)
+	path := at.path + "/" + doc.Clean(name)
 	if !f.Mode().IsRegular() {
 		return u.l.skip(path, fmt.Errorf("%w: a link or device in an archive", ErrUnknown), false)
 	}
@@ -387,17 +385,4 @@ func (u *unpacking) zipEntry(at found, f *zip.File, seen map[string]bool, depth 
 		modified = time.Time{}
 	}
 	return u.member(at.in(inner, size, modified, &counted{u, r}), depth)
-}
-
-// bounded reads at most so many bytes.
-type bounded struct {
-	r    io.ReaderAt
-	left int64
-}
-
-func (b *bounded) ReadAt(to []byte, at int64) (int, error) {
-	if b.left -= int64(len(to)); b.left < 0 {
-		return 0, fmt.Errorf("%w: %w: its list of files has more than %d bytes", errArchive, ErrTooLarge, maxDirectory)
-	}
-	return b.r.ReadAt(to, at)
 }

@@ -11,6 +11,10 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/panics"
+	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/html"
+	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/markdown"
 )
 
 // paragraph is about n bytes of words in one line.
@@ -57,7 +61,7 @@ func TestPiecesAreTheWhole(t *testing.T) {
 		}
 	}
 	d := &Document{ID: "d"}
-	if !parseMarkdown(d, decode(text.String(), nil), nil) {
+	if !markdown.Parse(d, charset.DecodeUTF8(text.String(), nil), nil) {
 		t.Fatal("hostile")
 	}
 	for _, size := range []int{12, 32, 100, 256} {
@@ -114,13 +118,13 @@ func TestHeadsOfBigSources(t *testing.T) {
 // A long text between tags bypasses the tokenizer, which would keep copies of it, and gives the same text as a short
 // one.
 func TestBigParagraphsOfHTML(t *testing.T) {
-	long := paragraph(longText + 999)
+	long := paragraph(1<<20 + 999)
 	words := strings.TrimSpace(long)
 	source := "<title>T &lt;</title><p>" + long + "a &lt; b &amp; c < d &unknown; <b>" + long + "</b>e\n<script>" +
 		long +
 		"<p>no</script><nav>" + long + "</nav><textarea>" + long + "<i>f</textarea><pre>\n" + long + "</pre>" + long
 	var d Document
-	parseHTML(&d, decoded{text: source}, false, nil)
+	html.Parse(&d, charset.Text{Text: source}, false, nil)
 	want := words + " a < b & c < d &unknown; " + words + " e " + words + " <i>f\n\n" + long + "\n\n" + words
 	if d.Title != "T <" || d.Text != want {
 		at := 0
@@ -130,14 +134,14 @@ func TestBigParagraphsOfHTML(t *testing.T) {
 		t.Errorf("title %q, %d bytes of text, want %d; they differ from byte %d on: %.60q", d.Title, len(d.Text),
 			len(want), at, d.Text[min(at, len(d.Text)):])
 	}
-	if at := strings.LastIndex(source, "the pump"); d.offsets.start(strings.LastIndex(d.Text, "the pump")) != at {
-		t.Errorf("the last words are of byte %d, want %d", d.offsets.start(strings.LastIndex(d.Text, "the pump")), at)
+	if at := strings.LastIndex(source, "the pump"); d.Offsets.Start(strings.LastIndex(d.Text, "the pump")) != at {
+		t.Errorf("the last words are of byte %d, want %d", d.Offsets.Start(strings.LastIndex(d.Text, "the pump")), at)
 	}
 
 	source = "<p>" + paragraph(32<<20) + "</p>"
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	parseHTML(&Document{}, decoded{text: source}, false, nil)
+	html.Parse(&Document{}, charset.Text{Text: source}, false, nil)
 	runtime.ReadMemStats(&after)
 	if n := float64(after.TotalAlloc-before.TotalAlloc) / float64(len(source)); n > 1.5 {
 		t.Errorf("%.1f bytes are allocated for each byte of a paragraph", n)
@@ -161,20 +165,20 @@ func TestALongParseDoesNotHoldUpACancelledContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	entered, leave, left := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() { <-entered; cancel() }()
-	err := parsing(ctx, longParse, func() error { close(entered); <-leave; close(left); return nil })
+	err := doc.Parsing(ctx, doc.LongParse, func() error { close(entered); <-leave; close(left); return nil })
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	close(leave)
 	<-left
 	failed := errors.New("no text")
-	for _, bytes := range []int{0, longParse} {
-		if err := parsing(t.Context(), bytes, func() error { return failed }); !errors.Is(err, failed) {
+	for _, bytes := range []int{0, doc.LongParse} {
+		if err := doc.Parsing(t.Context(), bytes, func() error { return failed }); !errors.Is(err, failed) {
 			t.Errorf("%d bytes: %v", bytes, err)
 		}
-		p := &pulse{ctx: ctx}
-		if err := parsing(t.Context(), bytes,
-			func() error { p.check(); return nil }); !errors.Is(err, context.Canceled) {
+		p := &doc.Pulse{Ctx: ctx}
+		if err := doc.Parsing(t.Context(), bytes,
+			func() error { p.Check(); return nil }); !errors.Is(err, context.Canceled) {
 			t.Errorf("%d bytes: %v", bytes, err)
 		}
 	}
@@ -183,10 +187,10 @@ func TestALongParseDoesNotHoldUpACancelledContext(t *testing.T) {
 // A parser's panic is an error of its file, on any goroutine, and the other files are read.
 func TestAPanickingParserIsAnError(t *testing.T) {
 	bug := func() error { var none []int; return fmt.Errorf("%d", none[0]) }
-	for _, bytes := range []int{0, longParse} {
-		limit := timeLimit{pulse: &pulse{ctx: t.Context()}, outer: t.Context(), most: time.Hour}
+	for _, bytes := range []int{0, doc.LongParse} {
+		limit := timeLimit{Pulse: &doc.Pulse{Ctx: t.Context()}, outer: t.Context(), most: time.Hour}
 		for name, err := range map[string]error{
-			"without a limit": parsing(t.Context(), bytes, bug), "within a limit": limit.parsing(bytes, bug),
+			"without a limit": doc.Parsing(t.Context(), bytes, bug), "within a limit": limit.parsing(bug),
 		} {
 			if !strings.Contains(panics.Stack(err), "TestAPanickingParserIsAnError") {
 				t.Errorf("%d bytes, %s: %v, stack %q", bytes, name, err, panics.Stack(err))

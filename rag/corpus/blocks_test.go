@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/markdown"
 )
 
 // cut parses content by the file's name, splits it, and checks what Split guarantees.
@@ -137,8 +140,8 @@ func TestTablesOfHTML(t *testing.T) {
 	}
 	d, _ := cut(t, "b.html", "<table><tr><td><h2>Menu</h2><a>One</a><td>"+strings.Repeat("Prose is here. ", 200)+
 		"<table><tr><td>x<td>y<tr><td>1<td>2</table></table>", ChunkOptions{Size: 48})
-	if len(d.tables) != 1 || d.Text[d.tables[0].start:d.tables[0].end] != "x | y\n1 | 2" {
-		t.Errorf("tables %+v", d.tables)
+	if len(d.Tables) != 1 || d.Text[d.Tables[0].Start:d.Tables[0].End] != "x | y\n1 | 2" {
+		t.Errorf("tables %+v", d.Tables)
 	}
 }
 
@@ -228,7 +231,8 @@ func TestStructuredProperties(t *testing.T) {
 				"\n|" + strings.Repeat(" 2 |", 40) + "\n\n",
 			"<table><tr><td>x<td>y<tr><td><p>1<p>2<td>3</table>\n\n", "e\u0301t\u00e9: ```é```\n\n"})
 		d := &Document{ID: "d"}
-		parseMarkdown(d, decode(strings.Join(rapid.SliceOfN(piece, 1, 12).Draw(t, "pieces"), ""), nil), nil)
+		text := strings.Join(rapid.SliceOfN(piece, 1, 12).Draw(t, "pieces"), "")
+		markdown.Parse(d, charset.DecodeUTF8(text, nil), nil)
 		o := ChunkOptions{Size: rapid.IntRange(16, 120).Draw(t, "size"), Count: countTokens}
 		o.Overlap = rapid.IntRange(0, o.Size/2).Draw(t, "overlap")
 		if rapid.Bool().Draw(t, "greedy") {

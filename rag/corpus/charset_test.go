@@ -10,11 +10,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/encoding/unicode/utf32"
+
+	"github.com/sluice-rag/sluice/rag/corpus/charset"
 )
 
 // encodedTexts yields the texts of testdata/encodings.tsv with the encodings that each is tried in.
@@ -38,12 +41,12 @@ func TestCharsets(t *testing.T) {
 			part := []rune(text)
 			part = part[:min(n, len(part))]
 			raw := must(e.NewEncoder().String(string(part)))
-			if isASCII(raw) {
+			if strings.IndexFunc(raw, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
 				continue
 			}
 			all[n]++
-			got := guessCharset(raw)
-			if back, ok := decodedAs(got, raw); ok && back == string(part) {
+			got := charset.Guess(raw)
+			if back, ok := charset.DecodedAs(got, raw); ok && back == string(part) {
 				right[n]++
 			} else if n > 20 {
 				t.Errorf("%d characters of %s in %s are taken for %q", n, language, name, got)
@@ -201,16 +204,16 @@ func FuzzCharset(f *testing.F) {
 	f.Add("\x1b$B%F\x1b(Bx", "iso-2022-jp")
 	f.Add("\xff\xfe\x00\x00a\x00\x00\x00", "utf-32le")
 	f.Fuzz(func(t *testing.T, raw, name string) {
-		if _, err := charsetNamed(name); err != nil {
+		if _, err := charset.Named(name); err != nil {
 			name = ""
 		}
 		d := &Document{}
-		in, err := decodeText(d, raw, name, nil)
+		in, err := charset.Decode(d, raw, name, nil)
 		if err != nil {
 			return
 		}
-		d.Text, d.offsets = in.text, in.m
-		d.normalise(nil)
+		d.Text, d.Offsets = in.Text, in.Map
+		d.Normalise(nil)
 		checkDocument(t, d, len(raw))
 	})
 }

@@ -7,10 +7,16 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/clean"
+	"github.com/sluice-rag/sluice/rag/corpus/html"
+	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/markdown"
 )
 
 func TestParseCleaners(t *testing.T) {
-	for s, want := range map[string]string{"": "[]", "none": "[]", "all": fmt.Sprint(cleaners()),
+	for s, want := range map[string]string{"": "[]", "none": "[]", "all": fmt.Sprint(allCleaners),
 		"space, bullets,space": "[bullets space]", "index": "[index]"} {
 		if list, err := ParseCleaners(s); err != nil || fmt.Sprint(list) != want {
 			t.Errorf("%q: %v, %v", s, list, err)
@@ -22,6 +28,8 @@ func TestParseCleaners(t *testing.T) {
 		}
 	}
 }
+
+var allCleaners = must(ParseCleaners("all"))
 
 // TestClean: what each cleaner takes out, what it leaves, and that places still lead to the source.
 func TestClean(t *testing.T) {
@@ -100,7 +108,7 @@ func TestClean(t *testing.T) {
 func TestCleanedToNothing(t *testing.T) {
 	path := write(t, t.TempDir(), "a.txt", "Contents\n1 Tides ........ 3\n2 Winds ....... 14\n3 Ports ....... 15\n")
 	var skips []Skipped
-	for _, err := range Load(t.Context(), []string{path}, LoadOptions{Clean: cleaners(),
+	for _, err := range Load(t.Context(), []string{path}, LoadOptions{Clean: allCleaners,
 		OnSkip: func(s Skipped) { skips = append(skips, s) }}) {
 		if !errors.Is(err, ErrNoDocument) {
 			t.Error(err)
@@ -123,23 +131,23 @@ func FuzzClean(f *testing.F) {
 			t.Skip()
 		}
 		d := &Document{ID: "d"}
-		in := decode(text, nil)
+		in := charset.DecodeUTF8(text, nil)
 		switch kind % 3 {
 		case 0:
-			d.Text, d.offsets = in.text, in.m
+			d.Text, d.Offsets = in.Text, in.Map
 		case 1:
-			if !parseMarkdown(d, in, nil) {
+			if !markdown.Parse(d, in, nil) {
 				t.Skip()
 			}
 		case 2:
-			parseHTML(d, in, false, nil)
+			html.Parse(d, in, false, nil)
 		}
-		list := cleaners()
+		list := allCleaners
 		if which%7 < 6 {
 			list = list[which%7:][:1]
 		}
 		before := utf8.RuneCountInString(d.Text)
-		d.clean(list, nil)
+		clean.Document(d, list, nil)
 		if !utf8.ValidString(d.Text) || utf8.RuneCountInString(d.Text) > before {
 			t.Fatalf("%q", d.Text)
 		}
@@ -150,12 +158,12 @@ func FuzzClean(f *testing.F) {
 			}
 			last = s.End
 		}
-		if !slices.IsSortedFunc(d.blocks, func(a, b block) int { return a.start - b.start }) {
-			t.Fatalf("blocks %+v", d.blocks)
+		if !slices.IsSortedFunc(d.Blocks, func(a, b doc.Block) int { return a.Start - b.Start }) {
+			t.Fatalf("blocks %+v", d.Blocks)
 		}
-		for _, b := range d.blocks {
-			if b.end < b.start || b.end > len(d.Text) {
-				t.Fatalf("blocks %+v of %d bytes", d.blocks, len(d.Text))
+		for _, b := range d.Blocks {
+			if b.End < b.Start || b.End > len(d.Text) {
+				t.Fatalf("blocks %+v of %d bytes", d.Blocks, len(d.Text))
 			}
 		}
 		for _, c := range must(Split(d, ChunkOptions{Size: 16, Overlap: 2, Count: countTokens})) {

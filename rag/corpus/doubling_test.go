@@ -2,23 +2,16 @@ package corpus
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/yuin/goldmark"
-	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
-	"github.com/yuin/goldmark/parser"
-	"github.com/yuin/goldmark/text"
-
 	"github.com/sluice-rag/sluice/internal/test/doubling"
+	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/office"
 )
 
 // syntaxes are the fragments from which inputs of each format are drawn.
@@ -219,163 +212,24 @@ func TestDoubling(t *testing.T) {
 	}
 }
 
-// TestMarkdownStepsAreLinear: inputs that take goldmark's own parsers quadratic time.
-func TestMarkdownStepsAreLinear(t *testing.T) {
-	for _, in := range []doubling.Input{
-		doubling.Repeat("*a_ "), doubling.Repeat("*a **b "), {Unit: "*a", Second: "b_ "}, doubling.Repeat("**a*_ "),
-		doubling.Repeat("~~~~~~"), doubling.Repeat("[a]\n"), doubling.Repeat("[a]: b\n"), {Unit: "`a``b```c````d"},
-		{Unit: "[a ", Second: "]"}, {Unit: "![", Second: "](a)"}, {Head: "# ", Unit: "{a="}, {Head: "# ",
-			Unit: "{a=["},
-		{Unit: "- ", Second: "\n\n"}, {Head: strings.Repeat("- ", 400) + "a\n\n", Unit: "\n"},
-		{Head: strings.Repeat("> ", 400), Unit: "a\n"}, doubling.Repeat("[^a]: "), doubling.Repeat("[^a]: > "),
-		doubling.Repeat("[a]{.b} "), doubling.Repeat("[["), doubling.Repeat("--- ---\na\n"),
-		doubling.Repeat("a\n: b\n"),
-	} {
-		doubling.Linear(t, in, func(text string) int {
-			s := newSteps(text, nil)
-			s.parse([]byte(text))
-			return s.looks + s.scans
-		})
-	}
-}
-
-// TestMarkdownReadsAsGoldmark: with the bounds, the text is what goldmark's own parsers read.
-func TestMarkdownReadsAsGoldmark(t *testing.T) {
-	draw := rand.New(rand.NewPCG(41, 4))
-	for range 20_000 {
-		var b strings.Builder
-		for range 1 + draw.IntN(24) {
-			b.WriteString(syntaxes[".md"][draw.IntN(len(syntaxes[".md"]))])
-		}
-		src := b.String()
-		s := newSteps(src, nil)
-		own := goldmark.New(goldmark.WithExtensions(extension.Table, extension.TaskList, extension.Strikethrough),
-			goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithAttribute(),
-				parser.WithBlockParsers(dialectBlocks(s)...), parser.WithInlineParsers(dialectInlines(s)...)))
-		want, got := readMarkdown(src, own.Parser().Parse(text.NewReader([]byte(src)))), ""
-		if root, ok := newSteps(src, nil).parse([]byte(src)); ok {
-			got = readMarkdown(src, root)
-		}
-		if got != want {
-			t.Fatalf("%q is read as %q, by goldmark's parsers as %q", src, got, want)
-		}
-	}
-}
-
-// readMarkdown returns the text of a tree.
-func readMarkdown(src string, root ast.Node) string {
-	var d Document
-	r := markdownReader{b: &builder{}, src: []byte(src), text: src, item: map[*ast.List]int{}}
-	walk(root, r.visit)
-	r.b.finish(&d, nil)
-	return fmt.Sprintf("%q %+v", d.Text, d.Sections)
-}
-
-// TestMarkdownOfManyDefinitions: definitions of links are read in parts, and those behind the first part too.
-func TestMarkdownOfManyDefinitions(t *testing.T) {
-	var b strings.Builder
-	for i := range 3 * maxDefinitions {
-		fmt.Fprintf(&b, "[a%d]:\n<b c>\n'title of\ntwo lines'\n", i)
-	}
-	b.WriteString("Words [a0] and [a700], [a767] and [b].\n")
-	d := &Document{}
-	if !parseMarkdown(d, decode(b.String(), nil), nil) || d.Text != "Words a0 and a700, a767 and [b]." {
-		t.Errorf("%.200q", d.Text)
-	}
-}
-
 // TestAllocationsAreLinear: inputs that can cause growth by copying, in formats whose steps are not counted. Steps are
 // bytes allocated.
 func TestAllocationsAreLinear(t *testing.T) {
-	for ending, in := range map[string]doubling.Input{
+	for _, in := range map[string]doubling.Input{
 		".ods": {Head: `<office:spreadsheet><table:table><table:table-row><table:table-cell>`,
 			Unit: "<text:p>a</text:p>"},
 		".odt": {Head: "<text:p>" + strings.Repeat("a ", 8<<10), Unit: "<text:p>b</text:p>"},
-		".pdf": doubling.Repeat("word"),
 	} {
 		doubling.Linear(t, in, func(text string) int {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			if ending == ".pdf" {
-				var lines pdfLines
-				for i := range len(text) / 4 {
-					lines.add(pdfWord{text: text[4*i : 4*i+4], box: box{top: 1}})
-				}
-				lines.end()
-				if len(lines) != 1 || lines[0].text != text {
-					t.Errorf("%d lines", len(lines))
-				}
-			} else {
-				a := must(openArchive(zipped(t, "content.xml", text), 1<<30, nil))
-				if err := parseOpenDocument(&Document{}, a); err != nil {
-					t.Error(err)
-				}
+			a := must(office.Open(zipped(t, "content.xml", text), 1<<30, nil))
+			if err := office.OpenDocument(&Document{}, a); err != nil {
+				t.Error(err)
 			}
 			runtime.ReadMemStats(&after)
 			return int(after.TotalAlloc - before.TotalAlloc)
 		})
-	}
-}
-
-// TestPDFLinesAreLinear: words, rows, hyphens and entries of contents in any number. Steps are allocations.
-func TestPDFLinesAreLinear(t *testing.T) {
-	for what, words := range map[string][]string{
-		"cells":    {"1"},
-		"rows":     {"1", "2", "\n"},
-		"hyphens":  {"well\ufffe", "\n", "known\ufffe", "\n"},
-		"contents": {"Contents", "\n", "a", "...", "3", "\n"},
-		"entries":  {"b", "4", "\n"},
-		"scripts":  {"H", "^2", "O"},
-	} {
-		t.Log(what)
-		doubling.Linear(t, doubling.Repeat("word"), func(text string) int {
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			var lines pdfLines
-			x, y, begins := 0.0, 0.0, true
-			for i := range len(text) {
-				word := words[i%len(words)]
-				if word == "\n" {
-					x, y, begins = 0, y-12, true
-					continue
-				}
-				size := 10.0
-				if strings.HasPrefix(word, "^") {
-					size, begins = 6, true
-				}
-				lines.add(pdfWord{box: box{x, x + 5, y, y + size}, text: word, size: size, begins: begins})
-				x, begins = x+20, false
-			}
-			lines.fill([]pdfWord{{box: box{1, 2, 0, 10}, text: checked}})
-			lines.end()
-			writePDF(&Document{}, [][]pdfLine{lines, lines, lines}, nil, nil)
-			runtime.ReadMemStats(&after)
-			if len(lines) == 0 {
-				t.Errorf("%s: no lines", what)
-			}
-			return int(after.Mallocs - before.Mallocs)
-		})
-	}
-}
-
-// TestFrontMatterOfManyKeys: keys that are the same are one mistake, and different ones are not compared pair by pair.
-func TestFrontMatterOfManyKeys(t *testing.T) {
-	for _, in := range []doubling.Input{{Head: "---\n", Unit: "a:\n", Tail: "---\nwords"},
-		{Head: "---\nb: &c d\n", Unit: "? a\n: *c\n", Tail: "---\nwords"}} {
-		doubling.Linear(t, in, func(text string) int {
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			if meta, n := frontMatter(text); len(meta) != 0 || n != 0 {
-				t.Errorf("%d values, %d bytes", len(meta), n)
-			}
-			runtime.ReadMemStats(&after)
-			return int(after.TotalAlloc - before.TotalAlloc)
-		})
-	}
-	meta, n := frontMatter("---\na: b\nc: 1\nd: &e f\ng: *e\nh: [i]\nj: |\n  k\nl: '1'\n3: m\n---\nwords")
-	want := Meta{"a": "b", "c": json.Number("1"), "d": "f", "g": "f", "h": []any{"i"}, "j": "k\n", "l": "1", "3": "m"}
-	if !cmp.Equal(meta, want) || n == 0 {
-		t.Errorf("%q, %d bytes", meta, n)
 	}
 }
 
@@ -416,7 +270,7 @@ func TestParsersLookAtTheContext(t *testing.T) {
 		}
 		for _, text := range []string{words, doubling.Repeat(syntaxes[ending][0] + " a ").Text(size)} {
 			ctx := &looking{Context: context.Background()}
-			read := l.formats(&timeLimit{pulse: &pulse{ctx: ctx}})[fileEnding(ending)]
+			read := l.formats(&timeLimit{Pulse: &doc.Pulse{Ctx: ctx}})[fileEnding(ending)]
 			if err := read.parse(&Document{}, asFile(t, ending, text)); err == nil && ctx.looks < size>>20 {
 				t.Errorf("%s, %.20q…: %d looks at the context", ending, text, ctx.looks)
 			}

@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/sluice-rag/sluice/rag/corpus/charset"
 )
 
 // fuzzKind loads content as a file of the given extension and checks what documents promise, then
@@ -102,30 +104,30 @@ func checkDocument(t *testing.T, d *Document, size int) {
 	}
 	at := 0
 	for _, s := range d.Sections {
-		if s.Start < at || s.End < s.Start || s.End > len(d.Text) || s.source < 0 || s.source > size {
+		if s.Start < at || s.End < s.Start || s.End > len(d.Text) || s.Source < 0 || s.Source > size {
 			t.Fatalf("section %+v behind %d of %d", s, at, len(d.Text))
 		}
 		at = s.End
 	}
 	at = 0
-	for _, b := range d.blocks {
-		if b.start < at || b.end < b.start || b.end > len(d.Text) {
+	for _, b := range d.Blocks {
+		if b.Start < at || b.End < b.Start || b.End > len(d.Text) {
 			t.Fatalf("block %+v behind %d of %d", b, at, len(d.Text))
 		}
-		if strings.TrimSpace(d.Text[at:b.start]) != "" {
-			t.Fatalf("text outside of blocks: %q", d.Text[at:b.start])
+		if strings.TrimSpace(d.Text[at:b.Start]) != "" {
+			t.Fatalf("text outside of blocks: %q", d.Text[at:b.Start])
 		}
-		at = b.end
+		at = b.End
 	}
-	for _, s := range d.tables {
-		if s.start < 0 || s.end <= s.start || s.end > len(d.Text) || s.head.end > s.end || s.caption.end > s.end ||
-			s.head.start > s.head.end || s.caption.start > s.caption.end {
+	for _, s := range d.Tables {
+		if s.Start < 0 || s.End <= s.Start || s.End > len(d.Text) || s.Head.End > s.End || s.Caption.End > s.End ||
+			s.Head.Start > s.Head.End || s.Caption.Start > s.Caption.End {
 			t.Fatalf("table %+v of %d", s, len(d.Text))
 		}
 	}
 	last := 0
 	for i := range len(d.Text) {
-		if from, to := d.offsets.start(i), d.offsets.end(i+1); from < last || to < from || to > size {
+		if from, to := d.Offsets.Start(i), d.Offsets.End(i+1); from < last || to < from || to > size {
 			t.Fatalf("text byte %d is source %d to %d, behind %d", i, from, to, last)
 		} else {
 			last = from
@@ -178,10 +180,10 @@ func FuzzSplit(f *testing.F) {
 	f.Add("One. Two three. Four five six seven.", uint8(20), uint8(3), uint8(5), false)
 	f.Add(strings.Repeat("word ", 50)+strings.Repeat("x", 300), uint8(16), uint8(8), uint8(100), true)
 	f.Fuzz(func(t *testing.T, text string, size, overlap, section uint8, greedy bool) {
-		in := decode(text, nil)
-		d := &Document{ID: "d", Text: in.text}
-		d.normalise(nil)
-		d.offsets = nil
+		in := charset.DecodeUTF8(text, nil)
+		d := &Document{ID: "d", Text: in.Text}
+		d.Normalise(nil)
+		d.Offsets = nil
 		divide(d, int(section))
 		o := ChunkOptions{Size: 16 + int(size), Count: countTokens}
 		o.Overlap = min(int(overlap), o.Size/2)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
 )
 
 // TestGolden shows the text, sections and chunks of small files of each kind, with the source bytes
@@ -24,8 +26,8 @@ func TestGolden(t *testing.T) {
 			var out strings.Builder
 			changed := must(os.Stat(path)).ModTime().UTC().Format(time.RFC3339)
 			for _, d := range docs {
-				if d.Meta[modifiedKey] == changed { // which a checkout says
-					delete(d.Meta, modifiedKey)
+				if d.Meta[doc.ModifiedKey] == changed { // which a checkout says
+					delete(d.Meta, doc.ModifiedKey)
 				}
 				fmt.Fprintf(&out, "== document %s from %s: title %q topic %q meta %v repaired %d\n", d.ID, d.Source,
 					d.Title, d.Topic, d.Meta, d.Repaired)

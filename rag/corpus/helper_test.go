@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -135,7 +137,7 @@ func checkChunks(t interface{ Fatalf(string, ...any) }, d *Document, o ChunkOpti
 		if !utf8.ValidString(c.Text) || !utf8.ValidString(c.ID) || !utf8.ValidString(c.Heading) {
 			t.Fatalf("%q: invalid UTF-8", c.ID)
 		}
-		if !hasWord(c.Text) {
+		if !doc.HasWord(c.Text) {
 			t.Fatalf("chunk without words: %q", c.Text)
 		}
 	}
@@ -147,14 +149,14 @@ func checkChunks(t interface{ Fatalf(string, ...any) }, d *Document, o ChunkOpti
 func checkCoverage(t interface{ Fatalf(string, ...any) }, d *Document, chunks []Chunk, dropped bool) {
 	covered := 0 // all of d.Text before this
 	for _, c := range chunks {
-		first := sort.Search(len(d.Text), func(i int) bool { return d.offsets.start(i) >= c.Start })
+		first := sort.Search(len(d.Text), func(i int) bool { return d.Offsets.Start(i) >= c.Start })
 		if gap := uncovered(d, min(covered, first), first); gap != "" && !dropped && !sharedAtom(d, first-1) {
 			t.Fatalf("before %s, in no chunk: %.80q", c.ID, gap)
 		}
 		rest := c.Text
 		for i, r := range d.Text[first:] {
 			i += first
-			if d.offsets.start(i) >= c.End {
+			if d.Offsets.Start(i) >= c.End {
 				break
 			}
 			covered = max(covered, i+utf8.RuneLen(r))
@@ -178,8 +180,8 @@ func checkCoverage(t interface{ Fatalf(string, ...any) }, d *Document, chunks []
 func uncovered(d *Document, from, to int) string {
 	var out strings.Builder
 	for i, r := range d.Text[from:to] {
-		at := d.offsets.at(from + i)
-		if inserted := at >= 0 && d.offsets[at].su == 0; !inserted || r != ':' {
+		at := d.Offsets.At(from + i)
+		if inserted := at >= 0 && d.Offsets[at].PerSource == 0; !inserted || r != ':' {
 			out.WriteRune(r)
 		}
 	}
@@ -189,11 +191,11 @@ func uncovered(d *Document, from, to int) string {
 // sharedAtom reports whether byte i of the text is in a unit of several characters: chunks that share one each have all
 // of its source.
 func sharedAtom(d *Document, i int) bool {
-	k := d.offsets.at(i)
-	if i < 0 || k < 0 || d.offsets[k].tu == 1 {
+	k := d.Offsets.At(i)
+	if i < 0 || k < 0 || d.Offsets[k].PerText == 1 {
 		return false
 	}
-	s := d.offsets[k]
-	from := s.text + (i-s.text)/s.tu*s.tu
-	return utf8.RuneCountInString(d.Text[from:min(from+s.tu, len(d.Text))]) > 1 // its end may have been trimmed
+	s := d.Offsets[k]
+	from := s.Text + (i-s.Text)/s.PerText*s.PerText
+	return utf8.RuneCountInString(d.Text[from:min(from+s.PerText, len(d.Text))]) > 1 // its end may have been trimmed
 }

@@ -9,12 +9,14 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 	"unsafe"
+
+	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
 )
 
 // parseJSONLine reads {"id","text","topic"?,"title"?,…}. Further fields go to Meta. A title is the heading of the text.
 // A document without an id gets one from the digest of its text. With own, raw is overwritten: the document's text may
 // share its memory.
-func parseJSONLine(raw []byte, at int, own bool, p *pulse) (*Document, error) {
+func parseJSONLine(raw []byte, at int, own bool, p *doc.Pulse) (*Document, error) {
 	skip := 0
 	if at == 0 && bytes.HasPrefix(raw, []byte("\ufeff")) {
 		skip = 3
@@ -33,7 +35,7 @@ func parseJSONLine(raw []byte, at int, own bool, p *pulse) (*Document, error) {
 				return fmt.Errorf("%w: %q is not a string", ErrFormat, key)
 			}
 			if !isField(key) {
-				d.keepMeta(key, value)
+				d.KeepMeta(key, value)
 			}
 			return nil
 		}
@@ -41,7 +43,7 @@ func parseJSONLine(raw []byte, at int, own bool, p *pulse) (*Document, error) {
 		d.Repaired += repaired
 		switch key {
 		case "text":
-			d.Text, d.offsets, hasText = text, m, true
+			d.Text, d.Offsets, hasText = text, m, true
 		case "id":
 			d.ID = text
 		case "topic":
@@ -50,9 +52,9 @@ func parseJSONLine(raw []byte, at int, own bool, p *pulse) (*Document, error) {
 			d.Title = text
 		default:
 			if key == AccessKey {
-				d.setMeta(key, access(text))
+				d.SetMeta(key, doc.Access(text))
 			} else {
-				d.setMeta(key, text)
+				d.SetMeta(key, text)
 			}
 		}
 		return nil
@@ -63,13 +65,13 @@ func parseJSONLine(raw []byte, at int, own bool, p *pulse) (*Document, error) {
 	case !hasText:
 		return nil, fmt.Errorf("%w: no \"text\" field", ErrFormat)
 	}
-	d.normalise(p)
+	d.Normalise(p)
 	if strings.TrimSpace(d.ID) == "" {
 		d.ID = "text-" + TextDigest(d.Text)[:16]
 	}
 	if strings.TrimSpace(d.Title) != "" {
 		d.Sections = []Section{{Heading: []string{strings.Join(strings.Fields(d.Title), " ")}, End: len(d.Text),
-			source: d.offsets.start(0)}}
+			Source: d.Offsets.Start(0)}}
 	}
 	return d, nil
 }
@@ -148,15 +150,15 @@ func jsonEnd(raw []byte, at int) int {
 
 // unquote decodes a valid JSON string literal that stands at source offset at, with its map. Lone surrogates and
 // invalid UTF-8 become U+FFFD, NUL is removed; both are counted. With own, the text overwrites the literal.
-func unquote(lit []byte, at int, own bool, p *pulse) (text string, m offsetMap, repaired int) {
+func unquote(lit []byte, at int, own bool, p *doc.Pulse) (text string, m doc.Map, repaired int) {
 	out := lit[:0]
 	if !own {
 		out = make([]byte, 0, len(lit))
 	}
 	for i := 1; i < len(lit)-1; {
-		p.beat()
+		p.Beat()
 		if n := plainBytes(lit[i : len(lit)-1]); n > 0 {
-			m.add(len(out), at+i, 1, 1)
+			m.Add(len(out), at+i, 1, 1)
 			out = append(out, lit[i:i+n]...)
 			i += n
 			continue
@@ -180,9 +182,9 @@ func unquote(lit []byte, at int, own bool, p *pulse) (text string, m offsetMap, 
 			out, own = append(make([]byte, 0, len(lit)), out...), false
 		}
 		if escaped {
-			m.add(len(out), at+i, size, n)
+			m.Add(len(out), at+i, size, n)
 		} else {
-			m.add(len(out), at+i, 1, 1)
+			m.Add(len(out), at+i, 1, 1)
 		}
 		out = utf8.AppendRune(out, r)
 		i += n

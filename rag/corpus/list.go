@@ -46,7 +46,7 @@ func List(ctx context.Context, paths []string, o LoadOptions) (files []File, err
 			return fmt.Errorf("%s: %w", source, err)
 		}
 		if o.OnSkip != nil {
-			o.OnSkip(Skipped{source, err})
+			o.OnSkip(Skipped{Source: source, Err: err})
 		}
 		return nil
 	}

@@ -14,6 +14,18 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/jsonl"
+	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/clean"
+	"github.com/sluice-rag/sluice/rag/corpus/code"
+	"github.com/sluice-rag/sluice/rag/corpus/html"
+	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/mail"
+	"github.com/sluice-rag/sluice/rag/corpus/markdown"
+	"github.com/sluice-rag/sluice/rag/corpus/markup"
+	"github.com/sluice-rag/sluice/rag/corpus/office"
+	"github.com/sluice-rag/sluice/rag/corpus/pdf"
+	"github.com/sluice-rag/sluice/rag/corpus/plain"
+	"github.com/sluice-rag/sluice/rag/corpus/table"
 )
 
 // DefaultMaxFileBytes is the limit for one file, and for one line of a JSON lines file.
@@ -71,8 +83,8 @@ type loader struct {
 	documents int
 	skipped   int
 	first     Skipped
-	code      map[string]language // by endings; nil before the first file
-	pdf       *pdfReader          // nil before the first PDF file
+	code      map[string]code.Language // by endings; nil before the first file
+	pdf       *pdf.Reader              // nil before the first PDF file
 }
 
 func newLoader(ctx context.Context, o LoadOptions, yield func(*Document, error) bool) *loader {
@@ -87,7 +99,7 @@ func newLoader(ctx context.Context, o LoadOptions, yield func(*Document, error) 
 	return l
 }
 
-func (l *loader) close() { _ = l.pdf.close() } // an error means only that memory was not freed
+func (l *loader) close() { _ = l.pdf.Close() } // an error means only that memory was not freed
 
 // place is where a document came from; line is 0 for a file.
 type place struct {
@@ -109,7 +121,7 @@ func (l *loader) skip(source string, err error, fault bool) error {
 		l.yield(nil, fmt.Errorf("%s: %w", source, err))
 		return errStop
 	}
-	s := Skipped{source, err}
+	s := Skipped{Source: source, Err: err}
 	if l.skipped++; l.skipped == 1 {
 		l.first = s
 	}
@@ -130,14 +142,14 @@ func (l *loader) cancelled() error {
 // emit yields d unless it has no words, or the line's id was seen before in its file.
 func (l *loader) emit(d *Document, from place) error {
 	d.Source, d.Line, d.Folder, d.Given = from.String(), from.line, l.at.folder, l.at.given
-	if hasWord(d.Text) && len(l.o.Clean) > 0 {
+	if doc.HasWord(d.Text) && len(l.o.Clean) > 0 {
 		limit := l.limited(int64(len(d.Text)))
-		err := limit.parsing(len(d.Text), func() error { d.clean(l.o.Clean, limit.pulse); return nil })
+		err := limit.parsing(func() error { clean.Document(d, l.o.Clean, limit.Pulse); return nil })
 		if limit.end(); err != nil {
 			return l.unread(l.at, err)
 		}
 	}
-	if !hasWord(d.Text) {
+	if !doc.HasWord(d.Text) {
 		return l.skip(d.Source, ErrNoWords, true)
 	}
 	d.Path = l.at.real
@@ -180,16 +192,12 @@ func (l *loader) document(at found) error {
 	defer limit.end()
 	f, ok := l.formats(limit)[ext]
 	if l.code == nil {
-		l.code = languages()
+		l.code = code.Languages()
 	}
-	if code, known := l.code[ext]; known {
-		f, ok = format{func(d *Document, raw string) error {
-			in, err := decodeText(d, raw, l.o.Encoding, limit.pulse)
-			if err != nil {
-				return err
-			}
-			return parseCode(d, in, code, at.given, limit.pulse)
-		}, plainShare}, true
+	if language, known := l.code[ext]; known {
+		f, ok = l.decoding(plainShare, limit.Pulse, func(d *Document, in charset.Text) error {
+			return code.Parse(d, in, language, at.given, limit.Pulse)
+		}), true
 	}
 	if ok && l.o.Pictures == nil && isPicture(ext) {
 		return l.unread(at, ErrPictures)
@@ -205,21 +213,21 @@ func (l *loader) document(at found) error {
 	}
 	d := &Document{ID: at.name, Digest: digest, Cut: cut}
 	size := len(raw)
-	if err := limit.parsing(size, func() error { return parse(d, raw) }); err != nil {
+	if err := limit.parsing(func() error { return parse(d, raw) }); err != nil {
 		return l.unread(at, err)
 	}
 	collect(size)
-	for _, err := range d.missing {
+	for _, err := range d.Missing {
 		if err := l.skip(at.path, err, !errors.Is(err, ErrPictures)); err != nil {
 			return err
 		}
 	}
-	d.shorten(l.o.MaxTextBytes)
+	d.Shorten(l.o.MaxTextBytes)
 	if d.Title == "" {
 		d.Title = title(d, at.path)
 	}
 	if !at.modified.IsZero() {
-		d.property(modifiedKey, at.modified.UTC().Format(time.RFC3339))
+		d.Property(doc.ModifiedKey, at.modified.UTC().Format(time.RFC3339))
 	}
 	return l.emit(d, place{path: at.path})
 }
@@ -229,7 +237,7 @@ func (l *loader) unread(at found, err error) error {
 	if stop := l.cancelled(); stop != nil {
 		return stop
 	}
-	if at.content != nil && errors.Is(err, errArchive) {
+	if at.content != nil && errors.Is(err, doc.ErrArchive) {
 		return err // the archive is skipped
 	}
 	if errors.Is(err, ErrPictures) {
@@ -240,7 +248,7 @@ func (l *loader) unread(at found, err error) error {
 
 // formatNames lists the extensions of files that are read, for messages.
 const formatNames = "txt, md, html, pdf, jsonl, csv, tsv, docx, pptx, xlsx, odt, odp, ods, epub, eml, mbox, ipynb, " +
-	"rst, adoc, org, tex, man pages, json, yaml, toml, source code (" + codeNames + ")"
+	"rst, adoc, org, tex, man pages, json, yaml, toml, source code (" + code.Names + ")"
 
 // format describes how files with an extension are read.
 type format struct {
@@ -249,83 +257,87 @@ type format struct {
 	share int64
 }
 
+// decoding returns the format of texts that a parser reads.
+func (l *loader) decoding(share int64, p *doc.Pulse, parse func(*Document, charset.Text) error) format {
+	return format{func(d *Document, raw string) error {
+		in, err := charset.Decode(d, raw, l.o.Encoding, p)
+		if err != nil {
+			return err
+		}
+		return parse(d, in)
+	}, share}
+}
+
 // formats returns the formats of files that hold one document, by extension.
 func (l *loader) formats(limit *timeLimit) map[string]format {
-	var p *pulse
+	var p *doc.Pulse
 	if limit != nil {
-		p = limit.pulse
+		p = limit.Pulse
 	}
-	decoding := func(share int64, parse func(*Document, decoded)) format {
-		return format{func(d *Document, raw string) error {
-			in, err := decodeText(d, raw, l.o.Encoding, p)
-			if err == nil {
-				parse(d, in)
-			}
-			return err
-		}, share}
-	}
-	text := decoding(plainShare, func(d *Document, in decoded) { parseText(d, in, p) })
-	readMarkdown := func(d *Document, in decoded) {
-		if !parseMarkdown(d, in, p) {
-			parseText(d, in, p)
+	text := l.decoding(plainShare, p, func(d *Document, in charset.Text) error {
+		plain.Parse(d, in, p)
+		return nil
+	})
+	readMarkdown := func(d *Document, in charset.Text) error {
+		if !markdown.Parse(d, in, p) {
+			plain.Parse(d, in, p)
 		}
+		return nil
 	}
-	html := func(xml bool) format {
+	page := func(xml bool) format {
 		return format{func(d *Document, raw string) error {
-			in, err := decodeHTML(d, raw, l.o.Encoding, p)
+			in, err := charset.DecodeHTML(d, raw, l.o.Encoding, p)
 			if err == nil {
-				parseHTML(d, in, xml, p)
+				html.Parse(d, in, xml, p)
 			}
 			return err
 		}, markupShare}
 	}
-	failing := func(share int64, parse func(*Document, decoded) error) format {
-		return format{func(d *Document, raw string) error {
-			in, err := decodeText(d, raw, l.o.Encoding, p)
-			if err != nil {
-				return err
-			}
-			return parse(d, in)
-		}, share}
-	}
 	separated := func(tabs bool) format {
-		return failing(plainShare, func(d *Document, in decoded) error { return parseTable(d, in, tabs, p) })
+		return l.decoding(plainShare, p, func(d *Document, in charset.Text) error {
+			return table.Parse(d, in, tabs, p)
+		})
 	}
-	packed := func(parse func(*Document, *archive) error) format {
+	packed := func(parse func(*Document, *office.Archive) error) format {
 		return format{func(d *Document, raw string) error {
-			a, err := openArchive(raw, l.o.MaxFileBytes, p)
+			a, err := office.Open(raw, l.o.MaxFileBytes, p)
 			if err != nil {
 				return err
 			}
-			defer func() { collect(int(a.limit - a.left)) }()
+			defer func() { collect(int(a.Limit - a.Left)) }()
 			return parse(d, a)
 		}, 0}
 	}
 	all := map[string]format{
-		".txt": text, ".text": text, ".html": html(false), ".htm": html(false),
-		".xhtml": html(true), ".xht": html(true),
-		".csv":  separated(false),
-		".tsv":  separated(true),
-		".docx": packed(parseWord), ".pptx": packed(parseSlides), ".xlsx": packed(parseSheets),
-		".odt": packed(parseOpenDocument), ".odp": packed(parseOpenDocument), ".ods": packed(parseOpenDocument),
-		".epub": packed(parseBook),
-		".pdf":  {func(d *Document, raw string) error { return l.pdfFile(d, raw, limit) }, 0},
-		".eml":  {func(d *Document, raw string) error { return parseMail(d, raw, p) }, 0},
+		".txt": text, ".text": text, ".html": page(false), ".htm": page(false),
+		".xhtml": page(true), ".xht": page(true), ".csv": separated(false), ".tsv": separated(true),
+		".docx": packed(office.Word), ".pptx": packed(office.Slides), ".xlsx": packed(office.Sheets),
+		".odt": packed(office.OpenDocument), ".odp": packed(office.OpenDocument), ".ods": packed(office.OpenDocument),
+		".epub":  packed(office.Book),
+		".pdf":   {func(d *Document, raw string) error { return l.pdfFile(d, raw, limit) }, 0},
+		".eml":   {func(d *Document, raw string) error { return mail.Parse(d, raw, p) }, 0},
+		".ipynb": l.decoding(0, p, func(d *Document, in charset.Text) error { return parseNotebook(d, in, p) }),
 	}
 	for _, ending := range []string{".json", ".yaml", ".yml", ".toml"} {
-		all[ending] = decoding(plainShare, func(d *Document, in decoded) { parseData(d, in, p) })
+		all[ending] = l.decoding(plainShare, p, func(d *Document, in charset.Text) error {
+			parseData(d, in, p)
+			return nil
+		})
 	}
 	for ending := range strings.FieldsSeq(".md .markdown .mkd .mkdn .mdown .mdwn .rmd .qmd") {
-		all[ending] = decoding(markupShare, readMarkdown)
+		all[ending] = l.decoding(markupShare, p, readMarkdown)
 	}
-	all[".mdx"] = decoding(markupShare, func(d *Document, in decoded) { readMarkdown(d, withoutModules(in)) })
-	for ending := range lightFormats() {
-		all[ending] = failing(markupShare, func(d *Document, in decoded) error { return parseLight(d, in, ending, p) })
+	all[".mdx"] = l.decoding(markupShare, p, func(d *Document, in charset.Text) error {
+		return readMarkdown(d, markdown.WithoutModules(in))
+	})
+	for ending := range markup.Formats() {
+		all[ending] = l.decoding(markupShare, p, func(d *Document, in charset.Text) error {
+			return markup.Parse(d, in, ending, p)
+		})
 	}
-	for ending := range strings.FieldsSeq(pictureEndings) {
-		all[ending] = format{func(d *Document, raw string) error { return l.parsePicture(d, raw, ending, limit) }, 0}
+	for ending := range strings.FieldsSeq(pdf.PictureEndings) {
+		all[ending] = format{func(d *Document, raw string) error { return l.pictures(limit).Parse(d, raw, ending) }, 0}
 	}
-	all[".ipynb"] = failing(0, func(d *Document, in decoded) error { return parseNotebook(d, in, p) })
 	return all
 }
 
@@ -333,7 +345,7 @@ func (l *loader) formats(limit *timeLimit) map[string]format {
 // text, or was given.
 func (l *loader) ending(at found) string {
 	base := filepath.Base(at.path)
-	ext := withoutGroup(strings.ToLower(filepath.Ext(base)))
+	ext := markup.WithoutGroup(strings.ToLower(filepath.Ext(base)))
 	given := at.given && at.content == nil
 	switch {
 	case l.o.As != "" && (given || !isRead(ext) && !isPlainName(base)):
@@ -349,9 +361,9 @@ func IsRead(ending string) bool { return isRead(ending) || archiveKind(ending) !
 
 // isRead reports whether files with an extension are read as they are; its dot may be missing.
 func isRead(ending string) bool {
-	ending = withoutGroup("." + strings.TrimPrefix(strings.ToLower(ending), "."))
+	ending = markup.WithoutGroup("." + strings.TrimPrefix(strings.ToLower(ending), "."))
 	_, format := (&loader{}).formats(nil)[ending]
-	_, code := languages()[ending]
+	_, code := code.Languages()[ending]
 	return format || code || ending == ".jsonl" || ending == ".ndjson" || ending == ".mbox"
 }
 
@@ -366,23 +378,21 @@ func Converted(source string) bool {
 	}
 }
 
-// pdfFile reads a PDF file, and records its pages without text.
+// pdfFile reads a PDF file.
 func (l *loader) pdfFile(d *Document, raw string, limit *timeLimit) error {
 	if l.pdf == nil {
-		r, err := openPDF(l.ctx, l.o.CacheDir)
+		r, err := pdf.Open(l.ctx, l.o.CacheDir)
 		if err != nil {
 			return err
 		}
 		l.pdf = r
 	}
-	x := &pictures{reader: l.o.Pictures, limit: limit, all: l.o.AllPages}
-	empty, err := l.pdf.parse(d, raw, x)
-	if err != nil {
-		return err
-	}
-	d.Empty, d.missing = empty, x.failed
-	x.say(d)
-	return nil
+	return l.pdf.Parse(d, raw, l.pictures(limit))
+}
+
+// pictures reads those of a file within its time limit.
+func (l *loader) pictures(limit *timeLimit) *pdf.Pictures {
+	return &pdf.Pictures{Reader: l.o.Pictures, All: l.o.AllPages, Pulse: limit.Pulse, More: limit.more}
 }
 
 // title returns the first heading, or the file's name without its extension.
@@ -392,7 +402,7 @@ func title(d *Document, path string) string {
 			return s.Heading[0]
 		}
 	}
-	return nameOf(path)
+	return doc.NameOf(path)
 }
 
 func (l *loader) jsonLines(at found) error {
@@ -403,11 +413,11 @@ func (l *loader) jsonLines(at found) error {
 	}
 	defer f.Close()
 	r := bufio.NewReaderSize(f, 64<<10)
-	head, _ := r.Peek(probeBytes) // a short file is not an error here
-	if err := checkText(string(head)); err != nil {
+	head, _ := r.Peek(charset.ProbeBytes) // a short file is not an error here
+	if err := charset.Check(string(head)); err != nil {
 		return l.skip(path, err, true)
 	}
-	if utf16Order(string(head)) != nil {
+	if charset.UTF16Order(string(head)) != nil {
 		return l.skip(path, fmt.Errorf("%w: JSON lines in UTF-16; convert them to UTF-8", ErrFormat), true)
 	}
 	lines := 0
@@ -446,8 +456,8 @@ func (l *loader) jsonLine(path string, line jsonl.Line, err error) error {
 	defer limit.end()
 	sum := sha256.Sum256(line.Raw) // parsing overwrites the line
 	collect(len(line.Raw))
-	err = limit.parsing(len(line.Raw), func() (err error) {
-		d, err = parseJSONLine(line.Raw, int(line.Offset), line.Own, limit.pulse)
+	err = limit.parsing(func() (err error) {
+		d, err = parseJSONLine(line.Raw, int(line.Offset), line.Own, limit.Pulse)
 		return err
 	})
 	if err != nil {
@@ -458,6 +468,31 @@ func (l *loader) jsonLine(path string, line jsonl.Line, err error) error {
 	}
 	d.Digest = "sha256:" + hex.EncodeToString(sum[:])
 	d.Cut = line.Cut > 0
-	d.shorten(l.o.MaxTextBytes)
+	d.Shorten(l.o.MaxTextBytes)
 	return l.emit(d, from)
+}
+
+// isPicture reports whether files with an extension are pictures whose text is read.
+func isPicture(ending string) bool { return strings.Contains(pdf.PictureEndings, " "+ending+" ") }
+
+// HoldsPictures reports whether a file may have text in pictures, by its name.
+func HoldsPictures(path string) bool {
+	ending := strings.ToLower(filepath.Ext(path))
+	return ending == ".pdf" || isPicture(ending) || archiveKind(path) != nil
+}
+
+// isPlainName reports whether a file without an extension is known by its name as text: README, LICENSE-MIT, Makefile,
+// and the copyright of a package of Debian.
+func isPlainName(base string) bool {
+	switch strings.ToLower(base) {
+	case "readme", "license", "licence", "copying", "copyright", "notice", "authors", "changelog", "changes", "news",
+		"todo", "install", "contributing", "makefile", "dockerfile", "history", "credits", "contributors", "thanks":
+		return true
+	}
+	head, _, _ := strings.Cut(base, "-")
+	switch head {
+	case "README", "LICENSE", "LICENCE", "COPYING", "NOTICE":
+		return true
+	}
+	return false
 }

@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/test/doubling"
+	"github.com/sluice-rag/sluice/rag/corpus/html"
+	"github.com/sluice-rag/sluice/rag/corpus/internal/build"
+	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
 )
 
 // readAs returns the text of a source by its name.
@@ -145,7 +148,7 @@ func TestNavigation(t *testing.T) {
 	} {
 		docs, _ := load(t, LoadOptions{}, write(t, t.TempDir(), "a.html", "<!DOCTYPE html><meta charset=utf-8>"+x[0]))
 		var got []string
-		for _, s := range docs[0].sections() {
+		for _, s := range docs[0].Sectioned() {
 			got = append(got, strings.Join(s.Heading, "/")+": "+strings.TrimSpace(docs[0].Text[s.Start:s.End]))
 		}
 		if strings.Join(got, "|") != x[1] {
@@ -169,7 +172,7 @@ func TestHeadingsAboveMain(t *testing.T) {
 		content := "<!DOCTYPE html><meta charset=utf-8>" + x.content
 		docs, _ := load(t, LoadOptions{}, write(t, t.TempDir(), "a.html", content))
 		var got []string
-		for _, s := range docs[0].sections() {
+		for _, s := range docs[0].Sectioned() {
 			if text := strings.TrimSpace(docs[0].Text[s.Start:s.End]); text != "" {
 				got = append(got, strings.Join(s.Heading, "/")+": "+text)
 			}
@@ -256,9 +259,9 @@ func TestMarkupStepsAreLinear(t *testing.T) {
 	} {
 		for _, xml := range []bool{false, true} {
 			doubling.Linear(t, in, func(text string) int {
-				p := &pulse{ctx: t.Context()}
-				readHTML(&builder{pulse: p}, text, 0, xml)
-				return int(p.n) // words, and elements that were closed
+				p := &doc.Pulse{Ctx: t.Context()}
+				html.Read(&build.Builder{Pulse: p}, text, 0, xml)
+				return int(p.N) // words, and elements that were closed
 			})
 		}
 	}
@@ -287,29 +290,4 @@ func TestMailboxSeparators(t *testing.T) {
 	if len(docs) != 2 {
 		t.Errorf("%d documents of a mailbox without dates", len(docs))
 	}
-}
-
-// TestFlowedText: RFC 3676, by its rules and its examples.
-func TestFlowedText(t *testing.T) {
-	for text, want := range map[string][2]string{ // without and with DelSp
-		"The harbour ma \nster is awake. \nNext.\n\nFixed line\nother": {
-			"The harbour ma ster is awake. Next.\n\nFixed line\nother",
-			"The harbour master is awake.Next.\n\nFixed line\nother"},
-		">> deep \n>> er\n> less \nnone": {">> deep er\n> less \nnone", ">> deeper\n> less\nnone"},
-		" From stuffed \n >no quote":     {"From stuffed >no quote", "From stuffed>no quote"},
-		"words \n-- \nA Person":          {"words \n-- \nA Person", "words\n-- \nA Person"},
-		"ends \n":                        {"ends ", "ends"},
-		"":                               {"", ""},
-	} {
-		for i, del := range []bool{false, true} {
-			if got := unflowed(text, del); got != want[i] {
-				t.Errorf("%q, %v: %q, want %q", text, del, got, want[i])
-			}
-		}
-	}
-	mail := "Subject: s\nContent-Type: text/plain; charset=utf-8; format=Flowed; DelSp=Yes\n\nThe harbour ma \nster is awake.\n"
-	if got := readAs(t, "a.eml", mail); got != "The harbour master is awake." {
-		t.Errorf("%q", got)
-	}
-	doubling.Linear(t, doubling.Repeat(">a \n> b \n"), func(text string) int { return len(unflowed(text, true)) })
 }

@@ -4,6 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/internal/build"
+	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/markdown"
+	"github.com/sluice-rag/sluice/rag/corpus/plain"
 )
 
 // notebook is the part of a Jupyter notebook that is read.
@@ -16,9 +22,9 @@ type notebook struct {
 
 // parseNotebook reads a Jupyter notebook (.ipynb, nbformat 4) as Markdown, with the code of its cells; the output of
 // cells is not read.
-func parseNotebook(d *Document, in decoded, p *pulse) error {
+func parseNotebook(d *Document, in charset.Text, p *doc.Pulse) error {
 	var n notebook
-	if err := json.Unmarshal([]byte(in.text), &n); err != nil {
+	if err := json.Unmarshal([]byte(in.Text), &n); err != nil {
 		return fmt.Errorf("%w: no notebook: %w", ErrFormat, err)
 	}
 	var text strings.Builder
@@ -35,13 +41,13 @@ func parseNotebook(d *Document, in decoded, p *pulse) error {
 		}
 		text.WriteString(source + "\n\n")
 	}
-	made := decoded{text: text.String()}
-	if !parseMarkdown(d, made, p) {
-		parseText(d, made, p)
+	made := charset.Text{Text: text.String()}
+	if !markdown.Parse(d, made, p) {
+		plain.Parse(d, made, p)
 	}
-	d.offsets = nil
+	d.Offsets = nil
 	for i := range d.Sections {
-		d.Sections[i].source = d.Sections[i].Start
+		d.Sections[i].Source = d.Sections[i].Start
 	}
 	return nil
 }
@@ -59,8 +65,8 @@ func longestRun(text string, of byte) (longest int) {
 }
 
 // parseData reads a text of data (JSON, YAML, TOML), whose lines are grouped by indent as code is.
-func parseData(d *Document, in decoded, p *pulse) {
-	b := &builder{pulse: p}
-	b.verbatim(in.text, 0)
-	b.finish(d, in.m)
+func parseData(d *Document, in charset.Text, p *doc.Pulse) {
+	b := &build.Builder{Pulse: p}
+	b.Verbatim(in.Text, 0)
+	b.Finish(d, in.Map)
 }

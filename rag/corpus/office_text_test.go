@@ -42,7 +42,7 @@ func TestStylesOfOfficeText(t *testing.T) {
 func TestTypescript(t *testing.T) {
 	line := `<w:p><w:r><w:rPr><w:rFonts w:ascii="Courier New"/></w:rPr><w:t>The tide goes out. It comes in.</w:t></w:r></w:p>`
 	docs, _ := load(t, LoadOptions{}, write(t, t.TempDir(), "a.docx", body(t, line+line)))
-	if len(docs) != 1 || len(docs[0].blocks) == 0 || docs[0].blocks[0].code {
+	if len(docs) != 1 || len(docs[0].Blocks) == 0 || docs[0].Blocks[0].Code {
 		t.Errorf("%+v", docs)
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/test/doubling"
+	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/plain"
 )
 
 // TestPlainHeadings: headings of plain texts are underlined, or stand at the margin of indented text. They are
@@ -41,7 +44,7 @@ func TestPlainHeadings(t *testing.T) {
 			continue
 		}
 		var got []string
-		for _, s := range docs[0].sections() {
+		for _, s := range docs[0].Sectioned() {
 			got = append(got, strings.Join(s.Heading, "/")+": "+strings.TrimSpace(docs[0].Text[s.Start:s.End]))
 		}
 		if strings.Join(got, "|") != c.want || docs[0].Title != c.title {
@@ -55,9 +58,9 @@ func TestPlainHeadings(t *testing.T) {
 func TestPlainHeadingsAreLinear(t *testing.T) {
 	for _, unit := range []string{"a\n  b\n\n", "a\n===\n\n", "1.1.1.1.1.1.1.1 a\n\n", "\n", "  a\n"} {
 		doubling.Linear(t, doubling.Input{Unit: unit}, func(text string) int {
-			d, p := &Document{}, &pulse{ctx: context.Background()}
-			parseText(d, decoded{text: text}, p)
-			return int(p.n) + len(fmt.Sprint(d.Sections))
+			d, p := &Document{}, &doc.Pulse{Ctx: context.Background()}
+			plain.Parse(d, charset.Text{Text: text}, p)
+			return int(p.N) + len(fmt.Sprint(d.Sections))
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-rag/sluice/internal/regular"
+	"github.com/sluice-rag/sluice/rag/corpus/charset"
 )
 
 // longestLook bounds the bytes of a source, and of its archive, in which line numbers are counted.
@@ -32,7 +33,7 @@ func Lines(ctx context.Context, source string, start, end int, text string) (fro
 	}
 	defer f.Close()
 	r := bufio.NewReaderSize(f, 64<<10)
-	head, _ := r.Peek(probeBytes) // a short file is not an error
+	head, _ := r.Peek(charset.ProbeBytes) // a short file is not an error
 	if bytes.IndexByte(head, 0) < 0 {
 		before := &lineCount{}
 		if _, err := io.CopyN(before, r, int64(start)); err != nil {
@@ -92,21 +93,21 @@ func has(text string, words []string, share float64) bool {
 
 // decodedLines is Lines for a source that is not plain UTF-8.
 func decodedLines(raw string, start, end int, words []string) (from, to int) {
-	name, err := charsetOf(raw, "")
+	name, err := charset.Of(raw, "")
 	if err != nil {
 		return 0, 0
 	}
-	before, err := decodeCharset(raw[:start], name, nil)
+	before, err := charset.DecodeAs(raw[:start], name, nil)
 	if err != nil {
 		return 0, 0
 	}
-	passage, err := decodeCharset(raw[start:end], name, nil)
-	if err != nil || !holds(passage.text, words) {
+	passage, err := charset.DecodeAs(raw[start:end], name, nil)
+	if err != nil || !holds(passage.Text, words) {
 		return 0, 0
 	}
 	lines, within := &lineCount{}, &lineCount{}
-	_, _ = io.WriteString(lines, before.text)
-	_, _ = io.WriteString(within, strings.TrimRight(passage.text, "\r\n"))
+	_, _ = io.WriteString(lines, before.Text)
+	_, _ = io.WriteString(within, strings.TrimRight(passage.Text, "\r\n"))
 	return lines.n + 1, lines.n + 1 + within.n
 }
 

@@ -5,6 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+
+	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/html"
+	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/markdown"
+	"github.com/sluice-rag/sluice/rag/corpus/plain"
 )
 
 // Kind is what the bytes of a source are.
@@ -24,19 +30,19 @@ const (
 func Read(ctx context.Context, kind Kind, raw string, most int) (*Document, error) {
 	sum := sha256.Sum256([]byte(raw))
 	d := &Document{Digest: "sha256:" + hex.EncodeToString(sum[:])}
-	p := &pulse{ctx: ctx}
-	err := parsing(ctx, len(raw), func() error {
+	p := &doc.Pulse{Ctx: ctx}
+	err := doc.Parsing(ctx, len(raw), func() error {
 		switch kind {
 		case HTML, XHTML:
-			in, err := decodeHTML(d, raw, "", p)
+			in, err := charset.DecodeHTML(d, raw, "", p)
 			if err == nil {
-				parseHTML(d, in, kind == XHTML, p)
+				html.Parse(d, in, kind == XHTML, p)
 			}
 			return err
 		case Markdown, Plain:
-			in, err := decodeText(d, raw, "", p)
-			if err == nil && (kind == Plain || !parseMarkdown(d, in, p)) {
-				parseText(d, in, p)
+			in, err := charset.Decode(d, raw, "", p)
+			if err == nil && (kind == Plain || !markdown.Parse(d, in, p)) {
+				plain.Parse(d, in, p)
 			}
 			return err
 		}
@@ -45,8 +51,8 @@ func Read(ctx context.Context, kind Kind, raw string, most int) (*Document, erro
 	if err != nil {
 		return nil, err
 	}
-	d.shorten(most)
-	if !hasWord(d.Text) {
+	d.Shorten(most)
+	if !doc.HasWord(d.Text) {
 		return nil, ErrNoWords
 	}
 	if d.Title == "" && len(d.Sections) > 0 && len(d.Sections[0].Heading) > 0 {

@@ -8,8 +8,9 @@ import (
 	"io"
 	"runtime"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/rag/corpus/charset"
 )
 
 // markupShare is how many bytes of Markdown and HTML are read per byte of text that is wanted, as markup, scripts and
@@ -70,7 +71,7 @@ func collect(bytes int) {
 
 // wholeCharacters removes a partial character from the end of a truncated text.
 func wholeCharacters(raw string) string {
-	if order := utf16Order(raw); order != nil {
+	if order := charset.UTF16Order(raw); order != nil {
 		raw = raw[:len(raw)&^1]
 		if n := len(raw); n > 2 && order.Uint16([]byte(raw[n-2:]))&0xfc00 == 0xd800 {
 			return raw[:n-2]
@@ -99,39 +100,4 @@ func (c cancelled) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	return c.r.Read(p)
-}
-
-// shorten keeps the first most bytes of the text, to the end of a word if that is near. 0 keeps all.
-func (d *Document) shorten(most int) {
-	if most <= 0 || len(d.Text) <= most {
-		return
-	}
-	d.Cut = true
-	for most > 0 && !utf8.RuneStart(d.Text[most]) {
-		most--
-	}
-	if i := strings.LastIndexFunc(d.Text[:most], unicode.IsSpace); i > most*3/4 {
-		most = i
-	}
-	d.Text = strings.Clone(d.Text[:most])
-	sections, blocks := d.Sections, d.blocks
-	d.Sections, d.blocks = nil, nil
-	for _, s := range sections {
-		if s.Start < most {
-			s.End = min(s.End, most)
-			d.Sections = append(d.Sections, s)
-		}
-	}
-	for _, b := range blocks {
-		if b.start < most {
-			b.end = min(b.end, most)
-			d.blocks = append(d.blocks, b)
-		}
-	}
-	for i := range d.tables {
-		t := &d.tables[i]
-		for _, at := range []*int{&t.start, &t.end, &t.caption.start, &t.caption.end, &t.head.start, &t.head.end} {
-			*at = min(*at, most)
-		}
-	}
 }

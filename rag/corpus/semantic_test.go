@@ -14,6 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/markdown"
 )
 
 // byTopic finds two sentences similar by the share of words that they have in common; calls counts the texts.
@@ -115,8 +118,8 @@ func TestSemanticDividesAtTheLowestSimilarity(t *testing.T) {
 func TestSemanticKeepsHeadingsApart(t *testing.T) {
 	same := strings.Repeat("The harbour has a pilot boat and many ships wait there. ", 6)
 	d := &Document{ID: "d"}
-	parseMarkdown(d, decode("# One\n\n"+same+"\n\n# Two\n\n"+same+"\n\n# Code\n\n```\nx := 1\ny := 2\n\nz := 3\n```\n"+
-		same, nil), nil)
+	markdown.Parse(d, charset.DecodeUTF8("# One\n\n"+same+"\n\n# Two\n\n"+same+
+		"\n\n# Code\n\n```\nx := 1\ny := 2\n\nz := 3\n```\n"+same, nil), nil)
 	calls := 0
 	o := ChunkOptions{Size: 256, Count: countTokens, Semantic: &Semantic{Percentile: 5, Similar: byTopic(&calls)}}
 	chunks, err := Split(d, o)
@@ -149,7 +152,7 @@ func TestSemanticNeighbours(t *testing.T) {
 	}
 	if len(seen) != 3 || seen[0] != "One is here. Two is here." ||
 		!strings.HasPrefix(seen[1], "One is here. Two is here. T") ||
-		len(seen[2]) > comparedBytes+len("Two is here. ") {
+		len(seen[2]) > 2<<10+len("Two is here. ") {
 		t.Errorf("%.60q", seen)
 	}
 }
@@ -210,7 +213,7 @@ func TestSemanticOfOddTexts(t *testing.T) {
 // A chunk that is only the number of a list item has that number's place.
 func TestChunkOfANumber(t *testing.T) {
 	d := &Document{ID: "d"}
-	parseMarkdown(d, decode("# A\n\n1. word"+strings.Repeat("x", 30), nil), nil)
+	markdown.Parse(d, charset.DecodeUTF8("# A\n\n1. word"+strings.Repeat("x", 30), nil), nil)
 	o := ChunkOptions{Size: 16, Count: greedyCount}
 	chunks, err := Split(d, o)
 	if err != nil || len(chunks) < 2 || chunks[0].Text != "1." || chunks[0].Start != 5 || chunks[0].End != 8 {
@@ -225,7 +228,8 @@ func TestSemanticProperties(t *testing.T) {
 		piece := rapid.SampledFrom([]string{"word", "a", "Sentence", ". ", "! ", " ", "\n\n", "- ", "é", "中文。", "Dr. ",
 			"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", "# A\n\n", "```\ncode\n\nmore\n```\n", "1. "})
 		d := &Document{ID: "d"}
-		parseMarkdown(d, decode(strings.Join(rapid.SliceOfN(piece, 0, 300).Draw(t, "pieces"), ""), nil), nil)
+		text := strings.Join(rapid.SliceOfN(piece, 0, 300).Draw(t, "pieces"), "")
+		markdown.Parse(d, charset.DecodeUTF8(text, nil), nil)
 		levels := rapid.IntRange(1, 1000).Draw(t, "levels")
 		o := ChunkOptions{Size: rapid.IntRange(16, 80).Draw(t, "size"), Count: countTokens}
 		o.Overlap = rapid.IntRange(0, o.Size/2).Draw(t, "overlap")
@@ -310,7 +314,7 @@ func TestSemanticIsCancelled(t *testing.T) {
 	for _, err := range Chunks(ctx, d, o) {
 		last = err
 	}
-	if !errors.Is(last, context.Canceled) || !slices.IsSorted(ends) || ends[0] <= 0 || compared > 4*comparedAtOnce {
+	if !errors.Is(last, context.Canceled) || !slices.IsSorted(ends) || ends[0] <= 0 || compared > 4*256 {
 		t.Errorf("%v after %d sentences, progress %v", last, compared, ends)
 	}
 }
@@ -327,9 +331,9 @@ func FuzzSemantic(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, size, overlap, percentile, smallest, buffer, section uint8, seed uint64,
 		greedy bool) {
 		defer soon(t)()
-		d := &Document{ID: "d", Text: decode(text, nil).text}
-		d.normalise(nil)
-		d.offsets = nil
+		d := &Document{ID: "d", Text: charset.DecodeUTF8(text, nil).Text}
+		d.Normalise(nil)
+		d.Offsets = nil
 		divide(d, int(section))
 		m := &Semantic{Percentile: float64(percentile % 101), Buffer: int(buffer) % (MaxBuffer + 1)}
 		o := ChunkOptions{Size: 16 + int(size), Count: countTokens, Semantic: m}
@@ -338,12 +342,12 @@ func FuzzSemantic(f *testing.F) {
 			o.Count = greedyCount
 		}
 		m.Similar = func(_ context.Context, texts []string) ([]float64, error) {
-			if len(texts) < 2 || len(texts) > comparedAtOnce {
+			if len(texts) < 2 || len(texts) > 256 {
 				t.Fatalf("%d sentences are compared at once", len(texts))
 			}
 			links := make([]float64, len(texts)-1)
 			for i, s := range texts {
-				if limit := (2*m.Buffer + 1) * (comparedBytes + 1); len(s) > limit || !utf8.ValidString(s) {
+				if limit := (2*m.Buffer + 1) * (2<<10 + 1); len(s) > limit || !utf8.ValidString(s) {
 					t.Fatalf("a sentence of %d bytes with its neighbours, at most %d: %.80q", len(s), limit, s)
 				}
 				if i > 0 { // any number, infinities as well: the same one for the same pair

@@ -70,7 +70,7 @@ func TestGoSpecification(t *testing.T) {
 		for _, c := range chunks {
 			found = found || c.Heading == d.Title+" › Types › Slice types" && c.Anchor == "Slice_types" &&
 				strings.HasPrefix(c.Text, "A slice is a descriptor for a contiguous segment of an underlying array")
-			if c.Tokens < o.Size/tinyShare {
+			if c.Tokens < o.Size/8 {
 				small++
 			}
 			if want := letters(plainHTML(string(source[c.Start:c.End]))); want != letters(c.Text) &&
@@ -82,7 +82,7 @@ func TestGoSpecification(t *testing.T) {
 		if !found {
 			t.Errorf("%s: no chunk of section Slice types", preset)
 		}
-		t.Logf("%s: %d chunks, %d below 1/%d of the size", preset, len(chunks), small, tinyShare)
+		t.Logf("%s: %d chunks, %d below 1/%d of the size", preset, len(chunks), small, 8)
 	}
 }
 

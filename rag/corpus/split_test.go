@@ -9,6 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/markdown"
 )
 
 func TestPreset(t *testing.T) {
@@ -47,33 +51,6 @@ func TestSplitRefuses(t *testing.T) {
 	} {
 		if _, err := Split(d, c.o); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.name, err)
-		}
-	}
-}
-
-func TestSentences(t *testing.T) {
-	for _, c := range []struct{ text, want string }{
-		{"One. Two! Three? Four", "One.|Two!|Three?|Four"},
-		{"Dr. Smith met Prof. Jones. They left.", "Dr. Smith met Prof. Jones.|They left."},
-		{"See e.g. Go, i.e. the language. J. R. Tolkien wrote.",
-			"See e.g. Go, i.e. the language.|J. R. Tolkien wrote."},
-		{"It is 3.14. Then 1,000.5 more.", "It is 3.14.|Then 1,000.5 more."},
-		{"Call fmt.Println. Use os.Exit(1). Done.", "Call fmt.Println.|Use os.Exit(1).|Done."},
-		{"The answer is no. It was No. 5 Main Street.", "The answer is no.|It was No. 5 Main Street."},
-		{"Am 3. Oktober war es. Im 19. Jahrhundert nicht.", "Am 3. Oktober war es.|Im 19. Jahrhundert nicht."},
-		{"Das ist z. B. Berlin, d. h. die Stadt. Vgl. Abb. 3 dazu.",
-			"Das ist z. B. Berlin, d. h. die Stadt.|Vgl. Abb. 3 dazu."},
-		{"He said \"Stop.\" Then he left.", "He said \"Stop.\"|Then he left."},
-		{"A line\nbreak is none. Next\nsentence.", "A line\nbreak is none.|Next\nsentence."},
-		{"中文句子。第二句。", "中文句子。|第二句。"},
-		{" \n\t ", ""},
-	} {
-		var got []string
-		for s := range sentences(c.text, span{0, len(c.text)}) {
-			got = append(got, c.text[s.start:s.end])
-		}
-		if g := strings.Join(got, "|"); g != c.want {
-			t.Errorf("%q:\n got %s\nwant %s", c.text, g, c.want)
 		}
 	}
 }
@@ -132,8 +109,8 @@ func TestOverlap(t *testing.T) {
 
 func TestMerge(t *testing.T) {
 	d, ok := &Document{ID: "d"}, true
-	ok = parseMarkdown(d,
-		decode("# Top\n\nIntro.\n\n## A\n\nText a.\n\n## B\n\nText b.\n\n### B1\n\nDeep.\n\n## "+
+	ok = markdown.Parse(d,
+		charset.DecodeUTF8("# Top\n\nIntro.\n\n## A\n\nText a.\n\n## B\n\nText b.\n\n### B1\n\nDeep.\n\n## "+
 			"C\n\n"+strings.Repeat("long section. ", 20)+"\n\n## D\n\nText d.", nil), nil)
 	chunks, err := Split(d, ChunkOptions{Size: 100, Count: countTokens})
 	if err != nil || !ok {
@@ -141,7 +118,7 @@ func TestMerge(t *testing.T) {
 	}
 	var got []string
 	for _, c := range chunks {
-		got = append(got, c.Heading+": "+cutRunes(c.Text, 40))
+		got = append(got, c.Heading+": "+doc.CutRunes(c.Text, 40))
 	}
 	want := []string{
 		"Top: Intro.\n\nA\nText a.\n\nB\nText b.",
@@ -157,8 +134,8 @@ func TestMerge(t *testing.T) {
 func TestHeadings(t *testing.T) {
 	long := strings.Repeat("very long heading ", 30)
 	d := &Document{ID: "d"}
-	parseMarkdown(d,
-		decode("# "+long+"\n\n## Inner\n\nText of it.\n\n## "+strings.Repeat("x", 150)+"\n\nMore text.", nil), nil)
+	markdown.Parse(d, charset.DecodeUTF8("# "+long+"\n\n## Inner\n\nText of it.\n\n## "+strings.Repeat("x", 150)+
+		"\n\nMore text.", nil), nil)
 	o := ChunkOptions{Size: 32, Count: countTokens}
 	chunks, err := Split(d, o)
 	if err != nil {
@@ -182,7 +159,7 @@ func TestHeadings(t *testing.T) {
 
 func TestNoChunk(t *testing.T) {
 	d := &Document{ID: "d"}
-	parseMarkdown(d, decode("Preface.\n\n# One\n\n## Two\n\nText.\n\n## Three\n", nil), nil)
+	markdown.Parse(d, charset.DecodeUTF8("Preface.\n\n# One\n\n## Two\n\nText.\n\n## Three\n", nil), nil)
 	chunks, err := Split(d, ChunkOptions{NoChunk: true, Count: countTokens})
 	if err != nil || len(chunks) != 1 {
 		t.Fatal(chunks, err)
@@ -226,8 +203,8 @@ func TestProperties(t *testing.T) {
 			"http://example.org/", "1. "})
 		text := strings.Join(rapid.SliceOfN(piece, 0, 400).Draw(t, "pieces"), "")
 		d := &Document{ID: "d", Text: text}
-		d.normalise(nil)
-		d.offsets = nil
+		d.Normalise(nil)
+		d.Offsets = nil
 		at := 0
 		for len(d.Text) > 0 && rapid.Bool().Draw(t, "section") {
 			end := rapid.IntRange(at, len(d.Text)).Draw(t, "end")

@@ -331,3 +331,30 @@ func TestCellsSideBySide(t *testing.T) {
 		}
 	}
 }
+
+// TestSheetValues: numbers by the styles of their cells, built-in formats too; escaped characters of texts; the file's
+// name is the title.
+func TestSheetValues(t *testing.T) {
+	styles := `<styleSheet><numFmts><numFmt numFmtId="165" formatCode="[h]:mm"/><numFmt numFmtId="166" formatCode="00000"/>` +
+		`</numFmts><cellStyleXfs><xf numFmtId="9"/></cellStyleXfs><cellXfs><xf numFmtId="0"/><xf numFmtId="165"/>` +
+		`<xf numFmtId="166"/><xf numFmtId="10"/><xf numFmtId="14"/></cellXfs></styleSheet>`
+	rows := `<row><c t="inlineStr"><is><t>Task</t></is></c><c t="inlineStr"><is><t>Hours</t></is></c><c t="inlineStr"><is>` +
+		`<t>Zip</t></is></c><c t="inlineStr"><is><t>Rate</t></is></c><c t="inlineStr"><is><t>Day</t></is></c></row>` +
+		`<row><c t="inlineStr"><is><t>a_x000D_b _x0041_ _x005F_x0041_ _xD83D__xDE00_</t></is></c><c s="1"><v>1.510416666666667</v></c>` +
+		`<c s="2"><v>501</v></c><c s="3"><v>0.075</v></c><c s="4"><v>59</v></c></row>`
+	path := write(t, t.TempDir(), "log.xlsx", zipped(t, "xl/workbook.xml", workbook,
+		"xl/_rels/workbook.xml.rels", workRels,
+		"xl/styles.xml", styles, "xl/worksheets/s.xml", fmt.Sprintf(sheetText, rows)))
+	docs, skips := load(t, LoadOptions{}, path)
+	if len(docs) != 1 {
+		t.Fatal(skips)
+	}
+	want := "Task: a b A _x0041_ \U0001F600 | Hours: 36:15 | Zip: 00501 | Rate: 7.50% | Day: 1900-02-28"
+	if docs[0].Text != want || docs[0].Title != "log" {
+		t.Errorf("%q: %q, want %q", docs[0].Title, docs[0].Text, want)
+	}
+	h := docs[0].Sections[len(docs[0].Sections)-1]
+	if strings.Join(h.Heading, "/") != "log/One" || h.Anchor != "sheet=One" {
+		t.Errorf("%+v", h)
+	}
+}

@@ -16,6 +16,8 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/sluice-rag/sluice/internal/regular"
+	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/ignore"
 )
 
 // FileOptions selects the files below a folder that are read, and how. The zero value leaves out hidden files, those
@@ -41,7 +43,7 @@ type FileOptions struct {
 // check refuses invalid patterns.
 func (o FileOptions) check() error {
 	for _, p := range slices.Concat(o.Include, o.Exclude) {
-		if _, ok := newGlob(p, true); !ok {
+		if _, ok := ignore.New(p, true); !ok {
 			return fmt.Errorf("%w: %q is no pattern of paths", ErrFormat, p)
 		}
 	}
@@ -49,7 +51,7 @@ func (o FileOptions) check() error {
 		return fmt.Errorf("%w: %q is no format; these are: %s", ErrUnknown, o.As, formatNames)
 	}
 	if o.Encoding != "" {
-		if _, err := charsetNamed(o.Encoding); err != nil {
+		if _, err := charset.Named(o.Encoding); err != nil {
 			return err
 		}
 	}
@@ -100,10 +102,10 @@ type walker struct {
 	skip func(source string, err error, fault bool) error
 
 	enters           func(dir string) // called for each folder before it is read; may be nil
-	include, exclude []globPattern
+	include, exclude []ignore.Pattern
 	seen             map[string]bool // by found.real
 	folder           string          // found.folder of the current path
-	only             *globPattern    // the current path, if it is a pattern
+	only             *ignore.Pattern // the current path, if it is a pattern
 	any              bool            // the pattern has matched something
 }
 
@@ -134,7 +136,7 @@ func (w *walker) path(path string) error {
 // pattern walks the folder at the beginning of a pattern.
 func (w *walker) pattern(path string) error {
 	base, pattern := doublestar.SplitPattern(filepath.ToSlash(filepath.Clean(path)))
-	glob, ok := newGlob("/"+pattern, true)
+	glob, ok := ignore.New("/"+pattern, true)
 	if !ok {
 		return w.skip(path, fmt.Errorf("%w: no such file, and no pattern of paths", ErrFormat), true)
 	}
@@ -154,9 +156,9 @@ func (w *walker) pattern(path string) error {
 }
 
 // globs parses patterns that have been checked.
-func globs(patterns []string) (all []globPattern) {
+func globs(patterns []string) (all []ignore.Pattern) {
 	for _, p := range patterns {
-		if g, ok := newGlob(strings.TrimPrefix(p, "./"), true); ok {
+		if g, ok := ignore.New(strings.TrimPrefix(p, "./"), true); ok {
 			all = append(all, g)
 		}
 	}
@@ -165,15 +167,15 @@ func globs(patterns []string) (all []globPattern) {
 
 // tree walks a folder that was given.
 func (w *walker) tree(root string) error {
-	var rules *ignoreRules
+	var rules *ignore.Rules
 	if !w.o.NoIgnore {
-		rules = rulesAbove(w.folder)
+		rules = ignore.Above(w.folder)
 	}
 	return w.entries(root, "", rules)
 }
 
 // entries walks the content of a folder, whose path below the one given is rel.
-func (w *walker) entries(dir, rel string, above *ignoreRules) error {
+func (w *walker) entries(dir, rel string, above *ignore.Rules) error {
 	if w.enters != nil {
 		w.enters(dir)
 	}
@@ -185,7 +187,7 @@ func (w *walker) entries(dir, rel string, above *ignoreRules) error {
 	}
 	rules := above
 	if !w.o.NoIgnore {
-		rules = above.below(filepath.Join(w.folder, filepath.FromSlash(rel)))
+		rules = above.Below(filepath.Join(w.folder, filepath.FromSlash(rel)))
 	}
 	for _, e := range list {
 		if err := w.ctx.Err(); err != nil {
@@ -212,7 +214,7 @@ func (w *walker) entries(dir, rel string, above *ignoreRules) error {
 // entry visits an entry that is not a folder. Links are followed to files only: a linked folder could be a loop.
 func (w *walker) entry(path, name string) error {
 	if w.only != nil {
-		if !w.only.matchesAbove(name) {
+		if !w.only.MatchesAbove(name) {
 			return nil
 		}
 		w.any = true
@@ -225,7 +227,7 @@ func (w *walker) entry(path, name string) error {
 }
 
 // left returns why an entry of a folder is left out, or nil.
-func (w *walker) left(e fs.DirEntry, path, name string, rules *ignoreRules) error {
+func (w *walker) left(e fs.DirEntry, path, name string, rules *ignore.Rules) error {
 	if strings.HasPrefix(e.Name(), ".") && !w.o.Hidden {
 		return ErrHidden
 	}
@@ -241,7 +243,7 @@ func (w *walker) left(e fs.DirEntry, path, name string, rules *ignoreRules) erro
 	if e.IsDir() && isLitter(path, e.Name()) {
 		return fmt.Errorf("%w: a folder of packages, caches or versions", ErrIgnored)
 	}
-	if by, yes := rules.ignored(filepath.ToSlash(w.folder)+"/"+name, e.IsDir()); yes {
+	if by, yes := rules.Ignored(filepath.ToSlash(w.folder)+"/"+name, e.IsDir()); yes {
 		return fmt.Errorf("%w: by %s", ErrIgnored, by)
 	}
 	return nil
@@ -250,7 +252,7 @@ func (w *walker) left(e fs.DirEntry, path, name string, rules *ignoreRules) erro
 // chosen returns why a file is left out by Include and Exclude, or nil.
 func (w *walker) chosen(name string) error {
 	switch {
-	case slices.ContainsFunc(w.exclude, func(g globPattern) bool { return g.matchesAbove(name) }):
+	case slices.ContainsFunc(w.exclude, func(g ignore.Pattern) bool { return g.MatchesAbove(name) }):
 		return fmt.Errorf("%w: excluded", ErrIgnored)
 	case len(w.include) > 0 && !matchesAny(w.include, name):
 		return fmt.Errorf("%w: not among those included", ErrIgnored)
@@ -258,8 +260,8 @@ func (w *walker) chosen(name string) error {
 	return nil
 }
 
-func matchesAny(patterns []globPattern, name string) bool {
-	return slices.ContainsFunc(patterns, func(g globPattern) bool { return g.matches(name) })
+func matchesAny(patterns []ignore.Pattern, name string) bool {
+	return slices.ContainsFunc(patterns, func(g ignore.Pattern) bool { return g.Matches(name) })
 }
 
 // isLitter reports whether a folder holds files that programs put there: versions, packages, caches.
