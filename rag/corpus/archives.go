@@ -248,7 +248,7 @@ func (u *unpacking) wanted(at found, name string, seen map[string]bool) (inner s
 		switch {
 		case strings.HasPrefix(part, ".") && !u.l.o.Hidden:
 			return "", false, u.l.skip(path, ErrHidden, false)
-		case !u.l.o.NoIgnore && (isLitterName(part) || part == "__MACOSX"):
+		case !u.l.o.NoIgnore && (doc.OneOf(part, litter) || part == "__MACOSX"):
 			return "", false, u.l.skip(path, fmt.Errorf("%w: in a folder of packages, caches or versions", ErrIgnored),
 				false)
 		}

@@ -24,38 +24,32 @@ func parseJSONLine(raw []byte, at int, own bool, p *doc.Pulse) (*Document, error
 	at += skip
 	raw = raw[skip:]
 	d := &Document{}
-	hasText := false
+	hasText, fields := false, map[string]*string{"id": &d.ID, "topic": &d.Topic, "title": &d.Title, "text": &d.Text}
 	err := jsonFields(raw, func(key string, value []byte, offset int) error {
 		if value[0] != '"' {
 			if key == "id" && (value[0] == '-' || value[0] >= '0' && value[0] <= '9') {
 				d.ID = string(value)
 				return nil
 			}
-			if isField(key) && string(value) != "null" {
-				return fmt.Errorf("%w: %q is not a string", ErrFormat, key)
-			}
-			if !isField(key) {
+			if fields[key] == nil {
 				d.KeepMeta(key, value)
+			} else if string(value) != "null" {
+				return fmt.Errorf("%w: %q is not a string", ErrFormat, key)
 			}
 			return nil
 		}
 		text, m, repaired := unquote(value, at+offset, own && key == "text", p)
 		d.Repaired += repaired
-		switch key {
-		case "text":
-			d.Text, d.Offsets, hasText = text, m, true
-		case "id":
-			d.ID = text
-		case "topic":
-			d.Topic = text
-		case "title":
-			d.Title = text
+		if key == "text" {
+			d.Offsets, hasText = m, true
+		}
+		switch field := fields[key]; {
+		case field != nil:
+			*field = text
+		case key == AccessKey:
+			d.SetMeta(key, doc.Access(text))
 		default:
-			if key == AccessKey {
-				d.SetMeta(key, doc.Access(text))
-			} else {
-				d.SetMeta(key, text)
-			}
+			d.SetMeta(key, text)
 		}
 		return nil
 	})
@@ -74,10 +68,6 @@ func parseJSONLine(raw []byte, at int, own bool, p *doc.Pulse) (*Document, error
 			Source: d.Offsets.Start(0)}}
 	}
 	return d, nil
-}
-
-func isField(key string) bool {
-	return key == "id" || key == "text" || key == "topic" || key == "title"
 }
 
 // jsonFields calls f with the keys and the non-empty raw values of the object in raw. It copies no value: memory may

@@ -181,7 +181,7 @@ func TestCodeOfBackquotes(t *testing.T) {
 
 // TestLightMarkupIsLinear: the work of each format grows with its length. Steps are beats, and bytes of the text.
 func TestLightMarkupIsLinear(t *testing.T) {
-	for ending := range markup.Formats() {
+	for ending := range strings.FieldsSeq(markup.Endings) {
 		for _, unit := range []string{"*a ", "`a", "\\f", "a\n===\n", ".. a\n", "a::\n", "\\item a\n", "- a\n",
 			".SH a\n", "[[", ":a: b\n", ".if t \\{\n", ".if n ", ".de a\n", ".TS\n", "T{\n", "\\*(a",
 			".ds a \\*a\\*a b\n", ".Op Fl "} {

@@ -2,7 +2,6 @@ package corpus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
@@ -50,12 +49,8 @@ func List(ctx context.Context, paths []string, o LoadOptions) (files []File, err
 		}
 		return nil
 	}
-	for _, p := range paths {
-		if err := errors.Join(ctx.Err(), w.path(p)); err != nil {
-			return files, err
-		}
-	}
-	return files, nil
+	err = w.paths(paths)
+	return files, err
 }
 
 // Folders calls enters for each folder that List reads, just before it is read, so that a watch set in enters misses no
@@ -73,12 +68,7 @@ func Folders(ctx context.Context, paths []string, o FileOptions, enters func(dir
 		return ctx.Err()
 	}
 	w.skip = func(string, error, bool) error { return nil }
-	for _, p := range paths {
-		if err := errors.Join(ctx.Err(), w.path(p)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return w.paths(paths)
 }
 
 // LoadFiles yields the documents of files that List has found, as Load does: the next file is requested when the last

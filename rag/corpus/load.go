@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus/clean"
 	"github.com/sluice-rag/sluice/rag/corpus/code"
 	"github.com/sluice-rag/sluice/rag/corpus/html"
+	"github.com/sluice-rag/sluice/rag/corpus/internal/build"
 	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/mail"
 	"github.com/sluice-rag/sluice/rag/corpus/markdown"
@@ -83,8 +84,7 @@ type loader struct {
 	documents int
 	skipped   int
 	first     Skipped
-	code      map[string]code.Language // by endings; nil before the first file
-	pdf       *pdf.Reader              // nil before the first PDF file
+	pdf       *pdf.Reader // nil before the first PDF file
 }
 
 func newLoader(ctx context.Context, o LoadOptions, yield func(*Document, error) bool) *loader {
@@ -191,10 +191,7 @@ func (l *loader) document(at found) error {
 	limit := l.limited(at.size)
 	defer limit.end()
 	f, ok := l.formats(limit)[ext]
-	if l.code == nil {
-		l.code = code.Languages()
-	}
-	if language, known := l.code[ext]; known {
+	if language, known := code.Of(ext); known {
 		f, ok = l.decoding(plainShare, limit.Pulse, func(d *Document, in charset.Text) error {
 			return code.Parse(d, in, language, at.given, limit.Pulse)
 		}), true
@@ -304,7 +301,7 @@ func (l *loader) formats(limit *timeLimit) map[string]format {
 			if err != nil {
 				return err
 			}
-			defer func() { collect(int(a.Limit - a.Left)) }()
+			defer func() { collect(a.Unpacked()) }()
 			return parse(d, a)
 		}, 0}
 	}
@@ -318,11 +315,14 @@ func (l *loader) formats(limit *timeLimit) map[string]format {
 		".eml":   {func(d *Document, raw string) error { return mail.Parse(d, raw, p) }, 0},
 		".ipynb": l.decoding(0, p, func(d *Document, in charset.Text) error { return parseNotebook(d, in, p) }),
 	}
+	data := l.decoding(plainShare, p, func(d *Document, in charset.Text) error { // its lines are grouped by indent
+		b := &build.Builder{Pulse: p}
+		b.Verbatim(in.Text, 0)
+		b.Finish(d, in.Map)
+		return nil
+	})
 	for _, ending := range []string{".json", ".yaml", ".yml", ".toml"} {
-		all[ending] = l.decoding(plainShare, p, func(d *Document, in charset.Text) error {
-			parseData(d, in, p)
-			return nil
-		})
+		all[ending] = data
 	}
 	for ending := range strings.FieldsSeq(".md .markdown .mkd .mkdn .mdown .mdwn .rmd .qmd") {
 		all[ending] = l.decoding(markupShare, p, readMarkdown)
@@ -330,7 +330,7 @@ func (l *loader) formats(limit *timeLimit) map[string]format {
 	all[".mdx"] = l.decoding(markupShare, p, func(d *Document, in charset.Text) error {
 		return readMarkdown(d, markdown.WithoutModules(in))
 	})
-	for ending := range markup.Formats() {
+	for ending := range strings.FieldsSeq(markup.Endings) {
 		all[ending] = l.decoding(markupShare, p, func(d *Document, in charset.Text) error {
 			return markup.Parse(d, in, ending, p)
 		})
@@ -363,7 +363,7 @@ func IsRead(ending string) bool { return isRead(ending) || archiveKind(ending) !
 func isRead(ending string) bool {
 	ending = markup.WithoutGroup("." + strings.TrimPrefix(strings.ToLower(ending), "."))
 	_, format := (&loader{}).formats(nil)[ending]
-	_, code := code.Languages()[ending]
+	_, code := code.Of(ending)
 	return format || code || ending == ".jsonl" || ending == ".ndjson" || ending == ".mbox"
 }
 
@@ -484,15 +484,9 @@ func HoldsPictures(path string) bool {
 // isPlainName reports whether a file without an extension is known by its name as text: README, LICENSE-MIT, Makefile,
 // and the copyright of a package of Debian.
 func isPlainName(base string) bool {
-	switch strings.ToLower(base) {
-	case "readme", "license", "licence", "copying", "copyright", "notice", "authors", "changelog", "changes", "news",
-		"todo", "install", "contributing", "makefile", "dockerfile", "history", "credits", "contributors", "thanks":
-		return true
-	}
 	head, _, _ := strings.Cut(base, "-")
-	switch head {
-	case "README", "LICENSE", "LICENCE", "COPYING", "NOTICE":
-		return true
-	}
-	return false
+	return doc.OneOf(head, " README LICENSE LICENCE COPYING NOTICE ") || doc.OneOf(strings.ToLower(base), plainNames)
 }
+
+const plainNames = " readme license licence copying copyright notice authors changelog changes news todo install " +
+	"contributing makefile dockerfile history credits contributors thanks "

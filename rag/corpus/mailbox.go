@@ -1,8 +1,6 @@
 package corpus
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"iter"
 	"strings"
@@ -25,10 +23,10 @@ func (l *loader) mailbox(file found) error {
 		}
 		n++
 		from := place{path: path, line: line}
-		sum := sha256.Sum256([]byte(at))
-		d := &Document{Digest: "sha256:" + hex.EncodeToString(sum[:])}
+		d := &Document{Digest: "sha256:" + TextDigest(at)}
 		limit := l.limited(int64(len(at)))
-		err := limit.parsing(func() error { return mail.Parse(d, unquoted(at), limit.Pulse) })
+		message := strings.ReplaceAll(at, "\n>From ", "\nFrom ") // as the mailbox escapes such lines
+		err := limit.parsing(func() error { return mail.Parse(d, message, limit.Pulse) })
 		limit.end()
 		if err != nil {
 			if stop := l.cancelled(); stop != nil {
@@ -104,9 +102,4 @@ func oneOf(list, word string) bool { return len(word) == 3 && strings.Index(list
 func isHeaderLine(text string) bool {
 	name, _, ok := strings.Cut(text[:min(len(text), maxSeparator)], ":")
 	return ok && name != "" && !strings.ContainsAny(name, " \t\r\n")
-}
-
-// unquoted removes the ">" with which the mailbox escapes lines that begin with "From ".
-func unquoted(message string) string {
-	return strings.ReplaceAll(message, "\n>From ", "\nFrom ")
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/build"
 	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/markdown"
 	"github.com/sluice-rag/sluice/rag/corpus/plain"
@@ -62,11 +61,4 @@ func longestRun(text string, of byte) (longest int) {
 		longest = max(longest, n)
 	}
 	return longest
-}
-
-// parseData reads a text of data (JSON, YAML, TOML), whose lines are grouped by indent as code is.
-func parseData(d *Document, in charset.Text, p *doc.Pulse) {
-	b := &build.Builder{Pulse: p}
-	b.Verbatim(in.Text, 0)
-	b.Finish(d, in.Map)
 }

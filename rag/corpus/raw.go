@@ -2,15 +2,9 @@ package corpus
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 
-	"github.com/sluice-rag/sluice/rag/corpus/charset"
-	"github.com/sluice-rag/sluice/rag/corpus/html"
 	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
-	"github.com/sluice-rag/sluice/rag/corpus/markdown"
-	"github.com/sluice-rag/sluice/rag/corpus/plain"
 )
 
 // Kind is what the bytes of a source are.
@@ -28,26 +22,13 @@ const (
 // bytes (Document.Cut). The caller fills in ID and Source. Bytes that are not text are ErrFormat, a text without a word
 // is ErrNoWords, and another kind ErrUnknown.
 func Read(ctx context.Context, kind Kind, raw string, most int) (*Document, error) {
-	sum := sha256.Sum256([]byte(raw))
-	d := &Document{Digest: "sha256:" + hex.EncodeToString(sum[:])}
-	p := &doc.Pulse{Ctx: ctx}
-	err := doc.Parsing(ctx, len(raw), func() error {
-		switch kind {
-		case HTML, XHTML:
-			in, err := charset.DecodeHTML(d, raw, "", p)
-			if err == nil {
-				html.Parse(d, in, kind == XHTML, p)
-			}
-			return err
-		case Markdown, Plain:
-			in, err := charset.Decode(d, raw, "", p)
-			if err == nil && (kind == Plain || !markdown.Parse(d, in, p)) {
-				plain.Parse(d, in, p)
-			}
-			return err
-		}
-		return fmt.Errorf("%w: %q", ErrUnknown, kind)
-	})
+	d := &Document{Digest: "sha256:" + TextDigest(raw)}
+	ending := map[Kind]string{HTML: ".html", XHTML: ".xhtml", Markdown: ".md", Plain: ".txt"}[kind]
+	read, ok := (&loader{}).formats(&timeLimit{Pulse: &doc.Pulse{Ctx: ctx}})[ending]
+	if !ok {
+		return nil, fmt.Errorf("%w: %q", ErrUnknown, kind)
+	}
+	err := doc.Parsing(ctx, len(raw), func() error { return read.parse(d, raw) })
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/regular"
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
 	"github.com/sluice-rag/sluice/rag/corpus/ignore"
+	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
 )
 
 // FileOptions selects the files below a folder that are read, and how. The zero value leaves out hidden files, those
@@ -112,6 +113,16 @@ type walker struct {
 // newWalker makes a walker; its callbacks may be set later.
 func newWalker(ctx context.Context, o FileOptions) *walker {
 	return &walker{ctx: ctx, o: o, include: globs(o.Include), exclude: globs(o.Exclude), seen: map[string]bool{}}
+}
+
+// paths walks paths until one fails.
+func (w *walker) paths(paths []string) error {
+	for _, p := range paths {
+		if err := errors.Join(w.ctx.Err(), w.path(p)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // path walks one path, which may be a pattern ("docs/**/*.md").
@@ -264,21 +275,16 @@ func matchesAny(patterns []ignore.Pattern, name string) bool {
 	return slices.ContainsFunc(patterns, func(g ignore.Pattern) bool { return g.Matches(name) })
 }
 
+// litter are the names of folders of versions, packages and caches.
+const litter = " .git .hg .svn .bzr .jj .pijul _darcs node_modules bower_components __pycache__ "
+
 // isLitter reports whether a folder holds files that programs put there: versions, packages, caches.
 func isLitter(path, name string) bool {
 	has := func(file string) bool {
 		_, err := os.Stat(filepath.Join(path, file))
 		return err == nil
 	}
-	return isLitterName(name) || name == "CVS" && has("Entries") || has("pyvenv.cfg") || has("CACHEDIR.TAG")
-}
-
-func isLitterName(name string) bool {
-	switch name {
-	case ".git", ".hg", ".svn", ".bzr", ".jj", ".pijul", "_darcs", "node_modules", "bower_components", "__pycache__":
-		return true
-	}
-	return false
+	return doc.OneOf(name, litter) || name == "CVS" && has("Entries") || has("pyvenv.cfg") || has("CACHEDIR.TAG")
 }
 
 // visit passes on a file that may be read.

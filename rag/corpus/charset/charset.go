@@ -45,7 +45,7 @@ func Guess(raw string) string {
 func charsetLines(raw string) string {
 	var b strings.Builder
 	for line := range strings.Lines(raw) {
-		if isASCII(line) {
+		if !strings.ContainsFunc(line, func(r rune) bool { return r >= utf8.RuneSelf }) {
 			continue
 		}
 		if b.Len()+len(line) > charsetSample {
@@ -62,15 +62,6 @@ func charsetLines(raw string) string {
 		b.WriteString(line)
 	}
 	return b.String()
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }
 
 // DecodedAs decodes raw from the named encoding; ok is false if raw is not valid in it.

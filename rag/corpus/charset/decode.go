@@ -27,22 +27,20 @@ const (
 	utf32BEName = "utf-32be"
 )
 
+// marks are the byte order marks of encodings; some begin with that of another, behind them.
+var marks = []struct{ name, bytes string }{{utf32LEName, "\xff\xfe\x00\x00"}, {utf32BEName, "\x00\x00\xfe\xff"},
+	{utf16LEName, "\xff\xfe"}, {utf16BEName, "\xfe\xff"}, {utf8Name, "\ufeff"}}
+
 // Of finds the encoding of a text: forced, else by its byte order mark, as UTF-8 if only a few bytes are invalid
 // in it, as UTF-16 or UTF-32 by its NULs, else by plausibility. What is not text is ErrFormat.
 func Of(raw, forced string) (string, error) {
-	switch {
-	case forced != "":
+	if forced != "" {
 		return Named(forced)
-	case len(raw)%4 == 0 && strings.HasPrefix(raw, "\xff\xfe\x00\x00"):
-		return utf32LEName, nil
-	case len(raw)%4 == 0 && strings.HasPrefix(raw, "\x00\x00\xfe\xff"):
-		return utf32BEName, nil
-	case strings.HasPrefix(raw, "\xff\xfe"):
-		return utf16LEName, nil
-	case strings.HasPrefix(raw, "\xfe\xff"):
-		return utf16BEName, nil
-	case strings.HasPrefix(raw, "\ufeff"):
-		return utf8Name, nil
+	}
+	for _, m := range marks {
+		if strings.HasPrefix(raw, m.bytes) && (len(m.bytes) < 4 || len(raw)%4 == 0) {
+			return m.name, nil
+		}
 	}
 	probe := raw[:min(len(raw), ProbeBytes)]
 	err := Check(probe)
@@ -259,10 +257,10 @@ func DecodeAs(raw, name string, p *doc.Pulse) (Text, error) {
 
 // byteOrderMark returns the length of the mark that a text begins with.
 func byteOrderMark(raw, name string) int {
-	mark := map[string]string{utf16LEName: "\xff\xfe", utf16BEName: "\xfe\xff", utf32LEName: "\xff\xfe\x00\x00",
-		utf32BEName: "\x00\x00\xfe\xff"}[name]
-	if strings.HasPrefix(raw, mark) {
-		return len(mark)
+	for _, m := range marks {
+		if m.name == name && strings.HasPrefix(raw, m.bytes) {
+			return len(m.bytes)
+		}
 	}
 	return 0
 }

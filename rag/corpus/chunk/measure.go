@@ -18,7 +18,7 @@ type unit struct {
 	tokens int   // without special tokens; for a piece of a row, with the names of its columns
 	cost   uint8 // of beginning a chunk with it: cutFree, or more where that separates related units
 	code   bool
-	table  int32 // as in block.table
+	table  int32 // as in doc.Block.Table
 	row    int   // 1 + the start of the row that it is a piece of; 0: not a piece of a row
 	cell   int   // for a piece of a row, the cell's index
 }

@@ -60,7 +60,7 @@ type item struct {
 	doc.Span
 	code   bool
 	table  int32
-	blocks []doc.Block // of a table: a part of Document.blocks
+	blocks []doc.Block // of a table: a part of Document.Blocks
 }
 
 // units yields the units of a section, each within the tokens of a chunk below the section's heading.
@@ -121,7 +121,7 @@ func (s *splitter) tableUnits(p *part, it item, room int, yield func(unit, error
 	t := s.d.Tables[it.table-1]
 	behind := t.Start // the first row behind those that name the columns
 	if from := max(t.Head.End, t.Caption.End); from > t.Start {
-		behind = firstBehind(s.d.Text, from)
+		behind = len(s.d.Text) - len(strings.TrimLeftFunc(s.d.Text[from:], unicode.IsSpace))
 	}
 	var few []unit
 	for i := 0; i < len(it.blocks); {
@@ -148,11 +148,6 @@ func (s *splitter) tableUnits(p *part, it item, room int, yield func(unit, error
 		}
 	}
 	return true
-}
-
-// firstBehind returns the offset of the first byte at or behind at that is not white space.
-func firstBehind(text string, at int) int {
-	return len(text) - len(strings.TrimLeftFunc(text[at:], unicode.IsSpace))
 }
 
 // row appends a row, or its cells if it does not fit a chunk below the rows that name the columns.
@@ -274,9 +269,7 @@ func isCloser(line string) bool {
 	if strings.IndexByte("})]", line[0]) >= 0 {
 		return true
 	}
-	word := doc.FirstWord(line)
-	return word == "end" || word == "fi" || word == "done" || word == "esac" || word == "else" || word == "elif" ||
-		word == "except" || word == "finally" || word == "rescue" || word == "ensure" || word == "catch"
+	return doc.OneOf(doc.FirstWord(line), " end fi done esac else elif except finally rescue ensure catch ")
 }
 
 // isAttached reports whether a line belongs to the one behind it: a comment, a decorator, an annotation, an attribute.
@@ -292,10 +285,10 @@ func isDeclaration(line string) bool {
 	}
 	for range 4 { // public static final class
 		word := doc.FirstWord(line)
-		if declares(word) {
+		if doc.OneOf(word, declaring) {
 			return true
 		}
-		if !modifies(word) {
+		if !doc.OneOf(word, modifying) {
 			return false
 		}
 		line = strings.TrimLeft(line[len(word):], " \t")
@@ -303,26 +296,10 @@ func isDeclaration(line string) bool {
 	return false
 }
 
-// declares reports whether word begins the declaration of a function or of a type.
-func declares(word string) bool {
-	switch word {
-	case "func", "def", "fn", "function", "class", "interface", "struct", "enum", "trait", "impl", "module",
-		"namespace",
-		"type", "union", "record", "object", "protocol", "extension", "sub", "fun", "mod", "package", "defmodule",
-		"proc",
-		"procedure":
-		return true
-	}
-	return false
-}
+// declaring are the words that begin the declaration of a function or of a type.
+const declaring = " func def fn function class interface struct enum trait impl module namespace type union " +
+	"record object protocol extension sub fun mod package defmodule proc procedure "
 
-// modifies reports whether word may stand before those of declares.
-func modifies(word string) bool {
-	switch word {
-	case "public", "private", "protected", "internal", "static", "final", "abstract", "async", "export", "default",
-		"pub", "unsafe", "const", "override", "virtual", "sealed", "partial", "open", "data", "inline", "extern",
-		"local", "suspend", "readonly", "typedef":
-		return true
-	}
-	return false
-}
+// modifying are the words that may stand before those of declaring.
+const modifying = " public private protected internal static final abstract async export default pub unsafe const " +
+	"override virtual sealed partial open data inline extern local suspend readonly typedef "

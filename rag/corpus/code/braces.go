@@ -106,7 +106,7 @@ func (b *braceScanner) step() {
 		b.comment(until(rest, "\n", 0))
 	case strings.HasPrefix(rest, "/*"):
 		b.comment(until(rest, "*/", 2))
-	case b.s.c && c == '#' && b.atLineStart():
+	case b.s.c && c == '#' && (b.at == 0 || b.text[b.at-1] == '\n' || lineStart(b.text, b.at) != b.at):
 		b.preprocessor()
 	case b.s.php && strings.HasPrefix(rest, "?>"):
 		b.reset()
@@ -148,11 +148,6 @@ func isAccess(head string) bool {
 		return true
 	}
 	return false
-}
-
-// atLineStart reports whether only white space precedes the position in its line.
-func (b *braceScanner) atLineStart() bool {
-	return lineStart(b.text, b.at) != b.at || b.at == 0 || b.text[b.at-1] == '\n'
 }
 
 // newline ends a statement in languages where lines do, and detaches comments from what follows a blank line.

@@ -26,34 +26,51 @@ type Language struct {
 	outline func(text, name string, p *doc.Pulse) []declaration
 }
 
-// Languages returns the programming languages by the extensions of their files.
-func Languages() map[string]Language {
+// languages are the programming languages by the extensions of their files.
+var languages = func() map[string]Language {
 	braces := func(name string, s syntax) Language {
 		return Language{name, func(text, _ string, p *doc.Pulse) []declaration { return braceOutline(text, s, p) }}
 	}
 	lines := func(name string, s lineSyntax) Language {
 		return Language{name, func(text, _ string, p *doc.Pulse) []declaration { return lineOutline(text, s, p) }}
 	}
-	python := Language{"python", func(text, _ string, p *doc.Pulse) []declaration { return pythonOutline(text, p) }}
-	c, cpp := braces("c", syntax{c: true}), braces("c++", syntax{c: true, rawString: true})
-	js, ts := braces("javascript", syntax{js: true}), braces("typescript", syntax{js: true})
-	shell := lines("shell", shellSyntax())
-	return map[string]Language{
-		".go": {"go", goOutline}, ".py": python, ".pyi": python,
-		".js": js, ".mjs": js, ".cjs": js, ".jsx": js, ".ts": ts, ".mts": ts, ".cts": ts, ".tsx": ts,
-		".java": braces("java", syntax{typed: true}), ".cs": braces("c#", syntax{typed: true, verbatim: true}),
-		".c": c, ".h": cpp, ".cc": cpp, ".cpp": cpp, ".cxx": cpp, ".hh": cpp, ".hpp": cpp, ".hxx": cpp, ".cu": cpp,
-		".cuh": cpp, ".rs": braces("rust", syntax{rust: true}), ".kt": braces("kotlin", syntax{newlines: true}),
-		".swift": braces("swift", syntax{newlines: true}), ".php": braces("php", syntax{php: true}),
-		".rb": lines("ruby", rubySyntax()), ".sh": shell, ".bash": shell, ".zsh": shell,
-		".lua": lines("lua", luaSyntax()), ".pl": lines("perl", perlSyntax()), ".pm": lines("perl", perlSyntax()),
+	python := func(text, _ string, p *doc.Pulse) []declaration { return pythonOutline(text, p) }
+	all := map[string]Language{}
+	for endings, l := range map[string]Language{
+		".go":                {"go", goOutline},
+		".py .pyi":           {"python", python},
+		".js .mjs .cjs .jsx": braces("javascript", syntax{js: true}),
+		".ts .mts .cts .tsx": braces("typescript", syntax{js: true}),
+		".java":              braces("java", syntax{typed: true}),
+		".cs":                braces("c#", syntax{typed: true, verbatim: true}),
+		".c":                 braces("c", syntax{c: true}),
+		".h .cc .cpp .cxx .hh .hpp .hxx .cu .cuh": braces("c++", syntax{c: true, rawString: true}),
+		".rs":            braces("rust", syntax{rust: true}),
+		".kt":            braces("kotlin", syntax{newlines: true}),
+		".swift":         braces("swift", syntax{newlines: true}),
+		".php":           braces("php", syntax{php: true}),
+		".rb":            lines("ruby", rubySyntax),
+		".sh .bash .zsh": lines("shell", shellSyntax),
+		".lua":           lines("lua", luaSyntax),
+		".pl .pm":        lines("perl", perlSyntax),
+	} {
+		for ending := range strings.FieldsSeq(endings) {
+			all[ending] = l
+		}
 	}
+	return all
+}()
+
+// Of returns the language of files with an extension, such as ".go".
+func Of(ending string) (l Language, ok bool) {
+	l, ok = languages[ending]
+	return l, ok
 }
 
 // ErrGenerated is a file that a program has written.
 var ErrGenerated = errors.New("corpus: generated or minified code")
 
-// Names lists these extensions, for messages.
+// Names lists the usual extensions, for messages.
 const Names = "go, py, js, ts, java, c, h, cpp, cs, rs, rb, php, sh, kt, swift, lua and pl"
 
 // Parse reads a source file into a section for each function and type, with the comment above it, below the file's

@@ -60,7 +60,7 @@ func (s syntax) declared(head string) (name string, contains bool) {
 		if m := assigned.FindStringSubmatch(body); m != nil {
 			return m[1], false
 		}
-		if m := method.FindStringSubmatch(body); m != nil && !isStatement(m[1]) {
+		if m := method.FindStringSubmatch(body); m != nil && !doc.OneOf(m[1], statements) {
 			return m[1] + "()", false
 		}
 	case s.c || s.typed:
@@ -122,7 +122,7 @@ func (s syntax) called(body string) string {
 		return lastName.FindString(strings.TrimSpace(before)+"()") + "()"
 	}
 	m := strings.TrimSpace(lastName.FindString(before[max(0, len(before)-doc.MaxSignature):]))
-	if m == "" || isStatement(doc.FirstWord(strings.TrimSpace(before))) || isStatement(m) ||
+	if m == "" || doc.OneOf(doc.FirstWord(strings.TrimSpace(before)), statements) || doc.OneOf(m, statements) ||
 		strings.Contains(strings.ReplaceAll(before, "operator", ""), "=") && !strings.Contains(before, "operator") {
 		return ""
 	}
@@ -132,14 +132,6 @@ func (s syntax) called(body string) string {
 	return strings.Join(strings.Fields(m), " ") + "()"
 }
 
-// isStatement reports whether a word before parentheses and braces declares nothing.
-func isStatement(word string) bool {
-	switch word {
-	case "if", "for", "while", "switch", "catch", "do", "else", "try", "with", "using", "lock", "synchronized",
-		"return",
-		"new", "throw", "foreach", "fixed", "unless", "case", "sizeof", "typeof", "delete", "await", "yield", "assert",
-		"static_assert", "co_return", "super", "this", "function":
-		return true
-	}
-	return false
-}
+// statements are words before parentheses and braces that declare nothing.
+const statements = " if for while switch catch do else try with using lock synchronized return new throw foreach " +
+	"fixed unless case sizeof typeof delete await yield assert static_assert co_return super this function "

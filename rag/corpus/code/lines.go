@@ -17,8 +17,8 @@ type lineSyntax struct {
 	contains *regexp.Regexp // an opening line within which others are looked for; nil: no such lines
 }
 
-func rubySyntax() lineSyntax {
-	return lineSyntax{
+var (
+	rubySyntax = lineSyntax{
 		opens: regexp.MustCompile(`^((?:private |protected |public )?` +
 			`(?:class *<< *\w+|(?:def|class|module) +[^\s(;=]+))`),
 		closes:   regexp.MustCompile(`^end\b`),
@@ -26,34 +26,25 @@ func rubySyntax() lineSyntax {
 		comment:  "#",
 		contains: regexp.MustCompile(`^(class|module)\b`),
 	}
-}
-
-func shellSyntax() lineSyntax {
-	return lineSyntax{
+	shellSyntax = lineSyntax{
 		opens:   regexp.MustCompile(`^((?:function +)?[\w:.-]+ *\( *\)|function +[\w:.-]+)`),
 		closes:  regexp.MustCompile(`^[})]`),
 		whole:   regexp.MustCompile(`^[^{(]*(?:\( *\))?\s*[{(].+[})]\s*(?:#.*)?$`),
 		comment: "#",
 	}
-}
-
-func luaSyntax() lineSyntax {
-	return lineSyntax{
+	luaSyntax = lineSyntax{
 		opens:   regexp.MustCompile(`^((?:local +)?function +[\w.:]+|(?:local +)?[\w.]+ *= *function)`),
 		closes:  regexp.MustCompile(`^end\b`),
 		whole:   regexp.MustCompile(`\bend[\s,;)]*(?:--.*)?$`),
 		comment: "--",
 	}
-}
-
-func perlSyntax() lineSyntax {
-	return lineSyntax{
+	perlSyntax = lineSyntax{
 		opens:   regexp.MustCompile(`^(sub +[\w:]+)`),
 		closes:  regexp.MustCompile(`^}`),
 		whole:   regexp.MustCompile(`}\s*(?:#.*)?$`),
 		comment: "#",
 	}
-}
+)
 
 // openLine is a declaration whose end has not been found yet.
 type openLine struct {

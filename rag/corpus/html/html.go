@@ -93,13 +93,17 @@ func Read(b *build.Builder, src string, base int, xml bool, keep ...string) (tit
 	tokenize(base)
 	raw := false // the next token is the content of an element that has no tags in it
 	for at := base; ; {
-		if n := textUntilTag(src[at-base:]); n > longText && !raw {
+		n := strings.IndexByte(src[at-base:], '<')
+		if n < 0 {
+			n = len(src) - (at - base)
+		}
+		if n > longText && !raw {
 			r.text(src[at-base:at-base+n], at)
 			at += n
 			tokenize(at)
 		}
 		kind := r.z.Next()
-		n := len(r.z.Raw())
+		n = len(r.z.Raw())
 		raw = false
 		switch kind {
 		case html.ErrorToken:
@@ -112,10 +116,11 @@ func Read(b *build.Builder, src string, base int, xml bool, keep ...string) (tit
 		case html.StartTagToken, html.SelfClosingTagToken:
 			name := r.tag()
 			r.start(name, at)
-			if raw = !xml && isRaw(name) && r.open.place(foreign[:]...) < 0; !raw {
+			if raw = !xml && doc.OneOf(name, rawElements) && r.open.place(foreign[:]...) < 0; !raw {
 				r.z.NextIsNotRawText()
 			}
-			if kind == html.SelfClosingTagToken && (xml || r.open.place(foreign[:]...) >= 0) && !isVoid(name) {
+			if kind == html.SelfClosingTagToken && (xml || r.open.place(foreign[:]...) >= 0) &&
+				!doc.OneOf(name, voidElements) {
 				r.end(name, at, at+n) // HTML ignores the slash in its own elements
 			}
 		case html.EndTagToken:
@@ -125,7 +130,8 @@ func Read(b *build.Builder, src string, base int, xml bool, keep ...string) (tit
 				r.title = commentTitle(string(r.z.Text()))
 			}
 		case html.DoctypeToken:
-			if xml && r.open.names == nil && at-base < maxProlog && declarations(src[at-base:at-base+n]) {
+			before, inner, opens := strings.Cut(src[at-base:at-base+n], "[") // its declarations are still to come
+			if xml && r.open.names == nil && at-base < maxProlog && opens && !strings.Contains(before+inner, "]") {
 				if end := strings.Index(src[at-base+n:], "]>"); end >= 0 {
 					n += end + len("]>")
 					tokenize(at + n)
@@ -166,22 +172,8 @@ func (r *htmlReader) tag() string {
 // copies of it.
 const longText = 1 << 20
 
-// textUntilTag returns how many bytes of src are certainly text.
-func textUntilTag(src string) int {
-	if n := strings.IndexByte(src, '<'); n >= 0 {
-		return n
-	}
-	return len(src)
-}
-
-// isRaw reports whether the tokenizer takes everything from a tag to its end tag as text.
-func isRaw(name string) bool {
-	switch name {
-	case "iframe", "noembed", "noframes", "noscript", "plaintext", "script", "style", "textarea", "title", "xmp":
-		return true
-	}
-	return false
-}
+// rawElements are elements whose content the tokenizer takes as text, up to the end tag.
+const rawElements = " iframe noembed noframes noscript plaintext script style textarea title xmp "
 
 // Parse reads a whole HTML text into d. An element of a dropped kind that has markup as its content is read if its
 // end tag is missing.
@@ -216,12 +208,12 @@ func (r *htmlReader) start(name string, at int) {
 	if image && r.skip == 0 { // MediaWiki hides its MathML and shows an image of the formula
 		r.formulaText(plainTeX(r.attrs["alt"]), at, at)
 	}
-	if !isVoid(name) {
+	if !doc.OneOf(name, voidElements) {
 		r.open.push(name)
 	}
 	place := len(r.open.names) - 1
 	switch {
-	case r.skip > 0 || isVoid(name) && r.isHidden(name):
+	case r.skip > 0 || doc.OneOf(name, voidElements) && r.isHidden(name):
 		return
 	case r.formula.place >= 0:
 		r.formula.start(name, r.attrs["encoding"])
@@ -260,7 +252,7 @@ func (r *htmlReader) start(name string, at int) {
 	case name == "a":
 		r.permalink = strings.HasPrefix(r.attrs["href"], "#")
 		r.ownLink = len(r.attrs["href"]) > 1 && r.permalink // "#" alone is a script's
-		r.pageLink, r.linked = build.IsPageLink(r.attrs["rel"]), r.b.W.Text.Len()
+		r.pageLink, r.linked = doc.OneOf(strings.ToLower(r.attrs["rel"]), build.PageRelations), r.b.W.Text.Len()
 		if r.level > 0 {
 			r.anchor = cmp.Or(r.anchor, r.attrs["id"], r.attrs["name"])
 		}
@@ -270,7 +262,7 @@ func (r *htmlReader) start(name string, at int) {
 		r.property(name)
 		r.boundary(kind, at)
 	default:
-		if name == "tr" || isRowGroup(name) {
+		if name == "tr" || doc.OneOf(name, rowGroups) {
 			r.b.EndCells(at)
 		}
 		if !r.inTerm(name, at) {
@@ -362,7 +354,7 @@ func (r *htmlReader) end(name string, at, next int) {
 	if name == "tr" || name == "table" {
 		r.b.EndCells(at)
 	}
-	if isRowGroup(name) {
+	if doc.OneOf(name, rowGroups) {
 		r.b.EndCells(at)
 		r.b.EndCovered()
 	}

@@ -3,9 +3,15 @@ package html
 import (
 	"cmp"
 	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/html"
 
 	"github.com/sluice-rag/sluice/rag/corpus/internal/build"
 	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
@@ -129,15 +135,9 @@ func isSpecial(name string) bool {
 	return kindOf(name) != inline
 }
 
-// isVoid reports whether an element has no content and no end tag.
-func isVoid(name string) bool {
-	switch name {
-	case "area", "base", "basefont", "bgsound", "br", "col", "embed", "frame", "hr", "img", "input", "keygen", "link",
-		"meta", "param", "source", "track", "wbr":
-		return true
-	}
-	return false
-}
+// voidElements have no content and no end tag.
+const voidElements = " area base basefont bgsound br col embed frame hr img input keygen link meta param source " +
+	"track wbr "
 
 // isHidden reports whether an element is hidden by its own attributes. Where a page hides its whole body, its scripts
 // show it, so the body is read.
@@ -253,7 +253,7 @@ func (r *htmlReader) beginList(name string) {
 	r.lists = append(r.lists, l)
 }
 
-// listFormat returns the number format of a list, as numeral takes it.
+// listFormat returns the number format of a list, as build.Numeral takes it.
 func listFormat(attrs map[string]string) string {
 	format := map[string]string{"a": "lower-alpha", "A": "upper-alpha", "i": "lowerRoman", "I": "upperRoman",
 		"": "decimal", "1": "decimal"}[strings.TrimSpace(attrs["type"])]
@@ -335,8 +335,8 @@ func (r *htmlReader) spans() (columns, rows int) {
 	return columns, min(rows, MaxRows)
 }
 
-// isRowGroup reports whether an element is a part of a table whose end cells do not cross.
-func isRowGroup(name string) bool { return name == "thead" || name == "tbody" || name == "tfoot" }
+// rowGroups are the parts of a table whose end cells do not cross.
+const rowGroups = " thead tbody tfoot "
 
 // MaxRows is the limit of HTML's rowspan.
 const MaxRows = 65534
@@ -348,4 +348,35 @@ func commentTitle(comment string) string {
 		return ""
 	}
 	return front.Title
+}
+
+// Entity decodes the character reference that s begins with; n is its length, 0 if s begins with none. The longest name
+// has 33 bytes. Outside of HTML a name must be whole and end with a semicolon.
+func Entity(s string, whole bool) (text string, n int) {
+	for n = 1; n < len(s) && n < 40 && (doc.IsAlnum(s[n]) || n == 1 && s[n] == '#'); n++ {
+	}
+	if n < len(s) && s[n] == ';' {
+		n++
+	}
+	text = html.UnescapeString(s[:n])
+	// a name stands for at most two characters: a longer text means that only a prefix was a name
+	if text == s[:n] || whole && (s[n-1] != ';' || utf8.RuneCountInString(text) > 2) {
+		return "", 0
+	}
+	return text, n
+}
+
+// IsXML reports whether src is well-formed enough to be tokenised as XML; other XHTML is read as HTML. Unclosed
+// elements and undeclared entities are allowed.
+func IsXML(src string, p *doc.Pulse) bool {
+	if prolog, rest, ok := strings.Cut(src, "?>"); ok && strings.HasPrefix(prolog, "<?xml ") {
+		src = rest // its encoding has been decoded already
+	}
+	d := xml.NewDecoder(p.Reader(strings.NewReader(src)))
+	d.Strict = false
+	for {
+		if _, err := d.RawToken(); err != nil {
+			return errors.Is(err, io.EOF)
+		}
+	}
 }

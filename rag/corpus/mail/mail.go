@@ -45,14 +45,8 @@ func Read(d *doc.Document, b *build.Builder, raw string) error {
 		why := doc.CutRunes(err.Error(), doc.MaxHeading) // it quotes the line
 		return fmt.Errorf("%w: no message: %s", doc.ErrFormat, why)
 	}
-	words := mime.WordDecoder{CharsetReader: encodings.NewReaderLabel}
-	header := func(name string) string {
-		text, err := words.DecodeHeader(m.Header.Get(name))
-		if err != nil {
-			text = m.Header.Get(name)
-		}
-		return strings.Join(strings.Fields(doc.Clean(text)), " ")
-	}
+	r := mailReader{b: b, words: mime.WordDecoder{CharsetReader: encodings.NewReaderLabel}}
+	header := func(name string) string { return strings.Join(strings.Fields(r.header(m, name)), " ") }
 	d.Title = header("Subject")
 	d.Meta = doc.Meta{}
 	if id := strings.Trim(header("Message-Id"), "<>"); id != "" && len(id) <= doc.MaxHeading {
@@ -64,13 +58,12 @@ func Read(d *doc.Document, b *build.Builder, raw string) error {
 		}
 	}
 	d.Property(doc.AuthorKey, d.Meta.Text("from"))
-	d.Property(doc.CreatedKey, commentOff(d.Meta.Text("date")))
+	date, _, _ := strings.Cut(d.Meta.Text("date"), " (") // the name of its zone
+	d.Property(doc.CreatedKey, date)
 	if d.Title != "" {
 		b.Heading(1, d.Title, "", 0, 0)
 	}
-	r := mailReader{b: b, words: words}
-	body := m.Body
-	text, err := r.part(m.Header.Get("Content-Type"), m.Header.Get("Content-Transfer-Encoding"), body, 0)
+	text, err := r.part(m.Header.Get("Content-Type"), m.Header.Get("Content-Transfer-Encoding"), m.Body, 0)
 	if err != nil {
 		return err
 	}
@@ -80,12 +73,6 @@ func Read(d *doc.Document, b *build.Builder, raw string) error {
 		b.EndBlock("\n\n")
 	}
 	return nil
-}
-
-// commentOff returns a date without the name of its zone in parentheses.
-func commentOff(date string) string {
-	date, _, _ = strings.Cut(date, " (")
-	return date
 }
 
 // mailText is the text of a part, in one of two forms.
@@ -116,6 +103,15 @@ type mailReader struct {
 	words    mime.WordDecoder
 	parts    int
 	attached []string
+}
+
+// header returns a field of a message's header, decoded.
+func (r *mailReader) header(m *mail.Message, name string) string {
+	text, err := r.words.DecodeHeader(m.Header.Get(name))
+	if err != nil {
+		text = m.Header.Get(name)
+	}
+	return doc.Clean(text)
 }
 
 func (r *mailReader) part(contentType, encoding string, body io.Reader, depth int) (t mailText, err error) {
@@ -250,15 +246,11 @@ func (r *mailReader) forwarded(p io.Reader, depth int) string {
 	if err != nil {
 		return ""
 	}
-	subject, err := r.words.DecodeHeader(m.Header.Get("Subject"))
-	if err != nil {
-		subject = m.Header.Get("Subject")
-	}
 	plain := text.plain
 	if strings.TrimSpace(plain) == "" && text.html != "" {
 		var d doc.Document
 		html.Parse(&d, charset.Text{Text: text.html}, false, r.b.Pulse)
 		plain = d.Text
 	}
-	return "\n\n" + doc.Clean(subject) + "\n\n" + plain
+	return "\n\n" + r.header(m, "Subject") + "\n\n" + plain
 }

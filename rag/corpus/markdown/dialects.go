@@ -13,6 +13,7 @@ import (
 	"github.com/yuin/goldmark/util"
 
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/internal/drawn"
 )
 
@@ -55,12 +56,21 @@ func (f *footnotes) Open(parent ast.Node, reader text.Reader, pc parser.Context)
 // Close ends a note.
 func (*footnotes) Close(ast.Node, text.Reader, parser.Context) {}
 
+// dialect is what the parsers of blocks below have in common: their blocks may stand directly below a paragraph.
+type dialect struct{}
+
+func (dialect) Close(ast.Node, text.Reader, parser.Context) {}
+
+func (dialect) CanInterruptParagraph() bool { return true }
+
+func (dialect) CanAcceptIndentedLine() bool { return false }
+
 // longestMark bounds the bytes in which the end of a mark is looked for.
 const longestMark = 500
 
 // fences reads lines of colons (":::note Title") or slashes ("/// note | Title"), which begin and end boxes, and those
 // that name a place ("(place)="). What is in a box is read as if there were no lines.
-type fences struct{}
+type fences struct{ dialect }
 
 var fenceLine = regexp.MustCompile(`^(?::{3,}[ \t]*(?:(\{[^}\n]*\}|[\w-]+)[ \t]*([^\n{]*))?(?:\{[^}\n]*\})?:*|` +
 	`/{3,}[ \t]*(?:([\w-]+)[ \t]*(?:\|[ \t]*([^\n]*))?)?|\([\w:. -]+\)=)[ \t]*\r?\n?$`)
@@ -68,7 +78,6 @@ var fenceLine = regexp.MustCompile(`^(?::{3,}[ \t]*(?:(\{[^}\n]*\}|[\w-]+)[ \t]*
 // optionLine finds an option of a directive.
 var optionLine = regexp.MustCompile(`^\s*:[A-Za-z][\w-]*:(?:[ \t][^\n]*)?\r?\n?$`)
 
-// Trigger implements parser.BlockParser.
 func (fences) Trigger() []byte { return []byte{':', '/', '('} }
 
 // Open reads such a line.
@@ -83,20 +92,14 @@ func (fences) Open(_ ast.Node, reader text.Reader, pc parser.Context) (ast.Node,
 		return nil, parser.NoChildren
 	}
 	from, to := max(m[4], m[8]), max(m[5], m[9])
-	titled := from >= 0 && (m[2] < 0 || !namesFile(line[pos+m[2]:pos+m[3]]))
+	titled := from >= 0 && (m[2] < 0 || !doc.OneOf(strings.Trim(string(line[pos+m[2]:pos+m[3]]), "{}"), namesFile))
 	n := titleOf(at, pos+from, pos+to, titled, reader.Source())
 	reader.AdvanceToEOL()
 	return n, parser.NoChildren
 }
 
-// namesFile reports whether a directive is given a file or a list, not a title.
-func namesFile(directive []byte) bool {
-	switch string(bytes.Trim(directive, "{}")) {
-	case "figure", "image", "include", "literalinclude", "toctree", "csv-table", "grid", "card", "embed", "iframe":
-		return true
-	}
-	return false
-}
+// namesFile are directives that are given a file or a list, not a title.
+const namesFile = " figure image include literalinclude toctree csv-table grid card embed iframe "
 
 // titleOf returns a block of the title in [from, to) of a line, without brackets or quotation marks around it, or an
 // empty block.
@@ -125,18 +128,9 @@ func (fences) Continue(_ ast.Node, reader text.Reader, _ parser.Context) parser.
 	return parser.Close
 }
 
-// Close implements parser.BlockParser.
-func (fences) Close(ast.Node, text.Reader, parser.Context) {}
-
-// CanInterruptParagraph implements parser.BlockParser.
-func (fences) CanInterruptParagraph() bool { return true }
-
-// CanAcceptIndentedLine implements parser.BlockParser.
-func (fences) CanAcceptIndentedLine() bool { return false }
-
 // boxes reads boxes whose text is indented below a line such as `!!! note "Title"`, `??? tip` and `=== "Tab"`, and
 // directives of MyST in backticks that hold prose.
-type boxes struct{}
+type boxes struct{ dialect }
 
 var (
 	boxLine = regexp.MustCompile(`^(?:!!!|\?\?\?\+?)[ \t]+[\w-]+(?:[ \t]+[\w-]+)*[ \t]*("[^"\n]*")?[ \t]*\r?\n?$|` +
@@ -152,7 +146,6 @@ type openBox struct {
 	ticks int // at the beginning of the line that ends it; 0: it ends with its indent
 }
 
-// Trigger implements parser.BlockParser.
 func (boxes) Trigger() []byte { return []byte{'!', '?', '=', '`'} }
 
 // Open begins a box.
@@ -201,23 +194,14 @@ func (boxes) Continue(node ast.Node, reader text.Reader, _ parser.Context) parse
 	return parser.Continue | parser.HasChildren
 }
 
-// Close implements parser.BlockParser.
-func (boxes) Close(ast.Node, text.Reader, parser.Context) {}
-
-// CanInterruptParagraph implements parser.BlockParser.
-func (boxes) CanInterruptParagraph() bool { return true }
-
-// CanAcceptIndentedLine implements parser.BlockParser.
-func (boxes) CanAcceptIndentedLine() bool { return false }
-
 // drawnTables reads Pandoc's tables that are drawn with characters, where they stand in no other block.
 type drawnTables struct {
+	dialect
 	*steps
 	end  int            // byte behind the last table
 	head *ast.Paragraph // the header of the open table, which is above its first line
 }
 
-// Trigger implements parser.BlockParser.
 func (*drawnTables) Trigger() []byte { return []byte{'+', '-'} }
 
 // mostHeadLines bounds the lines above the line that rules the columns of a table.
@@ -303,12 +287,6 @@ func (d *drawnTables) Close(ast.Node, text.Reader, parser.Context) {
 	}
 	d.head = nil
 }
-
-// CanInterruptParagraph implements parser.BlockParser.
-func (*drawnTables) CanInterruptParagraph() bool { return true }
-
-// CanAcceptIndentedLine implements parser.BlockParser.
-func (*drawnTables) CanAcceptIndentedLine() bool { return false }
 
 var moduleLine = regexp.MustCompile(`^(?:import|export)\s`)
 

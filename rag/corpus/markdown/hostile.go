@@ -76,13 +76,6 @@ func newSteps(src string, p *doc.Pulse) *steps {
 		source: src, notes: map[string]bool{}}
 }
 
-func (s *steps) look() {
-	s.Beat()
-	if s.looks++; s.looks > s.mostLooks {
-		panic(hostile{})
-	}
-}
-
 func (s *steps) scan(bytes int) {
 	s.Beat()
 	s.scans += bytes
@@ -113,7 +106,10 @@ type lookedAt struct {
 }
 
 func (l lookedAt) PeekLine() ([]byte, text.Segment) {
-	l.look()
+	l.Beat()
+	if l.looks++; l.looks > l.mostLooks {
+		panic(hostile{})
+	}
 	return l.Reader.PeekLine()
 }
 

@@ -18,13 +18,10 @@ type emphasis struct {
 	last *parser.Delimiter // of the block so far
 }
 
-// Trigger implements parser.InlineParser.
 func (*emphasis) Trigger() []byte { return []byte{'*', '_', '~'} }
 
-// IsDelimiter implements parser.DelimiterProcessor.
 func (*emphasis) IsDelimiter(c byte) bool { return c == '*' || c == '_' || c == '~' }
 
-// CanOpenCloser implements parser.DelimiterProcessor.
 func (*emphasis) CanOpenCloser(opener, closer *parser.Delimiter) bool {
 	return opener.Char == closer.Char
 }
@@ -177,7 +174,6 @@ type boundedLinks struct {
 	opened []int // starts of links that may still end
 }
 
-// Trigger implements parser.InlineParser.
 func (b *boundedLinks) Trigger() []byte { return b.InlineParser.Trigger() }
 
 // Parse reads the beginning or the end of a link.

@@ -271,7 +271,7 @@ func (r *markdownReader) link(link *ast.Link, entering bool) {
 	if len(link.Destination) > 1 && link.Destination[0] == '#' {
 		r.b.OwnLink(r.linked)
 	}
-	if rel, _ := link.AttributeString("rel"); rel != nil && build.IsPageLink(fmt.Sprint(rel)) {
+	if rel, _ := link.AttributeString("rel"); doc.OneOf(strings.ToLower(fmt.Sprint(rel)), build.PageRelations) {
 		r.b.PageLink(r.linked)
 	}
 }
@@ -379,7 +379,7 @@ func (r *markdownReader) words(s string, at int, raw bool) {
 		}
 		n := 1
 		switch decoded, length := html.Entity(s, true); {
-		case s[0] == '\\' && len(s) > 1 && isPunct(s[1]):
+		case s[0] == '\\' && len(s) > 1 && s[1] > ' ' && s[1] < 0x7f && !doc.IsAlnum(s[1]):
 			n = 2
 			r.b.Atom(s[1:2], at, 2)
 		case s[0] == '&' && length > 0:
@@ -391,8 +391,6 @@ func (r *markdownReader) words(s string, at int, raw bool) {
 		s, at = s[n:], at+n
 	}
 }
-
-func isPunct(c byte) bool { return c > ' ' && c < 0x7f && !doc.IsAlnum(c) }
 
 func (r *markdownReader) heading(n *ast.Heading) {
 	var plain build.Builder

@@ -33,7 +33,6 @@ var (
 	contentsMark  = regexp.MustCompile(`^(?i:\[_?toc_?\])`)
 )
 
-// Trigger implements parser.InlineParser.
 func (brackets) Trigger() []byte { return []byte{'[', '!'} }
 
 // Parse reads a mark in brackets.
@@ -122,7 +121,6 @@ var (
 		`\{::[^{}\n]*\}|\{\{[<%][^\n]*?[%>]\}\}|\{%[^\n]*?%\}|\{/\*[^\n]*?\*/\})`)
 )
 
-// Trigger implements parser.InlineParser.
 func (braces) Trigger() []byte { return []byte{'{'} }
 
 // Parse reads a mark in braces. Attributes end the span in brackets before them.

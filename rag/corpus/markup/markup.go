@@ -9,6 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
 	"github.com/sluice-rag/sluice/rag/corpus/internal/build"
 	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/internal/drawn"
 )
 
 // lightReader reads line-based markup: reStructuredText, AsciiDoc, Org, manual pages and LaTeX. It recognises headings,
@@ -24,20 +25,12 @@ type lightReader struct {
 	code   string                    // the end of the open block of code; "": no block is open
 }
 
-// Formats returns the line readers by extension: each is given the index of a line and returns how many lines it
-// has consumed.
-func Formats() map[string]func(*lightReader, int) int {
-	formats := map[string]func(*lightReader, int) int{".rst": (&rst{}).line, ".adoc": asciidoc, ".asciidoc": asciidoc,
-		".org": org, ".tex": latex, ".man": (&manual{}).line, ".mdoc": (&manual{}).line}
-	for _, section := range "123456789" {
-		formats["."+string(section)] = (&manual{}).line
-	}
-	return formats
-}
+// Endings are the extensions of files that Parse reads, with spaces between them.
+const Endings = ".rst .adoc .asciidoc .org .tex .man .mdoc .1 .2 .3 .4 .5 .6 .7 .8 .9"
 
 // Parse reads a text of a light markup.
 func Parse(d *doc.Document, in charset.Text, ending string, p *doc.Pulse) error {
-	r := &lightReader{b: &build.Builder{Pulse: p}, d: d, src: in.Text, plain: func(s string) string { return s }}
+	r := &lightReader{b: &build.Builder{Pulse: p}, d: d, src: in.Text}
 	at := 0
 	for line := range strings.Lines(in.Text) {
 		r.lines, r.starts = append(r.lines, strings.TrimRight(line, "\r\n")), append(r.starts, at)
@@ -46,11 +39,10 @@ func Parse(d *doc.Document, in charset.Text, ending string, p *doc.Pulse) error 
 	if ending == ".rst" {
 		r.joinMarks()
 	}
-	r.words, r.plain = inlineOf(ending)
+	line := r.format(ending)
 	if isManual(ending) && !manualBegin.MatchString(in.Text) {
 		return fmt.Errorf("%w %q: no manual page", doc.ErrUnknown, ending)
 	}
-	line := Formats()[ending]
 	for i := 0; i < len(r.lines); {
 		p.Beat()
 		i += max(line(r, i), 1)
@@ -79,23 +71,28 @@ func WithoutGroup(ending string) string {
 	return ending[:2]
 }
 
-// inlineOf returns the inline markup of a format, and a function from a match to its visible text.
-func inlineOf(ending string) (*regexp.Regexp, func(string) string) {
-	pattern := ""
+// format sets the inline markup of a format, and returns its reader of lines: it is given the index of a line and
+// returns how many lines it has read.
+func (r *lightReader) format(ending string) (line func(*lightReader, int) int) {
 	switch {
 	case ending == ".rst":
-		pattern = "(\\[[^\\[\\]\\s]+\\])_|``([^`]+)``|`(<[^`<>]+>)`|\\|([A-Za-z][\\w.-]+)\\||(?::[\\w:+.-]+:)?`([^`<]+?)(?:\\s*<[^`>]*>)?`_{0,2}|\\*\\*([^*]+)\\*\\*|\\*([^*\\s][^*]*)\\*"
+		line = (&rst{}).line
+		r.words = regexp.MustCompile("(\\[[^\\[\\]\\s]+\\])_|``([^`]+)``|`(<[^`<>]+>)`|\\|([A-Za-z][\\w.-]+)\\||(?::[\\w:+.-]+:)?`([^`<]+?)(?:\\s*<[^`>]*>)?`_{0,2}|\\*\\*([^*]+)\\*\\*|\\*([^*\\s][^*]*)\\*")
 	case ending == ".org":
-		pattern = `\[fn:[\w-]+\]|\[\[[^\]]*\]\[([^\]]*)\]\]|\[\[([^\]]*)\]\]|[=~]([^\s=~][^=~]*)[=~]`
+		line = org
+		r.words = regexp.MustCompile(`\[fn:[\w-]+\]|\[\[[^\]]*\]\[([^\]]*)\]\]|\[\[([^\]]*)\]\]|[=~]([^\s=~][^=~]*)[=~]`)
 	case ending == ".tex":
-		return latexMark, latexText
+		r.words, r.plain = latexMark, latexText
+		return latex
 	case isManual(ending):
-		return regexp.MustCompile(escapes), nil // (*manual).plain knows the strings
+		r.words = regexp.MustCompile(escapes)
+		return (&manual{}).line // which knows the strings
 	default:
-		return asciidocMark, asciidocText
+		r.words, r.plain = asciidocMark, asciidocText
+		return asciidoc
 	}
-	re := regexp.MustCompile(pattern)
-	return re, func(match string) string { return groupOf(re, match) }
+	r.plain = func(match string) string { return groupOf(r.words, match) }
+	return line
 }
 
 // groupOf returns the first group of a match that is not empty.
@@ -242,4 +239,58 @@ func org(r *lightReader, i int) int {
 		r.line(i, "-+")
 	}
 	return 1
+}
+
+// table writes a table that is drawn in the source.
+func (r *lightReader) table(t drawn.Table) {
+	r.b.BeginTable(build.OpenTable{})
+	for i, row := range t.Rows {
+		r.b.EndBlock("\n")
+		for column, parts := range row {
+			if column > 0 {
+				r.b.Borders++
+			}
+			for _, s := range parts {
+				r.text(r.src[s.Start:s.End], s.Start)
+			}
+		}
+		r.b.EndBlock("\n")
+		r.b.Borders = 0
+		r.b.EndRow(i < t.Header)
+	}
+	r.b.EndTable()
+}
+
+// pipeTable reads the lines of a table of Org that begin with "|"; those above the first rule are the header.
+func (r *lightReader) pipeTable(i int) (n int) {
+	var t drawn.Table
+	for ; i+n < len(r.lines); n++ {
+		body := strings.TrimSpace(r.lines[i+n])
+		if !strings.HasPrefix(body, "|") {
+			break
+		}
+		if strings.HasPrefix(body, "|-") {
+			if t.Header == 0 {
+				t.Header = len(t.Rows)
+			}
+			continue
+		}
+		var row drawn.Row
+		at := r.starts[i+n] + strings.Index(r.lines[i+n], body)
+		for from := 1; from < len(body); {
+			to := len(body)
+			if bar := strings.IndexByte(body[from:], '|'); bar >= 0 {
+				to = from + bar
+			}
+			var cell []doc.Span
+			if s := (doc.Span{Start: from, End: to}).Trim(body); s.Start < s.End {
+				cell = []doc.Span{{Start: at + s.Start, End: at + s.End}}
+			}
+			row = append(row, cell)
+			from = to + 1
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	r.table(t)
+	return n
 }

@@ -65,8 +65,8 @@ func (r *lightReader) joinMarks() {
 	n := 0
 	for i := 0; i < len(r.lines); i++ {
 		line, at := r.lines[i], r.starts[i]
-		for more := 0; more < mostJoined && hasOpenMark(line) && i+1 < len(r.lines) &&
-			r.lines[i+1] != "" && !adorns(r.lines[i+1]); more++ {
+		for more := 0; more < mostJoined && (strings.Count(line, "``")%2 == 1 || strings.Count(line, "`")%2 == 1) &&
+			i+1 < len(r.lines) && r.lines[i+1] != "" && !adorns(r.lines[i+1]); more++ {
 			i++
 			line = r.src[at : r.starts[i]+len(r.lines[i])]
 		}
@@ -74,12 +74,6 @@ func (r *lightReader) joinMarks() {
 		n++
 	}
 	r.lines, r.starts = r.lines[:n], r.starts[:n]
-}
-
-// hasOpenMark reports whether a mark of one backtick or two has no end.
-func hasOpenMark(line string) bool {
-	double := strings.Count(line, "``")
-	return double%2 == 1 || strings.Count(line, "`")%2 == 1
 }
 
 // mostJoined is how many lines are joined to one at most.
@@ -103,15 +97,9 @@ func (r *lightReader) contentIndent(i int) int {
 
 var itemMark = regexp.MustCompile(`^(?:[*+-]|(?:\d{1,4}|[A-Za-z#])[.)])\s+`)
 
-// namesNoText reports whether what stands behind a directive is a name or a path, not text.
-func namesNoText(directive string) bool {
-	switch directive {
-	case "container", "rst-class", "figure", "include", "contents", "highlight", "index", "only", "role",
-		"default-role", "tabularcolumns", "autosummary":
-		return true
-	}
-	return false
-}
+// namesNoText are directives behind which a name or a path stands, not text.
+const namesNoText = " container rst-class figure include contents highlight index only role default-role " +
+	"tabularcolumns autosummary "
 
 func isOption(line string) bool { return strings.HasPrefix(strings.TrimLeft(line, " "), ":") }
 
@@ -169,7 +157,7 @@ func (s *rst) directive(r *lightReader, i int, body string) int {
 		for n < len(r.lines) && isFurtherIn(r.lines[n], r.lines[i]) && isOption(r.lines[n]) {
 			n++
 		}
-		if rest = strings.TrimSpace(rest); rest != "" && !namesNoText(name) {
+		if rest = strings.TrimSpace(rest); rest != "" && !doc.OneOf(name, namesNoText) {
 			r.text(rest, r.starts[i]+strings.LastIndex(r.lines[i], rest))
 			if n+1 < len(r.lines) && r.lines[n] == "" && isFurtherIn(r.lines[n+1], r.lines[i]) &&
 				!strings.HasPrefix(strings.TrimSpace(r.lines[n+1]), "..") {
@@ -218,7 +206,11 @@ func (r *lightReader) drawnTable(i int) int {
 		return 0
 	}
 	r.table(t)
-	return r.linesTo(i, t.End)
+	n := 0
+	for i+n < len(r.lines) && r.starts[i+n] < t.End {
+		n++
+	}
+	return n
 }
 
 // listTable reads the list of lists that is a table of reStructuredText, below the options of its directive, and

@@ -19,8 +19,8 @@ import (
 type Archive struct {
 	files map[string]*zip.File // by their names without a slash in front
 	alike map[string]*zip.File // by their names in lower case; the first of several
-	Left  int64                // bytes that may still be unpacked from it
-	Limit int64
+	left  int64                // bytes that may still be unpacked from it
+	limit int64
 	p     *doc.Pulse
 }
 
@@ -54,7 +54,7 @@ func Open(raw string, limit int64, p *doc.Pulse) (*Archive, error) {
 	names.Left = 1 << 62
 	limit = min(limit, max(packedFree, packedRatio*int64(len(raw))))
 	a := &Archive{files: make(map[string]*zip.File, len(z.File)), alike: make(map[string]*zip.File, len(z.File)),
-		Left: limit, Limit: limit, p: p}
+		left: limit, limit: limit, p: p}
 	for _, f := range z.File {
 		name := strings.TrimPrefix(strings.ReplaceAll(f.Name, `\`, "/"), "/")
 		a.files[name] = f
@@ -102,16 +102,19 @@ func (r *portion) Read(b []byte) (int, error) {
 	if err := r.a.take(0); err != nil {
 		return 0, err
 	}
-	n, err := r.r.Read(b[:min(int64(len(b)), r.a.Left)])
-	r.a.Left -= int64(n)
+	n, err := r.r.Read(b[:min(int64(len(b)), r.a.left)])
+	r.a.left -= int64(n)
 	return n, err
 }
 
+// Unpacked returns how many bytes have been unpacked from the archive.
+func (a *Archive) Unpacked() int { return int(a.limit - a.left) }
+
 // take counts bytes that are unpacked from the archive.
 func (a *Archive) take(bytes int) error {
-	if a.Left -= int64(bytes); a.Left <= 0 {
+	if a.left -= int64(bytes); a.left <= 0 {
 		return fmt.Errorf("%w of %d bytes (ingest.max_file_mib, and %d for each byte of the file), unpacked: more than "+
-			"that", doc.ErrTooLarge, a.Limit, packedRatio)
+			"that", doc.ErrTooLarge, a.limit, packedRatio)
 	}
 	return nil
 }
@@ -164,9 +167,27 @@ func (a *Archive) list(name string, token func(xml.Token) error) error {
 	return a.read(name, maxList, token)
 }
 
+// starts is like list, and reads start tags only.
+func (a *Archive) starts(name string, start func(xml.StartElement)) error {
+	return a.list(name, func(t xml.Token) error {
+		if e, ok := t.(xml.StartElement); ok {
+			start(e)
+		}
+		return nil
+	})
+}
+
+// optional returns the error of a part that may be missing.
+func optional(err error) error {
+	if errors.Is(err, errNoPart) {
+		return nil
+	}
+	return err
+}
+
 // elements reads a part of XML, token by token: no nesting, however deep, costs it stack.
 func (a *Archive) elements(name string, token func(xml.Token) error) error {
-	return a.read(name, a.Left, token)
+	return a.read(name, a.left, token)
 }
 
 func (a *Archive) read(name string, limit int64, token func(xml.Token) error) error {
@@ -174,8 +195,8 @@ func (a *Archive) read(name string, limit int64, token func(xml.Token) error) er
 	if err != nil {
 		return err
 	}
-	if limit < a.Left {
-		r = &portion{&Archive{Left: limit, Limit: limit}, r}
+	if limit < a.left {
+		r = &portion{&Archive{left: limit, limit: limit}, r}
 	}
 	limited := &tokenLimit{r: r}
 	d := xml.NewDecoder(limited)
@@ -240,10 +261,9 @@ func prefixed(e xml.StartElement, prefix, name string) string {
 func (a *Archive) related(name string) (byID, byType map[string]string, err error) {
 	byID, byType = map[string]string{}, map[string]string{}
 	dir, base := path.Split(name)
-	err = a.list(dir+"_rels/"+base+".rels", func(t xml.Token) error {
-		e, ok := t.(xml.StartElement)
-		if !ok || e.Name.Local != "Relationship" || attribute(e, "TargetMode") == "External" {
-			return nil
+	err = a.starts(dir+"_rels/"+base+".rels", func(e xml.StartElement) {
+		if e.Name.Local != "Relationship" || attribute(e, "TargetMode") == "External" {
+			return
 		}
 		target := attribute(e, "Target")
 		if !strings.HasPrefix(target, "/") {
@@ -252,12 +272,8 @@ func (a *Archive) related(name string) (byID, byType map[string]string, err erro
 		target = strings.TrimPrefix(path.Clean(target), "/")
 		byID[attribute(e, "Id")] = target
 		byType[path.Base(attribute(e, "Type"))] = target
-		return nil
 	})
-	if errors.Is(err, errNoPart) {
-		err = nil
-	}
-	return byID, byType, err
+	return byID, byType, optional(err)
 }
 
 // The parts in which an Office document and an OpenDocument hold their metadata.
@@ -265,3 +281,55 @@ const (
 	coreProperties = "docProps/core.xml"
 	openProperties = "meta.xml"
 )
+
+// said reads the title and the properties from a part of an Office document, an OpenDocument or a book: text elements
+// by their local names. A part that cannot be read is ignored.
+func (a *Archive) said(d *doc.Document, part string) {
+	keys := map[string]string{"creator": doc.AuthorKey, "initial-creator": doc.AuthorKey, "created": doc.CreatedKey,
+		"creation-date": doc.CreatedKey, "modified": doc.ModifiedKey, "language": doc.LanguageKey}
+	switch part {
+	case coreProperties:
+	case openProperties:
+		keys["date"] = doc.ModifiedKey
+	default: // a book
+		keys["date"] = doc.CreatedKey
+	}
+	var text strings.Builder
+	var authors []string
+	in, depth := "", 0
+	_ = a.elements(part, func(t xml.Token) error { // metadata is optional
+		switch t := t.(type) {
+		case xml.StartElement:
+			if in != "" {
+				depth++
+			} else if name := t.Name.Local; keys[name] != "" || name == "title" {
+				in = name
+				text.Reset()
+			}
+		case xml.EndElement:
+			switch {
+			case in == "":
+			case depth > 0:
+				depth--
+			case in == "title":
+				if d.Title == "" {
+					d.Title = strings.Join(strings.Fields(doc.Clean(text.String())), " ")
+				}
+				in = ""
+			default:
+				if in == "creator" {
+					authors = append(authors, strings.TrimSpace(text.String()))
+				} else {
+					d.Property(keys[in], text.String())
+				}
+				in = ""
+			}
+		case xml.CharData:
+			if in != "" && text.Len() < doc.MaxProperty {
+				text.Write(t)
+			}
+		}
+		return nil
+	})
+	d.Property(doc.AuthorKey, strings.Join(authors, ", ")) // initial creator first
+}

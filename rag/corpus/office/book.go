@@ -17,7 +17,7 @@ import (
 )
 
 // Book reads an EPUB book: the chapters of its spine in their order. A chapter that is missing or cannot be
-// unpacked is noted (Document.missing), and the others are read.
+// unpacked is noted (Document.Missing), and the others are read.
 func Book(d *doc.Document, a *Archive) error {
 	b := &build.Builder{Pulse: a.p, W: doc.Writer{IsSource: true}}
 	if _, ok := a.files["META-INF/rights.xml"]; ok {
@@ -58,11 +58,10 @@ func Book(d *doc.Document, a *Archive) error {
 // bookPackage returns the name of the part that lists the chapters: the one that the book names, else one with the
 // right extension.
 func bookPackage(a *Archive) (name string, err error) {
-	err = a.list("META-INF/container.xml", func(t xml.Token) error {
-		if e, ok := t.(xml.StartElement); ok && e.Name.Local == "rootfile" && name == "" {
+	err = a.starts("META-INF/container.xml", func(e xml.StartElement) {
+		if e.Name.Local == "rootfile" && name == "" {
 			name = attribute(e, "full-path")
 		}
-		return nil
 	})
 	if a.file(name) != nil {
 		return name, nil
@@ -80,11 +79,7 @@ func bookPackage(a *Archive) (name string, err error) {
 func bookChapters(a *Archive, pkg string) (chapters []string, err error) {
 	type item struct{ name, kind string }
 	items := map[string]item{}
-	err = a.list(pkg, func(t xml.Token) error {
-		e, ok := t.(xml.StartElement)
-		if !ok {
-			return nil
-		}
+	err = a.starts(pkg, func(e xml.StartElement) {
 		switch e.Name.Local {
 		case "item":
 			name := attribute(e, "href")
@@ -98,7 +93,6 @@ func bookChapters(a *Archive, pkg string) (chapters []string, err error) {
 				chapters = append(chapters, i.name)
 			}
 		}
-		return nil
 	})
 	return chapters, err
 }

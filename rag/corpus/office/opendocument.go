@@ -19,10 +19,8 @@ import (
 func OpenDocument(d *doc.Document, a *Archive) error {
 	b := &build.Builder{Pulse: a.p, W: doc.Writer{IsSource: true}}
 	encrypted := false
-	_ = a.list("META-INF/manifest.xml", func(t xml.Token) error {
-		e, ok := t.(xml.StartElement)
-		encrypted = encrypted || ok && e.Name.Local == "encryption-data"
-		return nil
+	_ = a.starts("META-INF/manifest.xml", func(e xml.StartElement) {
+		encrypted = encrypted || e.Name.Local == "encryption-data"
 	})
 	if encrypted {
 		return doc.ErrEncrypted

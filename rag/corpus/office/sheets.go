@@ -32,15 +32,13 @@ func Sheets(d *doc.Document, a *Archive) error {
 	type sheet struct{ name, part string }
 	var sheets []sheet
 	r := sheetReader{a: a}
-	err = a.list(workbook, func(t xml.Token) error {
-		e, ok := t.(xml.StartElement)
+	err = a.starts(workbook, func(e xml.StartElement) {
 		switch {
-		case ok && e.Name.Local == "sheet" && !strings.HasSuffix(strings.ToLower(attribute(e, "state")), "hidden"):
+		case e.Name.Local == "sheet" && !strings.HasSuffix(strings.ToLower(attribute(e, "state")), "hidden"):
 			sheets = append(sheets, sheet{attribute(e, "name"), parts[prefixed(e, "r", "id")]})
-		case ok && e.Name.Local == "workbookPr":
+		case e.Name.Local == "workbookPr":
 			r.from1904 = attribute(e, "date1904") == "1" || attribute(e, "date1904") == "true"
 		}
-		return nil
 	})
 	if err != nil {
 		return err
@@ -102,10 +100,7 @@ func sharedStrings(a *Archive, b *build.Builder) (all []string, err error) {
 		}
 		return nil
 	})
-	if errors.Is(err, errNoPart) {
-		err = nil
-	}
-	return all, err
+	return all, optional(err)
 }
 
 // stringBytes is the memory of a string in addition to its bytes.
@@ -139,10 +134,7 @@ func cellStyles(a *Archive) (styles []*number.Format, err error) {
 		}
 		return nil
 	})
-	if errors.Is(err, errNoPart) {
-		err = nil
-	}
-	return styles, err
+	return styles, optional(err)
 }
 
 // merge is a cell of a sheet that covers cells of rows below it. Rows and columns count from 1.
@@ -151,8 +143,8 @@ type merge struct{ column, first, last int }
 // mergesOf returns the cells of a sheet that cover rows, by their first rows. They are stored behind the rows; a part
 // that does not mention them is not parsed as XML a second time.
 func mergesOf(a *Archive, part string) (list []merge, err error) {
-	left := a.Left
-	defer func() { a.Left = left }()
+	left := a.left
+	defer func() { a.left = left }()
 	r, err := a.open(part)
 	if err != nil {
 		return nil, err

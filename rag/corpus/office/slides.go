@@ -48,13 +48,10 @@ func slideNames(a *Archive) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = a.list(presentation, func(t xml.Token) error {
-		if e, ok := t.(xml.StartElement); ok && e.Name.Local == "sldId" {
-			if name := parts[prefixed(e, "r", "id")]; name != "" {
-				names = append(names, name)
-			}
+	err = a.starts(presentation, func(e xml.StartElement) {
+		if name := parts[prefixed(e, "r", "id")]; e.Name.Local == "sldId" && name != "" {
+			names = append(names, name)
 		}
-		return nil
 	})
 	return names, err
 }

@@ -78,18 +78,14 @@ func wordStyles(a *Archive, part string) (map[string]wordStyle, error) {
 	}
 	id, isParagraph := "", false
 	var order []string
-	err := a.list(part, func(t xml.Token) error {
-		e, ok := t.(xml.StartElement)
-		if !ok {
-			return nil
-		}
+	err := a.starts(part, func(e xml.StartElement) {
 		s, val := styles[id], attribute(e, "val")
 		switch e.Name.Local {
 		case "style":
 			id = attribute(e, "styleId")
 			isParagraph = attribute(e, "type") == "paragraph" && !isOn(cmp.Or(attribute(e, "default"), "0"))
 			order = append(order, id)
-			return nil
+			return
 		case "name":
 			if n, ok := strings.CutPrefix(strings.ToLower(val), "heading "); ok {
 				s.level = headingLevel(n, 1)
@@ -113,11 +109,7 @@ func wordStyles(a *Archive, part string) (map[string]wordStyle, error) {
 		if s != (wordStyle{}) {
 			styles[id] = s
 		}
-		return nil
 	})
-	if errors.Is(err, errNoPart) {
-		err = nil
-	}
 	for _, id := range order {
 		s := styles[id]
 		for base, n := s.based, 0; base != "" && n < wordLevels; n++ {
@@ -131,7 +123,7 @@ func wordStyles(a *Archive, part string) (map[string]wordStyle, error) {
 		}
 		styles[id] = s
 	}
-	return styles, err
+	return styles, optional(err)
 }
 
 // headingLevel returns the level from 1 to 9 of a number that counts levels from first, or 0.
@@ -244,7 +236,9 @@ func (r *wordReader) start(e xml.StartElement) error {
 	case "noBreakHyphen":
 		r.add("-")
 	case "sym":
-		r.add(symbolAt(attribute(e, "font"), attribute(e, "char")))
+		if code, err := strconv.ParseUint(attribute(e, "char"), 16, 16); err == nil {
+			r.add(symbolOf(attribute(e, "font"), rune(code)))
+		}
 	case "r":
 		r.runs = append(r.runs, wordRun{isHidden: r.style.isHidden})
 	case "pPr":
@@ -336,14 +330,14 @@ func (r *wordReader) embedded(name string) error {
 	}
 	switch ending := strings.ToLower(path.Ext(name)); {
 	case ending == ".docx" && r.depth < maxEmbedded:
-		a, err := Open(raw, r.a.Left, r.a.p)
+		a, err := Open(raw, r.a.left, r.a.p)
 		if err != nil {
 			return err
 		}
 		if err := readWord(r.d, r.b, a, r.depth+1); err != nil {
 			return err
 		}
-		return r.a.take(int(a.Limit - a.Left))
+		return r.a.take(a.Unpacked())
 	case ending == ".htm" || ending == ".html" || ending == ".xhtml":
 		in, err := charset.DecodeHTML(r.d, raw, "", r.a.p)
 		if err == nil {

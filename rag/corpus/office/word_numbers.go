@@ -2,7 +2,6 @@ package office
 
 import (
 	"encoding/xml"
-	"errors"
 	"strconv"
 	"strings"
 
@@ -39,11 +38,7 @@ func (a *Archive) readNumbers(part string) (*wordNumbers, error) {
 	n := &wordNumbers{lists: map[string]*wordList{}, of: map[string]string{}, starts: map[string]map[int]int{}}
 	var list *wordList
 	level, num := -1, ""
-	err := a.list(part, func(t xml.Token) error {
-		e, ok := t.(xml.StartElement)
-		if !ok {
-			return nil
-		}
+	err := a.starts(part, func(e xml.StartElement) {
 		val := attribute(e, "val")
 		number, err := strconv.Atoi(val)
 		switch e.Name.Local {
@@ -79,12 +74,8 @@ func (a *Archive) readNumbers(part string) (*wordNumbers, error) {
 				list.levels[level].set(e.Name.Local, val, number)
 			}
 		}
-		return nil
 	})
-	if errors.Is(err, errNoPart) {
-		err = nil
-	}
-	return n, err
+	return n, optional(err)
 }
 
 // set reads an element of a level.
@@ -177,4 +168,35 @@ func (l *wordList) number(level int) string {
 		before += "."
 	}
 	return before + text
+}
+
+// symbolFont holds the characters of Adobe's font Symbol from 0x20 on, by its encoding vector; "\x00": no character.
+const symbolFont = " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ" +
+	"[∴]⊥_\x00αβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼\x00" +
+	noSymbols + noSymbols +
+	"€ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…\x00\x00↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓◊⟨®©™∑⎛⎜⎝⎡⎢⎣⎧⎨⎩⎪\x00⟩∫⌠⎮⌡⎞⎟⎠⎤⎥⎦⎫⎬⎭"
+
+// noSymbols stands for sixteen characters that the font does not have.
+const noSymbols = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+
+// symbolOf returns a character of a font whose characters have no Unicode code; "" if it is unknown.
+func symbolOf(font string, code rune) string {
+	at := int(code&0xff) - 0x20
+	switch font = strings.ToLower(font); {
+	case code < 0xf000 || code > 0xf0ff:
+		if code < 0x20 || code >= 0xe000 && code <= 0xf8ff {
+			return ""
+		}
+		return doc.Clean(string(code))
+	case font == "symbol":
+		if symbols := []rune(symbolFont); at >= 0 && at < len(symbols) && symbols[at] != 0 {
+			return string(symbols[at])
+		}
+	case font == "wingdings":
+		return map[int]string{0x28: "☎", 0x2a: "✉", 0x4a: "☺", 0x4c: "☹", 0x6c: "●", 0x6e: "■", 0x6f: "□", 0x71: "❑",
+			0x72: "❒", 0x76: "❖", 0xa7: "▪", 0xa8: "◻", 0xab: "★", 0xd8: "➢", 0xdf: "←", 0xe0: "→", 0xe1: "↑",
+			0xe2: "↓",
+			0xe8: "➔", 0xf0: "⇨", 0xfb: "✗", 0xfc: "✓", 0xfd: "☒", 0xfe: "☑"}[at+0x20]
+	}
+	return ""
 }

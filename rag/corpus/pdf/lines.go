@@ -268,3 +268,15 @@ func rowText(x pdfLine, columns pdfColumns) string {
 	}
 	return b.String()
 }
+
+// tellingWords is 1 for a word with letters enough to tell whether its font is monospaced, else 0: digits have one
+// width in most fonts, and so have all characters of Chinese.
+func tellingWords(word string) int {
+	n := 0
+	for i := range len(word) {
+		if c := word[i] | 0x20; c >= 'a' && c <= 'z' {
+			n++
+		}
+	}
+	return min(n/3, 1)
+}

@@ -129,7 +129,7 @@ func (r *Reader) Parse(d *doc.Document, raw string, x *Pictures) error {
 			return pdfError(ctx, ctx.Err())
 		}
 		lines.end()
-		if x.reads(len(lines) > 0) {
+		if x.Reader != nil && (len(lines) == 0 || x.All) {
 			lines = x.page(in, page, lines)
 			if ctx.Err() != nil {
 				return pdfError(ctx, ctx.Err())
@@ -139,7 +139,7 @@ func (r *Reader) Parse(d *doc.Document, raw string, x *Pictures) error {
 			d.Empty = append(d.Empty, i+1)
 		}
 	}
-	evenSizes(pages, x.hasRead)
+	evenSizes(pages, func(page int) bool { return page < len(x.marks) && x.marks[page] != "" })
 	said := func(tag string) string {
 		meta, err := in.FPDF_GetMetaText(&requests.FPDF_GetMetaText{Document: file.Document, Tag: tag})
 		if err != nil {

@@ -212,7 +212,8 @@ const pdfEven = .03
 func (p pdfText) charBox(i int) (box, bool, error) {
 	at, err := p.FPDFText_GetLooseCharBox(&requests.FPDFText_GetLooseCharBox{TextPage: p.page, Index: i})
 	if err != nil {
-		if p.alive() {
+		_, gone := p.FPDFText_CountChars(&requests.FPDFText_CountChars{TextPage: p.page})
+		if gone == nil { // the sandbox still answers
 			return box{}, false, nil
 		}
 		return box{}, false, err
@@ -222,12 +223,6 @@ func (p pdfText) charBox(i int) (box, bool, error) {
 		float64(max(r.Bottom, r.Top))}
 	sum := b.left + b.right + b.bottom + b.top
 	return b, !math.IsNaN(sum) && !math.IsInf(sum, 0), nil
-}
-
-// alive reports whether the sandbox still answers.
-func (p pdfText) alive() bool {
-	_, err := p.FPDFText_CountChars(&requests.FPDFText_CountChars{TextPage: p.page})
-	return err == nil
 }
 
 // size returns the size of a letter as it is shown: the font's size, scaled by the matrix. Letters in boxes of one

@@ -114,11 +114,12 @@ func abbreviated(sentence, next string) bool {
 	following, _, _ := strings.Cut(next, " ")
 	number := following != "" && following[0] >= '0' && following[0] <= '9'
 	following = strings.TrimRight(following, ".,;:!?)")
+	first, _ := utf8.DecodeRuneInString(following)
 	switch {
-	case isAbbreviation(lower),
-		number && (isNumbered(lower) || strings.HasSuffix(lower, "str")),
-		lower == "co" && isLegalForm(following),
-		isAcronym(word) && !startsSentence(following):
+	case doc.OneOf(lower, abbreviations),
+		number && (doc.OneOf(lower, numbered) || strings.HasSuffix(lower, "str")),
+		lower == "co" && doc.OneOf(following, legalForms),
+		isAcronym(word) && unicode.IsLetter(first) && !doc.OneOf(following, starts):
 		return true
 	}
 	if r, n := utf8.DecodeRuneInString(word); n == len(word) && unicode.IsLetter(r) {
@@ -127,7 +128,7 @@ func abbreviated(sentence, next string) bool {
 	if strings.Trim(word, "0123456789") != "" || word == "" || len(word) > 2 {
 		return false
 	}
-	return whole || isGermanOrdinal(following) || isGermanArticle(strings.ToLower(before))
+	return whole || doc.OneOf(following, counted) || doc.OneOf(strings.ToLower(before), articles)
 }
 
 // isWithin reports whether the mark at the end of sentence stands within a word or an address: ".NET", "b?Id=3".
@@ -170,80 +171,31 @@ func isAcronym(word string) bool {
 	return true
 }
 
-// startsSentence reports whether a capitalised word begins a sentence rather than continues after "U.S.".
-func startsSentence(word string) bool {
-	switch word {
-	case "A", "An", "The", "This", "That", "These", "Those", "He", "She", "It", "They", "We", "You", "I", "His", "Her",
-		"Its", "Their", "Our", "My", "There", "Here", "In", "On", "At", "By", "For", "From", "With", "After", "Before",
-		"When", "While", "As", "If", "But", "And", "However", "Both", "Some", "Many", "Most", "Several", "No", "Nobody",
-		"What", "Who", "Where", "Why", "How", "Since", "During", "Although", "Then", "Today", "Now", "Der", "Die",
-		"Das",
-		"Er", "Sie", "Es", "Ein", "Eine", "Im", "Am":
-		return true
-	}
-	return word == "" || !unicode.IsLetter([]rune(word)[0])
-}
+// starts are words that begin a sentence rather than continue one after "U.S.".
+const starts = " A An The This That These Those He She It They We You I His Her Its Their Our My There Here In On " +
+	"At By For From With After Before When While As If But And However Both Some Many Most Several No Nobody " +
+	"What Who Where Why How Since During Although Then Today Now Der Die Das Er Sie Es Ein Eine Im Am "
 
-// isLegalForm reports whether word may follow "& Co.".
-func isLegalForm(word string) bool {
-	switch word {
-	case "KG", "KGaA", "OHG", "Inc", "Ltd", "LLC", "AG", "GmbH", "Limited":
-		return true
-	}
-	return false
-}
+// legalForms may follow "& Co.".
+const legalForms = " KG KGaA OHG Inc Ltd LLC AG GmbH Limited "
 
-// isGermanArticle reports whether a number with a dot behind word, in lower case, is an ordinal ("das 1. Tor").
-func isGermanArticle(word string) bool {
-	switch word {
-	case "der", "die", "das", "dem", "den", "des", "im", "am", "vom", "zum", "zur", "beim", "ins", "wurde", "als":
-		return true
-	}
-	return false
-}
+// articles stand before a number with a dot that is a German ordinal ("das 1. Tor"), in lower case.
+const articles = " der die das dem den des im am vom zum zur beim ins wurde als "
 
-// isAbbreviation reports whether word, in lower case and without the last dot, is a common English or German
-// abbreviation that a capital may follow.
-func isAbbreviation(word string) bool {
-	switch word {
-	case "dr", "mr", "mrs", "ms", "prof", "st", "jr", "sr", "rev", "gen", "col", "capt", "lt", "sgt", "gov", "sen",
-		"rep",
-		"hon", "vs", "cf", "e.g", "i.e", "eg", "ie", "approx", "dept", "univ", "bros", "resp", "viz", "mt", "ft":
-		return true
-	case "bzw", "ca", "fa", "d.h", "z.b", "u.a", "u.ä", "o.ä", "vgl", "evtl", "ggf", "inkl", "exkl", "hrsg", "hr", "fr",
-		"frl",
-		"str", "dipl", "ing", "habil", "geb", "gest", "mio", "mrd", "mind", "sog", "s.o", "s.u", "u.u", "v.a", "v.chr",
-		"n.chr", "zzgl", "zit", "i.d.r", "i.a", "z.t", "m.e", "o.g", "einschl", "jan", "feb", "aug", "sept", "okt",
-		"nov", "dez":
-		return true
-	}
-	return false
-}
+// abbreviations are common in English or German, and a capital may follow them; in lower case, without the last dot.
+const abbreviations = " dr mr mrs ms prof st jr sr rev gen col capt lt sgt gov sen rep hon vs cf e.g i.e eg ie " +
+	"approx dept univ bros resp viz mt ft bzw ca fa d.h z.b u.a u.ä o.ä vgl evtl ggf inkl exkl hrsg hr fr frl " +
+	"str dipl ing habil geb gest mio mrd mind sog s.o s.u u.u v.a v.chr n.chr zzgl zit i.d.r i.a z.t m.e o.g " +
+	"einschl jan feb aug sept okt nov dez "
 
-// isNumbered reports whether word is an abbreviation only before a number, and otherwise a word.
-func isNumbered(word string) bool {
-	switch word {
-	case "no", "nos", "nr", "fig", "figs", "eq", "eqs", "sec", "ch", "vol", "p", "pp", "ed", "ref", "refs", "abb",
-		"abs", "art",
-		"aufl", "bd", "bde", "tel", "tab", "kap", "anm", "max", "min", "mar", "apr", "jun", "jul", "sep", "oct", "dec",
-		"s":
-		return true
-	}
-	return false
-}
+// numbered are abbreviations only before a number, and otherwise words.
+const numbered = " no nos nr fig figs eq eqs sec ch vol p pp ed ref refs abb abs art aufl bd bde tel tab kap anm " +
+	"max min mar apr jun jul sep oct dec s "
 
-// isGermanOrdinal reports whether word may follow an ordinal ("am 3. Oktober", "das 19. Jahrhundert").
-func isGermanOrdinal(word string) bool {
-	switch word {
-	case "Januar", "Jänner", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober",
-		"November", "Dezember", "Jan", "Feb", "Apr", "Jun", "Jul", "Aug", "Sep", "Sept", "Okt", "Nov", "Dez",
-		"Jahrhundert", "Jahrhunderts", "Jh", "Jahrtausend", "Platz", "Auflage", "Kapitel",
-		"Klasse", "Lebensjahr", "Mal", "Band", "Teil", "Stock", "Weltkrieg", "Weltkriegs", "Geburtstag", "Bundestag",
-		"Armee":
-		return true
-	}
-	return false
-}
+// counted may follow a German ordinal ("am 3. Oktober", "das 19. Jahrhundert").
+const counted = " Januar Jänner Februar März April Mai Juni Juli August September Oktober November Dezember Jan " +
+	"Feb Apr Jun Jul Aug Sep Sept Okt Nov Dez Jahrhundert Jahrhunderts Jh Jahrtausend Platz Auflage Kapitel " +
+	"Klasse Lebensjahr Mal Band Teil Stock Weltkrieg Weltkriegs Geburtstag Bundestag Armee "
 
 // Ends returns the offsets behind each sentence of unmarked text, in order. Line breaks are ends between
 // paragraphs, before list items, and where lines are items of their own.

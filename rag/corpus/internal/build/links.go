@@ -25,14 +25,8 @@ func (b *Builder) PageLink(from int) {
 	}
 }
 
-// IsPageLink reports whether a link's relation is to a page beside this one, or to what all pages are listed in.
-func IsPageLink(rel string) bool {
-	switch strings.ToLower(rel) {
-	case "next", "prev", "previous", "up", "start", "contents", "index", "first", "last":
-		return true
-	}
-	return false
-}
+// PageRelations are the relations of links to a page beside this one, or to what all pages are listed in.
+const PageRelations = " next prev previous up start contents index first last "
 
 // linkBlocks returns the blocks of text that are nothing but links of these kinds: of own links where at least
 // fewLinks come one after the other, and lines of others with the words that are usual before them.
