@@ -20,7 +20,7 @@ import (
 	"github.com/xi2/xz"
 	"golang.org/x/text/encoding/charmap"
 
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // ArchiveLimits bounds what is unpacked from one archive, nested archives included. The zero value is

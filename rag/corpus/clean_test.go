@@ -10,8 +10,8 @@ import (
 
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
 	"github.com/sluice-rag/sluice/rag/corpus/clean"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/html"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/markdown"
 )
 

@@ -8,11 +8,11 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/sluice-rag/sluice/rag/corpus/build"
 	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 	"github.com/sluice-rag/sluice/rag/corpus/clean"
 	"github.com/sluice-rag/sluice/rag/corpus/code"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/build"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/pdf"
 	"github.com/sluice-rag/sluice/rag/corpus/sentence"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/test/doubling"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/office"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // TestGolden shows the text, sections and chunks of small files of each kind, with the source bytes

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // parseJSONLine reads {"id","text","topic"?,"title"?,…}. Further fields go to Meta. A title is the heading of the text.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/test/doubling"
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/markup"
 )
 

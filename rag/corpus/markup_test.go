@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/test/doubling"
+	"github.com/sluice-rag/sluice/rag/corpus/build"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/html"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/build"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
 )
 
 // readAs returns the text of a source by its name.

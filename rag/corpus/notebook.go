@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/markdown"
 	"github.com/sluice-rag/sluice/rag/corpus/plain"
 )

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // markupShare is how many bytes of Markdown and HTML are read per byte of text that is wanted, as markup, scripts and

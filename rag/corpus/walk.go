@@ -17,8 +17,8 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/regular"
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/ignore"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
 )
 
 // FileOptions selects the files below a folder that are read, and how. The zero value leaves out hidden files, those

@@ -14,7 +14,7 @@ import (
 // bare are goroutines without internal/panics, by file: they only wait, or what they call makes errors of panics
 // itself.
 var bare = map[string]int{
-	"rag/corpus/internal/doc/pulse.go":   1, // abortable
+	"rag/corpus/doc/pulse.go":            1, // abortable
 	"engine/internal/workers/workers.go": 1, // work, whose tasks run in do
 	"engine/gpus.go":                     1, // look, which starts GPUs in lookLocked
 	"engine/internal/index/search.go":    1, // help, which visits units in assist

@@ -34,21 +34,23 @@ llm/grammar:
 llm/kept: llm internal/durable
 llm/remote: llm internal/upstream
 rag/corpus: internal/jsonl internal/regular
-rag/corpus/internal: rag/corpus/internal internal/panics
-rag/corpus/charset: rag/corpus/internal
-rag/corpus/sentence: rag/corpus/internal
-rag/corpus/chunk: kernels rag/corpus/internal rag/corpus/sentence
-rag/corpus/clean: rag/corpus/internal
-rag/corpus/code: rag/corpus/charset rag/corpus/internal
-rag/corpus/html: rag/corpus/charset rag/corpus/internal
-rag/corpus/markdown: rag/corpus/charset rag/corpus/html rag/corpus/internal
-rag/corpus/markup: rag/corpus/charset rag/corpus/internal
-rag/corpus/mail: rag/corpus/charset rag/corpus/html rag/corpus/internal
-rag/corpus/table: rag/corpus/charset rag/corpus/internal
-rag/corpus/plain: rag/corpus/charset rag/corpus/internal
-rag/corpus/office: rag/corpus/charset rag/corpus/html rag/corpus/internal rag/corpus/mail rag/corpus/table
+rag/corpus/doc: internal/panics
+rag/corpus/build: rag/corpus/doc
+rag/corpus/drawn: rag/corpus/doc
+rag/corpus/charset: rag/corpus/doc
+rag/corpus/sentence: rag/corpus/doc
+rag/corpus/chunk: kernels rag/corpus/doc rag/corpus/sentence
+rag/corpus/clean: rag/corpus/doc
+rag/corpus/code: rag/corpus/charset rag/corpus/doc
+rag/corpus/html: rag/corpus/build rag/corpus/charset rag/corpus/doc
+rag/corpus/markdown: rag/corpus/build rag/corpus/charset rag/corpus/doc rag/corpus/drawn rag/corpus/html
+rag/corpus/markup: rag/corpus/build rag/corpus/charset rag/corpus/doc rag/corpus/drawn
+rag/corpus/mail: rag/corpus/build rag/corpus/charset rag/corpus/doc rag/corpus/html
+rag/corpus/table: rag/corpus/build rag/corpus/charset rag/corpus/doc
+rag/corpus/plain: rag/corpus/build rag/corpus/charset rag/corpus/doc
+rag/corpus/office: rag/corpus/build rag/corpus/charset rag/corpus/doc rag/corpus/html rag/corpus/mail rag/corpus/table
 rag/corpus/office/number:
-rag/corpus/pdf: rag/corpus/clean rag/corpus/internal
+rag/corpus/pdf: rag/corpus/build rag/corpus/clean rag/corpus/doc
 rag/corpus/ignore: internal/regular
 rag/ocr: embed engine rag/corpus internal/panics
 rag/store: kernels engine embed/identity rag/corpus internal/durable internal/filelock internal/panics

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-rag/sluice/kernels/ref"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // Semantic makes Chunks cut a document where its subject changes: between two consecutive sentences whose similarity is

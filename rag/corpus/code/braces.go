@@ -3,7 +3,7 @@ package code
 import (
 	"strings"
 
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // syntax describes strings and declarations of a language with braces.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // declaration is a function or type of a source file: a byte range of its text, from the comment above it to the end of

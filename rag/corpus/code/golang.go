@@ -6,7 +6,7 @@ import (
 	"go/token"
 	"strings"
 
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // Limits for the parser of Go, whose tree takes many times the size of the text and whose stack grows with nested

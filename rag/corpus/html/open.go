@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/sluice-rag/sluice/rag/corpus/internal/build"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/build"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // openElements are the open HTML elements, outermost first. It finds the innermost one of a name without a search, so

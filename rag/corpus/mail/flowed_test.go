@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/test/doubling"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // TestFlowedText: RFC 3676, by its rules and its examples.

@@ -13,8 +13,8 @@ import (
 	"github.com/yuin/goldmark/util"
 
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/drawn"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/drawn"
 )
 
 // What programs other than GitHub add to Markdown: definition lists, footnotes, attributes and tables of Pandoc, fences

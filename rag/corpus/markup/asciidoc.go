@@ -6,8 +6,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/drawn"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/drawn"
 )
 
 // asciidocMark finds inline markup of AsciiDoc.

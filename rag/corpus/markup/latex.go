@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/drawn"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/drawn"
 )
 
 // latexMark finds inline markup of LaTeX: commands whose argument is not text, code, accents, other commands, dashes,

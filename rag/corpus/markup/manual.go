@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-rag/sluice/rag/corpus/internal/build"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/build"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // manual reads a manual page in the macros of man or mdoc, with tables of tbl (groff_man(7), groff_mdoc(7), tbl(1)).

@@ -6,10 +6,10 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/sluice-rag/sluice/rag/corpus/build"
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/build"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/drawn"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/drawn"
 )
 
 // lightReader reads line-based markup: reStructuredText, AsciiDoc, Org, manual pages and LaTeX. It recognises headings,

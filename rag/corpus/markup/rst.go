@@ -5,8 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/drawn"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/drawn"
 )
 
 // rst reads reStructuredText.

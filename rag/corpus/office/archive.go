@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/net/html/charset"
 
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // Archive is a ZIP file whose parts are read: an office document or a book.

@@ -14,8 +14,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 
-	"github.com/sluice-rag/sluice/rag/corpus/internal/build"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/build"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/office/number"
 	"github.com/sluice-rag/sluice/rag/corpus/table"
 )

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sluice-rag/sluice/rag/corpus/internal/build"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/build"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // Slides reads a PowerPoint presentation (.pptx, ECMA-376): a section for each slide under its title, its tables

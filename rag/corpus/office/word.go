@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sluice-rag/sluice/rag/corpus/build"
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/html"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/build"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/mail"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sluice-rag/sluice/rag/corpus/internal/build"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/build"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // wordNumbers gives the items of a Word document's lists their numbers (ECMA-376, 17.9).

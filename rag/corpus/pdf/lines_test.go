@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/test/doubling"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // TestWordsOfALineAreLinear: words without spaces between them are put together. Steps are bytes allocated.

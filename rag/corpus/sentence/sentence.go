@@ -10,7 +10,7 @@ import (
 
 	"github.com/rivo/uniseg"
 
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // sentenceWindow bounds the text given to the sentence breaker at once: its look-ahead is quadratic in the worst case,

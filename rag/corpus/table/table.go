@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/sluice-rag/sluice/rag/corpus/build"
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/build"
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // Writer writes rows of cells to a builder: a line each, "NAME: value | NAME: value" by the names of the header, so

@@ -3,7 +3,7 @@ package build
 import (
 	"strings"
 
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // A page's tables of contents, and lines that lead to the pages beside it, repeat headings and say nothing else.

@@ -3,7 +3,7 @@ package build
 import (
 	"strings"
 
-	"github.com/sluice-rag/sluice/rag/corpus/internal/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // OpenTable is a table whose end has not been read.
