@@ -102,10 +102,22 @@ func callFormat(render func(chat) (string, error), ends []string) (f grammar.For
 			f.Next = more[2]
 		}
 	}
-	if f.Trigger, f.AtStart = trigger(f.First); f.Trigger == "" || tooLong(f) {
+	if first, ok := strings.CutPrefix(f.First, "assistant"); ok && strings.Contains(f.Middle, channelHeader) {
+		f.First, f.Headers = first, harmonyHeaders()
+	} else if f.Trigger, f.AtStart = trigger(f.First); f.Trigger == "" {
+		return fail(unknown)
+	}
+	if tooLong(f) {
 		return fail(unknown)
 	}
 	return f, nil
+}
+
+// harmonyHeaders returns the headers that gpt-oss writes beside the one of its template, which names the function first
+// (https://developers.openai.com/cookbook/articles/openai-harmony).
+func harmonyHeaders() *grammar.Headers {
+	return &grammar.Headers{Answer: "<|channel|>final<|message|>", First: "<|channel|>commentary to=functions.",
+		Middle: " <|constrain|>json<|message|>"}
 }
 
 // Bounds of a format's texts, in bytes: a grammar has a state for each character of the words that end a text.
@@ -115,7 +127,7 @@ const (
 )
 
 func tooLong(f grammar.Format) bool {
-	if q := f.Parameters; q != nil && (len(q.End) > maxWord || len(q.Begin)+len(q.Middle) > maxPart) {
+	if q := f.Parameters; q != nil && (len(q.Quote+q.End) > maxWord || len(q.Begin+q.Middle+q.Between) > maxPart) {
 		return true
 	}
 	return len(f.Trigger) > maxWord || len(f.First)+len(f.Middle)+len(f.Next)+len(f.Last) > maxPart
@@ -206,16 +218,26 @@ func (p *prober) parameters(one string) (*grammar.Parameters, *regexp.Regexp) {
 	}
 	q := &grammar.Parameters{Begin: between[0][len(between[0])-n:], Middle: between[1],
 		End: between[2][:len(between[2])-n]}
-	if q.Begin == "" || q.Middle == "" || q.Middle != between[3] || !strings.ContainsAny(q.End, "<[|") ||
-		!strings.HasPrefix(rest, q.End) {
-		return nil, nil
-	}
 	number := probeCalls[0]
 	number.Arguments = `{"` + probeKey + `": 7}`
 	text, err := p.called(false, number)
-	if err != nil || !strings.Contains(text, q.Begin+probeKey+q.Middle+"7"+q.End) {
+	if err != nil || q.Middle != between[3] {
 		return nil, nil
 	}
-	return q, regexp.MustCompile(regexp.QuoteMeta(q.Begin + probeKey + q.Middle + probeValue + q.End + q.Begin +
-		probeKey2 + q.Middle + probeValue2 + q.End))
+	_, text, _ = strings.Cut(text, q.Begin+probeKey)
+	if middle, _, ok := strings.Cut(text, "7"); ok && middle != q.Middle { // only strings have quotes
+		q.Quote, ok = strings.CutPrefix(q.Middle, middle)
+		q.Between = strings.TrimPrefix(q.End, q.Quote)
+		if q.Middle, q.End = middle, ""; !ok || q.Quote == "" || q.Between == "" || q.Begin != "" {
+			return nil, nil
+		}
+	} else if q.Begin == "" || !strings.ContainsAny(q.End, "<[|") {
+		return nil, nil
+	}
+	if q.Middle == "" || !strings.HasPrefix(text, q.Middle+"7"+q.End) || !strings.HasPrefix(rest, q.Quote+q.End) {
+		return nil, nil
+	}
+	one = q.Begin + probeKey + q.Middle + q.Quote + probeValue + q.Quote + q.End
+	return q, regexp.MustCompile(regexp.QuoteMeta(one + q.Between +
+		q.Begin + probeKey2 + q.Middle + q.Quote + probeValue2 + q.Quote + q.End))
 }

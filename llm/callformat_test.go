@@ -58,6 +58,17 @@ func TestCallFormat(t *testing.T) {
 			return "<call>\n<f=" + name + ">\n" + each(keys, values, "<p=", ">", "</p>\n") + "</f>\n</call>"
 		}, grammar.Format{Trigger: "<call>", First: "<call>\n<f=", Next: ">\n</f>\n</call><call>\n<f=",
 			Last: ">\n</f>\n</call>", Parameters: &grammar.Parameters{Begin: ">\n<p=", Middle: ">", End: "</p"}}},
+		"quotes": {func(name string, keys, values []string) string {
+			text := "<call>" + name + "("
+			for i, v := range values {
+				if v != "7" {
+					v = "'" + v + "'"
+				}
+				text += map[bool]string{true: "", false: ", "}[i == 0] + keys[i] + "=" + v
+			}
+			return text + ")</call>"
+		}, grammar.Format{Trigger: "<call>", First: "<call>", Middle: "(", Next: ")</call><call>", Last: ")</call>",
+			Parameters: &grammar.Parameters{Middle: "=", Between: ", ", Quote: "'"}}},
 		// the ends of both characters before a key are one byte
 		"characters": {func(name string, keys, values []string) string {
 			text := "<call>" + name + "é"

@@ -39,14 +39,20 @@ func newCallReader(f grammar.Format, must bool, seed string, tools []Tool) *call
 	return r
 }
 
+// reads reports whether a completion begins with a header, which this reader reads.
+func (r *callReader) reads() bool { return r != nil && r.format.Headers != nil }
+
 // written returns all fixed texts of the format, whose control tokens are to be shown.
 func (r *callReader) written() string {
 	if r == nil {
 		return ""
 	}
 	f := r.format
-	if f.Parameters != nil {
-		f.Middle += f.Parameters.Begin + f.Parameters.Middle + f.Parameters.End
+	if p := f.Parameters; p != nil {
+		f.Middle += p.Begin + p.Middle + p.End + p.Between + p.Quote
+	}
+	if h := f.Headers; h != nil {
+		f.Middle += h.Answer + h.First + h.Middle
 	}
 	return f.First + f.Middle + f.Next + f.Last
 }
@@ -61,6 +67,15 @@ func (r *callReader) push(piece string) string {
 		return ""
 	}
 	r.held += piece
+	if h := r.format.Headers; h != nil && !r.must {
+		answer, ok := strings.CutPrefix(r.held, h.Answer)
+		if r.plain = ok; ok {
+			r.held = ""
+			return answer
+		}
+		r.begun = !strings.HasPrefix(h.Answer, r.held)
+		return ""
+	}
 	if r.must {
 		r.begun = true
 		return ""
@@ -104,7 +119,10 @@ func (r *callReader) finish(piece string) (calls []ToolCall, text string) {
 	if r == nil {
 		return nil, text
 	}
-	if !r.begun {
+	switch {
+	case !r.begun && r.format.Headers != nil: // a limit has cut the header
+		return nil, text
+	case !r.begun:
 		return nil, text + r.release(len(r.held))
 	}
 	return r.parse(strings.TrimLeft(r.held+r.call.String(), " \n\t")), text
@@ -114,7 +132,11 @@ func (r *callReader) finish(piece string) (calls []ToolCall, text string) {
 func (r *callReader) parse(s string) []ToolCall {
 	f := r.format
 	var calls []ToolCall
-	for before := strings.TrimLeft(f.First, " \n"); ; before = f.Next {
+	firsts, middles := []string{strings.TrimLeft(f.First, " \n")}, []string{f.Middle}
+	if h := f.Headers; h != nil {
+		firsts, middles = append(firsts, h.First), append(middles, h.Middle)
+	}
+	for before := firsts; ; before = []string{f.Next} {
 		id := ""
 		rest, ok := cutPart(s, before, &id)
 		if !ok {
@@ -122,13 +144,13 @@ func (r *callReader) parse(s string) []ToolCall {
 		}
 		call := ToolCall{Name: toolNameStart.FindString(rest)}
 		at := len(call.Name)
-		if rest, ok = cutPart(rest[at:], f.Middle, &id); !ok || !toolName.MatchString(call.Name) {
+		if rest, ok = cutPart(rest[at:], middles, &id); !ok || !toolName.MatchString(call.Name) {
 			return nil
 		}
 		if call.Arguments, s, ok = r.arguments(call.Name, rest); !ok {
 			return nil
 		}
-		if after, ok := cutPart(s, f.Last, &id); ok && strings.TrimSpace(after) == "" {
+		if after, ok := cutPart(s, []string{f.Last}, &id); ok && strings.TrimSpace(after) == "" {
 			call.ID = r.id(id, len(calls), call)
 			return append(calls, call)
 		}
@@ -136,9 +158,9 @@ func (r *callReader) parse(s string) []ToolCall {
 			return nil
 		}
 		// An identifier behind the arguments belongs to this call, one before the next name to the next call.
-		before, _, found := strings.Cut(f.Next, string(grammar.ID))
+		end, _, found := strings.Cut(f.Next, string(grammar.ID))
 		if found && !strings.ContainsRune(f.First, grammar.ID) {
-			if rest, ok := cutPart(s, before+string(grammar.ID), &id); !ok || rest == "" {
+			if rest, ok := cutPart(s, []string{end + string(grammar.ID)}, &id); !ok || rest == "" {
 				return nil
 			}
 		}
@@ -151,39 +173,53 @@ func (r *callReader) parse(s string) []ToolCall {
 func (r *callReader) arguments(name, s string) (arguments, rest string, ok bool) {
 	p := r.format.Parameters
 	if p == nil {
-		dec := json.NewDecoder(strings.NewReader(s))
-		var object json.RawMessage
-		if dec.Decode(&object) != nil || !isObject(object) {
-			return "", "", false
-		}
-		return string(bytes.TrimSpace(object)), s[dec.InputOffset():], true
+		object, rest, ok := cutJSON(s)
+		return object, rest, ok && isObject([]byte(object))
 	}
 	var out strings.Builder
-	for {
-		after, more := strings.CutPrefix(s, p.Begin)
+	for begin := p.Begin; ; begin = p.Between + p.Begin {
+		after, more := strings.CutPrefix(s, begin)
 		key, after, named := strings.Cut(after, p.Middle)
-		asText, known := r.texts[name][key]
+		plain, known := r.texts[name][key]
 		if !more || !named || !known {
 			return "{" + out.String() + "}", s, true
 		}
-		value, after, ended := strings.Cut(after, p.End)
-		if !ended {
-			return "", "", false
-		}
-		text, err := plainJSON(value)
-		if !asText {
-			text = []byte(value)
-		}
-		quoted, errKey := plainJSON(key)
-		if err != nil || errKey != nil || !json.Valid(text) {
+		quoted, err := plainJSON(key)
+		value, after, ended := cutValue(p, after, plain)
+		if !ended || err != nil {
 			return "", "", false
 		}
 		if out.Len() > 0 {
 			out.WriteString(", ")
 		}
-		fmt.Fprintf(&out, "%s: %s", quoted, text)
+		fmt.Fprintf(&out, "%s: %s", quoted, value)
 		s = after
 	}
+}
+
+// cutValue cuts a parameter's value with its end from the beginning of s, and returns it as JSON.
+func cutValue(p *grammar.Parameters, s string, plain bool) (value, rest string, ok bool) {
+	if after, quoted := strings.CutPrefix(s, p.Quote); plain && quoted {
+		if value, rest, ok = strings.Cut(after, p.Quote+p.End); !ok {
+			return "", "", false
+		}
+		text, err := plainJSON(value)
+		return string(text), rest, err == nil
+	}
+	if value, rest, ok = cutJSON(s); ok {
+		rest, ok = strings.CutPrefix(rest, p.End)
+	}
+	return value, rest, ok
+}
+
+// cutJSON cuts a JSON value from the beginning of s.
+func cutJSON(s string) (value, rest string, ok bool) {
+	dec := json.NewDecoder(strings.NewReader(s))
+	var raw json.RawMessage
+	if dec.Decode(&raw) != nil {
+		return "", "", false
+	}
+	return string(bytes.TrimSpace(raw)), s[dec.InputOffset():], true
 }
 
 // id returns a call's identifier: the model's own, or nine letters and digits, which all templates accept.
@@ -195,8 +231,18 @@ func (r *callReader) id(own string, n int, c ToolCall) string {
 	return fmt.Sprintf("%x", sum[:5])[:9]
 }
 
-// cutPart cuts a part of a format from the beginning of s and sets id to the last identifier in it, if it has one.
-func cutPart(s, part string, id *string) (rest string, ok bool) {
+// cutPart cuts one of the parts of a format from the beginning of s and sets id to the last identifier in it, if it has
+// one.
+func cutPart(s string, parts []string, id *string) (rest string, ok bool) {
+	for _, part := range parts {
+		if rest, ok = cutOne(s, part, id); ok {
+			break
+		}
+	}
+	return rest, ok
+}
+
+func cutOne(s, part string, id *string) (rest string, ok bool) {
 	for i, fixed := range strings.Split(part, string(grammar.ID)) {
 		if i > 0 {
 			found := oneID.FindString(s)

@@ -21,6 +21,11 @@ var (
 	coder = grammar.Format{Trigger: "<tool_call>", First: "<tool_call>\n<function=",
 		Next: ">\n</function>\n</tool_call>\n<tool_call>\n<function=", Last: ">\n</function>\n</tool_call>",
 		Parameters: &grammar.Parameters{Begin: ">\n<parameter=", Middle: ">\n", End: "\n</parameter"}}
+	gemma = grammar.Format{Trigger: "<|tool_call>call:", First: "<|tool_call>call:", Middle: "{",
+		Next: "}<tool_call|><|tool_call>call:", Last: "}<tool_call|>",
+		Parameters: &grammar.Parameters{Middle: ":", Between: ",", Quote: `<|"|>`}}
+	harmony = grammar.Format{First: " to=functions.", Middle: "<|channel|>commentary json<|message|>",
+		Headers: harmonyHeaders()}
 )
 
 // TestCallReader: whatever pieces a completion comes in, its calls are taken out, and nothing of them is given out.
@@ -60,6 +65,19 @@ func TestCallReader(t *testing.T) {
 		"ids before": {devstral, false,
 			`x[TOOL_CALLS]f[CALL_ID]abcdefgh1[ARGS]{}[TOOL_CALLS]g[CALL_ID]abcdefgh2[ARGS]{"a":1}`, "x",
 			[]ToolCall{f("abcdefgh1", "f", "{}"), f("abcdefgh2", "g", `{"a":1}`)}},
+		"quotes": {gemma, false, `So <|tool_call>call:f{a:<|"|>b:<|c,<|"|>,n:[1,"x"]}<tool_call|>` +
+			`<|tool_call>call:f{n:[],a:"<|\""}<tool_call|><|tool_call>call:g{}<tool_call|>`, "So",
+			[]ToolCall{f("", "f", `{"a": "b:<|c,", "n": [1,"x"]}`), f("", "f", `{"n": [], "a": "<|\""}`),
+				f("", "g", "{}")}},
+		"open quote": {gemma, false, `<|tool_call>call:f{a:<|"|>b}<tool_call|>`, "", nil},
+		"header": {harmony, false, ` to=functions.f<|channel|>commentary json<|message|>{"a":1}`, "",
+			[]ToolCall{f("", "f", `{"a":1}`)}},
+		"other header": {harmony, true, `<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}`, "",
+			[]ToolCall{f("", "f", `{}`)}},
+		"answer's header": {harmony, false, `<|channel|>final<|message|> It to=functions.f`, " It to=functions.f", nil},
+		"cut header":      {harmony, false, "<|channel|>fin", "", nil},
+		"cut call": {harmony, false, `<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a`, "",
+			nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for size := 1; size <= len(c.given); size++ {

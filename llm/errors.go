@@ -20,7 +20,7 @@ var (
 	ErrTemplate = errors.New("no usable chat template")
 	// ErrTokens: the tokens do not come from any text; the error says why.
 	ErrTokens = errors.New("not the tokens of a text")
-	// ErrTools: the model's chat template has no place for tools, or writes calls in an unknown way.
+	// ErrTools: the model's chat template fails with messages that have to do with tools.
 	ErrTools = errors.New("the model has no tools")
 	// ErrBusy: as many requests wait for a slot as may (Options.Queue).
 	ErrBusy = errors.New("too many requests are waiting")

@@ -36,7 +36,7 @@ func (m *Model) Generate(ctx context.Context, req Request, stream func(piece str
 	if r.seed < 0 {
 		r.seed = rand.Int64N(MaxSeed + 1)
 	}
-	if len(req.Messages) > 0 && req.Grammar == "" && len(req.Schema) == 0 {
+	if len(req.Messages) > 0 && req.Grammar == "" && len(req.Schema) == 0 && !p.calls.reads() {
 		r.reader = p.think.reader()
 	}
 	m.users.Add(1) // while the caller's own registration holds
@@ -55,7 +55,7 @@ type run struct {
 	seed  int64
 	calls *callReader // nil: without tools
 	// reader finds thinking that a model begins although the prompt does not have it think; nil: the request has a
-	// grammar, a schema or no messages
+	// grammar, a schema, no messages, or calls whose headers are read by calls
 	reader *ThinkReader
 	begun  time.Time
 	more   chan struct{} // holds a token when there is new text
@@ -88,21 +88,46 @@ func (r *run) ask(m *Model, p prompt, req Request) (result Result, err error) {
 	if p.thinks {
 		result, err = r.thinkAndAnswer(m, p, req)
 	} else {
-		result, err = r.answer(p, req)
+		result, err = r.answer(m, p, req)
 	}
 	r.scope.Count(result)
 	return result, err
 }
 
-// answer generates the answer.
-func (r *run) answer(p prompt, req Request) (Result, error) {
+// answer generates the answer. Where the model begins a call without the marks of its format, it goes on from the text
+// before as if the request had asked for this call, so that the call is in the format and fits the function's schema.
+func (r *run) answer(m *Model, p prompt, req Request) (Result, error) {
 	if f := p.think.form; f != nil && f.end != "" {
 		req.Stop = append([]string{f.end}, req.Stop...)
 	}
+	var text strings.Builder
+	called := ""
 	result, err := r.generate(p, req, func(piece string) bool {
-		r.hand(&r.pieces, piece)
-		return true
+		if piece, called = p.bare.push(piece); piece != "" {
+			text.WriteString(piece)
+			r.hand(&r.pieces, piece)
+		}
+		return called == ""
 	})
+	if called == "" || err != nil || r.isCancelled() {
+		r.hand(&r.pieces, p.bare.finish())
+	} else {
+		one := p.calls.format
+		one.Next, req.ToolChoice = "", called
+		if err = p.constrain(req, one, true); err != nil {
+			return result, err
+		}
+		p.text += m.literal.text(text.String())
+		var call Result
+		if req.MaxTokens > 0 {
+			req.MaxTokens = max(1, req.MaxTokens-result.CompletionTokens)
+		}
+		call, err = r.generate(p, req, func(piece string) bool {
+			r.hand(&r.pieces, piece)
+			return true
+		})
+		result = result.then(call)
+	}
 	if req.LogProbs {
 		result.LogProbs = r.h.logProbs(req.Alternatives)
 	}

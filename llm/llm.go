@@ -57,8 +57,8 @@ type Request struct {
 	Messages []Message
 	Prompt   string
 
-	// Tools are what the model may call, with messages only; ToolChoice says whether it must. A request with tools for
-	// a model whose chat template has no place for them fails with ErrTools.
+	// Tools are what the model may call, with messages only; ToolChoice says whether it must. A model whose
+	// chat template has no way for them is told in its system message what to write.
 	Tools      []Tool
 	ToolChoice string // "", "auto": the model chooses; "none"; "required": one of them; or the name of one
 

@@ -3,6 +3,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -220,8 +221,7 @@ func (m *Model) Tokenize(text string) ([]int32, error) { return m.tokenize(text,
 // turn opened: what Generate gives the model for them without Thinking. Contents are literal: none becomes a special
 // token.
 func (m *Model) TokenizeMessages(msgs []Message, tools ...Tool) ([]int32, error) {
-	req := Request{Messages: msgs, Tools: tools}
-	if err := m.checkChat(req); err != nil {
+	if err := (Request{Messages: msgs, Tools: tools}).Check(); err != nil {
 		return nil, err
 	}
 	text, err := m.chatText(chat{messages: msgs, tools: tools}, NoEffort)
@@ -270,13 +270,31 @@ func (m *Model) CountTokens(text string) (int, error) {
 // the model has no template or its template fails: give Options.ChatTemplate, or a raw prompt. As a raw prompt the
 // result may become other tokens than the messages do: contents are literal, a prompt is not.
 func (m *Model) ApplyTemplate(msgs []Message) (string, error) {
-	if err := m.checkChat(Request{Messages: msgs}); err != nil {
+	if err := (Request{Messages: msgs}).Check(); err != nil {
 		return "", err
 	}
 	return m.render(chat{messages: msgs}, nil)
 }
 
 func (m *Model) render(c chat, l *chatLiterals) (string, error) {
+	template := m.info.ChatTemplate
+	if (Request{Messages: c.messages, Tools: c.tools}).HasTools() {
+		probe, err := m.callFormat()
+		if err != nil {
+			return "", err
+		}
+		if probe.spelt {
+			if c, err = c.spelt(); err != nil {
+				return "", err
+			}
+		} else {
+			template = cmp.Or(m.forTool, template)
+		}
+	}
+	return m.renderWith(template, c, l)
+}
+
+func (m *Model) renderWith(template string, c chat, l *chatLiterals) (string, error) {
 	if m.info.ChatTemplate == "" {
 		return "", fmt.Errorf("llm: %w: %s has none; set a chat template or give a raw prompt",
 			ErrTemplate, m.info.Path)
@@ -285,10 +303,6 @@ func (m *Model) render(c chat, l *chatLiterals) (string, error) {
 		return "", ErrClosed
 	}
 	defer m.users.Done()
-	template := m.info.ChatTemplate
-	if m.forTool != "" && (Request{Messages: c.messages, Tools: c.tools}).HasTools() {
-		template = m.forTool
-	}
 	text, err := renderChat(m.tok, template, c, l)
 	if err != nil {
 		return "", fmt.Errorf("the chat template of %s: %w", m.info.Path, err)

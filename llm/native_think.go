@@ -46,7 +46,7 @@ func (r *run) thinkAndAnswer(m *Model, p prompt, req Request) (Result, error) {
 	if req.MaxTokens > 0 {
 		req.MaxTokens -= thought.CompletionTokens
 	}
-	answer, err := r.answer(p, req)
+	answer, err := r.answer(m, p, req)
 	var long *PromptTooLongError
 	if errors.As(err, &long) && thought.ThoughtTokens > 0 { // the thinking has filled the context
 		thought.Finish = FinishContext

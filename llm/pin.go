@@ -33,7 +33,7 @@ func (m *Model) Pin(ctx context.Context, msgs []Message) (*Pin, error) {
 	for i, next := range []string{"a", "b"} {
 		var err error
 		c := chat{messages: append(slices.Clone(msgs), Message{Role: User, Content: next})}
-		if err = m.checkChat(Request{Messages: c.messages}); err != nil {
+		if err = (Request{Messages: c.messages}).Check(); err != nil {
 			return nil, err
 		}
 		if text[i], err = m.render(m.thinking().chat(c, NoEffort), m.literal); err != nil {

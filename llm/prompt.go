@@ -3,7 +3,9 @@
 package llm
 
 import (
+	"cmp"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,6 +19,7 @@ type prompt struct {
 	marked  bool // literal texts are marked in it
 	grammar string
 	calls   *callReader // nil: the completion has no calls
+	bare    *bareCalls  // nil: it has none without marks
 	think   thinkFormat
 	thinks  bool   // the model may think before the completion
 	shown   string // marks of thinking, whose control tokens are text of the completion
@@ -26,6 +29,7 @@ type prompt struct {
 type toolProbe struct {
 	once   sync.Once
 	format grammar.Format
+	spelt  bool // the template has no way for tools and calls: chat.spelt is their way
 	err    error
 }
 
@@ -35,7 +39,7 @@ type thinkProbe struct {
 	format thinkFormat
 }
 
-func (m *Model) callFormat() (grammar.Format, error) {
+func (m *Model) callFormat() (*toolProbe, error) {
 	p := &m.tools
 	p.once.Do(func() {
 		var ends []string
@@ -44,12 +48,25 @@ func (m *Model) callFormat() (grammar.Format, error) {
 				ends = append(ends, s.text)
 			}
 		}
-		p.format, p.err = callFormat(func(c chat) (string, error) { return m.render(c, nil) }, ends)
-		if p.err != nil {
-			p.err = fmt.Errorf("llm: %s: %w", m.info.Path, p.err)
+		template := cmp.Or(m.forTool, m.info.ChatTemplate)
+		var why error
+		p.format, why = callFormat(func(c chat) (string, error) { return m.renderWith(template, c, nil) }, ends)
+		if why == nil {
+			return
 		}
+		p.format, p.spelt = speltCalls(), true
+		c, err := chat{messages: []Message{{Role: User, Content: probeNext}, {Role: Assistant, ToolCalls: probeCalls},
+			{Role: ToolRole, Content: probeResult}}, tools: []Tool{{Name: probeCalls[0].Name}}}.spelt()
+		if err == nil {
+			_, err = m.renderWith(m.info.ChatTemplate, c, nil)
+		}
+		if err != nil {
+			p.err = fmt.Errorf("llm: %s: %w", m.info.Path, why)
+			return
+		}
+		m.opts.Logger.Info("tools are described to the model in its system message", slog.String("reason", why.Error()))
 	})
-	return p.format, p.err
+	return p, p.err
 }
 
 // HasTools returns nil when requests may have tools, else an ErrTools with the reason.
@@ -59,15 +76,6 @@ func (m *Model) HasTools() error {
 	}
 	defer m.users.Done()
 	_, err := m.callFormat()
-	return err
-}
-
-// checkChat checks what a chat template is to format.
-func (m *Model) checkChat(req Request) error {
-	err := req.Check()
-	if err == nil && req.HasTools() {
-		_, err = m.callFormat()
-	}
 	return err
 }
 
@@ -83,14 +91,8 @@ func (m *Model) prompt(req Request) (prompt, error) {
 	if req.ToolChoice == ToolsNone {
 		c.tools = nil
 	}
-	var format grammar.Format
+	p.think, p.thinks = m.thinkingIn(c), req.Thinking.On()
 	var err error
-	if req.HasTools() {
-		if format, err = m.callFormat(); err != nil {
-			return p, err
-		}
-	}
-	p.think, p.thinks = m.thinking(), req.Thinking.On()
 	if p.text, err = m.chatText(c, req.Thinking.Effort); err != nil {
 		return p, err
 	}
@@ -103,7 +105,11 @@ func (m *Model) prompt(req Request) (prompt, error) {
 	if req.Grammar != "" || len(req.Schema) > 0 {
 		return p, optionError("a request with tools cannot have a grammar or a schema of its own as well")
 	}
-	return p, p.withCalls(req, format)
+	probe, err := m.callFormat()
+	if err != nil {
+		return p, err
+	}
+	return p, p.withCalls(req, probe.format)
 }
 
 // thinking returns how the chat template has the model think.
@@ -112,6 +118,13 @@ func (m *Model) thinking() thinkFormat {
 		m.thinks.format = probeThinking(m.info.ChatTemplate, func(c chat) (string, error) { return m.render(c, nil) })
 	})
 	return m.thinks.format
+}
+
+func (m *Model) thinkingIn(c chat) thinkFormat {
+	if len(c.tools) > 0 {
+		return m.thinking().withCalls()
+	}
+	return m.thinking()
 }
 
 // Thinks reports whether the model's chat template has it think before it answers.
@@ -125,7 +138,7 @@ func (m *Model) Thinks() bool {
 
 // chatText returns a conversation as the text of a prompt, which has the model answer at once unless it may think.
 func (m *Model) chatText(c chat, e Effort) (string, error) {
-	f := m.thinking()
+	f := m.thinkingIn(c)
 	text, err := m.render(f.chat(c, e), m.literal)
 	if err == nil && f.form != nil && !c.closed && !(Thinking{Effort: e}).On() {
 		text = f.closeOff(text)
@@ -133,18 +146,14 @@ func (m *Model) chatText(c chat, e Effort) (string, error) {
 	return m.valid(text), err
 }
 
-// withCalls adds the grammar of calls and their reader.
+// withCalls adds the grammar of calls and their readers.
 func (p *prompt) withCalls(req Request, format grammar.Format) error {
 	must := req.ToolChoice != "" && req.ToolChoice != ToolsAuto
-	var functions []grammar.Function
-	for _, t := range req.Tools {
-		if !must || req.ToolChoice == ToolsRequired || req.ToolChoice == t.Name {
-			functions = append(functions, grammar.Function{Name: t.Name, Schema: t.Parameters})
-		}
+	if err := p.constrain(req, format, must); err != nil {
+		return err
 	}
-	var err error
-	if p.grammar, err = grammar.FromCalls(format, functions, must); err != nil {
-		return fmt.Errorf("llm: %w: %w", ErrOptions, err)
+	if !must && format.Headers == nil {
+		p.bare = newBareCalls(format, req.Tools)
 	}
 	seed := strconv.Itoa(len(req.Messages))
 	for _, m := range slices.Backward(req.Messages) { // the same call may come again in a later turn
@@ -154,5 +163,19 @@ func (p *prompt) withCalls(req Request, format grammar.Format) error {
 		}
 	}
 	p.calls = newCallReader(format, must, seed, req.Tools)
+	return nil
+}
+
+// constrain sets the grammar of calls, which are all of the completion with must.
+func (p *prompt) constrain(req Request, format grammar.Format, must bool) (err error) {
+	var functions []grammar.Function
+	for _, t := range req.Tools {
+		if !must || req.ToolChoice == ToolsRequired || req.ToolChoice == t.Name {
+			functions = append(functions, grammar.Function{Name: t.Name, Schema: t.Parameters})
+		}
+	}
+	if p.grammar, err = grammar.FromCalls(format, functions, must); err != nil {
+		return fmt.Errorf("llm: %w: %w", ErrOptions, err)
+	}
 	return nil
 }

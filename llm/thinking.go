@@ -84,6 +84,8 @@ type thinkForm struct {
 	// channels: every part has a header that begins with open, names its channel and ends with channelHeader. The
 	// channel "final" is the answer, all others are thinking.
 	channels bool
+	// calls: a header may name a recipient, and its part is not thinking then.
+	calls bool
 	// words: the marks are plain words, which are marks only where the template has close.
 	words bool
 }
@@ -280,7 +282,8 @@ func (r *ThinkReader) header(text string, a *strings.Builder) (rest string, more
 	case ok && len(name) <= maxHeader:
 		_, channel, _ := strings.Cut(name, r.forms[0].open)
 		r.state = inThinking
-		if channel = strings.TrimSpace(channel); channel == "" || strings.HasPrefix(channel, "final") {
+		called := r.forms[0].calls && strings.Contains(name, "to=")
+		if channel = strings.TrimSpace(channel); channel == "" || strings.HasPrefix(channel, "final") || called {
 			r.state, r.until = inAnswer, r.forms[0].end
 		}
 		return rest, true

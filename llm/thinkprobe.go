@@ -105,6 +105,17 @@ func (f thinkFormat) opened(prompt string) bool {
 	return strings.HasSuffix(strings.TrimRight(prompt, " \n"), f.form.open)
 }
 
+// withCalls returns the format of a completion that may be calls. Where each part has a header, the model writes the
+// answer's or a call's itself.
+func (f thinkFormat) withCalls() thinkFormat {
+	if f.form != nil && f.form.channels {
+		form := *f.form
+		form.begin, form.calls = "", true
+		f.form = &form
+	}
+	return f
+}
+
 // closeOff returns a prompt after which the model answers at once.
 func (f thinkFormat) closeOff(prompt string) string {
 	switch end := strings.TrimRight(prompt, " \n"); {

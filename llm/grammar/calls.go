@@ -26,15 +26,25 @@ type Function struct {
 // JSON object, or one parameter after the other if Parameters is set.
 type Format struct {
 	Parameters                *Parameters
+	Headers                   *Headers
 	Trigger                   string // the beginning of First that is always followed by a call
 	AtStart                   bool   // the trigger counts at the beginning of a completion only
 	First, Middle, Next, Last string // Next is empty if there can be only one call; runes ID are identifiers
 }
 
-// Parameters says how arguments are written one by one: Begin NAME Middle VALUE End. A value is plain text where the
-// schema asks for a string, else JSON.
+// Parameters says how arguments are written one by one: Begin NAME Middle VALUE End, and Between from one to the next.
+// A value is plain text where the schema asks for a string, else JSON. With Quote, plain text stands between two of
+// them, or is a JSON string.
 type Parameters struct {
 	Begin, Middle, End string
+	Between, Quote     string
+}
+
+// Headers are set where each part of a completion has a header, as in Harmony, the format of gpt-oss. A call then
+// begins with the First and goes on behind its name with the Middle of Format or of Headers. Trigger is not used.
+type Headers struct {
+	Answer        string // the header of an answer
+	First, Middle string
 }
 
 // FromCalls returns the grammar of completions that call functions: with must only calls, else any text without the
@@ -49,7 +59,11 @@ func FromCalls(f Format, functions []Function, must bool) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		alts[i] = join(literal(fn.Name+f.Middle[:idAt(f.Middle)]), text(f.Middle[idAt(f.Middle):]), arguments)
+		middle := text(f.Middle)
+		if f.Headers != nil {
+			middle = choice(middle, text(f.Headers.Middle))
+		}
+		alts[i] = join(literal(fn.Name), middle, arguments)
 	}
 	c.body[call] = strings.Join(alts, " | ")
 	calls := join(call, text(f.Last))
@@ -58,9 +72,15 @@ func FromCalls(f Format, functions []Function, must bool) (string, error) {
 		calls = join(call, fmt.Sprintf("%s{0,%d}", more, maxCalls-1), text(f.Last))
 	}
 	first := strings.TrimLeft(f.First, " \n")
-	if must {
+	switch {
+	case f.Headers != nil:
+		c.body[root] = join(choice(text(f.First), text(f.Headers.First)), calls)
+		if !must {
+			c.body[root] += " | " + join(literal(f.Headers.Answer), every().write()+"*")
+		}
+	case must:
 		c.body[root] = join(text(first), calls)
-	} else {
+	default:
 		tail := c.add("calls", "", join(text(strings.TrimPrefix(first, f.Trigger)), calls))
 		c.body[root] = c.until([]rune(f.Trigger), f.AtStart, true, tail)
 	}
@@ -69,14 +89,6 @@ func FromCalls(f Format, functions []Function, must bool) (string, error) {
 		return "", fmt.Errorf("grammar: of the functions: %w", err)
 	}
 	return source, nil
-}
-
-// idAt returns where the first identifier of a text begins, its length without one.
-func idAt(s string) int {
-	if i := strings.IndexRune(s, ID); i >= 0 {
-		return i
-	}
-	return len(s)
 }
 
 // text writes a part of a format.
@@ -153,35 +165,44 @@ func (c *compiler) parameters(doc *value, path string, p *Parameters) (string, e
 			required[name.text] = true
 		}
 	}
-	var items []string
-	for i, name := range properties.keys {
+	// The rules of the parameters from one on: where it is the first that is written, and where others were.
+	first, later := literal(""), literal("")
+	for i, name := range slices.Backward(properties.keys) {
 		s := properties.values[i]
 		if strings.Contains(name, p.Middle) {
 			return "", c.errorf(path+"/properties/"+name, "", "its name holds %q, which ends names", p.Middle)
 		}
 		body := ""
-		switch values, text := c.texts(s); {
+		switch values, plain := c.texts(s); {
 		case values != nil:
 			for j, v := range values {
-				values[j] = literal(v + p.End)
+				values[j] = literal(p.Quote + v + p.Quote + p.End)
 			}
 			body = choice(values...)
-		case text:
+		case plain && p.Quote == "":
 			body = c.until([]rune(p.End), false, false, "")
 		default:
 			rule, err := c.named(s, path+"/properties/"+name, "parameter")
 			if err != nil {
 				return "", err
 			}
+			if plain {
+				rule = choice(join(literal(p.Quote), c.until([]rune(p.Quote), false, false, "")), rule)
+			}
 			body = join(rule, literal(p.End))
 		}
 		item := c.add("parameter", path+"/properties/"+name, join(literal(p.Begin+name+p.Middle), body))
+		one, more := join(item, later), join(text(p.Between), item, later)
 		if !required[name] {
-			item += "?"
+			one, more = choice(one, first), choice(more, later)
 		}
-		items = append(items, item)
+		if first = c.add("parameters", "", one); p.Between == "" {
+			later = first
+			continue
+		}
+		later = c.add("parameters", "", more)
 	}
-	return join(items...), nil
+	return first, nil
 }
 
 // texts reports whether a schema asks for a string, and returns the allowed strings if it lists them.

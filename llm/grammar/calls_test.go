@@ -20,6 +20,8 @@ func functions() []Function {
 		{"any", []byte(`{"type": "object"}`)},
 		{"trip", []byte(`{"type": "object", "properties": {"to": {"enum": ["Rome", "Oslo"]}, "days": {"type": "array",
 			"items": {"type": "integer"}}}, "required": ["to"]}`)},
+		{"many", []byte(`{"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"},
+			"c": {"type": "integer"}}, "required": ["b"]}`)},
 		{"nothing", []byte(`{"type": "object", "properties": {}}`)},
 	}
 }
@@ -30,6 +32,10 @@ func TestFromCalls(t *testing.T) {
 		Next: ", \"id\": \"\x01\"}, {\"name\": \"", Last: ", \"id\": \"\x01\"}]"}
 	tags := Format{Trigger: "<call>", First: "<call><f=", Next: "</f><f=", Last: "></f></call>",
 		Parameters: &Parameters{Begin: "><p=", Middle: ">", End: "</p"}}
+	quotes := Format{Trigger: "<call>", First: "<call>", Middle: "(", Last: ")</call>",
+		Parameters: &Parameters{Middle: "=", Between: ", ", Quote: "'"}}
+	headers := Format{First: " to=", Middle: "|m|",
+		Headers: &Headers{Answer: "|final|", First: "|c| to=", Middle: " j|m|"}}
 	weather := "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\"}}\n</tool_call>"
 	for name, c := range map[string]struct {
 		format  Format
@@ -65,6 +71,21 @@ func TestFromCalls(t *testing.T) {
 			"<call><f=trip><p=to>Paris</p></f></call>", "<call><f=trip><p=to>Oslo</p><p=days>x</p></f></call>",
 			"<call><f=trip><p=days>[1]</p><p=to>Oslo</p></f></call>",
 		}},
+		"quotes": {quotes, true, []string{
+			"<call>weather(city='Ro\"me')</call>", `<call>weather(city="O'Neill\n")</call>`, "<call>now()</call>",
+			"<call>trip(to='Oslo')</call>", "<call>trip(to='Oslo', days=[1,2])</call>",
+			"<call>many(b=1)</call>", "<call>many(a='x', b=1)</call>", "<call>many(b=1, c=2)</call>",
+			"<call>many(a='', b=1, c=2)</call>",
+		}, []string{
+			"<call>weather()</call>", "<call>weather(city=Rome)</call>", "<call>weather(city='O'Neill')</call>",
+			"<call>trip(to='Oslo', )</call>", "<call>trip(to='Oslo'days=[1])</call>", "<call>trip(to='Paris')</call>",
+			"<call>many(, b=1)</call>", "<call>many(a='x')</call>", "<call>many(b=1, a='x')</call>",
+		}},
+		"headers": {headers, false, []string{
+			`|final|`, `|final|a to=now|m|`, ` to=now|m|{}`, `|c| to=now j|m|{}`, `|c| to=weather j|m|{"city": "Rome"}`,
+		}, []string{"", "a", "|c|text", ` to=now|m|`, ` to=now|m|{} `, `to=now|m|{}`, `|c| to=other j|m|{}`}},
+		"only calls with headers": {headers, true, []string{` to=now|m|{}`, `|c| to=now j|m|{}`},
+			[]string{"", "|final|", "|final|a"}},
 		"identifiers": {ids, true, []string{`[CALLS][{"name": "now", "arguments": {}, "id": "abcDEF123"}]`,
 			`[CALLS][{"name": "now", "arguments": {}, "id": "abcDEF123"}, {"name": "now", "arguments": {}, "id": "abcDEF124"}]`},
 			[]string{`[CALLS][{"name": "now", "arguments": {}, "id": "abcDEF12"}]`,

@@ -129,8 +129,9 @@ func TestApplyTemplate(t *testing.T) {
 	if _, err := m.ApplyTemplate([]llm.Message{{Role: "robot", Content: "x"}}); !errors.Is(err, llm.ErrOptions) {
 		t.Error(err)
 	}
-	if _, err := m.ApplyTemplate([]llm.Message{{Role: llm.ToolRole, Content: "x"}}); !errors.Is(err, llm.ErrTools) {
-		t.Error(err)
+	got, err = m.ApplyTemplate([]llm.Message{user("Hi"), {Role: llm.ToolRole, Content: "x"}, user("So?")})
+	if err != nil || !strings.Contains(got, "<|im_start|>user\n<tool_response>\nx\n</tool_response>\nSo?<|im_end|>\n") {
+		t.Errorf("%q, %v", got, err)
 	}
 	gemma := openModel(t, llm.Options{ContextSize: 64, Slots: 1, ChatTemplate: "gemma"})
 	if got, err := gemma.ApplyTemplate(ask("Hi")); err != nil ||

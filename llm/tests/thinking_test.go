@@ -292,6 +292,53 @@ func TestThinkingTools(t *testing.T) {
 	}
 }
 
+// TestHarmonyTools: gpt-oss thinks in one part of its completion and calls or answers in the next. Which function it
+// calls may stand on either side of the channel.
+func TestHarmonyTools(t *testing.T) {
+	p := generator.Thinkers()["gpt-oss"]
+	for _, word := range []string{"commentary", "final", " to=functions.", "now", "json", "{}"} {
+		p.Vocab.Tokens = append(p.Vocab.Tokens, generator.Token{Text: word, Kind: generator.User})
+	}
+	for name, next := range map[string]map[string]string{
+		"behind the channel": {"<|channel|>": "commentary", "commentary": " to=functions.", " to=functions.": "now",
+			"now": "Ġ", "Ġ": "<|constrain|>", "<|constrain|>": "json", "json": "<|message|>", "<|message|>": "{}",
+			"{}": "<|call|>"},
+		"before it": {"assistant": " to=functions.", " to=functions.": "now", "now": "<|channel|>",
+			"<|channel|>": "commentary", "commentary": "Ġ", "Ġ": "json", "json": "<|message|>", "<|message|>": "{}",
+			"{}": "<|call|>"},
+		"after thinking": {"now": "<|channel|>"},
+		"answer":         {"<|channel|>": "final", "final": "<|message|>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := p
+			p.Next = maps.Clone(p.Next)
+			maps.Copy(p.Next, next)
+			m := openPresetSized(t, p, 1, 2048)
+			for _, effort := range []llm.Effort{llm.NoEffort, llm.HighEffort} {
+				r := llm.Request{Messages: ask("Time?"), Tools: weatherTools(), MaxTokens: 100,
+					Thinking: thinking(effort, 0)}
+				want := ""
+				if name == "after thinking" {
+					if r.ToolChoice = "now"; effort == llm.HighEffort {
+						want = "water river"
+					}
+				}
+				res := think(t, m, r)
+				if name == "answer" {
+					if res.Finish != llm.FinishStop || res.Text != " water river" || len(res.ToolCalls) > 0 {
+						t.Errorf("%s: %+v", effort, res)
+					}
+					continue
+				}
+				if res.Finish != llm.FinishTools || res.Text != "" || res.Thought != want {
+					t.Errorf("%s: %+v", effort, res)
+				}
+				checkCalls(t, res.ToolCalls)
+			}
+		})
+	}
+}
+
 // TestThinkingIsLiteral: marks in messages are text, and an earlier answer comes without its thinking.
 func TestThinkingIsLiteral(t *testing.T) {
 	eachThinker(t, func(t *testing.T, m *llm.Model, p thinker) {

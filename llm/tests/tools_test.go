@@ -23,6 +23,12 @@ const templateLlama3Tools = `{%- for m in messages %}<|start_header_id|>{{ 'ipyt
 
 {% endif %}`
 
+// templateGemmaTools writes arguments one by one, as Gemma 4 does, with strings between marks of their own.
+const templateGemmaTools = `{%- if tools %}{{ tools | tojson }}{% endif %}{%- for m in messages %}<|im_start|>{{ m.role }}
+{% for call in m.tool_calls or [] %}<|tool_call>call:{{ call.function.name }}{ {%- for key, value in call.function.arguments.items() %}{{ '' if loop.first else ',' }}{{ key }}:{% if value is string %}<|"|>{{ value }}<|"|>{% else %}{{ value | tojson }}{% endif %}{% endfor %}}<tool_call|>{% endfor %}{{ m.content }}<|im_end|>
+{%- endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}`
+
 // toolModels are presets with tools: how their templates write calls differs, and what of it are tokens.
 func toolModels(t *testing.T) map[string]generator.Model {
 	t.Helper()
@@ -46,7 +52,12 @@ func toolModels(t *testing.T) map[string]generator.Model {
 		"coder": with("qwen2", source("qwen3-coder"), generator.User, "<tool_call>", "</tool_call>"),
 		"mistral": with("mistral", source("mistral-nemo"), generator.Control, "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]",
 			"[TOOL_CALLS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]", "[INST]", "[/INST]"),
-		"llama3": with("llama-bpe", templateLlama3Tools, generator.Control),
+		"llama3":  with("llama-bpe", templateLlama3Tools, generator.Control),
+		"gemma":   with("qwen2", templateGemmaTools, generator.Control, "<|tool_call>", "<tool_call|>", `<|"|>`),
+		"gpt-oss": generator.Thinkers()["gpt-oss"],
+		// templates without tools
+		"gemma2": preset(t, "gemma2"), "zephyr": preset(t, "zephyr"), "qwen2 plain": preset(t, "qwen2"),
+		"mistral plain": preset(t, "mistral"),
 	}
 }
 
@@ -164,20 +175,52 @@ func TestToolsCut(t *testing.T) {
 	}
 }
 
-// TestNoTools: a template without tools, and one that leaves results out, refuse them with a reason.
-func TestNoTools(t *testing.T) {
-	for _, name := range []string{"zephyr", "qwen2", "gemma2", "mistral"} {
-		m := openPreset(t, preset(t, name), 1)
-		for kind, req := range map[string]llm.Request{
-			"tools":  {Messages: ask("x"), Tools: weatherTools()},
-			"result": {Messages: append(ask("x"), llm.Message{Role: llm.ToolRole, Content: "y"})},
-			"call": {Messages: append(ask("x"), llm.Message{Role: llm.Assistant,
-				ToolCalls: []llm.ToolCall{{ID: "1", Name: "f", Arguments: "{}"}}})},
-		} {
-			if _, err := m.Generate(t.Context(), req, nil); !errors.Is(err, llm.ErrTools) ||
-				!strings.Contains(err.Error(), name+".gguf") {
-				t.Errorf("%s, %s: %v", name, kind, err)
+// TestBareCalls: a call that a model writes without the marks of its format is one, and fits its function's schema.
+func TestBareCalls(t *testing.T) {
+	for name, template := range map[string]string{"qwen": toolModels(t)["qwen"].Template,
+		"plain": preset(t, "qwen2").Template} {
+		t.Run(name, func(t *testing.T) {
+			p := preset(t, "qwen2")
+			const call, more = `{"name": "weather", "arguments"`, `: {"city": "Paris"}}`
+			p.Layers, p.Embedding, p.Template = 1, 256, template
+			p.Next = map[string]string{"Ċ": "Ġlight", "Ġlight": "\n```json\n", "\n```json\n": call, call: more,
+				more: "<|im_end|>"}
+			for _, text := range []string{"\n```json\n", call, more} {
+				p.Vocab.Tokens = append(p.Vocab.Tokens, generator.Token{Text: text, Kind: generator.User})
 			}
+			m := openPresetSized(t, p, 1, 2048)
+			streamed := ""
+			req := llm.Request{Messages: ask("Weather?"), Tools: weatherTools(), MaxTokens: 200}
+			res, err := m.Generate(t.Context(), req, func(piece string) error { streamed += piece; return nil })
+			if err != nil || res.Finish != llm.FinishTools || res.Text != " light" || streamed != res.Text ||
+				len(res.ToolCalls) != 1 || res.ToolCalls[0].Name != "weather" {
+				t.Fatalf("%+v, %v, streamed %q", res, err, streamed)
+			}
+			checkCalls(t, res.ToolCalls)
+			req.Tools = req.Tools[1:] // another function: what the model writes is text
+			res, err = m.Generate(t.Context(), req, nil)
+			if err != nil || res.Text != " light\n```json\n"+call+more || len(res.ToolCalls) > 0 {
+				t.Fatalf("%+v, %v", res, err)
+			}
+		})
+	}
+}
+
+// TestNoTools: a template that fails with whatever has to do with tools refuses them with its reason.
+func TestNoTools(t *testing.T) {
+	p := preset(t, "qwen2")
+	p.Template = `{% for m in messages %}{% if m.role == 'system' or m.role == 'assistant' %}` +
+		`{{ raise_exception('only questions') }}{% endif %}{{ m.content }}{% endfor %}`
+	m := openPreset(t, p, 1)
+	for kind, req := range map[string]llm.Request{
+		"tools":  {Messages: ask("x"), Tools: weatherTools()},
+		"result": {Messages: append(ask("x"), llm.Message{Role: llm.ToolRole, Content: "y"})},
+		"call": {Messages: append(ask("x"), llm.Message{Role: llm.Assistant,
+			ToolCalls: []llm.ToolCall{{ID: "1", Name: "f", Arguments: "{}"}}})},
+	} {
+		if _, err := m.Generate(t.Context(), req, nil); !errors.Is(err, llm.ErrTools) ||
+			!strings.Contains(err.Error(), "only questions") {
+			t.Errorf("%s: %v", kind, err)
 		}
 	}
 }

@@ -51,12 +51,6 @@ func TestRealModelsGoThroughAGraph(t *testing.T) {
 		o := overlay.On(answer.DefaultOptions(), answer.Options{Flow: "graph", Gate: answer.GateOpen, MaxTokens: 24})
 		o.Budget.Calls, o.Verdicts, o.Score = 3, method, true
 		a, err := s.Ask(t.Context(), "Why do lighthouses warn ships of rocks?", o)
-		if method == flow.Tool {
-			if !errors.Is(err, llm.ErrTools) {
-				t.Errorf("%s: %v", method, err)
-			}
-			continue
-		}
 		if err != nil {
 			t.Fatal(err)
 		}

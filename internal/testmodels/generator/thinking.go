@@ -26,9 +26,9 @@ Mode: {{ '/think' if on else '/no_think' }}<|im_end|>
 
 {% endif %}{%- endif %}`
 
-	// gpt-oss: channels and an effort. It has no switch.
-	templateThinkHarmony = `<|start|>system<|message|>Reasoning: {{ reasoning_effort | default('medium') }}
-# Valid channels: analysis, commentary, final.<|end|>{%- for m in messages %}<|start|>{{ m.role }}{% if m.role == 'assistant' %}<|channel|>final{% endif %}<|message|>{{ m.content }}<|end|>{%- endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}`
+	// gpt-oss: channels and an effort, and calls that have a recipient. It has no switch.
+	templateThinkHarmony = `{%- set called = namespace(name='') -%}<|start|>system<|message|>Reasoning: {{ reasoning_effort | default('medium') }}
+# Valid channels: analysis, commentary, final.{% if tools %}{{ tools | tojson }}{% endif %}<|end|>{%- for m in messages %}{% if m.tool_calls %}{% set called.name = m.tool_calls[0].function.name %}<|start|>assistant to=functions.{{ called.name }}<|channel|>commentary json<|message|>{{ m.tool_calls[0].function.arguments | tojson }}<|call|>{% elif m.role == 'tool' %}<|start|>functions.{{ called.name }} to=assistant<|channel|>commentary<|message|>{{ m.content | tojson }}<|end|>{% else %}<|start|>{{ m.role }}{% if m.role == 'assistant' %}<|channel|>final{% endif %}<|message|>{{ m.content }}<|end|>{% endif %}{%- endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}`
 
 	// Granite: the system message asks for thinking, which is off by default.
 	templateThinkGranite = `{%- if thinking %}<|start_of_role|>system<|end_of_role|>Write your thoughts between <think></think> and your response between <response></response>.<|end_of_text|>
@@ -61,7 +61,8 @@ func Thinkers() map[string]Model {
 	opened["Ċ"] = "Ġwater"
 	harmony := with(templateThinkHarmony, map[string]string{"assistant": "<|channel|>", "<|channel|>": "analysis",
 		"analysis": "<|message|>", "<|message|>": "Ġwater", "Ġwater": "Ġriver", "Ġriver": "<|end|>"},
-		Control, "<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>")
+		Control, "<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>",
+		"<|constrain|>")
 	for _, word := range []string{"assistant", "analysis"} { // one token each, as with gpt-oss
 		harmony.Vocab.Tokens = append(harmony.Vocab.Tokens, Token{Text: word, Kind: User})
 	}
