@@ -238,7 +238,7 @@ func TestRoom(t *testing.T) {
 
 func TestTimeIsUp(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.Timeout = time.Millisecond })
-	w.encoder.After = func([]string) { time.Sleep(20 * time.Millisecond) }
+	w.encoder.Stuck = true
 	status, body := do(t, w, post("/v1/gate", `{"queries":["a","b"]}`))
 	if status != http.StatusGatewayTimeout || failure(t, body).Code != "timeout" {
 		t.Errorf("%d %s", status, body)

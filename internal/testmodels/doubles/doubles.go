@@ -28,6 +28,7 @@ type Encoder struct {
 	Calls     atomic.Int64               // of Embed
 	After     func(texts []string)       // called after each Embed; may be nil
 	Fail      func(texts []string) error // Embed returns its error; may be nil
+	Stuck     bool                       // Embed returns when its context ends
 }
 
 // NewEncoder returns an encoder that reads 64 tokens.
@@ -40,6 +41,9 @@ func (e *Encoder) Embed(ctx context.Context, texts []string, _ embed.Role) (*emb
 		if err := e.Fail(texts); err != nil {
 			return nil, err
 		}
+	}
+	if e.Stuck {
+		<-ctx.Done()
 	}
 	out := &embed.Embeddings{Dim: dim, Data: make([]float32, len(texts)*dim), Tokens: make([]int, len(texts))}
 	for i, text := range texts {
