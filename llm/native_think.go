@@ -55,13 +55,10 @@ func (r *run) thinkAndAnswer(m *Model, p prompt, req Request) (Result, error) {
 	return thought.then(answer), err
 }
 
-// then returns the sum of thinking and answer.
+// then returns the sum of two predictions, of which the second goes on from the first.
 func (r Result) then(answer Result) Result {
-	answer.DecodeTime += r.DecodeTime
-	if r.ThoughtTokens > 0 {
-		answer.DecodeTime += answer.PromptTime
-		answer.PromptTokens, answer.CachedTokens, answer.PromptTime = r.PromptTokens, r.CachedTokens, r.PromptTime
-	}
+	answer.DecodeTime += r.DecodeTime + answer.PromptTime
+	answer.PromptTokens, answer.CachedTokens, answer.PromptTime = r.PromptTokens, r.CachedTokens, r.PromptTime
 	answer.QueueTime += r.QueueTime
 	answer.CompletionTokens += r.CompletionTokens
 	answer.ThoughtTokens = r.ThoughtTokens
