@@ -17,7 +17,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-rag/sluice/embed/onnx"
+	"github.com/sluice-rag/sluice/internal/manifest"
 	"github.com/sluice-rag/sluice/internal/regular"
+	thirdparty "github.com/sluice-rag/sluice/third_party"
 )
 
 // maxSettings is the largest accepted size, in bytes, of model.yaml or of a JSON file beside it.
@@ -194,9 +196,7 @@ func sentenceTransformers(dir string) (*settings, error) {
 	if found, err := readJSON(path, &modules); err != nil {
 		return nil, err
 	} else if !found {
-		return nil,
-			fmt.Errorf("%s: %w: there is neither model.yaml nor modules.json to say how to pool; write a model.yaml",
-				dir, ErrModel)
+		return converted(dir)
 	}
 	for _, m := range modules {
 		switch kind := m.Type[strings.LastIndexByte(m.Type, '.')+1:]; kind {
@@ -221,6 +221,30 @@ func sentenceTransformers(dir string) (*settings, error) {
 		return nil, fmt.Errorf("%s: %w: no Pooling module", path, ErrModel)
 	}
 	return s, s.readLimits(dir)
+}
+
+// converted returns the settings of a conversion that has none of these files, as the ONNX exports of transformers.js:
+// those of the model of the manifest that its config.json says it was made of.
+func converted(dir string) (*settings, error) {
+	var config struct {
+		Name string `json:"_name_or_path"`
+	}
+	if _, err := readJSON(filepath.Join(dir, "config.json"), &config); err != nil {
+		return nil, err
+	}
+	list, err := manifest.Parse(thirdparty.Manifest())
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range list.Models {
+		if e := m.Encoder; e != nil && m.Source == "https://huggingface.co/"+config.Name {
+			return &settings{Name: m.Name, Kind: kindEncoder, Pooling: onnx.Pooling(e.Pooling), Normalise: e.Normalise,
+				MaxTokens: e.MaxTokens, QueryPrefix: e.QueryPrefix, DocumentPrefix: e.DocumentPrefix,
+				Languages: e.Languages}, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: %w: there is neither model.yaml nor modules.json to say how to pool; write a model.yaml",
+		dir, ErrModel)
 }
 
 func readPooling(path string) (onnx.Pooling, error) {

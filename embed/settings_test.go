@@ -144,6 +144,24 @@ func TestSentenceTransformersFolder(t *testing.T) {
 	}
 }
 
+// TestConversion: a conversion without settings of its own has those of the model that it was made of.
+func TestConversion(t *testing.T) {
+	s, err := readSettings(folder(t, map[string]string{"config.json": `{"_name_or_path":"BAAI/bge-small-en-v1.5"}`}),
+		kindEncoder)
+	if err != nil || s.Name != "bge-small-en-v1.5" || s.Pooling != onnx.CLS || !s.Normalise || s.MaxTokens != 512 ||
+		!strings.HasPrefix(s.QueryPrefix, "Represent this sentence") || s.DocumentPrefix != "" ||
+		s.languages() != "en" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, config := range []string{`{"_name_or_path":"o/bge-small-en-v1.5"}`, `{"_name_or_path":""}`,
+		`{"_name_or_path":"Qwen/Qwen3-0.6B-GGUF"}`, `{"_name_or_path":7}`, `{}`} {
+		if _, err := readSettings(folder(t, map[string]string{"config.json": config}), kindEncoder); !errors.Is(err,
+			ErrModel) {
+			t.Errorf("%s: %v", config, err)
+		}
+	}
+}
+
 // A model that is known by its name is known by that of its repository, too.
 func TestLanguagesByName(t *testing.T) {
 	for name, want := range map[string]string{"all-MiniLM-L6-v2": "en", "hf:o/all-MiniLM-L6-v2": "en",

@@ -118,6 +118,7 @@ func FuzzCallFormat(f *testing.F) {
 	f.Add("<call>", "é", "ũ", "</p>", "")
 	f.Add("[C][{\"name\": \"", "\", \"arguments\": ", "", "", "}]")
 	f.Add("\x01", "\xef\xb7", "<", ">", "\n")
+	f.Add("<call>", "", "=", ", ", ")")
 	f.Fuzz(func(t *testing.T, first, before, middle, end, last string) {
 		got, err := callFormat(template(func(name string, keys, values []string) string {
 			return strings.ToValidUTF8(first+name+each(keys, values, before, middle, end)+last, "?")

@@ -26,7 +26,7 @@ engine/internal/device/devicetest: kernels cuda engine internal/test
 embed/remote: embed llm internal/panics
 embed/gguf: embed engine/cores llm internal/filehash internal/regular
 embed/ops: kernels embed/onnx
-embed: cuda engine internal/durable internal/filehash internal/regular internal/safetensors internal/panics
+embed: cuda engine third_party internal/durable internal/filehash internal/manifest internal/regular internal/safetensors internal/panics
 embed/train: kernels embed engine eval/squad internal/buildinfo internal/durable internal/filehash internal/filelock internal/jsonl internal/regular internal/safetensors
 llm: engine/cores internal/filehash internal/panics
 llm/gguf:
