@@ -119,6 +119,7 @@ func (a *app) examineUnasked(ctx context.Context, s *sluice.Sluice, c config.Con
 		var long *exam.LongError
 		if err != nil && !errors.As(err, &long) && ctx.Err() == nil {
 			a.note("%s could not be examined: %v", name, err)
+			return
 		}
 	}
 	if !card.Examined() {

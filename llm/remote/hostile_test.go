@@ -234,7 +234,7 @@ func TestHostileStreams(t *testing.T) {
 			g := open(t, serve(t, c.h), func(o *Options) {
 				o.MaxResponse = 4 << 20
 				if errors.Is(c.want, ErrTimeout) {
-					o.Timeout = 100 * time.Millisecond
+					o.Timeout = 500 * time.Millisecond // the first piece comes within it
 				}
 			})
 			var got strings.Builder
