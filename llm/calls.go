@@ -112,24 +112,25 @@ func (r *callReader) release(n int) string {
 	return out
 }
 
-// finish takes the last piece. It returns the calls if all of them are complete, and the rest of the text. Calls that a
-// limit has cut are dropped.
-func (r *callReader) finish(piece string) (calls []ToolCall, text string) {
+// finish takes the last piece. It returns the complete calls and the rest of the text. A call that a limit has cut is
+// dropped, and cut is true then.
+func (r *callReader) finish(piece string) (calls []ToolCall, cut bool, text string) {
 	text = r.push(piece)
 	if r == nil {
-		return nil, text
+		return nil, false, text
 	}
 	switch {
 	case !r.begun && r.format.Headers != nil: // a limit has cut the header
-		return nil, text
+		return nil, true, text
 	case !r.begun:
-		return nil, text + r.release(len(r.held))
+		return nil, false, text + r.release(len(r.held))
 	}
-	return r.parse(strings.TrimLeft(r.held+r.call.String(), " \n\t")), text
+	calls, cut = r.parse(strings.TrimLeft(r.held+r.call.String(), " \n\t"))
+	return calls, cut, text
 }
 
-// parse reads calls; nil if they are not complete.
-func (r *callReader) parse(s string) []ToolCall {
+// parse reads calls and returns the complete ones: what follows their arguments is there as well.
+func (r *callReader) parse(s string) (complete []ToolCall, cut bool) {
 	f := r.format
 	var calls []ToolCall
 	firsts, middles := []string{strings.TrimLeft(f.First, " \n")}, []string{f.Middle}
@@ -140,32 +141,36 @@ func (r *callReader) parse(s string) []ToolCall {
 		id := ""
 		rest, ok := cutPart(s, before, &id)
 		if !ok {
-			return nil
+			return complete, true
 		}
+		complete = calls
 		call := ToolCall{Name: toolNameStart.FindString(rest)}
 		at := len(call.Name)
 		if rest, ok = cutPart(rest[at:], middles, &id); !ok || !toolName.MatchString(call.Name) {
-			return nil
+			return complete, true
 		}
 		if call.Arguments, s, ok = r.arguments(call.Name, rest); !ok {
-			return nil
+			return complete, true
 		}
-		if after, ok := cutPart(s, []string{f.Last}, &id); ok && strings.TrimSpace(after) == "" {
+		after, ended := cutPart(s, []string{f.Last}, &id)
+		if ended && strings.TrimSpace(after) == "" {
 			call.ID = r.id(id, len(calls), call)
-			return append(calls, call)
+			return append(calls, call), false
 		}
 		if f.Next == "" {
-			return nil
+			return complete, true
 		}
 		// An identifier behind the arguments belongs to this call, one before the next name to the next call.
 		end, _, found := strings.Cut(f.Next, string(grammar.ID))
 		if found && !strings.ContainsRune(f.First, grammar.ID) {
 			if rest, ok := cutPart(s, []string{end + string(grammar.ID)}, &id); !ok || rest == "" {
-				return nil
+				return complete, true
 			}
 		}
 		call.ID = r.id(id, len(calls), call)
-		calls = append(calls, call)
+		if calls = append(calls, call); ended {
+			complete = calls
+		}
 	}
 }
 

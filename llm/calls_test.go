@@ -53,8 +53,15 @@ func TestCallReader(t *testing.T) {
 		"two": {hermes, true,
 			"<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\", " +
 				"\"arguments\": {\"b\": 1}}\n</tool_call>", "", []ToolCall{f("", "f", "{}"), f("", "g", `{"b": 1}`)}},
-		"cut":       {hermes, false, "So: <tool_call>\n{\"name\": \"f\", \"argum", "So:", nil},
-		"cut later": {hermes, false, "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n<tool", "", nil},
+		"cut": {hermes, false, "So: <tool_call>\n{\"name\": \"f\", \"argum", "So:", nil},
+		"cut later": {hermes, false, "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n<tool", "",
+			[]ToolCall{f("", "f", "{}")}},
+		"second one cut": {hermes, false, "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>\n" +
+			"<tool_call>\n{\"name\": \"g\", \"arguments\": {", "", []ToolCall{f("", "f", "{}")}},
+		"cut before a parameter": {coder, true, "<tool_call>\n<function=f>\n<parameter=a>\nx\n</parameter>\n<param", "",
+			nil},
+		"identifier cut": {mistral, false, `[TOOL_CALLS][{"name": "f", "arguments": {}, "id": "abcdefgh1"}, ` +
+			`{"name": "g", "arguments": {}, "id": "abc`, "", []ToolCall{f("abcdefgh1", "f", "{}")}},
 		"bare": {llama3, false, `{"name": "f", "parameters": {"x": [1, 2]}}`, "",
 			[]ToolCall{f("", "f", `{"x": [1, 2]}`)}},
 		"bare late": {llama3, false, ` {"name": "f", "parameters": {}}`, ` {"name": "f", "parameters": {}}`, nil},
@@ -88,7 +95,7 @@ func TestCallReader(t *testing.T) {
 				for ; len(rest) > size; rest = rest[size:] {
 					text.WriteString(r.push(rest[:size]))
 				}
-				calls, last := r.finish(rest)
+				calls, _, last := r.finish(rest)
 				text.WriteString(last)
 				for i := range calls {
 					if len(calls[i].ID) != 9 {
@@ -112,7 +119,7 @@ func TestCallIDs(t *testing.T) {
 		"{\"name\": \"f\", \"arguments\": {}}\n</tool_call>"
 	seen := map[string]bool{}
 	for _, seed := range []string{"1", "2"} {
-		calls, _ := (&callReader{format: hermes, seed: seed}).finish(given)
+		calls, _, _ := (&callReader{format: hermes, seed: seed}).finish(given)
 		for _, c := range calls {
 			seen[c.ID] = true
 		}

@@ -204,7 +204,7 @@ func (r *run) follow(ctx context.Context, closing <-chan struct{}, think, stream
 		case <-r.done:
 			aside, piece := r.take()
 			lastAside, last := r.reader.Finish()
-			calls, rest := r.calls.finish(piece + last)
+			calls, cut, rest := r.calls.finish(piece + last)
 			if err := thought.add(aside + lastAside); err != nil {
 				return partial(err)
 			}
@@ -215,7 +215,9 @@ func (r *run) follow(ctx context.Context, closing <-chan struct{}, think, stream
 			res.Text, res.Thought, res.Seed = text.String(), thought.String(), r.seed
 			res.LogProbs = said(res.LogProbs, res.Text)
 			if len(calls) > 0 && r.err == nil {
-				res.ToolCalls, res.Finish = calls, FinishTools
+				if res.ToolCalls = calls; !cut {
+					res.Finish = FinishTools
+				}
 			}
 			return res, r.err
 		}

@@ -117,7 +117,7 @@ const (
 type Result struct {
 	Text             string     // the answer
 	Thought          string     // what the model wrote for itself before it
-	ToolCalls        []ToolCall // when Finish is FinishTools
+	ToolCalls        []ToolCall // when Finish is FinishTools; those that are complete with FinishLength, FinishContext
 	PromptTokens     int
 	CachedTokens     int // of the prompt, taken from the KV cache of an earlier request of the same Scope
 	CompletionTokens int // the end-of-turn token not counted

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -172,6 +173,19 @@ func TestToolsCut(t *testing.T) {
 		MaxTokens: 5})
 	if res.Finish != llm.FinishLength || len(res.ToolCalls) > 0 || res.Text != "" || res.CompletionTokens != 5 {
 		t.Errorf("%+v", res)
+	}
+	r := llm.Request{Messages: ask("Weather?"), Tools: weatherTools(), ToolChoice: llm.ToolsRequired}
+	whole := generate(t, m, r)
+	if len(whole.ToolCalls) < 3 {
+		t.Fatalf("%+v", whole)
+	}
+	for n := 1; n < len(whole.ToolCalls); n++ { // the calls before the one that is cut are there
+		r.MaxTokens = whole.CompletionTokens * n / len(whole.ToolCalls)
+		res := generate(t, m, r)
+		if res.Finish != llm.FinishLength || len(res.ToolCalls) < n-1 || len(res.ToolCalls) > n+1 ||
+			!slices.Equal(res.ToolCalls, whole.ToolCalls[:len(res.ToolCalls)]) {
+			t.Errorf("%d tokens: %+v", r.MaxTokens, res)
+		}
 	}
 }
 
