@@ -174,7 +174,10 @@ func TestToolsCut(t *testing.T) {
 	if res.Finish != llm.FinishLength || len(res.ToolCalls) > 0 || res.Text != "" || res.CompletionTokens != 5 {
 		t.Errorf("%+v", res)
 	}
-	r := llm.Request{Messages: ask("Weather?"), Tools: weatherTools(), ToolChoice: llm.ToolsRequired}
+	p := toolModels(t)["qwen"]
+	p.Layers, p.Embedding, p.Next = 1, 256, map[string]string{"</tool_call>": "Ċ", "Ċ": "<tool_call>"}
+	m = openPresetSized(t, p, 1, 2048) // it calls again and again
+	r := llm.Request{Messages: ask("Time?"), Tools: weatherTools(), ToolChoice: "now"}
 	whole := generate(t, m, r)
 	if len(whole.ToolCalls) < 3 {
 		t.Fatalf("%+v", whole)
