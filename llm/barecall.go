@@ -7,7 +7,7 @@ import (
 )
 
 // bareCalls finds calls that a model writes without the marks of its format, as Qwen2.5-Coder does: lines that begin
-// with {"name": "NAME", "arguments", perhaps behind ```json. A nil one finds none.
+// with {"name": "NAME", "arguments", perhaps behind ```json. A nil *bareCalls returns all text.
 type bareCalls struct {
 	format grammar.Format
 	names  map[string]bool
@@ -18,7 +18,7 @@ type bareCalls struct {
 	off    bool   // a call in the format's own way has begun
 }
 
-const maxBare = 256 // bytes up to the arguments
+const maxBare = 256 // bytes that are held back at the beginning of a line
 
 func newBareCalls(f grammar.Format, tools []Tool) *bareCalls {
 	b := &bareCalls{format: f, names: map[string]bool{}}

@@ -56,8 +56,8 @@ func TestBareCalls(t *testing.T) {
 	}
 }
 
-// TestSpelt: what a template without tools is given has roles that alternate, and nothing is lost.
-func TestSpelt(t *testing.T) {
+// TestToolsAsText: the roles that a template without tools is given alternate, and nothing is lost.
+func TestToolsAsText(t *testing.T) {
 	call := ToolCall{ID: "1", Name: "f", Arguments: `{"a": 1}`}
 	c := chat{tools: []Tool{{Name: "f", Description: "Does it"}}, messages: []Message{
 		{Role: System, Content: "Be brief."}, {Role: User, Content: "One?"},
@@ -65,7 +65,7 @@ func TestSpelt(t *testing.T) {
 		{Role: ToolRole, ToolCallID: "1", Content: "r1"}, {Role: ToolRole, ToolCallID: "2", Content: "r2"},
 		{Role: User, Content: "Well?"}, {Role: Assistant, ToolCalls: []ToolCall{call}},
 		{Role: ToolRole, ToolCallID: "1", Content: "r3"}}}
-	got, err := c.spelt()
+	got, err := c.toolsAsText()
 	if err != nil || len(got.tools) > 0 {
 		t.Fatal(got, err)
 	}

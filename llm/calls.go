@@ -39,8 +39,8 @@ func newCallReader(f grammar.Format, must bool, seed string, tools []Tool) *call
 	return r
 }
 
-// reads reports whether a completion begins with a header, which this reader reads.
-func (r *callReader) reads() bool { return r != nil && r.format.Headers != nil }
+// readsHeader reports whether a completion begins with a header, which this reader reads.
+func (r *callReader) readsHeader() bool { return r != nil && r.format.Headers != nil }
 
 // written returns all fixed texts of the format, whose control tokens are to be shown.
 func (r *callReader) written() string {

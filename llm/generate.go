@@ -36,7 +36,7 @@ func (m *Model) Generate(ctx context.Context, req Request, stream func(piece str
 	if r.seed < 0 {
 		r.seed = rand.Int64N(MaxSeed + 1)
 	}
-	if len(req.Messages) > 0 && req.Grammar == "" && len(req.Schema) == 0 && !p.calls.reads() {
+	if len(req.Messages) > 0 && req.Grammar == "" && len(req.Schema) == 0 && !p.calls.readsHeader() {
 		r.reader = p.think.reader()
 	}
 	m.users.Add(1) // while the caller's own registration holds

@@ -283,8 +283,8 @@ func (m *Model) render(c chat, l *chatLiterals) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if probe.spelt {
-			if c, err = c.spelt(); err != nil {
+		if probe.asText {
+			if c, err = c.toolsAsText(); err != nil {
 				return "", err
 			}
 		} else {

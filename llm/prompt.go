@@ -19,7 +19,7 @@ type prompt struct {
 	marked  bool // literal texts are marked in it
 	grammar string
 	calls   *callReader // nil: the completion has no calls
-	bare    *bareCalls  // nil: it has none without marks
+	bare    *bareCalls  // finds calls without marks; nil: not looked for
 	think   thinkFormat
 	thinks  bool   // the model may think before the completion
 	shown   string // marks of thinking, whose control tokens are text of the completion
@@ -29,7 +29,7 @@ type prompt struct {
 type toolProbe struct {
 	once   sync.Once
 	format grammar.Format
-	spelt  bool // the template has no way for tools and calls: chat.spelt is their way
+	asText bool // the template has no way for tools and calls, so that they are text (chat.toolsAsText)
 	err    error
 }
 
@@ -54,9 +54,9 @@ func (m *Model) callFormat() (*toolProbe, error) {
 		if why == nil {
 			return
 		}
-		p.format, p.spelt = speltCalls(), true
+		p.format, p.asText = textCalls(), true
 		c, err := chat{messages: []Message{{Role: User, Content: probeNext}, {Role: Assistant, ToolCalls: probeCalls},
-			{Role: ToolRole, Content: probeResult}}, tools: []Tool{{Name: probeCalls[0].Name}}}.spelt()
+			{Role: ToolRole, Content: probeResult}}, tools: []Tool{{Name: probeCalls[0].Name}}}.toolsAsText()
 		if err == nil {
 			_, err = m.renderWith(m.info.ChatTemplate, c, nil)
 		}

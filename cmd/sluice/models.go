@@ -77,8 +77,7 @@ func (a *app) probeCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return llm.ServeProbe(cmd.Context(), a.stdin, a.stdout) }}
 }
 
-// chosen returns the list of models, and the names that are given, or else of those of the list for which wanted is
-// true.
+// chosen returns all models and the names to work on: names, or if it is empty, those of the models that are wanted.
 func chosen(names []string, wanted func(models.Info) bool) ([]models.Info, []string, error) {
 	list, err := models.List()
 	if len(names) == 0 {

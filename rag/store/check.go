@@ -233,8 +233,8 @@ func (v *View) leaveOut(ctx context.Context, q queryer, blocks []*BlockError) er
 	return nil
 }
 
-// withoutDamage replaces the mapping by one in memory, in which the rows of damaged blocks are zero: what stands in the
-// file may be no numbers. It is made anew for each View, since it does not grow.
+// withoutDamage replaces the mapping by one in memory, in which the rows of damaged blocks are zero: the file's
+// may not be numbers. Each View makes one of its own, because it does not grow with the file.
 func (s *Store) withoutDamage(ctx context.Context, now state, damaged []*BlockError) error {
 	m := s.mapped
 	if m.base != nil {

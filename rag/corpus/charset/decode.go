@@ -27,7 +27,7 @@ const (
 	utf32BEName = "utf-32be"
 )
 
-// marks are the byte order marks of encodings; some begin with that of another, behind them.
+// marks lists the byte order marks. UTF-32LE's begins with UTF-16LE's, so it comes first.
 var marks = []struct{ name, bytes string }{{utf32LEName, "\xff\xfe\x00\x00"}, {utf32BEName, "\x00\x00\xfe\xff"},
 	{utf16LEName, "\xff\xfe"}, {utf16BEName, "\xfe\xff"}, {utf8Name, "\ufeff"}}
 

@@ -296,10 +296,10 @@ func isDeclaration(line string) bool {
 	return false
 }
 
-// declaring are the words that begin the declaration of a function or of a type.
+// declaring lists the words that begin the declaration of a function or of a type.
 const declaring = " func def fn function class interface struct enum trait impl module namespace type union " +
 	"record object protocol extension sub fun mod package defmodule proc procedure "
 
-// modifying are the words that may stand before those of declaring.
+// modifying lists the words that may stand before the ones in declaring.
 const modifying = " public private protected internal static final abstract async export default pub unsafe const " +
 	"override virtual sealed partial open data inline extern local suspend readonly typedef "

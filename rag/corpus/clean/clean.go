@@ -230,7 +230,8 @@ func indexLines(lines []doc.Line) (out []doc.Line) {
 	return out
 }
 
-// entries counts the entries of a line of an index, about; a letter that others stand below is none, and belongs to it.
+// entries returns about how many entries of an index a line has, and whether it belongs to an index at all: the letter
+// above a group of entries does, and counts 0.
 func entries(text string) (n int, ok bool) {
 	r, size := utf8.DecodeRuneInString(text)
 	switch {
@@ -262,14 +263,16 @@ var (
 		`accept all cookies|privacy policy|terms of (?:use|service)|share this(?: page| article)?|subscribe now)[.!]?$`)
 )
 
-// What comes so often, in lines of so many characters with so many letters at least, is boilerplate.
+// A line of at most boilerplateRunes characters with boilerplateLetters letters or more that comes boilerplateTimes is
+// boilerplate.
 const (
 	boilerplateTimes   = 3
 	boilerplateRunes   = 200
 	boilerplateLetters = 10
 )
 
-// repeatedLines are those that come again and again, whatever their numbers, and those that say nothing of the subject.
+// repeatedLines returns the lines that occur boilerplateTimes or more often, compared without their numbers, and page
+// numbers, copyright lines and menus.
 func repeatedLines(lines []doc.Line) (out []doc.Line) {
 	times := map[string]int{}
 	key := func(l doc.Line) string {

@@ -152,7 +152,7 @@ func isName(sentence string) bool {
 	return unicode.IsUpper(first) && (strings.HasSuffix(sentence, "!") || strings.Trim(lastWord(sentence), "?") == "")
 }
 
-// lastWord returns the last word of s, "" if there is none.
+// lastWord returns the last word of s, or "" if s has no words.
 func lastWord(s string) string {
 	s = strings.TrimRightFunc(s, unicode.IsSpace)
 	return s[strings.LastIndexFunc(s, unicode.IsSpace)+1:]

@@ -70,7 +70,7 @@ var hardSentences = []string{
 	"Es ist alt.[Literaturangabe benötigt]|Dann wuchs es.|Danach nicht.",
 	"It is so, e.g.[3] here.|See x.[0] too.",
 	// line breaks
-	"A line\nbreak is none.|Next\nsentence.",
+	"A line\nbreak ends nothing.|Next\nsentence.",
 	// German
 	"Dr. Müller und Prof. Dr. Schmidt kamen.|Sie gingen.",
 	"Das ist z. B. Berlin, d. h. die Stadt.|Vgl. Abb. 3 dazu.",
@@ -144,7 +144,7 @@ func TestSentences(t *testing.T) {
 		{"Das ist z. B. Berlin, d. h. die Stadt. Vgl. Abb. 3 dazu.",
 			"Das ist z. B. Berlin, d. h. die Stadt.|Vgl. Abb. 3 dazu."},
 		{"He said \"Stop.\" Then he left.", "He said \"Stop.\"|Then he left."},
-		{"A line\nbreak is none. Next\nsentence.", "A line\nbreak is none.|Next\nsentence."},
+		{"A line\nbreak ends nothing. Next\nsentence.", "A line\nbreak ends nothing.|Next\nsentence."},
 		{"中文句子。第二句。", "中文句子。|第二句。"},
 		{" \n\t ", ""},
 	} {

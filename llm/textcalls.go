@@ -7,15 +7,17 @@ import (
 	"github.com/sluice-rag/sluice/llm/grammar"
 )
 
-// speltCalls returns how a model writes calls whose chat template does not say it: as Hermes 2 Pro, Qwen 2.5 and others
+// textCalls returns how a model writes calls whose chat template does not say it: as Hermes 2 Pro, Qwen 2.5 and others
 // were trained to, but one at a time, since small models go on with the same call.
-func speltCalls() grammar.Format {
+func textCalls() grammar.Format {
 	return grammar.Format{Trigger: "<tool_call>", First: "<tool_call>\n{\"name\": \"", Middle: `", "arguments": `,
 		Last: "}\n</tool_call>"}
 }
 
-// Of three wordings the one with the most right calls of Qwen2.5-Coder-1.5B without its own (10 of 10; 4 with another).
-const speltTools = `# Functions
+// textTools describes functions in the system message: the functions as JSON, and what stands before a name, before
+// the arguments and behind them. Of three wordings it is the one with which Qwen2.5-Coder-1.5B made ten of ten calls
+// and used the most results (docs/adr/0012).
+const textTools = `# Functions
 
 Functions that help with what the user asks, one JSON object each:
 %s
@@ -24,18 +26,18 @@ When one of them helps, call it: write only
 %sNAME%s{ARGUMENTS}%s
 and wait for its result, which the user sends in <tool_response>. Otherwise answer in words.`
 
-// spelt returns a chat for a template without tools: the system message describes them, and calls and their results are
-// contents. Neighbouring results and messages of the user become one message, since many templates want the roles to
-// alternate.
-func (c chat) spelt() (chat, error) {
-	f := speltCalls()
+// toolsAsText returns a chat for a template without tools: the system message describes them, and calls and their
+// results are contents. Neighbouring results and messages of the user become one message, since many templates want
+// the roles to alternate.
+func (c chat) toolsAsText() (chat, error) {
+	f := textCalls()
 	var out []Message
 	if len(c.tools) > 0 {
 		tools, err := c.toolsJSON(nil)
 		if err != nil {
 			return chat{}, err
 		}
-		out = append(out, Message{Role: System, Content: fmt.Sprintf(speltTools, tools, f.First, f.Middle, f.Last)})
+		out = append(out, Message{Role: System, Content: fmt.Sprintf(textTools, tools, f.First, f.Middle, f.Last)})
 	}
 	for i, m := range c.messages {
 		switch {
