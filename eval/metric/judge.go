@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sluice-rag/sluice/llm"
-	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/corpus/sentence"
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
@@ -110,7 +110,7 @@ func (j *Judge) ContextRelevancy(ctx context.Context, question string, contexts 
 	var sentences []string
 	for _, c := range contexts {
 		start := 0
-		for _, end := range corpus.SentenceEnds(c) {
+		for _, end := range sentence.Ends(c) {
 			if s := strings.TrimSpace(c[start:end]); s != "" {
 				sentences = append(sentences, s)
 			}

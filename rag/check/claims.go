@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/corpus/sentence"
 	"github.com/sluice-rag/sluice/rag/prompt"
 )
 
@@ -18,7 +18,7 @@ type stretch struct {
 // stretches cuts a text into sentences, and drops those without a letter or a digit.
 func stretches(text string) (list []stretch) {
 	start := 0
-	for _, end := range corpus.SentenceEnds(text) {
+	for _, end := range sentence.Ends(text) {
 		left := strings.TrimLeftFunc(text[start:end], unicode.IsSpace)
 		s := stretch{Text: strings.TrimRightFunc(left, unicode.IsSpace), Start: end - len(left)}
 		s.End = s.Start + len(s.Text)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 	"github.com/sluice-rag/sluice/rag/corpus/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/html"
 	"github.com/sluice-rag/sluice/rag/corpus/markdown"
@@ -66,7 +67,7 @@ func TestPiecesAreTheWhole(t *testing.T) {
 	}
 	for _, size := range []int{12, 32, 100, 256} {
 		o := ChunkOptions{Size: size, Overlap: 2, Count: countTokens}
-		chunks, err := Split(d, o)
+		chunks, err := chunk.Split(d, o)
 		if err != nil {
 			t.Fatal(err)
 		}

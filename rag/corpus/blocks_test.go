@@ -8,10 +8,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 	"github.com/sluice-rag/sluice/rag/corpus/markdown"
 )
 
-// cut parses content by the file's name, splits it, and checks what Split guarantees.
+// cut parses content by the file's name, splits it, and checks what chunk.Split guarantees.
 func cut(t *testing.T, name, content string, o ChunkOptions) (*Document, []Chunk) {
 	t.Helper()
 	docs, skips := load(t, LoadOptions{}, write(t, t.TempDir(), name, content))
@@ -23,7 +24,7 @@ func cut(t *testing.T, name, content string, o ChunkOptions) (*Document, []Chunk
 	if o.Count == nil {
 		o.Count = countTokens
 	}
-	chunks, err := Split(docs[0], o)
+	chunks, err := chunk.Split(docs[0], o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +244,7 @@ func TestStructuredProperties(t *testing.T) {
 		}
 		var dropped []Skipped
 		o.OnSkip = func(s Skipped) { dropped = append(dropped, s) }
-		chunks, err := Split(d, o)
+		chunks, err := chunk.Split(d, o)
 		if err != nil {
 			t.Fatalf("%v", err)
 		}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 )
 
 // TestReadAsShown: tables, sheets and messages that other readers misread, with the right result (testdata/cases).
@@ -47,7 +49,7 @@ func TestReadAsShown(t *testing.T) {
 // TestEachChunkHasTheHeader: every row of every chunk of a long table has the names of its columns (years_big.csv).
 func TestEachChunkHasTheHeader(t *testing.T) {
 	docs, _ := load(t, LoadOptions{}, "testdata/cases/years_big.csv")
-	chunks, err := Split(docs[0], ChunkOptions{Size: 100, Overlap: 1, Count: countTokens})
+	chunks, err := chunk.Split(docs[0], ChunkOptions{Size: 100, Overlap: 1, Count: countTokens})
 	if err != nil || len(chunks) < 5 {
 		t.Fatalf("%d chunks, %v", len(chunks), err)
 	}

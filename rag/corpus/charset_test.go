@@ -18,6 +18,7 @@ import (
 	"golang.org/x/text/encoding/unicode/utf32"
 
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 )
 
 // encodedTexts yields the texts of testdata/encodings.tsv with the encodings that each is tried in.
@@ -73,7 +74,7 @@ func TestEncodingPlaces(t *testing.T) {
 			if e != nil && docs[0].Meta["encoding"] == "" {
 				t.Error("the encoding is not in the metadata")
 			}
-			chunks, err := Split(docs[0], ChunkOptions{Size: 20, Count: countTokens})
+			chunks, err := chunk.Split(docs[0], ChunkOptions{Size: 20, Count: countTokens})
 			if err != nil || len(chunks) < 2 {
 				t.Fatalf("%d chunks, %v", len(chunks), err)
 			}
@@ -140,7 +141,7 @@ func TestLines(t *testing.T) {
 		if !strings.HasPrefix(d.Text, "First") {
 			continue
 		}
-		chunks := must(Split(d, ChunkOptions{Size: 40, Count: countTokens}))
+		chunks := must(chunk.Split(d, ChunkOptions{Size: 40, Count: countTokens}))
 		for _, c := range chunks {
 			if from, to := Lines(t.Context(), c.Source, c.Start, c.End, c.Text); strings.Contains(c.Text, "Über") {
 				found++

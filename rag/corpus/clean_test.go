@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 	"github.com/sluice-rag/sluice/rag/corpus/clean"
 	"github.com/sluice-rag/sluice/rag/corpus/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/html"
@@ -93,7 +94,7 @@ func TestClean(t *testing.T) {
 		if (len(d.Cleaned) > 0) == (strings.HasPrefix(x.what, "no ")) && x.what != "tables stay" {
 			t.Errorf("%s: %v", x.what, d.Cleaned)
 		}
-		for _, c := range must(Split(d, ChunkOptions{Size: 20, Count: countTokens})) {
+		for _, c := range must(chunk.Split(d, ChunkOptions{Size: 20, Count: countTokens})) {
 			for word := range strings.FieldsSeq(c.Text) {
 				from := strings.ReplaceAll(x.text[c.Start:c.End], "\u00ad", "")
 				if plain := strings.Trim(word, "-|"); !strings.Contains(from, plain) && !strings.Contains(plain, "-") {
@@ -166,7 +167,7 @@ func FuzzClean(f *testing.F) {
 				t.Fatalf("blocks %+v of %d bytes", d.Blocks, len(d.Text))
 			}
 		}
-		for _, c := range must(Split(d, ChunkOptions{Size: 16, Overlap: 2, Count: countTokens})) {
+		for _, c := range must(chunk.Split(d, ChunkOptions{Size: 16, Overlap: 2, Count: countTokens})) {
 			if c.Start < 0 || c.End < c.Start || c.End > len(text) {
 				t.Fatalf("%q at %d to %d of %d", c.Text, c.Start, c.End, len(text))
 			}

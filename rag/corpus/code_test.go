@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 )
 
 // outline returns the sections of a source file: the line of each, its heading and its first and last line.
@@ -174,7 +176,7 @@ func TestOwnSources(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := ChunkOptions{Size: 128, Overlap: 2, Count: countTokens}
-		chunks, err := Split(d, o)
+		chunks, err := chunk.Split(d, o)
 		if err != nil {
 			t.Fatal(err)
 		}

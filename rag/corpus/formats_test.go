@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 	"github.com/sluice-rag/sluice/rag/corpus/pdf"
 )
 
@@ -185,7 +186,7 @@ func fuzzPart(f *testing.F, ext string, pack func(testing.TB, string) string, se
 				return
 			}
 			checkDocument(t, d, len(d.Text))
-			chunks, err := Split(d, ChunkOptions{Size: 24, Overlap: 3, Count: countTokens})
+			chunks, err := chunk.Split(d, ChunkOptions{Size: 24, Overlap: 3, Count: countTokens})
 			if err != nil {
 				t.Fatal(err)
 			}

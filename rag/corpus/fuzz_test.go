@@ -15,6 +15,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 )
 
 // fuzzKind loads content as a file of the given extension and checks what documents promise, then
@@ -52,19 +53,19 @@ func fuzzFiles(f *testing.F, ext string, load func(path string) iter.Seq2[*Docum
 			o := ChunkOptions{Size: 24, Overlap: 3, Count: countTokens}
 			var dropped []Skipped
 			o.OnSkip = func(s Skipped) { dropped = append(dropped, s) }
-			chunks, err := Split(d, o)
+			chunks, err := chunk.Split(d, o)
 			if err != nil {
 				t.Fatal(err)
 			}
 			checkRanges(t, chunks, size)
 			checkChunks(t, d, o, chunks, dropped)
 			o.Semantic, dropped = &Semantic{Percentile: 20, Similar: byTopic(nil)}, nil
-			if chunks, err = Split(d, o); err != nil {
+			if chunks, err = chunk.Split(d, o); err != nil {
 				t.Fatal(err)
 			}
 			checkRanges(t, chunks, size)
 			checkChunks(t, d, o, chunks, dropped)
-			if chunks, err = Split(d, ChunkOptions{NoChunk: true}); err != nil || len(chunks) != 1 ||
+			if chunks, err = chunk.Split(d, ChunkOptions{NoChunk: true}); err != nil || len(chunks) != 1 ||
 				chunks[0].ID != d.ID {
 				t.Fatalf("NoChunk: %v, %v", chunks, err)
 			}
@@ -192,7 +193,7 @@ func FuzzSplit(f *testing.F) {
 		}
 		var dropped []Skipped
 		o.OnSkip = func(s Skipped) { dropped = append(dropped, s) }
-		chunks, err := Split(d, o)
+		chunks, err := chunk.Split(d, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +256,7 @@ func TestHostile(t *testing.T) {
 				t.Fatalf("%d documents", len(docs))
 			}
 			if !strings.Contains(content, "text") || strings.Contains(docs[0].Text, "text") {
-				chunks, err := Split(docs[0], ChunkOptions{Size: 256, Overlap: 2, Count: countTokens})
+				chunks, err := chunk.Split(docs[0], ChunkOptions{Size: 256, Overlap: 2, Count: countTokens})
 				if err != nil || len(chunks) == 0 {
 					t.Fatalf("%d chunks, %v", len(chunks), err)
 				}
@@ -357,7 +358,7 @@ func fuzzEndings(f *testing.F, endings []string, seeds ...string) {
 			o := ChunkOptions{Size: 24, Overlap: 3, Count: countTokens}
 			var dropped []Skipped
 			o.OnSkip = func(s Skipped) { dropped = append(dropped, s) }
-			chunks, err := Split(d, o)
+			chunks, err := chunk.Split(d, o)
 			if err != nil {
 				t.Fatal(err)
 			}

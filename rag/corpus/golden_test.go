@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
@@ -39,7 +40,7 @@ func TestGolden(t *testing.T) {
 				o := ChunkOptions{Size: 48, Overlap: 4, MaxTokens: 64, Count: countTokens}
 				var dropped []Skipped
 				o.OnSkip = func(s Skipped) { dropped = append(dropped, s) }
-				chunks, err := Split(d, o)
+				chunks, err := chunk.Split(d, o)
 				if err != nil {
 					t.Fatal(err)
 				}

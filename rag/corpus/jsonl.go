@@ -61,7 +61,7 @@ func parseJSONLine(raw []byte, at int, own bool, p *doc.Pulse) (*Document, error
 	}
 	d.Normalise(p)
 	if strings.TrimSpace(d.ID) == "" {
-		d.ID = "text-" + TextDigest(d.Text)[:16]
+		d.ID = "text-" + doc.TextDigest(d.Text)[:16]
 	}
 	if strings.TrimSpace(d.Title) != "" {
 		d.Sections = []Section{{Heading: []string{strings.Join(strings.Fields(d.Title), " ")}, End: len(d.Text),

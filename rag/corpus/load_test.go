@@ -13,6 +13,8 @@ import (
 	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 )
 
 func TestLoadFolder(t *testing.T) {
@@ -90,7 +92,7 @@ func TestDocumentIDs(t *testing.T) {
 		if len(docs) != 1 || docs[0].ID != "sub/x.txt" || docs[0].Source != filepath.Join(root, "sub/x.txt") {
 			t.Fatalf("%s: %+v", root, docs)
 		}
-		c, err := Split(docs[0], ChunkOptions{Size: 16, Count: countTokens})
+		c, err := chunk.Split(docs[0], ChunkOptions{Size: 16, Count: countTokens})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,7 +259,7 @@ func TestEncodings(t *testing.T) {
 			if docs[0].Repaired != c.repaired {
 				t.Errorf("%d repaired, want %d", docs[0].Repaired, c.repaired)
 			}
-			chunks, err := Split(docs[0], ChunkOptions{Size: 200, Count: countTokens})
+			chunks, err := chunk.Split(docs[0], ChunkOptions{Size: 200, Count: countTokens})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -294,7 +296,7 @@ func TestLongLines(t *testing.T) {
 		t.Errorf("skipped %v", skips)
 	}
 	content := must(os.ReadFile(path))
-	c, err := Split(docs[1], ChunkOptions{NoChunk: true})
+	c, err := chunk.Split(docs[1], ChunkOptions{NoChunk: true})
 	if err != nil || len(c) != 1 || c[0].ID != "3" || string(content[c[0].Start:c[0].End]) != "End." {
 		t.Errorf("%+v, %v", c, err)
 	}

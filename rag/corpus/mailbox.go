@@ -5,6 +5,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/mail"
 )
 
@@ -23,7 +24,7 @@ func (l *loader) mailbox(file found) error {
 		}
 		n++
 		from := place{path: path, line: line}
-		d := &Document{Digest: "sha256:" + TextDigest(at)}
+		d := &Document{Digest: "sha256:" + doc.TextDigest(at)}
 		limit := l.limited(int64(len(at)))
 		message := strings.ReplaceAll(at, "\n>From ", "\nFrom ") // as the mailbox escapes such lines
 		err := limit.parsing(func() error { return mail.Parse(d, message, limit.Pulse) })

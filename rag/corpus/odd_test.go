@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 )
 
 // oddCase is the expected content of a file of testdata/odd (odd.py).
@@ -34,7 +36,7 @@ func TestOddFiles(t *testing.T) {
 		text, chunks := "", []Chunk(nil)
 		for _, d := range docs {
 			text += d.Text + "\n\n"
-			chunks = append(chunks, must(Split(d, ChunkOptions{Size: 64, Count: countTokens}))...)
+			chunks = append(chunks, must(chunk.Split(d, ChunkOptions{Size: 64, Count: countTokens}))...)
 		}
 		row := fmt.Sprintf("| %s | %s |", strings.TrimPrefix(filepath.Ext(c.File), "."), c.What)
 		for i, wrong := range []string{c.wrongText(text), c.wrongHeads(docs), c.wrongPlace(t, path, chunks)} {

@@ -22,7 +22,7 @@ const (
 // bytes (Document.Cut). The caller fills in ID and Source. Bytes that are not text are ErrFormat, a text without a word
 // is ErrNoWords, and another kind ErrUnknown.
 func Read(ctx context.Context, kind Kind, raw string, most int) (*Document, error) {
-	d := &Document{Digest: "sha256:" + TextDigest(raw)}
+	d := &Document{Digest: "sha256:" + doc.TextDigest(raw)}
 	ending := map[Kind]string{HTML: ".html", XHTML: ".xhtml", Markdown: ".md", Plain: ".txt"}[kind]
 	read, ok := (&loader{}).formats(&timeLimit{Pulse: &doc.Pulse{Ctx: ctx}})[ending]
 	if !ok {

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 	"github.com/sluice-rag/sluice/rag/corpus/markdown"
 )
 
@@ -66,7 +67,7 @@ func TestSemanticCutsWhereTheSubjectChanges(t *testing.T) {
 	d := &Document{ID: "d", Text: strings.Join([]string{harbour, bread, chess}, " ")}
 	o := ChunkOptions{Size: 100, Overlap: 10, Count: countTokens,
 		Semantic: &Semantic{Percentile: 20, MinTokens: 5, Similar: byTopic(nil)}}
-	chunks, err := Split(d, o)
+	chunks, err := chunk.Split(d, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,12 +78,12 @@ func TestSemanticCutsWhereTheSubjectChanges(t *testing.T) {
 
 	// Without Semantic the three are one chunk, and with the 0th percentile as well: no pair is below the lowest.
 	o.Semantic.Percentile, o.Size = 0, 200
-	if chunks, err = Split(d, o); err != nil || len(chunks) != 1 {
+	if chunks, err = chunk.Split(d, o); err != nil || len(chunks) != 1 {
 		t.Errorf("%d chunks, %v", len(chunks), err)
 	}
 	// A piece of fewer tokens than asked for joins its nearer neighbour.
 	o.Semantic.Percentile, o.Semantic.MinTokens = 100, 25
-	if chunks, err = Split(d, o); err != nil {
+	if chunks, err = chunk.Split(d, o); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range chunks {
@@ -101,7 +102,7 @@ func TestSemanticDividesAtTheLowestSimilarity(t *testing.T) {
 	d := &Document{ID: "d", Text: harbour + " " + bread}
 	o := ChunkOptions{Size: 54, Count: countTokens,
 		Semantic: &Semantic{Percentile: 0, MinTokens: 10, Similar: byTopic(nil)}}
-	chunks, err := Split(d, o)
+	chunks, err := chunk.Split(d, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +111,7 @@ func TestSemanticDividesAtTheLowestSimilarity(t *testing.T) {
 	}
 	fixed := o
 	fixed.Semantic = nil
-	if other, err := Split(d, fixed); err != nil || cmp.Equal(texts(other), texts(chunks)) {
+	if other, err := chunk.Split(d, fixed); err != nil || cmp.Equal(texts(other), texts(chunks)) {
 		t.Errorf("the test shows nothing: %q, %v", texts(other), err)
 	}
 }
@@ -122,7 +123,7 @@ func TestSemanticKeepsHeadingsApart(t *testing.T) {
 		"\n\n# Code\n\n```\nx := 1\ny := 2\n\nz := 3\n```\n"+same, nil), nil)
 	calls := 0
 	o := ChunkOptions{Size: 256, Count: countTokens, Semantic: &Semantic{Percentile: 5, Similar: byTopic(&calls)}}
-	chunks, err := Split(d, o)
+	chunks, err := chunk.Split(d, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +148,7 @@ func TestSemanticNeighbours(t *testing.T) {
 			seen = texts
 			return make([]float64, len(texts)-1), nil
 		}}}
-	if _, err := Split(d, o); err != nil {
+	if _, err := chunk.Split(d, o); err != nil {
 		t.Fatal(err)
 	}
 	if len(seen) != 3 || seen[0] != "One is here. Two is here." ||
@@ -182,12 +183,12 @@ func TestSemanticRefuses(t *testing.T) {
 		{"too few", Semantic{Similar: short}, ErrSemantic, "1 similarities of 3"},
 		{"NaN", Semantic{Similar: noNumber}, ErrSemantic, "no number"},
 	} {
-		_, err := Split(d, ChunkOptions{Size: 100, Count: countTokens, Semantic: &c.m})
+		_, err := chunk.Split(d, ChunkOptions{Size: 100, Count: countTokens, Semantic: &c.m})
 		if !errors.Is(err, c.want) || !strings.Contains(fmt.Sprint(err), c.says) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	if _, err := Split(d, ChunkOptions{NoChunk: true, Count: countTokens,
+	if _, err := chunk.Split(d, ChunkOptions{NoChunk: true, Count: countTokens,
 		Semantic: &Semantic{Similar: good}}); !errors.Is(err, ErrSemantic) {
 		t.Errorf("one chunk of all: %v", err)
 	}
@@ -202,7 +203,7 @@ func TestSemanticOfOddTexts(t *testing.T) {
 			Semantic: &Semantic{Percentile: 5, Similar: byTopic(nil)}}
 		var dropped []Skipped
 		o.OnSkip = func(k Skipped) { dropped = append(dropped, k) }
-		chunks, err := Split(d, o)
+		chunks, err := chunk.Split(d, o)
 		if err != nil {
 			t.Fatalf("%.20q: %v", text, err)
 		}
@@ -215,7 +216,7 @@ func TestChunkOfANumber(t *testing.T) {
 	d := &Document{ID: "d"}
 	markdown.Parse(d, charset.DecodeUTF8("# A\n\n1. word"+strings.Repeat("x", 30), nil), nil)
 	o := ChunkOptions{Size: 16, Count: greedyCount}
-	chunks, err := Split(d, o)
+	chunks, err := chunk.Split(d, o)
 	if err != nil || len(chunks) < 2 || chunks[0].Text != "1." || chunks[0].Start != 5 || chunks[0].End != 8 {
 		t.Errorf("%+v, %v", chunks, err)
 	}
@@ -249,12 +250,12 @@ func TestSemanticProperties(t *testing.T) {
 		}
 		var dropped []Skipped
 		o.OnSkip = func(s Skipped) { dropped = append(dropped, s) }
-		chunks, err := Split(d, o)
+		chunks, err := chunk.Split(d, o)
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
 		checkChunks(t, d, o, chunks, dropped)
-		again, err := Split(d, o)
+		again, err := chunk.Split(d, o)
 		if err != nil || !cmp.Equal(chunks, again) {
 			t.Fatalf("not deterministic")
 		}
@@ -335,7 +336,7 @@ func FuzzSemantic(f *testing.F) {
 		d.Normalise(nil)
 		d.Offsets = nil
 		divide(d, int(section))
-		m := &Semantic{Percentile: float64(percentile % 101), Buffer: int(buffer) % (MaxBuffer + 1)}
+		m := &Semantic{Percentile: float64(percentile % 101), Buffer: int(buffer) % (chunk.MaxBuffer + 1)}
 		o := ChunkOptions{Size: 16 + int(size), Count: countTokens, Semantic: m}
 		o.Overlap, m.MinTokens = min(int(overlap), o.Size/2), int(smallest)%(o.Size/2+1)
 		if greedy {
@@ -371,7 +372,7 @@ func FuzzSemantic(f *testing.F) {
 		o.OnSkip = func(s Skipped) { dropped = append(dropped, s) }
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		chunks, err := Split(d, o)
+		chunks, err := chunk.Split(d, o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 )
 
 // goDoc returns the folder of Go's own documents. Toolchains fetched on demand lack it, the local one has it.
@@ -53,12 +55,12 @@ func TestGoSpecification(t *testing.T) {
 	numbers := regexp.MustCompile(`(?m)^\s*\d+\. `) // of lists, which the source does not write
 	for _, preset := range []string{"256/2", "512/10", "64/8"} {
 		o := ChunkOptions{MaxTokens: 512, Count: countTokens}
-		if o.Size, o.Overlap, err = Preset(preset); err != nil {
+		if o.Size, o.Overlap, err = chunk.Preset(preset); err != nil {
 			t.Fatal(err)
 		}
 		var dropped []Skipped
 		o.OnSkip = func(s Skipped) { dropped = append(dropped, s) }
-		chunks, err := Split(d, o)
+		chunks, err := chunk.Split(d, o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,19 +11,21 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/sluice-rag/sluice/rag/corpus/charset"
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 	"github.com/sluice-rag/sluice/rag/corpus/doc"
 	"github.com/sluice-rag/sluice/rag/corpus/markdown"
+	"github.com/sluice-rag/sluice/rag/corpus/sentence"
 )
 
 func TestPreset(t *testing.T) {
 	for name, want := range map[string][2]int{"256/2": {256, 2}, "512/10": {512, 10}, "64/0": {64, 0}} {
-		size, overlap, err := Preset(name)
+		size, overlap, err := chunk.Preset(name)
 		if err != nil || size != want[0] || overlap != want[1] {
 			t.Errorf("%s: %d/%d, %v", name, size, overlap, err)
 		}
 	}
 	for _, name := range []string{"", "256", "256/", "/2", "0/0", "10/-1", "10/6", "a/b", "1/2/3"} {
-		if _, _, err := Preset(name); !errors.Is(err, ErrChunkSize) ||
+		if _, _, err := chunk.Preset(name); !errors.Is(err, ErrChunkSize) ||
 			!strings.Contains(err.Error(), fmt.Sprintf("%q", name)) {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -49,7 +51,7 @@ func TestSplitRefuses(t *testing.T) {
 			ChunkOptions{Size: 3, Count: func(s string) (int, error) { return 4 * len([]rune(s)), nil }}, ErrChunkSize,
 			"leaves 3"},
 	} {
-		if _, err := Split(d, c.o); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+		if _, err := chunk.Split(d, c.o); !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -58,7 +60,7 @@ func TestSplitRefuses(t *testing.T) {
 func TestStableIDs(t *testing.T) {
 	o := ChunkOptions{Size: 12, Count: countTokens}
 	ids := func(id, text string) (out []string) {
-		chunks, err := Split(&Document{ID: id, Text: text}, o)
+		chunks, err := chunk.Split(&Document{ID: id, Text: text}, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +95,7 @@ func TestOverlap(t *testing.T) {
 		overlap int
 		repeats string // the beginning of the second chunk and end of the first
 	}{{0, ""}, {8, ""}, {9, "Aa bb cc dd ee ff gg hh."}} {
-		chunks, err := Split(d, ChunkOptions{Size: 22, Overlap: c.overlap, Count: countTokens})
+		chunks, err := chunk.Split(d, ChunkOptions{Size: 22, Overlap: c.overlap, Count: countTokens})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +114,7 @@ func TestMerge(t *testing.T) {
 	ok = markdown.Parse(d,
 		charset.DecodeUTF8("# Top\n\nIntro.\n\n## A\n\nText a.\n\n## B\n\nText b.\n\n### B1\n\nDeep.\n\n## "+
 			"C\n\n"+strings.Repeat("long section. ", 20)+"\n\n## D\n\nText d.", nil), nil)
-	chunks, err := Split(d, ChunkOptions{Size: 100, Count: countTokens})
+	chunks, err := chunk.Split(d, ChunkOptions{Size: 100, Count: countTokens})
 	if err != nil || !ok {
 		t.Fatal(err)
 	}
@@ -137,7 +139,7 @@ func TestHeadings(t *testing.T) {
 	markdown.Parse(d, charset.DecodeUTF8("# "+long+"\n\n## Inner\n\nText of it.\n\n## "+strings.Repeat("x", 150)+
 		"\n\nMore text.", nil), nil)
 	o := ChunkOptions{Size: 32, Count: countTokens}
-	chunks, err := Split(d, o)
+	chunks, err := chunk.Split(d, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +162,7 @@ func TestHeadings(t *testing.T) {
 func TestNoChunk(t *testing.T) {
 	d := &Document{ID: "d"}
 	markdown.Parse(d, charset.DecodeUTF8("Preface.\n\n# One\n\n## Two\n\nText.\n\n## Three\n", nil), nil)
-	chunks, err := Split(d, ChunkOptions{NoChunk: true, Count: countTokens})
+	chunks, err := chunk.Split(d, ChunkOptions{NoChunk: true, Count: countTokens})
 	if err != nil || len(chunks) != 1 {
 		t.Fatal(chunks, err)
 	}
@@ -170,7 +172,7 @@ func TestNoChunk(t *testing.T) {
 	}
 	var dropped []Skipped
 	o := ChunkOptions{NoChunk: true, OnSkip: func(s Skipped) { dropped = append(dropped, s) }}
-	if chunks, err := Split(&Document{ID: "d", Text: " ... "}, o); len(chunks) != 0 || err != nil ||
+	if chunks, err := chunk.Split(&Document{ID: "d", Text: " ... "}, o); len(chunks) != 0 || err != nil ||
 		len(dropped) != 1 || !errors.Is(dropped[0].Err, ErrNoWords) {
 		t.Errorf("without words: %v %v %v", chunks, err, dropped)
 	}
@@ -181,7 +183,7 @@ func TestFewCounts(t *testing.T) {
 	const sentences = 1000
 	calls := 0
 	d := &Document{ID: "d", Text: strings.Repeat("This is a sentence of the text. ", sentences)}
-	chunks, err := Split(d,
+	chunks, err := chunk.Split(d,
 		ChunkOptions{Size: 256, Overlap: 2, Count: func(s string) (int, error) { calls++; return countTokens(s) }})
 	if err != nil {
 		t.Fatal(err)
@@ -222,12 +224,12 @@ func TestProperties(t *testing.T) {
 		}
 		var dropped []Skipped
 		o.OnSkip = func(s Skipped) { dropped = append(dropped, s) }
-		chunks, err := Split(d, o)
+		chunks, err := chunk.Split(d, o)
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
 		checkChunks(t, d, o, chunks, dropped)
-		again, err := Split(d, o)
+		again, err := chunk.Split(d, o)
 		if err != nil || !cmp.Equal(chunks, again) {
 			t.Fatalf("not deterministic")
 		}
@@ -237,7 +239,7 @@ func TestProperties(t *testing.T) {
 func TestSentenceEnds(t *testing.T) {
 	text := "One. Dr. Two!\n\nThree\n- four. Five"
 	var got []string
-	for _, end := range SentenceEnds(text) {
+	for _, end := range sentence.Ends(text) {
 		got = append(got, text[:end])
 	}
 	want := []string{"One.", "One. Dr. Two!", "One. Dr. Two!\n\nThree", "One. Dr. Two!\n\nThree\n- four.", text}
@@ -268,7 +270,7 @@ func TestLinesThatAreItems(t *testing.T) {
 		"without a case":  {"שלום\nלכם\nכאן", 1},
 		"an empty ending": {"Gate code is 4411\n \t", 1},
 	} {
-		if ends := SentenceEnds(c.text); len(ends) != c.parts {
+		if ends := sentence.Ends(c.text); len(ends) != c.parts {
 			t.Errorf("%s: %d parts instead of %d, which end at %v", name, len(ends), c.parts, ends)
 		}
 	}

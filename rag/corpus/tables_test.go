@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/test/doubling"
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 )
 
 // textOf returns the text of the document that a file of a name and a content becomes, with its headings on lines of
@@ -57,7 +58,7 @@ func TestPlacesOfRows(t *testing.T) {
 	} {
 		path := write(t, t.TempDir(), name, content)
 		docs, _ := load(t, LoadOptions{}, path)
-		chunks, err := Split(docs[0], ChunkOptions{Size: 26, Count: countTokens})
+		chunks, err := chunk.Split(docs[0], ChunkOptions{Size: 26, Count: countTokens})
 		if err != nil || len(chunks) != 3 {
 			t.Fatalf("%d chunks, %v", len(chunks), err)
 		}
@@ -296,7 +297,7 @@ func TestHeadersOfTwoRows(t *testing.T) {
 	html := "<table><tr><td rowspan=2>Port<td colspan=2>2023<td colspan=2>2024<tr><td>Q1<td>Q2<td>Q1<td>Q2" +
 		strings.Repeat("<tr><td>Oslo<td>1<td>2<td>3<td>4", 30) + "</table>"
 	docs, _ := load(t, LoadOptions{}, write(t, t.TempDir(), "a.html", html))
-	chunks, err := Split(docs[0], ChunkOptions{Size: 100, Overlap: 1, Count: countTokens})
+	chunks, err := chunk.Split(docs[0], ChunkOptions{Size: 100, Overlap: 1, Count: countTokens})
 	if err != nil || len(chunks) < 3 {
 		t.Fatalf("%d chunks, %v", len(chunks), err)
 	}
@@ -317,7 +318,7 @@ func TestCellsSideBySide(t *testing.T) {
 	b.WriteString("+----------------+----------------+\n")
 	docs, _ := load(t, LoadOptions{}, write(t, t.TempDir(), "a.rst", b.String()))
 	for _, size := range []int{24, 64, 128} {
-		chunks, err := Split(docs[0], ChunkOptions{Size: size, Overlap: 3, Count: countTokens})
+		chunks, err := chunk.Split(docs[0], ChunkOptions{Size: size, Overlap: 3, Count: countTokens})
 		if err != nil || len(chunks) < 2 {
 			t.Fatal(len(chunks), err)
 		}

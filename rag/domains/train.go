@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/corpus/sentence"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/route"
 	"github.com/sluice-rag/sluice/rag/route/learn"
@@ -277,7 +278,7 @@ func (r *run) train(ctx context.Context) (*route.Router, error) {
 		v.Data = append(v.Data, r.vector(row)...)
 		asked := questions[c.ID]
 		if _, speaks := slices.BinarySearch(speaking, row); speaks && len(r.Questions) == 0 {
-			asked = []string{sentence(c.Text, g)}
+			asked = []string{drawSentence(c.Text, g)}
 		}
 		for _, q := range asked {
 			if strings.TrimSpace(q) != "" {
@@ -330,11 +331,12 @@ func (r *run) embed(ctx context.Context, list []route.Example) (data []float32, 
 // minSentence is how many words a sentence has that takes the place of a question.
 const minSentence = 5
 
-// sentence draws a sentence of a text that has some words; the first one where none has.
-func sentence(text string, g *rand.Rand) string {
+// drawSentence draws one of a text's sentences of minSentence words or more; without such sentences it returns the
+// first.
+func drawSentence(text string, g *rand.Rand) string {
 	var all, long []string
 	from := 0
-	for _, to := range append(corpus.SentenceEnds(text), len(text)) {
+	for _, to := range append(sentence.Ends(text), len(text)) {
 		s := strings.TrimSpace(text[from:max(from, to)])
 		from = max(from, to)
 		if s == "" {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/corpus/build"
 )
 
 // block is a table or a block of code in a passage.
@@ -219,7 +219,7 @@ func headerOf(b block, rows []line) int {
 	if len(rows) < 2 || named(first[0]) {
 		return 0
 	}
-	if n := corpus.HeaderRows(first); n > 0 || !ruled(b, rows[0]) {
+	if n := build.HeaderRows(first); n > 0 || !ruled(b, rows[0]) {
 		return n
 	}
 	return 1

@@ -84,7 +84,7 @@ func Best(metric kernels.Metric, sentences []Sentence) *Sentence {
 }
 
 // Scores returns for each passage of each list its sentences in order, each with its best score with any of the list's
-// queries. A sentence is a sentence of corpus.SentenceEnds (split if it is too long), an item of a list, a row of a
+// queries. A sentence is a sentence of sentence.Ends (split if it is too long), an item of a list, a row of a
 // table or a statement of code. White space at both ends is trimmed, and sentences without a letter or digit are left
 // out. One call embeds all sentences. A passage that is in several lists is embedded once, and a row of a table is
 // embedded together with the names of its columns.

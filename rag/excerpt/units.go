@@ -5,7 +5,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
+	"github.com/sluice-rag/sluice/rag/corpus/sentence"
 )
 
 // What is shown of a passage at a time. Words are counted as starts counts them.
@@ -41,7 +42,7 @@ func split(passage string) []Sentence {
 // prose cuts what is neither code nor a table.
 func (s *splitter) prose(start, end int) {
 	text, from := s.passage[start:end], 0
-	for _, to := range corpus.SentenceEnds(text) {
+	for _, to := range sentence.Ends(text) {
 		s.add(Sentence{Start: start + from, End: start + to})
 		from = to
 	}
@@ -58,7 +59,7 @@ func (s *splitter) add(u Sentence) {
 		v.Start, v.End = u.Start+p.start, u.Start+p.end
 		v.Text = s.passage[v.Start:v.End]
 		v.Leans = u.Leans || i > 0 && !p.alone
-		v.Item = i == 0 && corpus.IsListItem(v.Text)
+		v.Item = i == 0 && doc.IsListItem(v.Text)
 		if strings.ContainsFunc(v.Text, isWord) {
 			s.units = append(s.units, v)
 		}

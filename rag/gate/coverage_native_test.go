@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/internal/testmodels/minilm"
-	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 // TestCoverageFigures splits contexts at random into calibration and test, one answerable question of each, and
@@ -40,7 +40,7 @@ func TestCoverageFigures(t *testing.T) {
 			}
 			in.Groups = append(in.Groups, group[c.Topic])
 			in.ContextIDs = append(in.ContextIDs, c.ID)
-			in.TextDigests = append(in.TextDigests, corpus.TextDigest(c.Text))
+			in.TextDigests = append(in.TextDigests, doc.TextDigest(c.Text))
 		}
 		random := rand.New(rand.NewPCG(46, 0))
 		random.Shuffle(len(questions), func(i, j int) { questions[i], questions[j] = questions[j], questions[i] })

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 )
 
 var figures = flag.Bool("figures", false, "print how well the gate decides (docs/adr/0018-gate.md); a minute")
@@ -84,7 +84,7 @@ func gateFigures(t *testing.T, name string, enc *embed.Encoder, contexts, questi
 		}
 		row[c.ID] = int32(i)
 		in.ContextIDs, in.TextDigests, in.Groups = append(in.ContextIDs, c.ID),
-			append(in.TextDigests, corpus.TextDigest(c.Text)), append(in.Groups, group[c.Topic])
+			append(in.TextDigests, doc.TextDigest(c.Text)), append(in.Groups, group[c.Topic])
 	}
 	isPseudo := map[string]bool{}
 	pseudo := questions.where(func(q line) bool {

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/datasets"
 	"github.com/sluice-rag/sluice/internal/testmodels/minilm"
 	"github.com/sluice-rag/sluice/kernels"
-	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 	"github.com/sluice-rag/sluice/rag/postings"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 )
@@ -63,7 +63,7 @@ func TestSquad16(t *testing.T) {
 		}
 		row[c.ID] = int32(i)
 		in.ContextIDs, in.TextDigests, in.Groups = append(in.ContextIDs, c.ID),
-			append(in.TextDigests, corpus.TextDigest(c.Text)), append(in.Groups, group[c.Topic])
+			append(in.TextDigests, doc.TextDigest(c.Text)), append(in.Groups, group[c.Topic])
 	}
 	var pseudo, heldOut []line
 	count := map[string]int{}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/panics"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -272,7 +273,7 @@ func (x *connecting) file(l connectorLine) error {
 	}
 	f := connectedFile{path: filepath.Join(x.dir, fmt.Sprintf("%d.%s", x.lines, ending)), line: l}
 	if len(l.Access) > 0 {
-		if f.groups = corpus.Groups(l.Access); len(f.groups) == 0 {
+		if f.groups = doc.Groups(l.Access); len(f.groups) == 0 {
 			return errors.New("access names no group")
 		}
 	}

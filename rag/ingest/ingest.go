@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 	"github.com/sluice-rag/sluice/rag/entities"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/route"
@@ -237,13 +238,13 @@ func (r *run) mostText(tokens int) int {
 	if !r.o.NoChunk {
 		return 0
 	}
-	return max(minTextBytes, tokens*corpus.BytesPerToken)
+	return max(minTextBytes, tokens*chunk.BytesPerToken)
 }
 
 // chunkSize reads a preset's name or SIZE/OVERLAP.
 func chunkSize(s string) (size, overlap int, err error) {
 	s = cmp.Or(s, DefaultChunk)
-	if size, overlap, err = corpus.Preset(s); err == nil {
+	if size, overlap, err = chunk.Preset(s); err == nil {
 		return size, overlap, nil
 	}
 	a, b, ok := strings.Cut(s, "/")

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 	"github.com/sluice-rag/sluice/rag/knowledge"
 	"github.com/sluice-rag/sluice/rag/store"
 )
@@ -52,9 +53,9 @@ func (r *run) chooseChunker() error {
 	o := r.o.Semantic
 	o.Percentile = cmp.Or(o.Percentile, DefaultPercentile)
 	if o.Percentile < 0 || o.Percentile > 100 || o.MinTokens < 0 || o.MinTokens > r.chunk.Size/2 || o.Buffer < 0 ||
-		o.Buffer > corpus.MaxBuffer {
+		o.Buffer > chunk.MaxBuffer {
 		return fmt.Errorf("%w: percentile %g (0 to 100), at least %d tokens (0 to %d, half a chunk), %d neighbours "+
-			"(0 to %d)", knowledge.ErrOption, o.Percentile, o.MinTokens, r.chunk.Size/2, o.Buffer, corpus.MaxBuffer)
+			"(0 to %d)", knowledge.ErrOption, o.Percentile, o.MinTokens, r.chunk.Size/2, o.Buffer, chunk.MaxBuffer)
 	}
 	r.o.Semantic = o
 	r.chunk.Semantic = &corpus.Semantic{Percentile: o.Percentile, MinTokens: o.MinTokens, Buffer: o.Buffer,

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/corpus/chunk"
 )
 
 // mixed returns documents of twelve contexts each in one paragraph, no two neighbours of one topic, and where the
@@ -79,7 +80,7 @@ func TestSemanticChunksFindTopics(t *testing.T) {
 	try := func(name string, m *corpus.Semantic) (precision, recall float64) {
 		cuts, found, there := 0, 0, 0
 		for i, d := range docs {
-			chunks, err := corpus.Split(d, corpus.ChunkOptions{Size: 256, Count: enc.CountTokens, Semantic: m})
+			chunks, err := chunk.Split(d, corpus.ChunkOptions{Size: 256, Count: enc.CountTokens, Semantic: m})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/embed"
-	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/corpus/sentence"
 	"github.com/sluice-rag/sluice/rag/retrieve"
 	"github.com/sluice-rag/sluice/rag/route"
 	"github.com/sluice-rag/sluice/rag/store"
@@ -237,7 +237,7 @@ const partWords = 3
 // conjunction with at least partWords words on either side.
 func asksSeveral(question string) bool {
 	question = strings.TrimRight(question, ".?!; \n")
-	if ends := corpus.SentenceEnds(question); len(ends) > 1 || strings.Contains(question, ";") {
+	if ends := sentence.Ends(question); len(ends) > 1 || strings.Contains(question, ";") {
 		return true
 	}
 	words := strings.Fields(question)

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rag/sluice/llm"
-	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/corpus/sentence"
 )
 
 // Upper bounds, in tokens, of what a chat format adds to the messages: the delimiters of a turn, and the default system
@@ -207,7 +207,7 @@ func (f *fitter) fit(passages []shown) (Prompt, error) {
 	if n == 0 { // better little than nothing
 		share = 0
 	}
-	short, ok, err := f.shorten(passages, n, corpus.SentenceEnds(passages[n].Text), share)
+	short, ok, err := f.shorten(passages, n, sentence.Ends(passages[n].Text), share)
 	if err == nil && !ok && n == 0 {
 		short, ok, err = f.shorten(passages, n, wordEnds(passages[n].Text), 0)
 	}

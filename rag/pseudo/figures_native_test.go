@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
 	"github.com/sluice-rag/sluice/rag/corpus"
+	"github.com/sluice-rag/sluice/rag/corpus/doc"
 	"github.com/sluice-rag/sluice/rag/gate"
 	"github.com/sluice-rag/sluice/rag/postings"
 	"github.com/sluice-rag/sluice/rag/retrieve"
@@ -274,7 +275,7 @@ func (x *trial) input(t *testing.T, questions []Query) gate.Input {
 		if _, known := groups[c.Topic]; !known {
 			groups[c.Topic] = int32(len(groups))
 		}
-		in.ContextIDs, in.TextDigests = append(in.ContextIDs, c.ID), append(in.TextDigests, corpus.TextDigest(c.Text))
+		in.ContextIDs, in.TextDigests = append(in.ContextIDs, c.ID), append(in.TextDigests, doc.TextDigest(c.Text))
 		in.Groups = append(in.Groups, groups[c.Topic])
 	}
 	for _, q := range questions {
