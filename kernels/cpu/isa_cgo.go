@@ -27,7 +27,7 @@ func Available() []ISA {
 		found = append(found, NEON)
 	}
 	x := cpuid.X86
-	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX2 && x.HasFMA {
+	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL && x.HasAVX2 && x.HasFMA && x.HasBMI2 {
 		if x.HasAVX512VNNI {
 			if x.HasAMXTile && x.HasAMXBF16 && x.HasAMXInt8 && x.HasAVX512BF16 && x.HasAVX512VBMI &&
 				C.slc_permit_amx() == 0 {

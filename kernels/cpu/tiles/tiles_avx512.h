@@ -31,13 +31,15 @@ INLINE void put_entries(slc_entry *to, __m512i value, __m512i at) {
 
 #define COUNT_UP _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
 
-// append_compressed appends pairs of a row without a branch per pair.
+// put_compressed writes the entries of 16 values whose bit is set, without a branch per value.
+INLINE slc_entry *put_compressed(slc_entry *to, const float *values, uint32_t bits, uint32_t at) {
+	const __mmask16 m = (__mmask16)bits;
+	put_entries(to, _mm512_maskz_compress_epi32(m, _mm512_loadu_si512(values)),
+		_mm512_maskz_compress_epi32(m, _mm512_add_epi32(_mm512_set1_epi32((int)at), COUNT_UP)));
+	return to + __builtin_popcount(m);
+}
+
 INLINE void append_compressed(slc_list *l, const float *row, uint32_t bits, uint32_t at) {
-	for (int h = 0; h < SLC_PANEL; h += 16, bits >>= 16) {
-		const __mmask16 m = (__mmask16)bits;
-		__m512i v = _mm512_maskz_compress_epi32(m, _mm512_loadu_si512(row + h));
-		__m512i a = _mm512_maskz_compress_epi32(m, _mm512_add_epi32(_mm512_set1_epi32((int)at + h), COUNT_UP));
-		put_entries(l->entries + l->count, v, a);
-		l->count += __builtin_popcount(m);
-	}
+	slc_entry *to = put_compressed(l->entries + l->count, row, bits, at);
+	l->count = put_compressed(to, row + W, bits >> W, at + W) - l->entries;
 }

@@ -3,7 +3,7 @@
 #include "optimize.h"
 
 // AVX-512 VNNI: i8 tiles in register blocks of 2 x 16 columns x 8 rows, four products a lane and step.
-#pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,avx2,fma,bmi,popcnt")
+#pragma GCC target("avx512f,avx512dq,avx512vl,avx512bw,avx512vnni,avx2,fma,bmi,bmi2,popcnt")
 #include "tiles_levels_avx512.h"
 #include "tiles_body.h"
 #include "tiles_pending_body.h"

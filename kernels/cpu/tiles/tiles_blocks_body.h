@@ -5,9 +5,8 @@
 // written.
 //
 // A step takes a 4-byte word of each vector: a float, with I16 two codes, with I8 four, whose products STEP adds as
-// integers without rounding; STEP_AT, where it is defined, takes the row's word from memory. With I16 only the sum of a
-// chain is a float, with I8 (INTEGERS) only the whole sum; the last chain multiplies by the steps. With SQUARES, a step
-// takes more: tiles_squares_body.h.
+// integers without rounding. With I16 only the sum of a chain is a float, with I8 (INTEGERS) only the whole sum; the
+// last chain multiplies by the steps. With SQUARES, a step takes more: tiles_squares_body.h.
 #include "tiles_body.h"
 #include "tiles_pending_body.h"
 
@@ -95,14 +94,9 @@ INLINE void multiply_steps(sums s[BLOCK_R][BLOCK_V], const float *a, const float
 		for (int j = 0; j < BLOCK_V; j++) y[j] = LOAD_WORDS(b + j * W);
 #pragma GCC unroll 16
 		for (int i = 0; i < rows; i++) {
-#ifdef STEP_AT
-#pragma GCC unroll 4
-			for (int j = 0; j < BLOCK_V; j++) s[i][j] = STEP_AT(s[i][j], a + i, y[j]);
-#else
 			sums x = SET1_WORD(a + i);
 #pragma GCC unroll 4
 			for (int j = 0; j < BLOCK_V; j++) s[i][j] = STEP(s[i][j], x, y[j]);
-#endif
 		}
 		a += SLC_PANEL;
 		b += SLC_PANEL;

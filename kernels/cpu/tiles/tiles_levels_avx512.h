@@ -154,7 +154,8 @@ INLINE void add_levels(levels *g, const progress *w, const int brackets) {
 	if (++g->tiles == LEVELS_TILES) sum_levels(g);
 }
 
-// append_marked appends the marked values of a tile. Two thirds of the rows have none, few have more than one.
+// append_marked appends the marked values of a tile. Up to two thirds of the rows have none; how many the others have is
+// unpredictable for a branch.
 INLINE void append_marked(slc_list *l, const float *tile, const uint32_t *marks, uint32_t row, uint32_t column) {
 	uint32_t rows[SLC_PANEL + 16], bits[SLC_PANEL + 16];
 	slc_entry *to = l->entries + l->count;
@@ -170,11 +171,8 @@ INLINE void append_marked(slc_list *l, const float *tile, const uint32_t *marks,
 	for (int i = 0; i < n; i++) {
 		const float *from = tile + rows[i] * SLC_PANEL;
 		const uint32_t at = (row + rows[i]) << 16 | column;
-		uint32_t m = bits[i];
-		do {
-			const uint32_t place = column_of_mark((uint32_t)__builtin_ctz(m));
-			*to++ = (slc_entry){from[place], at + place};
-		} while (__builtin_expect((m &= m - 1) != 0, 0));
+		to = put_compressed(to, from, _pext_u32(bits[i], 0x55555555), at);
+		to = put_compressed(to, from + W, _pext_u32(bits[i], 0xaaaaaaaa), at + W);
 	}
 	l->count = to - l->entries;
 }
