@@ -154,8 +154,8 @@ INLINE void add_levels(levels *g, const progress *w, const int brackets) {
 	if (++g->tiles == LEVELS_TILES) sum_levels(g);
 }
 
-// append_marked appends the marked values of a tile. Up to two thirds of the rows have none; how many the others have is
-// unpredictable for a branch.
+// append_marked appends the marked values of a tile. Many rows have none; how many the others have is unpredictable for
+// a branch.
 INLINE void append_marked(slc_list *l, const float *tile, const uint32_t *marks, uint32_t row, uint32_t column) {
 	uint32_t rows[SLC_PANEL + 16], bits[SLC_PANEL + 16];
 	slc_entry *to = l->entries + l->count;
