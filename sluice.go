@@ -79,7 +79,7 @@ type Config struct {
 	ModelHelper []string
 
 	Threads      int    `key:"threads" bounds:"0,4096" doc:"CPU threads at most; 0 takes what the machine or container grants"`
-	ISA          string `key:"isa" doc:"instruction set of the kernels (scalar, avx2, avx512, avx512vnni, amx); empty takes the best one; as SLUICE_ISA it limits llama.cpp, too"`
+	ISA          string `key:"isa" doc:"instruction set of the kernels (scalar, avx2, avxvnni, avx512, avx512vnni, amx); empty takes the best one; as SLUICE_ISA it limits llama.cpp, too"`
 	MemLimit     int64  `key:"mem_limit_mib" flag:"memory" unit:"MiB" bounds:"1,1048576" doc:"scratch memory of the engine, MiB"`                                                                                                       // 0 is 1 GiB
 	Device       string `key:"device" doc:"what the engine computes on: auto chooses for each operation by measured costs, cpu, cuda for all NVIDIA GPUs, cuda:1 for the second; a GPU that is asked for and is not there is an error"` // "": auto
 	DeviceMemory int64  `key:"device_memory_mib" unit:"MiB" bounds:"0,16777216" doc:"memory of each GPU that the engine takes at most, MiB; 0 takes 90 % of what is free"`

@@ -226,6 +226,8 @@ func alsoMeasured(t kernels.DType, best, isa cpu.ISA) bool {
 		return t == kernels.I8
 	case cpu.AVX512:
 		return t == kernels.F32 && best == cpu.AMX // with VNNI, float32 has the same kernels
+	case cpu.AVXVNNI:
+		return t == kernels.I16
 	case cpu.AVX2:
 		return t == kernels.F32 || t == kernels.I16
 	}

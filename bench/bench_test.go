@@ -317,7 +317,7 @@ func TestAlsoMeasured(t *testing.T) {
 		{kernels.F32, cpu.AMX, cpu.AVX512VNNI, false}, {kernels.F32, cpu.AMX, cpu.AVX512, true},
 		{kernels.F32, cpu.AVX512VNNI, cpu.AVX512, false},
 		{kernels.F32, cpu.AVX512VNNI, cpu.AVX2, true}, {kernels.I8, cpu.AMX, cpu.AVX512VNNI, true},
-		{kernels.BF16, cpu.AMX, cpu.AVX2, false},
+		{kernels.BF16, cpu.AMX, cpu.AVX2, false}, {kernels.I16, cpu.AVX512VNNI, cpu.AVXVNNI, true},
 		{kernels.F32, cpu.AVX2, cpu.Scalar, false},
 	} {
 		if got := alsoMeasured(c.dtype, c.best, c.isa); got != c.want {

@@ -95,11 +95,12 @@ type indexedBase struct {
 	want best
 }
 
-// searchVariants returns the instruction sets with scans of their own: the best one, VNNI and AVX2. The index chooses
-// its number formats itself; 8 bits are most of its work.
+// searchVariants returns the best instruction set and those below it with scans of their own. The index chooses its
+// number formats itself; 8 bits are most of its work.
 func (s *session) searchVariants() (out []variant, err error) {
 	for _, name := range s.isas() {
-		if len(out) > 0 && name != cpu.AVX512VNNI.String() && name != cpu.AVX2.String() {
+		own := name == cpu.AVX512VNNI.String() || name == cpu.AVXVNNI.String() || name == cpu.AVX2.String()
+		if len(out) > 0 && !own {
 			continue
 		}
 		e, err := s.engine(name, 0)

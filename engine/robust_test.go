@@ -260,7 +260,7 @@ func TestMissingInstructionSets(t *testing.T) {
 	for _, isa := range cpu.Available() {
 		here = append(here, isa.String())
 	}
-	for _, name := range []string{"scalar", "avx2", "avx512", "avx512vnni", "amx", "neon", "sse9"} {
+	for _, name := range []string{"scalar", "avx2", "avxvnni", "avx512", "avx512vnni", "amx", "neon", "sse9"} {
 		e, err := open(Options{ISA: name})
 		if !slices.Contains(here, name) {
 			if e != nil || !errors.Is(err, kernels.ErrISA) || !strings.Contains(err.Error(), name) {

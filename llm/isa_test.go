@@ -17,7 +17,7 @@ import (
 // A processor without AVX2 has no instruction set, instead of an illegal instruction; a limit takes what is below it,
 // and where the library has nothing there, the lowest that it has.
 func TestChooseISA(t *testing.T) {
-	all := cpuAVX2 | cpuAVX512VNNI | cpuAMX
+	all := cpuAVX2 | cpuAVXVNNI | cpuAVX512VNNI | cpuAMX
 	for _, c := range []struct {
 		cpu, have   uint32
 		limit, want string
@@ -26,7 +26,8 @@ func TestChooseISA(t *testing.T) {
 		{cpuAVX2, all, "", "avx2"}, {cpuAVX2, all, "amx", "avx2"}, {cpuAVX2 | cpuAVX512VNNI, all, "", "avx512vnni"},
 		{all, all, "", "amx"}, {all, all, "amx", "amx"}, {all, all, "avx512vnni", "avx512vnni"},
 		{all, all, "avx2", "avx2"}, {all, all, "scalar", "avx2"}, {all, all, "avx512", "avx2"},
-		{cpuAVX512VNNI | cpuAMX, all, "", ""}, // none lacks what comes before it
+		{cpuAVX2 | cpuAVXVNNI, all, "", "avxvnni"}, {all, all, "avxvnni", "avxvnni"},
+		{cpuAVX2 | cpuAVX512VNNI, all, "avxvnni", "avx2"}, // as on a Zen 4
 		{all, cpuAVX512VNNI, "", "avx512vnni"}, {all, cpuAVX512VNNI, "avx2", "avx512vnni"},
 		{all, cpuAVX512VNNI, "amx", "avx512vnni"}, {cpuAVX2, cpuAVX512VNNI, "", ""}, {all, 0, "", ""},
 		{all, cpuAVX2 | cpuAMX, "avx512vnni", "avx2"}, {all, cpuAVX512VNNI | cpuAMX, "scalar", "avx512vnni"},

@@ -260,15 +260,16 @@ func checkLibrary() error {
 	return nil
 }
 
-// ISA returns the instruction set that llama.cpp runs on in this process: avx2, avx512vnni or amx; on arm64 neon,
-// dotprod or i8mm. It is the best one that the machine has, that $SLUICE_ISA allows when it is set, and that llama.cpp
-// was built for: the set-up builds the machine's, and all three for tests and archives. llama.cpp chooses once for a
-// process. It is empty on a processor without any of them: Open then fails with ErrCPU.
+// ISA returns the instruction set that llama.cpp runs on in this process: avx2, avxvnni, avx512vnni or amx; on arm64
+// neon, dotprod or i8mm. It is the best one that the machine has, that $SLUICE_ISA allows when it is set, and that
+// llama.cpp was built for: the set-up builds the machine's, and all of them for tests and archives. llama.cpp chooses
+// once for a process. It is empty on a processor without any of them: Open then fails with ErrCPU.
 func ISA() string { return C.GoString(C.slc_llm_isa()) }
 
 // Instruction sets of a processor, for chooseISA.
 const (
 	cpuAVX2       = uint32(C.SLC_LLM_CPU_AVX2)
+	cpuAVXVNNI    = uint32(C.SLC_LLM_CPU_AVXVNNI)
 	cpuAVX512VNNI = uint32(C.SLC_LLM_CPU_AVX512VNNI)
 	cpuAMX        = uint32(C.SLC_LLM_CPU_AMX)
 )

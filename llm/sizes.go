@@ -81,7 +81,7 @@ func invariant(types []string, isa string) bool {
 func invariantTypes(isa string) []string {
 	known := []string{"Q4_0", "Q4_1", "Q8_0"}
 	switch isa {
-	case "avx2", "avx512vnni":
+	case "avx2", "avxvnni", "avx512vnni":
 		known = append(known, "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K")
 	case "amx":
 		known = append(known, "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS", "F16")

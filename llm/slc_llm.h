@@ -193,9 +193,9 @@ int32_t slc_llm_encode(void * encoder, const int32_t * tokens, const int32_t * l
     ((uint32_t) (10u << 28 ^ sizeof(slc_llm_stats) << 20 ^ sizeof(slc_llm_request) << 10 ^ sizeof(slc_llm_load)))
 uint32_t slc_llm_abi(void);
 
-// slc_llm_isa returns the instruction set of ggml's CPU code in this process: "avx2", "avx512vnni" or "amx", on arm64
-// "neon", "dotprod" or "i8mm", the best one that the machine has, SLUICE_ISA allows and this library was built for; ""
-// on a machine without any of them.
+// slc_llm_isa returns the instruction set of ggml's CPU code in this process: "avx2", "avxvnni", "avx512vnni" or
+// "amx", on arm64 "neon", "dotprod" or "i8mm", the best one that the machine has, SLUICE_ISA allows and this library
+// was built for; "" on a machine without any of them.
 const char * slc_llm_isa(void);
 
 // slc_llm_choose_isa returns what slc_llm_isa would on a processor with the sets cpu, in a library built for the sets
@@ -204,6 +204,7 @@ enum slc_llm_cpu {
     SLC_LLM_CPU_AVX2 = 1, // with FMA, F16C and BMI2
     SLC_LLM_CPU_AVX512VNNI = 2,
     SLC_LLM_CPU_AMX = 4,
+    SLC_LLM_CPU_AVXVNNI = 8,
     // on arm64
     SLC_LLM_CPU_NEON = 1,
     SLC_LLM_CPU_DOTPROD = 2,

@@ -45,7 +45,7 @@ func (l Limits) Peak(dtype kernels.DType, isa string) float64 {
 	switch isa {
 	case "scalar", "go":
 		return l.FMABase
-	case "avx2":
+	case "avx2", "avxvnni":
 		return max(l.FMABase, l.FMAAVX2)
 	case "avx512":
 		return l.FMA()

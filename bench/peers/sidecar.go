@@ -136,7 +136,7 @@ func Held(isa string, threads int) []string {
 			"SLUICE_BENCH_CAPABILITIES=" + capabilities, more}
 	}
 	switch isa {
-	case "avx2":
+	case "avx2", "avxvnni": // no peer multiplies these formats with AVX-VNNI
 		// NumPy sorts and compares with AVX-512, whatever its BLAS multiplies with.
 		return of("Haswell", "AVX2", "serial haswell",
 			"NPY_DISABLE_CPU_FEATURES=AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR")
@@ -150,7 +150,7 @@ func Held(isa string, threads int) []string {
 // Unheld lists the libraries that would use more than the instruction set that Sluice is held to. XLA multiplies with
 // the kernels of YNNPACK, which take AVX-512 whatever --xla_cpu_max_isa says.
 func Unheld(isa string) []string {
-	if isa == "avx2" {
+	if isa == "avx2" || isa == "avxvnni" {
 		return []string{"jax", "usearch"}
 	}
 	return nil

@@ -15,6 +15,7 @@ type ISA uint8
 const (
 	Scalar     ISA = iota // baseline of the compiler's target: SSE2 or NEON
 	AVX2                  // with FMA
+	AVXVNNI               // also AVX-VNNI: the scan, the encoder's products of 8 bits and tiles of 16
 	AVX512                // F, BW, DQ, VL: all but the first processors with AVX-512
 	AVX512VNNI            // also VNNI: tiles of 8 and 16 bits
 	AMX                   // also AMX-BF16, AMX-INT8: tiles and the encoder's products
@@ -25,8 +26,8 @@ const (
 	Go
 )
 
-var isaNames = [...]string{Scalar: "scalar", AVX2: "avx2", AVX512: "avx512", AVX512VNNI: "avx512vnni", AMX: "amx",
-	NEON: "neon", DotProd: "dotprod", I8MM: "i8mm", BF16: "bf16", Go: "go"}
+var isaNames = [...]string{Scalar: "scalar", AVX2: "avx2", AVXVNNI: "avxvnni", AVX512: "avx512",
+	AVX512VNNI: "avx512vnni", AMX: "amx", NEON: "neon", DotProd: "dotprod", I8MM: "i8mm", BF16: "bf16", Go: "go"}
 
 func (i ISA) String() string { return isaNames[i] }
 
@@ -55,8 +56,8 @@ const EmulatedAMX = "amx-emulated"
 // additions in parallel with multiply-adds: Open("") selects it there.
 const Winograd = "-winograd"
 
-// Open returns the kernels of the named instruction set ("scalar", "avx2", "avx512", "avx512vnni", "amx", "neon",
-// "dotprod", "i8mm", "bf16", "go"), optionally with Winograd's products; the best of this machine for ""; or
+// Open returns the kernels of the named instruction set ("scalar", "avx2", "avxvnni", "avx512", "avx512vnni", "amx",
+// "neon", "dotprod", "i8mm", "bf16", "go"), optionally with Winograd's products; the best of this machine for ""; or
 // EmulatedAMX. If the machine or the build lacks it, the error is kernels.ErrISA.
 func Open(name string) (Kernels, error) {
 	available := Available()

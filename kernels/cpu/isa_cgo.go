@@ -38,6 +38,9 @@ func Available() []ISA {
 		found = append(found, AVX512)
 	}
 	if x.HasAVX2 && x.HasFMA {
+		if x.HasAVXVNNI {
+			found = append(found, AVXVNNI)
+		}
 		found = append(found, AVX2)
 	}
 	return append(found, Scalar, Go)

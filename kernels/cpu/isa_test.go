@@ -19,7 +19,7 @@ func TestOpen(t *testing.T) {
 		!strings.Contains(err.Error(), Available()[0].String()) {
 		t.Errorf("an unknown instruction set: %v", err)
 	}
-	for _, isa := range []ISA{Scalar, AVX2, AVX512, AVX512VNNI, AMX, NEON, DotProd, I8MM, BF16, Go} {
+	for _, isa := range []ISA{Scalar, AVX2, AVXVNNI, AVX512, AVX512VNNI, AMX, NEON, DotProd, I8MM, BF16, Go} {
 		k, err := Open(isa.String())
 		if has := fmt.Sprint(Available()); (err == nil) != strings.Contains(has, isa.String()) {
 			t.Errorf("%s of %s: %v", isa, has, err)

@@ -11,6 +11,7 @@
 #if defined(__aarch64__)
 #include <sys/auxv.h>
 #else
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -31,6 +32,12 @@ SLC_DECLARE(avx2)
 #define SLC_ISA_avx2 SLC_ISA
 #else
 #define SLC_ISA_avx2 SLC_LACKS
+#endif
+#ifdef SLC_HAS_avxvnni
+SLC_DECLARE(avxvnni)
+#define SLC_ISA_avxvnni SLC_ISA
+#else
+#define SLC_ISA_avxvnni SLC_LACKS
 #endif
 #ifdef SLC_HAS_avx512vnni
 SLC_DECLARE(avx512vnni)
@@ -77,8 +84,13 @@ bool avx2() {
            __builtin_cpu_supports("bmi2");
 }
 
+bool avxvnni() {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0; // gcc 12's __builtin_cpu_supports does not know it
+    return avx2() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && eax & bit_AVXVNNI;
+}
+
 bool avx512vnni() {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
+    return avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi") &&
            __builtin_cpu_supports("avx512vnni");
@@ -93,14 +105,14 @@ bool amx() {
 
 uint32_t this_cpu() {
     __builtin_cpu_init();
-    return (avx2() ? SLC_LLM_CPU_AVX2 : 0u) | (avx512vnni() ? SLC_LLM_CPU_AVX512VNNI : 0u) |
-           (amx() ? SLC_LLM_CPU_AMX : 0u);
+    return (avx2() ? SLC_LLM_CPU_AVX2 : 0u) | (avxvnni() ? SLC_LLM_CPU_AVXVNNI : 0u) |
+           (avx512vnni() ? SLC_LLM_CPU_AVX512VNNI : 0u) | (amx() ? SLC_LLM_CPU_AMX : 0u);
 }
 #endif
 
 struct Isa {
     const char * name;
-    uint32_t cpu; // its own bit; it needs those of the entries before it as well
+    uint32_t cpu; // its bit
     ggml_backend_reg_t (*reg)();
     ggml_threadpool * (*pool_new)(ggml_threadpool_params *);
     void (*pool_free)(ggml_threadpool *);
@@ -112,7 +124,8 @@ constexpr Isa kIsas[] = { // the best last
     SLC_ISA_neon(neon, SLC_LLM_CPU_NEON), SLC_ISA_dotprod(dotprod, SLC_LLM_CPU_DOTPROD),
     SLC_ISA_i8mm(i8mm, SLC_LLM_CPU_I8MM)
 #else
-    SLC_ISA_avx2(avx2, SLC_LLM_CPU_AVX2), SLC_ISA_avx512vnni(avx512vnni, SLC_LLM_CPU_AVX512VNNI),
+    SLC_ISA_avx2(avx2, SLC_LLM_CPU_AVX2), SLC_ISA_avxvnni(avxvnni, SLC_LLM_CPU_AVXVNNI),
+    SLC_ISA_avx512vnni(avx512vnni, SLC_LLM_CPU_AVX512VNNI),
     SLC_ISA_amx(amx, SLC_LLM_CPU_AMX)
 #endif
 };
@@ -141,10 +154,7 @@ const Isa * choose_isa(uint32_t cpu, uint32_t have, const char * limit) {
         beyond = beyond && strcmp(isa.name, limit) != 0;
     }
     for (const Isa & isa : kIsas) {
-        if (!(cpu & isa.cpu)) {
-            break;
-        }
-        if (have & isa.cpu) {
+        if (cpu & have & isa.cpu) {
             lowest = lowest ? lowest : &isa;
             best = beyond ? best : &isa;
         }

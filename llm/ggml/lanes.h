@@ -136,8 +136,29 @@ static inline slc_floats slc_halves(slc_bytes x) {
 }
 
 static inline slc_bytes slc_add_pairs(slc_bytes sum, slc_bytes a, slc_bytes b) {
+#if defined(__AVXVNNI__)
+    return _mm256_dpwssd_avx_epi32(sum, a, b);
+#else
     return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+#endif
 }
+
+#if defined(__AVXVNNI__)
+
+enum { SLC_SIGN = 128 };
+static inline slc_bytes slc_of_signed(slc_bytes x) { return _mm256_xor_si256(x, _mm256_set1_epi8((char) SLC_SIGN)); }
+
+static inline __attribute__((always_inline)) slc_bytes slc_dot(int n, int most, slc_bytes sum,
+                                                               const slc_bytes * weights, const int8_t * vector) {
+    (void) most;
+#pragma GCC unroll 8
+    for (int k = 0; k < n; k++) {
+        sum = _mm256_dpbusd_avx_epi32(sum, weights[k], slc_ints(slc_four_bytes(vector + 4 * k)));
+    }
+    return sum;
+}
+
+#else
 
 // Products of numbers of 8 bits with a sign are of their absolute values and the vector's numbers, which take the
 // sign.
@@ -165,6 +186,8 @@ static inline __attribute__((always_inline)) slc_bytes slc_dot(int n, int most, 
     }
     return sum;
 }
+
+#endif
 
 #endif
 

@@ -20,7 +20,7 @@ type Footprint struct {
 func (h *header) copies(isa string) (repacked, extra int64) {
 	types := []string{"Q4_0", "Q4_K", "IQ4_NL", "MXFP4"}
 	switch isa {
-	case "avx2":
+	case "avx2", "avxvnni":
 		types = append(types, "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q5_K", "Q6_K")
 	case "avx512vnni":
 		types = append(types, "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q5_K", "Q6_K", "Q2_K")

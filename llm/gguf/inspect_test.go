@@ -160,7 +160,8 @@ func TestInspectCopies(t *testing.T) {
 		isa             string
 		repacked, extra int64
 	}{
-		{"neon", 18, 0}, {"avx2", 18 + 34 + 210, 40}, {"avx512vnni", 18 + 34 + 210, 40},
+		{"neon", 18, 0}, {"avx2", 18 + 34 + 210, 40}, {"avxvnni", 18 + 34 + 210, 40},
+		{"avx512vnni", 18 + 34 + 210, 40},
 		{"amx", 18 + 34 + 210, 40 + 4}, // the token embedding, in Q4_1, is the output
 	} {
 		if r, d := read().copies(c.isa); r != c.repacked || d != c.extra {

@@ -198,7 +198,7 @@ func TestSlidingWindowKeepsWhatIsReused(t *testing.T) {
 func invariant() []string {
 	types := []string{"Q4_0", "Q4_1", "Q8_0"}
 	switch llm.ISA() {
-	case "avx2", "avx512vnni":
+	case "avx2", "avxvnni", "avx512vnni":
 		types = append(types, "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K")
 	case "amx":
 		types = append(types, "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS", "F16")

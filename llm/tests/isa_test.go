@@ -60,7 +60,7 @@ func TestInstructionSets(t *testing.T) {
 			t.Errorf("%s: %d log-probabilities differ by %.2g on average from those of F32", typ, n, mean)
 		}
 	}
-	for _, isa := range []string{"avx512vnni", "amx"} {
+	for _, isa := range []string{"avxvnni", "avx512vnni", "amx"} {
 		t.Run(isa, func(t *testing.T) {
 			got := childOutcome(t, dir, "SLUICE_ISA="+isa)
 			if got.ISA != isa {
@@ -174,7 +174,7 @@ func TestProducts(t *testing.T) {
 		if err := generator.Write(filepath.Join(dir, typ+".gguf"), m); err != nil {
 			t.Fatal(err)
 		}
-		for _, isa := range []string{"avx2", "avx512vnni"} {
+		for _, isa := range []string{"avx2", "avxvnni", "avx512vnni"} {
 			t.Run(typ+"/"+isa, func(t *testing.T) {
 				own := childOutcome(t, dir, "SLUICE_ISA="+isa, "SLUICE_MATMUL=")
 				if own.ISA != isa {

@@ -92,7 +92,7 @@ func squad16Parts(t *testing.T, in Input) {
 // engines returns an engine for the best instruction set, and one for each that is available.
 func engines(t *testing.T) []*engine.Engine {
 	list := []*engine.Engine{newEngine(t)}
-	for _, isa := range []string{"scalar", "avx2", "avx512", "avx512vnni", "amx"} {
+	for _, isa := range []string{"scalar", "avx2", "avxvnni", "avx512", "avx512vnni", "amx"} {
 		e, err := engine.New(engine.Options{ISA: isa})
 		if errors.Is(err, kernels.ErrISA) {
 			continue

@@ -37,6 +37,7 @@ func (e *Env) isas() []isa {
 		x.HasAVX512VNNI
 	return []isa{
 		{"avx2", nil, true},
+		{"avxvnni", []string{"-DGGML_AVX_VNNI=ON"}, x.HasAVXVNNI},
 		{"avx512vnni", avx512, has512},
 		{"amx", amx, has512 && x.HasAVX512BF16 && x.HasAMXTile && x.HasAMXInt8},
 	}

@@ -7,8 +7,8 @@
 static slc_bits_fn *const table[SLC_ISAS] = {
 	[SLC_SCALAR] = slc_bits_scalar,
 #if defined(__x86_64__)
-	[SLC_AVX2] = slc_bits_avx2, [SLC_AVX512] = slc_bits_avx512, [SLC_AVX512VNNI] = slc_bits_avx512,
-	[SLC_AMX] = slc_bits_avx512,
+	[SLC_AVX2] = slc_bits_avx2, [SLC_AVXVNNI] = slc_bits_avx2,
+	[SLC_AVX512] = slc_bits_avx512, [SLC_AVX512VNNI] = slc_bits_avx512, [SLC_AMX] = slc_bits_avx512,
 #elif defined(__aarch64__) // the baseline is NEON
 	[SLC_NEON] = slc_bits_scalar, [SLC_DOTPROD] = slc_bits_scalar, [SLC_I8MM] = slc_bits_scalar,
 	[SLC_BFMMLA] = slc_bits_scalar,

@@ -23,7 +23,7 @@ func sets() []cpu.ISA {
 	if runtime.GOARCH == "arm64" {
 		return []cpu.ISA{cpu.Scalar, cpu.NEON, cpu.DotProd, cpu.I8MM, cpu.BF16, cpu.Go}
 	}
-	return []cpu.ISA{cpu.Scalar, cpu.AVX2, cpu.AVX512, cpu.AVX512VNNI, cpu.AMX, cpu.Go}
+	return []cpu.ISA{cpu.Scalar, cpu.AVX2, cpu.AVXVNNI, cpu.AVX512, cpu.AVX512VNNI, cpu.AMX, cpu.Go}
 }
 
 // ForEachISA runs a test for every instruction set of this machine.

@@ -13,7 +13,7 @@ typedef struct {
 static const kernels table[SLC_ISAS] = {
 	[SLC_SCALAR] = {slc_attention_f32_scalar, 8, 4},
 #if defined(__x86_64__)
-	[SLC_AVX2] = {slc_attention_f32_avx2, 16, 6},
+	[SLC_AVX2] = {slc_attention_f32_avx2, 16, 6}, [SLC_AVXVNNI] = {slc_attention_f32_avx2, 16, 6},
 	[SLC_AVX512] = {slc_attention_f32_avx512, 32, 12}, [SLC_AVX512VNNI] = {slc_attention_f32_avx512, 32, 12},
 	[SLC_AMX] = {slc_attention_f32_avx512, 32, 12},
 #elif defined(__aarch64__)

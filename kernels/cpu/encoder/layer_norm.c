@@ -7,7 +7,8 @@
 static slc_layer_norm_fn *const table[SLC_ISAS] = {
 	[SLC_SCALAR] = slc_layer_norm_f32_scalar,
 #if defined(__x86_64__)
-	[SLC_AVX2] = slc_layer_norm_f32_avx2, [SLC_AVX512] = slc_layer_norm_f32_avx512,
+	[SLC_AVX2] = slc_layer_norm_f32_avx2, [SLC_AVXVNNI] = slc_layer_norm_f32_avx2,
+	[SLC_AVX512] = slc_layer_norm_f32_avx512,
 	[SLC_AVX512VNNI] = slc_layer_norm_f32_avx512, [SLC_AMX] = slc_layer_norm_f32_avx512,
 #elif defined(__aarch64__) // the baseline is NEON
 	[SLC_NEON] = slc_layer_norm_f32_scalar, [SLC_DOTPROD] = slc_layer_norm_f32_scalar,

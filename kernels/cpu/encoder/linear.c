@@ -23,6 +23,7 @@ static const kernels table[SLC_LINEAR_ISAS] = {
 	[SLC_SCALAR] = {slc_linear_f32_scalar, slc_linear_i8_scalar, slc_codes_i8_scalar, 8, 8, 0, 4, 0},
 #if defined(__x86_64__)
 	[SLC_AVX2] = {slc_linear_f32_avx2, slc_linear_i8_avx2, slc_codes_i8_avx2, 16, 16, 0, 2, 0},
+	[SLC_AVXVNNI] = {slc_linear_f32_avx2, slc_linear_i8_avxvnni, slc_codes_i8_avxvnni, 16, 16, 128, 4, 0},
 	[SLC_AVX512] = {slc_linear_f32_avx512, slc_linear_i8_avx512, slc_codes_i8_avx512, 32, 16, 0, 2, 0},
 	[SLC_AVX512VNNI] = {slc_linear_f32_avx512, slc_linear_i8_avx512vnni, slc_codes_i8_avx512vnni, 32, 32, 128, 4, 0},
 #if defined(SLC_WITH_AMX)

@@ -123,14 +123,15 @@ typedef void slc_codes_fn(const float *x, int64_t rows, int64_t stride, int64_t 
 slc_linear_fn slc_linear_f32_scalar, slc_linear_i8_scalar;
 slc_codes_fn slc_codes_i8_scalar;
 #if defined(__x86_64__)
-slc_linear_fn slc_linear_f32_avx2, slc_linear_f32_avx512, slc_linear_i8_avx2, slc_linear_i8_avx512;
+slc_linear_fn slc_linear_f32_avx2, slc_linear_f32_avx512;
+slc_linear_fn slc_linear_i8_avx2, slc_linear_i8_avxvnni, slc_linear_i8_avx512;
 slc_linear_fn slc_linear_i8_avx512vnni;
 slc_linear_fn slc_linear_f32_amx, slc_linear_f32_amx_emulated, slc_linear_bf16_amx, slc_linear_bf16_amx_emulated;
 slc_linear_fn slc_linear_f32_winograd_avx2, slc_linear_f32_winograd_avx512;
 slc_linear_pack_fn slc_linear_pack_f32_winograd_avx2, slc_linear_pack_f32_winograd_avx512;
 slc_linear_pack_fn slc_linear_pack_f32_amx, slc_linear_pack_f32_amx_emulated;
 slc_linear_pack_fn slc_linear_pack_bf16_amx, slc_linear_pack_bf16_amx_emulated;
-slc_codes_fn slc_codes_i8_avx2, slc_codes_i8_avx512, slc_codes_i8_avx512vnni, slc_codes_bf16_amx;
+slc_codes_fn slc_codes_i8_avx2, slc_codes_i8_avxvnni, slc_codes_i8_avx512, slc_codes_i8_avx512vnni, slc_codes_bf16_amx;
 slc_codes_fn slc_codes_bf16_amx_emulated;
 #elif defined(__aarch64__)
 slc_linear_fn slc_linear_f32_neon, slc_linear_i8_neon, slc_linear_i8_dotprod, slc_linear_i8_i8mm;

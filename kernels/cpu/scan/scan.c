@@ -8,6 +8,7 @@ static slc_scan_fn *const table[SLC_ISAS] = {
 	[SLC_SCALAR] = slc_scan_i8_scalar,
 #if defined(__x86_64__)
 	[SLC_AVX2] = slc_scan_i8_avx2,
+	[SLC_AVXVNNI] = slc_scan_i8_avxvnni,
 	[SLC_AVX512] = slc_scan_i8_avx2, // without VNNI, 512 bits gain nothing over 256 here
 	[SLC_AVX512VNNI] = slc_scan_i8_avx512vnni,
 #if defined(SLC_WITH_AMX)

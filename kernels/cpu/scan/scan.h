@@ -75,7 +75,7 @@ int32_t slc_scan(int32_t isa, slc_scan_call c, int64_t *found_count, slc_error *
 typedef int64_t slc_scan_fn(const slc_scan_call *);
 slc_scan_fn slc_scan_i8_scalar;
 #if defined(__x86_64__)
-slc_scan_fn slc_scan_i8_avx2, slc_scan_i8_avx512vnni, slc_scan_i8_amx;
+slc_scan_fn slc_scan_i8_avx2, slc_scan_i8_avxvnni, slc_scan_i8_avx512vnni, slc_scan_i8_amx;
 #elif defined(__aarch64__)
 slc_scan_fn slc_scan_i8_neon, slc_scan_i8_dotprod;
 #endif

@@ -2,17 +2,8 @@
 
 // AVX2: products of a nibble and a signed byte in pairs; eight pairs of at most 2·15·127 fit 16 bits.
 #pragma GCC target("avx2,fma")
-#include <immintrin.h>
-#include <string.h>
-#include "inline.h"
-#include "scan.h"
+#include "scan_avx2.h"
 #define NAME slc_scan_i8_avx2
-
-INLINE __m256i four(const int8_t *q) {
-	int32_t x;
-	memcpy(&x, q, sizeof x);
-	return _mm256_set1_epi32(x);
-}
 
 INLINE void section_dot(const uint8_t *b, const int8_t *q, int32_t *out) {
 	const __m256i nibble = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1), zero = _mm256_setzero_si256();
@@ -31,13 +22,6 @@ INLINE void section_dot(const uint8_t *b, const int8_t *q, int32_t *out) {
 	for (int h = 0; h < 2; h++)
 		sum[h] = _mm256_add_epi32(_mm256_madd_epi16(low[h], ones), _mm256_madd_epi16(high[h], ones));
 	memcpy(out, sum, sizeof sum);
-}
-
-INLINE uint32_t lanes_of(const int32_t *out) {
-	__m256i half[2];
-	memcpy(half, out, sizeof half);
-	return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(half[0])) |
-	       (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(half[1])) << 8;
 }
 
 #include "scan_body.h"

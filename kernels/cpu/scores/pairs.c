@@ -11,7 +11,8 @@ static const struct {
 #define OF(isa) {slc_pairs_f32_##isa, slc_estimate_f32_##isa, slc_sum_f32_##isa}
 	[SLC_SCALAR] = OF(scalar),
 #if defined(__x86_64__)
-	[SLC_AVX2] = OF(avx2), [SLC_AVX512] = OF(avx512), [SLC_AVX512VNNI] = OF(avx512), [SLC_AMX] = OF(avx512),
+	[SLC_AVX2] = OF(avx2), [SLC_AVXVNNI] = OF(avx2),
+	[SLC_AVX512] = OF(avx512), [SLC_AVX512VNNI] = OF(avx512), [SLC_AMX] = OF(avx512),
 #elif defined(__aarch64__)
 	[SLC_NEON] = OF(neon), [SLC_DOTPROD] = OF(neon), [SLC_I8MM] = OF(neon),
 	[SLC_BFMMLA] = OF(neon),

@@ -21,8 +21,10 @@ static const kernels table[SLC_ISAS] = {
 	[SLC_SCALAR] = {{slc_scores_cosine_f32_scalar, slc_scores_ip_f32_scalar, slc_scores_l2_f32_scalar},
 	                slc_norms_f32_scalar, slc_finite_f32_scalar},
 #if defined(__x86_64__)
-	[SLC_AVX2] = {{slc_scores_cosine_f32_avx2, slc_scores_ip_f32_avx2, slc_scores_l2_f32_avx2},
-	              slc_norms_f32_avx2, slc_finite_f32_avx2},
+#define AVX2 \
+	{{slc_scores_cosine_f32_avx2, slc_scores_ip_f32_avx2, slc_scores_l2_f32_avx2}, slc_norms_f32_avx2, \
+	 slc_finite_f32_avx2}
+	[SLC_AVX2] = AVX2, [SLC_AVXVNNI] = AVX2,
 #define AVX512 \
 	{{slc_scores_cosine_f32_avx512, slc_scores_ip_f32_avx512, slc_scores_l2_f32_avx512}, slc_norms_f32_avx512, \
 	 slc_finite_f32_avx512}

@@ -14,6 +14,8 @@ func Name(k cpu.Kernels) string {
 	switch isa {
 	case cpu.Go:
 		return "ref_scores_f32"
+	case cpu.AVXVNNI:
+		isa = cpu.AVX2
 	case cpu.AVX512VNNI, cpu.AMX:
 		isa = cpu.AVX512
 	case cpu.DotProd, cpu.I8MM, cpu.BF16:

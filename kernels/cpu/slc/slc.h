@@ -25,14 +25,15 @@ enum { SLC_COSINE = 0, SLC_IP = 1, SLC_L2 = 2, SLC_METRICS = 3 };
 enum {
 	SLC_SCALAR = 0,
 	SLC_AVX2 = 1,
-	SLC_AVX512 = 2,
-	SLC_AVX512VNNI = 3,
-	SLC_AMX = 4,
-	SLC_NEON = 5,
-	SLC_DOTPROD = 6,
-	SLC_I8MM = 7,
-	SLC_BFMMLA = 8,
-	SLC_ISAS = 9
+	SLC_AVXVNNI = 2,
+	SLC_AVX512 = 3,
+	SLC_AVX512VNNI = 4,
+	SLC_AMX = 5,
+	SLC_NEON = 6,
+	SLC_DOTPROD = 7,
+	SLC_I8MM = 8,
+	SLC_BFMMLA = 9,
+	SLC_ISAS = 10
 };
 
 typedef struct {

@@ -9,6 +9,7 @@ static slc_tiles_fn *const table[SLC_ISAS][SLC_DTYPES] = {
 	[SLC_SCALAR] = {slc_tiles_f32_scalar},
 #if defined(__x86_64__)
 	[SLC_AVX2] = {[SLC_F32] = slc_tiles_f32_avx2, [SLC_I16] = slc_tiles_i16_avx2},
+	[SLC_AVXVNNI] = {[SLC_F32] = slc_tiles_f32_avx2, [SLC_I16] = slc_tiles_i16_avxvnni},
 	[SLC_AVX512] = {[SLC_F32] = slc_tiles_f32_avx512},
 	[SLC_AVX512VNNI] = {[SLC_F32] = slc_tiles_f32_avx512, [SLC_I16] = slc_tiles_i16_avx512vnni,
 	                    [SLC_I8] = slc_tiles_i8_avx512vnni},

@@ -77,7 +77,7 @@ typedef void slc_tiles_fn(const slc_tiles *t);
 slc_tiles_fn slc_tiles_f32_scalar;
 #if defined(__x86_64__)
 slc_tiles_fn slc_tiles_f32_avx2, slc_tiles_f32_avx512, slc_tiles_i8_avx512vnni;
-slc_tiles_fn slc_tiles_i16_avx2, slc_tiles_i16_avx512vnni;
+slc_tiles_fn slc_tiles_i16_avx2, slc_tiles_i16_avxvnni, slc_tiles_i16_avx512vnni;
 slc_tiles_fn slc_tiles_f32_amx, slc_tiles_bf16x3_amx, slc_tiles_bf16_amx, slc_tiles_i8_amx;
 #elif defined(__aarch64__)
 slc_tiles_fn slc_tiles_f32_neon, slc_tiles_i8_dotprod, slc_tiles_i8_i8mm;

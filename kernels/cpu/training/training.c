@@ -16,7 +16,8 @@ typedef struct {
 static const kernels table[SLC_ISAS] = {
 	[SLC_SCALAR] = OF(scalar),
 #if defined(__x86_64__)
-	[SLC_AVX2] = OF(avx2), [SLC_AVX512] = OF(avx512), [SLC_AVX512VNNI] = OF(avx512), [SLC_AMX] = OF(avx512),
+	[SLC_AVX2] = OF(avx2), [SLC_AVXVNNI] = OF(avx2),
+	[SLC_AVX512] = OF(avx512), [SLC_AVX512VNNI] = OF(avx512), [SLC_AMX] = OF(avx512),
 #elif defined(__aarch64__)
 	[SLC_NEON] = OF(neon), [SLC_DOTPROD] = OF(neon), [SLC_I8MM] = OF(neon),
 	[SLC_BFMMLA] = OF(neon),
