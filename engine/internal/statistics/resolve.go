@@ -319,7 +319,8 @@ type picker struct {
 	scores            [][]float64 // per window
 	rechecked         int64
 	buffer            []float64
-	entries           []device.Entry // of a run in the spill file
+	near              [pickBatch]int32 // entries of a batch that lie in windows
+	entries           []device.Entry   // of a run in the spill file
 }
 
 const pickBatch = 1 << 10
@@ -381,18 +382,27 @@ func (r *resolver) scan(ctx context.Context, p *picker, k run) error {
 	if err != nil {
 		return err
 	}
-	for n, e := range entries {
-		if n%workers.Stretch == 0 && ctx.Err() != nil {
-			return ctx.Err()
+	for from := 0; from < len(entries); from += pickBatch {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		v := float64(e.Value)
-		if i := int(r.mark[r.cells.of(v)]) - 1; i >= 0 {
+		near := 0 // without a branch: which entries lie in a window is unpredictable
+		for n := from; n < min(from+pickBatch, len(entries)); n++ {
+			p.near[near] = int32(n)
+			if r.mark[r.cells.of(float64(entries[n].Value))] != 0 {
+				near++
+			}
+		}
+		for _, n := range p.near[:near] {
+			e := entries[n]
+			v := float64(e.Value)
+			i := int(r.mark[r.cells.of(v)]) - 1
 			switch w := r.windows[i]; {
 			case v < w.low:
 				p.below[i]++
 			case v > w.high:
 			case k.scores != nil:
-				r.take(p, i, k.scores.at(n))
+				r.take(p, i, k.scores.at(int(n)))
 			default:
 				q, c := r.j.pair(k, e.At)
 				p.queries, p.contexts = append(p.queries, q), append(p.contexts, c)

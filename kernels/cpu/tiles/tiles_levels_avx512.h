@@ -19,7 +19,7 @@ typedef struct {
 // A strip's state in memory. Vectors of limits have the same level in all lanes.
 typedef struct {
 	scaling scaling;
-	ivec low[SLC_BRACKETS], max, above_min, width, reach;
+	ivec low[SLC_BRACKETS], width[SLC_BRACKETS], max, above_min, reach;
 	vec lows;                        // a lane each
 	ivec of_lows;                    // their wide levels
 	uint32_t marks[SLC_PANEL];       // a bit per value of a row
@@ -75,11 +75,11 @@ static void begin_levels(levels *g, const slc_counter *c, const vec *reach) {
 	g->scaling = scaling_for(c);
 	g->lows = LOAD(low);
 	g->of_lows = wide_levels(g->lows, &g->scaling);
-	g->width = _mm512_setzero_si512();
 	for (int b = 0; b < SLC_BRACKETS; b++) {
 		const float high = b < c->brackets ? c->high[b] : -__builtin_inff();
 		g->low[b] = level_of(low[b], &g->scaling);
-		g->width = _mm512_max_epi16(g->width, _mm512_sub_epi16(level_of(high, &g->scaling), g->low[b]));
+		const ivec width = _mm512_sub_epi16(level_of(high, &g->scaling), g->low[b]);
+		g->width[b] = _mm512_max_epi16(width, _mm512_setzero_si512());
 		g->below[b] = _mm512_setzero_si512();
 		g->total[b] = 0;
 	}
@@ -119,14 +119,14 @@ INLINE void count_levels(levels *g, progress *w, const int l2, const int bracket
 	ivec nearest = _mm512_ternarylogic_epi32(_mm512_sub_epi16(x, g->max), _mm512_sub_epi16(x, g->above_min),
 		_mm512_set1_epi16(INT16_MIN), 0x20);
 	if (best) nearest = _mm512_and_si512(nearest, _mm512_sub_epi16(x, g->reach));
-	// the smallest difference, negative ones being the largest, as unsigned numbers
+	// how far the value lies above the nearest bracket; below one, the difference is a large unsigned number
 #pragma GCC unroll 12
 	for (int b = 0; b < brackets; b++) {
 		const ivec d = _mm512_sub_epi16(x, g->low[b]);
-		nearest = _mm512_min_epu16(nearest, d);
+		nearest = _mm512_min_epu16(nearest, _mm512_subs_epu16(d, g->width[b]));
 		w->below[b] = _mm512_sub_epi16(w->below[b], _mm512_srai_epi16(d, 15));
 	}
-	*w->marks++ = _mm512_cmple_epu16_mask(nearest, g->width);
+	*w->marks++ = _mm512_testn_epi16_mask(nearest, nearest);
 #pragma GCC unroll 2
 	for (int h = 0; h < 2; h++) {
 		if (l2) v[h] = SQRT(MAX(v[h] * SET1(-2), SET1(0)));
