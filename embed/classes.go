@@ -59,11 +59,7 @@ func (c *Classes) fill(independent bool) {
 	c.Best = make([]int, len(c.Logits)/n)
 	for i := range c.Best {
 		in, out := c.Logits[i*n:(i+1)*n], c.Probabilities[i*n:(i+1)*n]
-		for j, v := range in {
-			if v > in[c.Best[i]] {
-				c.Best[i] = j
-			}
-		}
+		c.Best[i] = slices.Index(in, slices.Max(in))
 		if independent {
 			for j, v := range in {
 				out[j] = sigmoid(v, c.Temperature)

@@ -31,8 +31,8 @@ func TestConcurrentThroughput(t *testing.T) {
 		apart := func(joined bool) func() {
 			return func() {
 				latencies = nil
-				e.m.batches.padded = !joined // a batch is of one call
-				defer func() { e.m.batches.padded = false }()
+				e.batches.padded = !joined // a batch is of one call
+				defer func() { e.batches.padded = false }()
 				var all sync.WaitGroup
 				var mu sync.Mutex
 				for w := range callers {

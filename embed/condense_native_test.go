@@ -17,7 +17,7 @@ import (
 func TestLongTextsWithoutSpaces(t *testing.T) {
 	race.Skip(t)
 	needLibrary(t)
-	tok := openEncoder(t, minilm(t), Options{}).m.tok
+	tok := openEncoder(t, minilm(t), Options{}).tok
 	if tok.wordChars != 100 {
 		t.Fatalf("words of %d characters", tok.wordChars)
 	}

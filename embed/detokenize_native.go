@@ -9,7 +9,7 @@ import (
 
 // textOf returns the text of which the tokenizer makes tokens, which may have its special tokens around them. What
 // tokens of another vocabulary spell in this one it often cuts into others: then it is ErrTokens.
-func (t *tokenizer) textOf(tokens []int32) (string, error) {
+func (t *Tokenizer) textOf(tokens []int32) (string, error) {
 	ids, vocabulary := make([]uint32, len(tokens)), t.t.VocabSize()
 	for i, n := range tokens {
 		if n < 0 || uint32(n) >= vocabulary {

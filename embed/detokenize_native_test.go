@@ -14,7 +14,7 @@ func TestTextOf(t *testing.T) {
 	texts := []string{"a ship", "The second valve isn't opened: 3.5 bar, Größe 日本語 😀.", "unaffable", "[UNK] x",
 		"e. g. 'do n't'"}
 	for _, text := range append(texts, mixed(t, 200)...) {
-		ids, err := e.m.tok.encode(text)
+		ids, err := e.tok.encode(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +31,7 @@ func TestTextOf(t *testing.T) {
 				t.Errorf("%.40q: %v", text, err)
 				continue
 			}
-			if again, err := e.m.tok.encode(got); err != nil || !slices.Equal(again, ids) {
+			if again, err := e.tok.encode(got); err != nil || !slices.Equal(again, ids) {
 				t.Errorf("%.40q: the text of its tokens is %.40q, which has others (%v)", text, got, err)
 			}
 		}

@@ -37,6 +37,12 @@ func (s *source) files() ([]string, error) {
 	return append([]string{s.export}, more...), nil
 }
 
+// Digest returns the digest of an encoder: its weights, the digest of its tokenizer, and every setting that changes a
+// vector.
+func Digest(ctx context.Context, weights []string, tokenizer, architecture string, s *ModelSettings) (string, error) {
+	return vectorDigest(ctx, weights, tokenizer, architecture, s.vectorSettings())
+}
+
 // vectorDigest is Info.Digest: the weights, the tokenizer, and every setting that changes a vector.
 func vectorDigest(ctx context.Context, weights []string, tokenizer, architecture, settings string) (string, error) {
 	h := sha256.New()

@@ -68,18 +68,23 @@ func (e *Embeddings) Cut(dim int, normalised bool) {
 	for i := range rows {
 		from, row := e.Row(i)[:dim], e.Data[i*dim:(i+1)*dim] // never behind what is still to be read
 		copy(row, from)
-		var sum float64
-		for _, x := range row {
-			sum += float64(x) * float64(x)
-		}
-		if normalised && sum > 0 {
-			norm := math.Sqrt(sum)
-			for j, x := range row {
-				row[j] = float32(float64(x) / norm)
-			}
+		if normalised {
+			Normalise(row)
 		}
 	}
 	e.Data, e.Dim = e.Data[:rows*dim], dim
+}
+
+// Normalise gives a vector length 1; a vector of zeros stays.
+func Normalise(v []float32) {
+	var sum float64
+	for _, x := range v {
+		sum += float64(x) * float64(x)
+	}
+	norm := max(math.Sqrt(sum), 1e-12)
+	for j, x := range v {
+		v[j] = float32(float64(x) / norm)
+	}
 }
 
 // Info identifies and describes an encoder or classifier.

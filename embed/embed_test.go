@@ -33,7 +33,7 @@ func FuzzRepair(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		fixed, changed := repair(s)
+		fixed, changed := Repair(s)
 		if !utf8.ValidString(fixed) || strings.Contains(fixed, "\x00") {
 			t.Fatalf("%q is not repaired: %q", s, fixed)
 		}

@@ -172,11 +172,11 @@ func TestOddTexts(t *testing.T) {
 func TestTruncationEqualsLibrary(t *testing.T) {
 	dir := minilm(t)
 	texts := append(mixed(t, 60), "", "a", strings.Repeat("word ", 300))
-	tok, err := openTokenizer(dir)
+	tok, err := OpenTokenizer(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tok.close()
+	defer tok.Close()
 	if tok.special != 2 || tok.closing != 1 {
 		t.Fatalf("special %d, closing %d", tok.special, tok.closing)
 	}
@@ -268,16 +268,16 @@ func TestHeadsAreTheWholesBeginning(t *testing.T) {
 	}
 	for _, text := range append(texts, squad(t, "contexts")[:50]...) {
 		for _, limit := range []int{4, 16, 64, 256} {
-			head, _, err := e.m.tok.encodeHead(text, limit)
+			head, _, err := e.tok.encodeHead(text, limit)
 			if err != nil {
 				t.Fatal(err)
 			}
-			whole, err := e.m.tok.encode(text)
+			whole, err := e.tok.encode(text)
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, cutA := truncate(head, limit, e.m.tok.closing)
-			b, cutB := truncate(whole, limit, e.m.tok.closing)
+			a, cutA := truncate(head, limit, e.tok.closing)
+			b, cutB := truncate(whole, limit, e.tok.closing)
 			if !slices.Equal(a, b) || cutA != cutB {
 				t.Errorf("%.30q, %d tokens: %v, the whole's are %v", text, limit, a, b)
 			}

@@ -12,32 +12,18 @@ import (
 // Entailment is a cross-encoder for natural language inference, which classifies whether one text follows from another.
 // Its labels are "entailment", "neutral" and "contradiction", or the first and any others. It is safe for concurrent
 // use.
-type Entailment struct {
-	m     *model
-	pair  *pairer
-	label int // the class of "entailment"
-}
+type Entailment struct{ *model }
 
 // OpenEntailment loads a sequence-classification checkpoint that was trained on pairs of a premise and a hypothesis, as
 // MultiNLI has them, or a ready export with the output "logits". id2label of config.json must name one label
 // "entailment", in any case, and tokenizer.json must say how it reads two texts. Errors as of Open.
 func OpenEntailment(ctx context.Context, dir string, o Options) (*Entailment, error) {
-	m, err := openModel(ctx, dir, kindEntailment, o)
-	if err != nil {
-		return nil, err
-	}
-	e := &Entailment{m: m}
-	e.pair, err = newPairer(m.tok, m.set.MaxTokens)
-	e.label = slices.IndexFunc(m.src.labels, func(l string) bool { return strings.EqualFold(l, "entailment") })
-	if err == nil && (e.label < 0 || len(m.src.labels) < 2) {
-		err = fmt.Errorf("%s: %w: no label of %q is \"entailment\", beside another one", m.src.weights(), ErrModel,
-			m.src.labels)
-	}
-	if err != nil {
-		m.free()
-		return nil, err
-	}
-	return e, nil
+	return openAs[Entailment](ctx, dir, KindEntailment, o)
+}
+
+// entailment returns which of the labels is "entailment"; -1: none.
+func entailment(labels []string) int {
+	return slices.IndexFunc(labels, func(l string) bool { return strings.EqualFold(l, "entailment") })
 }
 
 // Entails returns the probability that each hypothesis follows from the premise of the same number: the softmax over
@@ -46,11 +32,11 @@ func (e *Entailment) Entails(ctx context.Context, premises, hypotheses []string)
 	if len(premises) != len(hypotheses) {
 		return nil, fmt.Errorf("%w: %d premises, %d hypotheses", ErrPairs, len(premises), len(hypotheses))
 	}
-	r, err := e.m.infer(ctx, len(premises), func(i int) (input, error) {
+	r, err := e.infer(ctx, len(premises), func(i int) (input, error) {
 		var halves [2]half
 		repaired := false
 		for j, text := range []string{premises[i], hypotheses[i]} {
-			fixed, changed := repair(text)
+			fixed, changed := Repair(text)
 			repaired = repaired || changed
 			h, err := e.pair.read(fixed)
 			if err != nil {
@@ -64,20 +50,11 @@ func (e *Entailment) Entails(ctx context.Context, premises, hypotheses []string)
 	if err != nil {
 		return nil, err
 	}
-	n := len(e.m.src.labels)
+	n, label := len(e.src.labels), entailment(e.src.labels)
 	out, probabilities := make([]float64, len(premises)), make([]float32, n)
 	for i := range out {
 		softmax(r.data[i*n:(i+1)*n], probabilities, 1)
-		out[i] = float64(probabilities[e.label])
+		out[i] = float64(probabilities[label])
 	}
 	return out, nil
 }
-
-// Info identifies the model; Dim is the number of labels.
-func (e *Entailment) Info() Info { return e.m.info }
-
-// Stats counts what it has computed.
-func (e *Entailment) Stats() Stats { return e.m.batches.now() }
-
-// Close waits for the calls under way and frees the model; later calls return ErrClosed.
-func (e *Entailment) Close() error { return e.m.close() }

@@ -108,7 +108,7 @@ func headsOf(t *testing.T, s checkpoint.Spec, byReference bool) headGolden {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := k.m.infer(t.Context(), len(texts), k.m.texts(texts, Document))
+	rows, err := k.infer(t.Context(), len(texts), k.texts(texts, Document))
 	if err != nil {
 		t.Fatal(err)
 	}

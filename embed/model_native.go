@@ -18,13 +18,18 @@ import (
 	"github.com/sluice-rag/sluice/internal/panics"
 )
 
+// window bounds the memory of one call: so many texts are tokenised before their vectors are computed.
+const window = 16384
+
 // model is what an encoder and a classifier share: texts in, one row of float32 per text out.
 type model struct {
-	set     *settings
+	set     *ModelSettings
 	src     *source
-	tok     *tokenizer
-	front   [2]int // tokens before the text's own, by role: special ones and the prefix's
-	whole   int    // tokens that are read of a text in windows; 0: a text is one window
+	tok     *Tokenizer
+	pair    *pairer  // of models that read pairs
+	counter *Counter // of an encoder's documents
+	front   [2]int   // tokens before the text's own, by role: special ones and the prefix's
+	whole   int      // tokens that are read of a text in windows; 0: a text is one window
 	session *session
 	info    Info
 	workers int
@@ -54,6 +59,15 @@ type result struct {
 	tokens              []int
 	contents            []Content
 	truncated, repaired int
+}
+
+// openAs opens a model of a kind as a T.
+func openAs[T ~struct{ *model }](ctx context.Context, dir, kind string, o Options) (*T, error) {
+	m, err := openModel(ctx, dir, kind, o)
+	if err != nil {
+		return nil, err
+	}
+	return &T{m}, nil
 }
 
 // openModel opens the model in a folder until ctx ends. ONNX Runtime cannot be stopped while it reads a graph: nobody
@@ -95,7 +109,7 @@ func openModel(ctx context.Context, dir, kind string, o Options) (*model, error)
 // newModel reads the settings of the model in a folder.
 func newModel(dir, kind string, o Options) (m *model, err error) {
 	m = &model{workers: o.Workers, cores: o.Cores, progress: o.Progress}
-	if kind == kindEncoder {
+	if kind == KindEncoder {
 		m.whole = o.Tokens
 	}
 	if err := checkFolder(dir); err != nil {
@@ -135,13 +149,13 @@ func (m *model) findSource(dir, kind string, p Precision, standard bool) (err er
 	}
 	o := onnx.Options{Pooling: m.set.Pooling, Normalise: m.set.Normalise, Int8: p == Int8, Standard: standard}
 	switch kind {
-	case kindClassifier:
+	case KindClassifier:
 		o.Task = onnx.Classify
-	case kindReranker, kindEntailment:
+	case KindReranker, KindEntailment:
 		o.Task, o.Types = onnx.Classify, m.tok.pair.highest()
-	case kindTokens:
+	case KindTokenClassifier:
 		o.Task = onnx.Tokens
-	case kindReader:
+	case KindReader:
 		o.Task, o.Types = onnx.Spans, m.tok.pair.highest()
 	}
 	if m.src, err = findSource(dir, o); err == nil && m.src.graph == nil && o.Int8 {
@@ -175,7 +189,7 @@ func (m *model) vectorSettings() string {
 
 // load opens the tokenizer and the session while the digests are computed.
 func (m *model) load(ctx context.Context, dir, kind string, o Options, p *provider) (err error) {
-	if m.tok, err = openTokenizer(dir); err != nil {
+	if m.tok, err = OpenTokenizer(dir); err != nil {
 		return err
 	}
 	if err := m.findSource(dir, kind, o.Precision, p.standard); err != nil {
@@ -225,12 +239,37 @@ func (m *model) load(ctx context.Context, dir, kind string, o Options, p *provid
 	if m.session.ops != nil {
 		m.info.Runtime.ISA = m.session.ops.ISA(m.src.int8)
 	}
-	if kind == kindEncoder {
+	if kind == KindEncoder {
+		m.counter = &Counter{m.tok, m.set.DocumentPrefix, m.front[Document], m.info.MaxTokens}
 		m.info.Normalised = m.set.Normalise
 		m.info.Dimensions, err = m.set.shorter(dir, m.info.Dim)
 		return err
 	}
-	return m.src.settleLabels(m.session.dim)
+	if err := m.src.settleLabels(m.session.dim); err != nil {
+		return err
+	}
+	return m.settleHead(kind)
+}
+
+// settleHead makes a model read pairs where its kind does, and refuses a head that the kind does not have.
+func (m *model) settleHead(kind string) (err error) {
+	switch kind {
+	case KindReranker, KindEntailment, KindReader:
+		if m.pair, err = newPairer(m.tok, m.set.MaxTokens); err != nil {
+			return err
+		}
+	}
+	switch labels := m.src.labels; {
+	case kind == KindReranker && len(labels) != 1:
+		return fmt.Errorf("%s: %w: it has %d labels, a reranker has one score", m.src.weights(), ErrModel, len(labels))
+	case kind == KindEntailment && (entailment(labels) < 0 || len(labels) < 2):
+		return fmt.Errorf("%s: %w: no label of %q is \"entailment\", beside another one", m.src.weights(), ErrModel,
+			labels)
+	case kind == KindReader && m.session.dim != 2:
+		return fmt.Errorf("%s: %w: a reader has 2 logits for each token, this model has %d", m.src.weights(), ErrModel,
+			m.session.dim)
+	}
+	return nil
 }
 
 // enter announces a call, which close waits for; running.Done ends it.
@@ -255,17 +294,20 @@ func (m *model) use(do func() error) error {
 
 // texts reads each text with its role's prefix.
 func (m *model) texts(texts []string, role Role) func(i int) (input, error) {
-	return func(i int) (in input, err error) {
-		text, changed := repair(texts[i])
-		all, _, err := m.tok.encodeHead(m.set.prefix(role)+text, m.set.MaxTokens)
-		if err != nil {
-			return in, fmt.Errorf("text %q: %w", texts[i][:min(len(texts[i]), 40)], err)
-		}
-		in.repaired = changed
-		in.ids, in.cut = truncate(all, m.set.MaxTokens, m.tok.closing)
-		in.content = m.content(in.ids, role)
-		return in, nil
+	return func(i int) (input, error) { return m.text(texts[i], role, m.set.MaxTokens) }
+}
+
+// text reads a text with its role's prefix, cut at limit tokens.
+func (m *model) text(text string, role Role, limit int) (in input, err error) {
+	fixed, changed := Repair(text)
+	all, _, err := m.tok.encodeHead(m.set.prefix(role)+fixed, limit)
+	if err != nil {
+		return in, fmt.Errorf("text %q: %w", text[:min(len(text), 40)], err)
 	}
+	in.repaired = changed
+	in.ids, in.cut = truncate(all, limit, m.tok.closing)
+	in.content = measure(in.ids, m.front[role], m.tok.closing, m.tok.unknown)
+	return in, nil
 }
 
 // infer computes the rows of n inputs, in windows that bound the memory of their tokens. read is called from several
@@ -346,11 +388,6 @@ func (m *model) read(
 	return inputs, nil
 }
 
-// content counts what a text's tokens say.
-func (m *model) content(ids []uint32, role Role) Content {
-	return measure(ids, m.front[role], m.tok.closing, m.tok.unknown)
-}
-
 // compute runs a batch. Once ctx has ended it stops soon.
 func (m *model) compute(ctx context.Context, batch []sequence, out []float32) error {
 	stop, err := m.session.kept.stopWith(ctx)
@@ -412,8 +449,14 @@ func (m *model) report(done *int, n, total int) {
 	}
 }
 
-// close waits for the calls under way and frees everything; a second close does nothing.
-func (m *model) close() error {
+// Info identifies the model.
+func (m *model) Info() Info { return m.info }
+
+// Stats counts what the model has computed.
+func (m *model) Stats() Stats { return m.batches.now() }
+
+// Close waits for the calls under way and frees the model; later calls return ErrClosed. A second Close does nothing.
+func (m *model) Close() error {
 	m.mu.Lock()
 	first := !m.closed
 	m.closed = true
@@ -433,7 +476,7 @@ func (m *model) free() {
 		m.session.close()
 	}
 	if m.tok != nil {
-		m.tok.close()
+		m.tok.Close()
 	}
 	if m.library != nil {
 		m.library()

@@ -9,13 +9,13 @@ import (
 
 // pairer reads two texts as one sequence.
 type pairer struct {
-	tok      *tokenizer
+	tok      *Tokenizer
 	template template
 	room     int // tokens of both texts at most
 }
 
 // newPairer takes the template from the tokenizer's file. limit is the sequence's, special tokens included.
-func newPairer(t *tokenizer, limit int) (*pairer, error) {
+func newPairer(t *Tokenizer, limit int) (*pairer, error) {
 	if t.pairErr != nil {
 		return nil, fmt.Errorf("%s: %w: %w", t.path, ErrModel, t.pairErr)
 	}
@@ -62,4 +62,21 @@ func (p *pairer) input(a, b half, repaired bool) (in input, cut [2]bool, err err
 	in.ids, in.types, cut, err = p.join(a, b)
 	in.cut = cut[0] || cut[1]
 	return in, cut, err
+}
+
+// windows returns a question with the windows of a context, of which stride tokens are in two in a row. The context is
+// cut at limit tokens; tokens is how many it has then.
+func (p *pairer) windows(
+	question half, context string, limit, stride int,
+) (all []Window, tokens int, cut bool, err error) {
+	ids, own, cut, err := p.tok.words(context, limit)
+	if err != nil {
+		return nil, 0, false, err
+	}
+	at := make([][2]int, len(own))
+	for i, o := range own {
+		at[i] = [2]int{o.start, o.end}
+	}
+	front := p.tok.special - p.tok.closing
+	return p.template.windowsOf(question.ids, ids[front:front+len(own)], at, p.room, stride), len(own), cut, nil
 }

@@ -106,7 +106,7 @@ func digestOf(t testing.TB, rows []encoded) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-func pairTokenizer(t testing.TB, dir, processor string) *tokenizer {
+func pairTokenizer(t testing.TB, dir, processor string) *Tokenizer {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
 	if err != nil {
@@ -126,16 +126,16 @@ func pairTokenizer(t testing.TB, dir, processor string) *tokenizer {
 	if err := os.WriteFile(filepath.Join(to, "tokenizer.json"), raw, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	tok, err := openTokenizer(to)
+	tok, err := OpenTokenizer(to)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(tok.close)
+	t.Cleanup(tok.Close)
 	return tok
 }
 
 // encodePairs does what Score does.
-func encodePairs(t testing.TB, tok *tokenizer, pairs []textPair) []encoded {
+func encodePairs(t testing.TB, tok *Tokenizer, pairs []textPair) []encoded {
 	t.Helper()
 	out := make([]encoded, len(pairs))
 	for i, p := range pairs {
@@ -273,11 +273,11 @@ func TestVocabularyInsteadOfTokenizer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	made, err := openTokenizer(to)
+	made, err := OpenTokenizer(to)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer made.close()
+	defer made.Close()
 	own := pairTokenizer(t, from, "")
 	texts := append(goldenTexts(), "[MASK] and [PAD] of [CLS]", "Ünïcode ÉTÉ")
 	for _, s := range texts {

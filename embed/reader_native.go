@@ -10,10 +10,7 @@ import (
 
 // Reader finds the span of a passage that answers a question (extractive question answering: Devlin et al., BERT, 2019,
 // section 4.3). It is safe for concurrent use.
-type Reader struct {
-	m    *model
-	pair *pairer
-}
+type Reader struct{ *model }
 
 var _ Extractor = (*Reader)(nil)
 
@@ -21,20 +18,7 @@ var _ Extractor = (*Reader)(nil)
 // gives each token two logits: as the first and as the last one of the answer; or a ready export with the outputs
 // start_logits and end_logits. tokenizer.json must say how it reads two texts. Errors as of Open.
 func OpenReader(ctx context.Context, dir string, o Options) (*Reader, error) {
-	m, err := openModel(ctx, dir, kindReader, o)
-	if err != nil {
-		return nil, err
-	}
-	p, err := newPairer(m.tok, m.set.MaxTokens)
-	if err == nil && m.session.dim != 2 {
-		err = fmt.Errorf("%s: %w: a reader has 2 logits for each token, this model has %d", m.src.weights(), ErrModel,
-			m.session.dim)
-	}
-	if err != nil {
-		m.free()
-		return nil, err
-	}
-	return &Reader{m, p}, nil
+	return openAs[Reader](ctx, dir, KindReader, o)
 }
 
 // readerStride is how many tokens of a passage two windows in a row share, as in BERT's code for SQuAD.
@@ -43,11 +27,11 @@ const readerStride = 128
 // Read implements Extractor. A passage of more tokens than the model takes beside the question is read in windows that
 // overlap by readerStride tokens. A question that takes more than half of a window is cut there.
 func (r *Reader) Read(ctx context.Context, question string, passages []string) ([]Reading, error) {
-	if err := r.m.enter(); err != nil {
+	if err := r.enter(); err != nil {
 		return nil, err
 	}
-	defer r.m.running.Done()
-	fixed, _ := repair(question)
+	defer r.running.Done()
+	fixed, _ := Repair(question)
 	asked, err := r.pair.read(fixed)
 	if err != nil {
 		return nil, fmt.Errorf("the question: %w", err)
@@ -59,21 +43,16 @@ func (r *Reader) Read(ctx context.Context, question string, passages []string) (
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		ids, own, cut, err := r.m.tok.words(passage, maxSpanTokens)
+		all, tokens, cut, err := r.pair.windows(asked, passage, maxSpanTokens, readerStride)
 		if err != nil {
 			return nil, fmt.Errorf("passage %d: %w", i, err)
 		}
-		at := make([][2]int, len(own))
-		for j, o := range own {
-			at[j] = [2]int{o.start, o.end}
-		}
-		front := r.m.tok.special - r.m.tok.closing
-		for _, w := range r.m.tok.pair.windowsOf(asked.ids, ids[front:front+len(own)], at, r.pair.room, readerStride) {
+		for _, w := range all {
 			windows, of = append(windows, w), append(of, i)
 		}
-		out[i].Tokens, out[i].Truncated = len(own), cut || !asked.whole || len(asked.ids) > r.pair.room/2
+		out[i].Tokens, out[i].Truncated = tokens, cut || !asked.whole || len(asked.ids) > r.pair.room/2
 	}
-	found, err := r.m.infer(ctx, len(windows), func(n int) (input, error) {
+	found, err := r.infer(ctx, len(windows), func(n int) (input, error) {
 		return input{sequence: sequence{ids: windows[n].IDs, types: windows[n].Types}}, nil
 	})
 	if err != nil {
@@ -116,14 +95,5 @@ func (r *Reading) trim(passage string) {
 
 // NullThreshold implements Extractor.
 func (r *Reader) NullThreshold() (threshold float64, ok bool) {
-	return r.m.set.NullThreshold, r.m.set.NullAnswer == nil || *r.m.set.NullAnswer
+	return r.set.NullThreshold, r.set.NullAnswer == nil || *r.set.NullAnswer
 }
-
-// Info identifies the reader.
-func (r *Reader) Info() Info { return r.m.info }
-
-// Stats counts what it has computed.
-func (r *Reader) Stats() Stats { return r.m.batches.now() }
-
-// Close waits for the calls under way and frees the model; later calls return ErrClosed.
-func (r *Reader) Close() error { return r.m.close() }

@@ -30,7 +30,7 @@ type session struct {
 }
 
 // openSession loads a written graph, or an exported one with a suitable output for its task.
-func openSession(src *source, set *settings, p *provider) (*session, error) {
+func openSession(src *source, set *ModelSettings, p *provider) (*session, error) {
 	o, err := sessionOptions()
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func sessionOptions() (o *ort.SessionOptions, err error) {
 }
 
 // inspect reads an exported graph's inputs and outputs, and chooses how its outputs are converted to rows.
-func (s *session) inspect(src *source, set *settings) (outputs []string, err error) {
+func (s *session) inspect(src *source, set *ModelSettings) (outputs []string, err error) {
 	o, err := sessionOptions()
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (s *session) inspect(src *source, set *settings) (outputs []string, err err
 }
 
 // inspectRows chooses the conversion of an output that has a row for each text or token.
-func (s *session) inspectRows(src *source, set *settings, i ort.InputOutputInfo) error {
+func (s *session) inspectRows(src *source, set *ModelSettings, i ort.InputOutputInfo) error {
 	rank := len(i.Dimensions)
 	if i.DataType != ort.TensorElementDataTypeFloat || rank < 2 || rank > 3 || i.Dimensions[rank-1] < 1 {
 		return fmt.Errorf("output %s is %v %v; float32 [batch, dim] or [batch, sequence, dim] expected", i.Name,
@@ -171,7 +171,7 @@ func (s *session) inspectSpans(known map[string]ort.InputOutputInfo) ([]string, 
 
 // rows returns the function that converts an exported graph's output to rows: it pools output per token, and
 // normalises if the settings ask for it.
-func rows(set *settings, rank, dim int, logits bool) func([]float32, []sequence, int, []float32) {
+func rows(set *ModelSettings, rank, dim int, logits bool) func([]float32, []sequence, int, []float32) {
 	return func(raw []float32, tokens []sequence, columns int, out []float32) {
 		if rank == 2 {
 			copy(out, raw)

@@ -25,8 +25,8 @@ import (
 // maxSettings is the largest accepted size, in bytes, of model.yaml or of a JSON file beside it.
 const maxSettings = 64 << 20
 
-// settings is model.yaml: how the tokens of a text become one vector.
-type settings struct {
+// ModelSettings is what a model's folder says about texts: its model.yaml, or what sentence-transformers left there.
+type ModelSettings struct {
 	Name           string       `yaml:"name"`
 	Kind           string       `yaml:"kind"`
 	Pooling        onnx.Pooling `yaml:"pooling"`
@@ -39,7 +39,6 @@ type settings struct {
 	Languages      []string     `yaml:"languages"`  // ISO 639-1 codes; empty: unknown
 	Dimensions     []int        `yaml:"dimensions"` // Info.Dimensions; empty: those of config.json
 
-	// Temperature divides a classifier's logits before they become probabilities.
 	Temperature float64 `yaml:"temperature"` // that logits are divided by before they become probabilities; 0: 1
 	Threshold   float64 `yaml:"threshold"`   // smallest probability of a label that is returned; 0: no threshold
 	// NullAnswer says whether a reader was trained with questions that have no answer (SQuAD 2.0); nil: it was. A
@@ -51,13 +50,14 @@ type settings struct {
 	strict bool // read from model.yaml: a max_tokens above the model's own limit is an error; otherwise it is lowered
 }
 
+// The kinds of models in a folder, as model.yaml names them.
 const (
-	kindEncoder    = "encoder"
-	kindClassifier = "classifier"
-	kindReranker   = "reranker"
-	kindEntailment = "entailment"
-	kindReader     = "reader"
-	kindTokens     = "token-classifier"
+	KindEncoder         = "encoder"
+	KindClassifier      = "classifier"
+	KindReranker        = "reranker"
+	KindEntailment      = "entailment"
+	KindReader          = "reader"
+	KindTokenClassifier = "token-classifier"
 )
 
 // lastToken is a pooling that only GGUF files have.
@@ -65,11 +65,11 @@ const lastToken onnx.Pooling = "last"
 
 // kinds returns the kinds that model.yaml may name, in the order of the error message.
 func kinds() []string {
-	return []string{kindEncoder, kindClassifier, kindReranker, kindEntailment, kindReader, kindTokens}
+	return []string{KindEncoder, KindClassifier, KindReranker, KindEntailment, KindReader, KindTokenClassifier}
 }
 
 // prefix returns the text that is prepended for the role.
-func (s *settings) prefix(r Role) string {
+func (s *ModelSettings) prefix(r Role) string {
 	if r == Query {
 		return s.QueryPrefix
 	}
@@ -77,13 +77,13 @@ func (s *settings) prefix(r Role) string {
 }
 
 // vectorSettings returns the settings that affect a vector, in a fixed form for the digest.
-func (s *settings) vectorSettings() string {
+func (s *ModelSettings) vectorSettings() string {
 	return fmt.Sprintf("pooling=%s normalise=%t max_tokens=%d query_prefix=%q document_prefix=%q",
 		s.Pooling, s.Normalise, s.MaxTokens, s.QueryPrefix, s.DocumentPrefix)
 }
 
 // limit determines MaxTokens from the model's own limit (0 = unknown) and the number of special tokens per text.
-func (s *settings) limit(dir string, own, special int) error {
+func (s *ModelSettings) limit(dir string, own, special int) error {
 	switch {
 	case s.MaxTokens == 0 && own == 0:
 		return fmt.Errorf("%s: %w: max_tokens is unknown: give it in model.yaml", dir, ErrModel)
@@ -104,7 +104,7 @@ func (s *settings) limit(dir string, own, special int) error {
 const maxWindows = 64
 
 // windows checks Options.Tokens.
-func (s *settings) windows(dir string, tokens int) error {
+func (s *ModelSettings) windows(dir string, tokens int) error {
 	if tokens != 0 && (tokens <= s.MaxTokens || tokens > maxWindows*s.MaxTokens) {
 		return fmt.Errorf("%s: %w: %d tokens in windows of the %d that it reads at a time; they are from %d to %d", dir,
 			ErrModel, tokens, s.MaxTokens, s.MaxTokens+1, maxWindows*s.MaxTokens)
@@ -112,55 +112,82 @@ func (s *settings) windows(dir string, tokens int) error {
 	return nil
 }
 
-// readSettings reads dir/model.yaml, or the files of sentence-transformers. Only an encoder requires one of them.
-func readSettings(dir, kind string) (*settings, error) {
+// readModelYAML reads dir/model.yaml, whose kind must be the one given, or any if that is ""; nil if there is none.
+func readModelYAML(dir, kind string) (*ModelSettings, error) {
 	path := filepath.Join(dir, "model.yaml")
 	raw, err := regular.ReadFile(path, maxSettings)
-	switch {
-	case err == nil:
-		s, err := parseSettings(raw)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if s.Kind != "" && s.Kind != kind {
-			return nil, fmt.Errorf("%s: %w: kind is %q, %q expected", path, ErrModel, s.Kind, kind)
-		}
-		if kind == kindEncoder && s.Pooling != onnx.Mean && s.Pooling != onnx.CLS {
-			return nil, fmt.Errorf("%s: %w: pooling is %q, mean or cls expected", path, ErrModel, s.Pooling)
-		}
-		return s.named(dir), nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: %w", ErrModel, err)
-	case kind != kindEncoder:
-		return (&settings{Kind: kind}).named(dir), nil
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	s, err := sentenceTransformers(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	s, err := parseSettings(raw)
+	if err == nil && kind != "" && s.Kind != "" && s.Kind != kind {
+		err = fmt.Errorf("%w: kind is %q, %q expected", ErrModel, s.Kind, kind)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// readSettings reads dir/model.yaml, or the files of sentence-transformers. Only an encoder requires one of them.
+func readSettings(dir, kind string) (*ModelSettings, error) {
+	s, err := readModelYAML(dir, kind)
+	switch {
+	case err != nil:
+	case s == nil && kind == KindEncoder:
+		s, err = sentenceTransformers(dir)
+	case s == nil:
+		s = &ModelSettings{Kind: kind}
+	case kind == KindEncoder && s.Pooling != onnx.Mean && s.Pooling != onnx.CLS:
+		err = fmt.Errorf("%s: %w: pooling is %q, mean or cls expected", filepath.Join(dir, "model.yaml"), ErrModel,
+			s.Pooling)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return s.named(dir), nil
+	s.Name = cmp.Or(s.Name, filepath.Base(filepath.Clean(dir)))
+	return s, nil
 }
 
-func (s *settings) named(dir string) *settings {
-	s.Name = cmp.Or(s.Name, filepath.Base(filepath.Clean(dir)))
-	return s
+// ReadSettings reads the settings from the folder of an encoder or classifier. Errors wrap ErrModel.
+func ReadSettings(dir string) (*ModelSettings, error) {
+	s, err := readSettings(dir, KindEncoder)
+	if err != nil {
+		if other, otherErr := readSettings(dir, KindClassifier); otherErr == nil {
+			return other, nil
+		}
+	}
+	return s, err
+}
+
+// ReadGGUFSettings reads the model.yaml in the folder of an encoder's GGUF file: what it says goes before what the file
+// says. Without one all is as the file says, and vectors are normalised. Errors wrap ErrModel.
+func ReadGGUFSettings(dir string) (*ModelSettings, error) {
+	s, err := readModelYAML(dir, KindEncoder)
+	if s == nil && err == nil {
+		s = &ModelSettings{Normalise: true}
+	}
+	return s, err
 }
 
 // parseSettings is strict: unknown keys, a second document and values out of range are errors.
-func parseSettings(raw []byte) (*settings, error) {
-	var s settings
+func parseSettings(raw []byte) (*ModelSettings, error) {
+	var s ModelSettings
 	d := yaml.NewDecoder(bytes.NewReader(raw))
 	d.KnownFields(true)
 	if err := d.Decode(&s); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}
-	if err := d.Decode(new(settings)); !errors.Is(err, io.EOF) {
+	if err := d.Decode(new(ModelSettings)); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: more than one YAML document", ErrModel)
 	}
 	switch {
 	case s.Kind != "" && !slices.Contains(kinds(), s.Kind):
 		return nil, fmt.Errorf("%w: kind %q; one of %s expected", ErrModel, s.Kind, strings.Join(kinds(), ", "))
-	case s.Kind == kindTokens && s.QueryPrefix+s.DocumentPrefix != "":
+	case s.Kind == KindTokenClassifier && s.QueryPrefix+s.DocumentPrefix != "":
 		return nil, fmt.Errorf("%w: a %s reads texts without a prefix", ErrModel, s.Kind)
 	case s.Pooling != "" && s.Pooling != onnx.Mean && s.Pooling != onnx.CLS && s.Pooling != lastToken:
 		return nil, fmt.Errorf("%w: pooling %q; mean or cls expected, or last for a GGUF file", ErrModel, s.Pooling)
@@ -176,7 +203,7 @@ func parseSettings(raw []byte) (*settings, error) {
 				1<<20)
 	}
 	for _, p := range []string{s.QueryPrefix, s.DocumentPrefix} {
-		if fixed, changed := repair(p); changed {
+		if fixed, changed := Repair(p); changed {
 			return nil, fmt.Errorf("%w: prefix %q has NUL bytes or invalid UTF-8", ErrModel, fixed)
 		}
 	}
@@ -186,8 +213,8 @@ func parseSettings(raw []byte) (*settings, error) {
 
 // sentenceTransformers reads the settings that a sentence-transformers folder spreads over
 // modules.json, <pooling>/config.json, sentence_bert_config.json and config_sentence_transformers.json.
-func sentenceTransformers(dir string) (*settings, error) {
-	s := &settings{Kind: kindEncoder}
+func sentenceTransformers(dir string) (*ModelSettings, error) {
+	s := &ModelSettings{Kind: KindEncoder}
 	path := filepath.Join(dir, "modules.json")
 	var modules []struct {
 		Path string `json:"path"`
@@ -225,7 +252,7 @@ func sentenceTransformers(dir string) (*settings, error) {
 
 // converted returns the settings of a conversion that has none of these files, as the ONNX exports of transformers.js:
 // those of the model of the manifest that its config.json says it was made of.
-func converted(dir string) (*settings, error) {
+func converted(dir string) (*ModelSettings, error) {
 	var config struct {
 		Name string `json:"_name_or_path"`
 	}
@@ -238,9 +265,9 @@ func converted(dir string) (*settings, error) {
 	}
 	for _, m := range list.Models {
 		if e := m.Encoder; e != nil && m.Source == "https://huggingface.co/"+config.Name {
-			return &settings{Name: m.Name, Kind: kindEncoder, Pooling: onnx.Pooling(e.Pooling), Normalise: e.Normalise,
-				MaxTokens: e.MaxTokens, QueryPrefix: e.QueryPrefix, DocumentPrefix: e.DocumentPrefix,
-				Languages: e.Languages}, nil
+			return &ModelSettings{Name: m.Name, Kind: KindEncoder, Pooling: onnx.Pooling(e.Pooling),
+				Normalise: e.Normalise, MaxTokens: e.MaxTokens, QueryPrefix: e.QueryPrefix,
+				DocumentPrefix: e.DocumentPrefix, Languages: e.Languages}, nil
 		}
 	}
 	return nil, fmt.Errorf("%s: %w: there is neither model.yaml nor modules.json to say how to pool; write a model.yaml",
@@ -271,7 +298,7 @@ func readPooling(path string) (onnx.Pooling, error) {
 	return p, nil
 }
 
-func (s *settings) readLimits(dir string) error {
+func (s *ModelSettings) readLimits(dir string) error {
 	var limits struct {
 		Max *int `json:"max_seq_length"`
 	}
@@ -302,7 +329,7 @@ func (s *settings) readLimits(dir string) error {
 
 // shorter returns the dimensions below dim to which vectors may be cut: those of model.yaml, else those of config.json
 // (matryoshka_dimensions, the name used by models of Jina AI and Snowflake and by vLLM).
-func (s *settings) shorter(dir string, dim int) (string, error) {
+func (s *ModelSettings) shorter(dir string, dim int) (string, error) {
 	all := s.Dimensions
 	if all == nil {
 		var config struct {
@@ -342,7 +369,7 @@ func readJSON(path string, to any) (bool, error) {
 
 // languages returns the languages of model.yaml, else those of models that are known by name, whose folders may lack
 // the key. The name may be that of the model's repository.
-func (s *settings) languages() string {
+func (s *ModelSettings) languages() string {
 	if len(s.Languages) > 0 {
 		return strings.Join(s.Languages, " ")
 	}

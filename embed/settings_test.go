@@ -71,7 +71,7 @@ func TestShorterVectors(t *testing.T) {
 			files["config.json"] = c.config
 		}
 		dir := folder(t, files)
-		s, err := readSettings(dir, kindEncoder)
+		s, err := readSettings(dir, KindEncoder)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestSentenceTransformersFolder(t *testing.T) {
 		"sentence_bert_config.json":         `{"max_seq_length":256}`,
 		"config_sentence_transformers.json": `{"prompts":{"query":"ask: ","passage":"say: "}}`,
 	}
-	s, err := readSettings(folder(t, good), kindEncoder)
+	s, err := readSettings(folder(t, good), KindEncoder)
 	if err != nil || s.Pooling != onnx.Mean || !s.Normalise || s.MaxTokens != 256 || s.QueryPrefix != "ask: " ||
 		s.DocumentPrefix != "say: " {
 		t.Errorf("%+v, %v", s, err)
@@ -120,26 +120,26 @@ func TestSentenceTransformersFolder(t *testing.T) {
 	} {
 		files := maps.Clone(good)
 		files[name] = bad
-		if _, err := readSettings(folder(t, files), kindEncoder); !errors.Is(err, ErrModel) ||
+		if _, err := readSettings(folder(t, files), KindEncoder); !errors.Is(err, ErrModel) ||
 			!strings.Contains(err.Error(), filepath.Base(name)) {
 			t.Errorf("%s = %s: %v", name, bad, err)
 		}
 		files[name] = "{"
-		if _, err := readSettings(folder(t, files), kindEncoder); !errors.Is(err, ErrModel) ||
+		if _, err := readSettings(folder(t, files), KindEncoder); !errors.Is(err, ErrModel) ||
 			!strings.Contains(err.Error(), filepath.Base(name)) {
 			t.Errorf("broken %s: %v", name, err)
 		}
 	}
 	out := maps.Clone(good)
 	out["modules.json"] = strings.Replace(good["modules.json"], "1_Pooling", "../elsewhere", 1)
-	if _, err := readSettings(folder(t, out), kindEncoder); !errors.Is(err, ErrModel) {
+	if _, err := readSettings(folder(t, out), KindEncoder); !errors.Is(err, ErrModel) {
 		t.Errorf("a path out of the folder: %v", err)
 	}
-	if _, err := readSettings(t.TempDir(), kindEncoder); !errors.Is(err, ErrModel) ||
+	if _, err := readSettings(t.TempDir(), KindEncoder); !errors.Is(err, ErrModel) ||
 		!strings.Contains(err.Error(), "model.yaml") {
 		t.Errorf("no settings: %v", err)
 	}
-	if s, err := readSettings(t.TempDir(), kindClassifier); err != nil || s.Name == "" {
+	if s, err := readSettings(t.TempDir(), KindClassifier); err != nil || s.Name == "" {
 		t.Errorf("a classifier needs no settings: %+v, %v", s, err)
 	}
 }
@@ -147,7 +147,7 @@ func TestSentenceTransformersFolder(t *testing.T) {
 // TestConversion: a conversion without settings of its own has those of the model that it was made of.
 func TestConversion(t *testing.T) {
 	s, err := readSettings(folder(t, map[string]string{"config.json": `{"_name_or_path":"BAAI/bge-small-en-v1.5"}`}),
-		kindEncoder)
+		KindEncoder)
 	if err != nil || s.Name != "bge-small-en-v1.5" || s.Pooling != onnx.CLS || !s.Normalise || s.MaxTokens != 512 ||
 		!strings.HasPrefix(s.QueryPrefix, "Represent this sentence") || s.DocumentPrefix != "" ||
 		s.languages() != "en" {
@@ -155,7 +155,7 @@ func TestConversion(t *testing.T) {
 	}
 	for _, config := range []string{`{"_name_or_path":"o/bge-small-en-v1.5"}`, `{"_name_or_path":""}`,
 		`{"_name_or_path":"Qwen/Qwen3-0.6B-GGUF"}`, `{"_name_or_path":7}`, `{}`} {
-		if _, err := readSettings(folder(t, map[string]string{"config.json": config}), kindEncoder); !errors.Is(err,
+		if _, err := readSettings(folder(t, map[string]string{"config.json": config}), KindEncoder); !errors.Is(err,
 			ErrModel) {
 			t.Errorf("%s: %v", config, err)
 		}
@@ -166,7 +166,7 @@ func TestConversion(t *testing.T) {
 func TestLanguagesByName(t *testing.T) {
 	for name, want := range map[string]string{"all-MiniLM-L6-v2": "en", "hf:o/all-MiniLM-L6-v2": "en",
 		"hf:o/all-MiniLM-L6-v2@refs/pr/1": "en", "hf:o/all-MiniLM-L6-v2@v1": "en", "hf:o/other": "", "": ""} {
-		if got := (&settings{Name: name}).languages(); got != want {
+		if got := (&ModelSettings{Name: name}).languages(); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}
 	}
@@ -181,7 +181,7 @@ func TestLimit(t *testing.T) {
 		{514, 512, 0, true, false},
 		{0, 0, 0, true, false}, {128, 0, 128, true, true}, {2, 512, 0, true, false}, {3, 512, 3, true, true},
 	} {
-		s := &settings{MaxTokens: c.given, strict: c.strict}
+		s := &ModelSettings{MaxTokens: c.given, strict: c.strict}
 		err := s.limit("dir", c.own, 2)
 		if (err == nil) != c.ok || c.ok && s.MaxTokens != c.want || err != nil && !errors.Is(err, ErrModel) {
 			t.Errorf("%+v: %d, %v", c, s.MaxTokens, err)

@@ -2,6 +2,7 @@ package embed
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -59,12 +60,7 @@ func decode(tokens []token, logits []float32, labels []string) []Span {
 			next++
 		}
 		row := logits[i*len(labels) : (i+1)*len(labels)]
-		best := 0
-		for j, v := range row {
-			if v > row[best] {
-				best = j
-			}
-		}
+		best := slices.Index(row, slices.Max(row))
 		softmax(row, probabilities, 1)
 		label, begins := untag(labels[best])
 		switch {

@@ -36,7 +36,7 @@ func TestTokenClassifiersAgainstNumPy(t *testing.T) {
 			c := openTokenClassifier(t, dir)
 			texts := smallTexts()
 			// the raw rows, as Spans reads them
-			r, err := c.m.infer(t.Context(), len(texts), c.m.texts(texts, Document))
+			r, err := c.infer(t.Context(), len(texts), c.texts(texts, Document))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -38,7 +38,7 @@ func openStandard(t testing.TB, dir, kind string) *model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = m.close() })
+	t.Cleanup(func() { _ = m.Close() })
 	return m
 }
 
@@ -70,16 +70,16 @@ func TestStandardGraphs(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s %s %s %+v labels=%d %s", s.Family, s.DType, s.Act, s.Deberta, len(s.Labels), s.Kind),
 			func(t *testing.T) {
-				kind := cmp.Or(s.Kind, kindEncoder)
+				kind := cmp.Or(s.Kind, KindEncoder)
 				if s.Kind == "" && len(s.Labels) > 0 {
-					kind = kindClassifier
+					kind = KindClassifier
 				}
 				dir := writeCheckpoint(t, s)
 				own, err := openModel(t.Context(), dir, kind, Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer own.close()
+				defer own.Close()
 				standard := openStandard(t, dir, kind)
 				texts := smallTexts()
 				want, err := own.infer(t.Context(), len(texts), own.texts(texts, Document))
@@ -107,20 +107,15 @@ func TestStandardGraphs(t *testing.T) {
 // TestStandardRerankers: pairs with token types.
 func TestStandardRerankers(t *testing.T) {
 	for _, s := range []checkpoint.Spec{
-		{Family: "bert", Kind: kindReranker, Labels: []string{"x"}},
-		{Family: "deberta-v2", Kind: kindReranker, Labels: []string{"x"}, Deberta: checkpoint.Deberta{Types: 2}},
+		{Family: "bert", Kind: KindReranker, Labels: []string{"x"}},
+		{Family: "deberta-v2", Kind: KindReranker, Labels: []string{"x"}, Deberta: checkpoint.Deberta{Types: 2}},
 	} {
 		dir := writeCheckpoint(t, s)
 		want, err := openReranker(t, dir, Options{}).Score(t.Context(), "the gate", smallTexts())
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := openStandard(t, dir, kindReranker)
-		pair, err := newPairer(m.tok, m.set.MaxTokens)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := (&Reranker{m, pair}).Score(t.Context(), "the gate", smallTexts())
+		got, err := (&Reranker{openStandard(t, dir, KindReranker)}).Score(t.Context(), "the gate", smallTexts())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +128,7 @@ func TestStandardRerankers(t *testing.T) {
 // TestStandardGolden: the default encoder's standard graph is as near to float64 as ours.
 func TestStandardGolden(t *testing.T) {
 	race.Skip(t)
-	r, err := Golden(t.Context(), &Encoder{openStandard(t, minilm(t), kindEncoder)})
+	r, err := Golden(t.Context(), &Encoder{openStandard(t, minilm(t), KindEncoder)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// repair replaces what a C string or the tokenizer could not read: each NUL byte and each invalid
-// UTF-8 byte becomes U+FFFD. It reports whether there was any.
-func repair(text string) (string, bool) {
+// Repair replaces what a C string or the tokenizer could not read: each NUL byte and each invalid UTF-8 byte becomes
+// U+FFFD. It reports whether there was any.
+func Repair(text string) (string, bool) {
 	if utf8.ValidString(text) && !strings.Contains(text, "\x00") {
 		return text, false
 	}
@@ -21,7 +21,7 @@ func repair(text string) (string, bool) {
 	return b.String(), true
 }
 
-// repairMap maps byte offsets of repair(text) to those of text: entry i belongs to repaired byte i.
+// repairMap maps byte offsets of Repair(text) to those of text: entry i belongs to repaired byte i.
 func repairMap(text string) []int {
 	m := make([]int, 0, len(text)+8)
 	for i := 0; i < len(text); {

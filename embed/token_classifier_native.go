@@ -8,18 +8,14 @@ import (
 )
 
 // TokenClassifier finds the parts of texts that have a label, such as names. It is safe for concurrent use.
-type TokenClassifier struct{ m *model }
+type TokenClassifier struct{ *model }
 
 var _ Tagger = (*TokenClassifier)(nil)
 
 // OpenTokenClassifier loads a token-classification checkpoint (BERT, DistilBERT, RoBERTa, MPNet, …) or a ready export
 // with the output "logits" for each token. Errors as of Open.
 func OpenTokenClassifier(ctx context.Context, dir string, o Options) (*TokenClassifier, error) {
-	m, err := openModel(ctx, dir, kindTokens, o)
-	if err != nil {
-		return nil, err
-	}
-	return &TokenClassifier{m}, nil
+	return openAs[TokenClassifier](ctx, dir, KindTokenClassifier, o)
 }
 
 // maxSpanTokens of a text are read; behind, it is cut.
@@ -42,7 +38,7 @@ func (c *TokenClassifier) Spans(ctx context.Context, texts []string) (*Spans, er
 	if err != nil {
 		return nil, err
 	}
-	out := &Spans{Texts: make([][]Span, len(texts)), Labels: c.m.src.labels, Tokens: make([]int, len(texts))}
+	out := &Spans{Texts: make([][]Span, len(texts)), Labels: c.src.labels, Tokens: make([]int, len(texts))}
 	var of []int // the text of each window
 	for i := range list {
 		t := &list[i]
@@ -58,13 +54,13 @@ func (c *TokenClassifier) Spans(ctx context.Context, texts []string) (*Spans, er
 			out.Repaired++
 		}
 	}
-	front := c.m.tok.special - c.m.tok.closing
-	r, err := c.m.infer(ctx, len(of), func(n int) (input, error) {
+	front := c.tok.special - c.tok.closing
+	r, err := c.infer(ctx, len(of), func(n int) (input, error) {
 		t := &list[of[n]]
 		w := t.windows[n-t.first]
-		ids := make([]uint32, 0, w.to-w.from+c.m.tok.special)
+		ids := make([]uint32, 0, w.to-w.from+c.tok.special)
 		ids = append(append(ids, t.ids[:front]...), t.ids[front+w.from:front+w.to]...)
-		return input{sequence: sequence{ids: append(ids, t.ids[len(t.ids)-c.m.tok.closing:]...)}}, nil
+		return input{sequence: sequence{ids: append(ids, t.ids[len(t.ids)-c.tok.closing:]...)}}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -87,18 +83,18 @@ func (c *TokenClassifier) Spans(ctx context.Context, texts []string) (*Spans, er
 
 // tokens reads texts and lays out their windows.
 func (c *TokenClassifier) tokens(ctx context.Context, texts []string) ([]tagged, error) {
-	if err := c.m.enter(); err != nil {
+	if err := c.enter(); err != nil {
 		return nil, err
 	}
-	defer c.m.running.Done()
+	defer c.running.Done()
 	list := make([]tagged, len(texts))
-	size := c.m.set.MaxTokens - c.m.tok.special
-	err := c.m.each(ctx, len(texts), func(i int) (err error) {
+	size := c.set.MaxTokens - c.tok.special
+	err := c.each(ctx, len(texts), func(i int) (err error) {
 		t := &list[i]
-		if t.ids, t.own, t.cut, err = c.m.tok.words(texts[i], maxSpanTokens); err != nil {
+		if t.ids, t.own, t.cut, err = c.tok.words(texts[i], maxSpanTokens); err != nil {
 			return fmt.Errorf("text %q: %w", texts[i][:min(len(texts[i]), 40)], err)
 		}
-		_, t.repaired = repair(texts[i])
+		_, t.repaired = Repair(texts[i])
 		t.windows = tokenWindows(t.own, max(size, 1))
 		return nil
 	})
@@ -107,9 +103,3 @@ func (c *TokenClassifier) tokens(ctx context.Context, texts []string) ([]tagged,
 	}
 	return list, err
 }
-
-// Info identifies the token classifier; Dim is the number of labels.
-func (c *TokenClassifier) Info() Info { return c.m.info }
-
-// Close waits for the calls under way and frees the model; later calls return ErrClosed.
-func (c *TokenClassifier) Close() error { return c.m.close() }

@@ -17,8 +17,8 @@ import (
 	"github.com/daulet/tokenizers"
 )
 
-// tokenizer wraps the tokenizers library. It is safe for concurrent use until close.
-type tokenizer struct {
+// Tokenizer turns texts into a model's tokens, by the tokenizers library. It is safe for concurrent use until Close.
+type Tokenizer struct {
 	t       *tokenizers.Tokenizer
 	path    string
 	special int   // number of special tokens added to every text
@@ -33,15 +33,16 @@ type tokenizer struct {
 	pairErr error
 }
 
-// openTokenizer loads dir/tokenizer.json without its padding and truncation: that of all-MiniLM pads every text to 128
-// tokens, and Sluice truncates itself so that it can count cut texts.
-func openTokenizer(dir string) (*tokenizer, error) {
+// OpenTokenizer loads dir/tokenizer.json, or makes it from dir/vocab.txt. Errors wrap ErrModel. Close frees it. The
+// file's padding and truncation are left out: that of all-MiniLM pads every text to 128 tokens, and Sluice truncates
+// itself so that it can count cut texts.
+func OpenTokenizer(dir string) (*Tokenizer, error) {
 	raw, path, err := readTokenizer(dir)
 	if err != nil {
 		return nil, err
 	}
 	digest := sha256.Sum256(raw)
-	bad := func(err error) (*tokenizer, error) { return nil, fmt.Errorf("%s: %w: %w", path, ErrModel, err) }
+	bad := func(err error) (*Tokenizer, error) { return nil, fmt.Errorf("%s: %w: %w", path, ErrModel, err) }
 	unknown, continuing, err := unknownToken(raw)
 	if err != nil {
 		return bad(err)
@@ -53,7 +54,7 @@ func openTokenizer(dir string) (*tokenizer, error) {
 	if err != nil {
 		return bad(err)
 	}
-	tok := &tokenizer{t: t, path: path, unknown: unknown, continuing: continuing, wordChars: longestWord(raw),
+	tok := &Tokenizer{t: t, path: path, unknown: unknown, continuing: continuing, wordChars: longestWord(raw),
 		digest: "sha256:" + hex.EncodeToString(digest[:])}
 	tok.pair, tok.pairErr = parseTemplate(raw)
 	probe := t.EncodeWithOptions("a", true, tokenizers.WithReturnSpecialTokensMask())
@@ -67,7 +68,7 @@ func openTokenizer(dir string) (*tokenizer, error) {
 		}
 	}
 	if tok.special == len(probe.IDs) {
-		tok.close()
+		tok.Close()
 		return bad(errors.New(`"a" has no token: the vocabulary is empty or lacks its unknown token`))
 	}
 	return tok, nil
@@ -140,7 +141,7 @@ func withoutPadding(raw []byte) ([]byte, error) {
 }
 
 // encoding encodes a repaired text with special tokens, uncut.
-func (t *tokenizer) encoding(text string, opts ...tokenizers.EncodeOption) (tokenizers.Encoding, error) {
+func (t *Tokenizer) encoding(text string, opts ...tokenizers.EncodeOption) (tokenizers.Encoding, error) {
 	e := t.t.EncodeWithOptions(text, true, opts...)
 	if len(e.IDs) < t.special { // the library reports an error by returning no tokens
 		return e, fmt.Errorf("%s: %w: the tokenizer fails on a text of %d bytes", t.path, ErrModel, len(text))
@@ -149,7 +150,7 @@ func (t *tokenizer) encoding(text string, opts ...tokenizers.EncodeOption) (toke
 }
 
 // encode returns the ids of a repaired text with special tokens, uncut.
-func (t *tokenizer) encode(text string) ([]uint32, error) {
+func (t *Tokenizer) encode(text string) ([]uint32, error) {
 	e, err := t.encoding(condense(text, t.wordChars))
 	return e.IDs, err
 }
@@ -160,7 +161,7 @@ const slack = 16
 
 // head is encoding for a text of which limit tokens are needed. Of a much longer text only a beginning with more
 // tokens than that is read, up to the end of a word if possible. whole reports whether all of it was read.
-func (t *tokenizer) head(
+func (t *Tokenizer) head(
 	text string, limit int, opts ...tokenizers.EncodeOption,
 ) (e tokenizers.Encoding, whole bool, err error) {
 	for n := 8 * (limit + slack); n < len(text); n *= 4 {
@@ -185,15 +186,15 @@ func (t *tokenizer) head(
 }
 
 // encodeHead is head without offsets: it returns the ids only.
-func (t *tokenizer) encodeHead(text string, limit int) (ids []uint32, whole bool, err error) {
+func (t *Tokenizer) encodeHead(text string, limit int) (ids []uint32, whole bool, err error) {
 	e, whole, err := t.head(condense(text, t.wordChars), limit)
 	return e.IDs, whole, err
 }
 
 // words encodes any text, cut at limit tokens. own holds its tokens without the special ones, with their byte ranges
 // in the text.
-func (t *tokenizer) words(text string, limit int) (ids []uint32, own []token, cut bool, err error) {
-	fixed, changed := repair(text)
+func (t *Tokenizer) words(text string, limit int) (ids []uint32, own []token, cut bool, err error) {
+	fixed, changed := Repair(text)
 	options := []tokenizers.EncodeOption{tokenizers.WithReturnOffsets()}
 	if t.continuing != "" {
 		options = append(options, tokenizers.WithReturnTokens())
@@ -228,11 +229,12 @@ func (t *tokenizer) words(text string, limit int) (ids []uint32, own []token, cu
 }
 
 // plain is encodeHead without special tokens.
-func (t *tokenizer) plain(text string, limit int) (ids []uint32, whole bool, err error) {
+func (t *Tokenizer) plain(text string, limit int) (ids []uint32, whole bool, err error) {
 	if ids, whole, err = t.encodeHead(text, limit+t.special); err != nil {
 		return nil, whole, err
 	}
 	return ids[t.special-t.closing : len(ids)-t.closing], whole, nil
 }
 
-func (t *tokenizer) close() { _ = t.t.Close() } // the error is always nil
+// Close frees the tokenizer.
+func (t *Tokenizer) Close() { _ = t.t.Close() } // the error is always nil

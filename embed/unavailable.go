@@ -10,11 +10,63 @@ const Available = false
 // NativeDigest returns "", because no native library is linked.
 func NativeDigest() string { return "" }
 
-// Encoder requires the build tag "native".
-type Encoder struct{}
+// LibraryVersion returns ErrUnavailable.
+func LibraryVersion(Options) (version, path string, err error) { return "", "", ErrUnavailable }
+
+// GPULibrary returns ErrUnavailable.
+func GPULibrary(string) (string, error) { return "", ErrUnavailable }
+
+// model is what all models have.
+type model struct{}
+
+// Info returns the zero value.
+func (model) Info() Info { return Info{} }
+
+// Stats returns the zero value.
+func (model) Stats() Stats { return Stats{} }
+
+// Close does nothing.
+func (model) Close() error { return nil }
+
+// The models require the build tag "native".
+type (
+	// Encoder embeds texts.
+	Encoder struct{ model }
+	// Classifier gives texts classes.
+	Classifier struct{ model }
+	// Reader finds the span of a passage that answers a question.
+	Reader struct{ model }
+	// Reranker scores how well documents answer a query.
+	Reranker struct{ model }
+	// Entailment classifies whether one text follows from another.
+	Entailment struct{ model }
+	// TokenClassifier finds the parts of texts that have a label.
+	TokenClassifier struct{ model }
+)
 
 // Open returns ErrUnavailable.
 func Open(context.Context, string, Options) (*Encoder, error) { return nil, ErrUnavailable }
+
+// OpenClassifier returns ErrUnavailable.
+func OpenClassifier(context.Context, string, Options) (*Classifier, error) {
+	return nil, ErrUnavailable
+}
+
+// OpenReader returns ErrUnavailable.
+func OpenReader(context.Context, string, Options) (*Reader, error) { return nil, ErrUnavailable }
+
+// OpenReranker returns ErrUnavailable.
+func OpenReranker(context.Context, string, Options) (*Reranker, error) { return nil, ErrUnavailable }
+
+// OpenEntailment returns ErrUnavailable.
+func OpenEntailment(context.Context, string, Options) (*Entailment, error) {
+	return nil, ErrUnavailable
+}
+
+// OpenTokenClassifier returns ErrUnavailable.
+func OpenTokenClassifier(context.Context, string, Options) (*TokenClassifier, error) {
+	return nil, ErrUnavailable
+}
 
 // Embed returns ErrUnavailable.
 func (*Encoder) Embed(context.Context, []string, Role) (*Embeddings, error) {
@@ -27,40 +79,8 @@ func (*Encoder) CountTokens(string) (int, error) { return 0, ErrUnavailable }
 // TextOf returns ErrUnavailable.
 func (*Encoder) TextOf([]int32) (string, error) { return "", ErrUnavailable }
 
-// Info returns the zero value.
-func (*Encoder) Info() Info { return Info{} }
-
-// Stats returns the zero value.
-func (*Encoder) Stats() Stats { return Stats{} }
-
-// Close does nothing.
-func (*Encoder) Close() error { return nil }
-
-// Classifier requires the build tag "native".
-type Classifier struct{}
-
-// OpenClassifier returns ErrUnavailable.
-func OpenClassifier(context.Context, string, Options) (*Classifier, error) {
-	return nil, ErrUnavailable
-}
-
 // Classify returns ErrUnavailable.
 func (*Classifier) Classify(context.Context, []string) (*Classes, error) { return nil, ErrUnavailable }
-
-// Info returns the zero value.
-func (*Classifier) Info() Info { return Info{} }
-
-// Stats returns the zero value.
-func (*Classifier) Stats() Stats { return Stats{} }
-
-// Close does nothing.
-func (*Classifier) Close() error { return nil }
-
-// Reader requires the build tag "native".
-type Reader struct{}
-
-// OpenReader returns ErrUnavailable.
-func OpenReader(context.Context, string, Options) (*Reader, error) { return nil, ErrUnavailable }
 
 // Read returns ErrUnavailable.
 func (*Reader) Read(context.Context, string, []string) ([]Reading, error) { return nil, ErrUnavailable }
@@ -68,20 +88,18 @@ func (*Reader) Read(context.Context, string, []string) ([]Reading, error) { retu
 // NullThreshold returns 0 and false.
 func (*Reader) NullThreshold() (float64, bool) { return 0, false }
 
-// Info returns the zero value.
-func (*Reader) Info() Info { return Info{} }
+// Score returns ErrUnavailable.
+func (*Reranker) Score(context.Context, string, []string) (*Scores, error) {
+	return nil, ErrUnavailable
+}
 
-// Stats returns the zero value.
-func (*Reader) Stats() Stats { return Stats{} }
+// Entails returns ErrUnavailable.
+func (*Entailment) Entails(context.Context, []string, []string) ([]float64, error) {
+	return nil, ErrUnavailable
+}
 
-// Close does nothing.
-func (*Reader) Close() error { return nil }
-
-// LibraryVersion returns ErrUnavailable.
-func LibraryVersion(Options) (version, path string, err error) { return "", "", ErrUnavailable }
-
-// GPULibrary returns ErrUnavailable.
-func GPULibrary(string) (string, error) { return "", ErrUnavailable }
+// Spans returns ErrUnavailable.
+func (*TokenClassifier) Spans(context.Context, []string) (*Spans, error) { return nil, ErrUnavailable }
 
 // Tokenizer requires the build tag "native".
 type Tokenizer struct{}
@@ -120,65 +138,6 @@ func (*Counter) MaxTokens() int { return 0 }
 
 // Close does nothing.
 func (*Counter) Close() {}
-
-// Reranker requires the build tag "native".
-type Reranker struct{}
-
-// OpenReranker returns ErrUnavailable.
-func OpenReranker(context.Context, string, Options) (*Reranker, error) { return nil, ErrUnavailable }
-
-// Score returns ErrUnavailable.
-func (*Reranker) Score(context.Context, string, []string) (*Scores, error) {
-	return nil, ErrUnavailable
-}
-
-// Info returns the zero value.
-func (*Reranker) Info() Info { return Info{} }
-
-// Stats returns the zero value.
-func (*Reranker) Stats() Stats { return Stats{} }
-
-// Close does nothing.
-func (*Reranker) Close() error { return nil }
-
-// Entailment requires the build tag "native".
-type Entailment struct{}
-
-// OpenEntailment returns ErrUnavailable.
-func OpenEntailment(context.Context, string, Options) (*Entailment, error) {
-	return nil, ErrUnavailable
-}
-
-// Entails returns ErrUnavailable.
-func (*Entailment) Entails(context.Context, []string, []string) ([]float64, error) {
-	return nil, ErrUnavailable
-}
-
-// Info returns the zero value.
-func (*Entailment) Info() Info { return Info{} }
-
-// Stats returns the zero value.
-func (*Entailment) Stats() Stats { return Stats{} }
-
-// Close does nothing.
-func (*Entailment) Close() error { return nil }
-
-// TokenClassifier requires the build tag "native".
-type TokenClassifier struct{}
-
-// OpenTokenClassifier returns ErrUnavailable.
-func OpenTokenClassifier(context.Context, string, Options) (*TokenClassifier, error) {
-	return nil, ErrUnavailable
-}
-
-// Spans returns ErrUnavailable.
-func (*TokenClassifier) Spans(context.Context, []string) (*Spans, error) { return nil, ErrUnavailable }
-
-// Info returns the zero value.
-func (*TokenClassifier) Info() Info { return Info{} }
-
-// Close does nothing.
-func (*TokenClassifier) Close() error { return nil }
 
 // Graph requires the build tag "native".
 type Graph struct{}

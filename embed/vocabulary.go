@@ -75,14 +75,8 @@ func (c *wordPiece) tokenizer(words string) ([]byte, error) {
 	for i, w := range strings.Split(strings.TrimSuffix(words, "\n"), "\n") {
 		ids[strings.TrimSuffix(w, "\r")] = i
 	}
-	object := func(key, value string, more ...any) map[string]any {
-		m := map[string]any{key: value}
-		for i := 0; i < len(more); i += 2 {
-			m[more[i].(string)] = more[i+1]
-		}
-		return m
-	}
-	special, added := map[string]any{}, []any{}
+	type object = map[string]any
+	special, added := object{}, []any{}
 	for _, t := range []string{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"} {
 		id, ok := ids[t]
 		if !ok {
@@ -91,24 +85,23 @@ func (c *wordPiece) tokenizer(words string) ([]byte, error) {
 			}
 			return nil, fmt.Errorf("it has no %s: not BERT's vocabulary, so the folder needs a tokenizer.json", t)
 		}
-		added = append(added, object("content", t, "id", id, "special", true, "single_word", false, "lstrip", false,
-			"rstrip", false, "normalized", false))
-		special[t] = object("id", t, "ids", []int{id}, "tokens", []string{t})
+		added = append(added, object{"content": t, "id": id, "special": true, "single_word": false, "lstrip": false,
+			"rstrip": false, "normalized": false})
 	}
-	part := func(kind, id string, of int) any { return map[string]any{kind: object("id", id, "type_id", of)} }
+	for _, t := range []string{"[CLS]", "[SEP]"} {
+		special[t] = object{"id": t, "ids": []int{ids[t]}, "tokens": []string{t}}
+	}
+	part := func(kind, id string, of int) any { return object{kind: object{"id": id, "type_id": of}} }
 	cls, sep, a := part("SpecialToken", "[CLS]", 0), part("SpecialToken", "[SEP]", 0), part("Sequence", "A", 0)
 	b, end := part("Sequence", "B", 1), part("SpecialToken", "[SEP]", 1)
-	delete(special, "[PAD]")
-	delete(special, "[UNK]")
-	delete(special, "[MASK]")
 	yes := func(p *bool) bool { return p == nil || *p }
-	return json.Marshal(object("version", "1.0", "added_tokens", added,
-		"normalizer", object("type", "BertNormalizer", "clean_text", true, "handle_chinese_chars", yes(c.Chinese),
-			"strip_accents", c.Accents, "lowercase", yes(c.Lower)),
-		"pre_tokenizer", object("type", "BertPreTokenizer"),
-		"post_processor", object("type", "TemplateProcessing", "single", []any{cls, a, sep},
-			"pair", []any{cls, a, sep, b, end}, "special_tokens", special),
-		"decoder", object("type", "WordPiece", "prefix", "##", "cleanup", true),
-		"model", object("type", "WordPiece", "unk_token", "[UNK]", "continuing_subword_prefix", "##",
-			"max_input_chars_per_word", 100, "vocab", ids)))
+	return json.Marshal(object{"version": "1.0", "added_tokens": added,
+		"normalizer": object{"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": yes(c.Chinese),
+			"strip_accents": c.Accents, "lowercase": yes(c.Lower)},
+		"pre_tokenizer": object{"type": "BertPreTokenizer"},
+		"post_processor": object{"type": "TemplateProcessing", "single": []any{cls, a, sep},
+			"pair": []any{cls, a, sep, b, end}, "special_tokens": special},
+		"decoder": object{"type": "WordPiece", "prefix": "##", "cleanup": true},
+		"model": object{"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+			"max_input_chars_per_word": 100, "vocab": ids}})
 }

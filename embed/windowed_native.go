@@ -2,10 +2,7 @@
 
 package embed
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
 // inWindows implements Encoder.Embed for texts of more tokens than the model reads at a time.
 func (m *model) inWindows(ctx context.Context, texts []string, role Role) (*Embeddings, error) {
@@ -16,7 +13,7 @@ func (m *model) inWindows(ctx context.Context, texts []string, role Role) (*Embe
 	first := make([]int, n+1) // of each text, its first part
 	err := m.use(func() error {
 		for i := range texts {
-			in, err := m.wholeText(texts[i], role)
+			in, err := m.text(texts[i], role, m.whole)
 			if err == nil {
 				err = ctx.Err()
 			}
@@ -48,19 +45,6 @@ func (m *model) inWindows(ctx context.Context, texts []string, role Role) (*Embe
 		mean(out.Row(i), r.data[first[i]*out.Dim:first[i+1]*out.Dim], m.set.Normalise)
 	}
 	return out, nil
-}
-
-// wholeText reads the tokens of a text that all its windows have together.
-func (m *model) wholeText(text string, role Role) (in input, err error) {
-	fixed, changed := repair(text)
-	all, _, err := m.tok.encodeHead(m.set.prefix(role)+fixed, m.whole)
-	if err != nil {
-		return in, fmt.Errorf("text %q: %w", text[:min(len(text), 40)], err)
-	}
-	in.repaired = changed
-	in.ids, in.cut = truncate(all, m.whole, m.tok.closing)
-	in.content = m.content(in.ids, role)
-	return in, nil
 }
 
 // mean sets row to the mean of the rows in data, of length 1 if normalised says that they have it. One row stays as it

@@ -45,12 +45,10 @@ func (a *app) trainReader(cmd *cobra.Command, f *trainFlags) error {
 	if in.Training, in.Validation, in.Test, err = readAll(a.stdin, f, train.ReadQuestions); err != nil {
 		return err
 	}
-	var tokenizer train.Tokenizer
-	done, err := a.trainWith(cmd, f, &in.From, &tokenizer, &in.Engine, &in.Hooks)
+	done, err := a.trainWith(cmd, f, &in.From, &in.Tokenizer, &in.Engine, &in.Hooks)
 	if err != nil {
 		return err
 	}
-	in.Tokenizer = tokenizer.(train.ReaderTokenizer)
 	r, err := train.Reader(cmd.Context(), in)
 	done()
 	return a.trained(f.out, r, err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/embed/identity"
+	"github.com/sluice-rag/sluice/embed/onnx"
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/filehash"
 	"github.com/sluice-rag/sluice/internal/regular"
@@ -26,17 +27,16 @@ import (
 
 // Options of Open. The zero value is a sensible default.
 type Options struct {
-	Name            string // of the model in Info; "": what model.yaml calls it, else the file
-	BatchTokens     int    // tokens computed together; 0: 512, or a longer text alone
-	SkipMemoryCheck bool
-	Progress        func(done, total int) // texts; called from one goroutine at a time; may be nil
-	Cores           *cores.Budget         // the process's CPU budget; nil: every core
+	Name        string                // of the model in Info; "": what model.yaml calls it, else the file
+	BatchTokens int                   // tokens computed together; 0: 512, or a longer text alone
+	Progress    func(done, total int) // texts; called from one goroutine at a time; may be nil
+	Cores       *cores.Budget         // the process's CPU budget; nil: every core
 }
 
 // Encoder implements embed.Embedder. Close it after use. It is safe for concurrent use.
 type Encoder struct {
 	model    *llm.Encoder
-	set      embed.ModelSettings
+	set      *embed.ModelSettings
 	info     embed.Info
 	closing  int // special tokens at the end of a text
 	progress func(done, total int)
@@ -73,7 +73,7 @@ func Find(path string) (file string, ok bool) {
 		switch {
 		case e.Name() == "model.safetensors" || e.Name() == "model.onnx":
 			return "", false
-		case strings.EqualFold(filepath.Ext(e.Name()), ".gguf") && (file == "" || e.Name() < file):
+		case strings.EqualFold(filepath.Ext(e.Name()), ".gguf") && file == "":
 			file = e.Name()
 		}
 	}
@@ -86,8 +86,7 @@ func Open(ctx context.Context, file string, o Options) (*Encoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	lo := llm.EncoderOptions{Pooling: set.Pooling, MaxTokens: set.MaxTokens, SkipMemoryCheck: o.SkipMemoryCheck,
-		Cores: o.Cores}
+	lo := llm.EncoderOptions{Pooling: string(set.Pooling), MaxTokens: set.MaxTokens, Cores: o.Cores}
 	if o.BatchTokens > 0 && set.MaxTokens > 0 {
 		lo.BatchTokens = max(o.BatchTokens, set.MaxTokens)
 	}
@@ -122,7 +121,7 @@ func (e *Encoder) describe(ctx context.Context, file string) error {
 		return fmt.Errorf("%s: %w: max_tokens is %d, the special tokens alone are %d", file, embed.ErrModel,
 			o.MaxTokens, len(empty))
 	}
-	e.set.Pooling, e.set.MaxTokens = o.Pooling, o.MaxTokens
+	e.set.Pooling, e.set.MaxTokens = onnx.Pooling(o.Pooling), o.MaxTokens
 	sum, err := filehash.Sum(ctx, file)
 	if err != nil {
 		return err

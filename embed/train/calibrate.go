@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -122,15 +123,7 @@ func expectedError(d []decision) float64 {
 // right. Where all are kept, it lies between the least probable and chance.
 func threshold(d []decision, multi bool, chance float64) (at, kept, precision float64) {
 	d = slices.Clone(d)
-	slices.SortFunc(d, func(a, b decision) int {
-		switch {
-		case a.p > b.p:
-			return -1
-		case a.p < b.p:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(d, func(a, b decision) int { return cmp.Compare(b.p, a.p) })
 	all := 0
 	for _, x := range d {
 		if x.right {

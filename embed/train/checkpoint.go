@@ -33,13 +33,13 @@ type loader struct {
 // loadDistil reads the BERT or DistilBERT in dir (config.json, model.safetensors) as a DistilBERT without a head. Token
 // type 0 of a BERT is folded into the positions.
 func loadDistil(dir string, a arithmetic[float32]) (*network[float32], error) {
-	n, family, err := load(dir, a, true)
+	n, err := load(dir, a, true)
 	if err != nil {
 		return nil, err
 	}
-	if family != "distilbert" && family != "bert" {
+	if n.family != "distilbert" && n.family != "bert" {
 		return nil, fmt.Errorf("%w: %s: model_type %q; classifiers begin from bert or distilbert", ErrModel, dir,
-			family)
+			n.family)
 	}
 	if n.Epsilon != distilEpsilon {
 		return nil, fmt.Errorf("%w: %s: layer_norm_eps is %g; a DistilBERT has %g", ErrModel, dir, n.Epsilon,
@@ -54,34 +54,33 @@ func loadDistil(dir string, a arithmetic[float32]) (*network[float32], error) {
 	return n, nil
 }
 
-// load reads the encoder in dir without a head, and returns its model_type. Its tensors get DistilBERT's names, or keep
-// those of its family.
-func load(dir string, a arithmetic[float32], distil bool) (*network[float32], string, error) {
+// load reads the encoder in dir without a head. Its tensors get DistilBERT's names, or keep those of its family.
+func load(dir string, a arithmetic[float32], distil bool) (*network[float32], error) {
 	c, err := onnx.ReadConfig(filepath.Join(dir, "config.json"))
 	if err != nil {
-		return nil, "", fmt.Errorf("%w: %w", ErrModel, err)
+		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}
 	if classes[c.ModelType] == "" {
-		return nil, "", fmt.Errorf("%w: %s: model_type %q; supported are %v", ErrModel, dir, c.ModelType,
+		return nil, fmt.Errorf("%w: %s: model_type %q; supported are %v", ErrModel, dir, c.ModelType,
 			slices.Sorted(maps.Keys(classes)))
 	}
 	if c.Activation != "gelu" {
-		return nil, "", fmt.Errorf("%w: %s: activation %q; gelu is supported", ErrModel, dir, c.Activation)
+		return nil, fmt.Errorf("%w: %s: activation %q; gelu is supported", ErrModel, dir, c.Activation)
 	}
 	path := filepath.Join(dir, "model.safetensors")
 	w, err := onnx.OpenWeights(path)
 	if err != nil {
-		return nil, "", fmt.Errorf("%w: %w", ErrModel, err)
+		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, "", fmt.Errorf("%w: %w", ErrModel, err)
+		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}
 	defer f.Close()
 	by := onnx.NamesOf(c.ModelType)
-	n := &network[float32]{arithmetic: a, names: by, shape: shape{Hidden: int(c.Hidden), Layers: int(c.Layers),
-		Heads: int(c.Heads), Intermediate: int(c.Intermediate), Vocab: int(c.Vocab), Positions: c.MaxTokens(),
-		Epsilon: c.Epsilon}, offset: int(c.Positions) - c.MaxTokens()}
+	n := &network[float32]{arithmetic: a, family: c.ModelType, names: by, offset: int(c.Positions) - c.MaxTokens(),
+		shape: shape{Hidden: int(c.Hidden), Layers: int(c.Layers), Heads: int(c.Heads),
+			Intermediate: int(c.Intermediate), Vocab: int(c.Vocab), Positions: c.MaxTokens(), Epsilon: c.Epsilon}}
 	if distil {
 		n.names = onnx.NamesOf("distilbert")
 	}
@@ -102,7 +101,7 @@ func load(dir string, a arithmetic[float32], distil bool) (*network[float32], st
 	for i := range n.Layers {
 		n.layers = append(n.layers, l.layer(n.shape, by, n.names, i))
 	}
-	return n, c.ModelType, l.err
+	return n, l.err
 }
 
 // relativeBias is the name of MPNet's table of what attention adds by distance.

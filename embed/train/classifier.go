@@ -1,10 +1,10 @@
 package train
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"hash/fnv"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,24 +18,34 @@ type Tokenizer interface {
 	// Tokens returns the ids of each text after a prefix, including special tokens, cut at maxTokens, and the number
 	// of texts that were cut.
 	Tokens(texts []string, prefix string, maxTokens int) (ids [][]uint32, cut int, err error)
+	// Windows returns a question with the windows of a context.
+	Windows(question, context string, maxTokens, stride int) ([]embed.Window, error)
 	// Digest returns the digest of the tokenizer's file.
 	Digest() string
 }
 
-// ClassifierInput holds the data and the options of the training of a classifier.
-type ClassifierInput struct {
-	Training   *Examples
-	Validation *Examples // nil: a share of the training texts
-	Test       *Examples // used once, at the end; may be nil
-	From       string    // folder of the model that training starts from
-	Out        string    // folder of the result, and of the checkpoint during training
-	Name       string    // in model.yaml; "": the name of the folder
+// Input holds the data and the options of a training.
+type Input[T any] struct {
+	Training   *Data[T]
+	Validation *Data[T] // nil: a share of the training data
+	Test       *Data[T] // used once, at the end; may be nil; not for encoders
+	From       string   // folder of the model that training starts from
+	Out        string   // folder of the result, and of the checkpoint during training
+	Name       string   // in model.yaml; "": the name of the folder
 	Settings   Settings
 	Tokenizer  Tokenizer
-	Threshold  float64 // 0: derived from the validation texts
+	Threshold  float64 // of a classifier; 0: derived from the validation texts
 	Engine     *engine.Engine
 	Hooks      Hooks
 }
+
+// The inputs of the trainings of classifiers, encoders and readers. Validation data that are a share of the training
+// data are not trained on: of pairs whole groups, of questions all those of a context.
+type (
+	ClassifierInput = Input[Example]
+	EncoderInput    = Input[Pair]
+	ReaderInput     = Input[Question]
+)
 
 // Result is the outcome of a training.
 type Result struct {
@@ -57,10 +67,9 @@ type labelledSet struct {
 	targets []target
 }
 
-// classifier is the state of the training of a classifier.
+// classifier is the training of a classifier.
 type classifier struct {
-	in         ClassifierInput
-	net        *network[float32]
+	task[Example]
 	objective  objective
 	labels     []string
 	train, val labelledSet
@@ -70,87 +79,46 @@ type classifier struct {
 // Classifier trains a classifier and writes it to in.Out. It resumes an unfinished training there with the same data
 // and settings. If the context ends, a checkpoint is left.
 func Classifier(ctx context.Context, in ClassifierInput) (*Result, error) {
-	c, r, lock, err := begin(ctx, in, in.Settings, in.Out, openClassifier)
-	if err != nil {
-		return nil, err
-	}
-	defer lock.Release()
-	if err := r.train(ctx); err != nil {
-		return nil, err
-	}
-	return c.finish(ctx, r)
+	return train(ctx, in, openClassifier)
 }
 
 // openClassifier reads the model, tokenises the texts and computes what is constant over all epochs.
-func openClassifier(ctx context.Context, in ClassifierInput) (*classifier, *run, error) {
-	training, validation, err := parts(in)
-	if err != nil {
-		return nil, nil, err
+func openClassifier(ctx context.Context, in ClassifierInput) (*run, error) {
+	training, validation := split(in)
+	for _, other := range []*Examples{in.Validation, in.Test} {
+		if other != nil && other.Multi != in.Training.Multi {
+			return nil, fmt.Errorf("%w: %s has %s, %s has %s", ErrData, other.Source, kindOf(other.Multi),
+				in.Training.Source, kindOf(in.Training.Multi))
+		}
 	}
-	m, err := newMachine(in.Engine)
-	if err != nil {
-		return nil, nil, err
+	if len(validation) == 0 {
+		return nil, fmt.Errorf("%w: %s: nothing is left to validate with: %d texts are too few, or the "+
+			"validation share of %v is too small", ErrData, in.Training.Source, len(in.Training.List),
+			in.Settings.ValidationShare)
 	}
-	c := &classifier{in: in, labels: labelsOf(training)}
+	c := &classifier{labels: labelsOf(training)}
+	c.in = in
 	if err := c.checkLabels(training, validation); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	base, err := readBase(in.From)
-	if err != nil {
-		return nil, nil, err
+	if err := c.open(true); err != nil {
+		return nil, err
 	}
-	if c.net, err = loadDistil(in.From, m); err != nil {
-		return nil, nil, err
-	}
-	c.in.Settings.MaxTokens = base.limit(in.Settings.MaxTokens, c.net.Positions)
-	if c.net.from, err = in.Settings.first(c.net.Layers); err != nil {
-		return nil, nil, err
-	}
+	c.in.Settings.MaxTokens = c.base.limit(in.Settings.MaxTokens, c.net.Positions)
 	c.net.dropout = dropout{rate: in.Settings.Dropout, seed: in.Settings.Seed}
 	c.net.addClassHead(len(c.labels), in.Settings.Seed)
+	var err error
 	if c.train, err = c.tokenise(ctx, in.Training, training); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	of := in.Training
-	if in.Validation != nil {
-		of = in.Validation
-	}
-	if c.val, err = c.tokenise(ctx, of, validation); err != nil {
-		return nil, nil, err
+	if c.val, err = c.tokenise(ctx, cmp.Or(in.Validation, in.Training), validation); err != nil {
+		return nil, err
 	}
 	c.objective = objective{labels: len(c.labels), multi: in.Training.Multi}
 	if in.Settings.ClassWeights {
 		c.objective.weights = balanced(c.train.targets, len(c.labels))
 	}
-	digest, err := c.digest(base)
-	if err != nil {
-		return nil, nil, err
-	}
-	r := &run{net: c.net, set: c.in.Settings, count: len(training), step: c.step, validate: c.validate, better: higher,
-		dir: in.Out, digest: digest, hooks: in.Hooks, interval: checkpointInterval}
-	r.opt = newAdamW(c.net, r.set.Epochs*r.stepsPerEpoch(), r.set)
-	return c, r, nil
-}
-
-// parts returns the texts for training and for validation.
-func parts(in ClassifierInput) (training, validation []Example, err error) {
-	if in.Validation == nil {
-		training, validation = split(in.Training.List, in.Settings.ValidationShare, in.Settings.Seed)
-	} else {
-		training, validation = in.Training.List, in.Validation.List
-	}
-	for _, other := range []*Examples{in.Validation, in.Test} {
-		if other != nil && other.Multi != in.Training.Multi {
-			return nil, nil, fmt.Errorf("%w: %s has %s, %s has %s", ErrData, other.Source, kindOf(other.Multi),
-				in.Training.Source, kindOf(in.Training.Multi))
-		}
-	}
-	if len(validation) == 0 {
-		return nil, nil, fmt.Errorf("%w: %s: nothing is left to validate with: %d texts are too few, or the "+
-			"validation share of %v is too small", ErrData, in.Training.Source, len(in.Training.List),
-			in.Settings.ValidationShare)
-	}
-	return training, validation, nil
+	return c.run("classifier", len(training), len(training), c)
 }
 
 // checkLabels refuses data with fewer than two labels and warns about labels with too few texts to be learned or
@@ -160,18 +128,13 @@ func (c *classifier) checkLabels(training, validation []Example) error {
 		return fmt.Errorf("%w: %s: all texts have the label %q: there is nothing to tell apart", ErrData,
 			c.in.Training.Source, strings.Join(c.labels, ""))
 	}
-	count := map[string]int{}
-	for _, x := range training {
-		for _, l := range x.Labels {
-			count[l]++
-		}
-	}
+	count := countOf(training)
 	single := slices.DeleteFunc(slices.Clone(c.labels), func(l string) bool { return count[l] > 1 })
 	if len(single) > 0 {
 		c.in.Hooks.warn("labels with one text to train on: %s", list(single))
 	}
-	validated := labelsOf(validation)
-	none := slices.DeleteFunc(slices.Clone(c.labels), func(l string) bool { return slices.Contains(validated, l) })
+	validated := countOf(validation)
+	none := slices.DeleteFunc(slices.Clone(c.labels), func(l string) bool { return validated[l] > 0 })
 	if len(none) > 0 {
 		c.in.Hooks.warn("labels without a text to validate with, so that the scores say nothing of them: %s",
 			list(none))
@@ -239,7 +202,7 @@ func freeze(ctx context.Context, n *network[float32], s *set, report func(done, 
 	if n.from == 0 {
 		return nil, nil
 	}
-	only := n.from == n.Layers && n.head.first()
+	only := n.from == n.Layers && n.first
 	size := len(s.ids) * n.Hidden
 	if !only {
 		size = 0
@@ -255,14 +218,8 @@ func freeze(ctx context.Context, n *network[float32], s *set, report func(done, 
 		return nil, nil
 	}
 	out := make([][]float32, 0, len(s.ids))
-	for _, part := range portions(s.ids) {
-		n.arena.reset()
-		items := make([]int, part[1]-part[0])
-		for i := range items {
-			items[i] = part[0] + i
-		}
-		b := s.batch(items)
-		x, err := n.features(b)
+	for _, items := range portions(s.ids) {
+		x, b, err := featuresOf(n, s, items)
 		if err != nil {
 			return nil, err
 		}
@@ -283,20 +240,17 @@ func freeze(ctx context.Context, n *network[float32], s *set, report func(done, 
 	return out, nil
 }
 
-// portions divides texts into runs [from, to) that are processed together if no gradients are needed: up to 1,024
+// portions divides texts into runs of indices that are processed together if no gradients are needed: up to 1,024
 // tokens, or one text.
-func portions(ids [][]int32) [][2]int {
+func portions(ids [][]int32) [][]int {
 	const budget = 1024
-	var out [][2]int
-	from, size := 0, 0
+	var out [][]int
+	size := 0
 	for i, t := range ids {
-		if size += len(t); size > budget && i > from {
-			out = append(out, [2]int{from, i})
-			from, size = i, len(t)
+		if size += len(t); i == 0 || size > budget {
+			out, size = append(out, nil), len(t)
 		}
-	}
-	if from < len(ids) {
-		out = append(out, [2]int{from, len(ids)})
+		out[len(out)-1] = append(out[len(out)-1], i)
 	}
 	return out
 }
@@ -323,19 +277,17 @@ func (c *classifier) validate() (s Scores, err error) {
 	return score(&c.objective, c.logits, c.val.targets), nil
 }
 
-// higher reports whether a has the higher accuracy, or the same accuracy and a smaller loss.
-func higher(a, b Scores) bool {
+// better reports whether a has the higher accuracy, or the same accuracy and a smaller loss.
+func (c *classifier) better(a, b Scores) bool {
 	return a.Accuracy > b.Accuracy || a.Accuracy == b.Accuracy && a.Loss < b.Loss
 }
 
-// finish calibrates the best epoch, tests it and writes the model.
-func (c *classifier) finish(ctx context.Context, r *run) (*Result, error) {
-	scores, err := c.validate()
-	if err != nil {
-		return nil, err
+// complete calibrates the best epoch and tests it.
+func (c *classifier) complete(ctx context.Context, out *Result) (err error) {
+	if out.Validation, err = c.validate(); err != nil {
+		return err
 	}
-	out := r.result()
-	out.Labels, out.Validation = len(c.labels), scores
+	out.Labels = len(c.labels)
 	out.Report = report(&c.objective, c.labels, c.logits, c.val.targets)
 	calibration := calibrate(&c.objective, c.logits, c.val.targets)
 	if c.in.Threshold > 0 {
@@ -345,17 +297,9 @@ func (c *classifier) finish(ctx context.Context, r *run) (*Result, error) {
 	}
 	out.Calibration = &calibration
 	if c.in.Test != nil {
-		if out.Test, out.Report, err = c.test(ctx); err != nil {
-			return nil, err
-		}
+		out.Test, out.Report, err = c.test(ctx)
 	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err() // the checkpoint is from the last epoch
-	}
-	if err := c.write(out); err != nil {
-		return nil, err
-	}
-	return out, r.drop()
+	return err
 }
 
 // test scores the test texts. Texts with a label that was not trained cannot be classified correctly; their number is
@@ -374,13 +318,8 @@ func (c *classifier) test(ctx context.Context) (*Scores, *Report, error) {
 		}
 	}
 	if missed := len(c.in.Test.List) - len(known.List); missed > 0 {
-		names := make([]string, 0, len(strange))
-		for l := range strange {
-			names = append(names, l)
-		}
-		slices.Sort(names)
 		c.in.Hooks.warn("%s: %d of %d texts have labels that the training does not, and are left out of the scores: %s",
-			c.in.Test.Source, missed, len(c.in.Test.List), list(names))
+			c.in.Test.Source, missed, len(c.in.Test.List), list(slices.Sorted(maps.Keys(strange))))
 	}
 	if len(known.List) == 0 {
 		return nil, nil, fmt.Errorf("%w: %s: no text has a label that was trained", ErrData, c.in.Test.Source)
@@ -395,27 +334,6 @@ func (c *classifier) test(ctx context.Context) (*Scores, *Report, error) {
 	}
 	scores := score(&c.objective, logits, s.targets)
 	return &scores, report(&c.objective, c.labels, logits, s.targets), nil
-}
-
-// digest returns a digest of everything that determines the bits of the training, except the machine's instruction
-// set.
-func (c *classifier) digest(base *base) (string, error) {
-	in := map[string]any{"kind": "classifier", "settings": c.in.Settings, "training": c.in.Training.Digest,
-		"model": base.digest, "tokenizer": c.in.Tokenizer.Digest()}
-	if c.in.Validation != nil {
-		in["validation"] = c.in.Validation.Digest
-	}
-	return digestOf(in)
-}
-
-func digestOf(v any) (string, error) {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return "", err
-	}
-	h := fnv.New128a()
-	h.Write(raw)
-	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
 var _ Tokenizer = (*embed.Tokenizer)(nil)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -25,13 +26,20 @@ type Example struct {
 	Line   int
 }
 
-// Examples holds the labelled texts of a file.
-type Examples struct {
+// Data is what a file holds to train on.
+type Data[T any] struct {
 	Source string
 	Digest string // sha256 of the file
-	List   []Example
-	Multi  bool // the lines have "labels"
+	List   []T
+	Multi  bool // of examples: the lines have "labels"
 }
+
+// The data of classifiers, encoders and readers.
+type (
+	Examples  = Data[Example]
+	Pairs     = Data[Pair]
+	Questions = Data[Question]
+)
 
 // shown is the number of bad lines that an error names.
 const shown = 5
@@ -50,12 +58,11 @@ func ReadExamples(r io.Reader, source string) (*Examples, error) {
 		if err := decodeLine(raw, &v); err != nil {
 			return err
 		}
-		x := Example{Line: line}
+		if err := needText("text", v.Text); err != nil {
+			return err
+		}
+		x := Example{Text: *v.Text, Line: line}
 		switch {
-		case v.Text == nil:
-			return errors.New(`"text" is missing`)
-		case strings.TrimSpace(*v.Text) == "":
-			return errors.New(`"text" is empty`)
 		case v.Label == nil && v.Labels == nil:
 			return errors.New(`"label" is missing (or "labels", a list)`)
 		case v.Label != nil && v.Labels != nil:
@@ -73,7 +80,6 @@ func ReadExamples(r io.Reader, source string) (*Examples, error) {
 		} else if multi != e.Multi {
 			return fmt.Errorf(`it has %s, line %d has %s: a file has one kind`, kindOf(multi), first, kindOf(e.Multi))
 		}
-		x.Text = *v.Text
 		e.List = append(e.List, x)
 		return nil
 	})
@@ -95,19 +101,12 @@ func kindOf(multi bool) string {
 type Pair struct {
 	Query, Context string
 	Group          string // kept together in validation and training, for example a topic; "": the context
-	Line           int
-}
-
-// Pairs holds the pairs of a file.
-type Pairs struct {
-	Source, Digest string
-	List           []Pair
 }
 
 // ReadPairs reads lines of the form {"query","context"}, optionally with "group"; other fields are ignored.
 func ReadPairs(r io.Reader, source string) (*Pairs, error) {
 	p := &Pairs{Source: source}
-	digest, err := readLines(r, source, func(line int, raw []byte) error {
+	digest, err := readLines(r, source, func(_ int, raw []byte) error {
 		var v struct {
 			Query   *string `json:"query"`
 			Context *string `json:"context"`
@@ -116,18 +115,13 @@ func ReadPairs(r io.Reader, source string) (*Pairs, error) {
 		if err := decodeLine(raw, &v); err != nil {
 			return err
 		}
-		for _, f := range []struct {
-			name string
-			text *string
-		}{{"query", v.Query}, {"context", v.Context}} {
-			if f.text == nil {
-				return fmt.Errorf("%q is missing", f.name)
-			}
-			if strings.TrimSpace(*f.text) == "" {
-				return fmt.Errorf("%q is empty", f.name)
-			}
+		if err := needText("query", v.Query); err != nil {
+			return err
 		}
-		p.List = append(p.List, Pair{*v.Query, *v.Context, v.Group, line})
+		if err := needText("context", v.Context); err != nil {
+			return err
+		}
+		p.List = append(p.List, Pair{*v.Query, *v.Context, v.Group})
 		return nil
 	})
 	p.Digest = digest
@@ -172,10 +166,9 @@ func readLines(r io.Reader, source string, each func(line int, raw []byte) error
 		if err == nil && len(raw) > 0 {
 			err = each(line.Number, raw)
 		}
-		if err == nil {
-			continue
+		if err != nil {
+			bad.add(&jsonl.LineError{Source: source, Line: line.Number, Err: err})
 		}
-		bad.add(&jsonl.LineError{Source: source, Line: line.Number, Err: err})
 	}
 	if err := bad.err("lines"); err != nil {
 		return "", err
@@ -200,18 +193,7 @@ func decodeLine(raw []byte, to any) error {
 
 // labelsOf returns the labels of examples, in alphabetical order.
 func labelsOf(list []Example) []string {
-	seen := map[string]bool{}
-	var labels []string
-	for _, x := range list {
-		for _, l := range x.Labels {
-			if !seen[l] {
-				seen[l] = true
-				labels = append(labels, l)
-			}
-		}
-	}
-	slices.Sort(labels)
-	return labels
+	return slices.Sorted(maps.Keys(countOf(list)))
 }
 
 // targetsOf returns the class ids of examples. A label that is missing in labels is an error that names its line.
@@ -234,15 +216,26 @@ func targetsOf(e *Examples, list []Example, labels []string) ([]target, error) {
 	return out, nil
 }
 
-// split takes a share of the examples for validation, label by label (a text with several labels counts for its
-// rarest), so that each label with at least two examples keeps one for training.
-func split(list []Example, share float64, seed uint64) (training, validation []Example) {
+// countOf returns how many of the examples have each label.
+func countOf(list []Example) map[string]int {
 	count := map[string]int{}
 	for _, x := range list {
 		for _, l := range x.Labels {
 			count[l]++
 		}
 	}
+	return count
+}
+
+// split returns what to train on and what to validate with, for which it takes a share where no data are given, label
+// by label (a text with several labels counts for its
+// rarest), so that each label with at least two examples keeps one for training.
+func split(in ClassifierInput) (training, validation []Example) {
+	list := in.Training.List
+	if in.Validation != nil {
+		return list, in.Validation.List
+	}
+	count := countOf(list)
 	groups := map[string][]int{}
 	for i, x := range list {
 		rarest := ""
@@ -254,16 +247,11 @@ func split(list []Example, share float64, seed uint64) (training, validation []E
 		groups[rarest] = append(groups[rarest], i)
 	}
 	held := make([]bool, len(list))
-	names := make([]string, 0, len(groups))
-	for name := range groups {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	r := rand.New(rand.NewPCG(seed, 1))
-	for _, name := range names {
+	r := rand.New(rand.NewPCG(in.Settings.Seed, 1))
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		members := groups[name]
 		r.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
-		n := int(share*float64(len(members)) + .5)
+		n := int(in.Settings.ValidationShare*float64(len(members)) + .5)
 		if n == 0 && len(members) > 1 {
 			n = 1
 		}
@@ -273,6 +261,37 @@ func split(list []Example, share float64, seed uint64) (training, validation []E
 	}
 	for i, x := range list {
 		if held[i] {
+			validation = append(validation, x)
+		} else {
+			training = append(training, x)
+		}
+	}
+	return training, validation
+}
+
+// splitGroups returns what to train on and what to validate with, for which it takes a share of the groups where no data
+// are given, so that no group is on both sides.
+func splitGroups[T any](in Input[T], group func(T) string) (training, validation []T) {
+	list := in.Training.List
+	if in.Validation != nil {
+		return list, in.Validation.List
+	}
+	var groups []string
+	held := map[string]bool{}
+	for _, x := range list {
+		if _, seen := held[group(x)]; !seen {
+			held[group(x)] = false
+			groups = append(groups, group(x))
+		}
+	}
+	r := rand.New(rand.NewPCG(in.Settings.Seed, 1))
+	r.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
+	count := int(in.Settings.ValidationShare*float64(len(groups)) + .5)
+	for _, g := range groups[:min(count, max(len(groups)-1, 0))] {
+		held[g] = true
+	}
+	for _, x := range list {
+		if held[group(x)] {
 			validation = append(validation, x)
 		} else {
 			training = append(training, x)
@@ -296,4 +315,14 @@ func balanced(targets []target, labels int) []float64 {
 		out[i] = total / (float64(labels) * max(c, 1))
 	}
 	return out
+}
+
+func needText(name string, text *string) error {
+	switch {
+	case text == nil:
+		return fmt.Errorf("%q is missing", name)
+	case strings.TrimSpace(*text) == "":
+		return fmt.Errorf("%q is empty", name)
+	}
+	return nil
 }

@@ -1,27 +1,14 @@
 package train
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
-	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/embed/onnx"
 )
-
-// EncoderInput holds the data and the options of the training of an encoder. The model in From determines the pooling
-// and the prefixes of queries and contexts; the result keeps both.
-type EncoderInput struct {
-	Training   *Pairs
-	Validation *Pairs // nil: a share of the groups of Training, whose contexts are not used for training
-	From, Out  string
-	Name       string
-	Settings   Settings
-	Tokenizer  Tokenizer
-	Engine     *engine.Engine
-	Hooks      Hooks
-}
 
 // pool converts tokens to a vector of length 1: their mean, or the first one.
 type pool[T number] struct {
@@ -114,15 +101,11 @@ func ranking[T number](queries, contexts []T, dim int, owners []int, scale float
 	return sum / float64(pairs), dq, dc
 }
 
-// encoder is the state of the training of an encoder.
+// encoder is the training of an encoder.
 type encoder struct {
-	in     EncoderInput
-	base   *base
-	net    *network[float32]
-	family string // model_type
-	first  bool   // pooling
-	train  pairSet
-	val    pairSet
+	task[Pair]
+	before     Scores // of the initial model
+	train, val pairSet
 }
 
 // pairSet holds tokenised pairs; each distinct text is stored once.
@@ -132,81 +115,41 @@ type pairSet struct {
 	contexts         []int // the distinct ones
 }
 
-// Encoder trains an encoder and writes it to in.Out, like Classifier.
+// Encoder trains an encoder and writes it to in.Out, like Classifier. The model in in.From determines the pooling and
+// the prefixes of queries and contexts; the result keeps both.
 func Encoder(ctx context.Context, in EncoderInput) (*Result, error) {
-	e, r, lock, err := begin(ctx, in, in.Settings, in.Out, openEncoder)
-	if err != nil {
-		return nil, err
-	}
-	defer lock.Release()
-	before, err := e.validate()
-	if err != nil {
-		return nil, err
-	}
-	if err := r.train(ctx); err != nil {
-		return nil, err
-	}
-	out := r.result()
-	out.Before = &before
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if err := e.write(out); err != nil {
-		return nil, err
-	}
-	return out, r.drop()
+	return train(ctx, in, openEncoder)
 }
 
-func openEncoder(ctx context.Context, in EncoderInput) (*encoder, *run, error) {
-	training, validation := in.Training, in.Validation
-	if validation == nil {
-		training, validation = splitPairs(in.Training, in.Settings.ValidationShare, in.Settings.Seed)
+func openEncoder(ctx context.Context, in EncoderInput) (*run, error) {
+	training, validation := splitGroups(in, Pair.group)
+	if len(validation) == 0 || len(training) == 0 {
+		return nil, fmt.Errorf("%w: %s: %d pairs to train on and %d to validate with are left: there are too few "+
+			"contexts, or the validation share of %v is too small", ErrData, in.Training.Source, len(training),
+			len(validation), in.Settings.ValidationShare)
 	}
-	if len(validation.List) == 0 || len(training.List) == 0 {
-		return nil, nil, fmt.Errorf("%w: %s: %d pairs to train on and %d to validate with are left: there are too few "+
-			"contexts, or the validation share of %v is too small", ErrData, in.Training.Source, len(training.List),
-			len(validation.List), in.Settings.ValidationShare)
+	e := &encoder{}
+	e.in = in
+	if err := e.open(false); err != nil {
+		return nil, err
 	}
-	m, err := newMachine(in.Engine)
-	if err != nil {
-		return nil, nil, err
-	}
-	e := &encoder{in: in}
-	if e.base, err = readBase(in.From); err != nil {
-		return nil, nil, err
-	}
-	e.first = e.base.settings.Pooling == "cls"
-	if e.net, e.family, err = load(in.From, m, false); err != nil {
-		return nil, nil, err
-	}
+	e.net.first = e.base.settings.Pooling == onnx.CLS
 	e.in.Settings.MaxTokens = e.base.limit(in.Settings.MaxTokens, e.net.Positions)
-	if e.net.from, err = in.Settings.first(e.net.Layers); err != nil {
-		return nil, nil, err
-	}
 	if e.net.from == e.net.Layers {
-		return nil, nil, fmt.Errorf("%w: an encoder has no head: at least one layer is to be trained", ErrSetting)
+		return nil, fmt.Errorf("%w: an encoder has no head: at least one layer is to be trained", ErrSetting)
 	}
 	e.net.grads()
-	if e.train, err = e.tokenise(ctx, training); err != nil {
-		return nil, nil, err
+	var err error
+	if e.train, err = e.tokenise(ctx, in.Training.Source, training); err != nil {
+		return nil, err
 	}
-	if e.val, err = e.tokenise(ctx, validation); err != nil {
-		return nil, nil, err
+	if e.val, err = e.tokenise(ctx, cmp.Or(in.Validation, in.Training).Source, validation); err != nil {
+		return nil, err
 	}
-	in0 := map[string]any{"kind": "encoder", "settings": e.in.Settings, "training": in.Training.Digest,
-		"model": e.base.digest, "tokenizer": in.Tokenizer.Digest()}
-	if in.Validation != nil {
-		in0["validation"] = in.Validation.Digest
+	if e.before, err = e.validate(); err != nil {
+		return nil, err
 	}
-	digest, err := digestOf(in0)
-	if err != nil {
-		return nil, nil, err
-	}
-	r := &run{net: e.net, set: e.in.Settings, count: len(training.List), step: e.step, validate: e.validate,
-		better: func(a, b Scores) bool { return a.NDCG > b.NDCG || a.NDCG == b.NDCG && a.Loss < b.Loss },
-		dir:    in.Out, digest: digest, hooks: in.Hooks, interval: checkpointInterval}
-	r.opt = newAdamW(e.net, r.set.Epochs*r.stepsPerEpoch(), r.set)
-	return e, r, nil
+	return e.run("encoder", len(training), len(training), e)
 }
 
 // group returns the group of a pair's context.
@@ -217,34 +160,8 @@ func (p Pair) group() string {
 	return "\x00" + p.Context
 }
 
-// splitPairs takes a share of the groups for validation, so that none of their contexts is trained on.
-func splitPairs(p *Pairs, share float64, seed uint64) (training, validation *Pairs) {
-	var groups []string
-	seen := map[string]bool{}
-	for _, x := range p.List {
-		if g := x.group(); !seen[g] {
-			seen[g] = true
-			groups = append(groups, g)
-		}
-	}
-	rand.New(rand.NewPCG(seed, 1)).Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
-	held := map[string]bool{}
-	for _, g := range groups[:min(int(share*float64(len(groups))+.5), len(groups)-1)] {
-		held[g] = true
-	}
-	training, validation = &Pairs{Source: p.Source}, &Pairs{Source: p.Source}
-	for _, x := range p.List {
-		if held[x.group()] {
-			validation.List = append(validation.List, x)
-		} else {
-			training.List = append(training.List, x)
-		}
-	}
-	return training, validation
-}
-
 // tokenise converts pairs to ids and, if layers are frozen, features.
-func (e *encoder) tokenise(ctx context.Context, p *Pairs) (pairSet, error) {
+func (e *encoder) tokenise(ctx context.Context, source string, list []Pair) (pairSet, error) {
 	var s pairSet
 	known := map[string]int{}
 	var texts [2][]string // queries, contexts
@@ -258,7 +175,7 @@ func (e *encoder) tokenise(ctx context.Context, p *Pairs) (pairSet, error) {
 		}
 		return at
 	}
-	for _, x := range p.List {
+	for _, x := range list {
 		s.queries = append(s.queries, place(0, x.Query))
 		s.context = append(s.context, place(1, x.Context))
 	}
@@ -268,7 +185,7 @@ func (e *encoder) tokenise(ctx context.Context, p *Pairs) (pairSet, error) {
 			return s, err
 		}
 		if cut > 0 {
-			e.in.Hooks.warn("%s: %d of %d different %s are longer than %d tokens: their ends are not read", p.Source,
+			e.in.Hooks.warn("%s: %d of %d different %s are longer than %d tokens: their ends are not read", source,
 				cut, len(ids), []string{"queries", "contexts"}[kind], e.in.Settings.MaxTokens)
 		}
 		s.ids = append(s.ids, ids...)
@@ -286,37 +203,12 @@ func (e *encoder) tokenise(ctx context.Context, p *Pairs) (pairSet, error) {
 
 // vectors runs the trained layers on some texts of a set.
 func (e *encoder) vectors(s *pairSet, items []int) (*batch, []*tape[float32], *pool[float32], error) {
-	n := e.net
-	n.arena.reset()
-	texts := make([][]int32, len(items))
-	for i, at := range items {
-		texts[i] = s.ids[at]
+	x, b, err := featuresOf(e.net, &s.set, items)
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	b := newBatch(texts)
-	var x []float32
-	if s.features == nil {
-		var err error
-		if x, err = n.features(b); err != nil {
-			return nil, nil, nil, err
-		}
-	} else {
-		x = n.arena.get(len(b.ids) * n.Hidden)
-		to := x
-		for _, at := range items {
-			to = to[copy(to, s.features[at]):]
-		}
-	}
-	var tapes []*tape[float32]
-	for at := n.from; at < n.Layers; at++ {
-		var rows []int
-		if at == n.Layers-1 && e.first {
-			rows = b.firsts()
-		}
-		var t *tape[float32]
-		x, t = n.forward(at, x, b, rows)
-		tapes = append(tapes, t)
-	}
-	return b, tapes, n.sentences(x, b, e.first), n.err
+	x, tapes := e.net.trained(x, b)
+	return b, tapes, e.net.sentences(x, b, e.net.first), e.net.err
 }
 
 // step computes the gradients of some pairs.
@@ -335,27 +227,16 @@ func (e *encoder) step(items []int) (float64, error) {
 	}
 	half := len(items) * e.net.Hidden
 	l, dq, dc := ranking(p.y[:half], p.y[half:], e.net.Hidden, owners, e.in.Settings.Scale)
-	x := e.net.sentencesBack(p, append(dq, dc...), b)
-	for i := len(tapes) - 1; i >= 0; i-- {
-		x = e.net.backward(e.net.from+i, x, tapes[i])
-	}
-	return l, e.net.err
+	return l, e.net.trainedBack(e.net.sentencesBack(p, append(dq, dc...), b), tapes)
 }
 
 // validate ranks the distinct contexts of the validation pairs for each of their queries. The loss is the cross-entropy
 // of finding the right context among all of them.
 func (e *encoder) validate() (Scores, error) {
-	rate := e.net.dropout.rate
-	e.net.dropout.rate = 0
-	defer func() { e.net.dropout.rate = rate }()
 	s := &e.val
 	h := e.net.Hidden
 	all := make([]float32, 0, len(s.ids)*h)
-	for _, part := range portions(s.ids) {
-		items := make([]int, part[1]-part[0])
-		for i := range items {
-			items[i] = part[0] + i
-		}
+	for _, items := range portions(s.ids) {
 		_, _, p, err := e.vectors(s, items)
 		if err != nil {
 			return Scores{}, err
@@ -388,22 +269,19 @@ func (e *encoder) validate() (Scores, error) {
 	return out, nil
 }
 
+// better reports whether a has the higher NDCG, or the same NDCG and a smaller loss.
+func (*encoder) better(a, b Scores) bool {
+	return a.NDCG > b.NDCG || a.NDCG == b.NDCG && a.Loss < b.Loss
+}
+
+func (e *encoder) complete(_ context.Context, out *Result) error {
+	out.Before = &e.before
+	return nil
+}
+
 // write writes the encoder to its folder.
 func (e *encoder) write(r *Result) error {
-	y := describe(e.base, r, e.in.Settings)
-	b := e.base.settings
-	y.Kind, y.MaxTokens, y.Pooling, y.Normalise = "encoder", e.in.Settings.MaxTokens, b.Pooling, b.Normalise
-	y.QueryPrefix, y.DocumentPrefix = b.QueryPrefix, b.DocumentPrefix
-	if e.in.Name != "" {
-		y.Name = e.in.Name
-	}
-	y.Training.Data, y.Training.Examples = e.in.Training.Digest, len(e.train.queries)
-	if e.in.Validation != nil {
-		y.Training.Validation = e.in.Validation.Digest
-	}
-	config, err := configOf(e.in.From, classes[e.family]+"Model")
-	if err != nil {
-		return err
-	}
-	return writeModel(e.in.Out, e.in.From, e.net, config, y)
+	y, b := e.describe("encoder", r), e.base.settings
+	y.Pooling, y.Normalise, y.QueryPrefix, y.DocumentPrefix = b.Pooling, b.Normalise, b.QueryPrefix, b.DocumentPrefix
+	return e.writeLike("Model", y)
 }

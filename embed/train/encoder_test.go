@@ -102,15 +102,16 @@ func TestBadPairs(t *testing.T) {
 
 // TestSplitPairs: no context is on both sides.
 func TestSplitPairs(t *testing.T) {
-	training, validation := splitPairs(pairs(t, numbered(60)), .25, 3)
-	if len(training.List) != 45 || len(validation.List) != 15 {
-		t.Errorf("%d and %d pairs", len(training.List), len(validation.List))
+	training, validation := splitGroups(EncoderInput{Training: pairs(t, numbered(60)),
+		Settings: Settings{ValidationShare: .25, Seed: 3}}, Pair.group)
+	if len(training) != 45 || len(validation) != 15 {
+		t.Errorf("%d and %d pairs", len(training), len(validation))
 	}
 	held := map[string]bool{}
-	for _, p := range validation.List {
+	for _, p := range validation {
 		held[p.Context] = true
 	}
-	for _, p := range training.List {
+	for _, p := range training {
 		if held[p.Context] {
 			t.Errorf("%q is trained on and validated with", p.Context)
 		}

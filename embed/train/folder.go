@@ -2,6 +2,7 @@ package train
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-rag/sluice/embed"
+	"github.com/sluice-rag/sluice/embed/onnx"
 	"github.com/sluice-rag/sluice/internal/buildinfo"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/filehash"
@@ -52,9 +54,8 @@ func prepareFolder(dir string) (*filelock.Lock, error) {
 
 // base is the model that a training begins from.
 type base struct {
-	dir      string
 	digest   string // of its weights and its config.json
-	settings embed.ModelSettings
+	settings *embed.ModelSettings
 }
 
 func readBase(dir string) (*base, error) {
@@ -62,7 +63,7 @@ func readBase(dir string) (*base, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &base{dir: dir, settings: settings}
+	b := &base{settings: settings}
 	for _, name := range []string{"config.json", "model.safetensors"} {
 		sum, err := filehash.Sum(context.Background(), filepath.Join(dir, name))
 		if err != nil {
@@ -87,20 +88,20 @@ func (b *base) limit(wanted, positions int) int {
 
 // modelYAML is the model.yaml of a result.
 type modelYAML struct {
-	Name           string     `yaml:"name"`
-	Kind           string     `yaml:"kind"`
-	Pooling        string     `yaml:"pooling,omitempty"`
-	Normalise      bool       `yaml:"normalise,omitempty"`
-	MaxTokens      int        `yaml:"max_tokens"`
-	QueryPrefix    string     `yaml:"query_prefix,omitempty"`
-	DocumentPrefix string     `yaml:"document_prefix,omitempty"`
-	Source         string     `yaml:"source"`
-	Licence        string     `yaml:"licence,omitempty"`
-	Languages      []string   `yaml:"languages,omitempty,flow"`
-	Temperature    float64    `yaml:"temperature,omitempty"`
-	Threshold      float64    `yaml:"threshold,omitempty"`
-	NullThreshold  float64    `yaml:"null_threshold,omitempty"`
-	Training       provenance `yaml:"training"`
+	Name           string       `yaml:"name"`
+	Kind           string       `yaml:"kind"`
+	Pooling        onnx.Pooling `yaml:"pooling,omitempty"`
+	Normalise      bool         `yaml:"normalise,omitempty"`
+	MaxTokens      int          `yaml:"max_tokens"`
+	QueryPrefix    string       `yaml:"query_prefix,omitempty"`
+	DocumentPrefix string       `yaml:"document_prefix,omitempty"`
+	Source         string       `yaml:"source"`
+	Licence        string       `yaml:"licence,omitempty"`
+	Languages      []string     `yaml:"languages,omitempty,flow"`
+	Temperature    float64      `yaml:"temperature,omitempty"`
+	Threshold      float64      `yaml:"threshold,omitempty"`
+	NullThreshold  float64      `yaml:"null_threshold,omitempty"`
+	Training       provenance   `yaml:"training"`
 }
 
 // provenance says how a model came to be.
@@ -123,23 +124,8 @@ type provenance struct {
 
 // write puts the classifier into its folder.
 func (c *classifier) write(r *Result) error {
-	base, err := readBase(c.in.From)
-	if err != nil {
-		return err
-	}
-	y := describe(base, r, c.in.Settings)
-	y.Kind, y.MaxTokens, y.Temperature, y.Threshold = "classifier", c.in.Settings.MaxTokens, r.Calibration.Temperature,
-		r.Calibration.Threshold
-	if c.in.Name != "" {
-		y.Name = c.in.Name
-	}
-	y.Training.Data, y.Training.Examples = c.in.Training.Digest, len(c.train.ids)
-	if c.in.Validation != nil {
-		y.Training.Validation = c.in.Validation.Digest
-	}
-	if c.in.Test != nil {
-		y.Training.Test = c.in.Test.Digest
-	}
+	y := c.describe("classifier", r)
+	y.Temperature, y.Threshold = r.Calibration.Temperature, r.Calibration.Threshold
 	config := c.net.config("DistilBertForSequenceClassification")
 	byID, byLabel := map[string]string{}, map[string]int{}
 	for i, l := range c.labels {
@@ -154,12 +140,21 @@ func (c *classifier) write(r *Result) error {
 }
 
 // describe returns the part of model.yaml that does not depend on the kind of model.
-func describe(b *base, r *Result, s Settings) *modelYAML {
-	return &modelYAML{Name: filepath.Base(filepath.Clean(r.Out)), Source: "trained from " + b.settings.Name,
-		Licence: b.settings.Licence, Languages: b.settings.Languages,
-		Training: provenance{Tool: buildinfo.Tool(), From: b.settings.Name, FromDigest: b.digest, Settings: s,
-			Epochs: r.Epochs, BestEpoch: r.BestEpoch, Scores: r.Validation, Before: r.Before, TestScores: r.Test,
+func (t *task[T]) describe(kind string, r *Result) *modelYAML {
+	b := t.base.settings
+	y := &modelYAML{Name: cmp.Or(t.in.Name, filepath.Base(filepath.Clean(r.Out))), Kind: kind,
+		MaxTokens: t.in.Settings.MaxTokens, Source: "trained from " + b.Name, Licence: b.Licence,
+		Languages: b.Languages, Training: provenance{Tool: buildinfo.Tool(), From: b.Name, FromDigest: t.base.digest,
+			Data: t.in.Training.Digest, Examples: t.examples, Settings: t.in.Settings, Epochs: r.Epochs,
+			BestEpoch: r.BestEpoch, Scores: r.Validation, Before: r.Before, TestScores: r.Test,
 			Calibration: r.Calibration}}
+	if t.in.Validation != nil {
+		y.Training.Validation = t.in.Validation.Digest
+	}
+	if t.in.Test != nil {
+		y.Training.Test = t.in.Test.Digest
+	}
+	return y
 }
 
 // config returns the config.json of a DistilBERT of the network's size.
@@ -175,20 +170,21 @@ func (n *network[T]) config(architecture string) map[string]any {
 var classes = map[string]string{"bert": "Bert", "distilbert": "DistilBert", "roberta": "Roberta",
 	"xlm-roberta": "XLMRoberta", "camembert": "Camembert", "mpnet": "MPNet"}
 
-// configOf returns the config.json of the model in dir for a model of the same family.
-func configOf(dir, architecture string) (map[string]any, error) {
-	raw, err := regular.ReadFile(filepath.Join(dir, "config.json"), 1<<26)
+// writeLike writes a model with the config.json of the one that the training began from; head is what the name of its
+// class ends in.
+func (t *task[T]) writeLike(head string, y *modelYAML) error {
+	raw, err := regular.ReadFile(filepath.Join(t.in.From, "config.json"), 1<<26)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrModel, err)
+		return fmt.Errorf("%w: %w", ErrModel, err)
 	}
 	config := map[string]any{}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	if err := d.Decode(&config); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrModel, dir, err)
+		return fmt.Errorf("%w: %s: %w", ErrModel, t.in.From, err)
 	}
-	config["architectures"], config["torch_dtype"] = []string{architecture}, "float32"
-	return config, nil
+	config["architectures"], config["torch_dtype"] = []string{classes[t.net.family] + head}, "float32"
+	return writeModel(t.in.Out, t.in.From, t.net, config, y)
 }
 
 // writeModel writes a model's files, each whole or not at all; model.yaml, which makes them one, is the last.

@@ -93,6 +93,7 @@ func TestSpanGradients(t *testing.T) {
 		"by distance": {0, 0, true}} {
 		t.Run(name, func(t *testing.T) {
 			n := random[float64](plain[float64]{}, small, 4, c.from)
+			n.first = false
 			n.addSpanHead(9)
 			for i := range 2 * n.Hidden {
 				n.types = append(n.types, math.Sin(float64(i)))

@@ -3,14 +3,12 @@ package train
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 )
 
 // head is what a network computes from the rows of its last layer.
 type head[T number] interface {
 	params() []*param[T]
-	// first reports whether the head reads only the first token of each text, so that the last layer need not compute
-	// the other rows.
-	first() bool
 	// decide returns the logits of rows of the last layer, and a function that writes the head's gradients for the
 	// gradient of the logits and returns the gradient of the rows, or nil where only the head is trained.
 	decide(n *network[T], x []T, rows int) (logits []T, back func(d []T) []T)
@@ -22,8 +20,6 @@ type classHead[T number] struct{ pre, classifier linear[T] }
 func (h *classHead[T]) params() []*param[T] {
 	return []*param[T]{h.pre.weight, h.pre.bias, h.classifier.weight, h.classifier.bias}
 }
-
-func (*classHead[T]) first() bool { return true }
 
 func (h *classHead[T]) decide(n *network[T], x []T, rows int) ([]T, func(d []T) []T) {
 	hidden := n.apply(h.pre, x, rows)
@@ -48,8 +44,6 @@ type spanHead[T number] struct{ outputs linear[T] }
 
 func (h *spanHead[T]) params() []*param[T] { return []*param[T]{h.outputs.weight, h.outputs.bias} }
 
-func (*spanHead[T]) first() bool { return false }
-
 func (h *spanHead[T]) decide(n *network[T], x []T, rows int) ([]T, func(d []T) []T) {
 	return n.apply(h.outputs, x, rows), func(d []T) []T { return n.headBack(h.outputs, d, x, rows) }
 }
@@ -66,6 +60,7 @@ func (n *network[T]) headBack(l linear[T], d, x []T, rows int) []T {
 // addClassHead adds DistilBERT's head for classes to the network, initialised with N(0, 0.02²).
 func (n *network[T]) addClassHead(labels int, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 0))
+	n.first = true
 	n.head = &classHead[T]{pre: randomLinear[T](r, "pre_classifier", n.Hidden, n.Hidden),
 		classifier: randomLinear[T](r, "classifier", labels, n.Hidden)}
 	n.grads()
@@ -92,12 +87,12 @@ func (n *network[T]) grads() {
 	}
 }
 
-// reads returns the rows of the last layer's output that the head needs; nil: all.
-func (n *network[T]) reads(at int, b *batch) []int {
-	if at == n.Layers-1 && n.head != nil && n.head.first() {
-		return b.firsts()
+// layer computes a layer's output, of which the last one has only the rows that are read.
+func (n *network[T]) layer(at int, x []T, b *batch) ([]T, *tape[T]) {
+	if n.first && at == n.Layers-1 {
+		return n.forward(at, x, b, b.firsts())
 	}
-	return nil
+	return n.forward(at, x, b, nil)
 }
 
 // features returns the input of the first trained layer, or, where only the head is trained, the rows that it reads.
@@ -110,7 +105,7 @@ func (n *network[T]) features(b *batch) ([]T, error) {
 		return nil, err
 	}
 	for at := 0; at < n.from; at++ {
-		x, _ = n.forward(at, x, b, n.reads(at, b))
+		x, _ = n.layer(at, x, b)
 	}
 	return x, n.err
 }
@@ -122,26 +117,34 @@ type pass[T number] struct {
 	logits []T
 }
 
-// decide runs the trained layers and the head on features.
-func (n *network[T]) decide(x []T, b *batch) (*pass[T], error) {
-	p := &pass[T]{}
+// trained runs the trained layers on features.
+func (n *network[T]) trained(x []T, b *batch) ([]T, []*tape[T]) {
+	var tapes []*tape[T]
 	for at := n.from; at < n.Layers; at++ {
 		var s *tape[T]
-		x, s = n.forward(at, x, b, n.reads(at, b))
-		p.tapes = append(p.tapes, s)
+		x, s = n.layer(at, x, b)
+		tapes = append(tapes, s)
 	}
-	p.logits, p.back = n.head.decide(n, x, len(x)/n.Hidden)
-	return p, n.err
+	return x, tapes
 }
 
-// gradients runs the backward pass of decide.
-func (n *network[T]) gradients(p *pass[T], d []T) error {
-	x := p.back(d)
-	for i := len(p.tapes) - 1; i >= 0; i-- {
-		x = n.backward(n.from+i, x, p.tapes[i])
+// trainedBack runs the backward pass of trained from the gradient of its output.
+func (n *network[T]) trainedBack(d []T, tapes []*tape[T]) error {
+	for i, s := range slices.Backward(tapes) {
+		d = n.backward(n.from+i, d, s)
 	}
 	return n.err
 }
+
+// decide runs the trained layers and the head on features.
+func (n *network[T]) decide(x []T, b *batch) (*pass[T], error) {
+	x, tapes := n.trained(x, b)
+	logits, back := n.head.decide(n, x, len(x)/n.Hidden)
+	return &pass[T]{tapes, back, logits}, n.err
+}
+
+// gradients runs the backward pass of decide.
+func (n *network[T]) gradients(p *pass[T], d []T) error { return n.trainedBack(p.back(d), p.tapes) }
 
 // set is a tokenised part of the data.
 type set struct {
@@ -157,24 +160,21 @@ func (s *set) batch(items []int) *batch {
 		texts[i] = s.ids[at]
 	}
 	b := newBatch(texts)
-	for _, at := range items {
-		if s.types != nil {
+	if s.types != nil {
+		for _, at := range items {
 			b.types = append(b.types, s.types[at]...)
 		}
 	}
 	return b
 }
 
-// passOf runs the trained layers and the head on some texts of a set.
-func passOf(n *network[float32], s *set, items []int) (*pass[float32], error) {
+// featuresOf returns some texts of a set with their features.
+func featuresOf(n *network[float32], s *set, items []int) ([]float32, *batch, error) {
 	n.arena.reset()
 	b := s.batch(items)
 	if s.features == nil {
 		x, err := n.features(b)
-		if err != nil {
-			return nil, err
-		}
-		return n.decide(x, b)
+		return x, b, err
 	}
 	size := 0
 	for _, at := range items {
@@ -185,6 +185,15 @@ func passOf(n *network[float32], s *set, items []int) (*pass[float32], error) {
 	for _, at := range items {
 		to = to[copy(to, s.features[at]):]
 	}
+	return x, b, nil
+}
+
+// passOf runs the trained layers and the head on some texts of a set.
+func passOf(n *network[float32], s *set, items []int) (*pass[float32], error) {
+	x, b, err := featuresOf(n, s, items)
+	if err != nil {
+		return nil, err
+	}
 	return n.decide(x, b)
 }
 
@@ -194,11 +203,7 @@ func logitsOf(n *network[float32], s *set) ([]float32, error) {
 	n.dropout.rate = 0
 	defer func() { n.dropout.rate = rate }()
 	var out []float32
-	for _, part := range portions(s.ids) {
-		items := make([]int, part[1]-part[0])
-		for i := range items {
-			items[i] = part[0] + i
-		}
+	for _, items := range portions(s.ids) {
 		p, err := passOf(n, s, items)
 		if err != nil {
 			return nil, err

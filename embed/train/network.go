@@ -65,6 +65,8 @@ type network[T number] struct {
 	types            []T     // embeddings of the token types, × Hidden; nil: none, or folded into the positions
 	buckets, bias    []T     // MPNet's table of buckets × Heads, and what it adds by distance: Heads × odd; or nil
 	head             head[T] // nil in an encoder
+	first            bool    // of the last layer only the rows of the texts' first tokens are read
+	family           string  // model_type
 	names            onnx.Names
 	from             int // the first trained layer; Layers: only the head is
 	dropout          dropout

@@ -144,6 +144,7 @@ func random[T number](a arithmetic[T], s shape, labels, from int) *network[T] {
 			outNorm: lay("outNorm")})
 	}
 	if labels > 0 {
+		n.first = true
 		n.head = &classHead[T]{line("pre_classifier", h, h), line("classifier", labels, h)}
 	}
 	for _, p := range n.params() {

@@ -24,12 +24,6 @@ type Answer struct {
 	Start int // byte
 }
 
-// Questions holds the questions of a file.
-type Questions struct {
-	Source, Digest string
-	List           []Question
-}
-
 // maxQuestions is the largest file of questions that is read.
 const maxQuestions = 1 << 30
 
@@ -55,9 +49,9 @@ func ReadQuestions(r io.Reader, source string) (*Questions, error) {
 	if isSQuAD(raw) {
 		sum := sha256.Sum256(raw)
 		q.Digest = "sha256:" + hex.EncodeToString(sum[:])
-		err = q.squad(bytes.TrimPrefix(raw, []byte("\ufeff")))
+		err = addSQuAD(q, bytes.TrimPrefix(raw, []byte("\ufeff")))
 	} else {
-		q.Digest, err = readLines(bytes.NewReader(raw), source, func(_ int, line []byte) error { return q.line(line) })
+		q.Digest, err = readLines(bytes.NewReader(raw), source, func(_ int, raw []byte) error { return addLine(q, raw) })
 	}
 	if err == nil && len(q.List) == 0 {
 		err = fmt.Errorf("%w: %s: no questions in it", ErrData, source)
@@ -79,8 +73,8 @@ func isSQuAD(raw []byte) bool {
 	return !json.Valid(first) && bytes.Contains(raw, []byte(`"paragraphs"`))
 }
 
-// line reads one of our lines.
-func (q *Questions) line(raw []byte) error {
+// addLine reads one of our lines.
+func addLine(q *Questions, raw []byte) error {
 	var v struct {
 		Question *string      `json:"question"`
 		Context  *string      `json:"context"`
@@ -98,11 +92,11 @@ func (q *Questions) line(raw []byte) error {
 	for i, a := range *v.Answers {
 		(*v.Answers)[i].Start = a.Own
 	}
-	return q.add(v.Question, newContext(*v.Context), *v.Answers, "start")
+	return addQuestion(q, v.Question, newContext(*v.Context), *v.Answers, "start")
 }
 
-// squad reads a file of SQuAD.
-func (q *Questions) squad(raw []byte) error {
+// addSQuAD reads a file of SQuAD.
+func addSQuAD(q *Questions, raw []byte) error {
 	if at := invalidAt(raw); at >= 0 {
 		return fmt.Errorf("%w: %s:%d: not valid UTF-8", ErrData, q.Source, lineAt(raw, int64(at)))
 	}
@@ -137,7 +131,7 @@ func (q *Questions) squad(raw []byte) error {
 					err = errors.New(`"is_impossible" is true, but it has "answers"`)
 				}
 				if err == nil {
-					err = q.add(x.Question, c, x.Answers, "answer_start")
+					err = addQuestion(q, x.Question, c, x.Answers, "answer_start")
 				}
 				if err != nil {
 					bad.add(fmt.Errorf("%s.qas[%d] (%q): %w", at, k, x.ID, err))
@@ -148,8 +142,8 @@ func (q *Questions) squad(raw []byte) error {
 	return bad.err("questions")
 }
 
-// add checks a question and appends it. start is the name of the field.
-func (q *Questions) add(question *string, c *contextText, answers []rawAnswer, start string) error {
+// addQuestion checks a question and appends it. start is the name of the field.
+func addQuestion(q *Questions, question *string, c *contextText, answers []rawAnswer, start string) error {
 	if err := needText("question", question); err != nil {
 		return err
 	}
@@ -172,16 +166,6 @@ func (q *Questions) add(question *string, c *contextText, answers []rawAnswer, s
 		x.Answers = append(x.Answers, Answer{*a.Text, at})
 	}
 	q.List = append(q.List, x)
-	return nil
-}
-
-func needText(name string, text *string) error {
-	switch {
-	case text == nil:
-		return fmt.Errorf("%q is missing", name)
-	case strings.TrimSpace(*text) == "":
-		return fmt.Errorf("%q is empty", name)
-	}
 	return nil
 }
 

@@ -5,36 +5,11 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/sluice-rag/sluice/embed"
-	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/eval/squad"
 )
-
-// ReaderTokenizer also joins questions and contexts; *embed.Tokenizer is one.
-type ReaderTokenizer interface {
-	Tokenizer
-	// Windows returns a question with the windows of a context.
-	Windows(question, context string, maxTokens, stride int) ([]embed.Window, error)
-}
-
-var _ ReaderTokenizer = (*embed.Tokenizer)(nil)
-
-// ReaderInput holds the data and the options of the training of a reader, which has the architecture of the model in
-// From: BERT, DistilBERT, RoBERTa (XLM-R, CamemBERT) or MPNet.
-type ReaderInput struct {
-	Training   *Questions
-	Validation *Questions // nil: a share of the contexts of Training, whose questions are not used for training
-	Test       *Questions // used once, at the end; may be nil
-	From, Out  string
-	Name       string
-	Settings   Settings
-	Tokenizer  ReaderTokenizer
-	Engine     *engine.Engine
-	Hooks      Hooks
-}
 
 // ReaderScores are the measures of SQuAD 2.0 without a threshold, beside the best ones. A question's measure of having
 // no answer is the score of no answer minus that of the best answer.
@@ -51,133 +26,44 @@ type windowSet struct {
 	windows   []window
 }
 
-// reader is the state of the training of a reader.
+// reader is the training of a reader.
 type reader struct {
-	in         ReaderInput
-	base       *base
-	net        *network[float32]
-	family     string // model_type
+	task[Question]
 	train, val windowSet
 }
 
-// Reader trains a reader and writes it to in.Out, like Classifier.
-func Reader(ctx context.Context, in ReaderInput) (*Result, error) {
-	r, run, lock, err := begin(ctx, in, in.Settings, in.Out, openReader)
-	if err != nil {
-		return nil, err
-	}
-	defer lock.Release()
-	if err := run.train(ctx); err != nil {
-		return nil, err
-	}
-	out := run.result()
-	if in.Test != nil {
-		s, err := r.tokenise(ctx, in.Test, in.Test.List)
-		if err != nil {
-			return nil, err
-		}
-		scores, err := r.score(&s)
-		if err != nil {
-			return nil, err
-		}
-		out.Test = &scores
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err() // the checkpoint is from the last epoch
-	}
-	if err := r.write(out); err != nil {
-		return nil, err
-	}
-	return out, run.drop()
-}
+// Reader trains a reader and writes it to in.Out, like Classifier. It has the architecture of the model in in.From:
+// BERT, DistilBERT, RoBERTa (XLM-R, CamemBERT) or MPNet.
+func Reader(ctx context.Context, in ReaderInput) (*Result, error) { return train(ctx, in, openReader) }
 
 // openReader reads the model and tokenises the questions.
-func openReader(ctx context.Context, in ReaderInput) (*reader, *run, error) {
-	training, validation := in.Training.List, []Question(nil)
-	of := in.Training
-	if in.Validation == nil {
-		training, validation = splitQuestions(training, in.Settings.ValidationShare, in.Settings.Seed)
-	} else {
-		of, validation = in.Validation, in.Validation.List
-	}
+func openReader(ctx context.Context, in ReaderInput) (*run, error) {
+	training, validation := splitGroups(in, func(q Question) string { return q.Context })
 	if len(training) == 0 || len(validation) == 0 {
-		return nil, nil, fmt.Errorf("%w: %s: %d questions to train on and %d to validate with are left: there are too "+
+		return nil, fmt.Errorf("%w: %s: %d questions to train on and %d to validate with are left: there are too "+
 			"few contexts, or the validation share of %v is too small", ErrData, in.Training.Source, len(training),
 			len(validation), in.Settings.ValidationShare)
 	}
-	m, err := newMachine(in.Engine)
-	if err != nil {
-		return nil, nil, err
-	}
-	r := &reader{in: in}
-	if r.base, err = readBase(in.From); err != nil {
-		return nil, nil, err
-	}
-	if r.net, r.family, err = load(in.From, m, false); err != nil {
-		return nil, nil, err
-	}
-	r.in.Settings.MaxTokens = min(cmp.Or(in.Settings.MaxTokens, r.net.Positions), r.net.Positions)
-	if r.net.from, err = in.Settings.first(r.net.Layers); err != nil {
-		return nil, nil, err
-	}
-	r.net.dropout = dropout{rate: in.Settings.Dropout, seed: in.Settings.Seed}
-	r.net.addSpanHead(in.Settings.Seed)
-	if r.train, err = r.tokenise(ctx, in.Training, training); err != nil {
-		return nil, nil, err
-	}
-	if r.val, err = r.tokenise(ctx, of, validation); err != nil {
-		return nil, nil, err
-	}
-	if !slices.ContainsFunc(r.train.windows, func(w window) bool { return w.end > 0 }) {
-		return nil, nil, fmt.Errorf("%w: %s: none of the questions to train on has an answer", ErrData,
-			in.Training.Source)
-	}
-	u, err := r.run()
-	return r, u, err
-}
-
-// run returns the training of an opened reader.
-func (r *reader) run() (*run, error) {
-	in := map[string]any{"kind": "reader", "settings": r.in.Settings, "training": r.in.Training.Digest,
-		"model": r.base.digest, "tokenizer": r.in.Tokenizer.Digest()}
-	if r.in.Validation != nil {
-		in["validation"] = r.in.Validation.Digest
-	}
-	digest, err := digestOf(in)
-	if err != nil {
+	r := &reader{}
+	r.in = in
+	if err := r.open(false); err != nil {
 		return nil, err
 	}
-	u := &run{net: r.net, set: r.in.Settings, count: len(r.train.windows), step: r.step,
-		validate: func() (Scores, error) { return r.score(&r.val) }, better: readsBetter, dir: r.in.Out, digest: digest,
-		hooks: r.in.Hooks, interval: checkpointInterval}
-	u.opt = newAdamW(r.net, u.set.Epochs*u.stepsPerEpoch(), u.set)
-	return u, nil
-}
-
-// splitQuestions takes a share of the contexts for validation, with all of their questions.
-func splitQuestions(list []Question, share float64, seed uint64) (training, validation []Question) {
-	var contexts []string
-	held := map[string]bool{}
-	for _, q := range list {
-		if _, seen := held[q.Context]; !seen {
-			held[q.Context] = false
-			contexts = append(contexts, q.Context)
-		}
+	r.in.Settings.MaxTokens = min(cmp.Or(in.Settings.MaxTokens, r.net.Positions), r.net.Positions)
+	r.net.dropout = dropout{rate: in.Settings.Dropout, seed: in.Settings.Seed}
+	r.net.addSpanHead(in.Settings.Seed)
+	var err error
+	if r.train, err = r.tokenise(ctx, in.Training, training); err != nil {
+		return nil, err
 	}
-	rand.New(rand.NewPCG(seed, 1)).Shuffle(len(contexts), func(i, j int) {
-		contexts[i], contexts[j] = contexts[j], contexts[i]
-	})
-	for _, c := range contexts[:min(int(share*float64(len(contexts))+.5), max(len(contexts)-1, 0))] {
-		held[c] = true
+	if r.val, err = r.tokenise(ctx, cmp.Or(in.Validation, in.Training), validation); err != nil {
+		return nil, err
 	}
-	for _, q := range list {
-		if held[q.Context] {
-			validation = append(validation, q)
-		} else {
-			training = append(training, q)
-		}
+	if !slices.ContainsFunc(r.train.windows, func(w window) bool { return w.end > 0 }) {
+		return nil, fmt.Errorf("%w: %s: none of the questions to train on has an answer", ErrData,
+			in.Training.Source)
 	}
-	return training, validation
+	return r.run("reader", len(training), len(r.train.windows), r)
 }
 
 // tokenise converts questions to windows and, if layers are frozen, features.
@@ -200,8 +86,7 @@ func (r *reader) tokenise(ctx context.Context, of *Questions, list []Question) (
 	}
 	if lost > 0 {
 		r.in.Hooks.warn("%s: the answers of %d of %d questions are in no window of %d tokens as a whole", of.Source,
-			lost,
-			len(list), r.in.Settings.MaxTokens)
+			lost, len(list), r.in.Settings.MaxTokens)
 	}
 	if err := r.net.checkTypes(s.types); err != nil {
 		return s, err
@@ -256,6 +141,23 @@ func (r *reader) step(items []int) (float64, error) {
 	return l, r.net.gradients(p, d)
 }
 
+// validate reads the validation questions.
+func (r *reader) validate() (Scores, error) { return r.score(&r.val) }
+
+// complete tests the best epoch.
+func (r *reader) complete(ctx context.Context, out *Result) error {
+	if r.in.Test == nil {
+		return nil
+	}
+	s, err := r.tokenise(ctx, r.in.Test, r.in.Test.List)
+	if err != nil {
+		return err
+	}
+	scores, err := r.score(&s)
+	out.Test = &scores
+	return err
+}
+
 // score reads all questions of a set.
 func (r *reader) score(s *windowSet) (Scores, error) {
 	logits, err := logitsOf(r.net, &s.set)
@@ -299,30 +201,16 @@ func scoreReadings(questions []Question, readings []embed.Reading) Scores {
 	return Scores{Examples: len(questions), Accuracy: scores.BestExact, F1: scores.BestF1, Reader: scores}
 }
 
-// readsBetter reports whether a finds answers and tells whether there are any better than b. The best F1 alone would
+// better reports whether a finds answers and tells whether there are any better than b. The best F1 alone would
 // not do: as long as a reader is weak, no answer at all is best.
-func readsBetter(a, b Scores) bool {
+func (*reader) better(a, b Scores) bool {
 	x, y := a.Reader.HasAns.F1+a.Reader.AUROC, b.Reader.HasAns.F1+b.Reader.AUROC
 	return x > y || x == y && a.Loss < b.Loss
 }
 
 // write writes the reader to its folder.
 func (r *reader) write(out *Result) error {
-	y := describe(r.base, out, r.in.Settings)
-	y.Kind, y.MaxTokens, y.NullThreshold = "reader", r.in.Settings.MaxTokens, -out.Validation.Reader.F1Threshold
-	if r.in.Name != "" {
-		y.Name = r.in.Name
-	}
-	y.Training.Data, y.Training.Examples = r.in.Training.Digest, len(r.train.questions)
-	if r.in.Validation != nil {
-		y.Training.Validation = r.in.Validation.Digest
-	}
-	if r.in.Test != nil {
-		y.Training.Test = r.in.Test.Digest
-	}
-	config, err := configOf(r.in.From, classes[r.family]+"ForQuestionAnswering")
-	if err != nil {
-		return err
-	}
-	return writeModel(r.in.Out, r.in.From, r.net, config, y)
+	y := r.describe("reader", out)
+	y.NullThreshold = -out.Validation.Reader.F1Threshold
+	return r.writeLike("ForQuestionAnswering", y)
 }

@@ -2,8 +2,10 @@ package train
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -19,22 +21,78 @@ var ErrDiverged = errors.New("train: the training diverged; a lower rate is the 
 
 // run is a training: epochs of steps with a validation after each, and checkpoints.
 type run struct {
-	net      *network[float32]
-	opt      *adamw[float32]
-	set      Settings
-	count    int                                // examples, or pairs, to train on
-	step     func(items []int) (float64, error) // the loss of some of them; their gradients are in the parameters
-	validate func() (Scores, error)             // of the parameters as they are
-	better   func(a, b Scores) bool             // a is better than b
-	dir      string                             // of the checkpoint
-	digest   string                             // of the data, the settings and the model that it began from
-	hooks    Hooks
-	interval time.Duration
+	of     trainer
+	net    *network[float32]
+	opt    *adamw[float32]
+	set    Settings
+	count  int    // examples, pairs or windows to train on
+	dir    string // of the checkpoint
+	digest string // of the data, the settings and the model that it began from
+	hooks  Hooks
 
 	state state
 	best  [][]float32 // parameters of the best epoch
 	saved time.Time
 	since time.Time // of state.Seconds
+}
+
+// trainer is what differs between the trainings of the kinds of models.
+type trainer interface {
+	step(items []int) (float64, error)               // the loss of some; their gradients are in the parameters
+	validate() (Scores, error)                       // of the parameters as they are
+	better(a, b Scores) bool                         // a is better than b
+	complete(ctx context.Context, out *Result) error // adds what is measured on the best epoch
+	write(out *Result) error                         // into the result's folder
+}
+
+// task is what the trainings of all kinds of models have.
+type task[T any] struct {
+	in       Input[T]
+	base     *base
+	net      *network[float32]
+	examples int // that are trained on
+}
+
+// open reads the model that the training begins from, as a DistilBERT or as what it is.
+func (t *task[T]) open(distil bool) error {
+	m, err := newMachine(t.in.Engine)
+	if err != nil {
+		return err
+	}
+	if t.base, err = readBase(t.in.From); err != nil {
+		return err
+	}
+	if distil {
+		t.net, err = loadDistil(t.in.From, m)
+	} else {
+		t.net, err = load(t.in.From, m, false)
+	}
+	if err != nil {
+		return err
+	}
+	t.net.from, err = t.in.Settings.first(t.net.Layers)
+	return err
+}
+
+// run returns the run of a training of some examples, which are cut into count items. Its digest covers everything that
+// determines the bits of the training, except the machine's instruction set.
+func (t *task[T]) run(kind string, examples, count int, of trainer) (*run, error) {
+	t.examples = examples
+	in := map[string]any{"kind": kind, "settings": t.in.Settings, "training": t.in.Training.Digest,
+		"model": t.base.digest, "tokenizer": t.in.Tokenizer.Digest()}
+	if t.in.Validation != nil {
+		in["validation"] = t.in.Validation.Digest
+	}
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	h := fnv.New128a()
+	h.Write(raw)
+	r := &run{of: of, net: t.net, set: t.in.Settings, count: count, dir: t.in.Out, hooks: t.in.Hooks,
+		digest: fmt.Sprintf("%x", h.Sum(nil))}
+	r.opt = newAdamW(t.net, r.set.Epochs*r.stepsPerEpoch(), r.set)
+	return r, nil
 }
 
 // state is where a training is.
@@ -91,7 +149,7 @@ func (r *run) epoch(ctx context.Context) error {
 			return errors.Join(ctx.Err(), r.save())
 		}
 		r.net.dropout.step = uint64(s.Step)
-		loss, err := r.step(batches[s.Batch])
+		loss, err := r.of.step(batches[s.Batch])
 		if err == nil && (math.IsNaN(loss) || math.IsInf(loss, 0)) {
 			err = fmt.Errorf("%w: the loss of epoch %d, step %d is %v", ErrDiverged, s.Epoch+1, s.Batch+1, loss)
 		}
@@ -105,7 +163,7 @@ func (r *run) epoch(ctx context.Context) error {
 		if r.hooks.Step != nil {
 			r.hooks.Step(s.Step, r.opt.steps)
 		}
-		if time.Since(r.saved) > r.interval {
+		if time.Since(r.saved) > checkpointInterval {
 			if err := r.save(); err != nil {
 				return err
 			}
@@ -117,7 +175,7 @@ func (r *run) epoch(ctx context.Context) error {
 // finish validates after an epoch, keeps the parameters if they are the best, and writes a checkpoint.
 func (r *run) finish(batches int) error {
 	s := &r.state
-	scores, err := r.validate()
+	scores, err := r.of.validate()
 	if err != nil {
 		return err
 	}
@@ -127,7 +185,7 @@ func (r *run) finish(batches int) error {
 	r.clock()
 	e := Epoch{Epoch: s.Epoch + 1, Loss: s.Loss / float64(batches), Validation: scores, Seconds: s.Elapsed,
 		PerSecond: float64(r.count) / max(s.Elapsed, 1e-9)}
-	if s.Best < 0 || r.better(scores, s.History[s.Best].Validation) {
+	if s.Best < 0 || r.of.better(scores, s.History[s.Best].Validation) {
 		e.Best, s.Best = true, len(s.History)
 		r.keep()
 	}
@@ -177,21 +235,39 @@ func (r *run) drop() error {
 	return nil
 }
 
-// begin checks the settings and the folder of a result, opens a training and locks the folder.
-func begin[T, In any](
-	ctx context.Context, in In, s Settings, out string, open func(context.Context, In) (T, *run, error),
-) (t T, r *run, lock *filelock.Lock, err error) {
-	if err = s.check(); err != nil {
-		return t, nil, nil, err
+// train opens a training, locks the folder of its result, and runs it to the end.
+func train[T any](
+	ctx context.Context, in Input[T], open func(context.Context, Input[T]) (*run, error),
+) (*Result, error) {
+	if err := in.Settings.check(); err != nil {
+		return nil, err
 	}
-	if err = vacant(out); err != nil {
-		return t, nil, nil, err
+	if err := vacant(in.Out); err != nil {
+		return nil, err
 	}
-	if t, r, err = open(ctx, in); err != nil {
-		return t, nil, nil, err
+	r, err := open(ctx, in)
+	if err != nil {
+		return nil, err
 	}
-	lock, err = prepareFolder(out)
-	return t, r, lock, err
+	lock, err := prepareFolder(in.Out)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Release()
+	if err := r.train(ctx); err != nil {
+		return nil, err
+	}
+	out := r.result()
+	if err := r.of.complete(ctx, out); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // the checkpoint is from the last epoch
+	}
+	if err := r.of.write(out); err != nil {
+		return nil, err
+	}
+	return out, r.drop()
 }
 
 // result returns what a training has come to.

@@ -163,7 +163,7 @@ func TestEncoderRuntime(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n, _, err := load(in.Out, m, false)
+			n, err := load(in.Out, m, false)
 			if err != nil {
 				t.Fatal(err)
 			}

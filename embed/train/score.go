@@ -1,8 +1,6 @@
 package train
 
-import (
-	"slices"
-)
+import "slices"
 
 // score compares logits with targets.
 func score(o *objective, logits []float32, targets []target) Scores {

@@ -175,10 +175,7 @@ func TestTwin(t *testing.T) {
 // TestReaderTwin is TestTwin for a reader of the BERT family, whose token types are not folded into the positions.
 func TestReaderTwin(t *testing.T) {
 	w, n, opt := readTwin(t, "testdata/reader_twin.json",
-		func(dir string, m *machine) (*network[float32], error) {
-			n, _, err := load(dir, m, false)
-			return n, err
-		},
+		func(dir string, m *machine) (*network[float32], error) { return load(dir, m, false) },
 		func(n *network[float32], _ *twin) { n.addSpanHead(1) })
 	all := &set{ids: w.Texts, types: w.Types}
 	for i, want := range w.Steps {

@@ -114,6 +114,21 @@ const (
 	OCR             Kind = "ocr"
 )
 
+// KindOf returns the kind of model that the architectures of a config.json were made for; "" where they do not say.
+func KindOf(architectures []string) Kind {
+	for _, a := range architectures {
+		switch {
+		case strings.HasSuffix(a, "ForTokenClassification"):
+			return TokenClassifier
+		case strings.HasSuffix(a, "ForQuestionAnswering"):
+			return Reader
+		case strings.HasSuffix(a, "ForSequenceClassification"):
+			return Classifier
+		}
+	}
+	return ""
+}
+
 // EncoderSpec describes how an encoder's tokens become one vector.
 type EncoderSpec struct {
 	Pooling        string `yaml:"pooling"` // mean or cls; of a GGUF file also last
