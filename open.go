@@ -164,11 +164,11 @@ func (s *Sluice) openModelNamed(ctx context.Context, model string) (llm.Generato
 		return s.openRemote(ctx, base, name)
 	}
 	s.load.Begin() // before the first decode, which reads the whole prompt and needs to know how busy the machine is
-	path, err := models.LocateGGUF(model)
+	registry, err := models.Default()
 	if err != nil {
 		return nil, nil, err
 	}
-	template, err := models.ChatTemplate(model)
+	path, err := registry.LocateGGUF(model)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -177,13 +177,9 @@ func (s *Sluice) openModelNamed(ctx context.Context, model string) (llm.Generato
 		return nil, nil, err
 	}
 	o := llm.Options{
-		ContextSize: s.cfg.ContextTokens, Threads: s.cfg.Threads, ChatTemplate: template,
+		ContextSize: s.cfg.ContextTokens, Threads: s.cfg.Threads, ChatTemplate: registry.ChatTemplate(model),
 		Slots: sizes.Slots, CacheTokens: sizes.CacheTokens, BatchSize: sizes.BatchTokens, Queue: s.cfg.Queue,
 		GPULayers: s.cfg.GPULayers, GPULibrary: s.cfg.GPULibrary, Acquire: s.acquireThreads, Logger: s.log,
-	}
-	registry, err := models.Default()
-	if err != nil {
-		return nil, nil, err
 	}
 	if err := s.probe(ctx, registry, model, path, o); err != nil {
 		return nil, nil, err

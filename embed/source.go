@@ -123,8 +123,8 @@ func (s *source) weights() string {
 }
 
 func findExport(dir string) string {
-	for _, p := range []string{filepath.Join("onnx", "model.onnx"), "model.onnx"} {
-		if p = filepath.Join(dir, p); exists(p) {
+	for _, name := range onnx.Exports() {
+		if p := filepath.Join(dir, name); exists(p) {
 			return p
 		}
 	}

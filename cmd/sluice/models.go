@@ -140,9 +140,13 @@ func (a *app) verify(cmd *cobra.Command, args []string) error {
 			against[m.Dir] = trust(m)
 		}
 	}
+	registry, err := models.Default()
+	if err != nil {
+		return err
+	}
 	failed := false
 	for _, name := range names {
-		err := models.Verify(cmd.Context(), name)
+		err := registry.Verify(cmd.Context(), name)
 		if cmd.Context().Err() != nil {
 			return cmd.Context().Err()
 		}

@@ -5,12 +5,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-rag/sluice/internal/safetensors"
 )
 
 // builder collects nodes and initialisers. Its first error stays, so that the code which lays out a
 // graph reads like the formula; values are named by the strings that the methods return.
 type builder struct {
-	weights  *Weights
+	path     string // of the weights
+	weights  map[string]safetensors.Tensor
 	location string // the weights' file name inside the graph
 	prefix   string
 	nodes    [][]byte
@@ -21,7 +24,7 @@ type builder struct {
 
 func (b *builder) fail(format string, a ...any) {
 	if b.err == nil {
-		b.err = fmt.Errorf("%s: %w: %s", b.weights.Path, ErrModel, fmt.Sprintf(format, a...))
+		b.err = fmt.Errorf("%s: %w: %s", b.path, ErrModel, fmt.Sprintf(format, a...))
 	}
 }
 
@@ -58,9 +61,11 @@ func (b *builder) init(name string, write func() []byte) string {
 }
 
 // ints returns a constant vector of int64.
-func (b *builder) ints(v ...int64) string {
-	return b.init(fmt.Sprint("ints", v),
-		func() []byte { return int64Tensor(fmt.Sprint("ints", v), []int64{int64(len(v))}, v) })
+func (b *builder) ints(v ...int64) string { return b.vector(fmt.Sprint("ints", v), v) }
+
+// vector returns a constant vector of int64 with a name.
+func (b *builder) vector(name string, v []int64) string {
+	return b.init(name, func() []byte { return int64Tensor(name, []int64{int64(len(v))}, v) })
 }
 
 // scalarInt returns a constant of rank 0, as Gather wants to drop an axis.
@@ -74,32 +79,35 @@ func (b *builder) scalar(v float32) string {
 	return b.init(name, func() []byte { return floatTensor(name, v) })
 }
 
-// find returns the first of the keys that the checkpoint has; the first one's name is what an error shows.
-func (b *builder) find(keys ...string) (string, Tensor) {
+// find returns the first of the keys that the checkpoint has, which must have the wanted shape; the first one's name is
+// what an error shows.
+func (b *builder) find(shape []int64, keys ...string) (string, safetensors.Tensor) {
 	for _, k := range keys {
-		if t, ok := b.weights.Tensors[k]; ok {
+		if t, ok := b.weights[k]; ok {
+			if !slices.Equal(t.Shape, shape) {
+				b.fail("tensor %q has shape %v, config.json wants %v", k, t.Shape, shape)
+			}
 			return k, t
 		}
 	}
 	b.fail("tensor %q is missing", keys[0])
-	return keys[0], Tensor{}
+	return keys[0], safetensors.Tensor{}
 }
 
 // tensor returns a float32 value of the wanted shape out of the checkpoint; half precision is cast up.
 func (b *builder) tensor(shape []int64, keys ...string) string {
-	key, t := b.find(keys...)
-	if b.err == nil && !slices.Equal(t.Shape, shape) {
-		b.fail("tensor %q has shape %v, config.json wants %v", key, t.Shape, shape)
-	}
+	key, t := b.find(shape, keys...)
 	return b.external(key, key, t.DType, shape, t.Offset, t.Length)
 }
 
+// transposed returns the weights of a layer as a factor on the right.
+func (b *builder) transposed(key string, in, out int64) string {
+	return b.node("Transpose", []string{b.tensor([]int64{out, in}, key)}, attrInts("perm", 1, 0))
+}
+
 // firstRow is row 0 of a matrix of the wanted shape.
-func (b *builder) firstRow(rows, cols int64, keys ...string) string {
-	key, t := b.find(keys...)
-	if b.err == nil && !slices.Equal(t.Shape, []int64{rows, cols}) {
-		b.fail("tensor %q has shape %v, config.json wants %v", key, t.Shape, []int64{rows, cols})
-	}
+func (b *builder) firstRow(rows, cols int64, key string) string {
+	_, t := b.find([]int64{rows, cols}, key)
 	return b.external(key+"/0", key, t.DType, []int64{cols}, t.Offset, t.Length/max(rows, 1))
 }
 
@@ -121,21 +129,21 @@ func (b *builder) external(name, key, dtype string, shape []int64, offset, lengt
 
 // norm returns the layer normalisation over the last axis. Old checkpoints call its tensors gamma and beta.
 func (b *builder) norm(x, key string, size int64, epsilon float64) string {
-	scale, shift := b.normTensors(key, size)
-	return b.node("LayerNormalization", []string{x, scale, shift}, attrInt("axis", -1),
+	return b.node("LayerNormalization", append([]string{x}, b.normed(key, size)...), attrInt("axis", -1),
 		attrFloat("epsilon", float32(epsilon)))
 }
 
-func (b *builder) normTensors(key string, size int64) (scale, shift string) {
+// normed returns the scale and the shift of a layer normalisation.
+func (b *builder) normed(key string, size int64) []string {
 	shape := []int64{size}
-	return b.tensor(shape, key+".weight", key+".gamma"), b.tensor(shape, key+".bias", key+".beta")
+	return []string{b.tensor(shape, key+".weight", key+".gamma"), b.tensor(shape, key+".bias", key+".beta")}
 }
 
 // findPrefix reports whether the encoder's tensors carry the family's prefix.
 func (b *builder) findPrefix(family string) {
 	const probe = "embeddings.word_embeddings.weight"
 	for _, p := range []string{"", family} {
-		if _, ok := b.weights.Tensors[p+probe]; ok {
+		if _, ok := b.weights[p+probe]; ok {
 			b.prefix = p
 			return
 		}

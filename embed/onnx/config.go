@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -13,6 +14,12 @@ import (
 
 // Config is what of a config.json decides the shape and arithmetic of the graph.
 type Config struct {
+	Common
+	Disentangled *Disentangled // DeBERTa only
+}
+
+// Common is the configuration of all families. Its fields are part of the digests of models as they are printed here.
+type Common struct {
 	ModelType    string // bert, distilbert, roberta, xlm-roberta, camembert, mpnet, deberta-v2
 	Hidden       int64
 	Layers       int64
@@ -27,27 +34,16 @@ type Config struct {
 	Buckets      int64    // MPNet's relative position buckets
 	Labels       []string // classification only: by class id
 	Problem      string   // problem_type: single_label_classification, multi_label_classification or ""
-
-	Disentangled *Disentangled // DeBERTa only
 }
 
 // Identity returns all of the configuration that changes what a graph computes, as text: it is part of a model's
 // digest, so it stays what it was for the families that were there before.
 func (c *Config) Identity() string {
-	own, of := *c, ""
+	text := fmt.Sprintf("%+v", c.Common)
 	if c.Disentangled != nil {
-		of = fmt.Sprintf(" disentangled %+v", *c.Disentangled)
+		text += fmt.Sprintf(" disentangled %+v", *c.Disentangled)
 	}
-	return fmt.Sprintf("%+v", struct {
-		ModelType                                                               string
-		Hidden, Layers, Heads, Intermediate, Vocab, Positions, TypeVocab, PadID int64
-		Epsilon                                                                 float64
-		Activation                                                              string
-		Buckets                                                                 int64
-		Labels                                                                  []string
-		Problem                                                                 string
-	}{own.ModelType, own.Hidden, own.Layers, own.Heads, own.Intermediate, own.Vocab, own.Positions, own.TypeVocab,
-		own.PadID, own.Epsilon, own.Activation, own.Buckets, own.Labels, own.Problem}) + of
+	return text
 }
 
 // rawConfig has the keys of all families; DistilBERT names its sizes differently.
@@ -103,10 +99,11 @@ func ParseConfig(raw []byte) (*Config, error) {
 	}
 	f, ok := families[r.ModelType]
 	if !ok {
-		return nil, fmt.Errorf("%w: model_type %q; known are %v", ErrModel, r.ModelType, familyNames())
+		return nil, fmt.Errorf("%w: model_type %q; known are %v", ErrModel, r.ModelType,
+			slices.Sorted(maps.Keys(families)))
 	}
-	c := &Config{ModelType: r.ModelType, Activation: r.Act, Epsilon: f.epsilon, PadID: f.padID, TypeVocab: f.typeVocab,
-		Buckets: 32}
+	c := &Config{Common: Common{ModelType: r.ModelType, Activation: r.Act, Epsilon: f.epsilon, PadID: f.padID,
+		TypeVocab: f.typeVocab, Buckets: 32}}
 	if f.distil {
 		r.Hidden, r.Layers, r.Heads, r.Intermediate = r.Dim, r.NLayers, r.NHeads, r.HiddenDim
 		c.Activation, r.Epsilon = r.Activation, nil

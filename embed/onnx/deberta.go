@@ -127,11 +127,6 @@ func (e *encoder) disentangledEmbeddings() string {
 	return e.norm(x, p+"LayerNorm", e.Hidden, e.Epsilon)
 }
 
-// transposed returns the weights of a layer as a factor on the right.
-func (e *encoder) transposed(key string, in, out int64) string {
-	return e.node("Transpose", []string{e.tensor([]int64{out, in}, key)}, attrInts("perm", 1, 0))
-}
-
 // positionTable returns the vectors of relative positions, [2·span, hidden]: a constant, which ONNX Runtime computes
 // when the session is made, as it does the projections.
 func (e *encoder) positionTable() string {
@@ -145,7 +140,7 @@ func (e *encoder) positionTable() string {
 
 // disentangled returns the attention of a layer over its queries, keys and values.
 func (e *encoder) disentangled(qkv, p string) string {
-	d, number := e.Disentangled, map[bool]int64{true: 1}
+	d := e.Disentangled
 	keys, queries := e.positionKeys(p)
 	in := []string{qkv, Starts}
 	if d.ToKeys {
@@ -155,8 +150,8 @@ func (e *encoder) disentangled(qkv, p string) string {
 		in = append(in, e.product(e.table, queries, e.Hidden, e.Hidden))
 	}
 	return e.own("DisentangledAttention", in, attrInt("heads", e.Heads), attrInt("span", d.Span()),
-		attrInt("buckets", d.Buckets), attrInt("farthest", d.Farthest), attrInt("keys", number[d.ToKeys]),
-		attrInt("queries", number[d.ToQueries]))
+		attrInt("buckets", d.Buckets), attrInt("farthest", d.Farthest), attrBool("keys", d.ToKeys),
+		attrBool("queries", d.ToQueries))
 }
 
 // positionKeys returns the names of the layers that make keys and queries of positions.

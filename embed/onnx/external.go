@@ -14,6 +14,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/regular"
 )
 
+// Exports returns the names of ready graphs in a model's folder, the one that is taken first.
+func Exports() []string { return []string{"onnx/model.onnx", "model.onnx"} }
+
 // ExternalFiles lists, sorted, the files beside the ONNX file at path that hold its initialisers. It
 // reads the structure only: tensor contents are skipped, so that an export of gigabytes is cheap.
 func ExternalFiles(path string) ([]string, error) {

@@ -1,10 +1,5 @@
 package onnx
 
-import (
-	"maps"
-	"slices"
-)
-
 // family is the table of what differs between the encoders: tensor names (below the prefix) and a few habits.
 type family struct {
 	Names
@@ -81,5 +76,3 @@ func roberta() *family {
 
 // NamesOf returns the names of the tensors of a family that Supported knows.
 func NamesOf(modelType string) Names { return families[modelType].Names }
-
-func familyNames() []string { return slices.Sorted(maps.Keys(families)) }

@@ -50,7 +50,7 @@ const (
 	InputIDs      = "input_ids"
 	AttentionMask = "attention_mask"
 	PositionIDs   = "position_ids"
-	TokenTypes    = "token_type_ids" // of the shape of input_ids; only if Graph.Types is set
+	TokenTypes    = "token_type_ids" // of the shape of input_ids; only if Options.Types asks for it
 	Starts        = "starts"         // where each text's tokens begin, and where the last one's end
 	Embedding     = "sentence_embedding"
 	Logits        = "logits"
@@ -69,7 +69,6 @@ type Graph struct {
 	Output  string // Embedding, Logits or HiddenState
 	Inputs  []string
 	Dim     int     // columns of the output
-	Types   bool    // the graph has the input TokenTypes
 	Config  *Config // what the graph was written from, with its labels settled
 }
 
@@ -80,15 +79,16 @@ func Write(dir string, o Options) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := OpenWeights(filepath.Join(dir, "model.safetensors"))
+	path := filepath.Join(dir, "model.safetensors")
+	w, err := OpenWeights(path)
 	if err != nil {
 		return nil, err
 	}
-	folder, name, err := realFile(w.Path)
+	folder, name, err := realFile(path)
 	if err != nil {
 		return nil, err
 	}
-	e := &encoder{builder: builder{weights: w, location: name, known: map[string]bool{}}, Config: c,
+	e := &encoder{builder: builder{path: path, weights: w, location: name, known: map[string]bool{}}, Config: c,
 		family: families[c.ModelType], Options: o}
 	e.findPrefix(e.family.Prefix)
 	if o.Standard && o.Int8 {
@@ -96,7 +96,7 @@ func Write(dir string, o Options) (*Graph, error) {
 	}
 	e.types = e.takesTypes(o.Types)
 	x := e.hidden()
-	g := &Graph{Folder: folder, Weights: w.Path, Config: c, Output: Embedding, Dim: int(c.Hidden), Types: e.types}
+	g := &Graph{Folder: folder, Weights: path, Config: c, Output: Embedding, Dim: int(c.Hidden)}
 	switch {
 	case o.Task == Classify, o.Task == Tokens, o.Task == Spans:
 		e.findLabels(dir, o.Task)
@@ -118,7 +118,7 @@ func Write(dir string, o Options) (*Graph, error) {
 	if o.Standard {
 		domain, g.Inputs = "", []string{InputIDs, AttentionMask}
 	}
-	if g.Types {
+	if e.types {
 		g.Inputs = append(g.Inputs, TokenTypes)
 	}
 	g.ONNX = modelProto(c.ModelType, domain, e.nodes, e.inits, e.inputInfo(g.Inputs), [][]byte{e.outputInfo(g)})
@@ -219,9 +219,7 @@ func (e *encoder) positions(table string) string {
 func (e *encoder) distanceBias() string {
 	buckets := e.DistanceBuckets()
 	w := e.tensor([]int64{e.Buckets, e.Heads}, e.prefix+"encoder.relative_attention_bias.weight")
-	table := e.init("distance_buckets",
-		func() []byte { return int64Tensor("distance_buckets", []int64{int64(len(buckets))}, buckets) })
-	return e.node("Transpose", []string{e.op("Gather", w, table)}, attrInts("perm", 1, 0))
+	return e.node("Transpose", []string{e.op("Gather", w, e.vector("distance_buckets", buckets))}, attrInts("perm", 1, 0))
 }
 
 // DistanceBuckets returns the row of the table "encoder.relative_attention_bias.weight" [Buckets, Heads] for each
@@ -273,10 +271,10 @@ func (e *encoder) whole(x, p string) string {
 	f, h := e.family, e.Hidden
 	in := append([]string{x, Starts}, e.threefold(p)...)
 	in = append(in, e.weighted(p+f.Out, h, h)...)
-	in = append(in, e.normed(p+f.AttnNorm)...)
+	in = append(in, e.normed(p+f.AttnNorm, h)...)
 	in = append(in, e.weighted(p+f.Up, h, e.Intermediate)...)
 	in = append(in, e.weighted(p+f.Down, e.Intermediate, h)...)
-	if in = append(in, e.normed(p+f.OutNorm)...); e.bias != "" {
+	if in = append(in, e.normed(p+f.OutNorm, h)...); e.bias != "" {
 		in = append(in, e.bias)
 	}
 	return e.own("Layer", in, attrInt("heads", e.Heads), attrInt("activation", activations[e.Activation]),
@@ -302,12 +300,6 @@ func (e *encoder) threefold(p string) (all []string) {
 	return all
 }
 
-// normed returns the scale and the shift of a layer normalisation.
-func (e *encoder) normed(key string) []string {
-	scale, shift := e.normTensors(key, e.Hidden)
-	return []string{scale, shift}
-}
-
 // activations are numbered as package cpu numbers them.
 var activations = map[string]int64{"": 0, "gelu": 1, "gelu_new": 2, "gelu_pytorch_tanh": 2, "relu": 3, "tanh": 4}
 
@@ -327,7 +319,7 @@ func (e *encoder) linearNorm(x, residual, key, norm string, in int64) string {
 		return e.norm(e.op("Add", e.product(x, key, in, h), residual), norm, h, e.Epsilon)
 	}
 	inputs := append([]string{x, residual}, e.weighted(key, in, h)...)
-	return e.own("LinearNorm", append(inputs, e.normed(norm)...), attrFloat("epsilon", float32(e.Epsilon)),
+	return e.own("LinearNorm", append(inputs, e.normed(norm, h)...), attrFloat("epsilon", float32(e.Epsilon)),
 		attrInt("codes", e.codes))
 }
 
@@ -345,9 +337,7 @@ func (e *encoder) pool(x string, o Options) string {
 	if e.Standard {
 		return e.paddedPool(x, o)
 	}
-	number := map[bool]int64{true: 1}
-	return e.own("Pool", []string{x, Starts}, attrInt("first", number[o.Pooling == CLS]),
-		attrInt("normalise", number[o.Normalise]))
+	return e.own("Pool", []string{x, Starts}, attrBool("first", o.Pooling == CLS), attrBool("normalise", o.Normalise))
 }
 
 // first returns the first token's hidden state, [batch, hidden].

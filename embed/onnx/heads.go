@@ -25,7 +25,7 @@ func (f *family) headKey(t Task) string {
 // rows.
 func (e *encoder) findLabels(dir string, t Task) {
 	key := e.family.headKey(t) + ".weight"
-	head, ok := e.weights.Tensors[key]
+	head, ok := e.weights[key]
 	config := filepath.Join(dir, "config.json")
 	if t == Spans { // id2label says nothing about them
 		e.Labels = []string{"start", "end"}

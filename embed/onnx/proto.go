@@ -51,6 +51,13 @@ func attrInt(name string, v int64) attr {
 	return attr(m)
 }
 
+func attrBool(name string, v bool) attr {
+	if v {
+		return attrInt(name, 1)
+	}
+	return attrInt(name, 0)
+}
+
 func attrInts(name string, v ...int64) attr {
 	var m message
 	m.string(1, name)

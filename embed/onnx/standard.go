@@ -6,8 +6,7 @@ import "math"
 
 // product is x·Wᵀ + bias.
 func (b *builder) product(x, key string, in, out int64) string {
-	w := b.node("Transpose", []string{b.tensor([]int64{out, in}, key+".weight")}, attrInts("perm", 1, 0))
-	return b.op("Add", b.op("MatMul", x, w), b.tensor([]int64{out}, key+".bias"))
+	return b.op("Add", b.op("MatMul", x, b.transposed(key+".weight", in, out)), b.tensor([]int64{out}, key+".bias"))
 }
 
 func (b *builder) activate(x, activation string) string {
@@ -66,9 +65,7 @@ func (e *encoder) positionRows() string {
 	for i := range rows {
 		rows[i] = e.Disentangled.Row(i - far)
 	}
-	const name = "distance_rows"
-	table := e.init(name, func() []byte { return int64Tensor(name, []int64{int64(len(rows))}, rows) })
-	return e.op("Unsqueeze", e.op("Gather", table, e.distances(0, 1)), e.ints(0, 1))
+	return e.op("Unsqueeze", e.op("Gather", e.vector("distance_rows", rows), e.distances(0, 1)), e.ints(0, 1))
 }
 
 // paddedAttention is [batch, sequence, hidden].

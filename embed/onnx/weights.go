@@ -12,17 +12,8 @@ import (
 // ErrModel is wrapped by every error of this package that is the fault of a model's files.
 var ErrModel = errors.New("onnx: model files cannot be used")
 
-// Tensor is one entry of a safetensors header.
-type Tensor = safetensors.Tensor
-
-// Weights is the header of a safetensors file.
-type Weights struct {
-	Path    string
-	Tensors map[string]Tensor
-}
-
-// OpenWeights reads and checks the header of the safetensors file at path; the data are not read.
-func OpenWeights(path string) (*Weights, error) {
+// OpenWeights reads and checks the header of the safetensors file at path, by the tensors' names; the data are not read.
+func OpenWeights(path string) (map[string]safetensors.Tensor, error) {
 	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModel, err)
@@ -36,7 +27,7 @@ func OpenWeights(path string) (*Weights, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrModel, path, err)
 	}
-	return &Weights{Path: path, Tensors: t}, nil
+	return t, nil
 }
 
 // realFile returns the folder and name of the file that path leads to. ONNX Runtime (since 1.31) refuses

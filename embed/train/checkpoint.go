@@ -84,7 +84,7 @@ func load(dir string, a arithmetic[float32], distil bool) (*network[float32], er
 	if distil {
 		n.names = onnx.NamesOf("distilbert")
 	}
-	l := &loader{file: f, tensors: w.Tensors}
+	l := &loader{file: f, tensors: w}
 	if _, ok := l.tensors[by.Prefix+"embeddings.word_embeddings.weight"]; ok {
 		l.prefix = by.Prefix
 	}

@@ -51,7 +51,8 @@ func ReadQuestions(r io.Reader, source string) (*Questions, error) {
 		q.Digest = "sha256:" + hex.EncodeToString(sum[:])
 		err = addSQuAD(q, bytes.TrimPrefix(raw, []byte("\ufeff")))
 	} else {
-		q.Digest, err = readLines(bytes.NewReader(raw), source, func(_ int, raw []byte) error { return addLine(q, raw) })
+		add := func(_ int, line []byte) error { return addLine(q, line) }
+		q.Digest, err = readLines(bytes.NewReader(raw), source, add)
 	}
 	if err == nil && len(q.List) == 0 {
 		err = fmt.Errorf("%w: %s: no questions in it", ErrData, source)

@@ -1,11 +1,11 @@
 package models
 
 import (
+	"cmp"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/sluice-rag/sluice/embed/onnx"
@@ -87,20 +87,10 @@ func usable(dir string, there map[string]bool) (kind manifest.Kind, ok bool) {
 		return "", false
 	}
 	ok = there["model.safetensors"] && onnx.Supported(c.ModelType)
-	for _, f := range exports() {
+	for _, f := range onnx.Exports() {
 		ok = ok || there[f]
 	}
-	for _, a := range c.Architectures {
-		switch {
-		case strings.HasSuffix(a, "ForTokenClassification"):
-			return manifest.TokenClassifier, ok
-		case strings.HasSuffix(a, "ForQuestionAnswering"):
-			return manifest.Reader, ok
-		case strings.HasSuffix(a, "ForSequenceClassification"):
-			return manifest.Classifier, ok
-		}
-	}
-	return manifest.Encoder, ok
+	return cmp.Or(manifest.KindOf(c.Architectures), manifest.Encoder), ok
 }
 
 // revisionOf returns a revision by which a snapshot is found: main, another one that leads to it, or its commit.
@@ -128,11 +118,4 @@ func (p place) info(name string, kind manifest.Kind, source string) Info {
 		}
 	}
 	return i
-}
-
-// pulledReferences lists the models that were pulled by the names of their repositories.
-func (r *Registry) pulledReferences() []Info {
-	list := inCache(r.hubDir(), true)
-	slices.SortFunc(list, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
-	return list
 }

@@ -123,15 +123,6 @@ func LocateGGUF(name string) (string, error) {
 	return r.LocateGGUF(name)
 }
 
-// Verify is Registry.Verify of the default registry.
-func Verify(ctx context.Context, name string) error {
-	r, err := Default()
-	if err != nil {
-		return err
-	}
-	return r.Verify(ctx, name)
-}
-
 // List is Registry.List of the default registry.
 func List() ([]Info, error) {
 	r, err := Default()
@@ -140,9 +131,6 @@ func List() ([]Info, error) {
 	}
 	return r.List()
 }
-
-// Downloaded returns the bytes that Pull brought over the network.
-func (r *Registry) Downloaded() int64 { return r.cache.Downloaded() }
 
 // dir returns the folder of a pulled model of the manifest.
 func (r *Registry) dir(name string) string { return r.cache.Path("models", name) }
@@ -166,18 +154,7 @@ func (r *Registry) Locate(name string) (string, error) {
 		return "", fmt.Errorf("%w: %q is neither a path that exists nor one of: %s", ErrUnknownModel, name,
 			strings.Join(r.names(), ", "))
 	}
-	dir := r.dir(m.Name)
-	rec, err := readRecord(filepath.Join(dir, recordName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%w: %s; get it with: sluice models pull %s", ErrNotPulled, m.Name, m.Name)
-	}
-	if err != nil {
-		return "", err
-	}
-	if err := r.check(context.Background(), m, dir, rec, false); err != nil {
-		return "", err
-	}
-	return dir, nil
+	return r.check(context.Background(), m, false)
 }
 
 // LocateGGUF returns the .gguf file of a generator, which may also be given as a path of the file or its folder; of a
@@ -212,15 +189,6 @@ func (r *Registry) LocateGGUF(name string) (string, error) {
 	return filepath.Join(dir, found[0]), nil // Glob sorts
 }
 
-// ChatTemplate is Registry.ChatTemplate of the default registry.
-func ChatTemplate(name string) (string, error) {
-	r, err := Default()
-	if err != nil {
-		return "", err
-	}
-	return r.ChatTemplate(name), nil
-}
-
 // ChatTemplate returns what llm.Options.ChatTemplate must be for a model of the manifest whose file has no chat
 // template; "" for all others, and for paths.
 func (r *Registry) ChatTemplate(name string) string {
@@ -249,19 +217,14 @@ func (r *Registry) List() ([]Info, error) {
 		}
 		list = append(list, i)
 	}
+	rank := map[bool]int{true: -1} // of a default
 	slices.SortStableFunc(list, func(a, b Info) int {
-		if a.Default != b.Default {
-			if a.Default {
-				return -1
-			}
-			return 1
-		}
-		if c := strings.Compare(a.Kind, b.Kind); c != 0 {
-			return c
-		}
-		return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+		return cmp.Or(rank[a.Default]-rank[b.Default], strings.Compare(a.Kind, b.Kind),
+			strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)))
 	})
-	return append(list, r.pulledReferences()...), nil
+	pulled := inCache(r.hubDir(), true)
+	slices.SortFunc(pulled, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
+	return append(list, pulled...), nil
 }
 
 func (r *Registry) names() []string {
@@ -289,16 +252,6 @@ func (r *Registry) Verify(ctx context.Context, name string) error {
 		return fmt.Errorf("%w: %q has no pins to verify; there are: %s", ErrUnknownModel, name,
 			strings.Join(r.names(), ", "))
 	}
-	dir := r.dir(m.Name)
-	rec, err := readRecord(filepath.Join(dir, recordName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %s; get it with: sluice models pull %s", ErrNotPulled, m.Name, m.Name)
-	}
-	if err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return r.check(ctx, m, dir, rec, true)
+	_, err := r.check(ctx, m, true)
+	return err
 }

@@ -126,9 +126,9 @@ func TestPullLocateVerify(t *testing.T) {
 	if err := fx.Verify(t.Context(), "Wheel-Model"); err != nil {
 		t.Error(err)
 	}
-	before := fx.Downloaded()
-	if _, err := fx.Pull(t.Context(), "Wheel-Model", nil); err != nil || fx.Downloaded() != before {
-		t.Errorf("second pull: %v, %d bytes more", err, fx.Downloaded()-before)
+	before := fx.cache.Downloaded()
+	if _, err := fx.Pull(t.Context(), "Wheel-Model", nil); err != nil || fx.cache.Downloaded() != before {
+		t.Errorf("second pull: %v, %d bytes more", err, fx.cache.Downloaded()-before)
 	}
 	list, err := fx.List()
 	if err != nil || len(list) != 2 || list[0].Name != "Wheel-Model" || list[0].Dir != dir || !list[0].Pinned ||

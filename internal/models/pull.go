@@ -87,7 +87,7 @@ func (r *Registry) Pull(ctx context.Context, name string, progress fetch.Progres
 	if err != nil {
 		return "", fmt.Errorf("pulling %s: %w", m.Name, err)
 	}
-	if err := rec.write(filepath.Join(tmp, recordName)); err != nil {
+	if err := writeJSON(filepath.Join(tmp, recordName), rec); err != nil {
 		return "", err
 	}
 	dir := r.dir(m.Name)
@@ -282,7 +282,7 @@ func (r *Registry) remember(ctx context.Context, url, blob, sum string) error {
 		return err
 	}
 	lock.Files[url] = lockEntry{SHA256: sum, Size: st.Size(), Recorded: time.Now().UTC().Truncate(time.Second)}
-	return lock.write(r.lockPath())
+	return writeJSON(r.lockPath(), lock)
 }
 
 // linkOrCopy makes the blob a real file of the model's folder: a hard link, or a copy where links do not reach.

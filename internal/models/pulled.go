@@ -177,7 +177,7 @@ func (b *bringer) finish(p place) error {
 			return err
 		}
 	}
-	return rec.write(p.record())
+	return writeJSON(p.record(), rec)
 }
 
 // reSettings matches the files beside the weights and the tokenizer that say how a model is to be read; 1_Pooling and
@@ -202,7 +202,7 @@ func (b *bringer) folder(ctx context.Context) (files []string, err error) {
 		return nil, fmt.Errorf("%w: %s: config.json: %.200v", ErrReference, b.ref.text, err)
 	}
 	export := ""
-	for _, e := range slices.Backward(exports()) {
+	for _, e := range slices.Backward(onnx.Exports()) {
 		if has(e) {
 			export = e
 		}

@@ -278,8 +278,8 @@ func TestPullBrokenOffAtTenPlaces(t *testing.T) {
 	if n := s.Sent(); n < 3_000_000 || n > 3_000_000+10*64<<10 {
 		t.Errorf("%d bytes were sent", n)
 	}
-	if fx.Registry.Downloaded() > 3_000_000-1 {
-		t.Errorf("the last pull brought %d bytes", fx.Registry.Downloaded())
+	if fx.cache.Downloaded() > 3_000_000-1 {
+		t.Errorf("the last pull brought %d bytes", fx.cache.Downloaded())
 	}
 	must(t, fx.Verify(t.Context(), "hf:o/gen"))
 }

@@ -2,6 +2,7 @@ package models
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -37,21 +38,18 @@ func readRecord(path string) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
 	rec := &record{}
-	if err := dec.Decode(rec); err != nil {
+	if err := unmarshal(text, rec); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w; delete it and pull again", ErrCorrupt, path, err)
 	}
 	return rec, nil
 }
 
-func (rec *record) write(path string) error {
-	text, err := json.MarshalIndent(rec, "", "  ")
-	if err != nil {
-		return err
-	}
-	return writeAtomic(path, append(text, '\n'))
+// unmarshal refuses fields that are not known.
+func unmarshal(text []byte, to any) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	return dec.Decode(to)
 }
 
 // add records a verified file.
@@ -64,14 +62,26 @@ func (rec *record) add(dir, path, sha256 string) error {
 	return nil
 }
 
-// check compares a model's files with the manifest's pins, else with the record.
-func (r *Registry) check(ctx context.Context, m manifest.Model, dir string, rec *record, full bool) error {
+// check compares the files of a pulled model with the manifest's pins, else with the record, and returns its folder.
+func (r *Registry) check(ctx context.Context, m manifest.Model, full bool) (string, error) {
+	dir := r.dir(m.Name)
+	path := filepath.Join(dir, recordName)
+	rec, err := readRecord(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%w: %s; get it with: sluice models pull %s", ErrNotPulled, m.Name, m.Name)
+	}
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return "", err
+	}
 	_, sum, err := settings(m)
 	if err != nil {
-		return err
+		return "", err
 	}
 	files := append([]manifest.File{{Path: settingsName, SHA256: sum}}, m.Files...)
-	return checkFiles(ctx, m.Name, dir, filepath.Join(dir, recordName), rec, files, full)
+	if err := checkFiles(ctx, m.Name, dir, path, rec, files, full); err != nil {
+		return "", err
+	}
+	return dir, nil
 }
 
 // checkFiles compares a model's files with their pins, else with the record, which is at a path. A quick check assumes
@@ -115,7 +125,7 @@ func checkFiles(
 		}
 	}
 	if touched {
-		_ = rec.write(recordPath) // failure only makes the next check slower; the folder may be read-only
+		_ = writeJSON(recordPath, rec) // failure only makes the next check slower; the folder may be read-only
 	}
 	return nil
 }
@@ -142,9 +152,7 @@ func (r *Registry) readLock() (*lockFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(l); err != nil || l.Files == nil {
+	if err := unmarshal(text, l); err != nil || l.Files == nil {
 		return nil,
 			fmt.Errorf("%w: %s is not readable (%v); it holds the recorded digests of models: restore it or delete it",
 				ErrCorrupt, r.lockPath(), err)
@@ -152,8 +160,8 @@ func (r *Registry) readLock() (*lockFile, error) {
 	return l, nil
 }
 
-func (l *lockFile) write(path string) error {
-	text, err := json.MarshalIndent(l, "", "  ")
+func writeJSON(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}

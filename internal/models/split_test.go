@@ -75,7 +75,7 @@ func TestSplitModelResumesAndVerifies(t *testing.T) {
 	if _, err := fx.LocateGGUF("split"); !errors.Is(err, ErrNotPulled) {
 		t.Errorf("half a model is found: %v", err)
 	}
-	before := fx.Downloaded()
+	before := fx.cache.Downloaded()
 	files := map[string]int64{}
 	dir, err := fx.Pull(t.Context(), "split", func(name string, done, total int64) {
 		files[name] = done
@@ -85,7 +85,7 @@ func TestSplitModelResumesAndVerifies(t *testing.T) {
 	})
 	must(t, err)
 	rest := int64(len(fx.files[partTwo]) - len(fx.files[partTwo])/2)
-	if n := fx.Downloaded() - before; n != rest || fx.sent.Load() != 1 ||
+	if n := fx.cache.Downloaded() - before; n != rest || fx.sent.Load() != 1 ||
 		files["split/"+partTwo] != int64(len(fx.files[partTwo])) {
 		t.Errorf("%d bytes came, want %d; the first file was asked for %d times; progress %v", n, rest, fx.sent.Load(),
 			files)

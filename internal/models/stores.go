@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-rag/sluice/embed/onnx"
 	"github.com/sluice-rag/sluice/internal/fetch"
 	"github.com/sluice-rag/sluice/internal/regular"
 )
@@ -166,19 +167,13 @@ func (p *place) pick(ref reference, names []string) (err error) {
 		return nil
 	}
 	p.folder = true
+	weights := append(onnx.Exports(), "model.safetensors") // without one of them only a part of the model is there
+	isWeights := func(name string) bool { return slices.Contains(weights, name) }
 	if !slices.Contains(names, "config.json") || !slices.ContainsFunc(names, isWeights) {
 		return fmt.Errorf("%w: %s has no weights that are read here", fs.ErrNotExist, p.dir)
 	}
 	return nil
 }
-
-// isWeights reports whether a file is what a folder's model computes with; without one only a part of it is there.
-func isWeights(name string) bool {
-	return name == "model.safetensors" || slices.Contains(exports(), name)
-}
-
-// exports returns the names of ready ONNX graphs, the one that is taken first.
-func exports() []string { return []string{"onnx/model.onnx", "model.onnx"} }
 
 func readRef(path string) (commit string, err error) {
 	raw, err := regular.ReadFile(path, maxManifest)
