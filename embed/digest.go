@@ -38,15 +38,13 @@ func (s *source) files() ([]string, error) {
 }
 
 // Digest returns the digest of an encoder: its weights, the digest of its tokenizer, and every setting that changes a
-// vector.
-func Digest(ctx context.Context, weights []string, tokenizer, architecture string, s *ModelSettings) (string, error) {
-	return vectorDigest(ctx, weights, tokenizer, architecture, s.vectorSettings())
-}
-
-// vectorDigest is Info.Digest: the weights, the tokenizer, and every setting that changes a vector.
-func vectorDigest(ctx context.Context, weights []string, tokenizer, architecture, settings string) (string, error) {
+// vector, of which more says those beside the model's.
+func Digest(
+	ctx context.Context, weights []string, tokenizer, architecture string, s *ModelSettings, more string,
+) (string, error) {
 	h := sha256.New()
-	fmt.Fprintf(h, "sluice encoder %d\n%s\n%s\ntokenizer %s\n", arithmetic, architecture, settings, tokenizer)
+	fmt.Fprintf(h, "sluice encoder %d\n%s\n%s%s\ntokenizer %s\n", arithmetic, architecture, s.vectorSettings(), more,
+		tokenizer)
 	for _, path := range weights {
 		sum, err := hashFile(ctx, path)
 		if err != nil {

@@ -33,18 +33,15 @@ func (e *Entailment) Entails(ctx context.Context, premises, hypotheses []string)
 		return nil, fmt.Errorf("%w: %d premises, %d hypotheses", ErrPairs, len(premises), len(hypotheses))
 	}
 	r, err := e.infer(ctx, len(premises), func(i int) (input, error) {
-		var halves [2]half
-		repaired := false
-		for j, text := range []string{premises[i], hypotheses[i]} {
-			fixed, changed := Repair(text)
-			repaired = repaired || changed
-			h, err := e.pair.read(fixed)
-			if err != nil {
-				return input{}, fmt.Errorf("pair %d: %w", i, err)
-			}
-			halves[j] = h
+		premise, err := e.pair.read("", premises[i])
+		if err != nil {
+			return input{}, fmt.Errorf("pair %d: %w", i, err)
 		}
-		in, _, err := e.pair.input(halves[0], halves[1], repaired)
+		hypothesis, err := e.pair.read("", hypotheses[i])
+		if err != nil {
+			return input{}, fmt.Errorf("pair %d: %w", i, err)
+		}
+		in, _, err := e.pair.join(premise, hypothesis)
 		return in, err
 	})
 	if err != nil {

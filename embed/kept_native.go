@@ -87,7 +87,7 @@ func (s *session) bind(tokens, texts, rows int, out []float32) (b *binding, err 
 		case onnx.TokenTypes:
 			data = b.types
 		}
-		if err := in.add(data, len(data)); err != nil {
+		if err := in.add(data, int64(len(data))); err != nil {
 			return b, err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -176,10 +175,10 @@ func (m *model) name() string {
 	return name
 }
 
-func (m *model) vectorSettings() string {
-	text := m.set.vectorSettings()
+// vectorSettings returns the options that change a vector.
+func (m *model) vectorSettings() (text string) {
 	if m.src.int8 {
-		text += " precision=" + string(Int8)
+		text = " precision=" + string(Int8)
 	}
 	if m.whole > 0 {
 		text += fmt.Sprintf(" windows=%d", m.whole)
@@ -224,7 +223,7 @@ func (m *model) load(ctx context.Context, dir, kind string, o Options, p *provid
 		if err != nil {
 			return err
 		}
-		m.info.Digest, err = vectorDigest(ctx, files, m.info.TokenizerDigest, m.src.identity, m.vectorSettings())
+		m.info.Digest, err = Digest(ctx, files, m.info.TokenizerDigest, m.src.identity, m.set, m.vectorSettings())
 		return err
 	})
 	g.Go(func() (err error) {
@@ -419,21 +418,15 @@ func (m *model) compute(ctx context.Context, batch []sequence, out []float32) er
 // ends.
 func (m *model) each(ctx context.Context, n int, do func(i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
-	var next atomic.Int64
-	for range min(m.workers, n) {
+	g.SetLimit(m.workers)
+	for i := range n {
 		g.Go(func() error {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				_, release, err := m.cores.Acquire(ctx, 1)
-				if err != nil {
-					return err
-				}
-				err = panics.Call(func() error { return do(i) })
-				release()
-				if err != nil {
-					return err
-				}
+			_, release, err := m.cores.Acquire(ctx, 1)
+			if err != nil {
+				return err
 			}
-			return nil
+			defer release()
+			return panics.Call(func() error { return do(i) })
 		})
 	}
 	return g.Wait()

@@ -29,39 +29,36 @@ func newPairer(t *Tokenizer, limit int) (*pairer, error) {
 
 // half is one text of a pair: its first tokens, at least as many as a sequence holds, and how to get all.
 type half struct {
-	ids   []uint32
-	whole bool
-	text  string
+	ids      []uint32
+	whole    bool
+	text     string // behind its prefix, repaired
+	repaired bool
 }
 
-// read encodes a repaired text for pairs.
-func (p *pairer) read(s string) (half, error) {
-	ids, whole, err := p.tok.plain(s, p.room)
-	return half{ids, whole, s}, err
+// read repairs a text and encodes it for pairs.
+func (p *pairer) read(prefix, text string) (half, error) {
+	fixed, repaired := Repair(text)
+	ids, whole, err := p.tok.plain(prefix+fixed, p.room)
+	return half{ids, whole, prefix + fixed, repaired}, err
 }
 
-// join returns the sequence of two texts, cut as the tokenizers library's longest-first truncation does. cut tells of
+// join returns two texts as one sequence, cut as the tokenizers library's longest-first truncation does. cut tells of
 // each text whether it lost tokens: the first keeps at least half of the room, rounded down, whatever the second is.
-func (p *pairer) join(a, b half) (ids []uint32, types []int64, cut [2]bool, err error) {
+// The input is repaired if the second text was.
+func (p *pairer) join(a, b half) (in input, cut [2]bool, err error) {
 	// Of two texts that both fill the sequence alone, the longer one gets the odd token.
 	if p.room%2 == 1 && (!a.whole || !b.whole) && min(len(a.ids), len(b.ids)) > p.room {
 		for _, t := range []*half{&a, &b} {
 			if t.ids, t.whole, err = p.tok.plain(t.text, math.MaxInt32); err != nil {
-				return nil, nil, cut, err
+				return in, cut, err
 			}
 		}
 	}
 	keepA, keepB := longestFirst(len(a.ids), len(b.ids), p.room)
-	ids, types = p.template.join(a.ids[:keepA], b.ids[:keepB])
-	return ids, types, [2]bool{!a.whole || keepA < len(a.ids), !b.whole || keepB < len(b.ids)}, nil
-}
-
-// input is two texts as one sequence, as a call reads it; cut as join has it.
-func (p *pairer) input(a, b half, repaired bool) (in input, cut [2]bool, err error) {
-	in.repaired = repaired
-	in.ids, in.types, cut, err = p.join(a, b)
-	in.cut = cut[0] || cut[1]
-	return in, cut, err
+	in.ids, in.types = p.template.join(a.ids[:keepA], b.ids[:keepB])
+	cut = [2]bool{!a.whole || keepA < len(a.ids), !b.whole || keepB < len(b.ids)}
+	in.cut, in.repaired = cut[0] || cut[1], b.repaired
+	return in, cut, nil
 }
 
 // windows returns a question with the windows of a context, of which stride tokens are in two in a row. The context is

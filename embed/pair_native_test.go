@@ -143,18 +143,19 @@ func encodePairs(t testing.TB, tok *Tokenizer, pairs []textPair) []encoded {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := r.read(p.A)
+		a, err := r.read("", p.A)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := r.read(p.B)
+		b, err := r.read("", p.B)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids, types, cut, err := r.join(a, b)
+		in, cut, err := r.join(a, b)
 		if err != nil {
 			t.Fatal(err)
 		}
+		ids, types := in.ids, in.types
 		if len(ids) > p.Limit || len(ids) < p.Limit && (cut[0] || cut[1]) {
 			t.Fatalf("pair %d: %d tokens of at most %d, cut %v", i, len(ids), p.Limit, cut)
 		}

@@ -31,8 +31,7 @@ func (r *Reader) Read(ctx context.Context, question string, passages []string) (
 		return nil, err
 	}
 	defer r.running.Done()
-	fixed, _ := Repair(question)
-	asked, err := r.pair.read(fixed)
+	asked, err := r.pair.read("", question)
 	if err != nil {
 		return nil, fmt.Errorf("the question: %w", err)
 	}

@@ -22,14 +22,9 @@ func OpenReranker(ctx context.Context, dir string, o Options) (*Reranker, error)
 // Score implements Scorer. Pairs of similar length are computed together, and a cancelled ctx ends it after the
 // batches that are running. Progress counts documents.
 func (r *Reranker) Score(ctx context.Context, query string, documents []string) (*Scores, error) {
-	s := &Scores{}
 	var question half
 	err := r.use(func() (err error) {
-		fixed, changed := Repair(query)
-		if changed {
-			s.Repaired++
-		}
-		question, err = r.pair.read(r.set.prefix(Query) + fixed)
+		question, err = r.pair.read(r.set.prefix(Query), query)
 		return err
 	})
 	if err != nil {
@@ -37,20 +32,21 @@ func (r *Reranker) Score(ctx context.Context, query string, documents []string) 
 	}
 	cuts := make([][2]bool, len(documents))
 	result, err := r.infer(ctx, len(documents), func(i int) (input, error) {
-		fixed, changed := Repair(documents[i])
-		document, err := r.pair.read(r.set.prefix(Document) + fixed)
+		document, err := r.pair.read(r.set.prefix(Document), documents[i])
 		if err != nil {
 			return input{}, fmt.Errorf("document %d: %w", i, err)
 		}
-		in, cut, err := r.pair.input(question, document, changed)
+		in, cut, err := r.pair.join(question, document)
 		cuts[i] = cut
 		return in, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.Logits, s.Tokens, s.Truncated = result.data, result.tokens, result.truncated
-	s.Repaired += result.repaired
+	s := &Scores{Logits: result.data, Tokens: result.tokens, Truncated: result.truncated, Repaired: result.repaired}
+	if question.repaired {
+		s.Repaired++
+	}
 	for _, c := range cuts {
 		if c[0] {
 			s.QueryTruncated++

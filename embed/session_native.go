@@ -258,12 +258,8 @@ func (s *session) run(
 // inputs holds the inputs of a run in the order of the graph's inputs.
 type inputs []ort.Value
 
-func (in *inputs) add(data []int64, shape ...int) error {
-	dims := make([]int64, len(shape))
-	for i, n := range shape {
-		dims[i] = int64(n)
-	}
-	t, err := ort.NewTensor(ort.NewShape(dims...), data)
+func (in *inputs) add(data []int64, shape ...int64) error {
+	t, err := ort.NewTensor(ort.NewShape(shape...), data)
 	if err == nil {
 		*in = append(*in, t)
 	}
@@ -308,7 +304,7 @@ func (s *session) runPadded(tokens []sequence, out []float32, stop *ort.RunOptio
 		case onnx.TokenTypes:
 			data = types
 		}
-		if err := in.add(data, len(tokens), columns); err != nil {
+		if err := in.add(data, int64(len(tokens)), int64(columns)); err != nil {
 			return fmt.Errorf("%s: %w", s.path, err)
 		}
 	}

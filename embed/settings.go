@@ -63,11 +63,6 @@ const (
 // lastToken is a pooling that only GGUF files have.
 const lastToken onnx.Pooling = "last"
 
-// kinds returns the kinds that model.yaml may name, in the order of the error message.
-func kinds() []string {
-	return []string{KindEncoder, KindClassifier, KindReranker, KindEntailment, KindReader, KindTokenClassifier}
-}
-
 // prefix returns the text that is prepended for the role.
 func (s *ModelSettings) prefix(r Role) string {
 	if r == Query {
@@ -173,6 +168,26 @@ func ReadGGUFSettings(dir string) (*ModelSettings, error) {
 	return s, err
 }
 
+// KindOf tells what a model's folder is for: what its model.yaml says, else what the architecture in its config.json
+// was made for; "" where neither says. Errors wrap ErrModel.
+func KindOf(dir string) (string, error) {
+	if err := checkFolder(dir); err != nil {
+		return "", err
+	}
+	if s, err := readModelYAML(dir, ""); err != nil {
+		return "", err
+	} else if s != nil && s.Kind != "" {
+		return s.Kind, nil
+	}
+	var c struct {
+		Architectures []string `json:"architectures"`
+	}
+	if _, err := readJSON(filepath.Join(dir, "config.json"), &c); err != nil {
+		return "", err
+	}
+	return string(manifest.KindOf(c.Architectures)), nil
+}
+
 // parseSettings is strict: unknown keys, a second document and values out of range are errors.
 func parseSettings(raw []byte) (*ModelSettings, error) {
 	var s ModelSettings
@@ -184,9 +199,10 @@ func parseSettings(raw []byte) (*ModelSettings, error) {
 	if err := d.Decode(new(ModelSettings)); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: more than one YAML document", ErrModel)
 	}
+	kinds := []string{KindEncoder, KindClassifier, KindReranker, KindEntailment, KindReader, KindTokenClassifier}
 	switch {
-	case s.Kind != "" && !slices.Contains(kinds(), s.Kind):
-		return nil, fmt.Errorf("%w: kind %q; one of %s expected", ErrModel, s.Kind, strings.Join(kinds(), ", "))
+	case s.Kind != "" && !slices.Contains(kinds, s.Kind):
+		return nil, fmt.Errorf("%w: kind %q; one of %s expected", ErrModel, s.Kind, strings.Join(kinds, ", "))
 	case s.Kind == KindTokenClassifier && s.QueryPrefix+s.DocumentPrefix != "":
 		return nil, fmt.Errorf("%w: a %s reads texts without a prefix", ErrModel, s.Kind)
 	case s.Pooling != "" && s.Pooling != onnx.Mean && s.Pooling != onnx.CLS && s.Pooling != lastToken:

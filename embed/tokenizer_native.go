@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -235,6 +236,80 @@ func (t *Tokenizer) plain(text string, limit int) (ids []uint32, whole bool, err
 	}
 	return ids[t.special-t.closing : len(ids)-t.closing], whole, nil
 }
+
+// textOf returns the text of which the tokenizer makes tokens, which may have its special tokens around them. What
+// tokens of another vocabulary spell in this one it often cuts into others: then it is ErrTokens.
+func (t *Tokenizer) textOf(tokens []int32) (string, error) {
+	ids, vocabulary := make([]uint32, len(tokens)), t.t.VocabSize()
+	for i, n := range tokens {
+		if n < 0 || uint32(n) >= vocabulary {
+			return "", fmt.Errorf("%w: the vocabulary has no token %d", ErrTokens, n)
+		}
+		ids[i] = uint32(n)
+	}
+	around, err := t.encode("")
+	if err != nil {
+		return "", err
+	}
+	front, back := around[:t.special-t.closing], around[t.special-t.closing:]
+	if n := len(ids) - len(back); n >= len(front) && slices.Equal(ids[:len(front)], front) &&
+		slices.Equal(ids[n:], back) {
+		ids = ids[len(front):n]
+	}
+	if len(ids) == 0 {
+		return "", fmt.Errorf("%w: there are only special ones", ErrTokens)
+	}
+	text := t.t.Decode(ids, false)
+	again, err := t.encode(text)
+	if err != nil {
+		return "", err
+	}
+	if !slices.Equal(again, slices.Concat(front, ids, back)) {
+		return "", fmt.Errorf("%w: the encoder's tokenizer cuts what the %d tokens spell into others", ErrTokens,
+			len(ids))
+	}
+	return text, nil
+}
+
+// Tokens returns the ids of each text behind a prefix as an encoder reads it: repaired, with the special tokens, cut at
+// maxTokens with the closing ones kept; and how many texts were cut.
+func (t *Tokenizer) Tokens(texts []string, prefix string, maxTokens int) (ids [][]uint32, cut int, err error) {
+	if maxTokens <= t.special {
+		return nil, 0, fmt.Errorf("%w: texts cut at %d tokens, the special tokens alone are %d", ErrModel, maxTokens,
+			t.special)
+	}
+	ids = make([][]uint32, len(texts))
+	for i, text := range texts {
+		fixed, _ := Repair(text)
+		all, _, err := t.encodeHead(prefix+fixed, maxTokens)
+		if err != nil {
+			return nil, 0, fmt.Errorf("text %q: %w", text[:min(len(text), 40)], err)
+		}
+		var shorter bool
+		if ids[i], shorter = truncate(all, maxTokens, t.closing); shorter {
+			cut++
+		}
+	}
+	return ids, cut, nil
+}
+
+// Windows returns a question with the windows of a context, each of at most maxTokens tokens. Windows in a row share
+// stride tokens of the context.
+func (t *Tokenizer) Windows(question, context string, maxTokens, stride int) ([]Window, error) {
+	p, err := newPairer(t, maxTokens)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := p.read("", question)
+	if err != nil {
+		return nil, err
+	}
+	windows, _, _, err := p.windows(asked, context, math.MaxInt32, stride)
+	return windows, err
+}
+
+// Digest returns the sha256 of the tokenizer's file.
+func (t *Tokenizer) Digest() string { return t.digest }
 
 // Close frees the tokenizer.
 func (t *Tokenizer) Close() { _ = t.t.Close() } // the error is always nil

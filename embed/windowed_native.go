@@ -2,7 +2,11 @@
 
 package embed
 
-import "context"
+import (
+	"context"
+
+	"github.com/sluice-rag/sluice/embed/onnx"
+)
 
 // inWindows implements Encoder.Embed for texts of more tokens than the model reads at a time.
 func (m *model) inWindows(ctx context.Context, texts []string, role Role) (*Embeddings, error) {
@@ -42,27 +46,11 @@ func (m *model) inWindows(ctx context.Context, texts []string, role Role) (*Embe
 		return nil, err
 	}
 	for i := range texts {
-		mean(out.Row(i), r.data[first[i]*out.Dim:first[i+1]*out.Dim], m.set.Normalise)
+		windows := first[i+1] - first[i]
+		poolRow(r.data[first[i]*out.Dim:], windows, onnx.Mean, out.Row(i))
+		if windows > 1 && m.set.Normalise {
+			Normalise(out.Row(i))
+		}
 	}
 	return out, nil
-}
-
-// mean sets row to the mean of the rows in data, of length 1 if normalised says that they have it. One row stays as it
-// is.
-func mean(row, data []float32, normalised bool) {
-	n := len(data) / len(row)
-	if n == 1 {
-		copy(row, data)
-		return
-	}
-	for j := range row {
-		sum := 0.
-		for k := range n {
-			sum += float64(data[k*len(row)+j])
-		}
-		row[j] = float32(sum / float64(n))
-	}
-	if normalised {
-		Normalise(row)
-	}
 }

@@ -131,7 +131,7 @@ func (e *Encoder) describe(ctx context.Context, file string) error {
 		Runtime: embed.Runtime{Library: "llama.cpp " + llm.NativeDigest(), Provider: "cpu", ISA: llm.ISA(),
 			Precision: "gguf"}}
 	tokenizer := "sha256:" + sum // it is in the file
-	digest, err := embed.Digest(ctx, []string{file}, tokenizer, "gguf "+m.Architecture, e.set)
+	digest, err := embed.Digest(ctx, []string{file}, tokenizer, "gguf "+m.Architecture, e.set, "")
 	e.info.Encoder = identity.Encoder{Name: cmp.Or(e.set.Name, m.Name), Dim: e.model.Dim(), Digest: digest,
 		TokenizerDigest: tokenizer}
 	return err

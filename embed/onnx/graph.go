@@ -219,7 +219,8 @@ func (e *encoder) positions(table string) string {
 func (e *encoder) distanceBias() string {
 	buckets := e.DistanceBuckets()
 	w := e.tensor([]int64{e.Buckets, e.Heads}, e.prefix+"encoder.relative_attention_bias.weight")
-	return e.node("Transpose", []string{e.op("Gather", w, e.vector("distance_buckets", buckets))}, attrInts("perm", 1, 0))
+	biases := e.op("Gather", w, e.vector("distance_buckets", buckets))
+	return e.node("Transpose", []string{biases}, attrInts("perm", 1, 0))
 }
 
 // DistanceBuckets returns the row of the table "encoder.relative_attention_bias.weight" [Buckets, Heads] for each
@@ -337,7 +338,8 @@ func (e *encoder) pool(x string, o Options) string {
 	if e.Standard {
 		return e.paddedPool(x, o)
 	}
-	return e.own("Pool", []string{x, Starts}, attrBool("first", o.Pooling == CLS), attrBool("normalise", o.Normalise))
+	return e.own("Pool", []string{x, Starts}, attrBool("first", o.Pooling == CLS),
+		attrBool("normalise", o.Normalise))
 }
 
 // first returns the first token's hidden state, [batch, hidden].

@@ -12,7 +12,8 @@ import (
 // ErrModel is wrapped by every error of this package that is the fault of a model's files.
 var ErrModel = errors.New("onnx: model files cannot be used")
 
-// OpenWeights reads and checks the header of the safetensors file at path, by the tensors' names; the data are not read.
+// OpenWeights reads and checks the header of the safetensors file at path, whose tensors it returns by their names. The
+// data are not read.
 func OpenWeights(path string) (map[string]safetensors.Tensor, error) {
 	f, err := regular.Open(path)
 	if err != nil {

@@ -269,8 +269,8 @@ func split(in ClassifierInput) (training, validation []Example) {
 	return training, validation
 }
 
-// splitGroups returns what to train on and what to validate with, for which it takes a share of the groups where no data
-// are given, so that no group is on both sides.
+// splitGroups returns what to train on and what to validate with, for which it takes a share of the groups where no
+// data are given, so that no group is on both sides.
 func splitGroups[T any](in Input[T], group func(T) string) (training, validation []T) {
 	list := in.Training.List
 	if in.Validation != nil {

@@ -270,7 +270,7 @@ func TestHalf(t *testing.T) {
 
 func configText(t *testing.T, n *network[float32]) string {
 	t.Helper()
-	raw, err := json.Marshal(n.config("DistilBertModel"))
+	raw, err := json.Marshal(n.config())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,8 +78,8 @@ func FuzzRepository(f *testing.F) {
 			t.Errorf("%+v", repo)
 		}
 		for name, f := range repo.files {
-			if path.Clean("/"+name) != "/"+name || strings.ContainsAny(name, "\\:\x00") || f.size < 0 ||
-				f.sha256 != "" && !reSHA256.MatchString(f.sha256) || f.git != "" && !reCommit.MatchString(f.git) {
+			if path.Clean("/"+name) != "/"+name || strings.ContainsAny(name, "\\:\x00") || f.Size < 0 ||
+				f.SHA256 != "" && !reSHA256.MatchString(f.SHA256) || f.git != "" && !reCommit.MatchString(f.git) {
 				t.Errorf("%q %+v", name, f)
 			}
 		}

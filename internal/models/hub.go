@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rag/sluice/internal/fetch"
+	"github.com/sluice-rag/sluice/internal/manifest"
 	"github.com/sluice-rag/sluice/internal/regular"
 	"github.com/sluice-rag/sluice/internal/upstream"
 )
@@ -127,14 +128,7 @@ func (a access) explain(name, page string, err error) error {
 type repository struct {
 	commit  string
 	licence string
-	files   map[string]hubFile
-}
-
-// hubFile is what the hub says about a file; what it does not say is 0 or "".
-type hubFile struct {
-	size   int64
-	sha256 string // of large files
-	git    string // SHA-1 of the blob, of small ones
+	files   map[string]source // without a URL; what the hub does not say is 0 or ""
 }
 
 // ask asks the hub about the repository.
@@ -177,23 +171,23 @@ func parseRepository(raw []byte) (*repository, error) {
 	if !reCommit.MatchString(said.Commit) {
 		return nil, fmt.Errorf("%w: it names no commit", ErrHub)
 	}
-	repo := &repository{commit: said.Commit, files: map[string]hubFile{}, licence: licenceOf(raw)}
+	repo := &repository{commit: said.Commit, files: map[string]source{}, licence: licenceOf(raw)}
 	for _, f := range said.Files {
 		if len(f.Path) > maxReference || !plain(f.Path) {
 			continue
 		}
-		to := hubFile{size: f.Size}
+		to := source{File: manifest.File{Path: f.Path, Size: f.Size}, stated: true}
 		if l := f.LFS; l != nil {
-			to.sha256, to.size = l.SHA256, cmp.Or(f.Size, l.Size)
-			if !reSHA256.MatchString(l.SHA256) || to.size != l.Size {
+			to.SHA256, to.Size = l.SHA256, cmp.Or(f.Size, l.Size)
+			if !reSHA256.MatchString(l.SHA256) || to.Size != l.Size {
 				return nil, fmt.Errorf("%w: %s has the sizes %d and %d and the SHA-256 %.80q", ErrHub, f.Path,
 					f.Size, l.Size, l.SHA256)
 			}
 		} else if reCommit.MatchString(f.Blob) {
 			to.git = f.Blob
 		}
-		if _, twice := repo.files[f.Path]; twice || to.size < 0 {
-			return nil, fmt.Errorf("%w: %s is there twice, or of %d bytes", ErrHub, f.Path, to.size)
+		if _, twice := repo.files[f.Path]; twice || to.Size < 0 {
+			return nil, fmt.Errorf("%w: %s is there twice, or of %d bytes", ErrHub, f.Path, to.Size)
 		}
 		repo.files[f.Path] = to
 	}

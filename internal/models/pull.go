@@ -216,10 +216,7 @@ func (r *Registry) fromHub(
 		if err != nil {
 			return a.explain(m.Name, m.Source, err)
 		}
-		if err := linkOrCopy(blob, filepath.Join(dir, filepath.FromSlash(f.Path))); err != nil {
-			return err
-		}
-		if err := rec.add(dir, f.Path, filepath.Base(blob)); err != nil { // a blob is named after its content
+		if err := rec.link(blob, dir, f.Path); err != nil {
 			return err
 		}
 	}
@@ -283,6 +280,14 @@ func (r *Registry) remember(ctx context.Context, url, blob, sum string) error {
 	}
 	lock.Files[url] = lockEntry{SHA256: sum, Size: st.Size(), Recorded: time.Now().UTC().Truncate(time.Second)}
 	return writeJSON(r.lockPath(), lock)
+}
+
+// link makes a blob, which is named after its content, a file of a model's folder, and records it.
+func (rec *record) link(blob, dir, path string) error {
+	if err := linkOrCopy(blob, filepath.Join(dir, filepath.FromSlash(path))); err != nil {
+		return err
+	}
+	return rec.add(dir, path, filepath.Base(blob))
 }
 
 // linkOrCopy makes the blob a real file of the model's folder: a hard link, or a copy where links do not reach.

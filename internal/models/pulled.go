@@ -117,8 +117,8 @@ type bringer struct {
 
 func (b *bringer) source(file string) source {
 	f := b.repo.files[file]
-	url := hubHost + "/" + b.ref.owner + "/" + b.ref.name + "/resolve/" + b.repo.commit + "/" + file
-	return source{File: manifest.File{Path: file, URL: url, SHA256: f.sha256, Size: f.size}, git: f.git, stated: true}
+	f.URL = hubHost + "/" + b.ref.owner + "/" + b.ref.name + "/resolve/" + b.repo.commit + "/" + file
+	return f
 }
 
 // announce says what will be downloaded, and returns an error if the disk has no room for it.
@@ -126,8 +126,9 @@ func (b *bringer) announce(files []string) error {
 	var wants []fetch.Want
 	var size int64
 	for _, f := range files {
-		w := fetch.Want{URL: b.mirrored(b.source(f).URL), SHA256: b.repo.files[f].sha256, Size: b.repo.files[f].size}
-		wants, size = append(wants, w), size+w.Size
+		s := b.source(f)
+		wants = append(wants, fetch.Want{URL: b.mirrored(s.URL), SHA256: s.SHA256, Size: s.Size})
+		size += s.Size
 	}
 	if err := b.cache.Room(b.ref.text, wants); err != nil {
 		return err
@@ -161,10 +162,7 @@ func (b *bringer) finish(p place) error {
 		if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) { // what does not pass the check
 			return fmt.Errorf("%w: %w", fetch.ErrWrite, err)
 		}
-		if err := linkOrCopy(blob, to); err != nil {
-			return err
-		}
-		if err := rec.add(p.dir, f, filepath.Base(blob)); err != nil { // a blob is named after its content
+		if err := rec.link(blob, p.dir, f); err != nil {
 			return err
 		}
 	}
