@@ -363,12 +363,12 @@ func (b *batcher) run(ctx context.Context, at int, r *joint) {
 	for _, p := range r.parts {
 		of[p.job] = append(of[p.job], p)
 	}
-	errs, counts := map[*job]error{}, map[*job]int{}
-	err := b.rows(ctx, r.parts)
-	for j, parts := range of {
-		counts[j] = len(parts)
-		if errs[j] = err; err != nil && len(of) > 1 {
-			errs[j] = b.rows(ctx, parts)
+	failed := map[*job]error{}
+	if err := b.rows(ctx, r.parts); err != nil {
+		for j, parts := range of {
+			if failed[j] = err; len(of) > 1 {
+				failed[j] = b.rows(ctx, parts)
+			}
 		}
 	}
 	r.stop()
@@ -376,28 +376,28 @@ func (b *batcher) run(ctx context.Context, at int, r *joint) {
 	delete(b.running, r)
 	b.lines[at].computing--
 	b.stats.ComputeTime += time.Since(begun)
-	for j := range counts {
-		if j.over {
-			delete(counts, j)
-		} else if err := errs[j]; err != nil {
+	for j := range of {
+		if err := failed[j]; err != nil && !j.over {
 			j.err = err
 			b.leave(j)
-			delete(counts, j)
+		}
+		if j.over {
+			delete(of, j)
 		}
 	}
 	b.mu.Unlock()
-	b.finish(counts)
+	b.finish(of)
 }
 
 // finish reports to calls how many of their sequences are done, and ends those without any left.
-func (b *batcher) finish(counts map[*job]int) {
-	for j, n := range counts {
-		j.tell(n)
+func (b *batcher) finish(done map[*job][]part) {
+	for j, parts := range done {
+		j.tell(len(parts))
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for j, n := range counts {
-		if j.left -= n; j.left == 0 {
+	for j, parts := range done {
+		if j.left -= len(parts); j.left == 0 {
 			b.leave(j)
 		}
 	}

@@ -57,16 +57,14 @@ func (r *Reader) Read(ctx context.Context, question string, passages []string) (
 	if err != nil {
 		return nil, err
 	}
-	seen := make([]bool, len(passages))
 	for n, w := range windows {
 		read := w.Read(found.data[2*found.starts[n] : 2*found.starts[n+1]])
-		if best := &out[of[n]]; seen[of[n]] {
+		if best := &out[of[n]]; n > 0 && of[n-1] == of[n] {
 			best.Merge(read)
 		} else {
 			best.set(read.Found())
 			best.Null = read.Null
 		}
-		seen[of[n]] = true
 	}
 	for i := range out {
 		out[i].trim(passages[i])

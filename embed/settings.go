@@ -335,11 +335,7 @@ func (s *ModelSettings) readLimits(dir string) error {
 		return err
 	}
 	s.QueryPrefix = prompts.Prompts["query"]
-	for _, key := range []string{"document", "passage"} {
-		if s.DocumentPrefix == "" {
-			s.DocumentPrefix = prompts.Prompts[key]
-		}
-	}
+	s.DocumentPrefix = cmp.Or(prompts.Prompts["document"], prompts.Prompts["passage"])
 	return nil
 }
 

@@ -86,10 +86,10 @@ func (p *rawProcessor) sequence(depth int) (found template, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if one != nil && found != nil {
-			return nil, errors.New("post_processor: two of the sequence add special tokens")
-		}
 		if one != nil {
+			if found != nil {
+				return nil, errors.New("post_processor: two of the sequence add special tokens")
+			}
 			found = one
 		}
 	}

@@ -2,6 +2,7 @@ package embed
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -44,7 +45,5 @@ func truncate(ids []uint32, limit, closing int) ([]uint32, bool) {
 	if len(ids) <= limit {
 		return ids, false
 	}
-	out := make([]uint32, 0, limit)
-	out = append(out, ids[:limit-closing]...)
-	return append(out, ids[len(ids)-closing:]...), true
+	return slices.Concat(ids[:limit-closing], ids[len(ids)-closing:]), true
 }

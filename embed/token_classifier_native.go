@@ -5,6 +5,7 @@ package embed
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // TokenClassifier finds the parts of texts that have a label, such as names. It is safe for concurrent use.
@@ -58,9 +59,8 @@ func (c *TokenClassifier) Spans(ctx context.Context, texts []string) (*Spans, er
 	r, err := c.infer(ctx, len(of), func(n int) (input, error) {
 		t := &list[of[n]]
 		w := t.windows[n-t.first]
-		ids := make([]uint32, 0, w.to-w.from+c.tok.special)
-		ids = append(append(ids, t.ids[:front]...), t.ids[front+w.from:front+w.to]...)
-		return input{sequence: sequence{ids: append(ids, t.ids[len(t.ids)-c.tok.closing:]...)}}, nil
+		ids := slices.Concat(t.ids[:front], t.ids[front+w.from:front+w.to], t.ids[len(t.ids)-c.tok.closing:])
+		return input{sequence: sequence{ids: ids}}, nil
 	})
 	if err != nil {
 		return nil, err

@@ -59,14 +59,12 @@ func OpenTokenizer(dir string) (*Tokenizer, error) {
 		digest: "sha256:" + hex.EncodeToString(digest[:])}
 	tok.pair, tok.pairErr = parseTemplate(raw)
 	probe := t.EncodeWithOptions("a", true, tokenizers.WithReturnSpecialTokensMask())
-	for i, m := range probe.SpecialTokensMask {
-		if m == 0 {
-			continue
-		}
-		tok.special++
-		if len(probe.SpecialTokensMask)-i <= trailing(probe.SpecialTokensMask) {
-			tok.closing++
-		}
+	mask := probe.SpecialTokensMask
+	for tok.closing < len(mask) && mask[len(mask)-1-tok.closing] == 1 {
+		tok.closing++
+	}
+	for _, special := range mask {
+		tok.special += int(special)
 	}
 	if tok.special == len(probe.IDs) {
 		tok.Close()
@@ -107,14 +105,6 @@ func unknownToken(raw []byte) (id int64, continuing string, err error) {
 		return id, continuing, nil
 	}
 	return noUnknown, continuing, nil
-}
-
-func trailing(mask []uint32) int {
-	n := 0
-	for n < len(mask) && mask[len(mask)-1-n] == 1 {
-		n++
-	}
-	return n
 }
 
 // withoutPadding sets padding and truncation of a tokenizer.json to null. The library aborts the process on an error

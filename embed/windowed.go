@@ -1,5 +1,7 @@
 package embed
 
+import "slices"
+
 // windowed cuts the tokens of a text into as few windows of at most limit tokens as possible, whose own tokens are
 // equally many, but for one. Each has the first front tokens (special ones and the prefix's) and the last closing ones.
 func windowed(ids []uint32, front, closing, limit int) [][]uint32 {
@@ -12,10 +14,7 @@ func windowed(ids []uint32, front, closing, limit int) [][]uint32 {
 	n := (len(own) + room - 1) / room
 	out := make([][]uint32, n)
 	for k := range out {
-		w := make([]uint32, 0, limit)
-		w = append(w, ids[:front]...)
-		w = append(w, own[k*len(own)/n:(k+1)*len(own)/n]...)
-		out[k] = append(w, end...)
+		out[k] = slices.Concat(ids[:front], own[k*len(own)/n:(k+1)*len(own)/n], end)
 	}
 	return out
 }

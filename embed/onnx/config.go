@@ -68,7 +68,7 @@ type rawConfig struct {
 	PositionType string            `json:"position_embedding_type"`
 	Decoder      bool              `json:"is_decoder"`
 	Labels       map[string]string `json:"id2label"`
-	Problem      *string           `json:"problem_type"`
+	Problem      string            `json:"problem_type"`
 }
 
 // Supported reports whether the writer knows the family that config.json names.
@@ -103,7 +103,7 @@ func ParseConfig(raw []byte) (*Config, error) {
 			slices.Sorted(maps.Keys(families)))
 	}
 	c := &Config{Common: Common{ModelType: r.ModelType, Activation: r.Act, Epsilon: f.epsilon, PadID: f.padID,
-		TypeVocab: f.typeVocab, Buckets: 32}}
+		TypeVocab: f.typeVocab, Buckets: 32, Problem: r.Problem}}
 	if f.distil {
 		r.Hidden, r.Layers, r.Heads, r.Intermediate = r.Dim, r.NLayers, r.NHeads, r.HiddenDim
 		c.Activation, r.Epsilon = r.Activation, nil
@@ -136,9 +136,6 @@ func ParseConfig(raw []byte) (*Config, error) {
 	}
 	if r.Epsilon != nil {
 		c.Epsilon = *r.Epsilon
-	}
-	if r.Problem != nil {
-		c.Problem = *r.Problem
 	}
 	var err error
 	if c.Labels, err = labels(r.Labels); err != nil {

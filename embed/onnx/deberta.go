@@ -33,18 +33,19 @@ func (d *Disentangled) Span() int64 {
 func parseDisentangled(raw []byte, c *Config) error {
 	var r struct {
 		Relative  bool            `json:"relative_attention"`
-		Biased    *bool           `json:"position_biased_input"`
+		Biased    bool            `json:"position_biased_input"`
 		Embedding *int64          `json:"embedding_size"`
 		Buckets   *int64          `json:"position_buckets"`
 		Farthest  *int64          `json:"max_relative_positions"`
 		Shared    bool            `json:"share_att_key"`
 		Kinds     json.RawMessage `json:"pos_att_type"`
-		Norm      *string         `json:"norm_rel_ebd"`
+		Norm      string          `json:"norm_rel_ebd"`
 		Conv      *int64          `json:"conv_kernel_size"`
 		HeadSize  *int64          `json:"attention_head_size"`
-		Pooler    *string         `json:"pooler_hidden_act"`
+		Pooler    string          `json:"pooler_hidden_act"`
 		PoolSize  *int64          `json:"pooler_hidden_size"`
 	}
+	r.Biased, r.Pooler = true, "gelu" // unless the keys are there
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return fmt.Errorf("%w: %w", ErrModel, err)
 	}
@@ -54,12 +55,9 @@ func parseDisentangled(raw []byte, c *Config) error {
 		}
 		return v
 	}
-	d := &Disentangled{Embedding: value(r.Embedding, c.Hidden), Biased: r.Biased == nil || *r.Biased,
-		Buckets: value(r.Buckets, 0), Farthest: value(r.Farthest, c.Positions), Shared: r.Shared, Pooler: "gelu"}
-	if r.Pooler != nil {
-		d.Pooler = *r.Pooler
-	}
-	d.Normed = r.Norm != nil && slices.Contains(strings.Split(strings.ToLower(*r.Norm), "|"), "layer_norm")
+	d := &Disentangled{Embedding: value(r.Embedding, c.Hidden), Biased: r.Biased,
+		Buckets: value(r.Buckets, 0), Farthest: value(r.Farthest, c.Positions), Shared: r.Shared,
+		Normed: slices.Contains(strings.Split(strings.ToLower(r.Norm), "|"), "layer_norm"), Pooler: r.Pooler}
 	kinds, err := attentionKinds(r.Kinds)
 	if err != nil {
 		return err

@@ -60,18 +60,13 @@ func NumberedLabels(n int) []string {
 func ParseLabels(raw []byte) (names []string, problem string, err error) {
 	var r struct {
 		Labels  map[string]string `json:"id2label"`
-		Problem *string           `json:"problem_type"`
+		Problem string            `json:"problem_type"`
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return nil, "", fmt.Errorf("%w: %w", ErrModel, err)
 	}
-	if names, err = labels(r.Labels); err != nil {
-		return nil, "", err
-	}
-	if r.Problem != nil {
-		problem = *r.Problem
-	}
-	return names, problem, nil
+	names, err = labels(r.Labels)
+	return names, r.Problem, err
 }
 
 // head returns the model's head over the last layer's output: logits, [batch, labels] of a text or [batch, sequence,

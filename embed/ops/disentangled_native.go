@@ -116,16 +116,10 @@ func (a *disentangled) compute(c *call) error {
 
 // prepare makes room for a text of n tokens, and finds the row of each distance.
 func (s *disentangledScratch) prepare(a *disentangled, n, size int) {
-	grow := func(p *[]float32, n int) {
-		if cap(*p) < n {
-			*p = make([]float32, n)
-		}
-		*p = (*p)[:n]
-	}
-	grow(&s.scores, n*n)
-	grow(&s.values, n*size)
-	grow(&s.content, n*2*a.span)
-	grow(&s.position, n*2*a.span)
+	room(&s.scores, n*n)
+	room(&s.values, n*size)
+	room(&s.content, n*2*a.span)
+	room(&s.position, n*2*a.span)
 	s.at = s.at[:0]
 	for d := 1 - n; d < n; d++ {
 		s.at = append(s.at, int32(a.positions.Row(d)))
@@ -180,7 +174,7 @@ func (a *disentangled) head(c *call, qkv cpu.Rows, h int, y []float32, s *disent
 func product(c *call, x cpu.Rows, w *encoder.Weights, y []float32, stride int) error {
 	k := c.domain.kernels
 	l := encoder.Linear{X: x, Weights: w, Y: y, Stride: stride, Last: w.Panels(),
-		Scratch: c.room(encoder.LinearScratch(k, x.N, x.Dim))}
+		Scratch: room(&c.scratch, encoder.LinearScratch(k, x.N, x.Dim))}
 	return l.Compute(k)
 }
 

@@ -234,20 +234,12 @@ func (c *call) read() error {
 	return err
 }
 
-// room returns memory for n values, valid until the next call of room.
-func (c *call) room(n int) []float32 {
-	if len(c.scratch) < n {
-		c.scratch = make([]float32, n)
+// room returns n values of a memory, which grows to as many as were ever needed.
+func room(memory *[]float32, n int) []float32 {
+	if len(*memory) < n {
+		*memory = make([]float32, n)
 	}
-	return c.scratch[:n]
-}
-
-// space returns memory for n values, valid until the next call of space.
-func (c *call) space(n int) []float32 {
-	if len(c.memory) < n {
-		c.memory = make([]float32, n)
-	}
-	return c.memory[:n]
+	return (*memory)[:n]
 }
 
 // rows returns an input of float32 rows.

@@ -78,7 +78,7 @@ func (l *layer) compute(c *call) error {
 	}
 	// The outputs of `up` lie where queries, keys, values and their mixtures lay.
 	tokens, first, mixed, wide := x.N, l.qkv.weights.Out, l.out.weights.In, l.up.weights.Out
-	memory := c.space(tokens * (x.Dim + max(first+mixed, wide)))
+	memory := room(&c.memory, tokens*(x.Dim+max(first+mixed, wide)))
 	h, rest := rowsOf(memory, tokens, x.Dim), memory[tokens*x.Dim:]
 	qkv, between := rest[:tokens*first], rowsOf(rest[tokens*first:], tokens, mixed)
 	if err := l.qkv.product(c, x, nil, qkv); err != nil {

@@ -99,7 +99,7 @@ func (l *linear) multiply(c *call, x operand, residual, y []float32, to *encoder
 		Residual: residual, Y: y, To: to, Stride: l.weights.Out, Last: l.weights.Panels(), After: c.domain.after(l),
 		Helper: c.helper}
 	if !l.coded {
-		p.Scratch = c.room(encoder.LinearScratch(c.domain.kernels, x.rows.N, x.rows.Dim))
+		p.Scratch = room(&c.scratch, encoder.LinearScratch(c.domain.kernels, x.rows.N, x.rows.Dim))
 	}
 	return p.Compute(c.domain.kernels)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sluice-rag/sluice/embed"
@@ -144,18 +145,15 @@ func (c *classifier) checkLabels(training, validation []Example) error {
 
 // list returns the first few labels in quotes.
 func list(labels []string) string {
-	var b strings.Builder
-	for i, l := range labels {
-		if i == shown {
-			fmt.Fprintf(&b, " and %d more", len(labels)-shown)
-			break
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%q", l)
+	var quoted []string
+	for _, l := range labels[:min(len(labels), shown)] {
+		quoted = append(quoted, strconv.Quote(l))
 	}
-	return b.String()
+	text := strings.Join(quoted, ", ")
+	if more := len(labels) - shown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // tokenise converts examples of a file to ids, targets and, if layers are frozen, features.

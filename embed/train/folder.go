@@ -160,7 +160,8 @@ func (t *task[T]) describe(kind string, r *Result) *modelYAML {
 // config returns the config.json of a DistilBERT of the network's size that classifies.
 func (n *network[T]) config() map[string]any {
 	return map[string]any{"architectures": []string{"DistilBertForSequenceClassification"},
-		"model_type": "distilbert", "activation": "gelu", "dim": n.Hidden, "hidden_dim": n.Intermediate, "n_layers": n.Layers, "n_heads": n.Heads, "vocab_size": n.Vocab,
+		"model_type": "distilbert", "activation": "gelu", "dim": n.Hidden, "hidden_dim": n.Intermediate,
+		"n_layers": n.Layers, "n_heads": n.Heads, "vocab_size": n.Vocab,
 		"max_position_embeddings": n.Positions, "pad_token_id": 0, "sinusoidal_pos_embds": false,
 		"dropout": .1, "attention_dropout": .1, "seq_classif_dropout": .2, "initializer_range": .02,
 		"tie_weights_": true, "torch_dtype": "float32"}
