@@ -140,14 +140,6 @@ func (b *batcher) close() {
 	b.all.Wait()
 }
 
-// lineOf returns the index of a context's line.
-func lineOf(ctx context.Context) int {
-	if cores.IsBatch(ctx) {
-		return 1
-	}
-	return 0
-}
-
 // check returns a *BusyError when a call under ctx is refused now. It is asked once for a call, before its texts are
 // read: what is taken in is computed to its end.
 func (b *batcher) check(ctx context.Context) error {
@@ -175,7 +167,10 @@ func (b *batcher) check(ctx context.Context) error {
 // do computes the rows of sequences into out; starts has the first row of each, and the number of rows. Sequences
 // without a token have none. report is told how many are done; it is not called once do has returned.
 func (b *batcher) do(ctx context.Context, sequences []sequence, starts []int, out []float32, report func(n int)) error {
-	at := lineOf(ctx)
+	at := 0 // index of the call's line
+	if cores.IsBatch(ctx) {
+		at = 1
+	}
 	if len(sequences) == 1 && len(sequences[0].ids) > 0 && b.enter(at, len(sequences[0].ids)) {
 		return b.alone(ctx, at, sequences, out, report)
 	}

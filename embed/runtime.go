@@ -38,13 +38,6 @@ const (
 	int8Tolerance    = .02
 )
 
-func (r Runtime) tolerance() float64 {
-	if r.Precision == string(Int8) {
-		return int8Tolerance
-	}
-	return runtimeTolerance
-}
-
 // probes are embedded to compare runtimes: a word, a sentence, numbers, another script.
 func probes() []string {
 	return []string{"pump", "The valve of the second pump is opened when the pressure falls below 3.5 bar.",
@@ -113,7 +106,11 @@ func (r *runtimeRecord) compare(path string, v *Embeddings, now Runtime) error {
 			}
 		}
 	}
-	if most := now.tolerance(); !(worst <= most) {
+	most := runtimeTolerance
+	if now.Precision == string(Int8) {
+		most = int8Tolerance
+	}
+	if !(worst <= most) {
 		return fmt.Errorf("%w: components differ by up to %.2g, %.0e is accepted (%s now, %s when %s was made); "+
 			"use that runtime, or ingest into another store", ErrRuntime, worst, most, now, r.Runtime, path)
 	}

@@ -29,23 +29,24 @@ const maxSettings = 64 << 20
 type ModelSettings struct {
 	Name           string       `yaml:"name"`
 	Kind           string       `yaml:"kind"`
-	Pooling        onnx.Pooling `yaml:"pooling"`
-	Normalise      bool         `yaml:"normalise"`
-	MaxTokens      int          `yaml:"max_tokens"`
-	QueryPrefix    string       `yaml:"query_prefix"`
-	DocumentPrefix string       `yaml:"document_prefix"`
+	Pooling        onnx.Pooling `yaml:"pooling,omitempty"` // mean or cls; of a GGUF file also last, or ""
+	Normalise      bool         `yaml:"normalise,omitempty"`
+	MaxTokens      int          `yaml:"max_tokens"` // 0: not said
+	QueryPrefix    string       `yaml:"query_prefix,omitempty"`
+	DocumentPrefix string       `yaml:"document_prefix,omitempty"`
 	Source         string       `yaml:"source"`
-	Licence        string       `yaml:"licence"`
-	Languages      []string     `yaml:"languages"`  // ISO 639-1 codes; empty: unknown
-	Dimensions     []int        `yaml:"dimensions"` // Info.Dimensions; empty: those of config.json
+	Licence        string       `yaml:"licence,omitempty"`
+	Languages      []string     `yaml:"languages,omitempty,flow"` // ISO 639-1 codes; empty: unknown
+	Dimensions     []int        `yaml:"dimensions,omitempty"`     // Info.Dimensions; empty: those of config.json
 
-	Temperature float64 `yaml:"temperature"` // that logits are divided by before they become probabilities; 0: 1
-	Threshold   float64 `yaml:"threshold"`   // smallest probability of a label that is returned; 0: no threshold
+	// Temperature is what logits are divided by before they become probabilities; 0: 1.
+	Temperature float64 `yaml:"temperature,omitempty"`
+	Threshold   float64 `yaml:"threshold,omitempty"` // probability below which a label is not given; 0: none
 	// NullAnswer says whether a reader was trained with questions that have no answer (SQuAD 2.0); nil: it was. A
 	// passage answers from NullThreshold on, in logits above the null answer.
-	NullAnswer    *bool          `yaml:"null_answer"`
-	NullThreshold float64        `yaml:"null_threshold"`
-	Training      map[string]any `yaml:"training"` // origin of a trained model; informational only
+	NullAnswer    *bool   `yaml:"null_answer,omitempty"`
+	NullThreshold float64 `yaml:"null_threshold,omitempty"`
+	Training      any     `yaml:"training,omitempty"` // origin of a trained model; informational only
 
 	strict bool // read from model.yaml: a max_tokens above the model's own limit is an error; otherwise it is lowered
 }

@@ -97,7 +97,7 @@ func openClassifier(ctx context.Context, in ClassifierInput) (*run, error) {
 			"validation share of %v is too small", ErrData, in.Training.Source, len(in.Training.List),
 			in.Settings.ValidationShare)
 	}
-	c := &classifier{labels: labelsOf(training)}
+	c := &classifier{labels: slices.Sorted(maps.Keys(countOf(training)))}
 	c.in = in
 	if err := c.checkLabels(training, validation); err != nil {
 		return nil, err

@@ -191,11 +191,6 @@ func decodeLine(raw []byte, to any) error {
 	return err
 }
 
-// labelsOf returns the labels of examples, in alphabetical order.
-func labelsOf(list []Example) []string {
-	return slices.Sorted(maps.Keys(countOf(list)))
-}
-
 // targetsOf returns the class ids of examples. A label that is missing in labels is an error that names its line.
 func targetsOf(e *Examples, list []Example, labels []string) ([]target, error) {
 	ids := make(map[string]int32, len(labels))

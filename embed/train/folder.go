@@ -15,7 +15,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-rag/sluice/embed"
-	"github.com/sluice-rag/sluice/embed/onnx"
 	"github.com/sluice-rag/sluice/internal/buildinfo"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/filehash"
@@ -86,24 +85,6 @@ func (b *base) limit(wanted, positions int) int {
 	return wanted
 }
 
-// modelYAML is the model.yaml of a result.
-type modelYAML struct {
-	Name           string       `yaml:"name"`
-	Kind           string       `yaml:"kind"`
-	Pooling        onnx.Pooling `yaml:"pooling,omitempty"`
-	Normalise      bool         `yaml:"normalise,omitempty"`
-	MaxTokens      int          `yaml:"max_tokens"`
-	QueryPrefix    string       `yaml:"query_prefix,omitempty"`
-	DocumentPrefix string       `yaml:"document_prefix,omitempty"`
-	Source         string       `yaml:"source"`
-	Licence        string       `yaml:"licence,omitempty"`
-	Languages      []string     `yaml:"languages,omitempty,flow"`
-	Temperature    float64      `yaml:"temperature,omitempty"`
-	Threshold      float64      `yaml:"threshold,omitempty"`
-	NullThreshold  float64      `yaml:"null_threshold,omitempty"`
-	Training       provenance   `yaml:"training"`
-}
-
 // provenance says how a model came to be.
 type provenance struct {
 	Tool        string       `yaml:"tool"`
@@ -140,21 +121,20 @@ func (c *classifier) write(r *Result) error {
 }
 
 // describe returns the part of model.yaml that does not depend on the kind of model.
-func (t *task[T]) describe(kind string, r *Result) *modelYAML {
+func (t *task[T]) describe(kind string, r *Result) *embed.ModelSettings {
 	b := t.base.settings
-	y := &modelYAML{Name: cmp.Or(t.in.Name, filepath.Base(filepath.Clean(r.Out))), Kind: kind,
-		MaxTokens: t.in.Settings.MaxTokens, Source: "trained from " + b.Name, Licence: b.Licence,
-		Languages: b.Languages, Training: provenance{Tool: buildinfo.Tool(), From: b.Name, FromDigest: t.base.digest,
-			Data: t.in.Training.Digest, Examples: t.examples, Settings: t.in.Settings, Epochs: r.Epochs,
-			BestEpoch: r.BestEpoch, Scores: r.Validation, Before: r.Before, TestScores: r.Test,
-			Calibration: r.Calibration}}
+	made := provenance{Tool: buildinfo.Tool(), From: b.Name, FromDigest: t.base.digest, Data: t.in.Training.Digest,
+		Examples: t.examples, Settings: t.in.Settings, Epochs: r.Epochs, BestEpoch: r.BestEpoch, Scores: r.Validation,
+		Before: r.Before, TestScores: r.Test, Calibration: r.Calibration}
 	if t.in.Validation != nil {
-		y.Training.Validation = t.in.Validation.Digest
+		made.Validation = t.in.Validation.Digest
 	}
 	if t.in.Test != nil {
-		y.Training.Test = t.in.Test.Digest
+		made.Test = t.in.Test.Digest
 	}
-	return y
+	return &embed.ModelSettings{Name: cmp.Or(t.in.Name, filepath.Base(filepath.Clean(r.Out))), Kind: kind,
+		MaxTokens: t.in.Settings.MaxTokens, Source: "trained from " + b.Name, Licence: b.Licence,
+		Languages: b.Languages, Training: made}
 }
 
 // config returns the config.json of a DistilBERT of the network's size that classifies.
@@ -173,7 +153,7 @@ var classes = map[string]string{"bert": "Bert", "distilbert": "DistilBert", "rob
 
 // writeLike writes a model with the config.json of the one that the training began from; head is what the name of its
 // class ends in.
-func (t *task[T]) writeLike(head string, y *modelYAML) error {
+func (t *task[T]) writeLike(head string, y *embed.ModelSettings) error {
 	raw, err := regular.ReadFile(filepath.Join(t.in.From, "config.json"), 1<<26)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrModel, err)
@@ -189,7 +169,7 @@ func (t *task[T]) writeLike(head string, y *modelYAML) error {
 }
 
 // writeModel writes a model's files, each whole or not at all; model.yaml, which makes them one, is the last.
-func writeModel(dir, from string, n *network[float32], config map[string]any, y *modelYAML) error {
+func writeModel(dir, from string, n *network[float32], config map[string]any, y *embed.ModelSettings) error {
 	text, err := json.MarshalIndent(config, "", "  ")
 	if err != nil {
 		return err

@@ -156,10 +156,10 @@ func addQuestion(q *Questions, question *string, c *contextText, answers []rawAn
 		if a.Start == nil {
 			return fmt.Errorf("answers[%d]: %q is missing", i, start)
 		}
-		at, ok := c.byteOf(*a.Start)
-		if !ok {
+		if *a.Start < 0 || *a.Start >= len(c.at)-1 {
 			return fmt.Errorf("answers[%d]: %q is %d, the context has %d characters", i, start, *a.Start, len(c.at)-1)
 		}
+		at := c.at[*a.Start]
 		if !strings.HasPrefix(c.text[at:], *a.Text) {
 			return fmt.Errorf("answers[%d]: the context has %q at character %d, where %q is expected%s", i,
 				c.part(*a.Start, utf8.RuneCountInString(*a.Text)), *a.Start, short(*a.Text), c.hint(*a.Text))
@@ -183,13 +183,6 @@ func newContext(text string) *contextText {
 	}
 	c.at = append(c.at, len(text))
 	return c
-}
-
-func (c *contextText) byteOf(character int) (int, bool) {
-	if character < 0 || character >= len(c.at)-1 {
-		return 0, false
-	}
-	return c.at[character], true
 }
 
 // part returns some characters of the context, for a message.

@@ -117,7 +117,10 @@ func provenanceOf(t *testing.T, dir string, in ClassifierInput) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var y modelYAML
+	var y struct {
+		Kind     string
+		Training provenance
+	}
 	if err := yaml.Unmarshal(raw, &y); err != nil {
 		t.Fatal(err)
 	}

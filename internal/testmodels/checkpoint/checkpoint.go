@@ -41,23 +41,9 @@ type Spec struct {
 }
 
 func (s *Spec) defaults() {
-	set := func(p *int, v int) {
-		if *p == 0 {
-			*p = v
-		}
-	}
-	set(&s.Hidden, 32)
-	set(&s.Heads, 4)
-	set(&s.Layers, 2)
-	set(&s.Positions, 80)
-	text := func(p *string, v string) {
-		if *p == "" {
-			*p = v
-		}
-	}
-	text(&s.DType, "F32")
-	text(&s.Act, "gelu")
-	text(&s.Pooling, "mean")
+	s.Hidden, s.Heads, s.Layers = cmp.Or(s.Hidden, 32), cmp.Or(s.Heads, 4), cmp.Or(s.Layers, 2)
+	s.Positions = cmp.Or(s.Positions, 80)
+	s.DType, s.Act, s.Pooling = cmp.Or(s.DType, "F32"), cmp.Or(s.Act, "gelu"), cmp.Or(s.Pooling, "mean")
 }
 
 // Shifted reports whether the family's positions start after pad_token_id.

@@ -1,6 +1,9 @@
 package checkpoint
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Deberta holds the settings in which DeBERTa-v2 checkpoints differ; the zero value has the settings of DeBERTa-v3.
 type Deberta struct {
@@ -21,12 +24,7 @@ func (d Deberta) kinds() []string {
 	return d.Kinds
 }
 
-func (d Deberta) buckets() int {
-	if d.Buckets == 0 {
-		return 16
-	}
-	return d.Buckets
-}
+func (d Deberta) buckets() int { return cmp.Or(d.Buckets, 16) }
 
 func (d Deberta) config() map[string]any {
 	c := map[string]any{"relative_attention": true, "position_biased_input": d.Biased, "type_vocab_size": d.Types,
