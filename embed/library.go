@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -69,10 +70,7 @@ func findLibrary(option, digest string) (string, error) {
 // program, and what the set-up left in the cache (make onnxruntime-cuda). What is searched must have the digests of the
 // wheel.
 func findGPULibrary(option string) (string, error) {
-	if option == "" {
-		option = os.Getenv("SLUICE_ONNXRUNTIME")
-	}
-	if option != "" {
+	if option = cmp.Or(option, os.Getenv("SLUICE_ONNXRUNTIME")); option != "" {
 		if !exists(option) {
 			return "", fmt.Errorf("%w: %q is not a file", ErrDevice, option)
 		}

@@ -219,6 +219,9 @@ func parseSettings(raw []byte) (*ModelSettings, error) {
 			fmt.Errorf("%w: max_tokens %d; expected up to %d, or 0 for the model's own limit", ErrModel, s.MaxTokens,
 				1<<20)
 	}
+	if _, ok := s.Training.(map[string]any); !ok && s.Training != nil {
+		return nil, fmt.Errorf("%w: training is not a mapping", ErrModel)
+	}
 	for _, p := range []string{s.QueryPrefix, s.DocumentPrefix} {
 		if fixed, changed := Repair(p); changed {
 			return nil, fmt.Errorf("%w: prefix %q has NUL bytes or invalid UTF-8", ErrModel, fixed)

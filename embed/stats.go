@@ -1,6 +1,9 @@
 package embed
 
-import "time"
+import (
+	"math/bits"
+	"time"
+)
 
 // Stats counts what a model has computed since it was opened.
 type Stats struct {
@@ -25,11 +28,7 @@ func (s *Stats) count(texts, calls, tokens int) {
 	if calls > 1 {
 		s.Joined++
 	}
-	at := 0
-	for at < len(s.Sizes)-1 && texts > 1<<at {
-		at++
-	}
-	s.Sizes[at]++
+	s.Sizes[min(bits.Len(uint(texts-1)), len(s.Sizes)-1)]++
 }
 
 // now returns the counts with what waits.

@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -170,10 +171,7 @@ func (p *rawProcessor) piece(raw json.RawMessage) (piece, error) {
 	if (v.Sequence == nil) == (v.Special == nil) {
 		return piece{}, fmt.Errorf("template piece %.80s is neither a Sequence nor a SpecialToken", raw)
 	}
-	one := v.Sequence
-	if one == nil {
-		one = v.Special
-	}
+	one := cmp.Or(v.Sequence, v.Special)
 	if one.Type < 0 || one.Type > maxType {
 		return piece{}, fmt.Errorf("type_id %d, expected 0 to %d", one.Type, maxType)
 	}

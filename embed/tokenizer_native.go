@@ -91,20 +91,19 @@ func unknownToken(raw []byte) (id int64, continuing string, err error) {
 	if t.Model.Type == "WordPiece" {
 		continuing = t.Model.Prefix
 	}
+	id = noUnknown
 	if t.Model.UnkID != nil {
-		return *t.Model.UnkID, continuing, nil
+		id = *t.Model.UnkID
+	} else if t.Model.UnkToken != nil {
+		ids := map[string]int64{}
+		if err := json.Unmarshal(t.Model.Vocab, &ids); err != nil {
+			return noUnknown, "", fmt.Errorf("vocab: %w", err)
+		}
+		if at, ok := ids[*t.Model.UnkToken]; ok {
+			id = at
+		}
 	}
-	if t.Model.UnkToken == nil {
-		return noUnknown, continuing, nil
-	}
-	ids := map[string]int64{}
-	if err := json.Unmarshal(t.Model.Vocab, &ids); err != nil {
-		return noUnknown, "", fmt.Errorf("vocab: %w", err)
-	}
-	if id, ok := ids[*t.Model.UnkToken]; ok {
-		return id, continuing, nil
-	}
-	return noUnknown, continuing, nil
+	return id, continuing, nil
 }
 
 // withoutPadding sets padding and truncation of a tokenizer.json to null. The library aborts the process on an error

@@ -5,15 +5,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/sluice-rag/sluice/internal/safetensors"
 )
 
 // builder collects nodes and initialisers. Its first error stays, so that the code which lays out a
 // graph reads like the formula; values are named by the strings that the methods return.
 type builder struct {
 	path     string // of the weights
-	weights  map[string]safetensors.Tensor
+	weights  map[string]Tensor
 	location string // the weights' file name inside the graph
 	prefix   string
 	nodes    [][]byte
@@ -81,7 +79,7 @@ func (b *builder) scalar(v float32) string {
 
 // find returns the first of the keys that the checkpoint has, which must have the wanted shape; the first one's name is
 // what an error shows.
-func (b *builder) find(shape []int64, keys ...string) (string, safetensors.Tensor) {
+func (b *builder) find(shape []int64, keys ...string) (string, Tensor) {
 	for _, k := range keys {
 		if t, ok := b.weights[k]; ok {
 			if !slices.Equal(t.Shape, shape) {
@@ -91,7 +89,7 @@ func (b *builder) find(shape []int64, keys ...string) (string, safetensors.Tenso
 		}
 	}
 	b.fail("tensor %q is missing", keys[0])
-	return keys[0], safetensors.Tensor{}
+	return keys[0], Tensor{}
 }
 
 // tensor returns a float32 value of the wanted shape out of the checkpoint; half precision is cast up.

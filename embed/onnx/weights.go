@@ -12,9 +12,12 @@ import (
 // ErrModel is wrapped by every error of this package that is the fault of a model's files.
 var ErrModel = errors.New("onnx: model files cannot be used")
 
+// Tensor is one entry of a safetensors header.
+type Tensor = safetensors.Tensor
+
 // OpenWeights reads and checks the header of the safetensors file at path, whose tensors it returns by their names. The
 // data are not read.
-func OpenWeights(path string) (map[string]safetensors.Tensor, error) {
+func OpenWeights(path string) (map[string]Tensor, error) {
 	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModel, err)

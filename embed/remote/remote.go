@@ -207,10 +207,7 @@ func (e *Encoder) ask(ctx context.Context, texts []string) ([][]float32, error) 
 	if len(got.Data) != len(texts) {
 		return nil, bad("%d vectors for %d texts", len(got.Data), len(texts))
 	}
-	dim := e.info.Dim
-	if dim == 0 {
-		dim = len(got.Data[0].Embedding)
-	}
+	dim := cmp.Or(e.info.Dim, len(got.Data[0].Embedding))
 	rows := make([][]float32, len(texts))
 	for _, d := range got.Data {
 		switch {

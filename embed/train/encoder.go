@@ -153,12 +153,7 @@ func openEncoder(ctx context.Context, in EncoderInput) (*run, error) {
 }
 
 // group returns the group of a pair's context.
-func (p Pair) group() string {
-	if p.Group != "" {
-		return p.Group
-	}
-	return "\x00" + p.Context
-}
+func (p Pair) group() string { return cmp.Or(p.Group, "\x00"+p.Context) }
 
 // tokenise converts pairs to ids and, if layers are frozen, features.
 func (e *encoder) tokenise(ctx context.Context, source string, list []Pair) (pairSet, error) {

@@ -76,13 +76,7 @@ func readBase(dir string) (*base, error) {
 
 // limit returns where texts are cut: as wanted, as the model says, and never behind its last position.
 func (b *base) limit(wanted, positions int) int {
-	if wanted == 0 {
-		wanted = b.settings.MaxTokens
-	}
-	if wanted == 0 || wanted > positions {
-		return positions
-	}
-	return wanted
+	return min(cmp.Or(wanted, b.settings.MaxTokens, positions), positions)
 }
 
 // provenance says how a model came to be.
