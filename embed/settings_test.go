@@ -43,6 +43,7 @@ func TestParseSettings(t *testing.T) {
 		"kind: generator":                  `"generator"`,
 		"pooling: mean\n---\npooling: cls": "more than one",
 		"query_prefix: \"a\\0\"":           "NUL",
+		"training: 5":                      "not a mapping",
 		"[":                                "yaml",
 	} {
 		if _, err := parseSettings([]byte(text)); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), want) {

@@ -47,9 +47,8 @@ const shown = 5
 // ReadExamples reads lines of the form {"text","label"} or {"text","labels":[…]}, all of the same form; other fields
 // are ignored. Bad lines are an error that gives the numbers of the first few.
 func ReadExamples(r io.Reader, source string) (*Examples, error) {
-	e := &Examples{Source: source}
 	first := 0 // line of the first example
-	digest, err := readLines(r, source, func(line int, raw []byte) error {
+	return readData(r, source, "labelled texts", func(e *Examples, line int, raw []byte) error {
 		var v struct {
 			Text   *string   `json:"text"`
 			Label  *string   `json:"label"`
@@ -83,11 +82,6 @@ func ReadExamples(r io.Reader, source string) (*Examples, error) {
 		e.List = append(e.List, x)
 		return nil
 	})
-	e.Digest = digest
-	if err == nil && len(e.List) == 0 {
-		err = fmt.Errorf("%w: %s: no labelled texts in it", ErrData, source)
-	}
-	return e, err
 }
 
 func kindOf(multi bool) string {
@@ -105,8 +99,7 @@ type Pair struct {
 
 // ReadPairs reads lines of the form {"query","context"}, optionally with "group"; other fields are ignored.
 func ReadPairs(r io.Reader, source string) (*Pairs, error) {
-	p := &Pairs{Source: source}
-	digest, err := readLines(r, source, func(_ int, raw []byte) error {
+	return readData(r, source, "pairs", func(p *Pairs, _ int, raw []byte) error {
 		var v struct {
 			Query   *string `json:"query"`
 			Context *string `json:"context"`
@@ -124,11 +117,19 @@ func ReadPairs(r io.Reader, source string) (*Pairs, error) {
 		p.List = append(p.List, Pair{*v.Query, *v.Context, v.Group})
 		return nil
 	})
-	p.Digest = digest
-	if err == nil && len(p.List) == 0 {
-		err = fmt.Errorf("%w: %s: no pairs in it", ErrData, source)
+}
+
+// readData has each non-blank line added to the data of a file. Its error calls them what.
+func readData[T any](
+	r io.Reader, source, what string, add func(d *Data[T], line int, raw []byte) error,
+) (*Data[T], error) {
+	d := &Data[T]{Source: source}
+	var err error
+	d.Digest, err = readLines(r, source, func(line int, raw []byte) error { return add(d, line, raw) })
+	if err == nil && len(d.List) == 0 {
+		err = fmt.Errorf("%w: %s: no %s in it", ErrData, source, what)
 	}
-	return p, err
+	return d, err
 }
 
 // badData collects the errors of parts of the data, and keeps the first few.

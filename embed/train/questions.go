@@ -45,15 +45,12 @@ func ReadQuestions(r io.Reader, source string) (*Questions, error) {
 	if len(raw) > maxQuestions {
 		return nil, fmt.Errorf("%w: %s: more than %d bytes", ErrData, source, maxQuestions)
 	}
-	q := &Questions{Source: source}
-	if isSQuAD(raw) {
-		sum := sha256.Sum256(raw)
-		q.Digest = "sha256:" + hex.EncodeToString(sum[:])
-		err = addSQuAD(q, bytes.TrimPrefix(raw, []byte("\ufeff")))
-	} else {
-		add := func(_ int, line []byte) error { return addLine(q, line) }
-		q.Digest, err = readLines(bytes.NewReader(raw), source, add)
+	if !isSQuAD(raw) {
+		return readData(bytes.NewReader(raw), source, "questions", addLine)
 	}
+	sum := sha256.Sum256(raw)
+	q := &Questions{Source: source, Digest: "sha256:" + hex.EncodeToString(sum[:])}
+	err = addSQuAD(q, bytes.TrimPrefix(raw, []byte("\ufeff")))
 	if err == nil && len(q.List) == 0 {
 		err = fmt.Errorf("%w: %s: no questions in it", ErrData, source)
 	}
@@ -75,7 +72,7 @@ func isSQuAD(raw []byte) bool {
 }
 
 // addLine reads one of our lines.
-func addLine(q *Questions, raw []byte) error {
+func addLine(q *Questions, _ int, raw []byte) error {
 	var v struct {
 		Question *string      `json:"question"`
 		Context  *string      `json:"context"`

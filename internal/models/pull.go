@@ -202,14 +202,14 @@ func (r *Registry) fromHub(
 ) error {
 	var a access
 	for _, f := range m.Files {
-		var err error
-		if a.base == "" && strings.HasPrefix(f.URL, hubHost+"/") {
-			if a, err = r.access(); err != nil {
-				return err
-			}
-		}
 		token := ""
 		if strings.HasPrefix(f.URL, hubHost+"/") {
+			if a.base == "" {
+				var err error
+				if a, err = r.access(); err != nil {
+					return err
+				}
+			}
 			token = a.token
 		}
 		blob, err := r.download(ctx, m.Name, token, source{File: f}, progress)
