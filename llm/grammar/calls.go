@@ -49,21 +49,24 @@ type Headers struct {
 
 // FromCalls returns the grammar of completions that call functions: with must only calls, else any text without the
 // trigger and perhaps calls after it. Errors are *SchemaError whose Path begins with the function's name.
-func FromCalls(f Format, functions []Function, must bool) (string, error) {
+func FromCalls(f Format, functions []Function, must bool) (source string, err error) {
+	defer caught[*SchemaError](&err)
 	c := newCompiler()
 	root := c.reserve("root", "")
 	call := c.reserve("call", "")
 	alts := make([]string, len(functions))
 	for i, fn := range functions {
-		arguments, err := c.arguments(fn, f.Parameters)
-		if err != nil {
-			return "", err
+		var schema *value
+		if len(fn.Schema) > 0 {
+			if schema, err = decode(fn.Schema); err != nil {
+				return "", fmt.Errorf("function %q: %w", fn.Name, err)
+			}
 		}
 		middle := text(f.Middle)
 		if f.Headers != nil {
 			middle = choice(middle, text(f.Headers.Middle))
 		}
-		alts[i] = join(literal(fn.Name), middle, arguments)
+		alts[i] = join(literal(fn.Name), middle, c.arguments(schema, "/"+fn.Name, f.Parameters))
 	}
 	c.body[call] = strings.Join(alts, " | ")
 	calls := join(call, text(f.Last))
@@ -84,8 +87,8 @@ func FromCalls(f Format, functions []Function, must bool) (string, error) {
 		tail := c.add("calls", "", join(text(strings.TrimPrefix(first, f.Trigger)), calls))
 		c.body[root] = c.until([]rune(f.Trigger), f.AtStart, true, tail)
 	}
-	source := c.String()
-	if _, err := check(source); err != nil {
+	source = c.String()
+	if err := Check(source); err != nil {
 		return "", fmt.Errorf("grammar: of the functions: %w", err)
 	}
 	return source, nil
@@ -105,34 +108,28 @@ func text(s string) string {
 	return join(parts...)
 }
 
-// arguments returns the rule of a function's arguments: an object, even if the schema allows other types.
-func (c *compiler) arguments(fn Function, p *Parameters) (string, error) {
-	path, none := "/"+fn.Name, literal("{}")
+// arguments returns the rule of a function's arguments: an object, even if the schema doc allows other types. nil: the
+// function has no arguments.
+func (c *compiler) arguments(doc *value, path string, p *Parameters) string {
+	none := literal("{}")
 	if p != nil {
 		none = ""
 	}
-	if len(fn.Schema) == 0 {
-		return none, nil
-	}
-	doc, err := decode(fn.Schema)
-	if err != nil {
-		return "", fmt.Errorf("function %q: %w", fn.Name, err)
+	if doc == nil {
+		return none
 	}
 	if doc.kind != '{' {
-		return "", c.errorf(path, "", "the schema of a function's arguments is an object, not %s", doc.encode())
+		c.fail(path, "", "the schema of a function's arguments is an object, not %s", doc.encode())
 	}
 	if typ := doc.get("type"); typ != nil && (typ.kind != '"' || typ.text != "object") {
-		return "", c.errorf(path, "type", "arguments are an object, not %s", typ.encode())
+		c.fail(path, "type", "arguments are an object, not %s", typ.encode())
 	}
 	if c.doc = doc; composed(doc) {
-		if doc, err = c.joined(doc, path); err != nil {
-			return "", err
-		}
-		if doc.kind != '{' {
+		if doc = c.joined(doc, path); doc.kind != '{' {
 			doc = &value{kind: '{'}
 		}
 		if doc.get("anyOf") != nil && p != nil {
-			return "", c.errorf(path, "", "arguments that are written one by one have one schema, not alternatives")
+			c.fail(path, "", "arguments that are written one by one have one schema, not alternatives")
 		}
 	}
 	properties := doc.get("properties")
@@ -142,22 +139,21 @@ func (c *compiler) arguments(fn Function, p *Parameters) (string, error) {
 		return c.parameters(doc, path, p)
 	case properties != nil && properties.kind == '{' && len(properties.keys) == 0 && (open == nil || open.kind != 't'),
 		properties == nil && open != nil && open.kind == 'f':
-		return none, nil
+		return none
 	case doc.get("type") == nil && (properties != nil || len(doc.keys) == 0):
-		doc.keys = append(doc.keys, "type")
-		doc.values = append(doc.values, &value{kind: '"', text: "object"})
+		doc.set("type", &value{kind: '"', text: "object"})
 	}
 	return c.named(doc, path, "arguments")
 }
 
 // parameters returns the rules of arguments that are written one by one, in the schema's order.
-func (c *compiler) parameters(doc *value, path string, p *Parameters) (string, error) {
+func (c *compiler) parameters(doc *value, path string, p *Parameters) string {
 	properties := doc.get("properties")
 	if properties == nil {
-		return "", nil
+		return ""
 	}
 	if properties.kind != '{' || len(properties.keys) > maxList {
-		return "", c.errorf(path, "properties", "it is an object of at most %d schemas", maxList)
+		c.fail(path, "properties", "it is an object of at most %d schemas", maxList)
 	}
 	required := map[string]bool{}
 	if list := doc.get("required"); list != nil {
@@ -170,7 +166,7 @@ func (c *compiler) parameters(doc *value, path string, p *Parameters) (string, e
 	for i, name := range slices.Backward(properties.keys) {
 		s := properties.values[i]
 		if strings.Contains(name, p.Middle) {
-			return "", c.errorf(path+"/properties/"+name, "", "its name holds %q, which ends names", p.Middle)
+			c.fail(path+"/properties/"+name, "", "its name holds %q, which ends names", p.Middle)
 		}
 		body := ""
 		switch values, plain := c.texts(s); {
@@ -182,10 +178,7 @@ func (c *compiler) parameters(doc *value, path string, p *Parameters) (string, e
 		case plain && p.Quote == "":
 			body = c.until([]rune(p.End), false, false, "")
 		default:
-			rule, err := c.named(s, path+"/properties/"+name, "parameter")
-			if err != nil {
-				return "", err
-			}
+			rule := c.named(s, path+"/properties/"+name, "parameter")
 			if plain {
 				rule = choice(join(literal(p.Quote), c.until([]rune(p.Quote), false, false, "")), rule)
 			}
@@ -202,7 +195,7 @@ func (c *compiler) parameters(doc *value, path string, p *Parameters) (string, e
 		}
 		later = c.add("parameters", "", more)
 	}
-	return first, nil
+	return first
 }
 
 // texts reports whether a schema asks for a string, and returns the allowed strings if it lists them.
@@ -233,18 +226,17 @@ func (c *compiler) texts(s *value) (values []string, text bool) {
 }
 
 // TextParameters reports for each property of a schema whether it is a string, which Parameters write as plain text.
-func TextParameters(schema []byte) map[string]bool {
+func TextParameters(schema []byte) (text map[string]bool) {
 	doc, err := decode(schema)
 	if err != nil {
 		return nil
 	}
+	defer caught[*SchemaError](&err) // nil then; FromCalls says why
 	c := newCompiler()
 	if c.doc = doc; composed(doc) { // as arguments does
-		if doc, err = c.joined(doc, ""); err != nil {
-			return nil
-		}
+		doc = c.joined(doc, "")
 	}
-	text := map[string]bool{}
+	text = map[string]bool{}
 	if properties := doc.get("properties"); properties != nil && properties.kind == '{' {
 		for i, name := range properties.keys {
 			_, text[name] = c.texts(properties.values[i])

@@ -1,13 +1,12 @@
 package grammar
 
 import (
-	"fmt"
 	"math/big"
 	"strings"
 )
 
-// multiples returns alternatives for the multiples of step from lo (at least 1) to hi.
-func (c *compiler) multiples(lo, hi, step *big.Int) ([]string, error) {
+// multiples returns alternatives for the multiples of step from lo (at least 1) to hi, for the schema at path.
+func (c *compiler) multiples(lo, hi, step *big.Int, path string) []string {
 	zeros, ten := 0, big.NewInt(10)
 	for {
 		q, rest := new(big.Int).QuoRem(step, ten, new(big.Int))
@@ -20,7 +19,7 @@ func (c *compiler) multiples(lo, hi, step *big.Int) ([]string, error) {
 	first := ceilDiv(lo, step)
 	count := new(big.Int).Sub(new(big.Int).Quo(hi, step), first)
 	if hi.Cmp(lo) < 0 || count.Sign() < 0 {
-		return nil, nil
+		return nil
 	}
 	tail := strings.Repeat("0", zeros)
 	var alts []string
@@ -29,11 +28,11 @@ func (c *compiler) multiples(lo, hi, step *big.Int) ([]string, error) {
 			n := new(big.Int).Add(first, big.NewInt(i))
 			alts = append(alts, literal(n.Mul(n, step).String()+tail))
 		}
-		return alts, nil
+		return alts
 	}
 	length := len(hi.String())
 	if limit := int64(maxStates / length); !step.IsInt64() || step.Int64() > limit {
-		return nil, fmt.Errorf("multiples of %s up to %d digits need too large a grammar; the limit is %d",
+		c.fail(path, "multipleOf", "multiples of %s up to %d digits need too large a grammar; the limit is %d",
 			step, length, limit)
 	}
 	if tail != "" {
@@ -42,7 +41,7 @@ func (c *compiler) multiples(lo, hi, step *big.Int) ([]string, error) {
 	for _, part := range c.lengths(lo, hi, int(step.Int64())) {
 		alts = append(alts, join(part, tail))
 	}
-	return alts, nil
+	return alts
 }
 
 func ceilDiv(a, b *big.Int) *big.Int {

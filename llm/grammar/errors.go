@@ -47,3 +47,15 @@ func (e *SchemaError) Error() string {
 }
 
 func (e *SchemaError) Unwrap() error { return ErrSchema }
+
+// caught, deferred, makes an error of a panic with an E. The parser and the compiler are recursive, and a panic brings
+// an error out of any depth.
+func caught[E error](err *error) {
+	switch r := recover().(type) {
+	case nil:
+	case E:
+		*err = r
+	default:
+		panic(r)
+	}
+}

@@ -2,7 +2,6 @@ package grammar
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -15,12 +14,10 @@ import (
 //
 // Properties that several parts have are joined when they are compiled, so that recursive schemas end.
 
-// conflict says why nothing satisfies two schemas together.
+// conflict says why nothing satisfies two schemas together; nil: something does.
 type conflict struct{ keyword, reason string }
 
-func (e *conflict) Error() string { return e.keyword + ": " + e.reason }
-
-func conflicting(keyword, format string, args ...any) error {
+func conflicting(keyword, format string, args ...any) *conflict {
 	return &conflict{keyword, fmt.Sprintf(format, args...)}
 }
 
@@ -44,11 +41,8 @@ func composed(s *value) bool {
 }
 
 // together compiles a schema that is composed.
-func (c *compiler) together(s *value, path, name string) (string, error) {
-	one, err := c.joined(s, path)
-	if err != nil {
-		return "", err
-	}
+func (c *compiler) together(s *value, path, name string) string {
+	one := c.joined(s, path)
 	if at, ok := c.where[one]; ok || one.kind != '{' { // it consists of one part
 		return c.named(one, at, name)
 	}
@@ -56,58 +50,35 @@ func (c *compiler) together(s *value, path, name string) (string, error) {
 }
 
 // joined returns the plain schema, or the union, that a schema amounts to.
-func (c *compiler) joined(s *value, path string) (*value, error) {
-	parts, err := c.parts(nil, s, path, nil)
-	if err != nil {
-		return nil, err
+func (c *compiler) joined(s *value, path string) *value {
+	one, why := c.join(c.parts(nil, s, path, nil), path)
+	if why != nil {
+		c.fail(path, why.keyword, "%s", why.reason)
 	}
-	if len(parts) == 0 {
-		return &value{kind: 't', text: "true"}, nil
-	}
-	one, err := c.join(parts, path)
-	if why, ok := errors.AsType[*conflict](err); ok {
-		return nil, c.errorf(path, why.keyword, "%s", why.reason)
-	}
-	return one, err
+	return one
 }
 
 // parts appends the plain schemas and unions that a schema consists of, each once. within is the path of schemas from
 // the root to this one, by which a schema that contains itself is noticed.
-func (c *compiler) parts(to []*value, s *value, path string, within []*value) ([]*value, error) {
+func (c *compiler) parts(to []*value, s *value, path string, within []*value) []*value {
 	switch {
-	case s.kind == 't' || s.kind == '{' && len(s.keys) == 0:
-		return to, nil
-	case s.kind == 'f':
-		return nil, c.errorf(path, "", "nothing satisfies the schema false")
-	case s.kind != '{':
-		return nil, c.errorf(path, "", "a schema is an object, true or false, not %s", s.encode())
+	case c.takesAll(s, path):
+		return to
 	case slices.Contains(within, s):
-		return nil, c.errorf(path, "", "its references lead back to it with nothing around it")
+		c.fail(path, "", "its references lead back to it with nothing around it")
 	case s.get("$id") != nil && path != "":
-		return nil, c.errorf(path, "$id", "only the whole document may have one")
+		c.fail(path, "$id", "only the whole document may have one")
 	}
-	if err := c.spend(len(s.keys)+len(to)+len(within), path); err != nil {
-		return nil, err
-	}
+	c.spend(len(s.keys)+len(to)+len(within), path)
 	within = append(within, s)
-	if target := s.get("$ref"); target != nil {
-		t, at, err := c.target(target, path)
-		if err != nil {
-			return nil, err
-		}
-		if to, err = c.parts(to, t, at, within); err != nil {
-			return nil, err
-		}
+	if ref := s.get("$ref"); ref != nil {
+		target, at := c.target(ref, path)
+		to = c.parts(to, target, at, within)
 	}
 	if all := s.get("allOf"); all != nil {
-		if err := c.schemas(all, path, "allOf"); err != nil {
-			return nil, err
-		}
+		c.schemas(all, path, "allOf")
 		for i, one := range all.values {
-			var err error
-			if to, err = c.parts(to, one, fmt.Sprintf("%s/allOf/%d", path, i), within); err != nil {
-				return nil, err
-			}
+			to = c.parts(to, one, fmt.Sprintf("%s/allOf/%d", path, i), within)
 		}
 	}
 	for _, one := range c.split(s, path) {
@@ -115,13 +86,11 @@ func (c *compiler) parts(to []*value, s *value, path string, within []*value) ([
 			continue
 		}
 		if one.get("anyOf") == nil && one.get("oneOf") == nil && one.get("enum") == nil && one.get("const") == nil {
-			if _, err := c.types(one, path); err != nil { // joined, it might no longer be noticed
-				return nil, err
-			}
+			c.types(one, path) // what it refuses might not be noticed in the joined schema
 		}
 		to = append(to, one)
 	}
-	return to, nil
+	return to
 }
 
 // split returns a schema's unions, and its other constraining keywords as another schema; the same ones each time.
@@ -166,16 +135,18 @@ func (c *compiler) place(s *value, path string) {
 }
 
 // schemas checks a list of schemas.
-func (c *compiler) schemas(list *value, path, keyword string) error {
+func (c *compiler) schemas(list *value, path, keyword string) {
 	if list.kind != '[' || len(list.values) == 0 || len(list.values) > maxList {
-		return c.errorf(path, keyword, "it is a list of 1 to %d schemas", maxList)
+		c.fail(path, keyword, "it is a list of 1 to %d schemas", maxList)
 	}
-	return nil
 }
 
-// join makes one schema of at least one part: a plain one, or a union of plain ones if a part is a union. Alternatives
-// that nothing satisfies together with the other parts are left out.
-func (c *compiler) join(parts []*value, path string) (*value, error) {
+// join makes one schema of parts: a plain one, or a union of plain ones if a part is a union. Alternatives that nothing
+// satisfies together with the other parts are left out.
+func (c *compiler) join(parts []*value, path string) (*value, *conflict) {
+	if len(parts) == 0 {
+		return &value{kind: 't', text: "true"}, nil
+	}
 	for i, p := range parts {
 		for _, keyword := range []string{"anyOf", "oneOf"} {
 			if list := p.get(keyword); list != nil {
@@ -186,37 +157,25 @@ func (c *compiler) join(parts []*value, path string) (*value, error) {
 	}
 	one := parts[0]
 	for _, p := range parts[1:] {
-		var err error
-		if one, err = c.merge(one, p, path); err != nil {
-			return nil, err
+		var why *conflict
+		if one, why = c.merge(one, p, path); why != nil {
+			return nil, why
 		}
 	}
 	return one, nil
 }
 
 // distribute returns the union of each alternative joined with the other parts.
-func (c *compiler) distribute(list *value, others []*value, path, keyword string) (*value, error) {
-	if err := c.schemas(list, path, keyword); err != nil {
-		return nil, err
-	}
+func (c *compiler) distribute(list *value, others []*value, path, keyword string) (*value, *conflict) {
+	c.schemas(list, path, keyword)
 	union := &value{kind: '['}
-	var first error
+	var first *conflict
 	for i, alternative := range list.values {
 		at := fmt.Sprintf("%s/%s/%d", path, keyword, i)
-		parts, err := c.parts(slices.Clone(others), alternative, at, nil)
-		if err != nil {
-			return nil, err
-		}
-		one := &value{kind: 't', text: "true"}
-		if len(parts) > 0 {
-			one, err = c.join(parts, at)
-		}
-		if _, ok := errors.AsType[*conflict](err); ok {
-			first = cmp.Or(first, err)
+		one, why := c.join(c.parts(slices.Clone(others), alternative, at, nil), at)
+		if why != nil {
+			first = cmp.Or(first, why)
 			continue
-		}
-		if err != nil {
-			return nil, err
 		}
 		if _, ok := c.where[one]; !ok {
 			c.where[one] = at
@@ -230,15 +189,14 @@ func (c *compiler) distribute(list *value, others []*value, path, keyword string
 }
 
 // spend counts work, because references let a short document stand for any number of parts.
-func (c *compiler) spend(n int, path string) error {
+func (c *compiler) spend(n int, path string) {
 	if c.spent += n + 1; c.spent > maxWork {
-		return c.errorf(path, "", "to join the schemas that apply together takes more than %d steps", maxWork)
+		c.fail(path, "", "to join the schemas that apply together takes more than %d steps", maxWork)
 	}
-	return nil
 }
 
 // merge joins two plain schemas.
-func (c *compiler) merge(a, b *value, path string) (*value, error) {
+func (c *compiler) merge(a, b *value, path string) (*value, *conflict) {
 	out := &value{kind: '{'}
 	for _, s := range []*value{a, b} {
 		for i, k := range s.keys {
@@ -247,9 +205,9 @@ func (c *compiler) merge(a, b *value, path string) (*value, error) {
 				continue
 			}
 			if there != nil && there != v {
-				var err error
-				if v, err = c.both(k, there, v, path); err != nil {
-					return nil, err
+				var why *conflict
+				if v, why = c.both(k, there, v, path); why != nil {
+					return nil, why
 				}
 			}
 			out.set(k, v)
@@ -257,31 +215,31 @@ func (c *compiler) merge(a, b *value, path string) (*value, error) {
 	}
 	for _, x := range [][2]*value{{a, b}, {b, a}} {
 		if x[0].get("prefixItems") != nil && (x[1].get("items") != nil || x[1].get("prefixItems") != nil) {
-			return nil, c.errorf(path, "prefixItems", "it cannot be joined with another schema's items")
+			c.fail(path, "prefixItems", "it cannot be joined with another schema's items")
 		}
 	}
-	if err := closed(a, b, out); err != nil {
-		return nil, err
+	if why := closed(a, b, out); why != nil {
+		return nil, why
 	}
-	return out, c.narrow(out, a, b, path)
+	c.narrow(out, a, b, path)
+	return out, nil
 }
 
 // narrow removes keywords about types that the joined schema excludes.
-func (c *compiler) narrow(out, a, b *value, path string) error {
-	kinds, err := c.declared(out, path)
-	if err != nil || a.get("type") == nil && b.get("type") == nil {
-		return err
+func (c *compiler) narrow(out, a, b *value, path string) {
+	kinds := c.declared(out, path)
+	if a.get("type") == nil && b.get("type") == nil {
+		return
 	}
 	for _, k := range slices.Clone(out.keys) {
 		if about := typesOf(k); about != nil && !intersect(about, kinds) {
 			out.remove(k)
 		}
 	}
-	return nil
 }
 
 // closed removes properties from a joined schema that one of its two schemas neither declares nor allows.
-func closed(a, b, out *value) error {
+func closed(a, b, out *value) *conflict {
 	properties := out.get("properties")
 	if properties == nil || properties.kind != '{' {
 		properties = &value{kind: '{'}
@@ -317,14 +275,12 @@ func closed(a, b, out *value) error {
 }
 
 // both joins what two schemas say by one keyword.
-func (c *compiler) both(keyword string, v, w *value, path string) (*value, error) {
-	if err := c.spend(len(v.values)*len(w.values), path); err != nil {
-		return nil, err
-	}
+func (c *compiler) both(keyword string, v, w *value, path string) (*value, *conflict) {
+	c.spend(len(v.values)*len(w.values), path)
 	switch keyword {
 	case "properties":
 		if v.kind != '{' || w.kind != '{' {
-			return nil, c.errorf(path, keyword, "it is an object of at most %d schemas", maxList)
+			c.fail(path, keyword, "it is an object of at most %d schemas", maxList)
 		}
 		return c.bothProperties(v, w), nil
 	case "items":
@@ -344,7 +300,7 @@ func (c *compiler) both(keyword string, v, w *value, path string) (*value, error
 		}
 		return all, nil
 	case "additionalProperties":
-		if v.kind == 't' || v.kind == '{' && len(v.keys) == 0 {
+		if v.isTrue() {
 			return w, nil
 		}
 		return v, nil
@@ -364,7 +320,7 @@ func (c *compiler) both(keyword string, v, w *value, path string) (*value, error
 	if keyword == "const" {
 		return nil, conflicting(keyword, "%.40s and %.40s hold together", v.encode(), w.encode())
 	}
-	return c.bound(keyword, v, w, path)
+	return c.bound(keyword, v, w, path), nil
 }
 
 // allOf returns the schema of what satisfies both; the same one each time.
@@ -393,7 +349,7 @@ func (c *compiler) bothProperties(v, w *value) *value {
 }
 
 // commonTypes returns the types that two schemas both name; an integer is a number.
-func commonTypes(v, w *value) (*value, error) {
+func commonTypes(v, w *value) (*value, *conflict) {
 	listOf := func(x *value) []*value {
 		if x.kind == '[' {
 			return x.values
@@ -423,23 +379,24 @@ func contains(array, v *value) bool {
 }
 
 // bound returns the narrower of two bounds.
-func (c *compiler) bound(keyword string, v, w *value, path string) (*value, error) {
+func (c *compiler) bound(keyword string, v, w *value, path string) *value {
 	x, errX := rational(v)
 	y, errY := rational(w)
-	if v.kind == '0' && w.kind == '0' && errX == nil && errY == nil {
+	if errX == nil && errY == nil {
 		least := slices.Contains([]string{"minimum", "exclusiveMinimum", "minLength", "minItems"}, keyword)
 		most := slices.Contains([]string{"maximum", "exclusiveMaximum", "maxLength", "maxItems"}, keyword)
 		multiple := keyword == "multipleOf"
 		switch {
 		case least && x.Cmp(y) < 0, most && x.Cmp(y) > 0:
-			return w, nil
+			return w
 		case least, most,
 			multiple && (x.Sign() <= 0 || y.Sign() <= 0), // an error where it is compiled
 			multiple && new(big.Rat).Quo(x, y).IsInt():
-			return v, nil
+			return v
 		case multiple && new(big.Rat).Quo(y, x).IsInt():
-			return w, nil
+			return w
 		}
 	}
-	return nil, c.errorf(path, keyword, "%.40s and %.40s hold together, and cannot be joined", v.encode(), w.encode())
+	c.fail(path, keyword, "%.40s and %.40s hold together, and cannot be joined", v.encode(), w.encode())
+	return nil
 }

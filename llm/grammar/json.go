@@ -30,6 +30,9 @@ func (v *value) get(key string) *value {
 	return nil
 }
 
+// isTrue reports whether the value is the schema true or {}, which takes every value.
+func (v *value) isTrue() bool { return v.kind == 't' || v.kind == '{' && len(v.keys) == 0 }
+
 // set adds or replaces an object's member.
 func (v *value) set(key string, to *value) {
 	if i := slices.Index(v.keys, key); i >= 0 {

@@ -17,6 +17,9 @@ const (
 
 // rational reads a JSON number exactly.
 func rational(v *value) (*big.Rat, error) {
+	if v.kind != '0' {
+		return nil, fmt.Errorf("%s is not a number", v.encode())
+	}
 	if _, exponent, ok := strings.Cut(strings.ToLower(v.text), "e"); ok {
 		if e, err := strconv.Atoi(exponent); err != nil || e < -maxDigits || e > maxDigits {
 			return nil, fmt.Errorf("%s has an exponent beyond %d", v.text, maxDigits)
@@ -40,90 +43,71 @@ type limit struct {
 }
 
 // limit reads a bound that may be written inclusively or exclusively. sign is 1 for a lower one, -1 for an upper one.
-func (c *compiler) limit(s *value, path, inclusive, exclusive string, sign int) (limit, error) {
-	var l limit
+func (c *compiler) limit(s *value, path, inclusive, exclusive string, sign int) (l limit) {
 	for _, keyword := range []string{inclusive, exclusive} {
 		v := s.get(keyword)
 		if v == nil {
 			continue
 		}
-		if v.kind != '0' {
-			return l, c.errorf(path, keyword, "%s is not a number", v.encode())
-		}
 		r, err := rational(v)
 		if err != nil {
-			return l, c.errorf(path, keyword, "%v", err)
+			c.fail(path, keyword, "%v", err)
 		}
 		decimals, _ := r.FloatPrec()
 		if len(new(big.Int).Quo(r.Num(), r.Denom()).String()) > maxDigits || decimals > maxDigits {
-			return l, c.errorf(path, keyword, "%s has more than %d digits before or after the point", v.text, maxDigits)
+			c.fail(path, keyword, "%s has more than %d digits before or after the point", v.text, maxDigits)
 		}
 		strict := keyword == exclusive
 		if l.at == nil || r.Cmp(l.at)*sign > 0 || r.Cmp(l.at) == 0 && strict {
 			l = limit{r, strict, keyword}
 		}
 	}
-	return l, nil
+	return l
 }
 
 // number compiles integers and numbers.
-func (c *compiler) number(typ string, s *value, path, _ string) (string, error) {
-	lo, err := c.limit(s, path, "minimum", "exclusiveMinimum", 1)
-	if err != nil {
-		return "", err
-	}
-	hi, err := c.limit(s, path, "maximum", "exclusiveMaximum", -1)
-	if err != nil {
-		return "", err
-	}
-	step, decimals, err := c.step(typ, s, path)
-	if err != nil {
-		return "", err
-	}
+func (c *compiler) number(typ string, s *value, path string) string {
+	lo := c.limit(s, path, "minimum", "exclusiveMinimum", 1)
+	hi := c.limit(s, path, "maximum", "exclusiveMaximum", -1)
+	step, decimals := c.step(typ, s, path)
 	if lo.at == nil && hi.at == nil && step == nil && decimals == unlimited {
-		return c.anyNumber(), nil
+		return c.anyNumber()
 	}
 	var alts []string
 	if step != nil {
-		alts, err = c.integers(lo, hi, step)
+		alts = c.integers(lo, hi, step, path)
 	} else {
-		alts, err = c.decimals(lo, hi, decimals), nil
-	}
-	if err != nil {
-		return "", c.errorf(path, "multipleOf", "%v", err)
+		alts = c.decimals(lo, hi, decimals)
 	}
 	if len(alts) == 0 {
-		return "", c.errorf(path, cmp.Or(lo.keyword, hi.keyword), "no %s is in the range", typ)
+		c.fail(path, cmp.Or(lo.keyword, hi.keyword), "no %s is in the range", typ)
 	}
-	return strings.Join(alts, " | "), nil
+	return strings.Join(alts, " | ")
 }
 
 // step reads multipleOf: integers are multiples of step; of other numbers it says how many decimals they have.
-func (c *compiler) step(typ string, s *value, path string) (step *big.Int, decimals int, err error) {
+func (c *compiler) step(typ string, s *value, path string) (step *big.Int, decimals int) {
 	v := s.get("multipleOf")
 	if v == nil {
 		if typ == "integer" {
-			return big.NewInt(1), 0, nil
+			return big.NewInt(1), 0
 		}
-		return nil, unlimited, nil
-	}
-	if v.kind != '0' {
-		return nil, 0, c.errorf(path, "multipleOf", "%s is not a number", v.encode())
+		return nil, unlimited
 	}
 	r, err := rational(v)
 	if err != nil {
-		return nil, 0, c.errorf(path, "multipleOf", "%v", err)
+		c.fail(path, "multipleOf", "%v", err)
 	}
 	n, _ := r.FloatPrec()
 	switch {
 	case r.Sign() <= 0:
-		return nil, 0, c.errorf(path, "multipleOf", "%s is not above 0", v.text)
+		c.fail(path, "multipleOf", "%s is not above 0", v.text)
 	case typ == "integer" || r.IsInt():
-		return r.Num(), 0, nil // an integer is a multiple of p/q, in lowest terms, if it is one of p
+		return r.Num(), 0 // an integer is a multiple of p/q, in lowest terms, if it is one of p
 	case n > defaultDigits || r.Num().Cmp(big.NewInt(1)) != 0 || r.Denom().Cmp(pow10(n)) != 0:
-		return nil, 0, c.errorf(path, "multipleOf", "%s is neither whole nor 0.1, 0.01 and so on", v.text)
+		c.fail(path, "multipleOf", "%s is neither whole nor 0.1, 0.01 and so on", v.text)
 	}
-	return nil, n, nil
+	return nil, n
 }
 
 func pow10(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
@@ -159,7 +143,7 @@ func ends(lo, hi limit) (limit, limit) {
 }
 
 // integers returns alternatives for the multiples of step in a range.
-func (c *compiler) integers(lo, hi limit, step *big.Int) ([]string, error) {
+func (c *compiler) integers(lo, hi limit, step *big.Int, path string) []string {
 	lo, hi = ends(lo, hi)
 	one := big.NewInt(1)
 	from, to := lo.round(one, 1), hi.round(one, -1)
@@ -167,21 +151,15 @@ func (c *compiler) integers(lo, hi limit, step *big.Int) ([]string, error) {
 	if from.Sign() <= 0 && to.Sign() >= 0 {
 		alts = append(alts, `"0"`)
 	}
-	positive, err := c.multiples(bigMax(from, one), to, step)
-	if err != nil {
-		return nil, err
-	}
-	negative, err := c.multiples(bigMax(new(big.Int).Neg(to), one), new(big.Int).Neg(from), step)
-	if err != nil {
-		return nil, err
-	}
+	positive := c.multiples(bigMax(from, one), to, step, path)
+	negative := c.multiples(bigMax(new(big.Int).Neg(to), one), new(big.Int).Neg(from), step, path)
 	switch {
 	case len(negative) == 0:
-		return append(alts, positive...), nil
+		return append(alts, positive...)
 	case slices.Equal(negative, positive):
-		return append(alts, join(`"-"?`, choice(positive...))), nil
+		return append(alts, join(`"-"?`, choice(positive...)))
 	}
-	return append(append(alts, positive...), join(`"-"`, choice(negative...))), nil
+	return append(append(alts, positive...), join(`"-"`, choice(negative...)))
 }
 
 func bigMax(a, b *big.Int) *big.Int { return slices.MaxFunc([]*big.Int{a, b}, (*big.Int).Cmp) }
@@ -255,8 +233,8 @@ func (c *compiler) magnitudes(lo, hi limit, maxDecimals int) []string {
 	}
 	add(literal(a.String()), from, nil)
 	one := big.NewInt(1)
-	between, err := c.multiples(new(big.Int).Add(a, one), new(big.Int).Sub(b, one), one)
-	if err == nil && len(between) > 0 { // multiples of 1 can always be written
+	// No path, since multiples of 1 can always be written.
+	if between := c.multiples(new(big.Int).Add(a, one), new(big.Int).Sub(b, one), one, ""); len(between) > 0 {
 		add(choice(between...), nil, nil)
 	}
 	add(literal(b.String()), nil, to)

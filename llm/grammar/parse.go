@@ -75,15 +75,7 @@ func parse(source string) (p *parser, err error) {
 	if at := invalidUTF8(source); at >= 0 {
 		return nil, p.errorAt(at, "", "invalid UTF-8: byte 0x%02X", source[at])
 	}
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case *SyntaxError:
-			p, err = nil, r
-		default:
-			panic(r)
-		}
-	}()
+	defer caught[*SyntaxError](&err)
 	p.space(true)
 	for p.pos < len(p.src) {
 		p.rule()

@@ -25,43 +25,44 @@ type piece struct {
 	width, from, to int
 }
 
+// regular compiles the regular expression of a keyword.
+type regular struct {
+	*compiler
+	path, keyword string
+	without       set // characters that its classes do not match
+}
+
+// refuse panics with a *SchemaError about the keyword.
+func (r *regular) refuse(format string, args ...any) { r.fail(r.path, r.keyword, format, args...) }
+
 // pattern compiles a regular expression to what may stand between the quotes of a JSON string. As in JSON Schema it may
 // match anywhere in the text unless it is anchored. lower and upper bound the text's characters; where the pattern
 // itself does not keep them, one part of varying length that repeats something of a fixed length is tightened.
-func (c *compiler) pattern(pattern string, lower, upper int) (string, error) {
+func (r *regular) pattern(pattern string, lower, upper int) string {
 	adapted, err := adaptPattern(pattern)
 	if err != nil {
-		return "", err
+		r.refuse("%v", err)
 	}
 	re, err := syntax.Parse(adapted, syntax.Perl)
 	if err != nil {
-		return "", fmt.Errorf("%q: %w", pattern, err)
+		r.refuse("%q: %v", pattern, err)
 	}
-	r := &regular{compiler: c}
 	if strings.Contains(pattern, `\S`) {
 		// Go's \S has the white space that only JSON Schema's \s knows.
 		r.without = set{{0x0B, 0x0B}, {0xA0, 0xA0}, {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029},
 			{0x202F, 0x202F},
 			{0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}}
 	}
-	branches, err := r.rows(re)
-	if err != nil {
-		return "", err
-	}
 	var alts []string
-	for _, pieces := range branches {
-		alt, ok, err := r.fit(pieces, lower, upper)
-		if err != nil {
-			return "", err
-		}
-		if ok {
+	for _, pieces := range r.rows(re) {
+		if alt, ok := r.fit(pieces, lower, upper); ok {
 			alts = append(alts, alt)
 		}
 	}
 	if len(alts) == 0 {
-		return "", fmt.Errorf("no text of %s matches %q", lengths(lower, upper), pattern)
+		r.refuse("no text of %s matches %q", lengths(lower, upper), pattern)
 	}
-	return choice(alts...), nil
+	return choice(alts...)
 }
 
 func lengths(lower, upper int) string {
@@ -156,17 +157,11 @@ func adaptEscape(p string) (text string, length int, err error) {
 	return "", 0, fmt.Errorf("the escape \\%c is not supported", r)
 }
 
-// regular compiles a parsed pattern.
-type regular struct {
-	*compiler
-	without set // characters that its classes do not match
-}
-
 // rows splits a pattern into alternatives, each a row of pieces, and puts any text where one is not anchored.
-func (r *regular) rows(re *syntax.Regexp) ([][]piece, error) {
+func (r *regular) rows(re *syntax.Regexp) [][]piece {
 	branches := expand([]*syntax.Regexp{re}, 0)
 	if len(branches) > maxBranches {
-		return nil, fmt.Errorf("it has more than %d alternatives", maxBranches)
+		r.refuse("it has more than %d alternatives", maxBranches)
 	}
 	var rows [][]piece
 	for _, subs := range branches {
@@ -182,18 +177,14 @@ func (r *regular) rows(re *syntax.Regexp) ([][]piece, error) {
 			last--
 		}
 		for _, sub := range subs[first:last] {
-			p, err := r.compile(sub)
-			if err != nil {
-				return nil, err
-			}
-			row = append(row, p)
+			row = append(row, r.compile(sub))
 		}
 		if !end {
 			row = append(row, r.anything())
 		}
 		rows = append(rows, row)
 	}
-	return rows, nil
+	return rows
 }
 
 func (r *regular) anything() piece {
@@ -249,7 +240,7 @@ func holds(re *syntax.Regexp, op syntax.Op) bool {
 }
 
 // fit joins a row of pieces so that it has lower to upper characters; ok is false when that is impossible.
-func (r *regular) fit(row []piece, lower, upper int) (text string, ok bool, err error) {
+func (r *regular) fit(row []piece, lower, upper int) (text string, ok bool) {
 	lo, hi, varying := 0, 0, -1
 	for i, p := range row {
 		lo, hi = lo+p.lower, plus(hi, p.upper)
@@ -263,12 +254,11 @@ func (r *regular) fit(row []piece, lower, upper int) (text string, ok bool, err 
 	}
 	switch {
 	case upper != unlimited && lo > upper || hi != unlimited && hi < lower:
-		return "", false, nil
+		return "", false
 	case lo >= lower && (upper == unlimited || hi != unlimited && hi <= upper):
 	case varying < 0 || varying == len(row) || row[varying].item == "":
-		return "", false,
-			fmt.Errorf("with %s it cannot be expressed; bound the repetitions in it so that every match has as many",
-				lengths(lower, upper))
+		r.refuse("with %s it cannot be expressed; bound the repetitions in it so that every match has as many",
+			lengths(lower, upper))
 	default:
 		p := row[varying]
 		others := lo - p.lower
@@ -282,7 +272,7 @@ func (r *regular) fit(row []piece, lower, upper int) (text string, ok bool, err 
 			}
 		}
 		if to != unlimited && from > to {
-			return "", false, nil
+			return "", false
 		}
 		row[varying].text = r.repeat(p.item, from, to)
 	}
@@ -293,7 +283,7 @@ func (r *regular) fit(row []piece, lower, upper int) (text string, ok bool, err 
 	if text = join(parts...); text == "" {
 		text = `""`
 	}
-	return text, true, nil
+	return text, true
 }
 
 // plus adds lengths of which either may be unlimited.
@@ -305,15 +295,14 @@ func plus(a, b int) int {
 }
 
 // compile returns the piece for a part of a pattern without anchors.
-func (r *regular) compile(re *syntax.Regexp) (piece, error) {
+func (r *regular) compile(re *syntax.Regexp) piece {
 	switch re.Op {
 	case syntax.OpEmptyMatch:
-		return piece{}, nil
 	case syntax.OpCapture:
 		return r.compile(re.Sub[0])
 	case syntax.OpLiteral:
 		text := quote(string(re.Rune))
-		return piece{text: literal(text[1 : len(text)-1]), lower: len(re.Rune), upper: len(re.Rune)}, nil
+		return piece{text: literal(text[1 : len(text)-1]), lower: len(re.Rune), upper: len(re.Rune)}
 	case syntax.OpCharClass, syntax.OpAnyCharNotNL:
 		chars := set{{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}.not()
 		if re.Op == syntax.OpCharClass {
@@ -323,26 +312,25 @@ func (r *regular) compile(re *syntax.Regexp) (piece, error) {
 			}
 			chars = newSet(ranges).and(r.without.not())
 		}
-		text, err := r.class(chars)
-		return piece{text: text, lower: 1, upper: 1}, err
+		return piece{text: r.class(chars), lower: 1, upper: 1}
 	case syntax.OpStar, syntax.OpPlus, syntax.OpQuest, syntax.OpRepeat:
 		return r.repetition(re)
 	case syntax.OpConcat, syntax.OpAlternate:
 		return r.several(re)
 	case syntax.OpBeginText, syntax.OpEndText:
-		return piece{}, errors.New("^ and $ are supported only at the two ends")
+		r.refuse("^ and $ are supported only at the two ends")
+	default:
+		r.refuse("%s is not supported", re)
 	}
-	return piece{}, fmt.Errorf("%s is not supported", re)
+	return piece{}
 }
 
-func (r *regular) several(re *syntax.Regexp) (piece, error) {
+func (r *regular) several(re *syntax.Regexp) piece {
 	var all piece
 	var parts []string
 	for i, sub := range re.Sub {
-		p, err := r.compile(sub)
+		p := r.compile(sub)
 		switch {
-		case err != nil:
-			return piece{}, err
 		case re.Op == syntax.OpConcat:
 			all.lower, all.upper = all.lower+p.lower, plus(all.upper, p.upper)
 		case i == 0:
@@ -360,10 +348,10 @@ func (r *regular) several(re *syntax.Regexp) (piece, error) {
 	if all.text = join(parts...); re.Op == syntax.OpAlternate {
 		all.text = choice(parts...)
 	}
-	return all, nil
+	return all
 }
 
-func (r *regular) repetition(re *syntax.Regexp) (piece, error) {
+func (r *regular) repetition(re *syntax.Regexp) piece {
 	from, to := re.Min, re.Max // Max is -1 without a limit, as here
 	switch re.Op {
 	case syntax.OpStar:
@@ -373,17 +361,14 @@ func (r *regular) repetition(re *syntax.Regexp) (piece, error) {
 	case syntax.OpQuest:
 		from, to = 0, 1
 	}
-	p, err := r.compile(re.Sub[0])
-	if err != nil {
-		return piece{}, err
-	}
+	p := r.compile(re.Sub[0])
 	if p.upper == 0 || to == 0 {
-		return piece{}, nil
+		return piece{}
 	}
 	if p.lower == 0 && to == unlimited {
-		return piece{}, fmt.Errorf("%s repeats what may be empty without limit", re)
+		r.refuse("%s repeats what may be empty without limit", re)
 	}
-	return r.times(p, from, to), nil
+	return r.times(p, from, to)
 }
 
 // times repeats a piece.
@@ -403,7 +388,7 @@ func (r *regular) times(p piece, from, to int) piece {
 }
 
 // class writes a character of a set as it appears in a JSON string.
-func (r *regular) class(s set) (string, error) {
+func (r *regular) class(s set) string {
 	var alts []string
 	if plain := s.and(raw()); len(plain) > 0 {
 		alts = append(alts, plain.write())
@@ -424,7 +409,7 @@ func (r *regular) class(s set) (string, error) {
 		}
 	}
 	if len(alts) == 0 {
-		return "", errors.New("a class has no character that a text can have")
+		r.refuse("a class has no character that a text can have")
 	}
-	return choice(alts...), nil
+	return choice(alts...)
 }

@@ -20,24 +20,21 @@ const (
 
 // FromSchema returns the grammar of the JSON values that a JSON Schema accepts; see the package comment for what a
 // schema may hold. The result passes Check. Errors are *SchemaError, which unwraps to ErrSchema.
-func FromSchema(schema []byte) (string, error) {
+func FromSchema(schema []byte) (source string, err error) {
 	doc, err := decode(schema)
 	if err != nil {
 		return "", err
 	}
+	defer caught[*SchemaError](&err)
 	c := newCompiler()
 	c.doc = doc
 	root := c.reserve("root", "")
-	if c.body[root], err = c.named(doc, "", "value"); err != nil {
-		return "", err
-	}
-	source := c.String()
-	if _, err = check(source); err == nil {
+	c.body[root] = c.named(doc, "", "value")
+	source = c.String()
+	_, err = check(source)
+	syntax, refused := errors.AsType[*SyntaxError](err)
+	if !refused {
 		return source, nil
-	}
-	syntax, ok := errors.AsType[*SyntaxError](err)
-	if !ok {
-		return "", err
 	}
 	reason := "its grammar is refused: " + syntax.Reason
 	switch {
@@ -49,7 +46,8 @@ func FromSchema(schema []byte) (string, error) {
 	return "", &SchemaError{Path: c.path[syntax.Rule], Reason: reason}
 }
 
-// compiler turns schemas of one document into rules.
+// compiler turns schemas of one document into rules. It panics with a *SchemaError, which FromSchema and FromCalls
+// recover.
 type compiler struct {
 	*builder
 	doc    *value
@@ -103,41 +101,47 @@ func hint(keyword string) string {
 	return ""
 }
 
-func (c *compiler) errorf(path, keyword, format string, args ...any) error {
-	return &SchemaError{Path: path, Keyword: keyword, Reason: fmt.Sprintf(format, args...)}
+// fail panics with a *SchemaError.
+func (c *compiler) fail(path, keyword, format string, args ...any) {
+	panic(&SchemaError{Path: path, Keyword: keyword, Reason: fmt.Sprintf(format, args...)})
+}
+
+// takesAll reports whether a schema takes every value. It refuses false and what is no schema.
+func (c *compiler) takesAll(s *value, path string) bool {
+	switch {
+	case s.kind == 'f':
+		c.fail(path, "", "nothing satisfies the schema false")
+	case s.kind != '{' && s.kind != 't':
+		c.fail(path, "", "a schema is an object, true or false, not %s", s.encode())
+	}
+	return s.isTrue()
 }
 
 // named returns the rule of a schema, compiling it when it has none yet.
-func (c *compiler) named(s *value, path, hint string) (string, error) {
+func (c *compiler) named(s *value, path, hint string) string {
 	if name, ok := c.names[s]; ok {
-		return name, nil
+		return name
 	}
 	if at, ok := c.where[s]; ok {
 		path = at
 	}
-	switch {
-	case s.kind == 't' || s.kind == '{' && len(s.keys) == 0:
-		return c.any(), nil
-	case s.kind == 'f':
-		return "", c.errorf(path, "", "nothing satisfies the schema false")
-	case s.kind != '{':
-		return "", c.errorf(path, "", "a schema is an object, true or false, not %s", s.encode())
+	if c.takesAll(s, path) {
+		return c.any()
 	}
 	name := c.reserve(hint, path)
 	c.names[s] = name
-	body, err := c.schema(s, path, name)
-	c.body[name] = body
-	return name, err
+	c.body[name] = c.schema(s, path, name)
+	return name
 }
 
 // schema returns the body of a schema's rule.
-func (c *compiler) schema(s *value, path, name string) (string, error) {
+func (c *compiler) schema(s *value, path, name string) string {
 	if composed(s) {
 		return c.together(s, path, name)
 	}
 	for _, whole := range []struct {
 		keyword string
-		compile func(s *value, path, name string) (string, error)
+		compile func(s *value, path, name string) string
 		beside  []string
 	}{
 		{"$ref", c.reference, nil},
@@ -151,56 +155,42 @@ func (c *compiler) schema(s *value, path, name string) (string, error) {
 		}
 		for _, k := range s.keys {
 			if k != whole.keyword && !slices.Contains(annotations, k) && !slices.Contains(whole.beside, k) {
-				return "", c.errorf(path, k, "it is not supported beside %s", whole.keyword)
+				c.fail(path, k, "it is not supported beside %s", whole.keyword)
 			}
 		}
 		return whole.compile(s, path, name)
 	}
-	kinds, err := c.types(s, path)
-	if err != nil {
-		return "", err
-	}
+	kinds := c.types(s, path)
 	if kinds == nil {
-		return c.any(), nil
+		return c.any()
 	}
 	var alts []string
 	for _, typ := range kinds {
-		body, err := c.typed(typ, s, path, name)
-		if err != nil {
-			return "", err
-		}
-		alts = append(alts, body)
+		alts = append(alts, c.typed(typ, s, path, name))
 	}
-	return strings.Join(alts, " | "), nil
+	return strings.Join(alts, " | ")
 }
 
 // types returns the types of a schema's values: the ones that it names, or that its keywords are about; nil is any.
 // Every keyword must be known and be about one of them.
-func (c *compiler) types(s *value, path string) ([]string, error) {
-	kinds, err := c.declared(s, path)
-	if err != nil {
-		return nil, err
-	}
+func (c *compiler) types(s *value, path string) []string {
+	kinds := c.declared(s, path)
 	implied := kinds == nil
 	for _, k := range s.keys {
-		if k == "type" || slices.Contains(annotations, k) {
-			if k == "$id" && path != "" {
-				return nil, c.errorf(path, k, "only the whole document may have one")
-			}
-			continue
-		}
 		about := typesOf(k)
 		switch {
+		case k == "$id" && path != "":
+			c.fail(path, k, "only the whole document may have one")
+		case k == "type" || slices.Contains(annotations, k):
 		case about == nil:
-			return nil, c.errorf(path, k, "it is not supported%s", hint(k))
+			c.fail(path, k, "it is not supported%s", hint(k))
 		case implied && !slices.Contains(kinds, about[0]):
 			kinds = append(kinds, about[0])
 		case !implied && !intersect(about, kinds):
-			return nil, c.errorf(path, k, "it is about type %s, not %s",
-				strings.Join(about, " or "), strings.Join(kinds, " or "))
+			c.fail(path, k, "it is about type %s, not %s", strings.Join(about, " or "), strings.Join(kinds, " or "))
 		}
 	}
-	return kinds, nil
+	return kinds
 }
 
 func intersect(a, b []string) bool {
@@ -208,10 +198,10 @@ func intersect(a, b []string) bool {
 }
 
 // declared returns what the keyword type names; number includes integer.
-func (c *compiler) declared(s *value, path string) ([]string, error) {
+func (c *compiler) declared(s *value, path string) []string {
 	t := s.get("type")
 	if t == nil {
-		return nil, nil
+		return nil
 	}
 	list := []*value{t}
 	if t.kind == '[' {
@@ -221,103 +211,90 @@ func (c *compiler) declared(s *value, path string) ([]string, error) {
 	for _, v := range list {
 		switch {
 		case v.kind != '"' || !slices.Contains(types(), v.text):
-			return nil, c.errorf(path, "type", "%s is not one of %s", v.encode(), strings.Join(types(), ", "))
+			c.fail(path, "type", "%s is not one of %s", v.encode(), strings.Join(types(), ", "))
 		case slices.Contains(kinds, v.text):
-			return nil, c.errorf(path, "type", "%s is there twice", v.encode())
+			c.fail(path, "type", "%s is there twice", v.encode())
 		}
 		kinds = append(kinds, v.text)
 	}
 	if len(kinds) == 0 {
-		return nil, c.errorf(path, "type", "the list is empty")
+		c.fail(path, "type", "the list is empty")
 	}
 	if slices.Contains(kinds, "number") {
 		kinds = slices.DeleteFunc(kinds, func(k string) bool { return k == "integer" })
 	}
-	return kinds, nil
+	return kinds
 }
 
-func (c *compiler) typed(typ string, s *value, path, name string) (string, error) {
+func (c *compiler) typed(typ string, s *value, path, name string) string {
 	switch typ {
 	case "object":
-		return c.object(s, path, name)
+		return c.object(s, path)
 	case "array":
 		return c.array(s, path, name)
 	case "string":
-		return c.text(s, path, name)
+		return c.text(s, path)
 	case "integer", "number":
-		return c.number(typ, s, path, name)
+		return c.number(typ, s, path)
 	case "boolean":
-		return `"true" | "false"`, nil
+		return `"true" | "false"`
 	}
-	return `"null"`, nil
+	return `"null"`
 }
 
 // reference compiles what $ref points at: "#" or a JSON pointer after it.
-func (c *compiler) reference(s *value, path, _ string) (string, error) {
-	target, at, err := c.target(s.get("$ref"), path)
-	if err != nil {
-		return "", err
-	}
+func (c *compiler) reference(s *value, path, _ string) string {
+	target, at := c.target(s.get("$ref"), path)
 	return c.named(target, at, at[strings.LastIndexByte(at, '/')+1:])
 }
 
 // target returns what a reference points at, and its path.
-func (c *compiler) target(ref *value, path string) (_ *value, at string, err error) {
+func (c *compiler) target(ref *value, path string) (target *value, at string) {
 	if ref.kind != '"' {
-		return nil, "", c.errorf(path, "$ref", "%s is not a string", ref.encode())
+		c.fail(path, "$ref", "%s is not a string", ref.encode())
 	}
 	at, ok := strings.CutPrefix(ref.text, "#")
 	if !ok || at != "" && at[0] != '/' {
-		return nil, "", c.errorf(path, "$ref", "%q does not point into this document; references begin with #/",
-			ref.text)
+		c.fail(path, "$ref", "%q does not point into this document; references begin with #/", ref.text)
 	}
-	at, err = url.PathUnescape(at)
+	at, err := url.PathUnescape(at)
 	if err != nil {
-		return nil, "", c.errorf(path, "$ref", "%q: %v", ref.text, err)
+		c.fail(path, "$ref", "%q: %v", ref.text, err)
 	}
-	target := c.doc.pointer(at)
-	if target == nil {
-		return nil, "", c.errorf(path, "$ref", "%q leads to nothing", ref.text)
+	if target = c.doc.pointer(at); target == nil {
+		c.fail(path, "$ref", "%q leads to nothing", ref.text)
 	}
-	return target, at, nil
+	return target, at
 }
 
 // union compiles anyOf and oneOf: one of the alternatives. A value that satisfies two of them, which oneOf excludes, is
 // admitted.
-func (c *compiler) union(s *value, path, name string) (string, error) {
+func (c *compiler) union(s *value, path, name string) string {
 	keyword, list := "anyOf", s.get("anyOf")
 	if list == nil {
 		keyword, list = "oneOf", s.get("oneOf")
 	}
-	if err := c.schemas(list, path, keyword); err != nil {
-		return "", err
-	}
+	c.schemas(list, path, keyword)
 	var alts []string
 	for i, v := range list.values {
-		alt, err := c.named(v, fmt.Sprintf("%s/%s/%d", path, keyword, i), name)
-		if err != nil {
-			return "", err
-		}
+		alt := c.named(v, fmt.Sprintf("%s/%s/%d", path, keyword, i), name)
 		if !slices.Contains(alts, alt) {
 			alts = append(alts, alt)
 		}
 	}
-	return strings.Join(alts, " | "), nil
+	return strings.Join(alts, " | ")
 }
 
 // constants compiles enum and const.
-func (c *compiler) constants(s *value, path, _ string) (string, error) {
-	kinds, err := c.declared(s, path)
-	if err != nil {
-		return "", err
-	}
+func (c *compiler) constants(s *value, path, _ string) string {
+	kinds := c.declared(s, path)
 	keyword, list := "enum", s.get("enum")
 	if list != nil && (list.kind != '[' || len(list.values) == 0 || len(list.values) > maxList) {
-		return "", c.errorf(path, keyword, "it is a list of 1 to %d values", maxList)
+		c.fail(path, keyword, "it is a list of 1 to %d values", maxList)
 	}
 	if v := s.get("const"); v != nil {
 		if list != nil && !contains(list, v) {
-			return "", c.errorf(path, "const", "%s is not in enum", v.encode())
+			c.fail(path, "const", "%s is not in enum", v.encode())
 		}
 		keyword, list = "const", &value{values: []*value{v}}
 	}
@@ -328,7 +305,7 @@ func (c *compiler) constants(s *value, path, _ string) (string, error) {
 		}
 		if v.kind == '0' {
 			if _, err := rational(v); err != nil {
-				return "", c.errorf(path, keyword, "%v", err)
+				c.fail(path, keyword, "%v", err)
 			}
 		}
 		if alt := literal(v.encode()); !slices.Contains(alts, alt) {
@@ -336,9 +313,9 @@ func (c *compiler) constants(s *value, path, _ string) (string, error) {
 		}
 	}
 	if len(alts) == 0 {
-		return "", c.errorf(path, keyword, "no value is of type %s", strings.Join(kinds, " or "))
+		c.fail(path, keyword, "no value is of type %s", strings.Join(kinds, " or "))
 	}
-	return strings.Join(alts, " | "), nil
+	return strings.Join(alts, " | ")
 }
 
 // isType reports whether a value is of a JSON Schema type.
@@ -384,33 +361,26 @@ func equal(a, b *value) bool {
 }
 
 // count reads a keyword that is a whole number between 0 and maxCount; otherwise is returned without it.
-func (c *compiler) count(s *value, path, keyword string, otherwise int) (int, error) {
+func (c *compiler) count(s *value, path, keyword string, otherwise int) int {
 	v := s.get(keyword)
 	if v == nil {
-		return otherwise, nil
+		return otherwise
 	}
-	if v.kind == '0' {
-		r, err := rational(v)
-		switch {
-		case err == nil && r.IsInt() && r.Sign() >= 0 && r.Cmp(big.NewRat(maxCount, 1)) <= 0:
-			return int(r.Num().Int64()), nil
-		case err == nil && r.IsInt() && r.Sign() > 0:
-			return 0, c.errorf(path, keyword, "%s is above the limit of %d", v.text, maxCount)
-		}
+	r, err := rational(v)
+	switch {
+	case err != nil || !r.IsInt() || r.Sign() < 0:
+		c.fail(path, keyword, "%s is not a whole number from 0", v.encode())
+	case r.Cmp(big.NewRat(maxCount, 1)) > 0:
+		c.fail(path, keyword, "%s is above the limit of %d", v.text, maxCount)
 	}
-	return 0, c.errorf(path, keyword, "%s is not a whole number from 0", v.encode())
+	return int(r.Num().Int64())
 }
 
 // counts reads a pair of bounds.
-func (c *compiler) counts(s *value, path, lower, upper string) (lo, hi int, err error) {
-	if lo, err = c.count(s, path, lower, 0); err != nil {
-		return 0, 0, err
-	}
-	if hi, err = c.count(s, path, upper, unlimited); err != nil {
-		return 0, 0, err
-	}
+func (c *compiler) counts(s *value, path, lower, upper string) (lo, hi int) {
+	lo, hi = c.count(s, path, lower, 0), c.count(s, path, upper, unlimited)
 	if hi != unlimited && lo > hi {
-		return 0, 0, c.errorf(path, lower, "%d is above %s %d", lo, upper, hi)
+		c.fail(path, lower, "%d is above %s %d", lo, upper, hi)
 	}
-	return lo, hi, nil
+	return lo, hi
 }

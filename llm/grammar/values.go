@@ -51,51 +51,47 @@ type property struct {
 	required bool
 }
 
-func (c *compiler) object(s *value, path, _ string) (string, error) {
+func (c *compiler) object(s *value, path string) string {
 	open := true
 	if v := s.get("additionalProperties"); v != nil {
-		if v.kind != 't' && v.kind != 'f' && !(v.kind == '{' && len(v.keys) == 0) {
-			return "", c.errorf(path, "additionalProperties", "only true and false are supported")
+		if v.kind != 'f' && !v.isTrue() {
+			c.fail(path, "additionalProperties", "only true and false are supported")
 		}
 		open = v.kind != 'f'
 	}
-	list, err := c.properties(s, path, open)
-	if err != nil {
-		return "", err
+	list := c.properties(s, path, open)
+	switch {
+	case len(list) > 0:
+		return c.members(list, path)
+	case open:
+		c.any()
+		return c.anyObject()
 	}
-	if len(list) == 0 {
-		if open {
-			c.any()
-			return c.anyObject(), nil
-		}
-		return `"{}"`, nil
-	}
-	return c.members(list, path), nil
+	return `"{}"`
 }
 
 // properties reads properties and required; an open object may require undeclared ones.
-func (c *compiler) properties(s *value, path string, open bool) ([]property, error) {
+func (c *compiler) properties(s *value, path string, open bool) []property {
 	declared := s.get("properties")
 	if declared == nil {
 		declared = &value{kind: '{'}
 	}
 	if declared.kind != '{' || len(declared.keys) > maxList {
-		return nil, c.errorf(path, "properties", "it is an object of at most %d schemas", maxList)
+		c.fail(path, "properties", "it is an object of at most %d schemas", maxList)
 	}
 	keys, schemas, required := slices.Clone(declared.keys), slices.Clone(declared.values), map[string]bool{}
 	if v := s.get("required"); v != nil {
 		if v.kind != '[' || len(v.values) > maxList {
-			return nil, c.errorf(path, "required", "it is a list of at most %d strings", maxList)
+			c.fail(path, "required", "it is a list of at most %d strings", maxList)
 		}
 		for _, e := range v.values {
 			switch {
 			case e.kind != '"':
-				return nil, c.errorf(path, "required", "%s is not a string", e.encode())
+				c.fail(path, "required", "%s is not a string", e.encode())
 			case required[e.text]:
-				return nil, c.errorf(path, "required", "%q is there twice", e.text)
+				c.fail(path, "required", "%q is there twice", e.text)
 			case !slices.Contains(keys, e.text) && !open:
-				return nil, c.errorf(path, "required",
-					"%q is not among the properties, and additionalProperties is false", e.text)
+				c.fail(path, "required", "%q is not among the properties, and additionalProperties is false", e.text)
 			case !slices.Contains(keys, e.text):
 				keys, schemas = append(keys, e.text), append(schemas, &value{kind: 't', text: "true"})
 			}
@@ -104,13 +100,10 @@ func (c *compiler) properties(s *value, path string, open bool) ([]property, err
 	}
 	var list []property
 	for i, key := range keys {
-		name, err := c.named(schemas[i], path+"/properties/"+escapePointer(key), key)
-		if err != nil {
-			return nil, err
-		}
+		name := c.named(schemas[i], path+"/properties/"+escapePointer(key), key)
 		list = append(list, property{fmt.Sprintf("%s %s %s", literal(quote(key)+":"), c.space(), name), required[key]})
 	}
-	return list, nil
+	return list
 }
 
 // members writes an object with its properties in order, any of the optional ones left out.
@@ -145,18 +138,12 @@ func (c *compiler) members(list []property, path string) string {
 	return join(`"{"`, choice(alts...), `"}"`)
 }
 
-func (c *compiler) array(s *value, path, name string) (string, error) {
-	lower, upper, err := c.counts(s, path, "minItems", "maxItems")
-	if err != nil {
-		return "", err
-	}
-	first, rest, err := c.items(s, path, name)
-	if err != nil {
-		return "", err
-	}
+func (c *compiler) array(s *value, path, name string) string {
+	lower, upper := c.counts(s, path, "minItems", "maxItems")
+	first, rest := c.items(s, path, name)
 	if rest == "" {
 		if lower > len(first) {
-			return "", c.errorf(path, "minItems", "%d is above the %d items that prefixItems allows", lower, len(first))
+			c.fail(path, "minItems", "%d is above the %d items that prefixItems allows", lower, len(first))
 		}
 		if upper == unlimited || upper > len(first) {
 			upper = len(first)
@@ -169,7 +156,7 @@ func (c *compiler) array(s *value, path, name string) (string, error) {
 		first = first[:upper]
 	}
 	if len(first) == 0 {
-		return `"[]"`, nil
+		return `"[]"`
 	}
 	tail := ""
 	if rest != "" && (upper == unlimited || upper > len(first)) {
@@ -189,65 +176,54 @@ func (c *compiler) array(s *value, path, name string) (string, error) {
 			tail = c.add(name+"-items", path, tail) + "?"
 		}
 	}
-	return join(`"["`, tail, `"]"`), nil
+	return join(`"["`, tail, `"]"`)
 }
 
 // items returns the rules of the first items, and the rule of all others: empty when there may be no others.
-func (c *compiler) items(s *value, path, name string) (first []string, rest string, err error) {
+func (c *compiler) items(s *value, path, name string) (first []string, rest string) {
 	if v := s.get("prefixItems"); v != nil {
 		if v.kind != '[' || len(v.values) == 0 || len(v.values) > maxRepeat {
-			return nil, "", c.errorf(path, "prefixItems", "it is a list of 1 to %d schemas", maxRepeat)
+			c.fail(path, "prefixItems", "it is a list of 1 to %d schemas", maxRepeat)
 		}
 		for i, e := range v.values {
-			item, err := c.named(e, path+"/prefixItems/"+strconv.Itoa(i), name+"-item")
-			if err != nil {
-				return nil, "", err
-			}
-			first = append(first, item)
+			first = append(first, c.named(e, path+"/prefixItems/"+strconv.Itoa(i), name+"-item"))
 		}
 	}
 	v := s.get("items")
 	switch {
 	case v == nil:
-		return first, c.any(), nil
+		return first, c.any()
 	case v.kind == 'f':
-		return first, "", nil
+		return first, ""
 	case v.kind == '[':
-		return nil, "", c.errorf(path, "items", "it is one schema; a list of them is prefixItems")
+		c.fail(path, "items", "it is one schema; a list of them is prefixItems")
 	}
-	rest, err = c.named(v, path+"/items", name+"-item")
-	return first, rest, err
+	return first, c.named(v, path+"/items", name+"-item")
 }
 
 // text compiles strings.
-func (c *compiler) text(s *value, path, _ string) (string, error) {
-	lower, upper, err := c.counts(s, path, "minLength", "maxLength")
-	if err != nil {
-		return "", err
-	}
+func (c *compiler) text(s *value, path string) string {
+	lower, upper := c.counts(s, path, "minLength", "maxLength")
 	keyword, pattern := "pattern", ""
 	switch p, f := s.get("pattern"), s.get("format"); {
 	case p != nil && f != nil:
-		return "", c.errorf(path, "format", "it is not supported beside pattern")
+		c.fail(path, "format", "it is not supported beside pattern")
 	case p == nil && f == nil:
 		if lower == 0 && upper == unlimited {
-			return c.anyString(), nil
+			return c.anyString()
 		}
-		return join(`"\""`, c.repeat(c.char(), lower, upper), `"\""`), nil
+		return join(`"\""`, c.repeat(c.char(), lower, upper), `"\""`)
 	case p != nil && p.kind == '"':
 		pattern = p.text
 	case p != nil:
-		return "", c.errorf(path, keyword, "it is a string, not %s", p.encode())
+		c.fail(path, keyword, "it is a string, not %s", p.encode())
 	default:
 		keyword = "format"
 		var known []string
 		if pattern, known = formatPattern(f.text); pattern == "" || f.kind != '"' {
-			return "", c.errorf(path, keyword, "%s is not one of %s", f.encode(), strings.Join(known, ", "))
+			c.fail(path, keyword, "%s is not one of %s", f.encode(), strings.Join(known, ", "))
 		}
 	}
-	body, err := c.pattern(pattern, lower, upper)
-	if err != nil {
-		return "", c.errorf(path, keyword, "%v", err)
-	}
-	return join(`"\""`, body, `"\""`), nil
+	r := &regular{compiler: c, path: path, keyword: keyword}
+	return join(`"\""`, r.pattern(pattern, lower, upper), `"\""`)
 }
