@@ -156,11 +156,8 @@ func (b *builder) repeat(item string, lower, upper int) string {
 		return ""
 	}
 	if lower > maxRepeat {
-		rest := unlimited
-		if upper != unlimited {
-			rest = upper - maxRepeat
-		}
-		return join(fmt.Sprintf("%s{%d}", item, maxRepeat), b.repeat(item, lower-maxRepeat, rest))
+		rest := b.repeat(item, lower-maxRepeat, plus(upper, -maxRepeat))
+		return join(fmt.Sprintf("%s{%d}", item, maxRepeat), rest)
 	}
 	switch {
 	case lower == 1 && upper == 1:

@@ -21,8 +21,8 @@ func conflicting(keyword, format string, args ...any) *conflict {
 	return &conflict{keyword, fmt.Sprintf(format, args...)}
 }
 
-// composing returns the keywords that combine schemas.
-func composing() []string { return []string{"$ref", "allOf", "anyOf", "oneOf"} }
+// composing are the keywords that combine schemas.
+var composing = []string{"$ref", "allOf", "anyOf", "oneOf"}
 
 // composed reports whether a schema has to be joined before it is compiled: it has allOf, or another composing keyword
 // beside a keyword that constrains values.
@@ -32,7 +32,7 @@ func composed(s *value) bool {
 		if k == "allOf" {
 			return true
 		}
-		composes = composes || slices.Contains(composing(), k)
+		composes = composes || slices.Contains(composing, k)
 		if !slices.Contains(annotations, k) {
 			says++
 		}
@@ -104,7 +104,7 @@ func (c *compiler) split(s *value, path string) []*value {
 		switch {
 		case k == "anyOf" || k == "oneOf":
 			list = append(list, &value{kind: '{', keys: []string{k}, values: s.values[i : i+1]})
-		case !slices.Contains(composing(), k) && !slices.Contains(annotations, k):
+		case !slices.Contains(composing, k) && !slices.Contains(annotations, k):
 			rest.set(k, s.values[i])
 		}
 	}

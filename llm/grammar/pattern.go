@@ -253,9 +253,9 @@ func (r *regular) fit(row []piece, lower, upper int) (text string, ok bool) {
 		}
 	}
 	switch {
-	case upper != unlimited && lo > upper || hi != unlimited && hi < lower:
+	case lo > upper || hi < lower:
 		return "", false
-	case lo >= lower && (upper == unlimited || hi != unlimited && hi <= upper):
+	case lo >= lower && hi <= upper:
 	case varying < 0 || varying == len(row) || row[varying].item == "":
 		r.refuse("with %s it cannot be expressed; bound the repetitions in it so that every match has as many",
 			lengths(lower, upper))
@@ -267,11 +267,9 @@ func (r *regular) fit(row []piece, lower, upper int) (text string, ok bool) {
 			from = max(from, (n+p.width-1)/p.width)
 		}
 		if upper != unlimited {
-			if n := (upper - others) / p.width; to == unlimited || n < to {
-				to = n
-			}
+			to = min(to, (upper-others)/p.width)
 		}
-		if to != unlimited && from > to {
+		if from > to {
 			return "", false
 		}
 		row[varying].text = r.repeat(p.item, from, to)
@@ -286,7 +284,7 @@ func (r *regular) fit(row []piece, lower, upper int) (text string, ok bool) {
 	return text, true
 }
 
-// plus adds lengths of which either may be unlimited.
+// plus adds numbers of which either may be unlimited.
 func plus(a, b int) int {
 	if a == unlimited || b == unlimited {
 		return unlimited
@@ -335,8 +333,6 @@ func (r *regular) several(re *syntax.Regexp) piece {
 			all.lower, all.upper = all.lower+p.lower, plus(all.upper, p.upper)
 		case i == 0:
 			all.lower, all.upper = p.lower, p.upper
-		case p.upper == unlimited || all.upper == unlimited:
-			all.lower, all.upper = min(all.lower, p.lower), unlimited
 		default:
 			all.lower, all.upper = min(all.lower, p.lower), max(all.upper, p.upper)
 		}
@@ -352,14 +348,16 @@ func (r *regular) several(re *syntax.Regexp) piece {
 }
 
 func (r *regular) repetition(re *syntax.Regexp) piece {
-	from, to := re.Min, re.Max // Max is -1 without a limit, as here
-	switch re.Op {
-	case syntax.OpStar:
+	from, to := re.Min, re.Max
+	switch {
+	case re.Op == syntax.OpStar:
 		from, to = 0, unlimited
-	case syntax.OpPlus:
+	case re.Op == syntax.OpPlus:
 		from, to = 1, unlimited
-	case syntax.OpQuest:
+	case re.Op == syntax.OpQuest:
 		from, to = 0, 1
+	case to < 0: // without a limit
+		to = unlimited
 	}
 	p := r.compile(re.Sub[0])
 	if p.upper == 0 || to == 0 {

@@ -1,9 +1,12 @@
 package grammar
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // unlimited is the upper bound of a repetition without one.
-const unlimited = -1
+const unlimited = math.MaxInt
 
 // repeat writes out a repetition of seq[start:] as llama.cpp does. It returns the longer sequence, and how many rules
 // llama.cpp counts for the item now:
@@ -17,14 +20,13 @@ func (p *parser) repeat(seq []symbol, start, rules int, nested bool) ([]symbol, 
 	if len(item) == 0 {
 		p.fail(at, "nothing to repeat before '%c'", p.src[at])
 	}
-	times := max(lower, upper, 1)
+	times, optional := max(lower, upper, 1), upper-lower
+	if upper == unlimited {
+		times, optional = max(lower, 1), 1
+	}
 	if rules*times > maxRepeat {
 		p.fail(at, "%d repetitions of %d rules are more than llama.cpp's limit of %d; give the item a rule of its own, or repeat it less",
 			times, rules, maxRepeat)
-	}
-	optional := 1
-	if upper != unlimited {
-		optional = upper - lower
 	}
 	p.count(at, max(lower-1, 0)*len(item)+optional*(len(item)+1))
 	if lower == 0 {
@@ -83,7 +85,7 @@ func (p *parser) bounds(nested bool) (lower, upper int) {
 		p.fail(p.pos, "expected '}' but found %s", p.found())
 	}
 	p.pos++
-	if upper != unlimited && upper < lower {
+	if upper < lower {
 		p.fail(at, "at least %d and at most %d repetitions", lower, upper)
 	}
 	return lower, upper

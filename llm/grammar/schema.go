@@ -70,10 +70,8 @@ func newCompiler() *compiler {
 var annotations = []string{"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
 	"$comment", "$schema", "$id", "$defs", "definitions", "discriminator"}
 
-// types returns the types of JSON Schema.
-func types() []string {
-	return []string{"object", "array", "string", "number", "integer", "boolean", "null"}
-}
+// types are the types of JSON Schema.
+var types = []string{"object", "array", "string", "number", "integer", "boolean", "null"}
 
 // typesOf returns the types whose values a keyword constrains.
 func typesOf(keyword string) []string {
@@ -210,8 +208,8 @@ func (c *compiler) declared(s *value, path string) []string {
 	var kinds []string
 	for _, v := range list {
 		switch {
-		case v.kind != '"' || !slices.Contains(types(), v.text):
-			c.fail(path, "type", "%s is not one of %s", v.encode(), strings.Join(types(), ", "))
+		case v.kind != '"' || !slices.Contains(types, v.text):
+			c.fail(path, "type", "%s is not one of %s", v.encode(), strings.Join(types, ", "))
 		case slices.Contains(kinds, v.text):
 			c.fail(path, "type", "%s is there twice", v.encode())
 		}
@@ -379,7 +377,7 @@ func (c *compiler) count(s *value, path, keyword string, otherwise int) int {
 // counts reads a pair of bounds.
 func (c *compiler) counts(s *value, path, lower, upper string) (lo, hi int) {
 	lo, hi = c.count(s, path, lower, 0), c.count(s, path, upper, unlimited)
-	if hi != unlimited && lo > hi {
+	if lo > hi {
 		c.fail(path, lower, "%d is above %s %d", lo, upper, hi)
 	}
 	return lo, hi

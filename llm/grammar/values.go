@@ -145,27 +145,18 @@ func (c *compiler) array(s *value, path, name string) string {
 		if lower > len(first) {
 			c.fail(path, "minItems", "%d is above the %d items that prefixItems allows", lower, len(first))
 		}
-		if upper == unlimited || upper > len(first) {
-			upper = len(first)
-		}
+		upper = min(upper, len(first))
 	}
 	if len(first) == 0 && rest != "" {
 		first = []string{rest}
 	}
-	if upper != unlimited && upper < len(first) {
-		first = first[:upper]
-	}
-	if len(first) == 0 {
+	if first = first[:min(upper, len(first))]; len(first) == 0 {
 		return `"[]"`
 	}
 	tail := ""
-	if rest != "" && (upper == unlimited || upper > len(first)) {
+	if rest != "" && upper > len(first) {
 		more := c.add(name+"-more", path, c.next(rest))
-		end := unlimited
-		if upper != unlimited {
-			end = upper - len(first)
-		}
-		tail = c.repeat(more, max(lower-len(first), 0), end)
+		tail = c.repeat(more, max(lower-len(first), 0), plus(upper, -len(first)))
 	}
 	for i := len(first) - 1; i >= 0; i-- {
 		item := first[i]
