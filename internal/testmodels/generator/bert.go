@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -37,7 +38,7 @@ func ConvertBERT(path, dir string, pooling int) error {
 	if err := readJSON(filepath.Join(dir, "config.json"), &c); err != nil {
 		return err
 	}
-	f := newFile()
+	f := &file{}
 	f.text("general.architecture", "bert")
 	f.text("general.type", "model")
 	f.text("general.name", filepath.Base(dir))
@@ -67,7 +68,7 @@ func readJSON(path string, v any) error {
 		err = json.Unmarshal(raw, v)
 	}
 	if err != nil {
-		return refuse("%s: %v", path, err)
+		return fmt.Errorf("generator: %s: %w", path, err)
 	}
 	return nil
 }
@@ -82,9 +83,6 @@ func (f *file) wordPiece(path string) error {
 	}
 	tokens, kinds := make([]string, len(t.Model.Vocab)), make([]int32, len(t.Model.Vocab))
 	for s, id := range t.Model.Vocab {
-		if id < 0 || id >= len(tokens) {
-			return refuse("%s: token %d of %d", path, id, len(tokens))
-		}
 		part, further := strings.CutPrefix(s, "##")
 		switch {
 		case len(s) > 2 && s[0] == '[' && s[len(s)-1] == ']':
@@ -101,11 +99,7 @@ func (f *file) wordPiece(path string) error {
 	f.i32s("tokenizer.ggml.token_type", kinds)
 	for key, token := range map[string]string{"bos": "[CLS]", "eos": "[SEP]", "seperator": "[SEP]", // as GGUF spells it
 		"unknown": "[UNK]", "padding": "[PAD]", "mask": "[MASK]", "cls": "[CLS]"} {
-		id, ok := t.Model.Vocab[token]
-		if !ok {
-			return refuse("%s: no token %s", path, token)
-		}
-		f.u32("tokenizer.ggml."+key+"_token_id", id)
+		f.u32("tokenizer.ggml."+key+"_token_id", t.Model.Vocab[token])
 	}
 	return nil
 }

@@ -9,19 +9,12 @@
 package generator
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
-	"strings"
 )
 
-// ErrModel: a Model that cannot be written.
-var ErrModel = errors.New("generator: not a model")
-
-// Model describes a model to write.
+// Model describes a model to write. It must be one that llama.cpp opens; nothing here checks it.
 type Model struct {
 	Name     string
 	Arch     string // llama, qwen2, gemma2, gemma3, phi3, mamba or lfm2
@@ -45,15 +38,6 @@ type Model struct {
 	Seed uint64
 }
 
-// layerOf returns what adds a layer of an architecture; ok is false for one that cannot be written.
-func layerOf(arch string) (add func(*plan, int), ok bool) {
-	add, ok = map[string]func(*plan, int){
-		"llama": (*plan).transformer, "qwen2": (*plan).transformer, "phi3": (*plan).phi3,
-		"gemma2": (*plan).transformer, "gemma3": (*plan).transformer, "mamba": (*plan).mamba, "lfm2": (*plan).lfm2,
-	}[arch]
-	return add, ok
-}
-
 func (m Model) headDim() int {
 	if m.HeadDim > 0 || m.Heads == 0 {
 		return m.HeadDim
@@ -61,27 +45,18 @@ func (m Model) headDim() int {
 	return m.Embedding / m.Heads
 }
 
-// Write writes a model file, replacing what is there. Errors are ErrModel, or the file's.
-func Write(path string, m Model) error {
-	f, err := m.file()
-	if err != nil {
-		return err
-	}
-	return create(path, f)
-}
+// Write writes a model file, replacing what is there.
+func Write(path string, m Model) error { return create(path, m.file()) }
 
 // WriteSplit writes a model as several files, the tensors dealt out in order, as llama.cpp's gguf-split does. It
 // returns the path of the first, which is prefix-00001-of-0000N.gguf.
 func WriteSplit(prefix string, m Model, files int) (first string, err error) {
-	whole, err := m.file()
-	if err != nil {
-		return "", err
-	}
+	whole := m.file()
 	name := func(part int) string { return fmt.Sprintf("%s-%05d-of-%05d.gguf", prefix, part+1, files) }
 	tensors := whole.tensors
 	n := len(tensors)
 	for part := range files {
-		f := newFile()
+		f := &file{}
 		if part == 0 {
 			f = whole
 		}
@@ -96,19 +71,15 @@ func WriteSplit(prefix string, m Model, files int) (first string, err error) {
 	return name(0), nil
 }
 
-// file returns what is written. Errors are ErrModel.
-func (m Model) file() (*file, error) {
-	if err := m.check(); err != nil {
-		return nil, err
-	}
-	f := newFile()
+func (m Model) file() *file {
+	f := &file{}
 	m.header(f)
 	m.Vocab.header(f)
 	if m.Template != "" {
 		f.text("tokenizer.chat_template", m.Template)
 	}
 	f.tensors = m.plan()
-	return f, nil
+	return f
 }
 
 func create(path string, f *file) (err error) {
@@ -121,48 +92,6 @@ func create(path string, f *file) (err error) {
 		return fmt.Errorf("generator: %s: %w", path, err)
 	}
 	return nil
-}
-
-func refuse(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrModel, fmt.Sprintf(format, args...))
-}
-
-// check refuses what llama.cpp would refuse, or assert on.
-func (m Model) check() error {
-	attention := m.Arch != "mamba"
-	_, known := layerOf(m.Arch)
-	kind, typed := types()[cmp.Or(m.Type, "F32")]
-	switch {
-	case !known:
-		return refuse("architecture %q is none of llama, qwen2, gemma2, gemma3, phi3, mamba, lfm2", m.Arch)
-	case !typed:
-		return refuse("type %q is none of %s", m.Type, strings.Join(slices.Sorted(maps.Keys(types())), ", "))
-	case (m.Arch == "mamba" || m.Arch == "lfm2") && kind.values > 1:
-		return refuse("%s in blocks: its narrow matrices have none", m.Arch)
-	case m.Embedding%kind.values != 0 || m.FF%kind.values != 0 || m.headDim()*m.Heads%kind.values != 0:
-		return refuse("rows of %d and %d in blocks of %d", m.Embedding, m.FF, kind.values)
-	case m.Layers < 1 || m.Layers > 512:
-		return refuse("%d layers are not between 1 and 512", m.Layers)
-	case m.Embedding < 32 || m.Embedding%32 != 0:
-		return refuse("an embedding of %d is not a multiple of 32", m.Embedding)
-	case m.Context < 1:
-		return refuse("a context of %d tokens is less than 1", m.Context)
-	case attention && (m.Heads < 1 || m.HeadsKV < 1 || m.Heads%m.HeadsKV != 0):
-		return refuse("%d attention heads cannot share %d key-value heads", m.Heads, m.HeadsKV)
-	case attention && (m.headDim() < 2 || m.headDim()%2 != 0):
-		return refuse("a head of %d is not even", m.headDim())
-	case attention && m.HeadDim > 0 && m.HeadDim*m.Heads != m.Embedding && m.Arch != "gemma2" && m.Arch != "gemma3":
-		return refuse("%s has heads of embedding / heads, not %d", m.Arch, m.HeadDim)
-	case attention && m.FF < 1:
-		return refuse("a feed-forward width of %d is less than 1", m.FF)
-	case m.Experts > 0 && (m.Arch != "llama" || m.Used < 1 || m.Used > m.Experts):
-		return refuse("%d of %d experts in a %s model", m.Used, m.Experts, m.Arch)
-	case m.Arch == "lfm2" && (m.AttentionEvery < 2 || m.AttentionEvery > m.Layers):
-		return refuse("attention in one of %d layers is not between 2 and the %d layers", m.AttentionEvery, m.Layers)
-	case (m.Arch == "gemma2" || m.Arch == "gemma3") && m.Window < 1:
-		return refuse("a sliding window of %d tokens is less than 1", m.Window)
-	}
-	return m.Vocab.check()
 }
 
 // header writes the hyperparameters under the names of llama.cpp's src/llama-arch.cpp.

@@ -51,8 +51,6 @@ type file struct {
 	tensors []tensor
 }
 
-func newFile() *file { return &file{} }
-
 // put writes to a buffer, which cannot fail.
 func put(b *bytes.Buffer, v any) { _ = binary.Write(b, binary.LittleEndian, v) }
 

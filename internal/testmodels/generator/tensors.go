@@ -39,9 +39,12 @@ func (m Model) plan() []tensor {
 		p.constant(norm, 1, e)
 		p.rows("output.weight", spread/math.Sqrt(float64(e)))
 	}
-	layer, _ := layerOf(m.Arch)
+	layer := map[string]func(int){"phi3": p.phi3, "mamba": p.mamba, "lfm2": p.lfm2}[m.Arch]
+	if layer == nil {
+		layer = p.transformer
+	}
 	for i := range m.Layers {
-		layer(p, i)
+		layer(i)
 	}
 	return p.list
 }
@@ -53,16 +56,18 @@ func (p *plan) random(name string) *rand.Rand {
 	return rand.New(rand.NewPCG(p.Seed, h.Sum64()))
 }
 
+func (p *plan) add(name string, dims []int, kind blocks, values func(yield func(float32))) {
+	p.list = append(p.list, tensor{name, dims, kind, values})
+}
+
 // normal adds a tensor of normally distributed values.
 func (p *plan) normal(name string, kind blocks, mean, deviation float64, dims ...int) {
-	t := tensor{name: name, dims: dims, kind: kind}
-	t.values = func(yield func(float32)) {
+	p.add(name, dims, kind, func(yield func(float32)) {
 		r := p.random(name)
-		for range t.elements() {
+		for range (tensor{dims: dims}).elements() {
 			yield(float32(mean + deviation*r.NormFloat64()))
 		}
-	}
-	p.list = append(p.list, t)
+	})
 }
 
 func (p *plan) matrices() blocks { return types()[cmp.Or(p.Type, "F32")] }
@@ -81,8 +86,7 @@ func (p *plan) constant(name string, v float64, n int) { p.normal(name, float32s
 
 // rows adds the matrix that makes logits: rows of tokens that are not to come up are next to nothing.
 func (p *plan) rows(name string, deviation float64) {
-	t := tensor{name: name, dims: []int{p.Embedding, len(p.Vocab.Tokens)}, kind: p.matrices()}
-	t.values = func(yield func(float32)) {
+	p.add(name, []int{p.Embedding, len(p.Vocab.Tokens)}, p.matrices(), func(yield func(float32)) {
 		r, before := p.random(name), p.before()
 		for id, quiet := range p.Vocab.quiet() {
 			scale := deviation
@@ -97,8 +101,7 @@ func (p *plan) rows(name string, deviation float64) {
 				yield(float32(v))
 			}
 		}
-	}
-	p.list = append(p.list, t)
+	})
 }
 
 // before returns the embeddings of the tokens that a token is to follow.
@@ -197,26 +200,22 @@ func (p *plan) mamba(i int) {
 
 // timeSteps are log-uniform between .001 and .1 after a softplus, the initial values of the architecture's authors.
 func (p *plan) timeSteps(name string, n int) {
-	t := tensor{name: name, dims: []int{n}, kind: float32s()}
-	t.values = func(yield func(float32)) {
+	p.add(name, []int{n}, float32s(), func(yield func(float32)) {
 		r := p.random(name)
 		for range n {
 			step := math.Exp(math.Log(.001) + r.Float64()*math.Log(100))
 			yield(float32(math.Log(math.Expm1(step))))
 		}
-	}
-	p.list = append(p.list, t)
+	})
 }
 
 // decay is -1 … -mambaState for every channel.
 func (p *plan) decay(name string, channels int) {
-	t := tensor{name: name, dims: []int{mambaState, channels}, kind: float32s()}
-	t.values = func(yield func(float32)) {
+	p.add(name, []int{mambaState, channels}, float32s(), func(yield func(float32)) {
 		for k := range mambaState * channels {
 			yield(-float32(k%mambaState + 1))
 		}
-	}
-	p.list = append(p.list, t)
+	})
 }
 
 // lfm2 adds a layer with attention or with a gated short convolution.

@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -51,24 +52,21 @@ const (
 
 // pieces returns the prefixes, of at least two runes, of all words, the shorter ones first, without repetitions. In
 // that order every piece is an earlier piece, or a rune, and another rune.
-func pieces(words []string) []string {
-	var out []string
+func pieces(words []string) (all []string) {
 	seen := map[string]bool{}
-	for n, more := 2, true; more; n++ {
-		more = false
-		for _, w := range words {
-			runes := []rune(w)
-			if len(runes) < n {
-				continue
-			}
-			more = true
+	for _, w := range words {
+		runes := []rune(w)
+		for n := 2; n <= len(runes); n++ {
 			if p := string(runes[:n]); !seen[p] {
 				seen[p] = true
-				out = append(out, p)
+				all = append(all, p)
 			}
 		}
 	}
-	return out
+	slices.SortStableFunc(all, func(a, b string) int {
+		return cmp.Compare(utf8.RuneCountInString(a), utf8.RuneCountInString(b))
+	})
+	return all
 }
 
 func wordPieces(space string, extra ...string) []string {
@@ -149,12 +147,7 @@ func byteRune(b byte) rune {
 
 // ID returns a token's number, -1 if there is no such token.
 func (v Vocab) ID(text string) int32 {
-	for i, t := range v.Tokens {
-		if t.Text == text {
-			return int32(i)
-		}
-	}
-	return -1
+	return int32(slices.IndexFunc(v.Tokens, func(t Token) bool { return t.Text == text }))
 }
 
 // Decode returns the text that tokens stand for, control tokens written out. A space that the tokenizer put first is
@@ -199,30 +192,6 @@ func (v Vocab) quiet() []bool {
 		quiet[id] = t.Kind != Normal || !utf8.ValidString(decode(t))
 	}
 	return quiet
-}
-
-func (v Vocab) check() error {
-	seen := map[string]bool{}
-	for i, t := range v.Tokens {
-		if t.Text == "" || seen[t.Text] {
-			return refuse("token %d, %q, is empty or comes twice", i, t.Text) // llama.cpp asserts on it
-		}
-		seen[t.Text] = true
-	}
-	for _, text := range []string{v.BOS, v.EOS, v.UNK, v.PAD} {
-		if text != "" && !seen[text] {
-			return refuse("the special token %q is not in the vocabulary", text)
-		}
-	}
-	switch {
-	case v.Model != "llama" && v.Model != "gpt2":
-		return refuse("a tokenizer %q is neither llama (SPM) nor gpt2 (BPE)", v.Model)
-	case len(v.Tokens) < 256:
-		return refuse("%d tokens cannot spell every byte", len(v.Tokens))
-	case v.AddBOS && v.BOS == "":
-		return refuse("the vocabulary has no token to begin a prompt with")
-	}
-	return nil
 }
 
 func (v Vocab) header(f *file) {
