@@ -40,12 +40,6 @@ type Spec struct {
 	MaxTokens int // model.yaml's; 0 = not given
 }
 
-func (s *Spec) defaults() {
-	s.Hidden, s.Heads, s.Layers = cmp.Or(s.Hidden, 32), cmp.Or(s.Heads, 4), cmp.Or(s.Layers, 2)
-	s.Positions = cmp.Or(s.Positions, 80)
-	s.DType, s.Act, s.Pooling = cmp.Or(s.DType, "F32"), cmp.Or(s.Act, "gelu"), cmp.Or(s.Pooling, "mean")
-}
-
 // Shifted reports whether the family's positions start after pad_token_id.
 func (s Spec) Shifted() bool {
 	return slices.Contains([]string{"roberta", "xlm-roberta", "camembert", "mpnet"}, s.Family)
@@ -53,7 +47,13 @@ func (s Spec) Shifted() bool {
 
 // Write puts the checkpoint into dir.
 func Write(dir string, s Spec) error {
-	s.defaults()
+	s.Hidden, s.Heads, s.Layers = cmp.Or(s.Hidden, 32), cmp.Or(s.Heads, 4), cmp.Or(s.Layers, 2)
+	s.Positions = cmp.Or(s.Positions, 80)
+	s.DType, s.Act, s.Pooling = cmp.Or(s.DType, "F32"), cmp.Or(s.Act, "gelu"), cmp.Or(s.Pooling, "mean")
+	if s.Deberta.Kinds == nil {
+		s.Deberta.Kinds = []string{"p2c", "c2p"}
+	}
+	s.Deberta.Buckets = cmp.Or(s.Deberta.Buckets, 16)
 	vocabulary := s.vocabulary()
 	files := map[string]any{"config.json": s.config(len(vocabulary)), "tokenizer.json": s.tokenizer(vocabulary)}
 	if s.Bare {
@@ -365,13 +365,8 @@ func Safetensors(tensors []Tensor, dtype string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Frame(raw, data.Bytes()), nil
-}
-
-// Frame puts a safetensors header's length before it and the data after it.
-func Frame(header, data []byte) []byte {
-	out := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
-	return append(append(out, header...), data...)
+	size := binary.LittleEndian.AppendUint64(nil, uint64(len(raw)))
+	return slices.Concat(size, raw, data.Bytes()), nil
 }
 
 // half returns the float16 of a normal value by truncation; what is too small becomes zero.

@@ -17,24 +17,13 @@ type Deberta struct {
 	Plain     bool     // norm_rel_ebd is "none"
 }
 
-func (d Deberta) kinds() []string {
-	if d.Kinds == nil {
-		return []string{"p2c", "c2p"}
-	}
-	return d.Kinds
-}
-
-func (d Deberta) buckets() int { return cmp.Or(d.Buckets, 16) }
-
 func (d Deberta) config() map[string]any {
 	c := map[string]any{"relative_attention": true, "position_biased_input": d.Biased, "type_vocab_size": d.Types,
-		"position_buckets": d.buckets(), "max_relative_positions": -1, "share_att_key": !d.Separate,
-		"pos_att_type": d.kinds(), "norm_rel_ebd": "layer_norm", "pooler_hidden_act": "gelu", "layer_norm_eps": 1e-7}
+		"position_buckets": d.Buckets, "max_relative_positions": cmp.Or(d.Farthest, -1),
+		"share_att_key": !d.Separate, "pos_att_type": d.Kinds, "norm_rel_ebd": "layer_norm",
+		"pooler_hidden_act": "gelu", "layer_norm_eps": 1e-7}
 	if d.Embedding > 0 {
 		c["embedding_size"] = d.Embedding
-	}
-	if d.Farthest > 0 {
-		c["max_relative_positions"] = d.Farthest
 	}
 	if d.Plain {
 		c["norm_rel_ebd"] = "none"
@@ -58,12 +47,9 @@ func (s Spec) debertaTensors(
 	if d.Types > 0 {
 		add(prefix+"embeddings.token_type_embeddings.weight", 0, .5, d.Types, width)
 	}
-	span := s.Positions
-	if d.Farthest > 0 {
-		span = d.Farthest
-	}
-	if d.buckets() > 0 {
-		span = d.buckets()
+	span := cmp.Or(d.Farthest, s.Positions)
+	if d.Buckets > 0 {
+		span = d.Buckets
 	}
 	add(prefix+"encoder.rel_embeddings.weight", 0, .7, 2*span, s.Hidden)
 	if !d.Plain {
@@ -76,10 +62,10 @@ func (d Deberta) projections(prefix string, hidden int, linear func(name string,
 	if !d.Separate {
 		return
 	}
-	if slices.Contains(d.kinds(), "c2p") {
+	if slices.Contains(d.Kinds, "c2p") {
 		linear(prefix+"pos_key_proj", hidden, hidden)
 	}
-	if slices.Contains(d.kinds(), "p2c") {
+	if slices.Contains(d.Kinds, "p2c") {
 		linear(prefix+"pos_query_proj", hidden, hidden)
 	}
 }

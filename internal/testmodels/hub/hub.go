@@ -69,40 +69,30 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// Add adds a repository.
-func (s *Server) Add(name string, r *Repo) {
+func (s *Server) change(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.repos[name] = r
+	change()
 }
+
+// Add adds a repository.
+func (s *Server) Add(name string, r *Repo) { s.change(func() { s.repos[name] = r }) }
 
 // Busy makes the hub refuse the next requests, with a Retry-After.
 func (s *Server) Busy(requests int, after string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.busy, s.after = requests, after
+	s.change(func() { s.busy, s.after = requests, after })
 }
 
 // Break makes the next answers of the storage break off after so many bytes each, or fall silent.
 func (s *Server) Break(silent bool, after ...int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.breaks, s.silent = after, silent
+	s.change(func() { s.breaks, s.silent = after, silent })
 }
 
 // Answer is what the hub says about every repository; "": what is true.
-func (s *Server) Answer(text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.answer = text
-}
+func (s *Server) Answer(text string) { s.change(func() { s.answer = text }) }
 
 // Lead makes files be redirected to a URL.
-func (s *Server) Lead(to func() string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lead = to
-}
+func (s *Server) Lead(to func() string) { s.change(func() { s.lead = to }) }
 
 // Requests returns the method and path of all requests to the hub, and forgets them.
 func (s *Server) Requests() []string {
@@ -231,9 +221,7 @@ func (c *counted) Write(b []byte) (int, error) {
 		b = b[:c.left]
 	}
 	n, err := c.ResponseWriter.Write(b)
-	c.s.mu.Lock()
-	c.s.sent += int64(n)
-	c.s.mu.Unlock()
+	c.s.change(func() { c.s.sent += int64(n) })
 	if c.left -= n; c.left < 0 && !stop {
 		c.left = -1
 	}
