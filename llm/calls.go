@@ -80,30 +80,20 @@ func (r *callReader) push(piece string) string {
 		r.begun = true
 		return ""
 	}
-	at := strings.Index(r.held, r.format.Trigger)
+	trigger := r.format.Trigger
 	if r.format.AtStart {
-		if at = -1; strings.HasPrefix(r.held, r.format.Trigger) {
-			at = 0
-		} else if !strings.HasPrefix(r.format.Trigger, r.held) {
-			r.plain = true
+		r.begun = strings.HasPrefix(r.held, trigger)
+		r.plain = !r.begun && !strings.HasPrefix(trigger, r.held)
+		if r.plain {
 			return r.release(len(r.held))
 		}
+		return "" // it is the trigger, or may still be
 	}
-	if at >= 0 {
-		r.begun = true
-		return r.release(len(strings.TrimRight(r.held[:at], " \n\t")))
+	at, end := cutAt(r.held, []string{trigger})
+	if r.begun = at >= 0; r.begun {
+		end = at
 	}
-	keep := len(r.held)
-	for n := min(len(r.format.Trigger)-1, len(r.held)); n > 0; n-- {
-		if strings.HasSuffix(r.held, r.format.Trigger[:n]) {
-			keep = len(r.held) - n
-			break
-		}
-	}
-	if r.format.AtStart {
-		return "" // it may still be the trigger
-	}
-	return r.release(len(strings.TrimRight(r.held[:keep], " \n\t")))
+	return r.release(len(strings.TrimRight(r.held[:end], " \n\t")))
 }
 
 func (r *callReader) release(n int) string {
@@ -146,7 +136,7 @@ func (r *callReader) parse(s string) (complete []ToolCall, cut bool) {
 		complete = calls
 		call := ToolCall{Name: toolNameStart.FindString(rest)}
 		at := len(call.Name)
-		if rest, ok = cutPart(rest[at:], middles, &id); !ok || !toolName.MatchString(call.Name) {
+		if rest, ok = cutPart(rest[at:], middles, &id); !ok || call.Name == "" {
 			return complete, true
 		}
 		if call.Arguments, s, ok = r.arguments(call.Name, rest); !ok {

@@ -21,14 +21,12 @@ var poolings = map[string]int{"mean": 1, "cls": 2, "last": 3}
 
 // EncoderOptions say how to run a model for vectors of texts. Zero values are defaults.
 type EncoderOptions struct {
-	Pooling     string // mean, cls or last; "": what the file says (<architecture>.pooling_type)
-	MaxTokens   int    // of a text; 0: what the model was trained for, at most 2048
-	BatchTokens int    // of one decode, at least MaxTokens; 0: the larger one of 512 and MaxTokens
-	Texts       int    // of one decode; 0: 32
-	Threads     int    // of one decode; 0: every core this process may use
-	// SkipMemoryCheck opens a model even if it seems not to fit the memory that is available.
-	SkipMemoryCheck bool
-	Cores           *cores.Budget // of the process; each decode takes its threads from it. nil: no budget
+	Pooling     string        // mean, cls or last; "": what the file says (<architecture>.pooling_type)
+	MaxTokens   int           // of a text; 0: what the model was trained for, at most 2048
+	BatchTokens int           // of one decode, at least MaxTokens; 0: the larger one of 512 and MaxTokens
+	Texts       int           // of one decode; 0: 32
+	Threads     int           // of one decode; 0: every core this process may use
+	Cores       *cores.Budget // of the process; each decode takes its threads from it. nil: no budget
 }
 
 const (
@@ -80,7 +78,7 @@ func (o EncoderOptions) withDefaults(m gguf.Model) (EncoderOptions, error) {
 func (o EncoderOptions) checkMemory(m gguf.Model) error {
 	available, source, known := cores.AvailableMemory()
 	need := m.Footprint.Memory(gguf.Sizes{Cells: o.BatchTokens, Batch: o.BatchTokens, Slots: 1, Sequences: o.Texts})
-	if !known || o.SkipMemoryCheck || need.Total() <= available {
+	if !known || need.Total() <= available {
 		return nil
 	}
 	return &MemoryError{Model: m.Name, Need: need, Available: available, Source: source, ContextSize: o.MaxTokens,

@@ -32,17 +32,7 @@ type Encoder struct {
 // OpenEncoder checks and loads a GGUF model for vectors of texts. Cancelling ctx stops the load. Errors are ErrModel
 // for the file, ErrPooling where nothing says how to pool, ErrOptions, and ErrMemory.
 func OpenEncoder(ctx context.Context, path string, o EncoderOptions) (*Encoder, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if err := checkLibrary(); err != nil {
-		return nil, err
-	}
-	isa := ISA()
-	if isa == "" {
-		return nil, fmt.Errorf("llm: %w", ErrCPU)
-	}
-	file, err := gguf.InspectEncoder(path, isa)
+	file, err := inspect(ctx, path, gguf.InspectEncoder)
 	if err != nil {
 		return nil, err
 	}
@@ -54,10 +44,7 @@ func OpenEncoder(ctx context.Context, path string, o EncoderOptions) (*Encoder, 
 	}
 	e := &Encoder{file: file, opts: o}
 	if err := e.load(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, fmt.Errorf("llm: %s: %w: %w", path, ErrModel, err)
+		return nil, loadError(ctx, path, err)
 	}
 	return e, nil
 }
@@ -110,19 +97,9 @@ func (e *Encoder) Tokenize(text string) ([]int32, error) {
 	if e.state == nil {
 		return nil, ErrClosed
 	}
-	c := C.CString(text)
-	defer C.free(unsafe.Pointer(c))
-	ids := make([]int32, len(text)/2+16)
-	for {
-		n := C.slc_llm_encoder_tokenize(e.state, c, C.int64_t(len(text)), (*C.int32_t)(&ids[0]), C.int64_t(len(ids)))
-		switch {
-		case n < 0:
-			return nil, fmt.Errorf("llm: %w: a text of %d bytes cannot be tokenised", ErrGenerate, len(text))
-		case int(n) <= len(ids):
-			return ids[:n:n], nil
-		}
-		ids = make([]int32, n)
-	}
+	return tokenized(text, func(c *C.char, ids []int32) C.int64_t {
+		return C.slc_llm_encoder_tokenize(e.state, c, C.int64_t(len(text)), (*C.int32_t)(&ids[0]), C.int64_t(len(ids)))
+	})
 }
 
 // Encode writes the pooled vectors of texts, given as tokens, to out, which has Dim components for each; they are not

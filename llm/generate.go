@@ -85,7 +85,7 @@ func (r *run) predict(m *Model, p prompt, req Request) {
 // ask has llama.cpp answer, and returns the outcome.
 func (r *run) ask(m *Model, p prompt, req Request) (result Result, err error) {
 	defer panics.Into(&err)
-	if p.thinks {
+	if req.Thinking.On() && p.think.form != nil {
 		result, err = r.thinkAndAnswer(m, p, req)
 	} else {
 		result, err = r.answer(m, p, req)

@@ -126,18 +126,26 @@ func plainJSON(v any) ([]byte, error) {
 // contents literally, so that nothing in them counts as a mark of the chat format. A generator that wraps another one
 // has a method Unwrap() Generator.
 func ContentCounter(g Generator) (count func(text string) (int, error), literal bool) {
+	if l, ok := unwrapped[interface {
+		CountContent(text string) (int, error)
+		LiteralContents() bool
+	}](g); ok && l.LiteralContents() {
+		return l.CountContent, true
+	}
+	return g.CountTokens, false
+}
+
+// unwrapped returns the first of a generator and those in it that has the methods of T.
+func unwrapped[T any](g Generator) (T, bool) {
 	for {
-		if w, ok := g.(interface{ Unwrap() Generator }); ok {
-			g = w.Unwrap()
-			continue
+		if t, ok := g.(T); ok {
+			return t, true
 		}
-		if l, ok := g.(interface {
-			CountContent(text string) (int, error)
-			LiteralContents() bool
-		}); ok && l.LiteralContents() {
-			return l.CountContent, true
+		w, ok := g.(interface{ Unwrap() Generator })
+		if !ok {
+			return *new(T), false
 		}
-		return g.CountTokens, false
+		g = w.Unwrap()
 	}
 }
 

@@ -172,9 +172,6 @@ type Options struct {
 	// the environment variable SLUICE_LLAMA_CUDA names, else libggml-cuda.so where the system finds libraries.
 	GPULibrary string
 	LoRA       string // path of a LoRA adapter in GGUF that every request goes through; empty: none
-	// SkipMemoryCheck opens a model even if it seems not to fit the memory that is available (CheckMemory). Weights
-	// that another model of this process shares are counted again.
-	SkipMemoryCheck bool
 	// Acquire, when set, is called before each decode on the scheduler's thread and returns how many threads it may use
 	// (at least 1, at most Threads count) and a function that gives them back. It may block.
 	Acquire func() (threads int, release func()) `json:"-"`

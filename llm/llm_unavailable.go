@@ -28,7 +28,6 @@ func (*Model) CountTokens(string) (int, error)                      { return 0, 
 func (*Model) Tokenize(string) ([]int32, error)                     { return nil, ErrUnavailable }
 func (*Model) TextOf([]int32) (string, error)                       { return "", ErrUnavailable }
 func (*Model) TokenizeMessages([]Message, ...Tool) ([]int32, error) { return nil, ErrUnavailable }
-func (*Model) CountMessages([]Message, ...Tool) (int, error)        { return 0, ErrUnavailable }
 func (*Model) CountContent(string) (int, error)                     { return 0, ErrUnavailable }
 func (*Model) LiteralContents() bool                                { return false }
 func (*Model) Ready() error                                         { return ErrUnavailable }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/llm/gguf"
 )
 
@@ -22,15 +21,15 @@ func (o Options) gpuLibrary() string {
 	return cmp.Or(o.GPULibrary, os.Getenv(EnvGPULibrary), "libggml-cuda.so")
 }
 
-// pinnedSequences is how many sequences the binding keeps beside the slots (kPins of llm/binding/engine.h).
-const pinnedSequences = 8
+// maxPins is how many sequences the binding keeps beside the slots (kPins of llm/binding/engine.h).
+const maxPins = 8
 
 // EstimateMemory returns what a model holds when it is opened with these options. Options that Open would refuse are
 // taken as they are. The share of the layers that is offloaded counts as GPU memory (Memory.GPU), not in Total.
 func EstimateMemory(m gguf.Model, o Options) gguf.Memory {
 	o, _ = o.withDefaults(m)
 	return m.Footprint.Memory(gguf.Sizes{Cells: o.CacheTokens, Batch: o.BatchSize, Slots: o.Slots,
-		Sequences: max(o.Slots, 1) + pinnedSequences, GPULayers: o.GPULayers})
+		Sequences: max(o.Slots, 1) + maxPins, GPULayers: o.GPULayers})
 }
 
 // MemoryError says what a model needs, what there is, and what to lower. It unwraps to ErrMemory.
@@ -75,20 +74,11 @@ func (e *MemoryError) Error() string {
 	return b.String()
 }
 
-// CheckMemory reports whether a model fits beside what runs on this machine now: nil, or a *MemoryError. Where the
-// memory that is available cannot be known (not Linux), it returns nil. Weights that are in the page cache already
-// count as available.
-func CheckMemory(m gguf.Model, o Options) error {
-	available, source, ok := cores.AvailableMemory()
-	if !ok {
-		return nil
-	}
-	return checkMemory(m, o, available, source)
-}
-
 // minHintTokens is the smallest context that a hint proposes: a smaller one holds no question with passages.
 const minHintTokens = 512
 
+// checkMemory returns a *MemoryError for a model that does not fit the available memory. Weights that are in the page
+// cache already count as available.
 func checkMemory(m gguf.Model, o Options, available int64, source string) error {
 	o, _ = o.withDefaults(m)
 	need := EstimateMemory(m, o)

@@ -95,15 +95,17 @@ func TestCheckMemorySaysWhatToLower(t *testing.T) {
 }
 
 func TestCheckMemoryOfThisMachine(t *testing.T) {
-	if _, _, ok := cores.AvailableMemory(); !ok {
+	available, source, known := cores.AvailableMemory()
+	if !known {
 		t.Skip("SKIP: this system does not say how much memory is available")
 	}
 	i := eight()
 	i.Footprint.Weights = math.MaxInt64
-	if err := CheckMemory(i, Options{}); !errors.Is(err, ErrMemory) {
+	if err := checkMemory(i, Options{}, available, source); !errors.Is(err, ErrMemory) {
 		t.Errorf("eight exabytes fit: %v", err)
 	}
-	if err := CheckMemory(gguf.Model{Name: "tiny", ContextTrained: 64}, Options{ContextSize: 64}); err != nil {
+	tiny := gguf.Model{Name: "tiny", ContextTrained: 64}
+	if err := checkMemory(tiny, Options{ContextSize: 64}, available, source); err != nil {
 		t.Errorf("a tiny model does not fit: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/internal/filehash"
 	"github.com/sluice-rag/sluice/llm/gguf"
 )
@@ -29,10 +30,10 @@ type Model struct {
 	tok   *handle        // for tokens, statistics and the log
 	all   []*handle
 
-	literal *chatLiterals // of the vocabulary and the chat template
-	tools   toolProbe
-	thinks  thinkProbe
-	forTool string // the chat template of conversations with tools; empty: the same
+	literal *chatLiterals              // of the vocabulary and the chat template
+	tools   func() (toolFormat, error) // what the model is known to do with tools; the first call finds it out
+	thinks  func() thinkFormat         // how the chat template has it think; likewise
+	forTool string                     // the chat template of conversations with tools; empty: the same
 
 	digest  sync.Once
 	mu      sync.Mutex
@@ -48,17 +49,7 @@ var _ Generator = (*Model)(nil)
 // the options, ErrTemplate when Options.ChatTemplate does not parse. Weights are shared with other open models of the
 // same file.
 func Open(ctx context.Context, path string, o Options) (*Model, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if err := checkLibrary(); err != nil {
-		return nil, err
-	}
-	isa := ISA()
-	if isa == "" {
-		return nil, fmt.Errorf("llm: %w", ErrCPU)
-	}
-	file, err := gguf.Inspect(path, isa)
+	file, err := inspect(ctx, path, gguf.Inspect)
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +61,8 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 			return nil, fmt.Errorf("llm: %d GPU layers are asked for: %w", o.GPULayers, err)
 		}
 	}
-	if !o.SkipMemoryCheck {
-		if err := CheckMemory(file, o); err != nil {
+	if available, source, known := cores.AvailableMemory(); known {
+		if err := checkMemory(file, o, available, source); err != nil {
 			return nil, err
 		}
 	}
@@ -89,17 +80,31 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
 	}
+	m.tools, m.thinks = sync.OnceValues(m.probeTools), sync.OnceValue(m.probeThinking)
 	if o.Acquire != nil {
 		m.user = cgo.NewHandle(&budget{acquire: o.Acquire})
 	}
 	if err := m.load(ctx); err != nil {
 		m.release()
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, fmt.Errorf("llm: %s: %w: %w", path, ErrModel, err)
+		return nil, loadError(ctx, path, err)
 	}
 	return m, nil
+}
+
+// inspect returns what a file says, in a process that can run models.
+func inspect(ctx context.Context, path string, read func(path, isa string) (gguf.Model, error)) (gguf.Model, error) {
+	if err := cmp.Or(ctx.Err(), checkLibrary()); err != nil {
+		return gguf.Model{}, err
+	}
+	isa := ISA()
+	if isa == "" {
+		return gguf.Model{}, fmt.Errorf("llm: %w", ErrCPU)
+	}
+	return read(path, isa)
+}
+
+func loadError(ctx context.Context, path string, err error) error {
+	return cmp.Or(ctx.Err(), fmt.Errorf("llm: %s: %w: %w", path, ErrModel, err))
 }
 
 func infoOf(file gguf.Model) Info {
@@ -231,12 +236,6 @@ func (m *Model) TokenizeMessages(msgs []Message, tools ...Tool) ([]int32, error)
 	return m.tokenize(text, true)
 }
 
-// CountMessages returns how many tokens messages are as a prompt, the template's own included.
-func (m *Model) CountMessages(msgs []Message, tools ...Tool) (int, error) {
-	ids, err := m.TokenizeMessages(msgs, tools...)
-	return len(ids), err
-}
-
 // CountContent returns how many tokens a text is as a message's content, with the tokens that the model puts at a
 // prompt's beginning. Control tokens that the text spells count as characters.
 func (m *Model) CountContent(text string) (int, error) {
@@ -279,11 +278,11 @@ func (m *Model) ApplyTemplate(msgs []Message) (string, error) {
 func (m *Model) render(c chat, l *chatLiterals) (string, error) {
 	template := m.info.ChatTemplate
 	if (Request{Messages: c.messages, Tools: c.tools}).HasTools() {
-		probe, err := m.callFormat()
+		tools, err := m.tools()
 		if err != nil {
 			return "", err
 		}
-		if probe.asText {
+		if tools.asText {
 			if c, err = c.toolsAsText(); err != nil {
 				return "", err
 			}
@@ -313,7 +312,7 @@ func (m *Model) renderWith(template string, c chat, l *chatLiterals) (string, er
 // valid replaces what is not UTF-8, with a warning in the log.
 func (m *Model) valid(text string) string {
 	clean := strings.ToValidUTF8(text, "\uFFFD")
-	if len(clean) != len(text) || clean != text {
+	if clean != text {
 		m.opts.Logger.Warn("a text for the language model is not UTF-8; invalid bytes became U+FFFD",
 			slog.Int("bytes", len(text)))
 	}

@@ -144,12 +144,19 @@ func (h *handle) run(c *call, push func(piece string) bool) (Result, error) {
 
 // tokenize returns the tokens of a text as a prompt. Any number of goroutines may call it.
 func (h *handle) tokenize(text string, marked bool) ([]int32, error) {
+	return tokenized(text, func(c *C.char, ids []int32) C.int64_t {
+		return C.slc_llm_tokenize(h.state, c, C.int64_t(len(text)), C.bool(marked), (*C.int32_t)(&ids[0]),
+			C.int64_t(len(ids)))
+	})
+}
+
+// tokenized calls a tokenizer, which returns how many tokens a text has, with enough room for them.
+func tokenized(text string, tokenize func(text *C.char, ids []int32) C.int64_t) ([]int32, error) {
 	c := C.CString(text)
 	defer C.free(unsafe.Pointer(c))
 	ids := make([]int32, len(text)/2+16)
 	for {
-		n := C.slc_llm_tokenize(h.state, c, C.int64_t(len(text)), C.bool(marked), (*C.int32_t)(&ids[0]),
-			C.int64_t(len(ids)))
+		n := tokenize(c, ids)
 		switch {
 		case n < 0:
 			return nil, fmt.Errorf("llm: %w: a text of %d bytes cannot be tokenised", ErrGenerate, len(text))

@@ -11,9 +11,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/panics"
 )
 
-// maxPins is how many pins the library keeps.
-const maxPins = 8
-
 // Pin is a prompt's beginning that stays in the KV cache. Release it.
 type Pin struct {
 	Tokens int // that it holds
@@ -36,7 +33,7 @@ func (m *Model) Pin(ctx context.Context, msgs []Message) (*Pin, error) {
 		if err = (Request{Messages: c.messages}).Check(); err != nil {
 			return nil, err
 		}
-		if text[i], err = m.render(m.thinking().chat(c, NoEffort), m.literal); err != nil {
+		if text[i], err = m.render(m.thinks().chat(c, NoEffort), m.literal); err != nil {
 			return nil, err
 		}
 	}
@@ -78,7 +75,10 @@ func (m *Model) pin(ctx context.Context, text string, marked bool) (*Pin, error)
 	var ended error
 	select {
 	case <-done:
-		return p.orError(err)
+		if err != nil {
+			return nil, err
+		}
+		return p, nil
 	case <-ctx.Done():
 		ended = ctx.Err()
 	case <-m.closing:
@@ -90,13 +90,6 @@ func (m *Model) pin(ctx context.Context, text string, marked bool) (*Pin, error)
 		p.unpin() // it was made at the same moment
 	}
 	return nil, ended
-}
-
-func (p *Pin) orError(err error) (*Pin, error) {
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
 }
 
 // Release gives the pin's part of the cache back; requests that run on it go on.

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/sluice-rag/sluice/llm/grammar"
 )
@@ -21,52 +20,37 @@ type prompt struct {
 	calls   *callReader // nil: the completion has no calls
 	bare    *bareCalls  // finds calls without marks; nil: not looked for
 	think   thinkFormat
-	thinks  bool   // the model may think before the completion
 	shown   string // marks of thinking, whose control tokens are text of the completion
 }
 
-// toolProbe is what callFormat has found out about a model.
-type toolProbe struct {
-	once   sync.Once
-	format grammar.Format
+// toolFormat is how a model calls tools.
+type toolFormat struct {
+	calls  grammar.Format
 	asText bool // the template has no way for tools and calls, so that they are text (chat.toolsAsText)
-	err    error
 }
 
-// thinkProbe is what thinking has found out about a model.
-type thinkProbe struct {
-	once   sync.Once
-	format thinkFormat
-}
-
-func (m *Model) callFormat() (*toolProbe, error) {
-	p := &m.tools
-	p.once.Do(func() {
-		var ends []string
-		for _, s := range m.tok.specials() {
-			if s.end {
-				ends = append(ends, s.text)
-			}
+func (m *Model) probeTools() (toolFormat, error) {
+	var ends []string
+	for _, s := range m.tok.specials() {
+		if s.end {
+			ends = append(ends, s.text)
 		}
-		template := cmp.Or(m.forTool, m.info.ChatTemplate)
-		var why error
-		p.format, why = callFormat(func(c chat) (string, error) { return m.renderWith(template, c, nil) }, ends)
-		if why == nil {
-			return
-		}
-		p.format, p.asText = textCalls(), true
-		c, err := chat{messages: []Message{{Role: User, Content: probeNext}, {Role: Assistant, ToolCalls: probeCalls},
-			{Role: ToolRole, Content: probeResult}}, tools: []Tool{{Name: probeCalls[0].Name}}}.toolsAsText()
-		if err == nil {
-			_, err = m.renderWith(m.info.ChatTemplate, c, nil)
-		}
-		if err != nil {
-			p.err = fmt.Errorf("llm: %s: %w", m.info.Path, why)
-			return
-		}
-		m.opts.Logger.Info("tools are described to the model in its system message", slog.String("reason", why.Error()))
-	})
-	return p, p.err
+	}
+	template := cmp.Or(m.forTool, m.info.ChatTemplate)
+	calls, why := callFormat(func(c chat) (string, error) { return m.renderWith(template, c, nil) }, ends)
+	if why == nil {
+		return toolFormat{calls: calls}, nil
+	}
+	c, err := chat{messages: []Message{{Role: User, Content: probeNext}, {Role: Assistant, ToolCalls: probeCalls},
+		{Role: ToolRole, Content: probeResult}}, tools: []Tool{{Name: probeCalls[0].Name}}}.toolsAsText()
+	if err == nil {
+		_, err = m.renderWith(m.info.ChatTemplate, c, nil)
+	}
+	if err != nil {
+		return toolFormat{}, fmt.Errorf("llm: %s: %w", m.info.Path, why)
+	}
+	m.opts.Logger.Info("tools are described to the model in its system message", slog.String("reason", why.Error()))
+	return toolFormat{textCalls(), true}, nil
 }
 
 // HasTools returns nil when requests may have tools, else an ErrTools with the reason.
@@ -75,7 +59,7 @@ func (m *Model) HasTools() error {
 		return ErrClosed
 	}
 	defer m.users.Done()
-	_, err := m.callFormat()
+	_, err := m.tools()
 	return err
 }
 
@@ -91,12 +75,11 @@ func (m *Model) prompt(req Request) (prompt, error) {
 	if req.ToolChoice == ToolsNone {
 		c.tools = nil
 	}
-	p.think, p.thinks = m.thinkingIn(c), req.Thinking.On()
+	p.think = m.thinkingIn(c)
 	var err error
 	if p.text, err = m.chatText(c, req.Thinking.Effort); err != nil {
 		return p, err
 	}
-	p.thinks = p.thinks && p.think.form != nil
 	p.shown = p.think.written()
 	if len(c.tools) == 0 {
 		p.grammar, err = req.gbnf()
@@ -105,26 +88,22 @@ func (m *Model) prompt(req Request) (prompt, error) {
 	if req.Grammar != "" || len(req.Schema) > 0 {
 		return p, optionError("a request with tools cannot have a grammar or a schema of its own as well")
 	}
-	probe, err := m.callFormat()
+	tools, err := m.tools()
 	if err != nil {
 		return p, err
 	}
-	return p, p.withCalls(req, probe.format)
+	return p, p.withCalls(req, tools.calls)
 }
 
-// thinking returns how the chat template has the model think.
-func (m *Model) thinking() thinkFormat {
-	m.thinks.once.Do(func() {
-		m.thinks.format = probeThinking(m.info.ChatTemplate, func(c chat) (string, error) { return m.render(c, nil) })
-	})
-	return m.thinks.format
+func (m *Model) probeThinking() thinkFormat {
+	return probeThinking(m.info.ChatTemplate, func(c chat) (string, error) { return m.render(c, nil) })
 }
 
 func (m *Model) thinkingIn(c chat) thinkFormat {
 	if len(c.tools) > 0 {
-		return m.thinking().withCalls()
+		return m.thinks().withCalls()
 	}
-	return m.thinking()
+	return m.thinks()
 }
 
 // Thinks reports whether the model's chat template has it think before it answers.
@@ -133,14 +112,14 @@ func (m *Model) Thinks() bool {
 		return false
 	}
 	defer m.users.Done()
-	return m.thinking().form != nil
+	return m.thinks().form != nil
 }
 
 // chatText returns a conversation as the text of a prompt, which has the model answer at once unless it may think.
 func (m *Model) chatText(c chat, e Effort) (string, error) {
 	f := m.thinkingIn(c)
 	text, err := m.render(f.chat(c, e), m.literal)
-	if err == nil && f.form != nil && !c.closed && !(Thinking{Effort: e}).On() {
+	if err == nil && f.form != nil && !(Thinking{Effort: e}).On() {
 		text = f.closeOff(text)
 	}
 	return m.valid(text), err

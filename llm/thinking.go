@@ -63,16 +63,8 @@ func (t Thinking) check() error {
 
 // Thinks reports whether a generator's model is known to think when a request lets it.
 func Thinks(g Generator) bool {
-	for {
-		if t, ok := g.(interface{ Thinks() bool }); ok {
-			return t.Thinks()
-		}
-		w, ok := g.(interface{ Unwrap() Generator })
-		if !ok {
-			return false
-		}
-		g = w.Unwrap()
-	}
+	t, ok := unwrapped[interface{ Thinks() bool }](g)
+	return ok && t.Thinks()
 }
 
 // thinkForm holds the marks of a family of models around thinking and answer.
