@@ -19,12 +19,14 @@ var (
 // poolings numbers the kinds of pooling as GGUF's <architecture>.pooling_type and llama.cpp do.
 var poolings = map[string]int{"mean": 1, "cls": 2, "last": 3}
 
+// EncoderTexts is the most texts of one decode of an Encoder.
+const EncoderTexts = 32
+
 // EncoderOptions say how to run a model for vectors of texts. Zero values are defaults.
 type EncoderOptions struct {
 	Pooling     string        // mean, cls or last; "": what the file says (<architecture>.pooling_type)
 	MaxTokens   int           // of a text; 0: what the model was trained for, at most 2048
 	BatchTokens int           // of one decode, at least MaxTokens; 0: the larger one of 512 and MaxTokens
-	Texts       int           // of one decode; 0: 32
 	Threads     int           // of one decode; 0: every core this process may use
 	Cores       *cores.Budget // of the process; each decode takes its threads from it. nil: no budget
 }
@@ -32,7 +34,6 @@ type EncoderOptions struct {
 const (
 	defaultMaxTokens   = 2048
 	defaultBatchTokens = 512
-	defaultTexts       = 32
 	maxEncoderTokens   = 1 << 16
 )
 
@@ -58,7 +59,6 @@ func (o EncoderOptions) withDefaults(m gguf.Model) (EncoderOptions, error) {
 	}
 	o.MaxTokens = cmp.Or(o.MaxTokens, min(m.ContextTrained, defaultMaxTokens))
 	o.BatchTokens = cmp.Or(o.BatchTokens, max(o.MaxTokens, defaultBatchTokens))
-	o.Texts = cmp.Or(o.Texts, defaultTexts)
 	o.Threads = cmp.Or(o.Threads, min(cores.Available(), maxThreads))
 	switch limit := min(m.ContextTrained, maxEncoderTokens); {
 	case o.MaxTokens < 1 || o.MaxTokens > limit:
@@ -66,8 +66,6 @@ func (o EncoderOptions) withDefaults(m gguf.Model) (EncoderOptions, error) {
 	case o.BatchTokens < o.MaxTokens || o.BatchTokens > maxEncoderTokens:
 		return o, optionError("batch tokens %d is not between max tokens %d and %d", o.BatchTokens, o.MaxTokens,
 			maxEncoderTokens)
-	case o.Texts < 1 || o.Texts > maxSlots:
-		return o, optionError("%d texts are not between 1 and %d", o.Texts, maxSlots)
 	case o.Threads < 1 || o.Threads > maxThreads:
 		return o, optionError("%d threads are not between 1 and %d", o.Threads, maxThreads)
 	}
@@ -77,10 +75,10 @@ func (o EncoderOptions) withDefaults(m gguf.Model) (EncoderOptions, error) {
 // checkMemory returns a *MemoryError for a model that does not fit beside what runs on this machine now.
 func (o EncoderOptions) checkMemory(m gguf.Model) error {
 	available, source, known := cores.AvailableMemory()
-	need := m.Footprint.Memory(gguf.Sizes{Cells: o.BatchTokens, Batch: o.BatchTokens, Slots: 1, Sequences: o.Texts})
+	need := m.Footprint.Memory(gguf.Sizes{Cells: o.BatchTokens, Batch: o.BatchTokens, Slots: 1, Sequences: EncoderTexts})
 	if !known || need.Total() <= available {
 		return nil
 	}
 	return &MemoryError{Model: m.Name, Need: need, Available: available, Source: source, ContextSize: o.MaxTokens,
-		CacheTokens: o.BatchTokens, Slots: o.Texts}
+		CacheTokens: o.BatchTokens, Slots: EncoderTexts}
 }

@@ -54,7 +54,7 @@ func (e *Encoder) load(ctx context.Context) error {
 	defer mem.free()
 	l := &allocate[C.slc_llm_load](&mem, 1)[0]
 	*l = C.slc_llm_load{path: mem.text(e.file.Path), mapped: C.bool(e.file.Footprint.Mapped()),
-		batch: C.int32_t(e.opts.BatchTokens), slots: C.int32_t(e.opts.Texts), threads: C.int32_t(e.opts.Threads)}
+		batch: C.int32_t(e.opts.BatchTokens), slots: EncoderTexts, threads: C.int32_t(e.opts.Threads)}
 	release := cancelWith(ctx, (*int32)(&l.cancel))
 	defer release()
 	C.slc_llm_abort_quietly()
@@ -103,7 +103,7 @@ func (e *Encoder) Tokenize(text string) ([]int32, error) {
 }
 
 // Encode writes the pooled vectors of texts, given as tokens, to out, which has Dim components for each; they are not
-// normalised. There may be Options.Texts texts of Options.BatchTokens tokens together. When ctx ends it returns ctx's
+// normalised. There may be EncoderTexts texts of Options.BatchTokens tokens together. When ctx ends it returns ctx's
 // error after the operation under way.
 func (e *Encoder) Encode(ctx context.Context, texts [][]int32, out []float32) error {
 	if err := ctx.Err(); err != nil {

@@ -45,11 +45,9 @@ type probeReply struct {
 	Error string `json:"error,omitempty"`
 }
 
-// probeErrors returns the errors that the reply names, by their names.
-func probeErrors() map[string]error {
-	return map[string]error{"model": ErrModel, "options": ErrOptions, "template": ErrTemplate, "memory": ErrMemory,
-		"generate": ErrGenerate, "unavailable": ErrUnavailable, "cpu": ErrCPU}
-}
+// probeErrors are the errors that the reply names.
+var probeErrors = map[string]error{"model": ErrModel, "options": ErrOptions, "template": ErrTemplate,
+	"memory": ErrMemory, "generate": ErrGenerate, "unavailable": ErrUnavailable, "cpu": ErrCPU}
 
 // probedError carries the text of the helper's error and the sentinel that it wrapped.
 type probedError struct {
@@ -109,7 +107,7 @@ func Probe(ctx context.Context, helper []string, path string, o Options) error {
 	case reply.OK:
 		return nil
 	}
-	return &probedError{reply.Error, probeErrors()[reply.Kind]}
+	return &probedError{reply.Error, probeErrors[reply.Kind]}
 }
 
 func firstLine(text string) string {
@@ -127,7 +125,7 @@ func ServeProbe(ctx context.Context, in io.Reader, out io.Writer) error {
 	reply := probeReply{OK: true}
 	if err := r.try(ctx); err != nil {
 		reply = probeReply{Error: err.Error()}
-		for kind, is := range probeErrors() {
+		for kind, is := range probeErrors {
 			if errors.Is(err, is) {
 				reply.Kind = kind
 			}

@@ -36,9 +36,8 @@ const (
 // queue hands out things that one request uses at a time: by priority, then by deadline, then by age. While interactive
 // requests come, batch requests leave one thing free for the next of them, where there are several.
 type queue[T any] struct {
-	limit int              // of waiting requests
-	size  int              // things in all; 0: batch requests get the last one, too
-	now   func() time.Time // nil: time.Now
+	limit int // of waiting requests
+	size  int // things in all; 0: batch requests get the last one, too
 
 	mu          sync.Mutex
 	free        []T
@@ -48,17 +47,10 @@ type queue[T any] struct {
 	refused     int64
 }
 
-func (q *queue[T]) clock() time.Time {
-	if q.now == nil {
-		return time.Now()
-	}
-	return q.now()
-}
-
 // mayHave reports whether a request may have a thing that is free; q.mu is held.
 func (q *queue[T]) mayHave(priority int) bool {
 	keep := 0
-	if priority < 0 && q.size > 1 && !q.interactive.IsZero() && q.clock().Sub(q.interactive) < interactiveFor {
+	if priority < 0 && q.size > 1 && time.Since(q.interactive) < interactiveFor {
 		keep = 1
 	}
 	return len(q.free) > keep
@@ -117,7 +109,7 @@ func (q *queue[T]) take(ctx context.Context, closing <-chan struct{}, priority i
 	}
 	q.mu.Lock()
 	if priority >= Interactive {
-		q.interactive = q.clock()
+		q.interactive = time.Now()
 	}
 	if q.mayHave(priority) {
 		got := q.pop()
@@ -150,10 +142,9 @@ func (q *queue[T]) take(ctx context.Context, closing <-chan struct{}, priority i
 		q.waiting = slices.Delete(q.waiting, at, at+1)
 	}
 	q.mu.Unlock()
-	if at >= 0 {
-		return none, err
+	if at < 0 {
+		q.give(<-w.ready) // it came at the same moment
 	}
-	q.give(<-w.ready) // it came at the same moment
 	return none, err
 }
 

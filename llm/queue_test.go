@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -129,9 +130,10 @@ func TestQueueLosesNothing(t *testing.T) {
 
 // TestQueueKeepsOneForInteractive: while interactive requests come, batch requests do not take the last slot, and get
 // it when none has come for a while.
-func TestQueueKeepsOneForInteractive(t *testing.T) {
-	clock := time.Unix(1000, 0)
-	q := &queue[int]{limit: 10, size: 2, now: func() time.Time { return clock }}
+func TestQueueKeepsOneForInteractive(t *testing.T) { synctest.Test(t, keepsOneForInteractive) }
+
+func keepsOneForInteractive(t *testing.T) {
+	q := &queue[int]{limit: 10, size: 2}
 	take := func(priority int) int {
 		t.Helper()
 		got, err := q.take(t.Context(), nil, priority)
@@ -161,7 +163,7 @@ func TestQueueKeepsOneForInteractive(t *testing.T) {
 	}
 	b = take(Interactive) // at once
 	q.give(b)
-	clock = clock.Add(interactiveFor)
+	time.Sleep(interactiveFor)
 	b = take(Batch)
 	q.give(a)
 	q.give(b)

@@ -242,8 +242,7 @@ func (r *ThinkReader) before(text string, a *strings.Builder) (rest string, more
 			}
 			r.read, r.began, r.state = true, false, inThinking
 			if f.channels {
-				r.state, r.held = inHeader, mark
-				return r.take(rest), true
+				r.state, rest = inHeader, mark+rest
 			}
 			return rest, true
 		}
@@ -258,13 +257,6 @@ func (r *ThinkReader) before(text string, a *strings.Builder) (rest string, more
 	r.space.Reset()
 	r.state = inAnswer
 	return trimmed, true
-}
-
-// take returns what is held with the text behind it.
-func (r *ThinkReader) take(text string) string {
-	text = r.held + text
-	r.held = ""
-	return text
 }
 
 // header reads the header of a channel. One that does not end is text.
@@ -290,7 +282,11 @@ func (r *ThinkReader) header(text string, a *strings.Builder) (rest string, more
 
 // thinking reads up to the closing mark.
 func (r *ThinkReader) thinking(text string, t *strings.Builder) (rest string, more bool) {
-	at, end := cutAt(text, r.closing())
+	var marks []string // one, unless the completion began within thinking of an unknown form
+	for _, f := range r.forms {
+		marks = append(marks, f.close)
+	}
+	at, end := cutAt(text, marks)
 	if at < 0 {
 		r.held = text[end:]
 		r.think(text[:end], t)
@@ -300,14 +296,6 @@ func (r *ThinkReader) thinking(text string, t *strings.Builder) (rest string, mo
 	r.space.Reset()
 	r.state, r.closed = beforeAnswer, true
 	return text[end:], true
-}
-
-// closing returns the closing marks: one, unless the completion began within thinking of an unknown form.
-func (r *ThinkReader) closing() (marks []string) {
-	for _, f := range r.forms {
-		marks = append(marks, f.close)
-	}
-	return marks
 }
 
 // think adds a text to the thinking, without white space at its ends.
@@ -371,9 +359,9 @@ func cutAt(text string, marks []string) (at, end int) {
 	return -1, end
 }
 
-// withoutThinking returns an assistant's earlier turn without the thinking at its beginning.
-func withoutThinking(forms []thinkForm, text string) string {
-	r := newThinkReader(forms, false)
+// without returns an assistant's earlier turn without the thinking at its beginning.
+func (f thinkForm) without(text string) string {
+	r := newThinkReader([]thinkForm{f}, false)
 	_, answer := r.Push(text)
 	_, rest := r.Finish()
 	if r.state == inThinking { // never closed: not a thinking of ours

@@ -87,7 +87,7 @@ func (f thinkFormat) chat(c chat, e Effort) chat {
 	c.messages = slices.Clone(c.messages)
 	for i, m := range c.messages {
 		if m.Role == Assistant {
-			c.messages[i].Content = withoutThinking([]thinkForm{*f.form}, m.Content)
+			c.messages[i].Content = f.form.without(m.Content)
 		}
 	}
 	if f.soft && !(Thinking{Effort: e}).On() {

@@ -203,7 +203,7 @@ func (e *Encoder) Embed(ctx context.Context, texts []string, role embed.Role) (*
 // fits returns how many of the texts go into one batch.
 func (e *Encoder) fits(all [][]int32, order []int) int {
 	n, tokens := 0, 0
-	for n < len(order) && n < e.model.Options().Texts && tokens+len(all[order[n]]) <= e.model.Options().BatchTokens {
+	for n < len(order) && n < llm.EncoderTexts && tokens+len(all[order[n]]) <= e.model.Options().BatchTokens {
 		tokens += len(all[order[n]])
 		n++
 	}

@@ -111,12 +111,8 @@ func (g *reader) skip(n uint64) {
 		g.fail("truncated: %d bytes at offset %d go beyond the %d of the file", n, g.pos, g.size)
 		return
 	}
-	for n > 0 && g.err == nil {
-		k, err := g.r.Discard(int(min(n, 1<<30)))
-		g.pos += uint64(k)
-		n -= uint64(k)
-		g.err = err
-	}
+	k, err := g.r.Discard(int(n))
+	g.pos, g.err = g.pos+uint64(k), err
 }
 
 // str reads a string of at most limit bytes; with keep set, a longer one is skipped instead of refused.

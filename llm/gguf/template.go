@@ -96,11 +96,8 @@ func (m Model) TemplateName() string {
 		}
 	}
 	for _, t := range chatTemplates() {
-		fits := true
-		for _, part := range t.has {
-			fits = fits && strings.Contains(m.ChatTemplate, part)
-		}
-		if fits {
+		lacks := func(part string) bool { return !strings.Contains(m.ChatTemplate, part) }
+		if !slices.ContainsFunc(t.has, lacks) {
 			return t.name
 		}
 	}

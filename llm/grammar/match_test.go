@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -125,14 +126,7 @@ func (m *matcher) derive(rnd *rand.Rand, budget int) string {
 
 // pick returns a character that a symbol matches, among them often those at the ends of its ranges.
 func pick(rnd *rand.Rand, s symbol) rune {
-	chars := set{{s.lo, s.hi}}
-	if s.class != nil {
-		chars = newSet(s.class.ranges).and(every())
-		if s.class.negated {
-			chars = newSet(s.class.ranges).not()
-		}
-	}
-	r := chars[rnd.IntN(len(chars))]
+	r := s.chars[rnd.IntN(len(s.chars))]
 	switch rnd.IntN(4) {
 	case 0:
 		return r[0]
@@ -147,13 +141,5 @@ func newRand(text string) *rand.Rand { return rand.New(rand.NewPCG(uint64(len(te
 
 // has reports whether the character symbol matches r.
 func (s symbol) has(r rune) bool {
-	if s.class == nil {
-		return s.lo <= r && r <= s.hi
-	}
-	for _, p := range s.class.ranges {
-		if p[0] <= r && r <= p[1] {
-			return !s.class.negated
-		}
-	}
-	return s.class.negated
+	return slices.ContainsFunc(s.chars, func(p [2]rune) bool { return p[0] <= r && r <= p[1] })
 }

@@ -18,22 +18,14 @@ const (
 
 // symbol is a reference to a rule, or one character.
 type symbol struct {
-	ref    int32 // the rule's index, or -1
-	lo, hi rune  // of a character, when class is nil
-	class  *class
-}
-
-// class is a set of characters as written, [^...] when negated. Without ranges and negated it is every character.
-type class struct {
-	ranges  [][2]rune
-	negated bool
+	ref   int32 // the rule's index, or -1
+	chars set   // one of them; without ref
 }
 
 // rule is one rule as llama.cpp keeps it: groups and repetitions are rules of their own.
 type rule struct {
 	name    string // of the named rule that this one is, or is part of
 	at      int    // byte offset of its definition, or of its first use while it has none
-	named   bool
 	defined bool
 	alts    [][]symbol
 }
@@ -151,7 +143,7 @@ func (p *parser) id(name string, at int) int32 {
 	if id, ok := p.ids[name]; ok {
 		return id
 	}
-	p.rules = append(p.rules, &rule{name: name, at: at, named: true})
+	p.rules = append(p.rules, &rule{name: name, at: at})
 	p.ids[name] = int32(len(p.rules) - 1)
 	return p.ids[name]
 }
@@ -212,11 +204,11 @@ func (p *parser) sequence(nested bool) []symbol {
 			seq = p.literal(seq)
 		case c == '[':
 			start, rules = len(seq), 1
-			seq = append(seq, symbol{ref: -1, class: p.class()})
+			seq = append(seq, symbol{ref: -1, chars: p.class()})
 		case c == '.':
 			start, rules = len(seq), 1
 			p.pos++
-			seq = append(seq, symbol{ref: -1, class: &class{negated: true}})
+			seq = append(seq, symbol{ref: -1, chars: every()})
 		case c == '<' || c == '!':
 			p.fail(at, "token references are not supported; write the text as a literal")
 		case isWord(c):
@@ -276,20 +268,20 @@ func (p *parser) literal(seq []symbol) []symbol {
 		if r == 0 || !utf8.ValidRune(r) {
 			p.fail(from, "no text has the character 0x%X", uint32(r))
 		}
-		seq = append(seq, symbol{ref: -1, lo: r, hi: r})
+		seq = append(seq, symbol{ref: -1, chars: set{{r, r}}})
 	}
 	p.pos++
 	return seq
 }
 
-func (p *parser) class() *class {
+func (p *parser) class() set {
 	at := p.pos
 	p.pos++
-	c := &class{}
-	if p.peek() == '^' {
+	negated := p.peek() == '^'
+	if negated {
 		p.pos++
-		c.negated = true
 	}
+	var ranges [][2]rune
 	for p.peek() != ']' {
 		from := p.pos
 		lo := p.char(at, "class")
@@ -305,17 +297,21 @@ func (p *parser) class() *class {
 			hi = utf8.MaxRune
 		}
 		if uint32(lo) <= utf8.MaxRune {
-			c.ranges = append(c.ranges, [2]rune{lo, hi})
+			ranges = append(ranges, [2]rune{lo, hi})
 		}
 	}
 	p.pos++
 	if p.src[at:p.pos] == "[]" || p.src[at:p.pos] == "[^]" {
 		p.fail(at, "a class needs at least one character; any character is '.', nothing is \"\"")
 	}
-	if !satisfiable(c) {
+	chars := newSet(ranges).and(every())
+	if negated {
+		chars = chars.not()
+	}
+	if len(chars) == 0 {
 		p.fail(at, "no character is in the class")
 	}
-	return c
+	return chars
 }
 
 // char reads a character or an escape of a literal or class that began at an offset.

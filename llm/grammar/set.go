@@ -57,12 +57,3 @@ func (s set) not() set {
 	}
 	return out.and(every())
 }
-
-// satisfiable reports whether a text can have a character of the class.
-func satisfiable(c *class) bool {
-	s := newSet(c.ranges)
-	if c.negated {
-		return len(s.not()) > 0
-	}
-	return len(s.and(every())) > 0
-}

@@ -76,8 +76,7 @@ func (e *APIError) Unwrap() error { return e.kind }
 type errorObject struct {
 	Message      string          `json:"message"`
 	Type         string          `json:"type"`
-	Code         json.RawMessage `json:"code"` // a word, a number or null
-	Object       string          `json:"object"`
+	Code         json.RawMessage `json:"code"`   // a word, a number or null
 	Detail       json.RawMessage `json:"detail"` // FastAPI
 	PromptTokens int             `json:"n_prompt_tokens"`
 	Context      int             `json:"n_ctx"`

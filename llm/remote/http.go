@@ -108,11 +108,9 @@ func (g *Generator) send(w *watch, method, url string, body []byte) (*http.Respo
 		g.o.Logger.Warn(fmt.Sprintf("%s; trying again in %v",
 			g.clean(w.why(err).Error()), wait.Round(time.Millisecond)))
 		w.pause()
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-w.ctx.Done():
-			timer.Stop()
 			return nil, w.why(err)
 		}
 	}

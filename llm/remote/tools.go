@@ -51,25 +51,20 @@ func addTools(m map[string]any, r llm.Request) {
 	if len(r.Tools) == 0 {
 		return
 	}
-	type function struct {
-		Name        string          `json:"name"`
-		Description string          `json:"description,omitempty"`
-		Parameters  json.RawMessage `json:"parameters,omitempty"`
-	}
 	type tool struct {
 		Type     string   `json:"type"`
-		Function function `json:"function"`
+		Function llm.Tool `json:"function"`
 	}
 	tools := make([]tool, len(r.Tools))
 	for i, t := range r.Tools {
-		tools[i] = tool{"function", function(t)}
+		tools[i] = tool{"function", t}
 	}
 	m["tools"] = tools
 	switch choice := cmp.Or(r.ToolChoice, llm.ToolsAuto); choice {
 	case llm.ToolsAuto, llm.ToolsNone, llm.ToolsRequired:
 		m["tool_choice"] = choice
 	default:
-		m["tool_choice"] = tool{"function", function{Name: choice}}
+		m["tool_choice"] = tool{"function", llm.Tool{Name: choice}}
 	}
 }
 
