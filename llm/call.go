@@ -46,14 +46,14 @@ func (m *cMemory) free() {
 
 // call is a request as llama.cpp's threads read it, and its outcome, in memory of C. Free it when run has returned.
 type call struct {
-	c   *C.slc_llm_request
-	mem cMemory
+	cMemory
+	c *C.slc_llm_request
 }
 
 func newCall(text string, marked bool, scope *Scope) *call {
 	k := &call{}
-	k.c = &allocate[C.slc_llm_request](&k.mem, 1)[0]
-	k.c.text, k.c.text_len, k.c.marked = k.mem.text(text), C.int64_t(len(text)), C.bool(marked)
+	k.c = &allocate[C.slc_llm_request](&k.cMemory, 1)[0]
+	k.c.text, k.c.text_len, k.c.marked = k.text(text), C.int64_t(len(text)), C.bool(marked)
 	k.c.scope = C.uint64_t(scope.ID())
 	k.c.alternatives = -1
 	return k
@@ -63,11 +63,11 @@ func newCall(text string, marked bool, scope *Scope) *call {
 func generateCall(p prompt, req Request, seed int64, scope *Scope) *call {
 	k := newCall(p.text, p.marked, scope)
 	c := k.c
-	c.grammar = k.mem.orNull(p.grammar)
-	c.shown = k.mem.orNull(p.calls.written() + p.shown)
-	stops := allocate[*C.char](&k.mem, len(req.Stop))
+	c.grammar = k.orNull(p.grammar)
+	c.shown = k.orNull(p.calls.written() + p.shown)
+	stops := allocate[*C.char](&k.cMemory, len(req.Stop))
 	for i, s := range req.Stop {
-		stops[i] = k.mem.text(s)
+		stops[i] = k.text(s)
 	}
 	c.stops, c.n_stops = unsafe.SliceData(stops), C.int32_t(len(stops))
 	c.max_tokens = C.int32_t(req.MaxTokens)
@@ -83,8 +83,6 @@ func generateCall(p prompt, req Request, seed int64, scope *Scope) *call {
 	}
 	return k
 }
-
-func (k *call) free() { k.mem.free() }
 
 // outcome returns what has come of the call.
 func (k *call) outcome() (Result, error) {

@@ -155,11 +155,16 @@ func trigger(first string) (text string, atStart bool) {
 
 // begin returns the offset at which a rendering starts to differ from the plain answer's, at a token or word boundary.
 func (p *prober) begin(text string) int {
+	return strings.LastIndexAny(common(text, p.plain), ">] \n") + 1
+}
+
+// common returns what two texts begin with.
+func common(a, b string) string {
 	n := 0
-	for n < len(p.plain) && n < len(text) && p.plain[n] == text[n] {
+	for n < len(a) && n < len(b) && a[n] == b[n] {
 		n++
 	}
-	return strings.LastIndexAny(text[:n], ">] \n") + 1
+	return a[:n]
 }
 
 // parts splits a rendering of n calls, whose arguments match written: the text before the first name, the text between

@@ -13,12 +13,6 @@ type chat struct {
 	variables map[string]any
 }
 
-// turn is a message for the library. calls is JSON of OpenAI's tool calls with arguments as objects, callsText with
-// arguments as JSON text.
-type turn struct {
-	role, content, calls, callsText, callID, name string
-}
-
 type functionCall struct {
 	ID       string `json:"id"`
 	Type     string `json:"type"`
@@ -28,29 +22,7 @@ type functionCall struct {
 	} `json:"function"`
 }
 
-// turns returns a chat's messages, with marks by literals where these are not nil.
-func (c chat) turns(l *chatLiterals) ([]turn, error) {
-	names := map[string]string{} // of calls by their id
-	out := make([]turn, len(c.messages))
-	for i, m := range c.messages {
-		t := turn{role: string(m.Role), content: l.content(m), callID: m.ToolCallID, name: names[m.ToolCallID]}
-		if m.Role != ToolRole {
-			t.name = ""
-		}
-		for _, call := range m.ToolCalls {
-			names[call.ID] = call.Name
-		}
-		if len(m.ToolCalls) > 0 {
-			var err error
-			if t.calls, t.callsText, err = callsJSON(m.ToolCalls, l); err != nil {
-				return nil, err
-			}
-		}
-		out[i] = t
-	}
-	return out, nil
-}
-
+// callsJSON returns OpenAI's tool calls with arguments as objects and as JSON text.
 func callsJSON(calls []ToolCall, l *chatLiterals) (objects, texts string, err error) {
 	asObjects, asTexts := make([]functionCall, len(calls)), make([]functionCall, len(calls))
 	for i, call := range calls {

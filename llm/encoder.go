@@ -75,7 +75,8 @@ func (o EncoderOptions) withDefaults(m gguf.Model) (EncoderOptions, error) {
 // checkMemory returns a *MemoryError for a model that does not fit beside what runs on this machine now.
 func (o EncoderOptions) checkMemory(m gguf.Model) error {
 	available, source, known := cores.AvailableMemory()
-	need := m.Footprint.Memory(gguf.Sizes{Cells: o.BatchTokens, Batch: o.BatchTokens, Slots: 1, Sequences: EncoderTexts})
+	need := m.Footprint.Memory(gguf.Sizes{Cells: o.BatchTokens, Batch: o.BatchTokens, Slots: 1,
+		Sequences: EncoderTexts})
 	if !known || need.Total() <= available {
 		return nil
 	}

@@ -151,7 +151,6 @@ func unwrapped[T any](g Generator) (T, bool) {
 
 // special is a token that a tokenizer finds written out in a text.
 type special struct {
-	id      int32
 	text    string
 	defined bool // by the user: a word of the training texts, not a control token
 	end     bool // of a turn

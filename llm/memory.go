@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sort"
 	"strings"
 
 	"github.com/sluice-rag/sluice/llm/gguf"
@@ -109,15 +110,7 @@ func checkMemory(m gguf.Model, o Options, available int64, source string) error 
 
 // largestFitting returns the largest n from 1 to limit that is good, where everything below a good one is good, else 0.
 func largestFitting(limit int, good func(int) bool) int {
-	low, high := 0, limit
-	for low < high {
-		if mid := low + (high-low+1)/2; good(mid) {
-			low = mid
-		} else {
-			high = mid - 1
-		}
-	}
-	return low
+	return sort.Search(limit, func(smaller int) bool { return !good(smaller + 1) })
 }
 
 // bytesText writes a size for people.

@@ -80,7 +80,10 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 		closing: make(chan struct{}),
 		done:    make(chan struct{}),
 	}
-	m.tools, m.thinks = sync.OnceValues(m.probeTools), sync.OnceValue(m.probeThinking)
+	m.tools = sync.OnceValues(m.probeTools)
+	m.thinks = sync.OnceValue(func() thinkFormat {
+		return probeThinking(m.info.ChatTemplate, func(c chat) (string, error) { return m.render(c, nil) })
+	})
 	if o.Acquire != nil {
 		m.user = cgo.NewHandle(&budget{acquire: o.Acquire})
 	}

@@ -16,10 +16,6 @@ import (
 // marks by literals, which may be nil. Errors are ErrTemplate. A NUL would end a C string, so it travels as the
 // overlong pair that our library uses as well.
 func renderChat(h *handle, template string, c chat, l *chatLiterals) (string, error) {
-	turns, err := c.turns(l)
-	if err != nil {
-		return "", err
-	}
 	tools, err := c.toolsJSON(l)
 	if err != nil {
 		return "", err
@@ -30,15 +26,25 @@ func renderChat(h *handle, template string, c chat, l *chatLiterals) (string, er
 	}
 	var mem cMemory
 	defer mem.free()
-	list := allocate[C.slc_llm_turn](&mem, len(turns))
-	for i, t := range turns {
-		list[i] = C.slc_llm_turn{
-			role:       mem.text(t.role),
-			content:    mem.text(escapeNUL(strings.ToValidUTF8(t.content, "\uFFFD"))),
-			calls:      mem.orNull(t.calls),
-			calls_text: mem.orNull(t.callsText),
-			call_id:    mem.orNull(escapeNUL(strings.ToValidUTF8(t.callID, "\uFFFD"))),
-			name:       mem.orNull(t.name),
+	list := allocate[C.slc_llm_turn](&mem, len(c.messages))
+	names := map[string]string{} // of calls by their id
+	for i, m := range c.messages {
+		t := &list[i]
+		t.role = mem.text(string(m.Role))
+		t.content = mem.text(escapeNUL(strings.ToValidUTF8(l.content(m), "\uFFFD")))
+		t.call_id = mem.orNull(escapeNUL(strings.ToValidUTF8(m.ToolCallID, "\uFFFD")))
+		if m.Role == ToolRole {
+			t.name = mem.orNull(names[m.ToolCallID])
+		}
+		if len(m.ToolCalls) > 0 {
+			objects, texts, err := callsJSON(m.ToolCalls, l)
+			if err != nil {
+				return "", err
+			}
+			t.calls, t.calls_text = mem.text(objects), mem.text(texts)
+		}
+		for _, call := range m.ToolCalls {
+			names[call.ID] = call.Name
 		}
 	}
 	request := &allocate[C.slc_llm_chat_request](&mem, 1)[0]
@@ -59,7 +65,7 @@ func (h *handle) chat(request *C.slc_llm_chat_request) (string, error) {
 	var reason [512]C.char
 	n := C.slc_llm_chat(state, request, &out, &reason[0], C.size_t(len(reason)))
 	if n < 0 {
-		return "", templateError(C.GoString(&reason[0]))
+		return "", fmt.Errorf("llm: %w: %s", ErrTemplate, strings.ToValidUTF8(unescapeNUL(C.GoString(&reason[0])), ""))
 	}
 	defer C.free(unsafe.Pointer(out))
 	return C.GoStringN(out, C.int(n)), nil
@@ -81,12 +87,8 @@ func (h *handle) specials() []special {
 	var text *C.char
 	var defined, end C.bool
 	for token := C.slc_llm_special(h.state, 0, &text, &defined, &end); token >= 0; {
-		list = append(list, special{int32(token), C.GoString(text), bool(defined), bool(end)})
+		list = append(list, special{C.GoString(text), bool(defined), bool(end)})
 		token = C.slc_llm_special(h.state, token+1, &text, &defined, &end)
 	}
 	return list
-}
-
-func templateError(reason string) error {
-	return fmt.Errorf("llm: %w: %s", ErrTemplate, strings.ToValidUTF8(unescapeNUL(reason), ""))
 }

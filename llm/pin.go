@@ -37,11 +37,7 @@ func (m *Model) Pin(ctx context.Context, msgs []Message) (*Pin, error) {
 			return nil, err
 		}
 	}
-	n := 0
-	for n < len(text[0]) && n < len(text[1]) && text[0][n] == text[1][n] {
-		n++
-	}
-	return m.pin(ctx, strings.ToValidUTF8(text[0][:n], ""), true)
+	return m.pin(ctx, strings.ToValidUTF8(common(text[0], text[1]), ""), true)
 }
 
 // PinPrompt is Pin for a raw prompt's beginning.

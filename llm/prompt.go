@@ -95,10 +95,6 @@ func (m *Model) prompt(req Request) (prompt, error) {
 	return p, p.withCalls(req, tools.calls)
 }
 
-func (m *Model) probeThinking() thinkFormat {
-	return probeThinking(m.info.ChatTemplate, func(c chat) (string, error) { return m.render(c, nil) })
-}
-
 func (m *Model) thinkingIn(c chat) thinkFormat {
 	if len(c.tools) > 0 {
 		return m.thinks().withCalls()

@@ -50,16 +50,17 @@ type header struct {
 	loose    string            // a tensor of a single expert; llama.cpp reads only tensors of all experts of a layer
 }
 
-// reader reads little-endian values and refuses counts that the file's size contradicts. After a failure every read
-// returns zeros and err stays.
+// reader reads little-endian values and refuses counts that the file's size contradicts. It panics with a headerError,
+// which parse recovers.
 type reader struct {
 	r    *bufio.Reader
 	pos  uint64
 	size uint64
-	err  error
 
 	vector bool // the last tensor has one row
 }
+
+type headerError struct{ error }
 
 func (g *reader) fail(format string, args ...any) {
 	for i, arg := range args { // names of a damaged file can be as long as the file
@@ -67,9 +68,7 @@ func (g *reader) fail(format string, args ...any) {
 			args[i] = s[:shownName] + "…"
 		}
 	}
-	if g.err == nil {
-		g.err = fmt.Errorf(format, args...)
-	}
+	panic(headerError{fmt.Errorf(format, args...)})
 }
 
 // shownName is how many bytes of a name errors show.
@@ -78,16 +77,13 @@ const shownName = 80
 func (g *reader) left() uint64 { return g.size - g.pos }
 
 func (g *reader) bytes(b []byte) {
-	if g.err != nil {
-		return
-	}
 	n, err := io.ReadFull(g.r, b)
 	g.pos += uint64(n)
-	if err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = fmt.Errorf("truncated: the header goes on beyond the %d bytes of the file", g.size)
-		}
-		g.err = err
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		g.fail("truncated: the header goes on beyond the %d bytes of the file", g.size)
+	case err != nil:
+		g.fail("%w", err)
 	}
 }
 
@@ -104,32 +100,26 @@ func (g *reader) u64() uint64 {
 }
 
 func (g *reader) skip(n uint64) {
-	if g.err != nil {
-		return
-	}
 	if n > g.left() {
 		g.fail("truncated: %d bytes at offset %d go beyond the %d of the file", n, g.pos, g.size)
-		return
 	}
 	k, err := g.r.Discard(int(n))
-	g.pos, g.err = g.pos+uint64(k), err
+	if g.pos += uint64(k); err != nil {
+		g.fail("%w", err)
+	}
 }
 
 // str reads a string of at most limit bytes; with keep set, a longer one is skipped instead of refused.
 func (g *reader) str(limit uint64, keep bool) string {
 	n := g.u64()
 	switch {
-	case g.err != nil:
-		return ""
 	case n > g.left():
 		g.fail("truncated: a string of %d bytes at offset %d goes beyond the %d of the file", n, g.pos, g.size)
-		return ""
 	case n > limit && keep:
 		g.skip(n)
 		return ""
 	case n > limit:
 		g.fail("a name of %d bytes at offset %d; at most %d are allowed", n, g.pos, limit)
-		return ""
 	}
 	b := make([]byte, n)
 	g.bytes(b)
@@ -139,11 +129,8 @@ func (g *reader) str(limit uint64, keep bool) string {
 // count reads a count of things that take at least width bytes each.
 func (g *reader) count(what string, limit, width uint64) uint64 {
 	n := g.u64()
-	if g.err == nil && (n > limit || n > g.left()/width) {
+	if n > limit || n > g.left()/width {
 		g.fail("%d %s cannot be in a file of %d bytes (at most %d are read)", n, what, g.size, limit)
-	}
-	if g.err != nil {
-		return 0
 	}
 	return n
 }
@@ -172,28 +159,37 @@ func (g *reader) scalar(kind uint32) any {
 }
 
 // parse reads and checks the header of a GGUF file of size bytes.
-func parse(r io.ReaderAt, size int64) (*header, error) {
+func parse(r io.ReaderAt, size int64) (h *header, err error) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case headerError:
+			h, err = nil, r.error
+		default:
+			panic(r)
+		}
+	}()
 	g := &reader{r: bufio.NewReaderSize(io.NewSectionReader(r, 0, size), 1<<16), size: uint64(size)}
 	var magic [4]byte
 	g.bytes(magic[:])
-	if g.err == nil && string(magic[:]) != "GGUF" {
+	if string(magic[:]) != "GGUF" {
 		g.fail("not a GGUF file: it begins with %q", magic[:])
 	}
 	version := g.u32()
-	if g.err == nil && version != 2 && version != 3 {
+	if version != 2 && version != 3 {
 		g.fail("GGUF version %d (%#x) is not supported: 2 and 3, little-endian, are", version, version)
 	}
 	tensors := g.count("tensors", maxTensors, 32)
 	pairs := g.count("key-value pairs", maxPairs, 13)
 
-	h := &header{values: map[string]any{}, arrays: map[string]uint64{}, layers: map[string][]int{},
+	h = &header{values: map[string]any{}, arrays: map[string]uint64{}, layers: map[string][]int{},
 		matrices: map[string]uint64{}, products: map[string]bool{}, elements: map[string]uint64{},
 		tensors: int(tensors)}
-	for i := uint64(0); i < pairs && g.err == nil; i++ {
+	for range pairs {
 		h.readPair(g)
 	}
 	align := uint64(alignment)
-	if v, ok := h.values["general.alignment"]; ok && g.err == nil {
+	if v, ok := h.values["general.alignment"]; ok {
 		a, isUint := v.(uint64)
 		if !isUint || a == 0 || a > 1<<20 || a&(a-1) != 0 {
 			g.fail("general.alignment is %v, not a power of two", v)
@@ -201,9 +197,6 @@ func parse(r io.ReaderAt, size int64) (*header, error) {
 		align = a
 	}
 	h.readTensors(g, tensors, align)
-	if g.err != nil {
-		return nil, g.err
-	}
 	return h, nil
 }
 
@@ -211,13 +204,10 @@ func (h *header) readPair(g *reader) {
 	key := g.str(maxKey, false)
 	_, value := h.values[key]
 	_, array := h.arrays[key]
-	if g.err == nil && (key == "" || value || array) {
+	if key == "" || value || array {
 		g.fail("key %q is empty or comes twice", key)
 	}
 	kind := g.u32()
-	if g.err != nil {
-		return
-	}
 	switch {
 	case kind == typeString:
 		h.values[key] = g.str(keepString, true)
@@ -233,12 +223,8 @@ func (h *header) readPair(g *reader) {
 // array checks an array and returns its length. It keeps short arrays of integers.
 func (h *header) array(g *reader, key string) uint64 {
 	kind := g.u32()
-	if g.err != nil {
-		return 0
-	}
 	if int(kind) >= len(scalars) || kind == typeArray {
 		g.fail("key %q is an array of the unknown value type %d", key, kind)
-		return 0
 	}
 	if kind == typeString {
 		n := g.count("strings of "+key, math.MaxInt32, 8)
@@ -246,7 +232,7 @@ func (h *header) array(g *reader, key string) uint64 {
 			g.tokens(n)
 			return n
 		}
-		for i := uint64(0); i < n && g.err == nil; i++ {
+		for range n {
 			g.skip(g.u64())
 		}
 		return n
@@ -269,7 +255,7 @@ func (h *header) array(g *reader, key string) uint64 {
 // and names the empty ones.
 func (g *reader) tokens(n uint64) {
 	seen := make(map[string]uint64)
-	for i := uint64(0); i < n && g.err == nil; i++ {
+	for i := range n {
 		text, _, _ := strings.Cut(g.str(maxToken, false), "\x00")
 		if text == "" {
 			text = fmt.Sprintf("[EMPTY_%d]", i)

@@ -46,20 +46,16 @@ func (h *header) readTensors(g *reader, n, align uint64) {
 	var end uint64 // of the data so far, relative to the data's start
 	var last string
 	var exact uint64
-	for i := uint64(0); i < n && g.err == nil; i++ {
+	for range n {
 		name := g.str(maxName, false)
-		if g.err == nil && seen[name] {
+		if seen[name] {
 			g.fail("tensor %q comes twice", name)
 		}
 		seen[name] = true
 		typ, elements, bytes := g.tensorSize(name)
 		offset := g.u64()
-		if g.err != nil {
-			return
-		}
 		if offset != end {
 			g.fail("tensor %q lies at offset %d of the data, not at %d", name, offset, end)
-			return
 		}
 		if h.loose == "" && looseExpert.MatchString(name) {
 			h.loose = name
@@ -79,12 +75,11 @@ func (h *header) readTensors(g *reader, n, align uint64) {
 		if bytes > g.size || end > g.size {
 			g.fail("truncated: tensor %q of %d bytes at offset %d goes beyond the %d bytes of the file",
 				name, bytes, offset, g.size)
-			return
 		}
 		h.elements[typ.name] += elements
 	}
 	start := g.pos + (align-g.pos%align)%align
-	if g.err == nil && n > 0 && start+exact > g.size {
+	if n > 0 && start+exact > g.size {
 		g.fail("truncated: tensor %q ends at byte %d of a file of %d bytes", last, start+exact, g.size)
 	}
 }
@@ -92,15 +87,15 @@ func (h *header) readTensors(g *reader, n, align uint64) {
 // tensorSize reads dimensions and type.
 func (g *reader) tensorSize(name string) (typ tensorType, elements, bytes uint64) {
 	dims := g.u32()
-	if g.err == nil && dims > maxDims {
+	if dims > maxDims {
 		g.fail("tensor %q has %d dimensions; at most %d are allowed", name, dims, maxDims)
 	}
 	elements = 1
 	row := uint64(1)
-	for d := uint32(0); d < dims && g.err == nil; d++ {
+	for d := range dims {
 		ne := g.u64()
 		hi, lo := bits.Mul64(elements, ne)
-		if g.err == nil && (ne == 0 || hi != 0 || lo > math.MaxInt64) {
+		if ne == 0 || hi != 0 || lo > math.MaxInt64 {
 			g.fail("tensor %q has an impossible dimension of %d", name, ne)
 		}
 		elements = lo
@@ -109,12 +104,8 @@ func (g *reader) tensorSize(name string) (typ tensorType, elements, bytes uint64
 		}
 	}
 	kind := g.u32()
-	if g.err != nil {
-		return typ, 0, 0
-	}
 	if int64(kind) >= int64(len(tensorTypes)) || tensorTypes[kind].name == "" {
 		g.fail("tensor %q has the unknown type %d", name, kind)
-		return typ, 0, 0
 	}
 	typ = tensorTypes[kind]
 	switch { // ggml's CPU code aborts on these
@@ -123,14 +114,10 @@ func (g *reader) tensorSize(name string) (typ tensorType, elements, bytes uint64
 	case noProducts[typ.name]:
 		g.fail("tensor %q has type %s, in which llama.cpp does not multiply", name, typ.name)
 	}
-	if g.err != nil {
-		return typ, 0, 0
-	}
 	g.vector = row == elements
 	hi, lo := bits.Mul64(elements/typ.block, typ.size)
 	if row%typ.block != 0 || hi != 0 {
 		g.fail("tensor %q of type %s has rows of %d elements, not a multiple of %d", name, typ.name, row, typ.block)
-		return typ, 0, 0
 	}
 	return typ, elements, lo
 }

@@ -40,15 +40,6 @@ func composed(s *value) bool {
 	return composes && says > 1
 }
 
-// together compiles a schema that is composed.
-func (c *compiler) together(s *value, path, name string) string {
-	one := c.joined(s, path)
-	if at, ok := c.where[one]; ok || one.kind != '{' { // it consists of one part
-		return c.named(one, at, name)
-	}
-	return c.schema(one, path, name)
-}
-
 // joined returns the plain schema, or the union, that a schema amounts to.
 func (c *compiler) joined(s *value, path string) *value {
 	one, why := c.join(c.parts(nil, s, path, nil), path)

@@ -135,7 +135,10 @@ func (c *compiler) named(s *value, path, hint string) string {
 // schema returns the body of a schema's rule.
 func (c *compiler) schema(s *value, path, name string) string {
 	if composed(s) {
-		return c.together(s, path, name)
+		s = c.joined(s, path)
+		if at, ok := c.where[s]; ok || s.kind != '{' { // it consists of one part
+			return c.named(s, at, name)
+		}
 	}
 	for _, whole := range []struct {
 		keyword string
