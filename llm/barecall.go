@@ -74,7 +74,6 @@ func (b *bareCalls) triggered(piece string) bool {
 	return false
 }
 
-// finish returns what was held.
 func (b *bareCalls) finish() string {
 	if b == nil {
 		return ""

@@ -59,7 +59,6 @@ func newCall(text string, marked bool, scope *Scope) *call {
 	return k
 }
 
-// generateCall returns the call of a request with this prompt.
 func generateCall(p prompt, req Request, seed int64, scope *Scope) *call {
 	k := newCall(p.text, p.marked, scope)
 	c := k.c
@@ -84,7 +83,6 @@ func generateCall(p prompt, req Request, seed int64, scope *Scope) *call {
 	return k
 }
 
-// outcome returns what has come of the call.
 func (k *call) outcome() (Result, error) {
 	r := &k.c.result
 	micros := func(us C.int64_t) time.Duration { return time.Duration(us) * time.Microsecond }

@@ -164,7 +164,6 @@ func (r *callReader) parse(s string) (complete []ToolCall, cut bool) {
 	}
 }
 
-// arguments reads a call's arguments from the beginning of s.
 func (r *callReader) arguments(name, s string) (arguments, rest string, ok bool) {
 	p := r.format.Parameters
 	if p == nil {
@@ -207,7 +206,6 @@ func cutValue(p *grammar.Parameters, s string, plain bool) (value, rest string, 
 	return value, rest, ok
 }
 
-// cutJSON cuts a JSON value from the beginning of s.
 func cutJSON(s string) (value, rest string, ok bool) {
 	dec := json.NewDecoder(strings.NewReader(s))
 	var raw json.RawMessage

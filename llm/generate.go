@@ -82,7 +82,6 @@ func (r *run) predict(m *Model, p prompt, req Request) {
 	close(r.done)
 }
 
-// ask has llama.cpp answer, and returns the outcome.
 func (r *run) ask(m *Model, p prompt, req Request) (result Result, err error) {
 	defer panics.Into(&err)
 	if req.Thinking.On() && p.think.form != nil {
@@ -148,7 +147,6 @@ func (r *run) generate(p prompt, req Request, push func(piece string) bool) (Res
 	return r.h.run(c, func(piece string) bool { return push(unescapeNUL(piece)) })
 }
 
-// hand adds text for the consumer.
 func (r *run) hand(to *strings.Builder, piece string) {
 	r.mu.Lock()
 	to.WriteString(piece)
@@ -159,7 +157,6 @@ func (r *run) hand(to *strings.Builder, piece string) {
 	}
 }
 
-// take returns the new text of thinking and answer.
 func (r *run) take() (thought, text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,6 @@ var ErrMemory = errors.New("not enough memory")
 // EnvGPULibrary names the environment variable that Options.GPULibrary is taken from where that is "".
 const EnvGPULibrary = "SLUICE_LLAMA_CUDA"
 
-// gpuLibrary returns the path of the back-end to open.
 func (o Options) gpuLibrary() string {
 	return cmp.Or(o.GPULibrary, os.Getenv(EnvGPULibrary), "libggml-cuda.so")
 }

@@ -121,7 +121,6 @@ func (m *Model) chatText(c chat, e Effort) (string, error) {
 	return m.valid(text), err
 }
 
-// withCalls adds the grammar of calls and their readers.
 func (p *prompt) withCalls(req Request, format grammar.Format) error {
 	must := req.ToolChoice != "" && req.ToolChoice != ToolsAuto
 	if err := p.constrain(req, format, must); err != nil {

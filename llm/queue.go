@@ -56,7 +56,6 @@ func (q *queue[T]) mayHave(priority int) bool {
 	return len(q.free) > keep
 }
 
-// used notes how long a use took.
 func (q *queue[T]) used(d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -168,7 +167,6 @@ func (q *queue[T]) pop() T {
 	return got
 }
 
-// count adds what the queue knows to s.
 func (q *queue[T]) count(s *Stats) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -61,7 +61,6 @@ func probeThinking(template string, render func(chat) (string, error)) (f thinkF
 	return f
 }
 
-// variables returns the template's variables for an effort.
 func (f thinkFormat) variables(e Effort) map[string]any {
 	v := map[string]any{}
 	on := Thinking{Effort: e}.On()
@@ -100,7 +99,6 @@ func (f thinkFormat) chat(c chat, e Effort) chat {
 	return c
 }
 
-// opened reports whether a prompt ends within thinking.
 func (f thinkFormat) opened(prompt string) bool {
 	return strings.HasSuffix(strings.TrimRight(prompt, " \n"), f.form.open)
 }

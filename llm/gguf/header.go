@@ -158,7 +158,6 @@ func (g *reader) scalar(kind uint32) any {
 	return v
 }
 
-// parse reads and checks the header of a GGUF file of size bytes.
 func parse(r io.ReaderAt, size int64) (h *header, err error) {
 	defer func() {
 		switch r := recover().(type) {

@@ -127,7 +127,6 @@ func (h *header) model(path string, encode bool) (Model, error) {
 	return m, nil
 }
 
-// join adds another file's tensors.
 func (h *header) join(part *header) {
 	for typ, n := range part.elements {
 		h.elements[typ] += n

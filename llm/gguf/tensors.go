@@ -84,7 +84,6 @@ func (h *header) readTensors(g *reader, n, align uint64) {
 	}
 }
 
-// tensorSize reads dimensions and type.
 func (g *reader) tensorSize(name string) (typ tensorType, elements, bytes uint64) {
 	dims := g.u32()
 	if dims > maxDims {

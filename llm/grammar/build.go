@@ -42,7 +42,6 @@ func (b *builder) reserve(hint, path string) string {
 	return name
 }
 
-// add makes a rule of a body, for the schema at path.
 func (b *builder) add(hint, path, body string) string {
 	name := b.reserve(hint, path)
 	b.body[name] = body

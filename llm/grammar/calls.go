@@ -94,7 +94,6 @@ func FromCalls(f Format, functions []Function, must bool) (source string, err er
 	return source, nil
 }
 
-// text writes a part of a format.
 func text(s string) string {
 	var parts []string
 	for i, fixed := range strings.Split(s, string(ID)) {

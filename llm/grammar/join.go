@@ -125,7 +125,6 @@ func (c *compiler) place(s *value, path string) {
 	}
 }
 
-// schemas checks a list of schemas.
 func (c *compiler) schemas(list *value, path, keyword string) {
 	if list.kind != '[' || len(list.values) == 0 || len(list.values) > maxList {
 		c.fail(path, keyword, "it is a list of 1 to %d schemas", maxList)
@@ -186,7 +185,6 @@ func (c *compiler) spend(n int, path string) {
 	}
 }
 
-// merge joins two plain schemas.
 func (c *compiler) merge(a, b *value, path string) (*value, *conflict) {
 	out := &value{kind: '{'}
 	for _, s := range []*value{a, b} {
@@ -364,7 +362,6 @@ func commonTypes(v, w *value) (*value, *conflict) {
 	return common, nil
 }
 
-// contains reports whether an array has a value.
 func contains(array, v *value) bool {
 	return slices.ContainsFunc(array.values, func(x *value) bool { return equal(x, v) })
 }

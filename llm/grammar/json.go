@@ -22,7 +22,6 @@ type value struct {
 	values []*value // of an object, beside keys, or of an array
 }
 
-// get returns an object's member, or nil.
 func (v *value) get(key string) *value {
 	if i := slices.Index(v.keys, key); i >= 0 {
 		return v.values[i]
@@ -33,7 +32,6 @@ func (v *value) get(key string) *value {
 // isTrue reports whether the value is the schema true or {}, which takes every value.
 func (v *value) isTrue() bool { return v.kind == 't' || v.kind == '{' && len(v.keys) == 0 }
 
-// set adds or replaces an object's member.
 func (v *value) set(key string, to *value) {
 	if i := slices.Index(v.keys, key); i >= 0 {
 		v.values[i] = to
@@ -42,7 +40,6 @@ func (v *value) set(key string, to *value) {
 	v.keys, v.values = append(v.keys, key), append(v.values, to)
 }
 
-// remove deletes a member.
 func (v *value) remove(key string) {
 	if i := slices.Index(v.keys, key); i >= 0 {
 		v.keys, v.values = slices.Delete(v.keys, i, i+1), slices.Delete(v.values, i, i+1)

@@ -65,7 +65,6 @@ func (c *compiler) limit(s *value, path, inclusive, exclusive string, sign int) 
 	return l
 }
 
-// number compiles integers and numbers.
 func (c *compiler) number(typ string, s *value, path string) string {
 	lo := c.limit(s, path, "minimum", "exclusiveMinimum", 1)
 	hi := c.limit(s, path, "maximum", "exclusiveMaximum", -1)

@@ -55,7 +55,6 @@ func (p *parser) errorAt(at int, rule, format string, args ...any) *SyntaxError 
 		Reason: fmt.Sprintf(format, args...)}
 }
 
-// parse reads a whole grammar into p.rules.
 func parse(source string) (p *parser, err error) {
 	p = &parser{src: source, ids: map[string]int32{}}
 	if len(source) > maxSource {
@@ -129,7 +128,6 @@ func (p *parser) name() string {
 	return p.src[start:p.pos]
 }
 
-// found describes what is at the position.
 func (p *parser) found() string {
 	if p.pos >= len(p.src) {
 		return "the end"
@@ -148,7 +146,6 @@ func (p *parser) id(name string, at int) int32 {
 	return p.ids[name]
 }
 
-// part adds a rule for a group or a repetition.
 func (p *parser) part(at int, alts ...[]symbol) int32 {
 	p.rules = append(p.rules, &rule{name: p.current, at: at, defined: true, alts: alts})
 	return int32(len(p.rules) - 1)

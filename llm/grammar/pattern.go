@@ -369,7 +369,6 @@ func (r *regular) repetition(re *syntax.Regexp) piece {
 	return r.times(p, from, to)
 }
 
-// times repeats a piece.
 func (r *regular) times(p piece, from, to int) piece {
 	item := p.text
 	if strings.Contains(item, " ") || len(item) > len(`"x"`) && item[0] == '"' {

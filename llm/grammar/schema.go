@@ -99,7 +99,6 @@ func hint(keyword string) string {
 	return ""
 }
 
-// fail panics with a *SchemaError.
 func (c *compiler) fail(path, keyword, format string, args ...any) {
 	panic(&SchemaError{Path: path, Keyword: keyword, Reason: fmt.Sprintf(format, args...)})
 }
@@ -132,7 +131,6 @@ func (c *compiler) named(s *value, path, hint string) string {
 	return name
 }
 
-// schema returns the body of a schema's rule.
 func (c *compiler) schema(s *value, path, name string) string {
 	if composed(s) {
 		s = c.joined(s, path)
@@ -286,7 +284,6 @@ func (c *compiler) union(s *value, path, name string) string {
 	return strings.Join(alts, " | ")
 }
 
-// constants compiles enum and const.
 func (c *compiler) constants(s *value, path, _ string) string {
 	kinds := c.declared(s, path)
 	keyword, list := "enum", s.get("enum")
@@ -319,7 +316,6 @@ func (c *compiler) constants(s *value, path, _ string) string {
 	return strings.Join(alts, " | ")
 }
 
-// isType reports whether a value is of a JSON Schema type.
 func isType(v *value, typ string) bool {
 	switch v.kind {
 	case '{':
@@ -377,7 +373,6 @@ func (c *compiler) count(s *value, path, keyword string, otherwise int) int {
 	return int(r.Num().Int64())
 }
 
-// counts reads a pair of bounds.
 func (c *compiler) counts(s *value, path, lower, upper string) (lo, hi int) {
 	lo, hi = c.count(s, path, lower, 0), c.count(s, path, upper, unlimited)
 	if lo > hi {

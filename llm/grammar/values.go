@@ -192,7 +192,6 @@ func (c *compiler) items(s *value, path, name string) (first []string, rest stri
 	return first, c.named(v, path+"/items", name+"-item")
 }
 
-// text compiles strings.
 func (c *compiler) text(s *value, path string) string {
 	lower, upper := c.counts(s, path, "minLength", "maxLength")
 	keyword, pattern := "pattern", ""

@@ -87,7 +87,6 @@ func (g *Generator) ask(w *watch, req llm.Request, seed int64) (*http.Response, 
 	}
 }
 
-// isStream returns the error of an answer that is not a stream.
 func (g *Generator) isStream(w *watch, resp *http.Response) error {
 	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err == nil && kind == "text/event-stream" {
@@ -107,7 +106,6 @@ func (g *Generator) isStream(w *watch, resp *http.Response) error {
 		ErrResponse, g.clean(resp.Header.Get("Content-Type")))
 }
 
-// read reads the events of a stream up to [DONE].
 func (g *Generator) read(w *watch, body io.Reader, a *answer) error {
 	events := newEvents(body, g.o.MaxResponse, w.heard)
 	for {
@@ -169,7 +167,6 @@ type usage struct {
 	} `json:"completion_tokens_details"`
 }
 
-// take adds an event to the answer.
 func (g *Generator) take(ev event, a *answer) error {
 	var c chunk
 	if err := json.Unmarshal(ev.data, &c); err != nil {
@@ -236,7 +233,6 @@ func (a *answer) add(thought, content string) error {
 	return a.give(thought+more, text)
 }
 
-// give hands text to the stream functions.
 func (a *answer) give(thought, text string) (err error) {
 	a.thought.WriteString(thought)
 	a.text.WriteString(text)
@@ -286,7 +282,6 @@ func (a *answer) done(g *Generator) error {
 	return nil
 }
 
-// end returns the result so far.
 func (a *answer) end(err error) (llm.Result, error) {
 	r := a.result
 	if a.last.IsZero() {

@@ -146,7 +146,6 @@ func (g *Generator) once(ctx context.Context, method, url string, body []byte) (
 	return nil, g.readError(resp.StatusCode, resp.Header, text) // as far as it came
 }
 
-// retry reports whether to try again after a failure, and after how long.
 func (g *Generator) retry(err error, attempt int) (wait time.Duration, again bool) {
 	if attempt >= g.o.Retries {
 		return 0, false

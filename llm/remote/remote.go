@@ -122,7 +122,6 @@ func (g *Generator) Format(f fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(f, "%s#%s", g.Endpoint(), g.model)
 }
 
-// url returns the address of a path of the API.
 func (g *Generator) url(path string) string { return g.base.JoinPath(path).String() }
 
 // rootURL returns the address of what llama-server and vLLM serve beside the API, not below its /v1.

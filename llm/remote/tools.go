@@ -46,7 +46,6 @@ func messagesOf(msgs []llm.Message) []message {
 	return out
 }
 
-// addTools adds a request's tools to its body.
 func addTools(m map[string]any, r llm.Request) {
 	if len(r.Tools) == 0 {
 		return
@@ -68,7 +67,6 @@ func addTools(m map[string]any, r llm.Request) {
 	}
 }
 
-// addCalls adds the parts of calls in an event.
 func (a *answer) addCalls(parts []toolCall) error {
 	calls := a.result.ToolCalls
 	if len(parts) > 0 && a.first.IsZero() {

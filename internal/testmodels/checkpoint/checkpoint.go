@@ -96,7 +96,6 @@ func (s Spec) writeSettings(dir string, vocabulary []string) error {
 	return os.WriteFile(filepath.Join(dir, "model.yaml"), []byte(settings), 0o644)
 }
 
-// architectures returns the value for config.json.
 func (s Spec) architectures() []string {
 	name := map[string]string{"bert": "Bert", "distilbert": "DistilBert", "roberta": "Roberta", "mpnet": "MPNet",
 		"xlm-roberta": "XLMRoberta", "camembert": "Camembert", "deberta-v2": "DebertaV2"}[s.Family]
@@ -317,7 +316,6 @@ func (s Spec) tensors(vocab int) []Tensor {
 	return out
 }
 
-// head adds the tensors of the model's head.
 func (s Spec) head(prefix string, linear func(name string, in, to int)) {
 	h, n := s.Hidden, len(s.Labels)
 	switch {

@@ -57,7 +57,6 @@ func (s Spec) debertaTensors(
 	}
 }
 
-// projections adds a layer's separate projections of positions.
 func (d Deberta) projections(prefix string, hidden int, linear func(name string, in, to int)) {
 	if !d.Separate {
 		return

@@ -14,7 +14,6 @@ type blocks struct {
 	encode        func(v []float32) []byte
 }
 
-// types returns the tensor types that a Model may have.
 func types() map[string]blocks {
 	return map[string]blocks{
 		"F32":    float32s(),

@@ -49,7 +49,6 @@ func (m Model) plan() []tensor {
 	return p.list
 }
 
-// random returns a tensor's own source of numbers.
 func (p *plan) random(name string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(name))
@@ -60,7 +59,6 @@ func (p *plan) add(name string, dims []int, kind blocks, values func(yield func(
 	p.list = append(p.list, tensor{name, dims, kind, values})
 }
 
-// normal adds a tensor of normally distributed values.
 func (p *plan) normal(name string, kind blocks, mean, deviation float64, dims ...int) {
 	p.add(name, dims, kind, func(yield func(float32)) {
 		r := p.random(name)
@@ -218,7 +216,6 @@ func (p *plan) decay(name string, channels int) {
 	})
 }
 
-// lfm2 adds a layer with attention or with a gated short convolution.
 func (p *plan) lfm2(i int) {
 	e := p.Embedding
 	if p.hasAttention(i) {

@@ -161,7 +161,6 @@ func (v Vocab) Decode(ids []int32) string {
 	return text.String()
 }
 
-// decoder returns what turns a token into its bytes.
 func (v Vocab) decoder() func(Token) string {
 	byteOf := map[rune]byte{}
 	for b := range 256 {

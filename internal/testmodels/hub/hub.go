@@ -190,7 +190,6 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request, repo *Repo, name, 
 	}
 }
 
-// store is the other host.
 func (s *Server) store(w http.ResponseWriter, r *http.Request) {
 	part := strings.SplitN(strings.TrimPrefix(r.URL.Path, "/"), "/", 3)
 	s.mu.Lock()

@@ -123,7 +123,6 @@ func bound(v any) *big.Float {
 	return f
 }
 
-// values lists what is sent in place of a number.
 func (n Number) values() (texts []string) {
 	texts = []string{"0", "-1", "9223372036854775807", "9223372036854775808", "1e400"}
 	one := big.NewFloat(1)
@@ -182,7 +181,6 @@ func (d *Document) Cases(bodies map[string]string) (cases []Case, err error) {
 	return cases, nil
 }
 
-// with returns a body with a value at a path.
 func with(body string, path []string, value string) (string, error) {
 	var v any
 	d := json.NewDecoder(strings.NewReader(body))
