@@ -63,24 +63,19 @@ func (m *Model) HasTools() error {
 	return err
 }
 
-func (m *Model) prompt(req Request) (prompt, error) {
-	p := prompt{text: m.valid(req.Prompt)}
-	if len(req.Messages) == 0 {
-		var err error
-		p.grammar, err = req.gbnf()
-		return p, err
-	}
-	p.marked = true
+func (m *Model) prompt(req Request) (p prompt, err error) {
+	p.text = m.valid(req.Prompt)
 	c := chat{messages: req.Messages, tools: req.Tools}
 	if req.ToolChoice == ToolsNone {
 		c.tools = nil
 	}
-	p.think = m.thinkingIn(c)
-	var err error
-	if p.text, err = m.chatText(c, req.Thinking.Effort); err != nil {
-		return p, err
+	if len(req.Messages) > 0 {
+		p.marked, p.think = true, m.thinkingIn(c)
+		p.shown = p.think.written()
+		if p.text, err = m.chatText(c, req.Thinking.Effort); err != nil {
+			return p, err
+		}
 	}
-	p.shown = p.think.written()
 	if len(c.tools) == 0 {
 		p.grammar, err = req.gbnf()
 		return p, err
@@ -93,6 +88,18 @@ func (m *Model) prompt(req Request) (prompt, error) {
 		return p, err
 	}
 	return p, p.withCalls(req, tools.calls)
+}
+
+// gbnf returns the grammar that a completion must follow, "" for any text. Errors wrap grammar.ErrGrammar or
+// grammar.ErrSchema and name the place.
+func (r Request) gbnf() (string, error) {
+	switch {
+	case len(r.Schema) > 0:
+		return grammar.FromSchema(r.Schema)
+	case r.Grammar != "":
+		return r.Grammar, grammar.Check(r.Grammar)
+	}
+	return "", nil
 }
 
 func (m *Model) thinkingIn(c chat) thinkFormat {

@@ -2,16 +2,13 @@ package gguf
 
 import "fmt"
 
-// encoders are the architectures of llama.cpp that embed, transcribe or synthesise instead of generating text.
+// encoders are the architectures of llama.cpp that embed, transcribe or synthesise instead of generating text: whether
+// they give vectors of texts here.
 var encoders = map[string]bool{
 	"bert": true, "nomic-bert": true, "nomic-bert-moe": true, "neo-bert": true, "jina-bert-v2": true,
 	"jina-bert-v3": true, "modern-bert": true, "eurobert": true, "gemma-embedding": true, "llama-embed": true,
-	"t5encoder": true, "t5": true,
-	"clip": true, "wavtokenizer-dec": true,
+	"t5encoder": false, "t5": false, "clip": false, "wavtokenizer-dec": false,
 }
-
-// notTexts are the architectures that cannot give vectors of texts here.
-var notTexts = map[string]bool{"t5": true, "t5encoder": true, "clip": true, "wavtokenizer-dec": true}
 
 // unrotated are the architectures with attention that never call ggml's rope.
 var unrotated = map[string]bool{

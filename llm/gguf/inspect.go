@@ -96,14 +96,15 @@ func (h *header) model(path string, encode bool) (Model, error) {
 	}
 	kind := h.text("general.type")
 	vocab := h.arrays[tokensKey]
+	vectors, encoder := encoders[arch]
 	switch {
 	case arch == "":
 		return m, errors.New("the header names no architecture (general.architecture)")
 	case kind != "" && kind != "model":
 		return m, fmt.Errorf("it is of type %.80q, not a model", kind)
-	case encode && notTexts[arch]:
+	case encode && encoder && !vectors:
 		return m, fmt.Errorf("a %s model does not give vectors of texts", arch)
-	case !encode && encoders[arch]:
+	case !encode && encoder:
 		return m, fmt.Errorf("a %s model does not generate text", arch)
 	case h.tensors == 0:
 		return m, errors.New("it has no tensors: a vocabulary only")

@@ -2,7 +2,6 @@
 package kept
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -14,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/jsonl"
 	"github.com/sluice-rag/sluice/llm"
 )
 
@@ -25,6 +25,8 @@ type Answers struct {
 	used  map[string]llm.Result // found or kept since it was opened
 	file  *os.File              // nil: nothing is kept
 }
+
+const maxLine = 1 << 30 // bytes
 
 // answerLine is a line of the file.
 type answerLine struct {
@@ -52,19 +54,16 @@ func Open(path string) (*Answers, error) {
 	if a.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
 		return nil, fmt.Errorf("kept: answers of the model: %w", err)
 	}
-	for lines := bufio.NewReader(a.file); ; {
-		line, err := lines.ReadBytes('\n')
-		var k answerLine
-		if json.Unmarshal(line, &k) == nil && k.Request != "" {
-			a.known[k.Request] = k.Result
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return a, nil
-		case err != nil:
+	for line, err := range jsonl.Lines(a.file, maxLine) {
+		if err != nil {
 			return nil, errors.Join(fmt.Errorf("kept: answers of the model: %w", err), a.Close())
 		}
+		var k answerLine
+		if json.Unmarshal(line.Raw, &k) == nil && k.Request != "" {
+			a.known[k.Request] = k.Result
+		}
 	}
+	return a, nil
 }
 
 // Found returns how many answers the file had when it was opened.
