@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -109,13 +110,9 @@ func (e *Encoder) Encode(ctx context.Context, texts [][]int32, out []float32) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var tokens []C.int32_t
-	lengths := make([]C.int32_t, len(texts))
+	tokens, lengths := slices.Concat(texts...), make([]int32, len(texts))
 	for i, text := range texts {
-		lengths[i] = C.int32_t(len(text))
-		for _, t := range text {
-			tokens = append(tokens, C.int32_t(t))
-		}
+		lengths[i] = int32(len(text))
 	}
 	if len(out) != len(texts)*e.dim || len(tokens) == 0 {
 		return optionError("%d tokens of %d texts of %d dimensions, and room for %d numbers", len(tokens), len(texts),
@@ -143,8 +140,8 @@ func (e *Encoder) Encode(ctx context.Context, texts [][]int32, out []float32) er
 	release := cancelWith(ctx, (*int32)(cancel))
 	defer release()
 	var reason [512]C.char
-	switch C.slc_llm_encode(e.state, &tokens[0], &lengths[0], C.int32_t(len(texts)), C.int32_t(threads), cancel,
-		(*C.float)(&out[0]), &reason[0], C.size_t(len(reason))) {
+	switch C.slc_llm_encode(e.state, (*C.int32_t)(&tokens[0]), (*C.int32_t)(&lengths[0]), C.int32_t(len(texts)),
+		C.int32_t(threads), cancel, (*C.float)(&out[0]), &reason[0], C.size_t(len(reason))) {
 	case C.SLC_LLM_OK:
 		return nil
 	case C.SLC_LLM_CLOSED:

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // maxDepth is how deep a schema's document may be.
@@ -80,9 +79,7 @@ func quote(s string) string {
 // decode reads a document; errors are *SchemaError with a position.
 func decode(src []byte) (*value, error) {
 	malformed := func(at int, reason string) error {
-		before := src[:min(max(at, 0), len(src))]
-		line := bytes.Count(before, []byte("\n")) + 1
-		column := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
+		line, column := position(string(src), at)
 		return &SchemaError{Reason: fmt.Sprintf("line %d, column %d: %s", line, column, reason)}
 	}
 	if len(src) > maxSource {

@@ -48,11 +48,15 @@ func (p *parser) fail(at int, format string, args ...any) {
 }
 
 func (p *parser) errorAt(at int, rule, format string, args ...any) *SyntaxError {
-	before := p.src[:min(at, len(p.src))]
-	line := strings.Count(before, "\n") + 1
-	start := strings.LastIndexByte(before, '\n') + 1
-	return &SyntaxError{Line: line, Column: utf8.RuneCountInString(before[start:]) + 1, Rule: rule,
-		Reason: fmt.Sprintf(format, args...)}
+	line, column := position(p.src, at)
+	return &SyntaxError{Line: line, Column: column, Rule: rule, Reason: fmt.Sprintf(format, args...)}
+}
+
+// position returns the line and the column of a byte offset, from 1.
+func position(src string, at int) (line, column int) {
+	before := src[:min(at, len(src))]
+	line = strings.Count(before, "\n") + 1
+	return line, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
 }
 
 func parse(source string) (p *parser, err error) {

@@ -31,7 +31,7 @@ embed/train: kernels embed engine eval/squad internal/buildinfo internal/durable
 llm: engine/cores internal/filehash internal/panics
 llm/gguf:
 llm/grammar:
-llm/kept: llm internal/durable
+llm/kept: llm internal/durable internal/jsonl
 llm/remote: llm internal/upstream
 rag/corpus: internal/jsonl internal/regular
 rag/corpus/doc: internal/panics
