@@ -31,16 +31,16 @@ type Model struct {
 	all   []*handle
 
 	literal *chatLiterals              // of the vocabulary and the chat template
-	tools   func() (toolFormat, error) // what the model is known to do with tools; the first call finds it out
+	tools   func() (toolFormat, error) // how the model calls tools; the first call finds it out
 	thinks  func() thinkFormat         // how the chat template has it think; likewise
 	forTool string                     // the chat template of conversations with tools; empty: the same
 
 	digest  sync.Once
 	mu      sync.Mutex
+	close   sync.Once
 	closed  bool
 	closing chan struct{}
 	users   sync.WaitGroup // calls, and predictions that outlive their cancelled call
-	done    chan struct{}  // closed when everything is freed
 }
 
 var _ Generator = (*Model)(nil)
@@ -78,7 +78,6 @@ func Open(ctx context.Context, path string, o Options) (*Model, error) {
 		pins:    queue[*handle]{limit: math.MaxInt},
 		forTool: file.ToolTemplate,
 		closing: make(chan struct{}),
-		done:    make(chan struct{}),
 	}
 	m.tools = sync.OnceValues(m.probeTools)
 	m.thinks = sync.OnceValue(func() thinkFormat {
@@ -129,10 +128,9 @@ func (m *Model) load(ctx context.Context) error {
 		}
 	}
 	m.tok.drainLog(m.opts.Logger)
-	var l chatLiterals
-	l.assistant, l.others = literalsOf(m.tok.specials(), m.info.ChatTemplate+m.forTool)
-	l.whole = len(plainMarks(m.tok.specials(), m.info.ChatTemplate+m.forTool)) == 0
-	m.literal = &l
+	specials, templates := m.tok.specials(), m.info.ChatTemplate+m.forTool
+	m.literal = &chatLiterals{whole: len(plainMarks(specials, templates)) == 0}
+	m.literal.assistant, m.literal.others = literalsOf(specials, templates)
 	return nil
 }
 
@@ -158,18 +156,15 @@ func (m *Model) enter() bool {
 
 // Close ends running requests, which return ErrClosed, waits for them and frees the model. Further calls return nil.
 func (m *Model) Close() error {
-	m.mu.Lock()
-	first := !m.closed
-	m.closed = true
-	m.mu.Unlock()
-	if first {
+	m.close.Do(func() {
+		m.mu.Lock()
+		m.closed = true
+		m.mu.Unlock()
 		close(m.closing)
 		m.users.Wait()
 		m.tok.drainLog(m.opts.Logger)
 		m.release()
-		close(m.done)
-	}
-	<-m.done
+	})
 	return nil
 }
 
