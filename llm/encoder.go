@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sluice-rag/sluice/engine/cores"
 	"github.com/sluice-rag/sluice/llm/gguf"
@@ -16,8 +17,8 @@ var (
 	ErrEncode = errors.New("encoding failed")
 )
 
-// poolings numbers the kinds of pooling as GGUF's <architecture>.pooling_type and llama.cpp do.
-var poolings = map[string]int{"mean": 1, "cls": 2, "last": 3}
+// poolings are the kinds of pooling by their numbers in GGUF's <architecture>.pooling_type and llama.cpp.
+var poolings = []string{"", "mean", "cls", "last"}
 
 // EncoderTexts is the most texts of one decode of an Encoder.
 const EncoderTexts = 32
@@ -47,13 +48,11 @@ func (o EncoderOptions) withDefaults(m gguf.Model) (EncoderOptions, error) {
 			return o, fmt.Errorf("llm: %s: %w: the file has no %s.pooling_type, as generators have none; "+
 				"write pooling: mean, cls or last in the model.yaml of its folder", m.Path, ErrPooling, m.Architecture)
 		}
-		for name, n := range poolings {
-			if n == m.Pooling {
-				o.Pooling = name
-			}
+		if m.Pooling < len(poolings) {
+			o.Pooling = poolings[m.Pooling]
 		}
 	}
-	if poolings[o.Pooling] == 0 {
+	if slices.Index(poolings, o.Pooling) < 1 {
 		return o, fmt.Errorf("llm: %s: %w: %q; mean, cls or last expected", m.Path, ErrPooling,
 			cmp.Or(o.Pooling, fmt.Sprint(m.Pooling)))
 	}

@@ -60,7 +60,7 @@ func (e *Encoder) load(ctx context.Context) error {
 	defer release()
 	C.slc_llm_abort_quietly()
 	var dim C.int32_t
-	if e.state = C.slc_llm_encoder_open(l, C.int32_t(poolings[e.opts.Pooling]), &dim); e.state == nil {
+	if e.state = C.slc_llm_encoder_open(l, C.int32_t(slices.Index(poolings, e.opts.Pooling)), &dim); e.state == nil {
 		return errors.New(C.GoString(&l.error[0]))
 	}
 	e.dim = int(dim)

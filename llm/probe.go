@@ -101,18 +101,15 @@ func Probe(ctx context.Context, helper []string, path string, o Options) error {
 	var reply probeReply
 	switch err := json.Unmarshal(out.Bytes(), &reply); {
 	case err != nil && exit != nil:
-		return &CrashError{Path: path, How: exit.Error(), Says: firstLine(says.String())}
+		line, _, _ := strings.Cut(strings.TrimSpace(says.String()), "\n")
+		line = strings.ToValidUTF8(strings.TrimPrefix(line, "sluice: "), "\uFFFD")
+		return &CrashError{Path: path, How: exit.Error(), Says: line}
 	case err != nil:
 		return optionError("the helper %q does not answer as ServeProbe does: %.100q", helper[0], out.String())
 	case reply.OK:
 		return nil
 	}
 	return &probedError{reply.Error, probeErrors[reply.Kind]}
-}
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return strings.ToValidUTF8(strings.TrimPrefix(line, "sluice: "), "\uFFFD")
 }
 
 // ServeProbe is the helper's side of Probe: it reads a request, opens the file and writes the outcome. It returns

@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -137,13 +138,7 @@ func choice(alts ...string) string {
 
 // join puts items in a row, without the empty ones.
 func join(items ...string) string {
-	kept := items[:0:0]
-	for _, s := range items {
-		if s != "" {
-			kept = append(kept, s)
-		}
-	}
-	return strings.Join(kept, " ")
+	return strings.Join(slices.DeleteFunc(slices.Clone(items), func(s string) bool { return s == "" }), " ")
 }
 
 // repeat writes lower to upper (or unlimited) repetitions of an item that is one rule, class or character. Counts above

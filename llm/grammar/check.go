@@ -44,7 +44,7 @@ func check(source string) (*parser, error) {
 
 // finite refuses rules that root needs and no finite text satisfies.
 func (p *parser) finite(root int32) error {
-	finite := p.derivable(func(symbol) bool { return true })
+	finite := p.derivable(false)
 	seen := make([]bool, len(p.rules))
 	todo := []int32{root}
 	seen[root] = true
@@ -82,8 +82,8 @@ func (p *parser) endless(id int32, finite []bool) int32 {
 	return id
 }
 
-// derivable reports for each rule whether it has a finite text made of characters that terminal allows.
-func (p *parser) derivable(terminal func(symbol) bool) []bool {
+// derivable reports for each rule whether it has a finite text, with empty the empty one.
+func (p *parser) derivable(empty bool) []bool {
 	type place struct{ rule, alt int32 }
 	uses := make([][]place, len(p.rules))
 	missing := make([][]int, len(p.rules)) // references of an alternative that are not known to be derivable yet
@@ -98,7 +98,7 @@ func (p *parser) derivable(terminal func(symbol) bool) []bool {
 	for id, r := range p.rules {
 		missing[id] = make([]int, len(r.alts))
 		for a, alt := range r.alts {
-			if slices.ContainsFunc(alt, func(s symbol) bool { return s.ref < 0 && !terminal(s) }) {
+			if empty && slices.ContainsFunc(alt, func(s symbol) bool { return s.ref < 0 }) {
 				missing[id][a] = -1
 				continue
 			}
@@ -155,7 +155,7 @@ func (p *parser) leftRecursion() error {
 	for id, r := range p.rules {
 		direct[id] = slices.ContainsFunc(r.alts, func(alt []symbol) bool { return len(alt) == 0 })
 	}
-	nullable := p.derivable(func(symbol) bool { return false })
+	nullable := p.derivable(true)
 	for _, as := range []struct {
 		empty []bool
 		bad   func(edge) bool
@@ -163,7 +163,7 @@ func (p *parser) leftRecursion() error {
 		{direct, func(edge) bool { return true }},
 		{nullable, func(e edge) bool { return !e.tail }},
 	} {
-		w := newWalk(len(p.rules), func(id int32) []edge { return p.edges(id, as.empty) })
+		w := p.walk(as.empty)
 		for id := range p.rules {
 			for _, e := range w.edges[id] {
 				if w.component[id] == w.component[e.to] && as.bad(e) {
@@ -239,11 +239,11 @@ type walk struct {
 	next      int32
 }
 
-func newWalk(n int, edges func(id int32) []edge) *walk {
-	w := &walk{edges: make([][]edge, n), component: make([]int32, n), low: make([]int32, n), index: make([]int32, n)}
+func (p *parser) walk(empty []bool) *walk {
+	n := len(p.rules)
+	w := &walk{component: slices.Repeat([]int32{-1}, n), low: make([]int32, n), index: make([]int32, n)}
 	for id := range n {
-		w.edges[id] = edges(int32(id))
-		w.component[id] = -1
+		w.edges = append(w.edges, p.edges(int32(id), empty))
 	}
 	for id := range n {
 		if w.index[id] == 0 {
