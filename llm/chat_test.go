@@ -21,7 +21,7 @@ func ask(question string) []Message { return []Message{{Role: User, Content: que
 
 // rendered returns the text of messages by a template, without a vocabulary.
 func rendered(source string, msgs []Message) (string, error) {
-	return renderChat(nil, source, chat{messages: msgs}, nil)
+	return renderChat(new(handle), source, chat{messages: msgs}, nil)
 }
 
 // conversations that the golden prompts are of.

@@ -12,7 +12,7 @@ import (
 	"unsafe"
 )
 
-// renderChat formats messages with a template, knowing the tokens at a text's ends from h, which may be nil, and with
+// renderChat formats messages with a template, knowing the tokens at a text's ends from h, unless it is empty, and with
 // marks by literals, which may be nil. Errors are ErrTemplate. A NUL would end a C string, so it travels as the
 // overlong pair that our library uses as well.
 func renderChat(h *handle, template string, c chat, l *chatLiterals) (string, error) {
@@ -55,15 +55,11 @@ func renderChat(h *handle, template string, c chat, l *chatLiterals) (string, er
 	return strings.ToValidUTF8(unescapeNUL(text), "\uFFFD"), err
 }
 
-// chat calls the library. h may be nil.
+// chat calls the library. h may be empty.
 func (h *handle) chat(request *C.slc_llm_chat_request) (string, error) {
-	var state unsafe.Pointer
-	if h != nil {
-		state = h.state
-	}
 	var out *C.char
 	var reason [512]C.char
-	n := C.slc_llm_chat(state, request, &out, &reason[0], C.size_t(len(reason)))
+	n := C.slc_llm_chat(h.state, request, &out, &reason[0], C.size_t(len(reason)))
 	if n < 0 {
 		return "", fmt.Errorf("llm: %w: %s", ErrTemplate, strings.ToValidUTF8(unescapeNUL(C.GoString(&reason[0])), ""))
 	}
@@ -77,7 +73,7 @@ func parseChat(template string) error {
 	defer mem.free()
 	request := &allocate[C.slc_llm_chat_request](&mem, 1)[0]
 	request.tmpl, request.parse_only = mem.text(template), true
-	_, err := (*handle)(nil).chat(request)
+	_, err := new(handle).chat(request)
 	return err
 }
 

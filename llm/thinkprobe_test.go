@@ -55,7 +55,7 @@ func TestProbeThinking(t *testing.T) {
 			"<think>", "", "", false, false, "</think>"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			render := func(x chat) (string, error) { return renderChat(nil, c.template, x, nil) }
+			render := func(x chat) (string, error) { return renderChat(new(handle), c.template, x, nil) }
 			f := probeThinking(c.template, render)
 			if f.toggle != c.toggle || f.effort != c.effort || f.soft != c.soft || (f.form == nil) != (c.open == "") {
 				t.Fatalf("%+v", f)

@@ -36,36 +36,36 @@ func (l listed) context() int {
 
 // discover fills in the model and its context size where the options do not state them.
 func (g *Generator) discover(ctx context.Context) error {
-	if g.model != "" && g.window != 0 {
+	if g.o.Model != "" && g.o.ContextSize != 0 {
 		return nil
 	}
 	var list struct {
 		Data []listed `json:"data"`
 	}
 	err := g.exchange(ctx, g.url("models"), nil, &list)
-	if err != nil && (g.model == "" || !absent(err)) {
+	if err != nil && (g.o.Model == "" || !absent(err)) {
 		return err
 	}
-	if g.model == "" {
+	if g.o.Model == "" {
 		if len(list.Data) == 0 || list.Data[0].ID == "" {
 			return fmt.Errorf("remote: %w: %s lists no model; name one", llm.ErrModel, g.url("models"))
 		}
-		g.model = list.Data[0].ID
+		g.o.Model = list.Data[0].ID
 	}
-	if g.window == 0 && g.o.Extensions == LlamaServer {
-		if g.window, err = g.slotContext(ctx); err != nil {
+	if g.o.ContextSize == 0 && g.o.Extensions == LlamaServer {
+		if g.o.ContextSize, err = g.slotContext(ctx); err != nil {
 			return err
 		}
 	}
 	for _, l := range list.Data {
-		if g.window == 0 && l.ID == g.model {
-			g.window = l.context()
+		if g.o.ContextSize == 0 && l.ID == g.o.Model {
+			g.o.ContextSize = l.context()
 		}
 	}
-	if g.window == 0 {
-		g.window = defaultContext
+	if g.o.ContextSize == 0 {
+		g.o.ContextSize = defaultContext
 		g.o.Logger.Info(fmt.Sprintf("%s does not say how large the context of %s is; assuming %d tokens",
-			g.Endpoint(), g.model, g.window))
+			g.Endpoint(), g.o.Model, g.o.ContextSize))
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (g *Generator) CountTokens(text string) (int, error) {
 }
 
 func (g *Generator) countTokens(ctx context.Context, text string) (int, error) {
-	question := map[string]any{"model": g.model}
+	question := map[string]any{"model": g.o.Model}
 	switch {
 	case g.o.Extensions == LlamaServer:
 		question["content"], question["add_special"] = text, true

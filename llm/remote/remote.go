@@ -18,11 +18,9 @@ import (
 
 // Generator implements llm.Generator over a server. Close it after use.
 type Generator struct {
-	o        Options // without the key
+	o        Options // without the key; Model and ContextSize also where the server has said them
 	base     *url.URL
 	key      string
-	model    string
-	window   int
 	client   *http.Client
 	life     context.Context // ends with Close; requests end with it
 	end      context.CancelFunc
@@ -51,7 +49,7 @@ func Open(ctx context.Context, o Options) (*Generator, error) {
 		return nil, optionError("%v", err)
 	}
 	o.APIKey = ""
-	g := &Generator{o: o, base: base, key: key, model: o.Model, window: o.ContextSize, client: &http.Client{
+	g := &Generator{o: o, base: base, key: key, client: &http.Client{
 		CheckRedirect: sameServer,
 		Transport: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
@@ -84,14 +82,14 @@ func (g *Generator) Close() error {
 }
 
 // ContextSize returns the most tokens of one request, as the options or the server say it.
-func (g *Generator) ContextSize() int { return g.window }
+func (g *Generator) ContextSize() int { return g.o.ContextSize }
 
 // Thinks reports whether an answer of the model had thinking so far.
 func (g *Generator) Thinks() bool { return g.thinks.Load() }
 
 // Info has the model's name and, as Path, the base URL; a server does not tell the rest.
 func (g *Generator) Info() llm.Info {
-	return llm.Info{Name: g.model, Path: g.Endpoint(), Description: "remote model", ContextTrained: g.window}
+	return llm.Info{Name: g.o.Model, Path: g.Endpoint(), Description: "remote model", ContextTrained: g.o.ContextSize}
 }
 
 // Endpoint returns the base URL that text is sent to.
@@ -110,7 +108,7 @@ func (g *Generator) Notice() string {
 	if g.Local() {
 		to = "questions and passages go to another process:"
 	}
-	s := fmt.Sprintf("%s %s, model %s", to, g.Endpoint(), g.model)
+	s := fmt.Sprintf("%s %s, model %s", to, g.Endpoint(), g.o.Model)
 	if g.o.Extensions == NoExtensions && g.o.TokenEstimate > 0 {
 		s += fmt.Sprintf("; tokens are estimated, at %g bytes each", g.o.TokenEstimate)
 	}
@@ -119,7 +117,7 @@ func (g *Generator) Notice() string {
 
 // Format prints the endpoint and the model, whatever the verb, and no key.
 func (g *Generator) Format(f fmt.State, _ rune) {
-	_, _ = fmt.Fprintf(f, "%s#%s", g.Endpoint(), g.model)
+	_, _ = fmt.Fprintf(f, "%s#%s", g.Endpoint(), g.o.Model)
 }
 
 func (g *Generator) url(path string) string { return g.base.JoinPath(path).String() }

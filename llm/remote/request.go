@@ -62,7 +62,7 @@ func (g *Generator) checkKnown(r llm.Request) error {
 // body returns a request as JSON. Settings that are off are sent as well where servers have other defaults.
 func (g *Generator) body(ctx context.Context, r llm.Request, seed int64) ([]byte, error) {
 	m := map[string]any{
-		"model": g.model, "stream": true, "stream_options": map[string]any{"include_usage": true},
+		"model": g.o.Model, "stream": true, "stream_options": map[string]any{"include_usage": true},
 		"temperature": r.Temperature, "seed": seed,
 	}
 	if r.Temperature > 0 {
@@ -111,8 +111,8 @@ func (g *Generator) rawBody(ctx context.Context, m map[string]any, r llm.Request
 		if err != nil {
 			return nil, err
 		}
-		if limit = g.window - n; limit < 1 {
-			return nil, &llm.PromptTooLongError{Tokens: n, Limit: g.window - 1}
+		if limit = g.o.ContextSize - n; limit < 1 {
+			return nil, &llm.PromptTooLongError{Tokens: n, Limit: g.o.ContextSize - 1}
 		}
 	}
 	if limit > 0 {
