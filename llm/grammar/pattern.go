@@ -1,7 +1,6 @@
 package grammar
 
 import (
-	"errors"
 	"fmt"
 	"regexp/syntax"
 	"slices"
@@ -39,11 +38,7 @@ func (r *regular) refuse(format string, args ...any) { r.fail(r.path, r.keyword,
 // match anywhere in the text unless it is anchored. lower and upper bound the text's characters; where the pattern
 // itself does not keep them, one part of varying length that repeats something of a fixed length is tightened.
 func (r *regular) pattern(pattern string, lower, upper int) string {
-	adapted, err := adaptPattern(pattern)
-	if err != nil {
-		r.refuse("%v", err)
-	}
-	re, err := syntax.Parse(adapted, syntax.Perl)
+	re, err := syntax.Parse(r.adapt(pattern), syntax.Perl)
 	if err != nil {
 		r.refuse("%q: %v", pattern, err)
 	}
@@ -72,10 +67,10 @@ func lengths(lower, upper int) string {
 	return fmt.Sprintf("%d to %d characters", lower, upper)
 }
 
-// adaptPattern translates ECMAScript's notation to Go's, and refuses what only one of them knows.
-func adaptPattern(p string) (string, error) {
+// adapt translates ECMAScript's notation to Go's, and refuses what only one of them knows.
+func (r *regular) adapt(p string) string {
 	if len(p) > maxPattern {
-		return "", fmt.Errorf("it has %d bytes, at most %d are read", len(p), maxPattern)
+		r.refuse("it has %d bytes, at most %d are read", len(p), maxPattern)
 	}
 	var b strings.Builder
 	inClass := false
@@ -83,10 +78,7 @@ func adaptPattern(p string) (string, error) {
 		rest := p[i:]
 		switch ch := p[i]; {
 		case ch == '\\':
-			text, n, err := adaptEscape(rest)
-			if err != nil {
-				return "", err
-			}
+			text, n := r.adaptEscape(rest)
 			b.WriteString(text)
 			i += n - 1
 		case inClass && ch == '[':
@@ -95,7 +87,7 @@ func adaptPattern(p string) (string, error) {
 			inClass = ch != ']'
 			b.WriteByte(ch)
 		case strings.HasPrefix(rest, "[]") || strings.HasPrefix(rest, "[^]"):
-			return "", errors.New("a class needs at least one character")
+			r.refuse("a class needs at least one character")
 		case ch == '[':
 			inClass = true
 			b.WriteByte(ch)
@@ -105,56 +97,55 @@ func adaptPattern(p string) (string, error) {
 			}
 		case strings.HasPrefix(rest, "(?=") || strings.HasPrefix(rest, "(?!") || strings.HasPrefix(rest, "(?<=") ||
 			strings.HasPrefix(rest, "(?<!"):
-			return "", errors.New("lookahead and lookbehind are not supported")
+			r.refuse("lookahead and lookbehind are not supported")
 		case strings.HasPrefix(rest, "(?") && !strings.HasPrefix(rest, "(?:") && !strings.HasPrefix(rest, "(?<"):
-			return "", fmt.Errorf("%.3s is not supported", rest)
+			r.refuse("%.3s is not supported", rest)
 		default:
 			b.WriteByte(ch)
 		}
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 // adaptEscape translates the escape that p begins with and returns how long it was.
-func adaptEscape(p string) (text string, length int, err error) {
+func (r *regular) adaptEscape(p string) (text string, length int) {
 	if len(p) < 2 {
-		return "", 0, errors.New("a backslash at the end")
+		r.refuse("a backslash at the end")
 	}
-	hex := func(from, to int) (string, int, error) {
+	hex := func(from, to int) (string, int) {
 		if to > len(p) {
-			return "", 0, fmt.Errorf("%s is cut short", p)
+			r.refuse("%s is cut short", p)
 		}
 		v, err := strconv.ParseUint(p[from:to], 16, 32)
 		if err != nil || !utf8.ValidRune(rune(v)) {
-			return "", 0, fmt.Errorf("%s is not a character", p[:to])
+			r.refuse("%s is not a character", p[:to])
 		}
-		return fmt.Sprintf(`\x{%X}`, v), to, nil
+		return fmt.Sprintf(`\x{%X}`, v), to
 	}
 	switch ch := p[1]; {
 	case strings.HasPrefix(p, `\u{`):
 		end := strings.IndexByte(p, '}')
 		if end < 0 || end > 9 {
-			return "", 0, fmt.Errorf("%.10s is not a character", p)
+			r.refuse("%.10s is not a character", p)
 		}
-		text, _, err := hex(3, end)
-		return text, end + 1, err
+		text, _ := hex(3, end)
+		return text, end + 1
 	case ch == 'u':
 		return hex(2, 6)
 	case ch == 'x':
 		return hex(2, 4)
 	case ch == '0' && (len(p) == 2 || !isDigit(p[2])):
-		return `\x00`, 2, nil
-	case strings.IndexByte("dDwWsStnrvfpP", ch) >= 0:
-		return p[:2], 2, nil
-	case ch < 0x80 && !isWord(ch) && ch != '_' || ch == '-':
-		return p[:2], 2, nil
+		return `\x00`, 2
+	case strings.IndexByte("dDwWsStnrvfpP", ch) >= 0, ch < 0x80 && !isWord(ch) && ch != '_', ch == '-':
+		return p[:2], 2
 	case isDigit(ch) || ch == 'k':
-		return "", 0, fmt.Errorf("the back reference %s is not supported", p[:2])
+		r.refuse("the back reference %s is not supported", p[:2])
 	case ch == 'b' || ch == 'B':
-		return "", 0, fmt.Errorf("the word boundary %s is not supported", p[:2])
+		r.refuse("the word boundary %s is not supported", p[:2])
 	}
-	r, _ := utf8.DecodeRuneInString(p[1:])
-	return "", 0, fmt.Errorf("the escape \\%c is not supported", r)
+	unknown, _ := utf8.DecodeRuneInString(p[1:])
+	r.refuse("the escape \\%c is not supported", unknown)
+	return "", 0
 }
 
 // rows splits a pattern into alternatives, each a row of pieces, and puts any text where one is not anchored.
