@@ -90,7 +90,7 @@ func texts(name, answer string, truths []string) map[string]metric.Score {
 		}
 		return one(v / 100)
 	}
-	r := metric.BestROUGE(answer, truths, false)
+	r := metric.BestROUGE(answer, truths)
 	switch name {
 	case "rouge1":
 		return prf(r.One)

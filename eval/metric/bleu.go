@@ -66,17 +66,15 @@ func ngrams(tokens []string, n int) map[string]int {
 
 func abs(x int) int { return max(x, -x) }
 
-var (
-	rules13a = []struct {
-		expression *regexp.Regexp
-		by         string
-	}{
-		{regexp.MustCompile("([{-~\\[-` -&(-+:-@/])"), " $1 "}, // punctuation but . , - '
-		{regexp.MustCompile(`([^0-9])([.,])`), "$1 $2 "},       // . and , unless after a digit
-		{regexp.MustCompile(`([.,])([^0-9])`), " $1 $2"},       // . and , unless before a digit
-		{regexp.MustCompile(`([0-9])(-)`), "$1 $2 "},           // - after a digit
-	}
-)
+var rules13a = []struct {
+	expression *regexp.Regexp
+	by         string
+}{
+	{regexp.MustCompile("([{-~\\[-` -&(-+:-@/])"), " $1 "}, // punctuation but . , - '
+	{regexp.MustCompile(`([^0-9])([.,])`), "$1 $2 "},       // . and , unless after a digit
+	{regexp.MustCompile(`([.,])([^0-9])`), " $1 $2"},       // . and , unless before a digit
+	{regexp.MustCompile(`([0-9])(-)`), "$1 $2 "},           // - after a digit
+}
 
 // tokens13a splits a text as mteval-v13a does, WMT's tokenizer for Western languages.
 func tokens13a(s string) []string {

@@ -1,6 +1,9 @@
 package metric
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Rouge is ROUGE of a text and a reference (Lin 2004), as the package rouge-score computes it.
 type Rouge struct {
@@ -10,29 +13,28 @@ type Rouge struct {
 	LSum PRF `json:"rougeLsum"` // union over their lines
 }
 
-// ROUGE compares a text with a reference by their runs of ASCII letters and digits in lower case; with stem, runs of
-// more than three characters are replaced by their Porter stems.
-func ROUGE(text, reference string, stem bool) Rouge {
-	got, want := rougeTokens(text, stem), rougeTokens(reference, stem)
+// ROUGE compares a text with a reference by their runs of ASCII letters and digits in lower case.
+func ROUGE(text, reference string) Rouge {
+	got, want := rougeTokens(text), rougeTokens(reference)
 	lcs := 0
 	if len(got) > 0 && len(want) > 0 {
 		lcs = table(want, got).at(len(want), len(got))
 	}
 	return Rouge{
 		One: rougeN(got, want, 1), Two: rougeN(got, want, 2),
-		L: prf(lcs, len(got), len(want)), LSum: rougeLSum(text, reference, stem),
+		L: prf(lcs, len(got), len(want)), LSum: rougeLSum(text, reference),
 	}
 }
 
 // BestROUGE is, of each kind, that with the reference of best F1.
-func BestROUGE(text string, references []string, stem bool) (best Rouge) {
+func BestROUGE(text string, references []string) (best Rouge) {
 	better := func(a *PRF, b PRF) {
 		if b.F1 > a.F1 {
 			*a = b
 		}
 	}
 	for i, r := range references {
-		x := ROUGE(text, r, stem)
+		x := ROUGE(text, r)
 		if i == 0 {
 			best = x
 			continue
@@ -46,38 +48,32 @@ func BestROUGE(text string, references []string, stem bool) (best Rouge) {
 }
 
 func rougeN(got, want []string, n int) PRF {
-	return prf(overlap(ngrams(got, n), ngrams(want, n)), max(len(got)-n+1, 0), max(len(want)-n+1, 0))
+	shared, of := 0, ngrams(want, n)
+	for g, k := range ngrams(got, n) {
+		shared += min(k, of[g])
+	}
+	return prf(shared, max(len(got)-n+1, 0), max(len(want)-n+1, 0))
 }
 
-func rougeTokens(s string, stem bool) []string {
-	words := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
+func rougeTokens(s string) []string {
+	return strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	})
-	for i, w := range words {
-		if stem && len(w) > 3 {
-			words[i] = Porter(w)
-		}
-	}
-	return words
 }
 
 // rougeLSum compares texts line by line: the tokens of a reference's line that are in its longest common subsequence
 // with any line of the text, no token counted more often than either text has it.
-func rougeLSum(text, reference string, stem bool) PRF {
-	got, want := rougeLines(text, stem), rougeLines(reference, stem)
+func rougeLSum(text, reference string) PRF {
+	got, want := rougeLines(text), rougeLines(reference)
 	left, right := map[string]int{}, map[string]int{}
 	predicted, actual, hits := 0, 0, 0
-	for _, l := range got {
-		predicted += len(l)
-		for _, t := range l {
-			left[t]++
-		}
+	for _, t := range slices.Concat(got...) {
+		predicted++
+		left[t]++
 	}
-	for _, l := range want {
-		actual += len(l)
-		for _, t := range l {
-			right[t]++
-		}
+	for _, t := range slices.Concat(want...) {
+		actual++
+		right[t]++
 	}
 	for _, l := range want {
 		in := make([]bool, len(l))
@@ -95,9 +91,9 @@ func rougeLSum(text, reference string, stem bool) PRF {
 	return prf(hits, predicted, actual)
 }
 
-func rougeLines(s string, stem bool) (lines [][]string) {
+func rougeLines(s string) (lines [][]string) {
 	for l := range strings.SplitSeq(s, "\n") {
-		lines = append(lines, rougeTokens(l, stem))
+		lines = append(lines, rougeTokens(l))
 	}
 	return lines
 }

@@ -34,6 +34,11 @@ type Summary struct {
 	P95      float64 `json:"p95"`
 }
 
+// Constant is the summary of n items that all have one value.
+func Constant(n int, v float64) Summary {
+	return Summary{N: n, Mean: v, Low: v, High: v, P50: v, P95: v}
+}
+
 // resamples of the bootstrap.
 const resamples = 1000
 

@@ -1,12 +1,11 @@
-"""Writes golden.json: cases with the values of pytrec_eval, scikit-learn, sacrebleu, rouge-score and NLTK.
+"""Writes golden.json: cases with the values of pytrec_eval, scikit-learn, sacrebleu and rouge-score.
 
-pip install pytrec_eval-terrier==0.5.11 scikit-learn==1.9.1 sacrebleu==2.6.0 rouge-score==0.1.2 nltk==3.10.4
+pip install pytrec_eval-terrier==0.5.11 scikit-learn==1.9.1 sacrebleu==2.6.0 rouge-score==0.1.2
 python golden.py > golden.json
 The texts are made here from a list of words, so that nobody's text is in the file.
 """
 import collections, json, random, re, string
 import pytrec_eval, sacrebleu
-from nltk.stem.porter import PorterStemmer
 from rouge_score import rouge_scorer
 from sklearn import metrics
 
@@ -72,9 +71,9 @@ def bleu():
             "sentence": [sacrebleu.sentence_bleu(t, r).score for t, r in zip(texts, refs)]}
 
 def rouge():
-    t = text(rnd.randint(0, 30)); c = near(t); stem = rnd.random() < .5
-    s = rouge_scorer.RougeScorer(["rouge1", "rouge2", "rougeL", "rougeLsum"], use_stemmer=stem).score(t, c)
-    return {"text": c, "ref": t, "stem": stem, "want": {k: [v.precision, v.recall, v.fmeasure] for k, v in s.items()}}
+    t = text(rnd.randint(0, 30)); c = near(t)
+    s = rouge_scorer.RougeScorer(["rouge1", "rouge2", "rougeL", "rougeLsum"]).score(t, c)
+    return {"text": c, "ref": t, "want": {k: [v.precision, v.recall, v.fmeasure] for k, v in s.items()}}
 
 def normalize(s):  # SQuAD's evaluation script
     s = "".join(ch for ch in s.lower() if ch not in set(string.punctuation))
@@ -90,8 +89,6 @@ def squad():
         return 2 * same / (len(x) + len(y))
     return {"text": t, "truths": truths, "exact": max(float(normalize(t) == normalize(u)) for u in truths), "f1": max(f1(t, u) for u in truths)}
 
-stemmer = PorterStemmer()
-stems = {w: stemmer.stem(w) for w in sorted({re.sub("[^a-z]", "", w.lower()) for w in WORDS}) if len(w) > 3}
 print(json.dumps({"ranking": [ranking() for _ in range(60)], "classes": [classes() for _ in range(40)], "auroc": [auroc() for _ in range(20)],
-    "bleu": [bleu() for _ in range(60)], "rouge": [rouge() for _ in range(80)], "squad": [squad() for _ in range(40)], "stems": stems},
+    "bleu": [bleu() for _ in range(60)], "rouge": [rouge() for _ in range(80)], "squad": [squad() for _ in range(40)]},
     ensure_ascii=False, indent=0))
