@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,10 +34,6 @@ func loadBook(ctx context.Context, root string, p Part, seed uint64) (*data, err
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", dataset.ErrData, err)
 	}
-	parse := plainQuestion
-	if strings.HasSuffix(p.Base.Questions, ".jsonl") {
-		parse = jsonQuestion
-	}
 	bad := 0
 	for line, err := range jsonl.Lines(bytes.NewReader(text), jsonl.MaxLineBytes) {
 		if err == nil && len(bytes.TrimSpace(line.Text())) == 0 {
@@ -46,9 +41,13 @@ func loadBook(ctx context.Context, root string, p Part, seed uint64) (*data, err
 		}
 		q := question{known: true, group: Answerable}
 		if err == nil {
-			q.Query, err = parse(line.Text())
+			if strings.HasSuffix(p.Base.Questions, ".jsonl") {
+				err = json.Unmarshal(line.Text(), &q.Query)
+			} else {
+				q.Text = string(bytes.TrimSpace(line.Text()))
+			}
 		}
-		if err != nil {
+		if err != nil || strings.TrimSpace(q.Text) == "" {
 			bad++
 			continue
 		}
@@ -66,19 +65,9 @@ func loadBook(ctx context.Context, root string, p Part, seed uint64) (*data, err
 
 // within returns the path of a file of the data folder.
 func within(root, name string) string {
-	if path := filepath.FromSlash(name); filepath.IsAbs(path) {
+	path := filepath.FromSlash(name)
+	if filepath.IsAbs(path) {
 		return path
 	}
-	return filepath.Join(root, filepath.FromSlash(name))
-}
-
-func plainQuestion(line []byte) (dataset.Query, error) {
-	return dataset.Query{Text: string(bytes.TrimSpace(line))}, nil
-}
-
-func jsonQuestion(line []byte) (q dataset.Query, err error) {
-	if err = json.Unmarshal(line, &q); err == nil && strings.TrimSpace(q.Text) == "" {
-		err = errors.New("a question needs a text")
-	}
-	return q, err
+	return filepath.Join(root, path)
 }

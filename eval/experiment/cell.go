@@ -149,22 +149,16 @@ func (s System) label() string {
 
 // cells of a part, in an order that changes encoder, chunker and generator seldom.
 func (p Part) cells(data, judge string) (cells []Cell) {
-	generators := p.Generators
-	if len(generators) == 0 {
-		generators = []Generator{{}}
-	}
 	for _, e := range orOne(p.Encoders) {
 		for _, ch := range orOne(p.Chunkers) {
-			for _, g := range generators {
+			for _, g := range orOne(p.Generators) {
 				for _, r := range orOne(p.Retrievers) {
 					for _, s := range orOne(p.Systems) {
 						c := Cell{Part: p.Name, Kind: p.Kind, Base: p.Base, Data: data, Encoder: e, Chunker: ch,
 							Retriever: r, Generator: g, System: s, Measures: p.Measures,
 							Answers: len(p.Generators) > 0 && p.Kind != Gates}
-						for _, m := range p.Measures {
-							if Judged(m) {
-								c.Judge = judge
-							}
+						if slices.ContainsFunc(p.Measures, Judged) {
+							c.Judge = judge
 						}
 						cells = append(cells, c)
 					}

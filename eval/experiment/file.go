@@ -353,21 +353,25 @@ func (s System) check(p *Part) error {
 // Scale sets the total number of questions per part to n, in the proportions of the part's sample and with at least
 // one question per group. A part without a sample is unchanged.
 func (f *File) Scale(n int) {
-	for i := range f.Parts {
-		total := 0
-		for _, k := range f.Parts[i].Sample {
-			total += k
-		}
-		groups := 1
-		if f.Parts[i].Sample["*"] > 0 && f.Parts[i].GroupBy == ByType {
-			groups = 4
-		}
-		for g, k := range f.Parts[i].Sample {
+	for _, p := range f.Parts {
+		total := p.sampled()
+		for g, k := range p.Sample {
 			if k > 0 {
-				f.Parts[i].Sample[g] = max(1, k*n/(total*groups))
+				p.Sample[g] = max(1, k*n/total)
 			}
 		}
 	}
+}
+
+// sampled is the number of questions that the part's sample asks for.
+func (p Part) sampled() (n int) {
+	for _, k := range p.Sample {
+		n += k
+	}
+	if p.Sample["*"] > 0 && p.GroupBy == ByType {
+		n *= 4 // groups
+	}
+	return n
 }
 
 // Use replaces the encoders and the language models of all parts; "" leaves them as they are.
@@ -431,14 +435,7 @@ func (f *File) Answers() (n int) {
 		if len(p.Generators) == 0 {
 			continue
 		}
-		questions := 0
-		for _, k := range p.Sample {
-			questions += k
-		}
-		if p.Sample["*"] > 0 && p.GroupBy == ByType {
-			questions *= 4
-		}
-		n += questions * len(orOne(p.Encoders)) * len(orOne(p.Chunkers)) * len(orOne(p.Retrievers)) *
+		n += p.sampled() * len(orOne(p.Encoders)) * len(orOne(p.Chunkers)) * len(orOne(p.Retrievers)) *
 			len(orOne(p.Systems))
 	}
 	return n

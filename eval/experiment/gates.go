@@ -103,9 +103,6 @@ func (a *asking) reference(ctx context.Context) (values []float64, err error) {
 			a.cell.Part, a.cell.System.Gate, leastReference, len(values))
 	}
 	slices.Sort(values)
-	if a.s.references == nil {
-		a.s.references = map[string][]float64{}
-	}
 	a.s.references[key] = values
 	return values, nil
 }
@@ -219,10 +216,10 @@ func (r *run) balance(c Cell, groups map[string][]Item) {
 	if len(in) == 0 {
 		return
 	}
-	r.result.Rows = append(r.result.Rows, c.row(r.File.Name, allQuestions, coverage, metric.Summarise(in)))
+	r.add(c, allQuestions, coverage, metric.Summarise(in))
 	for _, x := range []struct{ group, measure string }{{Near, balancedNear}, {Far, balancedFar}} {
 		if out := right(x.group); len(out) > 0 {
-			r.result.Rows = append(r.result.Rows, c.row(r.File.Name, allQuestions, x.measure, metric.Balanced(in, out)))
+			r.add(c, allQuestions, x.measure, metric.Balanced(in, out))
 		}
 	}
 }

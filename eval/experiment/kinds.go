@@ -45,9 +45,7 @@ func (r *run) distribution(ctx context.Context, c Cell, d *data) error {
 		n := int(it.Scores[group+" pairs"].Value)
 		for _, m := range []string{"minimum", "5th percentile", "1st quartile", "mean", "median", "3rd quartile",
 			"95th percentile", "maximum"} {
-			v := it.Scores[group+" "+m].Value
-			r.result.Rows = append(r.result.Rows, c.row(r.File.Name, group, m, metric.Summary{N: n, Mean: v, Low: v,
-				High: v, P50: v, P95: v}))
+			r.add(c, group, m, metric.Constant(n, it.Scores[group+" "+m].Value))
 		}
 	}
 	return nil

@@ -67,14 +67,12 @@ func load(root string, p Part, seed uint64) (*data, error) {
 		d.notes = append(d.notes, text)
 	}
 	in := map[string]bool{}
-	topics := slices.Compact(slices.Sorted(func(yield func(string) bool) {
-		for _, c := range set.Contexts {
-			if !yield(c.Topic) {
-				return
-			}
-		}
-	}))
-	if p.Base.Topics > 0 {
+	var topics []string
+	for _, c := range set.Contexts {
+		topics = append(topics, c.Topic)
+	}
+	slices.Sort(topics)
+	if topics = slices.Compact(topics); p.Base.Topics > 0 {
 		topics = topics[:min(p.Base.Topics, len(topics))]
 	}
 	for _, c := range set.Contexts {
@@ -194,10 +192,6 @@ var reason = regexp.MustCompile(`(?i)\b(why|how come|explain|what (caused|causes
 // about, for a cause, purpose or effect; else it is factual. It is dense if a true answer of it is in two contexts of
 // the base or more, else sparse.
 func (d *data) types() {
-	plain := make([]string, len(d.base))
-	for i, c := range d.base {
-		plain[i] = c.Text
-	}
 	kept := d.questions[:0]
 	for _, q := range d.questions {
 		if !q.known || !q.CanAnswer() || len(q.Answers) == 0 {
@@ -207,16 +201,14 @@ func (d *data) types() {
 		if reason.MatchString(q.Text) {
 			q.group = "reason"
 		}
-		kept = append(kept, q)
-	}
-	for i := range kept {
 		n := 0
-		for _, text := range plain {
-			if n < 2 && contains(text, kept[i].Answers) {
+		for _, c := range d.base {
+			if n < 2 && contains(c.Text, q.Answers) {
 				n++
 			}
 		}
-		kept[i].group += map[bool]string{false: ", sparse", true: ", dense"}[n > 1]
+		q.group += map[bool]string{false: ", sparse", true: ", dense"}[n > 1]
+		kept = append(kept, q)
 	}
 	d.questions = kept
 }

@@ -104,10 +104,7 @@ func (r *run) classifier(ctx context.Context, c Cell, draws []*labelled) error {
 	}
 	r.finished(c.Part, ok)
 	for _, m := range []string{"train accuracy", "test accuracy", "recall", "precision", "f1", "seconds"} {
-		v := it.Scores[m].Value
-		r.result.Rows = append(r.result.Rows,
-			c.row(r.File.Name, "test", m, metric.Summary{N: len(draws[0].test), Mean: v, Low: v,
-				High: v, P50: v, P95: v}))
+		r.add(c, "test", m, metric.Constant(len(draws[0].test), it.Scores[m].Value))
 	}
 	return nil
 }

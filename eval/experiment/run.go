@@ -270,9 +270,14 @@ func (r *run) summarise(c Cell, questions []question, items []Item) {
 				r.result.Unscored += s.Unscored
 				r.better(c, m, s)
 			}
-			r.result.Rows = append(r.result.Rows, c.row(r.File.Name, g, m, s))
+			r.add(c, g, m, s)
 		}
 	}
+}
+
+// add adds a row of a cell.
+func (r *run) add(c Cell, group, measure string, s metric.Summary) {
+	r.result.Rows = append(r.result.Rows, c.row(r.File.Name, group, measure, s))
 }
 
 // best is a cell with the highest mean of a measure.

@@ -42,12 +42,7 @@ func (r *run) session(ctx context.Context, c Cell, d *data) (*session, error) {
 	}
 	cfg := r.Config
 	cfg.Store = filepath.Join(r.work, "store-"+c.store())
-	if c.Encoder.Name != "" {
-		cfg.Encoder = c.Encoder.Name
-	}
-	if c.Encoder.Precision != "" {
-		cfg.Precision = c.Encoder.Precision
-	}
+	cfg.Encoder, cfg.Precision = cmp.Or(c.Encoder.Name, cfg.Encoder), cmp.Or(c.Encoder.Precision, cfg.Precision)
 	if c.Generator.Model != "" {
 		model, err := r.model(c.Generator.Model)
 		if err != nil {
@@ -60,7 +55,7 @@ func (r *run) session(ctx context.Context, c Cell, d *data) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.open = &session{Sluice: s, key: key}
+	r.open = &session{Sluice: s, key: key, references: map[string][]float64{}}
 	return r.open, r.ingest(ctx, c, d)
 }
 
