@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
+	"strconv"
 )
 
 // column is a column of a flat table: one of the slices, without nulls.
@@ -30,6 +31,17 @@ func (c column) kind() int64 {
 		return typeDouble
 	}
 	return typeInt64
+}
+
+// text returns the i-th value for people.
+func (c column) text(i int) string {
+	switch {
+	case c.texts != nil:
+		return c.texts[i]
+	case c.doubles != nil:
+		return strconv.FormatFloat(c.doubles[i], 'g', -1, 64)
+	}
+	return strconv.FormatInt(c.longs[i], 10)
 }
 
 // plain returns the values in the encoding PLAIN.

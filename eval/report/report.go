@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -99,59 +100,28 @@ func (r *Report) tables() []experiment.Table {
 	return tables
 }
 
-// columns are the names and texts of a row in results.csv.
-func head() []string {
-	return []string{"experiment", "part", "encoder", "precision", "chunker", "mode", "metric", "weight", "k", "routed",
-		"generator", "system", "group", "measure", "n", "unscored", "mean", "low", "high", "p50", "p95"}
-}
-
-func (r *Report) csv(w io.Writer) error {
-	c := csv.NewWriter(w)
-	if err := c.Write(head()); err != nil {
-		return err
-	}
-	f := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
-	for _, x := range r.Rows {
-		line := []string{x.Experiment, x.Part, x.Encoder, x.Precision, x.Chunker, x.Mode, x.Metric, f(x.Weight),
-			strconv.Itoa(x.K), strconv.FormatBool(x.Routed), x.Generator, x.System, x.Group, x.Measure,
-			strconv.Itoa(x.N),
-			strconv.Itoa(x.Unscored), f(x.Mean), f(x.Low), f(x.High), f(x.P50), f(x.P95)}
-		if x.N == 0 { // there are no values
-			for i := len(line) - 5; i < len(line); i++ {
-				line[i] = ""
-			}
-		}
-		if err := c.Write(line); err != nil {
-			return err
-		}
-	}
-	c.Flush()
-	return c.Error()
-}
-
-func (r *Report) parquet(w io.Writer) error {
-	rows := slices.DeleteFunc(slices.Clone(r.Rows), func(x experiment.Row) bool { return x.N == 0 && x.Unscored == 0 })
-	var columns []column
+// columns returns the columns of results.csv and results.parquet.
+func columns(rows []experiment.Row) (list []column) {
 	text := func(name string, of func(experiment.Row) string) {
 		c := column{name: name, texts: []string{}}
 		for _, x := range rows {
 			c.texts = append(c.texts, of(x))
 		}
-		columns = append(columns, c)
+		list = append(list, c)
 	}
 	double := func(name string, of func(experiment.Row) float64) {
 		c := column{name: name, doubles: []float64{}}
 		for _, x := range rows {
 			c.doubles = append(c.doubles, of(x))
 		}
-		columns = append(columns, c)
+		list = append(list, c)
 	}
 	long := func(name string, of func(experiment.Row) int) {
 		c := column{name: name, longs: []int64{}}
 		for _, x := range rows {
 			c.longs = append(c.longs, int64(of(x)))
 		}
-		columns = append(columns, c)
+		list = append(list, c)
 	}
 	text("experiment", func(x experiment.Row) string { return x.Experiment })
 	for _, d := range []string{"part", "encoder", "precision", "chunker", "mode", "metric"} {
@@ -170,7 +140,37 @@ func (r *Report) parquet(w io.Writer) error {
 	double("high", func(x experiment.Row) float64 { return x.High })
 	double("p50", func(x experiment.Row) float64 { return x.P50 })
 	double("p95", func(x experiment.Row) float64 { return x.P95 })
-	return writeParquet(w, columns, len(rows), "sluice")
+	return list
+}
+
+func (r *Report) csv(w io.Writer) error {
+	list := columns(r.Rows)
+	line := make([]string, len(list))
+	for j, c := range list {
+		line[j] = c.name
+	}
+	out := csv.NewWriter(w)
+	if err := out.Write(line); err != nil {
+		return err
+	}
+	for i, x := range r.Rows {
+		for j, c := range list {
+			line[j] = c.text(i)
+		}
+		if x.N == 0 { // there are no values
+			clear(line[len(line)-5:])
+		}
+		if err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func (r *Report) parquet(w io.Writer) error {
+	rows := slices.DeleteFunc(slices.Clone(r.Rows), func(x experiment.Row) bool { return x.N == 0 && x.Unscored == 0 })
+	return writeParquet(w, columns(rows), len(rows), "sluice")
 }
 
 // facts returns the settings of the run as name–value pairs.
@@ -221,9 +221,4 @@ func (r *Report) markdown(w io.Writer, grids []grid, plots [][]byte) error {
 	return err
 }
 
-func (r *Report) title() string {
-	if r.File.Title != "" {
-		return r.File.Title
-	}
-	return r.File.Name
-}
+func (r *Report) title() string { return cmp.Or(r.File.Title, r.File.Name) }
