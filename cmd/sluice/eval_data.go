@@ -248,7 +248,7 @@ func (a *app) rate(items []rating.Item, f rateFlags) error {
 		a.note("%d ratings, %d pairs without one", len(given), open)
 		return writeLines(f.ratings, os.O_APPEND, given)
 	}
-	return rating.Ask(rating.NewLineReader(a.stdin), a.stdout, pairs, f.rater, done, func(x rating.Rating) error {
+	return rating.Ask(a.stdin, a.stdout, pairs, f.rater, done, func(x rating.Rating) error {
 		return writeLines(f.ratings, os.O_APPEND, []rating.Rating{x})
 	})
 }

@@ -19,13 +19,7 @@ func (a Agreement) String() string {
 // Judges compares the verdicts of judges with ratings, by measure; nil without answers that have both. Of several
 // ratings of an answer by a rater the last one counts, and of several raters the mean; in the middle it is left out.
 func Judges(items []Item, ratings []Rating) map[string]Agreement {
-	given := map[string]map[string]int{} // by key and rater
-	for _, x := range ratings {
-		if given[x.Key] == nil {
-			given[x.Key] = map[string]int{}
-		}
-		given[x.Key][x.Rater] = x.Rating
-	}
+	given := last(ratings)
 	var all map[string]Agreement
 	for _, it := range items {
 		for system, verdicts := range it.Correct {

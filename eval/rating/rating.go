@@ -4,6 +4,7 @@
 package rating
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -137,7 +138,8 @@ func Pairs(items []Item, rater string, seed uint64) (pairs []Pair) {
 
 // Ask shows pairs that have no rating of the rater yet, and hands each rating to save. An empty line passes over a
 // pair, q or the end of the input ends it.
-func Ask(in *LineReader, out io.Writer, pairs []Pair, rater string, done []Rating, save func(Rating) error) error {
+func Ask(in io.Reader, out io.Writer, pairs []Pair, rater string, done []Rating, save func(Rating) error) error {
+	lines := bufio.NewReader(in)
 	rated := map[string]bool{}
 	for _, x := range done {
 		if x.Rater == rater {
@@ -156,11 +158,12 @@ func Ask(in *LineReader, out io.Writer, pairs []Pair, rater string, done []Ratin
 			if _, err := fmt.Fprintf(out, "1 (bad) … %d (good), empty to pass over, q to end: ", Max); err != nil {
 				return err
 			}
-			text, err := in.Line()
-			if errors.Is(err, io.EOF) || text == "q" {
+			line, err := lines.ReadString('\n')
+			text := strings.TrimSpace(line)
+			if text == "q" || line == "" && errors.Is(err, io.EOF) {
 				return nil
 			}
-			if err != nil {
+			if err != nil && !errors.Is(err, io.EOF) {
 				return err
 			}
 			if text == "" {
@@ -175,6 +178,18 @@ func Ask(in *LineReader, out io.Writer, pairs []Pair, rater string, done []Ratin
 		}
 	}
 	return nil
+}
+
+// last returns the ratings by key and rater: the last one counts.
+func last(ratings []Rating) map[string]map[string]int {
+	given := map[string]map[string]int{}
+	for _, x := range ratings {
+		if given[x.Key] == nil {
+			given[x.Key] = map[string]int{}
+		}
+		given[x.Key][x.Rater] = x.Rating
+	}
+	return given
 }
 
 // Report compares two raters.
@@ -199,27 +214,24 @@ func Summarise(items []Item, ratings []Rating) (*Report, error) {
 		}
 	}
 	r := &Report{Systems: map[string]map[string][]int{}, Means: map[string]float64{}}
-	given := map[string]map[string]int{} // by key and rater
 	for _, x := range ratings {
 		if system[x.Key] == "" {
 			r.Unknown++
-			continue
-		}
-		if !slices.Contains(r.Raters, x.Rater) {
+		} else if !slices.Contains(r.Raters, x.Rater) {
 			r.Raters = append(r.Raters, x.Rater)
 		}
-		if given[x.Key] == nil {
-			given[x.Key] = map[string]int{}
-		}
-		given[x.Key][x.Rater] = x.Rating
 	}
 	if slices.Sort(r.Raters); len(r.Raters) != 2 {
 		return nil, fmt.Errorf("%w: agreement is that of two raters, these are %q", ErrRating, r.Raters)
 	}
 	var first, second []string
 	sums, counts := map[string]int{}, map[string]int{}
+	given := last(ratings)
 	for _, k := range slices.Sorted(maps.Keys(given)) {
 		s := system[k]
+		if s == "" {
+			continue
+		}
 		if r.Systems[s] == nil {
 			r.Systems[s] = map[string][]int{r.Raters[0]: make([]int, Max), r.Raters[1]: make([]int, Max)}
 		}

@@ -26,7 +26,7 @@ func TestRating(t *testing.T) {
 	ann := rating.Pairs(list, "Ann", 1)
 	var out strings.Builder
 	// a word is asked about again, one pair is passed over, and the input ends
-	if err := rating.Ask(rating.NewLineReader(strings.NewReader("good\n5\n\n4\n3")), &out, ann, "Ann", nil,
+	if err := rating.Ask(strings.NewReader("good\n5\n\n4\n3"), &out, ann, "Ann", nil,
 		save); err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestRating(t *testing.T) {
 		t.Fatalf("%v\n%s", all, &out)
 	}
 	out.Reset()
-	if err := rating.Ask(rating.NewLineReader(strings.NewReader("2\n")), &out, ann, "Ann", all, save); err != nil ||
+	if err := rating.Ask(strings.NewReader("2\n"), &out, ann, "Ann", all, save); err != nil ||
 		len(all) != 4 || strings.Count(out.String(), "Question:") != 1 {
 		t.Fatalf("going on: %v, %v\n%s", all, err, &out)
 	}
