@@ -29,18 +29,17 @@ func cudaKey(ctx context.Context, e *Env) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s in %s, there: %t", e.Manifest.Native.CUDA.Header.SHA256, dir,
-		exists(filepath.Join(dir, "cuda.h"))), nil
+	return there(e.Manifest.Native.CUDA.Header.SHA256, filepath.Join(dir, "cuda.h")), nil
 }
 
-func assembleCUDA(ctx context.Context, e *Env) error {
+func assembleCUDA(ctx context.Context, e *Env, _ []string) error {
 	dir, err := e.cudaHeaders(ctx)
 	if err != nil {
 		return err
 	}
 	spec := e.Manifest.Native.CUDA
 	pkg, _ := e.Manifest.Package(spec.Package)
-	python, _, err := e.python(ctx)
+	python, _, _, err := e.python(ctx)
 	if err != nil {
 		return err
 	}
@@ -66,13 +65,6 @@ func assembleCUDA(ctx context.Context, e *Env) error {
 	return copyFile(filepath.Join(e.Repo, "cuda", "compat", "cuda.h"), filepath.Join(dir, "cuda.h"))
 }
 
-func cudaPart() part {
-	return part{
-		name: "cuda", doc: "headers of the CUDA driver interface, for compilers: $SLUICE_CACHE/include",
-		key: cudaKey, assemble: assembleCUDA,
-	}
-}
-
 // nvcc installs an environment with NVIDIA's compiler. The product never uses it: the compiled kernels are checked in.
 func nvcc() recipe {
 	return pinnedPython("python-nvcc", filepath.Join("third_party", "cuda", "requirements.txt"),
@@ -82,19 +74,13 @@ func nvcc() recipe {
 // toolkit is the folder of the environment that nvcc calls its own.
 const toolkit = "lib/python3.*/site-packages/nvidia/cu13"
 
-func (e *Env) nvccProgram() string { return filepath.Join(e.Repo, "build", "out", "nvcc") }
-
 func nvccKey(ctx context.Context, e *Env) (string, error) {
-	key, err := keyOf(nvcc())(ctx, e)
-	return fmt.Sprintf("%s in %s, there: %t", key, e.Cache.Root(), exists(e.nvccProgram())), err
+	key, err := nvcc().key(ctx, e)
+	return there(key+" in "+e.Cache.Root(), filepath.Join(e.Repo, "build", "out", "nvcc")), err
 }
 
-func assembleNvcc(ctx context.Context, e *Env) error {
-	out, err := outputsOf(nvcc())(ctx, e)
-	if err != nil {
-		return err
-	}
-	programs, err := glob(out[0], toolkit+"/bin/nvcc", toolkit+"/bin/cuobjdump")
+func assembleNvcc(ctx context.Context, e *Env, outputs []string) error {
+	programs, err := glob(outputs[0], toolkit+"/bin/nvcc", toolkit+"/bin/cuobjdump")
 	if err != nil {
 		return fmt.Errorf("%w: nvcc: %w", ErrPart, err)
 	}
@@ -107,11 +93,4 @@ func assembleNvcc(ctx context.Context, e *Env) error {
 		}
 	}
 	return nil
-}
-
-func nvccPart() part {
-	return part{
-		name: "nvcc", doc: "NVIDIA's compiler, for those who change kernels/cuda: build/out/nvcc, build/out/cuobjdump",
-		key: nvccKey, assemble: assembleNvcc,
-	}
 }

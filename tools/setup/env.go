@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -61,7 +62,7 @@ func New(repo string, out io.Writer) (*Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	arch := or(os.Getenv(EnvArch), runtime.GOARCH)
+	arch := cmp.Or(os.Getenv(EnvArch), runtime.GOARCH)
 	if machines[arch] == "" {
 		return nil, fmt.Errorf("%w: %s=%s: amd64 and arm64 can be built for", ErrPrerequisite, EnvArch, arch)
 	}
@@ -208,7 +209,7 @@ func (e *Env) module(ctx context.Context, path string) (string, error) {
 
 // compilers returns the C and C++ compilers and how they call themselves.
 func (e *Env) compilers(ctx context.Context) (cc, cxx, id string, err error) {
-	cc, cxx = or(os.Getenv("CC"), e.Tool("gcc")), or(os.Getenv("CXX"), e.Tool("g++"))
+	cc, cxx = cmp.Or(os.Getenv("CC"), e.Tool("gcc")), cmp.Or(os.Getenv("CXX"), e.Tool("g++"))
 	a, err := e.query(ctx, cc, "--version")
 	if err != nil {
 		return "", "", "", err
@@ -229,13 +230,6 @@ func (e *Env) Tool(name string) string {
 		return name
 	}
 	return machines[e.Arch] + "-linux-gnu-" + name
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func exists(path string) bool {

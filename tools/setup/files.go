@@ -17,38 +17,41 @@ import (
 )
 
 // untar writes those regular files of a .tar.gz for which keep returns true to dir, below their path without the
-// prefix. Links, devices and names that leave dir are refused.
-func untar(archive, prefix, dir string, keep func(name string) bool) (int, error) {
+// prefix. Links, devices and names that leave dir are refused, and so is an archive without such a file.
+func untar(archive, prefix, dir string, keep func(name string) bool) error {
 	f, err := os.Open(archive)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer f.Close()
 	z, err := gzip.NewReader(f)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", archive, err)
+		return fmt.Errorf("%s: %w", archive, err)
 	}
-	n := 0
+	none := true
 	for t := tar.NewReader(z); ; {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
-			return n, nil
+			if none {
+				return fmt.Errorf("%s has nothing below %s", archive, prefix)
+			}
+			return nil
 		}
 		if err != nil {
-			return n, fmt.Errorf("%s: %w", archive, err)
+			return fmt.Errorf("%s: %w", archive, err)
 		}
 		name, ok := strings.CutPrefix(h.Name, prefix+"/")
 		if !ok || h.Typeflag == tar.TypeDir || !keep(name) {
 			continue
 		}
 		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(name) {
-			return n, fmt.Errorf("%s: member %q is not a plain file below its folder", archive, h.Name)
+			return fmt.Errorf("%s: member %q is not a plain file below its folder", archive, h.Name)
 		}
 		if err := WriteFile(filepath.Join(dir, filepath.FromSlash(name)), t,
 			fs.FileMode(h.Mode)&0o755|0o644); err != nil {
-			return n, err
+			return err
 		}
-		n++
+		none = false
 	}
 }
 
@@ -106,6 +109,14 @@ func copyInto(dir string, files ...string) error {
 		}
 	}
 	return nil
+}
+
+// relink makes a link, instead of one that is there: it may be of other pins.
+func relink(to, link string) error {
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(to, link)
 }
 
 // sourceDigests returns "name digest" of the files in dir with one of the extensions, in order of name.

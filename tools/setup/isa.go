@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,7 +60,7 @@ var cpuSymbols = []string{"ggml_backend_cpu_reg", "ggml_threadpool_new", "ggml_t
 // sets returns the instruction sets to build: this machine's, or all of them for tests and for archives for other
 // machines. A request for all is remembered in the clone, so that libraries are not linked alternately.
 func (e *Env) sets() []isa {
-	if exists(e.allSetsPath()) {
+	if e.HasAllSets() {
 		return e.isas()
 	}
 	return []isa{e.bestISA()}
@@ -121,7 +120,7 @@ func (e *Env) compileCPU(ctx context.Context, j job, v isa) (archive string, err
 
 // isolate makes lib/libggml-cpu-<name>.a of an archive.
 func (e *Env) isolate(ctx context.Context, j job, v isa, archive string) error {
-	object, lib := "ggml-cpu-"+v.name+".o", "libggml-cpu-"+v.name+".a"
+	object := "ggml-cpu-" + v.name + ".o"
 	err := e.run(ctx, j, j.work, nil, e.Tool("ld"), "-r", "--force-group-allocation", "--whole-archive", archive,
 		"-o", object)
 	if err != nil {
@@ -135,11 +134,5 @@ func (e *Env) isolate(ctx context.Context, j job, v isa, archive string) error {
 	if err := e.run(ctx, j, j.work, nil, e.Tool("objcopy"), append(args, object)...); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(filepath.Join(j.work, lib)); err != nil {
-		return err
-	}
-	if err := e.run(ctx, j, j.work, nil, e.Tool("ar"), "rcs", lib, object); err != nil {
-		return err
-	}
-	return copyInto(filepath.Join(j.out, "lib"), filepath.Join(j.work, lib))
+	return e.archive(ctx, j, "libggml-cpu-"+v.name+".a", object)
 }

@@ -2,7 +2,6 @@ package setup
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,14 +78,7 @@ func buildJinja(ctx context.Context, e *Env, j job) error {
 	if err := copyInto(j.out, filepath.Join(src, filepath.FromSlash(jsonLicence))); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(filepath.Join(j.work, "libjinja.a")); err != nil {
-		return err
-	}
-	args := append([]string{"rcs", "libjinja.a"}, objects...)
-	if err := e.run(ctx, j, j.work, nil, e.Tool("ar"), args...); err != nil {
-		return err
-	}
-	return copyInto(filepath.Join(j.out, "lib"), filepath.Join(j.work, "libjinja.a"))
+	return e.archive(ctx, j, "libjinja.a", objects...)
 }
 
 // extractJinja unpacks the engine's files to a fresh folder and patches them.
@@ -98,16 +90,13 @@ func (e *Env) extractJinja(ctx context.Context, dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	n, err := untar(archive, e.Manifest.Native.Llama.Tree, dir, func(name string) bool {
+	err = untar(archive, e.Manifest.Native.Llama.Tree, dir, func(name string) bool {
 		return strings.HasPrefix(name, "common/jinja/") || strings.HasPrefix(name, "vendor/nlohmann/") ||
 			name == "ggml/include/ggml.h" || name == jsonLicence || strings.HasPrefix(name, "common/json.") ||
 			strings.HasPrefix(name, "common/unicode.")
 	})
 	if err != nil {
 		return err
-	}
-	if n == 0 {
-		return fmt.Errorf("%s has nothing below %s", archive, e.Manifest.Native.Llama.Tree)
 	}
 	return e.patch(jinjaPatches, dir)
 }

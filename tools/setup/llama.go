@@ -76,36 +76,34 @@ func libllama() recipe {
 // llamaBench builds upstream's own benchmark with the flags of the library and for the instruction set that the
 // library uses on this machine, so that the comparison is fair.
 func llamaBench() recipe {
-	return recipe{name: "llama-bench", version: 3, inputs: peerInputs,
-		build: func(ctx context.Context, e *Env, j job) error {
-			e.console.printf("llama-bench: building llama.cpp's benchmark (about 140 compiler runs)")
-			tree := append([]string{"common/", "tools/"}, llamaTree...)
-			if err := e.cmake(ctx, j, tree, nil, e.peerFlags(), "llama-bench"); err != nil {
-				return err
-			}
-			return copyInto(j.out, filepath.Join(j.work, "build", "bin", "llama-bench"))
-		}}
+	return upstream("llama-bench", 3, "benchmark (about 140 compiler runs)")
 }
 
 // llamaServer builds upstream's HTTP server in the same way, without its web page.
 func llamaServer() recipe {
-	return recipe{name: "llama-server", version: 2, inputs: peerInputs,
-		build: func(ctx context.Context, e *Env, j job) error {
-			e.console.printf("llama-server: building llama.cpp's server (about 200 compiler runs)")
-			tree := append([]string{"common/", "tools/"}, llamaTree...)
-			flags := append(e.peerFlags(), "-DLLAMA_BUILD_SERVER=ON") // the last occurrence takes effect
-			if err := e.cmake(ctx, j, tree, nil, flags, "llama-server"); err != nil {
-				return err
-			}
-			return copyInto(j.out, filepath.Join(j.work, "build", "bin", "llama-server"))
-		}}
+	return upstream("llama-server", 2, "server (about 200 compiler runs)", "-DLLAMA_BUILD_SERVER=ON")
 }
 
-// peerFlags returns the flags of upstream's programs. They state the commit, because the archive has no git history.
-func (e *Env) peerFlags() []string {
-	flags := []string{"-DLLAMA_BUILD_COMMON=ON", "-DLLAMA_BUILD_TOOLS=ON",
-		"-DLLAMA_BUILD_COMMIT=" + e.Manifest.Native.Llama.Commit}
-	return slices.Concat(flags, cmakeFlags, e.bestISA().flags)
+// upstream builds one of upstream's programs. The flags state the commit, because the archive has no git history; the
+// last occurrence of a flag takes effect.
+func upstream(program string, version int, what string, flags ...string) recipe {
+	return recipe{
+		name: program, version: version,
+		inputs: func(ctx context.Context, e *Env) ([]string, error) {
+			in, err := llamaInputs(ctx, e)
+			return append(in, e.bestISA().flags...), err
+		},
+		build: func(ctx context.Context, e *Env, j job) error {
+			e.console.printf("%s: building llama.cpp's %s", program, what)
+			all := slices.Concat([]string{"-DLLAMA_BUILD_COMMON=ON", "-DLLAMA_BUILD_TOOLS=ON",
+				"-DLLAMA_BUILD_COMMIT=" + e.Manifest.Native.Llama.Commit}, cmakeFlags, e.bestISA().flags, flags)
+			tree := append([]string{"common/", "tools/"}, llamaTree...)
+			if err := e.cmake(ctx, j, tree, nil, all, program); err != nil {
+				return err
+			}
+			return copyInto(j.out, filepath.Join(j.work, "build", "bin", program))
+		},
+	}
 }
 
 func llamaInputs(ctx context.Context, e *Env) ([]string, error) {
@@ -133,11 +131,6 @@ func patchedInputs(ctx context.Context, e *Env, set patchSet, ext string) ([]str
 	return slices.Concat(in, patches, ours), err
 }
 
-func peerInputs(ctx context.Context, e *Env) ([]string, error) {
-	in, err := llamaInputs(ctx, e)
-	return append(in, e.bestISA().flags...), err
-}
-
 // cmake extracts the tree once, changes it, and builds the targets in j.work/build, where an interrupted build is
 // resumed.
 func (e *Env) cmake(ctx context.Context, j job, tree []string, change func(src string) error, flags []string,
@@ -152,7 +145,7 @@ func (e *Env) cmake(ctx context.Context, j job, tree []string, change func(src s
 		if err := os.RemoveAll(tmp); err != nil {
 			return err
 		}
-		n, err := untar(archive, e.Manifest.Native.Llama.Tree, tmp, func(name string) bool {
+		err = untar(archive, e.Manifest.Native.Llama.Tree, tmp, func(name string) bool {
 			for _, t := range tree {
 				if name == t || strings.HasSuffix(t, "/") && strings.HasPrefix(name, t) {
 					return true
@@ -162,9 +155,6 @@ func (e *Env) cmake(ctx context.Context, j job, tree []string, change func(src s
 		})
 		if err != nil {
 			return err
-		}
-		if n == 0 {
-			return fmt.Errorf("%s has nothing below %s", archive, e.Manifest.Native.Llama.Tree)
 		}
 		if err := e.patch(everywhere, tmp); err != nil {
 			return err
@@ -312,6 +302,18 @@ func (e *Env) compile(ctx context.Context, j job, cxx string, flags []string, un
 		})
 	}
 	return objects, g.Wait()
+}
+
+// archive makes lib/<name> of objects in the job's folder.
+func (e *Env) archive(ctx context.Context, j job, name string, objects ...string) error {
+	lib := filepath.Join(j.work, name)
+	if err := os.RemoveAll(lib); err != nil {
+		return err
+	}
+	if err := e.run(ctx, j, j.work, nil, e.Tool("ar"), append([]string{"rcs", name}, objects...)...); err != nil {
+		return err
+	}
+	return copyInto(filepath.Join(j.out, "lib"), lib)
 }
 
 // merge writes lib/libbinding.a. Archives are first copied beside the objects, because ar's script language has no

@@ -12,9 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/filehash"
 )
 
-// EnvCUDAArch names the environment variable with the architecture that llama.cpp's CUDA back-end is compiled for:
-// 75, 80,
-// 86, 89, 90 or what else nvcc knows.
+// EnvCUDAArch names the environment variable with the architecture that llama.cpp's CUDA back-end is compiled for: 75,
+// 80, 86, 89, 90 or what else nvcc knows.
 const EnvCUDAArch = "SLUICE_CUDA_ARCH"
 
 const cudaArchDefault = "90"
@@ -72,11 +71,11 @@ func llamaCUDA(arch string) recipe {
 // cudaToolkit lays the wheels' files out as cmake looks for them: lib64, and libraries without a version in their
 // names.
 func (e *Env) cudaToolkit(ctx context.Context, j job) (string, error) {
-	out, err := outputsOf(llamaToolkit())(ctx, e)
+	out, err := e.output(ctx, llamaToolkit())
 	if err != nil {
 		return "", err
 	}
-	from, err := glob(out[0], toolkit)
+	from, err := glob(out, toolkit)
 	if err != nil {
 		return "", err
 	}
@@ -93,13 +92,4 @@ func (e *Env) cudaToolkit(ctx context.Context, j job) (string, error) {
 		err = errors.Join(err, os.Symlink(name+".13", filepath.Join(to, "lib", name)))
 	}
 	return to, err
-}
-
-func llamaCUDAPart() part {
-	arch := or(os.Getenv(EnvCUDAArch), cudaArchDefault)
-	return part{
-		name: "llama-cuda", doc: "llama.cpp's back-end for NVIDIA GPUs (" + EnvCUDAArch + "): build/out/llama-cuda",
-		lane: "c++", key: keyOf(llamaCUDA(arch)), recipes: outputsOf(llamaCUDA(arch)),
-		files: []install{{"lib/*", "build/out/llama-cuda/"}},
-	}
 }

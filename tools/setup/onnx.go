@@ -2,6 +2,7 @@ package setup
 
 import (
 	"archive/zip"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -43,7 +44,7 @@ func onnxruntime() recipe {
 			spec := e.Manifest.Native.ONNXRuntime
 			pkg, _ := e.Manifest.Package(spec.Package)
 			pkg = pkg.On(machines[e.Arch])
-			python, minor, err := e.python(ctx)
+			python, minor, _, err := e.python(ctx)
 			if err != nil {
 				return err
 			}
@@ -125,10 +126,6 @@ func (e *Env) crateDir() string { return filepath.Join(e.Repo, "third_party", "t
 // Crate copies the sources of the tokenizers library to dir, downloads the crates that they need, and returns the
 // target triple.
 func (e *Env) Crate(ctx context.Context, dir string) (triple string, err error) {
-	return e.crate(ctx, job{name: "tokenizers"}, dir)
-}
-
-func (e *Env) crate(ctx context.Context, j job, dir string) (triple string, err error) {
 	mod, err := e.module(ctx, e.Manifest.Native.Tokenizers.Module)
 	if err != nil {
 		return "", err
@@ -153,14 +150,14 @@ func (e *Env) crate(ctx context.Context, j job, dir string) (triple string, err 
 			triple = host
 		}
 	}
-	return triple, e.run(ctx, j, dir, nil, "cargo", "fetch", "--locked", "--target", triple)
+	return triple, e.run(ctx, job{name: "tokenizers"}, dir, nil, "cargo", "fetch", "--locked", "--target", triple)
 }
 
 func buildTokenizers(ctx context.Context, e *Env, j job) error {
 	crate := filepath.Join(j.work, "crate")
 	e.console.printf("tokenizers: downloading the crates of third_party/tokenizers/Cargo.lock")
 	start := time.Now()
-	triple, err := e.crate(ctx, j, crate)
+	triple, err := e.Crate(ctx, crate)
 	if err != nil {
 		return err
 	}
@@ -193,7 +190,7 @@ func buildTokenizers(ctx context.Context, e *Env, j job) error {
 // cargoHome returns the folder in which cargo keeps its downloads.
 func cargoHome() string {
 	user, _ := os.UserHomeDir() // cargo reports a missing home folder
-	return or(os.Getenv("CARGO_HOME"), filepath.Join(user, ".cargo"))
+	return cmp.Or(os.Getenv("CARGO_HOME"), filepath.Join(user, ".cargo"))
 }
 
 // newCrates returns the total size of the crates that cargo has stored since start.
@@ -230,7 +227,7 @@ func modulesKey(ctx context.Context, e *Env) (string, error) {
 }
 
 // modules downloads the Go modules in advance, so that the build needs no network and the bytes are counted.
-func modules(ctx context.Context, e *Env) error {
+func modules(ctx context.Context, e *Env, _ []string) error {
 	start := time.Now()
 	e.console.printf("modules: downloading Go modules")
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json")
@@ -281,9 +278,9 @@ func modelsKey(names func(*Env) []string) func(context.Context, *Env) (string, e
 }
 
 // pullModels brings models.
-func pullModels(names func(*Env) []string) func(context.Context, *Env) error {
-	return func(ctx context.Context, e *Env) error {
-		python, _, err := e.python(ctx)
+func pullModels(names func(*Env) []string) func(context.Context, *Env, []string) error {
+	return func(ctx context.Context, e *Env, _ []string) error {
+		python, _, _, err := e.python(ctx)
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package setup
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -23,7 +22,7 @@ func onnxCUDA() recipe {
 		build: func(ctx context.Context, e *Env, j job) error {
 			e.console.printf("onnxruntime-cuda: downloading ONNX Runtime for CUDA 13 and NVIDIA's libraries " +
 				"(1.3 GB, 2.2 GB unpacked)")
-			path, _, err := e.python(ctx)
+			path, _, _, err := e.python(ctx)
 			if err != nil {
 				return err
 			}
@@ -31,10 +30,8 @@ func onnxCUDA() recipe {
 			if err := os.RemoveAll(wheels); err != nil {
 				return err
 			}
-			if err := e.run(ctx, j, j.work, []string{"PIP_FIND_LINKS=", "PIP_REQUIRE_VIRTUALENV=0"}, path, "-m", "pip",
-				"install", "--quiet", "--target", wheels, "--require-hashes", "--no-deps", "--only-binary=:all:",
-				"--no-compile", "--disable-pip-version-check", "-r",
-				filepath.Join(e.Repo, onnxCUDARequirements)); err != nil {
+			if err := e.pip(ctx, j, path, "--target", wheels, "--require-hashes", "--only-binary=:all:", "--no-compile",
+				"-r", filepath.Join(e.Repo, onnxCUDARequirements)); err != nil {
 				return err
 			}
 			libs, err := glob(wheels, "onnxruntime/capi/libonnxruntime.so.*",
@@ -58,16 +55,7 @@ func onnxCUDA() recipe {
 	}
 }
 
-func onnxCUDAPart() part {
-	return part{
-		name: "onnxruntime-cuda", doc: "ONNX Runtime for NVIDIA GPUs (embed.device): $SLUICE_CACHE/out",
-		key: func(ctx context.Context, e *Env) (string, error) {
-			key, err := onnxCUDA().key(ctx, e)
-			return fmt.Sprintf("%s, there: %t", key, exists(e.Cache.Path("out", key))), err
-		},
-		assemble: func(ctx context.Context, e *Env) error {
-			_, err := e.output(ctx, onnxCUDA())
-			return err
-		},
-	}
+func onnxCUDAKey(ctx context.Context, e *Env) (string, error) {
+	key, err := onnxCUDA().key(ctx, e)
+	return there(key, e.Cache.Path("out", key)), err
 }

@@ -23,7 +23,7 @@ import (
 type part struct {
 	name string
 	doc  string
-	// recipes returns the output folders to install from, building what is missing.
+	// recipes returns the output folders that the part is made of, building what is missing.
 	recipes func(context.Context, *Env) ([]string, error)
 	// files maps patterns inside the outputs to names or folders (ending in /) in the repository.
 	files []install
@@ -31,8 +31,8 @@ type part struct {
 	after func(context.Context, *Env) error
 	// key describes the result without building it.
 	key func(context.Context, *Env) (string, error)
-	// assemble replaces recipes and files for what does not live in the repository (models, modules).
-	assemble func(context.Context, *Env) error
+	// assemble puts in place what is not copied into the repository (models, modules, launchers).
+	assemble func(ctx context.Context, e *Env, outputs []string) error
 	// lane groups parts that run one after the other, concurrently with other lanes: network transfers ("") do not
 	// delay work that keeps cores busy, and if one compiler uses one core, another lane uses the rest.
 	lane string
@@ -65,13 +65,9 @@ func (e *Env) ensure(ctx context.Context, p part) (bool, error) {
 		return true, fmt.Errorf("%w: %s: %w", ErrPart, p.name, err)
 	}
 	start := time.Now()
-	var files []string
-	if p.assemble != nil {
-		if err = p.assemble(ctx, e); err == nil {
-			key, err = p.key(ctx, e) // the key describes the installed files, and these have changed
-		}
-	} else {
-		files, err = e.install(ctx, p)
+	files, err := e.install(ctx, p)
+	if err == nil && p.files == nil {
+		key, err = p.key(ctx, e) // the key describes the installed files, and these have changed
 	}
 	if err != nil {
 		return true, err
@@ -100,11 +96,13 @@ func (e *Env) checkTools(ctx context.Context) error {
 	return err
 }
 
-// install builds the outputs and copies their files into the repository.
+// install builds the outputs, copies their files into the repository, and assembles the rest.
 func (e *Env) install(ctx context.Context, p part) (files []string, err error) {
-	outputs, err := p.recipes(ctx, e)
-	if err != nil {
-		return nil, err
+	var outputs []string
+	if p.recipes != nil {
+		if outputs, err = p.recipes(ctx, e); err != nil {
+			return nil, err
+		}
 	}
 	for _, in := range p.files {
 		var found []string
@@ -129,7 +127,10 @@ func (e *Env) install(ctx context.Context, p part) (files []string, err error) {
 			files = append(files, to)
 		}
 	}
-	return files, nil
+	if p.assemble != nil {
+		err = p.assemble(ctx, e, outputs)
+	}
+	return files, err
 }
 
 func (e *Env) statePath(p part) string {
@@ -195,6 +196,35 @@ func (e *Env) stamp(pkg string, files ...linked) error {
 	return WriteFile(path, strings.NewReader(b.String()), 0o644)
 }
 
+// placed returns a part that assemble puts at places in the cache, out of what recipes make. It is assembled again
+// where one of these is not there.
+func placed(name, doc string, places []string,
+	assemble func(ctx context.Context, e *Env, outputs, places []string) error, rs ...recipe) part {
+	at := func(e *Env) (paths []string) {
+		for _, p := range places {
+			paths = append(paths, e.Cache.Path(filepath.FromSlash(p)))
+		}
+		return paths
+	}
+	return part{name: name, doc: doc, recipes: outputsOf(rs...),
+		key: func(ctx context.Context, e *Env) (string, error) {
+			key, err := keyOf(rs...)(ctx, e)
+			return there(key, at(e)...), err
+		},
+		assemble: func(ctx context.Context, e *Env, outputs []string) error { return assemble(ctx, e, outputs, at(e)) }}
+}
+
+// there adds to a key which files are there.
+func there(key string, paths ...string) string {
+	for _, p := range paths {
+		key += fmt.Sprintf(" %s: %t", p, exists(p))
+	}
+	return key
+}
+
+// parts are all parts.
+func parts() []part { return append(productParts(), otherParts()...) }
+
 // Parts lists what Run knows, with a line of explanation each.
 func Parts() []string {
 	var lines []string
@@ -216,7 +246,7 @@ func (e *Env) Run(ctx context.Context, names ...string) error {
 		chosen = append(chosen, all[i])
 	}
 	if len(names) == 0 {
-		chosen = all[:productParts]
+		chosen = productParts()
 	}
 	start := time.Now()
 	unlock, err := e.lockRepo(ctx)

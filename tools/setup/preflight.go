@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -24,8 +25,8 @@ type tool struct {
 }
 
 func (e *Env) tools() []tool {
-	py := or(os.Getenv(EnvPython), "python3")
-	cc, cxx := or(os.Getenv("CC"), e.Tool("gcc")), or(os.Getenv("CXX"), e.Tool("g++"))
+	py := cmp.Or(os.Getenv(EnvPython), "python3")
+	cc, cxx := cmp.Or(os.Getenv("CC"), e.Tool("gcc")), cmp.Or(os.Getenv("CXX"), e.Tool("g++"))
 	cross := "" // Debian's suffix for compilers of another architecture
 	if e.Arch != runtime.GOARCH {
 		cross = "-" + strings.ReplaceAll(machines[e.Arch], "_", "-") + "-linux-gnu"
