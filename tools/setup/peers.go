@@ -44,8 +44,8 @@ func pinnedPython(name, requirements, says string) recipe {
 			if err := e.run(ctx, j, j.work, nil, path, "-m", "venv", j.out); err != nil {
 				return err
 			}
-			return e.pip(ctx, j, filepath.Join(j.out, "bin", "python3"), "--require-hashes", "--only-binary=:all:", "-r",
-				filepath.Join(e.Repo, requirements))
+			return e.pip(ctx, j, filepath.Join(j.out, "bin", "python3"), "--require-hashes", "--only-binary=:all:",
+				"-r", filepath.Join(e.Repo, requirements))
 		},
 	}
 }
