@@ -2,6 +2,7 @@ package dist
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,77 +40,102 @@ func files(dir string) (names []string, err error) {
 	return names, err // WalkDir goes in lexical order
 }
 
+// sums returns the digests of the files below dir, but for their list, and the names in order.
+func sums(ctx context.Context, dir string) (names []string, of map[string]string, err error) {
+	if names, err = files(dir); err != nil {
+		return nil, nil, err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == sumsName })
+	of = map[string]string{}
+	for _, name := range names {
+		if of[name], err = filehash.Sum(ctx, filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+			return nil, nil, err
+		}
+	}
+	return names, of, nil
+}
+
 // writeSums lists the digests of the files below dir, but for the list itself, in dir/SHA256SUMS.
 func writeSums(ctx context.Context, dir string) error {
-	names, err := files(dir)
+	names, of, err := sums(ctx, dir)
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
 	for _, name := range names {
-		if name == sumsName {
-			continue
-		}
-		sum, err := filehash.Sum(ctx, filepath.Join(dir, filepath.FromSlash(name)))
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&b, "%s  %s\n", sum, name)
+		fmt.Fprintf(&b, "%s  %s\n", of[name], name)
 	}
 	return os.WriteFile(filepath.Join(dir, sumsName), []byte(b.String()), 0o644)
 }
 
 // pack writes dir as one folder of that name to a .tar.gz. Its bytes depend only on names, contents, the permission to
 // execute, and the given time.
-func pack(to, dir string, modified time.Time) (err error) {
-	f, err := os.Create(to)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	z, err := gzip.NewWriterLevel(f, gzip.BestCompression)
-	if err != nil {
-		return err
-	}
-	t := tar.NewWriter(z)
-	names, err := files(dir)
-	if err != nil {
-		return err
-	}
-	made := map[string]bool{}
-	for _, name := range names {
-		full := path.Join(filepath.Base(dir), name)
-		if err := packFolders(t, path.Dir(full), modified, made); err != nil {
-			return err
+func pack(to, dir string, modified time.Time) error {
+	data, err := packed(modified, func(t *tarball) error {
+		names, err := files(dir)
+		for _, name := range names {
+			if err == nil {
+				err = t.file(filepath.Join(dir, filepath.FromSlash(name)), path.Join(filepath.Base(dir), name))
+			}
 		}
-		if err := packFile(t, filepath.Join(dir, filepath.FromSlash(name)), full, modified); err != nil {
-			return err
-		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	return errors.Join(t.Close(), z.Close())
+	return os.WriteFile(to, data, 0o644)
 }
 
-// packFolders adds a folder and its parents unless they were added before.
-func packFolders(t *tar.Writer, name string, modified time.Time, made map[string]bool) error {
-	if name == "." || made[name] {
-		return nil
+// packed returns a .tar.gz of what fill adds.
+func packed(modified time.Time, fill func(t *tarball) error) ([]byte, error) {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
 	}
-	if err := packFolders(t, path.Dir(name), modified, made); err != nil {
-		return err
-	}
-	made[name] = true
-	return t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755, ModTime: modified,
-		Format: tar.FormatUSTAR})
+	t := &tarball{tar.NewWriter(z), modified, map[string]bool{}}
+	err = errors.Join(fill(t), t.Close(), z.Close())
+	return b.Bytes(), err
 }
 
-func packFile(t *tar.Writer, from, name string, modified time.Time) error {
+// tarball is a .tar that is being written. All in it has one time.
+type tarball struct {
+	*tar.Writer
+	modified time.Time
+	made     map[string]bool // folders
+}
+
+// add adds a header, and before it the folders above that were not added yet.
+func (t *tarball) add(h tar.Header) error {
+	if above := path.Dir(path.Clean(h.Name)); above != "." && !t.made[above] {
+		t.made[above] = true
+		if err := t.add(tar.Header{Typeflag: tar.TypeDir, Name: above + "/", Mode: 0o755}); err != nil {
+			return err
+		}
+	}
+	h.ModTime, h.Format = t.modified, tar.FormatUSTAR
+	return t.WriteHeader(&h)
+}
+
+func (t *tarball) text(name string, text []byte) error {
+	err := t.add(tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(text))})
+	if err == nil {
+		_, err = t.Write(text)
+	}
+	return err
+}
+
+func (t *tarball) link(name, to string) error {
+	return t.add(tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to, Mode: 0o777})
+}
+
+func (t *tarball) file(from, name string) error {
 	f, st, err := openFile(from)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	err = t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(modeOf(st)), Size: st.Size(),
-		ModTime: modified, Format: tar.FormatUSTAR})
+	err = t.add(tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(modeOf(st)), Size: st.Size()})
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -196,20 +223,13 @@ func verifySums(ctx context.Context, dir string) error {
 		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
 		want[name] = sum
 	}
-	names, err := files(dir)
+	names, of, err := sums(ctx, dir)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if name == sumsName {
-			continue
-		}
-		sum, err := filehash.Sum(ctx, filepath.Join(dir, filepath.FromSlash(name)))
-		if err != nil {
-			return err
-		}
-		if want[name] != sum {
-			return fmt.Errorf("%s: %s has the digest %s, not %q", sumsName, name, sum, want[name])
+		if want[name] != of[name] {
+			return fmt.Errorf("%s: %s has the digest %s, not %q", sumsName, name, of[name], want[name])
 		}
 		delete(want, name)
 	}

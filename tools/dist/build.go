@@ -2,6 +2,7 @@ package dist
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,11 +82,11 @@ func (b *builder) program() string { return b.path("bin", "sluice") }
 // is named by the packages that need it (-lstdc++), so it becomes static through a folder that has no shared one.
 func (b *builder) compile(ctx context.Context) error {
 	cxx := b.cxx()
-	static, err := output(ctx, b.repo, cxx, "-print-file-name=libstdc++.a")
+	static, err := b.ofCompiler(ctx, cxx, "libstdc++.a")
 	if err != nil {
 		return err
 	}
-	if static = strings.TrimSpace(static); !filepath.IsAbs(static) {
+	if static == "" {
 		return fmt.Errorf("%w: %s has no static libstdc++ (Fedora: dnf install libstdc++-static)", ErrNeeds, cxx)
 	}
 	only := filepath.Join(b.work, "static")
@@ -116,6 +117,15 @@ func (b *builder) compile(ctx context.Context) error {
 	return needs.checkProgram()
 }
 
+// ofCompiler returns the path of a file that a compiler links, "" if it has none of this name.
+func (b *builder) ofCompiler(ctx context.Context, compiler, name string) (string, error) {
+	path, err := output(ctx, b.repo, compiler, "-print-file-name="+name)
+	if path = strings.TrimSpace(path); !filepath.IsAbs(path) {
+		return "", err
+	}
+	return path, err
+}
+
 // libraries copies ONNX Runtime, which the program opens, by its path beside the program, when a model is needed. It
 // needs a libstdc++ of GCC 6 or newer, which is the system's; for systems without one the compiler's is in a separate
 // folder, from which the program opens it. That one may need a newer glibc than the rest.
@@ -125,11 +135,11 @@ func (b *builder) libraries(ctx context.Context) error {
 		return fmt.Errorf("%w; run make setup", err)
 	}
 	for _, name := range fallbackLibraries {
-		path, err := output(ctx, b.repo, b.cxx(), "-print-file-name="+name)
+		path, err := b.ofCompiler(ctx, b.cxx(), name)
 		if err != nil {
 			return err
 		}
-		if path = strings.TrimSpace(path); !filepath.IsAbs(path) {
+		if path == "" {
 			return fmt.Errorf("%w: the compiler has no %s", ErrNeeds, name)
 		}
 		if err := copyFile(path, b.path("lib", fallbackFolder, name)); err != nil {
@@ -350,12 +360,5 @@ func (b *builder) run(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-func (b *builder) cc() string  { return or(os.Getenv("CC"), b.env.Tool("gcc")) }
-func (b *builder) cxx() string { return or(os.Getenv("CXX"), b.env.Tool("g++")) }
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
+func (b *builder) cc() string  { return cmp.Or(os.Getenv("CC"), b.env.Tool("gcc")) }
+func (b *builder) cxx() string { return cmp.Or(os.Getenv("CXX"), b.env.Tool("g++")) }

@@ -89,7 +89,7 @@ func (c *checker) system(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrCheck, err)
 	}
 	name := regexp.MustCompile(`PRETTY_NAME="(.*)"`).FindSubmatch(release)
-	glibc, err := c.run(ctx, 0, nil, "/usr/bin/ldd", "--version")
+	glibc, err := c.user().run(ctx, 0, "/usr/bin/ldd", "--version")
 	if err != nil || len(name) == 0 {
 		return fmt.Errorf("%w: %s: what system is it? %w", ErrCheck, c.Root, err)
 	}
@@ -134,21 +134,11 @@ func (c *checker) bring(context.Context) error {
 		c.user().bring(c.Documents, c.home+"/docs", c.home))
 }
 
-// run runs a command on the other system as the user, with its own environment. The command must exit with the given
-// code.
-func (c *checker) run(ctx context.Context, code int, env []string, args ...string) (string, error) {
-	return c.user(env...).run(ctx, code, args...)
-}
-
 // verb runs the program in a folder and looks for a text in its output.
 func (c *checker) verb(ctx context.Context, folder string, code int, want string, args ...string) error {
 	start := time.Now()
-	out, err := c.run(ctx, code, nil, append([]string{path.Join(folder, "bin/sluice")}, args...)...)
-	if err != nil {
+	if err := c.user().prints(ctx, code, want, path.Join(folder, "bin/sluice"), args...); err != nil {
 		return err
-	}
-	if !regexp.MustCompile(want).MatchString(out) {
-		return fmt.Errorf("sluice %s does not print %q:\n%s", strings.Join(args, " "), want, out)
 	}
 	c.say("✓ sluice %s (%.1f s)", strings.Join(args, " "), time.Since(start).Seconds())
 	return nil
@@ -196,10 +186,10 @@ func (c *checker) pull(ctx context.Context) error {
 	go func() { _ = hub.Serve(listener) }()
 	defer hub.Close()
 	const model = "all-MiniLM-L6-v2"
-	env := []string{"HF_ENDPOINT=http://" + listener.Addr().String(), "SLUICE_CACHE=" + c.home + "/another-cache"}
+	user := c.user("HF_ENDPOINT=http://"+listener.Addr().String(), "SLUICE_CACHE="+c.home+"/another-cache")
 	program := c.place + "/first/" + c.top + "/bin/sluice"
 	for _, verb := range []string{"pull", "verify"} {
-		if _, err := c.run(ctx, 0, env, program, "models", verb, model); err != nil {
+		if _, err := user.run(ctx, 0, program, "models", verb, model); err != nil {
 			return err
 		}
 		c.say("✓ sluice models %s %s, without pip, from a stand-in for the hub", verb, model)
@@ -220,12 +210,9 @@ func (c *checker) moved(ctx context.Context) error {
 		return err
 	}
 	oldest := map[string]string{"amd64": "avx2", "arm64": "neon"}[c.Arch]
-	out, err := c.run(ctx, 0, []string{"SLUICE_ISA=" + oldest}, folder+"/bin/sluice", "doctor")
-	if err != nil {
+	if err := c.user("SLUICE_ISA="+oldest).prints(ctx, 0, "llama.cpp on "+oldest, folder+"/bin/sluice",
+		"doctor"); err != nil {
 		return err
-	}
-	if !strings.Contains(out, "llama.cpp on "+oldest) {
-		return fmt.Errorf("the oldest instruction set is not in the program:\n%s", out)
 	}
 	c.say("✓ SLUICE_ISA=%s sluice doctor", oldest)
 	store := c.home + "/kb"

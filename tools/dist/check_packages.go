@@ -61,6 +61,15 @@ func (p place) run(ctx context.Context, code int, args ...string) (string, error
 	return string(out), nil
 }
 
+// prints runs the program and looks for a text in its output.
+func (p place) prints(ctx context.Context, code int, want, program string, args ...string) error {
+	out, err := p.run(ctx, code, append([]string{program}, args...)...)
+	if err == nil && !regexp.MustCompile(want).MatchString(out) {
+		err = fmt.Errorf("sluice %s does not print %q:\n%s", strings.Join(args, " "), want, out)
+	}
+	return err
+}
+
 // bring copies a folder of this system to one of the place, and gives the place's user all that is below owned.
 func (p place) bring(from, to, owned string) error {
 	if err := os.CopyFS(filepath.Join(p.root, to), os.DirFS(from)); err != nil {
@@ -81,12 +90,8 @@ func (c *checker) whole(ctx context.Context, p place, what, program, key string,
 		{`[1-9]\d* chunks`, []string{"ingest", "/srv/docs"}},
 		{`\[1\]`, []string{"ask", "What does the build tag native do?"}},
 	} {
-		out, err := p.run(ctx, 0, append([]string{program}, v.args...)...)
-		if err != nil {
+		if err := p.prints(ctx, 0, v.want, program, v.args...); err != nil {
 			return err
-		}
-		if !regexp.MustCompile(v.want).MatchString(out) {
-			return fmt.Errorf("sluice %s does not print %q:\n%s", strings.Join(v.args, " "), v.want, out)
 		}
 	}
 	s, err := p.start(ctx, append([]string{program}, serve...)...)

@@ -17,7 +17,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // service is a server that runs on the other system.
@@ -80,16 +79,6 @@ func (s *service) ask(ctx context.Context, path, body, want string) error {
 		return fmt.Errorf("%s %s: %s, and not %q:\n%.2000s", method, path, a.Status, want, text)
 	}
 	return nil
-}
-
-// eventually asks until the answer is as wanted, for half a minute.
-func (s *service) eventually(ctx context.Context, path, body, want string) (err error) {
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if err = s.ask(ctx, path, body, want); err == nil {
-			return nil
-		}
-	}
-	return err
 }
 
 // end sends SIGTERM to the server and waits until it has ended, as it should.

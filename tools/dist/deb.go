@@ -1,9 +1,7 @@
 package dist
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"crypto/md5" //nolint:gosec // the format of md5sums; SHA256SUMS is what counts
 	"errors"
 	"fmt"
@@ -33,13 +31,10 @@ func (d deb) writeDeb(to, dir string) (data []byte, err error) {
 	}
 	var sums bytes.Buffer
 	size := int64(0)
-	data, err = tarball(func(t *tar.Writer, made map[string]bool) error {
+	data, err = packed(d.modified, func(t *tarball) error {
 		for _, name := range names {
 			from, full := filepath.Join(dir, filepath.FromSlash(name)), path.Join(debFolder, name)
-			if err := packFolders(t, path.Dir(full), d.modified, made); err != nil {
-				return err
-			}
-			if err := packFile(t, from, full, d.modified); err != nil {
+			if err := t.file(from, full); err != nil {
 				return err
 			}
 			sum, n, err := md5Of(from)
@@ -50,25 +45,21 @@ func (d deb) writeDeb(to, dir string) (data []byte, err error) {
 			fmt.Fprintf(&sums, "%s  %s\n", sum, full)
 		}
 		for name, text := range d.units {
-			if err := packText(t, made, "usr/lib/systemd/system/"+name, text, d.modified); err != nil {
+			if err := t.text("usr/lib/systemd/system/"+name, text); err != nil {
 				return err
 			}
 			fmt.Fprintf(&sums, "%x  usr/lib/systemd/system/%s\n", md5.Sum(text), name) //nolint:gosec // as above
 		}
-		if err := packFolders(t, "usr/bin", d.modified, made); err != nil {
-			return err
-		}
-		return packLink(t, "usr/bin/sluice", "../lib/sluice/bin/sluice", d.modified)
+		return t.link("usr/bin/sluice", "../lib/sluice/bin/sluice")
 	})
 	if err != nil {
 		return nil, err
 	}
-	control, err := tarball(func(t *tar.Writer, made map[string]bool) error {
+	control, err := packed(d.modified, func(t *tarball) error {
 		text := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: %s\nMaintainer: The Sluice developers "+
 			"<noreply@example.org>\nInstalled-Size: %d\nDepends: %s\nSection: science\nPriority: optional\n"+
 			"Description: %s\n", d.name, d.version, d.arch, (size+1023)/1024, d.depends, d.description)
-		return errors.Join(packText(t, made, "control", []byte(text), d.modified),
-			packText(t, made, "md5sums", sums.Bytes(), d.modified))
+		return errors.Join(t.text("control", []byte(text)), t.text("md5sums", sums.Bytes()))
 	})
 	if err != nil {
 		return nil, err
@@ -87,35 +78,6 @@ func (d deb) writeDeb(to, dir string) (data []byte, err error) {
 		}
 	}
 	return data, os.WriteFile(to, out.Bytes(), 0o644)
-}
-
-// tarball returns a .tar.gz of what fill adds.
-func tarball(fill func(t *tar.Writer, made map[string]bool) error) ([]byte, error) {
-	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
-	t := tar.NewWriter(z)
-	err = errors.Join(fill(t, map[string]bool{}), t.Close(), z.Close())
-	return b.Bytes(), err
-}
-
-func packText(t *tar.Writer, made map[string]bool, name string, text []byte, modified time.Time) error {
-	if err := packFolders(t, path.Dir(name), modified, made); err != nil {
-		return err
-	}
-	err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(text)),
-		ModTime: modified, Format: tar.FormatUSTAR})
-	if err == nil {
-		_, err = t.Write(text)
-	}
-	return err
-}
-
-func packLink(t *tar.Writer, name, to string, modified time.Time) error {
-	return t.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to, Mode: 0o777,
-		ModTime: modified, Format: tar.FormatUSTAR})
 }
 
 func md5Of(name string) (sum string, size int64, err error) {

@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -32,14 +33,7 @@ func (v Version) String() string {
 }
 
 // less compares number by number; 2.9 is before 2.34, and 2.3 before 2.3.4.
-func (v Version) less(w Version) bool {
-	for i := range min(len(v), len(w)) {
-		if v[i] != w[i] {
-			return v[i] < w[i]
-		}
-	}
-	return len(v) < len(w)
-}
+func (v Version) less(w Version) bool { return slices.Compare(v, w) < 0 }
 
 // parseVersion splits a symbol version such as GLIBC_2.34. Names without a number (GLIBC_PRIVATE, GLIBC_ABI_DT_RELR)
 // are promises of one build of the C library and are refused.

@@ -59,24 +59,18 @@ func (b *builder) image(ctx context.Context, files []byte, modified time.Time) (
 
 // base returns the layer with what the program needs of a system: glibc, names of users, and folders to write to.
 func (b *builder) base(ctx context.Context, modified time.Time) ([]byte, error) {
-	return tarball(func(t *tar.Writer, made map[string]bool) error {
+	return packed(modified, func(t *tarball) error {
 		for _, name := range slices.Sorted(maps.Keys(ofGlibc)) {
-			from, err := output(ctx, b.repo, b.cc(), "-print-file-name="+name)
+			from, err := b.ofCompiler(ctx, b.cc(), name)
+			if err == nil && from != "" { // "": a loader of another architecture
+				err = t.file(from, "usr/lib/"+name)
+			}
 			if err != nil {
-				return err
-			}
-			if from = strings.TrimSpace(from); !filepath.IsAbs(from) {
-				continue // a loader of another architecture
-			}
-			if err := packFolders(t, "usr/lib", modified, made); err != nil {
-				return err
-			}
-			if err := packFile(t, from, "usr/lib/"+name, modified); err != nil {
 				return err
 			}
 		}
 		for _, name := range []string{"lib", "lib64"} { // where the loader is, and looks
-			if err := packLink(t, name, "usr/lib", modified); err != nil {
+			if err := t.link(name, "usr/lib"); err != nil {
 				return err
 			}
 		}
@@ -85,17 +79,14 @@ func (b *builder) base(ctx context.Context, modified time.Time) ([]byte, error) 
 			{"group", fmt.Sprintf("root:x:0:\nsluice:x:%d:\n", imageUser)},
 			{"nsswitch.conf", "hosts: files dns\n"},
 		} {
-			if err := packText(t, made, "etc/"+f[0], []byte(f[1]), modified); err != nil {
+			if err := t.text("etc/"+f[0], []byte(f[1])); err != nil {
 				return err
 			}
 		}
-		head := tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777, ModTime: modified,
-			Format: tar.FormatUSTAR}
-		err := t.WriteHeader(&head)
-		for _, head.Name = range imageFolders {
-			head.Mode, head.Uid, head.Gid = 0o755, imageUser, imageUser
-			err = errors.Join(err, packFolders(t, filepath.Dir(filepath.Clean(head.Name)), modified, made),
-				t.WriteHeader(&head))
+		err := t.add(tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777})
+		for _, name := range imageFolders {
+			err = errors.Join(err, t.add(tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755, Uid: imageUser,
+				Gid: imageUser}))
 		}
 		return err
 	})
@@ -165,9 +156,9 @@ func writeImage(to string, modified time.Time, config map[string]any, layers ...
 	}
 	contents["index.json"], contents["manifest.json"] = index, old
 	var out bytes.Buffer
-	t, made := tar.NewWriter(&out), map[string]bool{}
+	t := &tarball{tar.NewWriter(&out), modified, map[string]bool{}}
 	for _, name := range slices.Sorted(maps.Keys(contents)) {
-		if err := packText(t, made, name, contents[name], modified); err != nil {
+		if err := t.text(name, contents[name]); err != nil {
 			return err
 		}
 	}
