@@ -48,7 +48,9 @@ func run(ctx context.Context, args []string) int {
 	case verb == "race" && len(args) == 1:
 		r.racing(ctx)
 	case verb == "asan" && len(args) == 1:
-		r.alone(r.sanitizing(ctx))
+		for _, step := range r.sanitizing(ctx) { // each with its own environment
+			r.beside(step)
+		}
 	case verb == "arm64" && len(args) == 1:
 		r.wholeARM(ctx)
 	case verb == "fuzz" && len(args) <= 2:

@@ -147,13 +147,6 @@ func (r *runner) beside(steps ...func(*runner)) {
 	}
 }
 
-// alone runs steps one after the other, each with its own environment.
-func (r *runner) alone(steps []func(*runner)) {
-	for _, step := range steps {
-		r.beside(step)
-	}
-}
-
 func (r *runner) fail(what, text string) {
 	r.total.Failed++
 	r.failed = append(r.failed, what)
