@@ -3,11 +3,13 @@
 package cuda
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 	"gorgonia.org/cu"
@@ -18,7 +20,6 @@ import (
 // Device is an open GPU. Its methods may be called from any goroutine.
 type Device struct {
 	info  Info
-	limit int64
 	tasks chan *task
 	quit  chan struct{} // closed by Close
 	gone  chan struct{} // closed when everything has been released
@@ -40,14 +41,10 @@ type task struct {
 // Open opens a GPU with a thread of its own, the primary context, two streams and staging memory. The context is shared
 // with whatever else uses this GPU in the process.
 func Open(o Options) (*Device, error) {
-	if o.Staging == 0 {
-		o.Staging = DefaultStaging
-	}
+	o.Staging = cmp.Or(o.Staging, DefaultStaging)
 	if o.MemoryLimit < 0 || o.Staging < stagingMin || o.Ordinal < 0 {
-		return nil,
-			fmt.Errorf("%w: Open with memory limit %d, staging %d (at least %d) and ordinal %d", ErrMisuse,
-				o.MemoryLimit,
-				o.Staging, stagingMin, o.Ordinal)
+		return nil, fmt.Errorf("%w: Open with memory limit %d, staging %d (at least %d) and ordinal %d", ErrMisuse,
+			o.MemoryLimit, o.Staging, stagingMin, o.Ordinal)
 	}
 	if err := loadDriver(o.Library); err != nil {
 		return nil, err
@@ -102,7 +99,9 @@ func (d *Device) serve(t *task) {
 		}
 		close(t.done)
 	}()
-	t.err = d.s.run(t.f)
+	if t.err = d.s.lost; t.err == nil {
+		t.err = t.f(d.s)
+	}
 	ended = true
 }
 
@@ -189,18 +188,14 @@ func (s *Stream) context(ordinal int) error {
 
 // openStream creates everything a device holds. The returned Stream must be closed even after an error.
 func openStream(d *Device, o Options) (*Stream, error) {
-	s := &Stream{d: d, modules: map[*Module]struct{}{}, graphs: map[*Graph]struct{}{}}
+	s := &Stream{d: d, modules: map[*Module]struct{}{}}
 	for i := range s.values {
-		s.pointers[i] = pointer(&s.values[i])
+		s.pointers[i] = unsafe.Pointer(&s.values[i])
 	}
 	if err := s.context(o.Ordinal); err != nil {
 		return s, err
 	}
-	d.limit = o.MemoryLimit
-	if d.limit == 0 {
-		d.limit = d.info.Free / 10 * 9
-	}
-	d.mem.open(d.limit)
+	d.mem.free, d.mem.limit = map[int64][]*piece{}, cmp.Or(o.MemoryLimit, d.info.Free/10*9)
 	var err error
 	if s.compute, err = cu.MakeStream(cu.NonBlocking); err != nil {
 		return s, check("cuStreamCreate", err)
@@ -228,19 +223,12 @@ func openStream(d *Device, o Options) (*Stream, error) {
 // close releases everything in reverse order of creation, and returns the first error.
 func (s *Stream) close() error {
 	var first error
-	keep := func(err error) {
-		if err != nil && first == nil {
-			first = err
-		}
-	}
+	keep := func(err error) { first = cmp.Or(first, err) }
 	none := cu.Stream{}
 	for _, st := range []cu.Stream{s.compute, s.copies} {
 		if st != none {
 			keep(check("cuStreamSynchronize", st.Synchronize()))
 		}
-	}
-	for g := range s.graphs {
-		keep(check("cuGraphExecDestroy", g.destroy()))
 	}
 	for m := range s.modules {
 		keep(check("cuModuleUnload", m.module.Unload()))

@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -33,10 +34,7 @@ func check(call string, err error) error {
 
 // loadDriver loads the driver, or returns why it cannot.
 func loadDriver(library string) error {
-	if library == "" {
-		library = os.Getenv(EnvLibrary)
-	}
-	err := driver.Load(library)
+	err := driver.Load(cmp.Or(library, os.Getenv(EnvLibrary)))
 	var le *driver.LoadError
 	if err == nil || !errors.As(err, &le) {
 		return err

@@ -1,5 +1,5 @@
 // Package cuda is the device layer over gorgonia.org/cu: one locked OS thread per GPU, its primary context, two
-// streams, pinned staging memory, a pool of device memory with a limit, compiled images, launches, events and graphs.
+// streams, pinned staging memory, a pool of device memory with a limit, compiled images, launches and events.
 // It is independent of what is computed: callers supply images and kernel names.
 //
 // Input: bytes, device addresses and launches. Output: bytes, and errors that wrap ErrUnavailable, ErrMemory,

@@ -22,7 +22,7 @@ var (
 	ErrRange = errors.New("cuda: outside of allocated device memory")
 	// ErrClosed is returned by calls after Close.
 	ErrClosed = errors.New("cuda: the device is closed")
-	// ErrMisuse is wrapped by calls that are not allowed there: Do inside Do, a copy inside Capture, a double free.
+	// ErrMisuse is wrapped by calls that are not allowed there: Do inside Do, Time inside Time, a double free.
 	ErrMisuse = errors.New("cuda: wrong use")
 )
 
@@ -84,8 +84,7 @@ func (e *MemoryError) Error() string {
 		return fmt.Sprintf("%v: %d bytes asked, %d in use, the limit is %d", ErrMemory, e.Asked, e.Used, e.Limit)
 	}
 	return fmt.Sprintf("%v: %d bytes asked, %d in use, %d free on the device, the limit is %d", ErrMemory, e.Asked,
-		e.Used,
-		e.Free, e.Limit)
+		e.Used, e.Free, e.Limit)
 }
 
 // Is matches ErrMemory.
@@ -96,8 +95,7 @@ type TooOldError struct{ Have, Need int }
 
 func (e *TooOldError) Error() string {
 	return fmt.Sprintf("%v: it supports CUDA %s, the compiled kernels need %s: install a newer NVIDIA driver",
-		ErrTooOld,
-		versionText(e.Have), versionText(e.Need))
+		ErrTooOld, versionText(e.Have), versionText(e.Need))
 }
 
 // Is matches ErrTooOld and ErrUnavailable.

@@ -3,7 +3,6 @@
 package cuda_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"runtime"
@@ -51,14 +50,10 @@ func everything() (err error) {
 		if err := s.Fill(p, 5, 100); err != nil {
 			return err
 		}
-		g, err := s.Capture(func() error {
+		if _, err := s.Time(func() error {
 			return errors.Join(s.Launch(more, one, one, 64<<10, uint64(p), 100),
 				s.Launch(more, one, one, 0, uint64(p), 100))
-		})
-		if err != nil {
-			return err
-		}
-		if _, err := s.Time(func() error { return s.Replay(g) }); err != nil {
+		}); err != nil {
 			return err
 		}
 		if err := s.Write(p+50, make([]byte, 50)); err != nil {
@@ -71,7 +66,7 @@ func everything() (err error) {
 		if err := s.Copy(p+200, p, 100); err != nil {
 			return err
 		}
-		return errors.Join(s.Wait(), s.Read(got, p+200), g.Close())
+		return errors.Join(s.Wait(), s.Read(got, p+200))
 	})
 	if err == nil && !(got[0] == 7 && got[49] == 7 && got[50] == 0) {
 		err = fmt.Errorf("the device has %v", got)
@@ -407,14 +402,6 @@ func TestMisuse(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		_, err := s.Capture(func() error { return s.Read(make([]byte, 1), p) })
-		if !errors.Is(err, cuda.ErrMisuse) {
-			t.Errorf("a read inside Capture: %v", err)
-		}
-		_, err = s.Capture(func() error { _, err := d.Alloc(1 << 20); return err })
-		if !errors.Is(err, cuda.ErrMisuse) {
-			t.Errorf("an allocation inside Capture: %v", err)
-		}
 		if err := s.Launch(k, one, [3]int{2048, 1, 1}, 0, uint64(p), 1); !errors.Is(err, cuda.ErrDriver) {
 			t.Errorf("2,048 threads in a block: %v", err)
 		}
@@ -448,10 +435,7 @@ func TestDoPanicsAndEnds(t *testing.T) {
 				t.Errorf("recovered %v", r)
 			}
 		}()
-		_ = d.Do(func(s *cuda.Stream) error {
-			_, err := s.Capture(func() error { panic("for a test") })
-			return err
-		})
+		_ = d.Do(func(*cuda.Stream) error { panic("for a test") })
 	}()
 	k := kernel(t, d, "add")
 	if err := add(d, k, 1000, 1); err != nil {
@@ -471,51 +455,6 @@ func TestDoPanicsAndEnds(t *testing.T) {
 		t.Error(err)
 	}
 	_ = driver
-}
-
-func TestGraphs(t *testing.T) {
-	both(t, func(t *testing.T, _ *drivertest.Driver) {
-		d := opened(t, cuda.Options{Staging: 4096})
-		k := kernel(t, d, "one_more")
-		p, err := d.Alloc(1000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		one := [3]int{1, 1, 1}
-		got := make([]byte, 1000)
-		var g *cuda.Graph
-		err = d.Do(func(s *cuda.Stream) (err error) {
-			if err := s.Write(p, make([]byte, 1000)); err != nil {
-				return err
-			}
-			g, err = s.Capture(func() error {
-				for range 10 {
-					if err := s.Launch(k, one, one, 0, uint64(p), 1000); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-			for range 3 {
-				if err := s.Replay(g); err != nil {
-					return err
-				}
-			}
-			return s.Read(got, p)
-		})
-		if err != nil || !bytes.Equal(got, bytes.Repeat([]byte{30}, 1000)) {
-			t.Errorf("%v %v", got[0], err)
-		}
-		if err := errors.Join(g.Close(), g.Close()); err != nil {
-			t.Error(err)
-		}
-		if err := d.Do(func(s *cuda.Stream) error { return s.Replay(g) }); !errors.Is(err, cuda.ErrMisuse) {
-			t.Errorf("Replay after Close: %v", err)
-		}
-	})
 }
 
 func TestTime(t *testing.T) {

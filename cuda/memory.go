@@ -3,8 +3,10 @@
 package cuda
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 	"sync"
@@ -34,10 +36,6 @@ type memory struct {
 	limit  int64
 	closed bool
 	wrong  error // the first misuse of Free
-}
-
-func (m *memory) open(limit int64) {
-	m.free, m.limit = map[int64][]*piece{}, limit
 }
 
 const (
@@ -85,7 +83,7 @@ func (d *Device) Used() (bytes, peak int64) {
 }
 
 // Limit returns the maximum of the bytes in use.
-func (d *Device) Limit() int64 { return d.limit }
+func (d *Device) Limit() int64 { return d.mem.limit }
 
 // Live returns the number of pieces that have not been freed.
 func (d *Device) Live() int {
@@ -117,15 +115,7 @@ func (m *memory) take(bytes int64) (Ptr, bool, error) {
 }
 
 func (m *memory) search(p Ptr) (int, bool) {
-	return slices.BinarySearchFunc(m.live, p, func(x *piece, p Ptr) int {
-		switch {
-		case x.at < p:
-			return -1
-		case x.at > p:
-			return 1
-		}
-		return 0
-	})
+	return slices.BinarySearchFunc(m.live, p, func(x *piece, p Ptr) int { return cmp.Compare(x.at, p) })
 }
 
 func (m *memory) add(p *piece, bytes int64) {
@@ -182,11 +172,10 @@ func (m *memory) find(what string, p Ptr, bytes int64) (*piece, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x := m.around(p)
-	if bytes < 0 || x == nil || int64(p-x.at)+bytes > max(x.asked, 0) {
-		if x == nil {
-			return nil,
-				fmt.Errorf("%w: %s of %d bytes at %#x, where nothing is in use", ErrRange, what, bytes, uint64(p))
-		}
+	if x == nil {
+		return nil, fmt.Errorf("%w: %s of %d bytes at %#x, where nothing is in use", ErrRange, what, bytes, uint64(p))
+	}
+	if bytes < 0 || int64(p-x.at)+bytes > x.asked {
 		return nil, fmt.Errorf("%w: %s of %d bytes from byte %d of %d", ErrRange, what, bytes, p-x.at, x.asked)
 	}
 	return x, nil
@@ -196,9 +185,6 @@ func (m *memory) find(what string, p Ptr, bytes int64) (*piece, error) {
 func (s *Stream) grow(bytes int64) (Ptr, error) {
 	if s.lost != nil {
 		return 0, s.lost
-	}
-	if s.recording != nil { // the calls that order it would be recorded
-		return 0, fmt.Errorf("%w: an allocation inside Capture that the pool cannot serve", ErrMisuse)
 	}
 	m, size := &s.d.mem, class(bytes)
 	m.mu.Lock()
@@ -254,12 +240,7 @@ func (s *Stream) trim(bytes int64) error {
 	if bytes <= 0 {
 		return nil
 	}
-	var sizes []int64
-	for size := range m.free {
-		sizes = append(sizes, size)
-	}
-	slices.Sort(sizes)
-	for _, size := range slices.Backward(sizes) {
+	for _, size := range slices.Backward(slices.Sorted(maps.Keys(m.free))) {
 		for list := m.free[size]; len(list) > 0 && bytes > 0; list = m.free[size] {
 			p := list[len(list)-1]
 			m.free[size] = list[:len(list)-1]
@@ -296,14 +277,10 @@ func (s *Stream) freeAll() error {
 	}
 	for _, p := range pieces {
 		p.used = 0 // the streams are idle
-		if err := s.release(p); err != nil && first == nil {
-			first = err
-		}
+		first = cmp.Or(first, s.release(p))
 	}
 	if s.pool != (driver.Pool{}) && len(pieces) > 0 {
-		if err := s.check("cuStreamSynchronize", s.copies.Synchronize()); err != nil && first == nil {
-			first = err
-		}
+		first = cmp.Or(first, s.check("cuStreamSynchronize", s.copies.Synchronize()))
 	}
 	m.live, m.free, m.used, m.pooled, m.closed = nil, nil, 0, 0, true
 	return first

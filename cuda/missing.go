@@ -9,8 +9,7 @@ const Available = false
 
 // errBuild is returned by every call in a build that cannot load a driver.
 var errBuild = fmt.Errorf("%w: this program was built without the native parts (make build), or for another system "+
-	"than "+
-	"Linux on amd64 or arm64", ErrUnavailable)
+	"than Linux on amd64 or arm64", ErrUnavailable)
 
 // Devices returns ErrUnavailable.
 func Devices() ([]Info, error) { return nil, errBuild }
@@ -63,12 +62,6 @@ type Kernel struct{}
 // Name returns "".
 func (Kernel) Name() string { return "" }
 
-// Graph is a recorded sequence of launches.
-type Graph struct{}
-
-// Close does nothing.
-func (*Graph) Close() error { return nil }
-
 // Stream is what Do passes to its function.
 type Stream struct{}
 
@@ -95,9 +88,3 @@ func (*Stream) Wait() error { return errBuild }
 
 // Time returns ErrUnavailable.
 func (*Stream) Time(func() error) (float64, error) { return 0, errBuild }
-
-// Capture returns ErrUnavailable.
-func (*Stream) Capture(func() error) (*Graph, error) { return nil, errBuild }
-
-// Replay returns ErrUnavailable.
-func (*Stream) Replay(*Graph) error { return errBuild }

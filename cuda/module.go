@@ -8,8 +8,6 @@ import (
 	"sync"
 
 	"gorgonia.org/cu"
-
-	"github.com/sluice-rag/sluice/cuda/internal/driver"
 )
 
 // Module is an image loaded on a device. Closing the device unloads it.
@@ -94,84 +92,4 @@ func (m *Module) Kernel(name string) (Kernel, error) {
 	}
 	m.byName[name] = k
 	return Kernel{k}, nil
-}
-
-// Graph is a recorded sequence of launches and fills. Its memory must not be freed before the last Replay.
-type Graph struct {
-	d    *Device
-	g    driver.Graph
-	uses []uint64 // parameters of the launches
-	gone bool
-}
-
-// Capture records the launches and fills of f instead of running them: a Replay of many small launches costs one call.
-// Copies, Wait and Time cannot be recorded.
-func (s *Stream) Capture(f func() error) (*Graph, error) {
-	if s.recording != nil || s.measuring {
-		return nil, fmt.Errorf("%w: Capture inside Capture or Time", ErrMisuse)
-	}
-	if err := s.computeBehind(s.copied); err != nil {
-		return nil, err
-	}
-	if err := s.check("cuStreamBeginCapture", driver.BeginCapture(s.compute)); err != nil {
-		return nil, err
-	}
-	g := &Graph{d: s.d}
-	s.recording = g
-	ended := false
-	defer func() { // f may panic
-		s.recording = nil
-		if !ended {
-			if r, err := driver.EndCapture(s.compute); err == nil {
-				_ = r.Destroy() // the panic is reported instead
-			}
-		}
-	}()
-	err := f()
-	ended = true
-	recording, ending := driver.EndCapture(s.compute)
-	if ending != nil {
-		return nil, errors.Join(err, s.check("cuStreamEndCapture", ending))
-	}
-	if err == nil {
-		if g.g, err = recording.Graph(); err == nil {
-			s.graphs[g] = struct{}{}
-		}
-		err = s.check("cuGraphInstantiate", err)
-	}
-	if err = errors.Join(err, s.check("cuGraphDestroy", recording.Destroy())); err != nil {
-		return nil, err // closing the device releases a graph that was created
-	}
-	return g, nil
-}
-
-// Replay queues the recorded work.
-func (s *Stream) Replay(g *Graph) error {
-	if g.gone || g.d != s.d || s.recording != nil {
-		return fmt.Errorf("%w: Replay of a closed graph, one of another device, or inside Capture", ErrMisuse)
-	}
-	if err := s.uses(g.uses); err != nil {
-		return err
-	}
-	return s.check("cuGraphLaunch", g.g.Launch(s.compute))
-}
-
-// Close releases the recording, as closing the device does.
-func (g *Graph) Close() error {
-	err := g.d.onThread(func(s *Stream) error {
-		if g.gone {
-			return nil
-		}
-		delete(s.graphs, g)
-		return s.check("cuGraphExecDestroy", g.destroy())
-	})
-	if errors.Is(err, ErrClosed) {
-		return nil
-	}
-	return err
-}
-
-func (g *Graph) destroy() error {
-	g.gone = true
-	return g.g.Destroy()
 }

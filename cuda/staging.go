@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -22,8 +23,6 @@ const (
 
 // ordering holds events that streams wait for.
 const ordering = cu.DisableTiming | cu.BlockingSyncEvent
-
-func pointer(p *uint64) unsafe.Pointer { return unsafe.Pointer(p) }
 
 // segment is a part of the staging memory that a copy uses until its event completes.
 type segment struct {
@@ -62,14 +61,10 @@ func (g *staging) open(bytes int) error {
 func (g *staging) close() error {
 	var first error
 	for i := range g.created {
-		if err := check("cuEventDestroy", cu.DestroyEvent(&g.busy[i].event)); err != nil && first == nil {
-			first = err
-		}
+		first = cmp.Or(first, check("cuEventDestroy", cu.DestroyEvent(&g.busy[i].event)))
 	}
 	if g.memory != nil {
-		if err := check("cuMemFreeHost", cu.MemFreeHost(g.memory)); err != nil && first == nil {
-			first = err
-		}
+		first = cmp.Or(first, check("cuMemFreeHost", cu.MemFreeHost(g.memory)))
 	}
 	*g = staging{}
 	return first

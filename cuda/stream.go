@@ -26,27 +26,17 @@ type Stream struct {
 	pool     driver.Pool
 	staging  staging
 	modules  map[*Module]struct{}
-	graphs   map[*Graph]struct{}
 
 	// Launches and copies are numbered. The copy stream has waited for launch copiesSaw, the launch stream for copy
 	// computeSaw.
 	launched, copied      uint64
 	copiesSaw, computeSaw uint64
 
-	recording *Graph // inside Capture
-	measuring bool   // inside Time
+	measuring bool // inside Time
 	lost      error
 
 	values   [paramsMax]uint64
 	pointers [paramsMax]unsafe.Pointer
-}
-
-// run executes a task on the thread.
-func (s *Stream) run(f func(s *Stream) error) error {
-	if s.lost != nil {
-		return s.lost
-	}
-	return f(s)
 }
 
 // check is the package's check that also records a broken context.
@@ -87,9 +77,6 @@ func (s *Stream) copyBehind(p *piece) error {
 func (s *Stream) computeBehind(n uint64) error {
 	if n <= s.computeSaw {
 		return nil
-	}
-	if s.recording != nil {
-		return fmt.Errorf("%w: memory that was allocated or written inside Capture", ErrMisuse)
 	}
 	if err := s.check("cuEventRecord", s.events[1].Record(s.copies)); err != nil {
 		return err
@@ -150,9 +137,6 @@ func (s *Stream) Launch(k Kernel, grid, block [3]int, shared int, args ...uint64
 		return fmt.Errorf("launch of %s, grid %v, block %v, %d bytes shared: %w", k.name, grid, block, shared,
 			s.check("cuLaunchKernel", err))
 	}
-	if s.recording != nil {
-		s.recording.uses = append(s.recording.uses, args...)
-	}
 	return nil
 }
 
@@ -167,9 +151,6 @@ func (s *Stream) Fill(p Ptr, value byte, bytes int64) error {
 	if err := s.uses([]uint64{uint64(p)}); err != nil {
 		return err
 	}
-	if s.recording != nil {
-		s.recording.uses = append(s.recording.uses, uint64(p))
-	}
 	return s.check("cuMemsetD8Async", cu.MemsetD8Async(cu.DevicePtr(p), value, bytes, s.compute))
 }
 
@@ -183,12 +164,8 @@ func (s *Stream) Copy(to, from Ptr, bytes int64) error {
 			return err
 		}
 	}
-	uses := []uint64{uint64(to), uint64(from)}
-	if err := s.uses(uses); err != nil {
+	if err := s.uses([]uint64{uint64(to), uint64(from)}); err != nil {
 		return err
-	}
-	if s.recording != nil {
-		s.recording.uses = append(s.recording.uses, uses...)
 	}
 	return s.check("cuMemcpyDtoDAsync", cu.MemcpyDtoDAsync(cu.DevicePtr(to), cu.DevicePtr(from), bytes, s.compute))
 }
@@ -210,9 +187,6 @@ func (s *Stream) Map(b Boxes) ([MapBytes]byte, error) {
 // Call lets another library queue its own kernels, which use the given memory, on the launch stream (a CUstream). The
 // library must not change the thread's context.
 func (s *Stream) Call(f func(stream unsafe.Pointer) error, uses ...Ptr) error {
-	if s.recording != nil {
-		return fmt.Errorf("%w: Call inside Capture", ErrMisuse)
-	}
 	all := make([]uint64, len(uses))
 	for i, p := range uses {
 		all[i] = uint64(p)
@@ -256,9 +230,6 @@ func (s *Stream) Write(to Ptr, from []byte) error {
 
 // begin checks a copy's range and makes it wait for the launches that use the memory.
 func (s *Stream) begin(what string, at Ptr, bytes int) (*piece, error) {
-	if s.recording != nil {
-		return nil, fmt.Errorf("%w: a %s inside Capture", ErrMisuse, what)
-	}
 	p, err := s.d.mem.find(what, at, int64(bytes))
 	if err != nil {
 		return nil, err
@@ -313,9 +284,6 @@ func (s *Stream) Read(to []byte, from Ptr) error {
 
 // Wait waits for all queued work.
 func (s *Stream) Wait() error {
-	if s.recording != nil {
-		return fmt.Errorf("%w: Wait inside Capture", ErrMisuse)
-	}
 	for i, st := range []cu.Stream{s.compute, s.copies} {
 		if err := s.check("cuEventRecord", s.events[i].Record(st)); err != nil {
 			return err
@@ -332,8 +300,8 @@ func (s *Stream) Wait() error {
 
 // Time measures the queued work of f, copies included, with the device's clock. It waits for completion.
 func (s *Stream) Time(f func() error) (milliseconds float64, err error) {
-	if s.measuring || s.recording != nil {
-		return 0, fmt.Errorf("%w: Time inside Time or Capture", ErrMisuse)
+	if s.measuring {
+		return 0, fmt.Errorf("%w: Time inside Time", ErrMisuse)
 	}
 	s.measuring = true
 	defer func() { s.measuring = false }()

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -57,17 +58,17 @@ func build(t testing.TB, kernels, sources string) string {
 // Compile builds the stand-in driver from the repository at root and returns the library's path. kernels is the file
 // that defines slc_host_launch, sources its include folder or ""; both are relative to root.
 func Compile(ctx context.Context, root, kernels, sources string) (string, error) {
-	cxx := os.Getenv("CXX")
-	if cxx == "" {
-		cxx = "g++"
-	}
+	cxx := cmp.Or(os.Getenv("CXX"), "g++")
 	id, err := exec.CommandContext(ctx, cxx, "--version").Output()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s: %w", ErrNoCompiler, cxx, err)
 	}
 	driver := filepath.Join(root, "cuda", "drivertest", "standin")
-	digest, err := digestOf(root, append([]string{string(id), kernels}, flags...), driver, filepath.Join(root, sources),
-		sources != "")
+	folders := []string{driver}
+	if sources != "" {
+		folders = append(folders, filepath.Join(root, sources))
+	}
+	digest, err := digestOf(root, append([]string{string(id), kernels}, flags...), folders)
 	if err != nil {
 		return "", err
 	}
@@ -111,16 +112,12 @@ func take(ctx context.Context, file string) (*filelock.Lock, error) {
 }
 
 // digestOf hashes the strings and the C++ sources of the folders.
-func digestOf(root string, words []string, driver, sources string, both bool) (string, error) {
+func digestOf(root string, words, folders []string) (string, error) {
 	h := sha256.New()
 	for _, w := range words {
 		fmt.Fprintf(h, "%d\x00%s", len(w), w)
 	}
-	dirs := []string{driver}
-	if both {
-		dirs = append(dirs, sources)
-	}
-	for _, dir := range dirs {
+	for _, dir := range folders {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			ext := filepath.Ext(path)
 			if err != nil || !slices.Contains([]string{".h", ".cpp", ".cu", ".cuh", ".inc"}, ext) {

@@ -115,8 +115,6 @@ void release_context(Context *c) {
   if (was_broken) {
     for (auto &p : s.pinned) free(p.first);
     s.pinned.clear();
-    for (Graph *g : s.executables) delete g;
-    s.executables.clear();
     c->used = 0;
   }
   c->broken = 0;

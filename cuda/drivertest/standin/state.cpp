@@ -130,7 +130,6 @@ STANDIN_API void standin_left(char *to, int size) {
   count("events", s.events.size());
   count("modules", s.modules.size());
   count("memory pools", s.pools_made.size());
-  count("graphs", s.graphs.size() + s.executables.size());
   tell(to, size, all);
 }
 

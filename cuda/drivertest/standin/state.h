@@ -1,4 +1,4 @@
-/* State of the stand-in driver: contexts, streams, events, memory, images, graphs. One lock guards all of it. */
+/* State of the stand-in driver: contexts, streams, events, memory, images. One lock guards all of it. */
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -29,8 +29,6 @@ enum Code {
   not_ready = 600,
   illegal_address = 700,
   launch_failed = 719,
-  capture_unsupported = 900,
-  capture_isolation = 905,
 };
 
 struct Context;
@@ -58,7 +56,6 @@ struct Stream {
   uint64_t queued = 0, done = 0;
   bool busy = false; /* its work is running */
   bool lazy = false; /* its work is deferred until somebody waits */
-  struct Graph *capture = nullptr;
 };
 
 /* Device memory is host memory with guard bands on both sides. */
@@ -84,10 +81,6 @@ struct Module {
   explicit Module(Context *c) : context(c) {}
   Context *context;
   std::map<std::string, std::unique_ptr<Function>> functions;
-};
-
-struct Graph {
-  std::vector<Work> work;
 };
 
 struct Context {
@@ -120,7 +113,6 @@ struct State {
   std::set<Event *> events;
   std::set<Module *> modules;
   std::set<Pool *> pools_made;
-  std::set<Graph *> graphs, executables;
 };
 
 State &state();

@@ -1,4 +1,4 @@
-/* Streams, events, images, launches, graphs. */
+/* Streams, events, images, launches. */
 #include "state.h"
 
 #include <malloc.h>
@@ -21,10 +21,6 @@ static double now() {
 bool known(Stream *s) { return state().streams.count(s) != 0; }
 
 int queue(Stream *s, std::function<int()> run) {
-  if (s->capture) {
-    s->capture->work.push_back(Work{run});
-    return ok;
-  }
   s->work.push_back(Work{run});
   s->queued++;
   return s->lazy ? (int)ok : advance(s, s->queued);
@@ -88,7 +84,6 @@ STANDIN_API int cuStreamDestroy_v2(Stream *s) {
   LEAVE("cuStreamDestroy_v2");
   if (!known(s)) return invalid_handle;
   int code = advance(s, s->queued);
-  if (s->capture) fault("a stream that was destroyed while it captures");
   for (Event *v : state().events)
     if (v->stream == s) v->stream = nullptr;
   state().streams.erase(s);
@@ -99,14 +94,12 @@ STANDIN_API int cuStreamDestroy_v2(Stream *s) {
 STANDIN_API int cuStreamSynchronize(Stream *s) {
   ENTER("cuStreamSynchronize");
   if (!known(s)) return invalid_handle;
-  if (s->capture) return capture_unsupported;
   return advance(s, s->queued);
 }
 
 STANDIN_API int cuStreamWaitEvent(Stream *s, Event *v, unsigned) {
   ENTER("cuStreamWaitEvent");
   if (!known(s) || !state().events.count(v)) return invalid_handle;
-  if (s->capture) return capture_isolation;
   Stream *other = v->stream;
   uint64_t position = v->position;
   if (!other || other == s) return ok;
@@ -130,7 +123,6 @@ STANDIN_API int cuEventDestroy_v2(Event *v) {
 STANDIN_API int cuEventRecord(Event *v, Stream *s) {
   ENTER("cuEventRecord");
   if (!known(s) || !state().events.count(v)) return invalid_handle;
-  if (s->capture) return capture_unsupported;
   v->stream = s;
   v->position = s->queued + 1;
   v->reached = false;
@@ -250,57 +242,4 @@ STANDIN_API int cuLaunchKernel(Function *f, unsigned gx, unsigned gy, unsigned g
     if (code) return (int)illegal_address;
     return guards_hold(f->name.c_str());
   });
-}
-
-STANDIN_API int cuStreamBeginCapture_v2(Stream *s, int) {
-  ENTER("cuStreamBeginCapture_v2");
-  if (!known(s) || s->capture) return invalid_handle;
-  s->capture = new Graph;
-  return ok;
-}
-
-STANDIN_API int cuStreamEndCapture(Stream *s, Graph **g) {
-  LEAVE("cuStreamEndCapture");
-  if (!known(s) || !s->capture) return invalid_handle;
-  Graph *captured = s->capture;
-  s->capture = nullptr;
-  if (e.code) {
-    delete captured;
-    return e.code;
-  }
-  *g = captured;
-  state().graphs.insert(*g);
-  return ok;
-}
-
-STANDIN_API int cuGraphInstantiateWithFlags(Graph **made, Graph *g, unsigned long long) {
-  ENTER("cuGraphInstantiateWithFlags");
-  if (!state().graphs.count(g)) return invalid_handle;
-  *made = new Graph(*g);
-  state().executables.insert(*made);
-  return ok;
-}
-
-/* A recording lives on the host, so it needs no intact context. */
-STANDIN_API int cuGraphDestroy(Graph *g) {
-  Entered e("cuGraphDestroy");
-  if (!state().graphs.erase(g)) return invalid_handle;
-  delete g;
-  return e.code;
-}
-
-STANDIN_API int cuGraphExecDestroy(Graph *g) {
-  LEAVE("cuGraphExecDestroy");
-  drain(c);
-  if (!state().executables.erase(g)) return invalid_handle;
-  delete g;
-  return e.code;
-}
-
-STANDIN_API int cuGraphLaunch(Graph *g, Stream *s) {
-  ENTER("cuGraphLaunch");
-  if (!known(s) || !state().executables.count(g)) return invalid_handle;
-  for (const Work &w : g->work)
-    if (int code = queue(s, w.run)) return code;
-  return ok;
 }

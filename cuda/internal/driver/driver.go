@@ -171,31 +171,6 @@ func FreeAsync(p cu.DevicePtr, s cu.Stream) error {
 	return result(C.cuMemFreeAsync(C.CUdeviceptr(p), stream(s)))
 }
 
-// BeginCapture makes s record queued work instead of running it.
-func BeginCapture(s cu.Stream) error {
-	return result(C.cuStreamBeginCapture(stream(s), C.CU_STREAM_CAPTURE_MODE_RELAXED))
-}
-
-// Recording is the work queued on a stream between BeginCapture and EndCapture.
-type Recording struct{ g C.CUgraph }
-
-// EndCapture returns the recording.
-func EndCapture(s cu.Stream) (Recording, error) {
-	var r Recording
-	err := result(C.cuStreamEndCapture(stream(s), &r.g))
-	return r, err
-}
-
-// Graph instantiates a recording for launching.
-func (r Recording) Graph() (Graph, error) {
-	var g Graph
-	err := result(C.cuGraphInstantiateWithFlags(&g.exec, r.g, 0))
-	return g, err
-}
-
-// Destroy releases a recording; its graphs stay valid.
-func (r Recording) Destroy() error { return result(C.cuGraphDestroy(r.g)) }
-
 // EncodeBoxes makes the map by which kernels copy boxes of a matrix of bytes or bfloat16 (element 1 or 2) in device
 // memory, with a swizzle of 128 bytes and zeros beyond the matrix. Sizes are in elements and rows, the stride in
 // bytes.
@@ -218,12 +193,3 @@ func EncodeBoxes(p cu.DevicePtr, element, width, height int, stride int64, boxWi
 	}
 	return m, err
 }
-
-// Graph is a recording instantiated for launching.
-type Graph struct{ exec C.CUgraphExec }
-
-// Launch queues the graph on s.
-func (g Graph) Launch(s cu.Stream) error { return result(C.cuGraphLaunch(g.exec, stream(s))) }
-
-// Destroy releases the graph.
-func (g Graph) Destroy() error { return result(C.cuGraphExecDestroy(g.exec)) }
