@@ -122,8 +122,8 @@ func compareVectors(ctx context.Context, e embed.Embedder, tolerance float64) (s
 			apart = max(apart, math.Abs(float64(x)-float64(together.Row(i)[j]))) // max keeps a NaN
 		}
 	}
-	if !(apart <= tolerance) {
-		return "", fmt.Errorf("a text in a batch and alone differ by %.2g, more than %.0g", apart, tolerance)
+	if err := apartBy(apart, tolerance); err != nil {
+		return "", err
 	}
 	return fmt.Sprintf("%s, batch = single to %.1g", detail, apart), nil
 }
