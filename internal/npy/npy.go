@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -35,7 +36,7 @@ func WriteFloat64(w io.Writer, v []float64) error {
 	if err := writeHeader(w, "<f8", fmt.Sprintf("(%d,)", len(v))); err != nil {
 		return err
 	}
-	return writeBlocks(w, v, 8, func(b []byte, x float64) { binary.LittleEndian.PutUint64(b, math.Float64bits(x)) })
+	return writeBlocks(w, v)
 }
 
 // ReadFloat64 reads a one-dimensional float64 array and expects the input to end after it.
@@ -47,8 +48,7 @@ func ReadFloat64(r io.Reader) ([]float64, error) {
 	if err := h.want("<f8", 1); err != nil {
 		return nil, err
 	}
-	return readBlocks(r, h.shape[0], 8,
-		func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) })
+	return readBlocks[float64](r, h.shape[0])
 }
 
 // WriteFloat32 writes rows × cols values, row-major, as a two-dimensional float32 array.
@@ -59,7 +59,7 @@ func WriteFloat32(w io.Writer, data []float32, rows, cols int) error {
 	if err := writeHeader(w, "<f4", fmt.Sprintf("(%d, %d)", rows, cols)); err != nil {
 		return err
 	}
-	return writeBlocks(w, data, 4, func(b []byte, x float32) { binary.LittleEndian.PutUint32(b, math.Float32bits(x)) })
+	return writeBlocks(w, data)
 }
 
 // ReadFloat32 reads a two-dimensional float32 array and expects the input to end after it.
@@ -75,9 +75,7 @@ func ReadFloat32(r io.Reader) (data []float32, rows, cols int, err error) {
 	if cols > 0 && rows > math.MaxInt/4/cols {
 		return nil, 0, 0, fmt.Errorf("%w: a shape of %d × %d overflows", ErrFormat, rows, cols)
 	}
-	data, err = readBlocks(r, rows*cols, 4,
-		func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) })
-	if err != nil {
+	if data, err = readBlocks[float32](r, rows*cols); err != nil {
 		return nil, 0, 0, err
 	}
 	return data, rows, cols, nil
@@ -103,33 +101,25 @@ func writeHeader(w io.Writer, descr, shape string) error {
 	return err
 }
 
-func writeBlocks[T any](w io.Writer, v []T, size int, put func([]byte, T)) error {
-	buf := make([]byte, min(block, len(v)*size))
-	for len(v) > 0 {
-		n := min(len(v), block/size)
-		for i, x := range v[:n] {
-			put(buf[i*size:], x)
-		}
-		if _, err := w.Write(buf[:n*size]); err != nil {
+func writeBlocks[T float32 | float64](w io.Writer, v []T) error {
+	for part := range slices.Chunk(v, block/8) {
+		if err := binary.Write(w, binary.LittleEndian, part); err != nil {
 			return err
 		}
-		v = v[n:]
 	}
 	return nil
 }
 
-func readBlocks[T any](r io.Reader, n, size int, get func([]byte) T) ([]T, error) {
-	buf := make([]byte, block)
-	out := make([]T, 0, min(n, block/size))
+func readBlocks[T float32 | float64](r io.Reader, n int) (out []T, err error) {
+	buf, size := make([]byte, block), binary.Size(T(0))
 	for len(out) < n {
-		want := min(n-len(out), block/size) * size
-		if got, err := io.ReadFull(r, buf[:want]); err != nil {
+		more := min(n-len(out), block/size)
+		if got, err := io.ReadFull(r, buf[:more*size]); err != nil {
 			return nil, fmt.Errorf("%w: the header promises %d values, the data end in value %d (%w)", ErrFormat, n,
 				len(out)+got/size, err)
 		}
-		for i := 0; i < want; i += size {
-			out = append(out, get(buf[i:]))
-		}
+		out = slices.Grow(out, more)[:len(out)+more]
+		_, _ = binary.Decode(buf, binary.LittleEndian, out[len(out)-more:]) // it knows these types
 	}
 	if _, err := io.ReadFull(r, buf[:1]); !errors.Is(err, io.EOF) {
 		if err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 )
 
 // Rows writes a two-dimensional float32 array row by row, in flat memory: the number of rows is put into the
@@ -39,15 +38,8 @@ func (r *Rows) Append(row []float32) error {
 	if len(row) != r.cols {
 		return fmt.Errorf("npy: a row of %d values in an array of %d columns", len(row), r.cols)
 	}
-	var b [4]byte
-	for _, x := range row {
-		binary.LittleEndian.PutUint32(b[:], math.Float32bits(x))
-		if _, err := r.w.Write(b[:]); err != nil {
-			return err
-		}
-	}
 	r.n++
-	return nil
+	return binary.Write(r.w, binary.LittleEndian, row)
 }
 
 // Close writes the number of rows; it does not close the writer.

@@ -6,6 +6,7 @@ package safetensors
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -13,7 +14,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 )
 
 // ErrFormat is a file that is not .safetensors, is damaged, or ends early; what was found is wrapped into it.
@@ -137,13 +137,8 @@ func place(entries map[string]entry, start, size int64) (map[string]Tensor, erro
 	}
 	slices.SortFunc(names, func(a, b string) int {
 		x, y := out[a], out[b]
-		if x.Offset != y.Offset {
-			return int(max(-1, min(1, x.Offset-y.Offset)))
-		}
-		if x.Length != y.Length { // empty tensors first
-			return int(max(-1, min(1, x.Length-y.Length)))
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(cmp.Compare(x.Offset, y.Offset), cmp.Compare(x.Length, y.Length), // empty tensors first
+			cmp.Compare(a, b))
 	})
 	next := start
 	for _, name := range names {
