@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -179,30 +180,23 @@ func Parse(text string) (*Manifest, error) {
 
 // Package returns the package of that name.
 func (m *Manifest) Package(name string) (Package, bool) {
-	for _, p := range m.Packages {
-		if p.Name == name {
-			return p, true
-		}
-	}
-	return Package{}, false
+	return first(m.Packages, func(p Package) bool { return p.Name == name })
 }
 
 // Model returns the model of that name. Names are compared without regard to case.
 func (m *Manifest) Model(name string) (Model, bool) {
-	for _, x := range m.Models {
-		if strings.EqualFold(x.Name, name) {
-			return x, true
-		}
-	}
-	return Model{}, false
+	return first(m.Models, func(x Model) bool { return strings.EqualFold(x.Name, name) })
 }
 
 // DefaultModel returns the default of a kind.
 func (m *Manifest) DefaultModel(kind Kind) (Model, bool) {
-	for _, x := range m.Models {
-		if x.Kind == kind && x.Default {
-			return x, true
-		}
+	return first(m.Models, func(x Model) bool { return x.Kind == kind && x.Default })
+}
+
+// first returns the first one that is wanted.
+func first[T any](list []T, wanted func(T) bool) (found T, ok bool) {
+	if i := slices.IndexFunc(list, wanted); i >= 0 {
+		return list[i], true
 	}
-	return Model{}, false
+	return found, false
 }

@@ -53,12 +53,10 @@ func (p Package) On(machine string) Package {
 
 // WheelFor returns the package's wheel for CPython 3.minor. With minor 0 any wheel will do and the first is taken.
 func (p Package) WheelFor(minor int) (Blob, bool) {
-	for _, b := range p.Wheels {
-		if w, err := ParseWheel(b.File); err == nil && (minor == 0 || w.Fits(minor)) {
-			return b, true
-		}
-	}
-	return Blob{}, false
+	return first(p.Wheels, func(b Blob) bool {
+		w, err := ParseWheel(b.File)
+		return err == nil && (minor == 0 || w.Fits(minor))
+	})
 }
 
 // NeededBy reports whether CPython 3.minor needs the package at all.

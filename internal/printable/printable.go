@@ -4,6 +4,7 @@
 package printable
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -24,7 +25,7 @@ func clean(s string, lines bool) string {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case r == utf8.RuneError && n == 1:
-			escape(&b, 'x', uint32(s[i]), 2)
+			fmt.Fprintf(&b, `\x%02x`, s[i])
 		case !harmful(r, lines):
 			b.WriteString(s[i : i+n])
 		case r == '\n':
@@ -34,23 +35,15 @@ func clean(s string, lines bool) string {
 		case r == '\r':
 			b.WriteString(`\r`)
 		case r < 0x100:
-			escape(&b, 'x', uint32(r), 2)
+			fmt.Fprintf(&b, `\x%02x`, r)
 		case r <= 0xffff:
-			escape(&b, 'u', uint32(r), 4)
+			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
-			escape(&b, 'U', uint32(r), 8)
+			fmt.Fprintf(&b, `\U%08x`, r)
 		}
 		i += n
 	}
 	return b.String()
-}
-
-func escape(b *strings.Builder, letter byte, value uint32, digits int) {
-	b.WriteByte('\\')
-	b.WriteByte(letter)
-	for digits--; digits >= 0; digits-- {
-		b.WriteByte("0123456789abcdef"[value>>(4*digits)&15])
-	}
 }
 
 // harmful reports whether r is a control character (including the 8-bit ones), a line separator that terminals do not

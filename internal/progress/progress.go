@@ -28,6 +28,17 @@ const (
 	Quiet              // nothing
 )
 
+// on returns what Auto is on w; other styles stay.
+func (s Style) on(w io.Writer) Style {
+	if s != Auto {
+		return s
+	}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return Bar
+	}
+	return Lines
+}
+
 // Task is one running count. Its methods may be called from any goroutine; a nil *Task shows nothing.
 type Task struct {
 	mu    sync.Mutex
@@ -47,12 +58,7 @@ type Task struct {
 
 // Start begins a task such as Start(os.Stderr, Auto, "embedding", "texts"). It returns nil for Quiet.
 func Start(w io.Writer, style Style, name, unit string) *Task {
-	if style == Auto {
-		style = Lines
-		if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-			style = Bar
-		}
-	}
+	style = style.on(w)
 	if style == Quiet {
 		return nil
 	}
@@ -79,15 +85,15 @@ func (t *Task) Set(done, total int64) {
 	if !t.begun {
 		t.begun, t.first = true, done
 	}
+	changed := total != t.total
+	t.done, t.total = done, total
 	if t.bar != nil {
-		if total != t.total && total > 0 {
+		if changed && total > 0 {
 			t.bar.ChangeMax64(total)
 		}
-		t.done, t.total = done, total
 		_ = t.bar.Set64(done) // a terminal that is gone must not stop the work
 		return
 	}
-	t.done, t.total = done, total
 	if now := t.now(); now.Sub(t.last) >= interval {
 		t.last = now
 		fmt.Fprintln(t.w, t.line(now))

@@ -3,11 +3,8 @@ package progress
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
 	"time"
-
-	"golang.org/x/term"
 )
 
 // turnEvery is the time between two steps of a spinner.
@@ -16,24 +13,19 @@ const turnEvery = 100 * time.Millisecond
 // Spinner shows on a terminal that work of unknown duration is under way. Its methods may be called from any goroutine;
 // a nil *Spinner shows nothing.
 type Spinner struct {
-	mu      sync.Mutex
-	w       io.Writer
-	text    string
-	shown   bool
-	stopped bool
-	stop    chan struct{}
-	done    sync.WaitGroup
+	mu    sync.Mutex
+	w     io.Writer
+	text  string
+	shown bool
+	once  sync.Once // of Stop
+	stop  chan struct{}
+	done  sync.WaitGroup
 }
 
 // Spin starts a spinner with a text such as "loading the models". It returns nil if w is not a terminal, and for Quiet
 // and Lines.
 func Spin(w io.Writer, style Style, text string) *Spinner {
-	if style == Auto {
-		if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-			style = Bar
-		}
-	}
-	if style != Bar {
+	if style.on(w) != Bar {
 		return nil
 	}
 	s := &Spinner{w: w, text: text, stop: make(chan struct{})}
@@ -57,9 +49,6 @@ func Spin(w io.Writer, style Style, text string) *Spinner {
 func (s *Spinner) turn(i int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.stopped {
-		return
-	}
 	steps := []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 	fmt.Fprintf(s.w, "\r\x1b[K%c %s", steps[i%len(steps)], s.text)
 	s.shown = true
@@ -83,17 +72,7 @@ func (s *Spinner) Stop() {
 	if s == nil {
 		return
 	}
-	s.Clear()
-	s.mu.Lock()
-	again := s.stopped
-	s.stopped = true
-	if !again && s.shown { // turned since Clear
-		fmt.Fprint(s.w, "\r\x1b[K")
-		s.shown = false
-	}
-	s.mu.Unlock()
-	if !again {
-		close(s.stop)
-	}
+	s.once.Do(func() { close(s.stop) })
 	s.done.Wait()
+	s.Clear()
 }

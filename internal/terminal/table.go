@@ -66,11 +66,14 @@ func (t *Table) Text(s Screen) string {
 
 // Width is how many cells a line takes when nothing is shortened.
 func (t *Table) Width() int {
-	total := -gap
-	for _, w := range t.widths() {
-		total += w + gap
+	return total(t.widths())
+}
+
+func total(widths []int) (cells int) {
+	for _, w := range widths {
+		cells += w
 	}
-	return total
+	return cells + gap*(len(widths)-1)
 }
 
 func (t *Table) widths() []int {
@@ -86,11 +89,7 @@ func (t *Table) widths() []int {
 
 // fit takes cells from the widest columns that may be shortened, until the line fits or nothing is left to take.
 func (t *Table) fit(widths []int, columns int) {
-	total := gap * (len(widths) - 1)
-	for _, w := range widths {
-		total += w
-	}
-	for ; total > columns; total-- {
+	for total := total(widths); total > columns; total-- {
 		widest := -1
 		for i, w := range widths {
 			if !t.Columns[i].Keep && !t.Columns[i].Right && w > Width(t.Columns[i].Title) && w > 4 &&
@@ -108,10 +107,7 @@ func (t *Table) fit(widths []int, columns int) {
 
 // leaveOut omits spare columns, the last one first, until the others fit, which then get the room that is left.
 func (t *Table) leaveOut(widths []int, columns int) {
-	total := -gap
-	for _, w := range widths {
-		total += w + gap
-	}
+	total := total(widths)
 	for i := len(widths) - 1; i >= 0 && total > columns; i-- {
 		if t.Columns[i].Spare {
 			t.omit[i] = true
