@@ -112,11 +112,11 @@ func measured(ctx context.Context, key string, d device.Device, cpu *device.Reso
 		return c, nil
 	}
 	c.Time, c.Threads = time.Now().UTC(), cpu.Pool.Threads
-	gpu, err := device.Measure(ctx, d, cpu.Host, budget/2)
+	gpu, err := device.Measure(ctx, d, budget/2)
 	if err != nil {
 		return c, fmt.Errorf("what the GPU costs cannot be measured: %w", err)
 	}
-	host, err := device.Measure(ctx, cpu.Device, cpu.Host, budget/2)
+	host, err := device.Measure(ctx, cpu.Device, budget/2)
 	if err != nil {
 		return c, err
 	}

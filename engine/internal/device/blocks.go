@@ -65,11 +65,6 @@ type Scorer struct {
 	biases []float32
 }
 
-func (r *Resources) scorer(p Blocks, metric kernels.Metric) *Scorer {
-	return &Scorer{r: r, metric: metric, scores: make([]float64, p.Queries*p.Contexts),
-		norms: make([]float64, p.Contexts)}
-}
-
 // Block returns the scores of q's rows [q0, q1), which is ready, against c's rows [c0, c1): row i's
 // begin at i·(c1−c0). Where c is not ready, its rows are checked first.
 func (s *Scorer) Block(q, c *Operand, q0, q1, c0, c1 int) ([]float64, error) {
@@ -116,7 +111,8 @@ func (r *Resources) Scorers(p Blocks, metric kernels.Metric) *Scorers {
 // Get returns a worker's.
 func (s *Scorers) Get(worker int) *Scorer {
 	if s.of[worker] == nil {
-		s.of[worker] = s.r.scorer(s.p, s.metric)
+		s.of[worker] = &Scorer{r: s.r, metric: s.metric, scores: make([]float64, s.p.Queries*s.p.Contexts),
+			norms: make([]float64, s.p.Contexts)}
 	}
 	return s.of[worker]
 }

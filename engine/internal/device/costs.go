@@ -33,9 +33,9 @@ type Measured struct {
 
 // Measure times the calls of a device on one thread, for at most about that long: tiles of each format, canonical
 // scores, reading, copies and the shortest call. What it has no time for keeps 0, but for tiles of float32.
-func Measure(ctx context.Context, d Device, host cpu.Kernels, budget time.Duration) (m Measured, err error) {
+func Measure(ctx context.Context, d Device, budget time.Duration) (m Measured, err error) {
 	begun := time.Now()
-	c := &calibration{ctx: ctx, d: d, end: begun.Add(budget), rows: costVectors(host)}
+	c := &calibration{ctx: ctx, d: d, end: begun.Add(budget), rows: costVectors()}
 	defer func() { m.Seconds = time.Since(begun).Seconds() }()
 	if err := c.copy(&m); err != nil {
 		return m, err
@@ -68,7 +68,7 @@ type calibration struct {
 }
 
 // costVectors are rows that look like embeddings as far as arithmetic is concerned: no zeros, no denormals.
-func costVectors(host cpu.Kernels) cpu.Rows {
+func costVectors() cpu.Rows {
 	r := cpu.Rows{Data: make([]float32, costRows*costDim), Norms: make([]float64, costRows), N: costRows, Dim: costDim,
 		Stride: costDim}
 	seed := uint32(1)

@@ -22,7 +22,7 @@ func TestMeasure(t *testing.T) {
 	standIn := devicetest.NewStandIn(k)
 	for name, d := range map[string]device.Device{"cpu": device.NewCPU(k), "stand-in": standIn} {
 		begun := time.Now()
-		m, err := device.Measure(t.Context(), d, k, 20*time.Millisecond)
+		m, err := device.Measure(t.Context(), d, 20*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,12 +39,12 @@ func TestMeasure(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := device.Measure(ended, standIn, k, time.Second); !errors.Is(err, context.Canceled) {
+	if _, err := device.Measure(ended, standIn, time.Second); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	for _, method := range devicetest.Methods() {
 		standIn.FailAt(method, 2)
-		if _, err := device.Measure(t.Context(), standIn, k, time.Millisecond); standIn.Calls(method) > 1 &&
+		if _, err := device.Measure(t.Context(), standIn, time.Millisecond); standIn.Calls(method) > 1 &&
 			!errors.Is(err, devicetest.ErrInjected) || standIn.Live() != 0 {
 			t.Errorf("%s failed: %v, %d sets and copies are left", method, err, standIn.Live())
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,12 +46,7 @@ func (d *Several) Describe() Info {
 
 // Has implements Device: all devices must have the format.
 func (d *Several) Has(t kernels.DType) bool {
-	for _, one := range d.of {
-		if !one.Has(t) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(d.of, func(one Device) bool { return !one.Has(t) })
 }
 
 // Bytes implements Device: the largest size of any device.
@@ -102,12 +98,10 @@ func (d *Several) Upload(rows cpu.Rows) (any, error) {
 		d.Release(c)
 		return nil, err
 	}
-	for _, x := range c.of {
-		if x != nil {
-			return c, nil
-		}
+	if !slices.ContainsFunc(c.of, func(x any) bool { return x != nil }) {
+		return nil, nil
 	}
-	return nil, nil
+	return c, nil
 }
 
 func (d *Several) Release(resident any) {
@@ -126,12 +120,16 @@ func view(rows cpu.Rows, i int) cpu.Rows {
 	return rows
 }
 
-// sets holds one set on all devices.
+// sets holds one set, or the same codes, on all devices.
 type sets struct {
 	Set
 	owner *Several
 	of    []Set
+	axes  *Axes // of codes
 }
+
+// Axes implements Codes.
+func (s *sets) Axes() *Axes { return s.axes }
 
 // Norm implements Set: the largest norm that a device reports.
 func (s *sets) Norm() (norm float64) {
@@ -141,26 +139,15 @@ func (s *sets) Norm() (norm float64) {
 	return norm
 }
 
-func (s *sets) Short() bool {
-	for _, one := range s.of {
-		if one.Short() {
-			return true
-		}
-	}
-	return false
-}
+func (s *sets) Short() bool { return slices.ContainsFunc(s.of, Set.Short) }
 
 func (d *Several) New(side Side, t kernels.DType, m kernels.Metric, n, dim int, scale float64) (Set, error) {
-	s, err := d.newSets(func(_ int, one Device) (Set, error) { return one.New(side, t, m, n, dim, scale) })
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return d.newSets(nil, func(_ int, one Device) (Set, error) { return one.New(side, t, m, n, dim, scale) })
 }
 
 // newSets makes a set on each device. If one fails, the others are freed.
-func (d *Several) newSets(one func(i int, d Device) (Set, error)) (*sets, error) {
-	s := &sets{owner: d, of: make([]Set, len(d.of))}
+func (d *Several) newSets(axes *Axes, one func(i int, d Device) (Set, error)) (Codes, error) {
+	s := &sets{owner: d, axes: axes, of: make([]Set, len(d.of))}
 	err := d.each(func(i int, of Device) error {
 		set, err := one(i, of)
 		if err == nil {
@@ -181,9 +168,6 @@ func (d *Several) newSets(one func(i int, d Device) (Set, error)) (*sets, error)
 }
 
 func (d *Several) Free(s Set) {
-	if c, ok := s.(*severalCodes); ok {
-		s = c.sets
-	}
 	if s, ok := s.(*sets); ok && s.owner == d {
 		s.owner = nil
 		for i, one := range s.of {
@@ -216,7 +200,8 @@ func (d *Several) Bound(left, right Set) (bound float64) {
 	return bound
 }
 
-func (d *Several) Count(c *Count, rows Set, row0, row1 int, lanes Set, lane0, lane1 int) error {
+// onBoth calls fn with the device that has the fewest calls in progress, and its sets of both sides.
+func (d *Several) onBoth(rows, lanes Set, fn func(one Device, rows, lanes Set) error) error {
 	l, err := d.own(rows)
 	if err != nil {
 		return err
@@ -225,20 +210,18 @@ func (d *Several) Count(c *Count, rows Set, row0, row1 int, lanes Set, lane0, la
 	if err != nil {
 		return err
 	}
-	return d.on(func(i int, one Device) error { return one.Count(c, l.of[i], row0, row1, r.of[i], lane0, lane1) })
+	return d.on(func(i int, one Device) error { return fn(one, l.of[i], r.of[i]) })
+}
+
+func (d *Several) Count(c *Count, rows Set, row0, row1 int, lanes Set, lane0, lane1 int) error {
+	return d.onBoth(rows, lanes, func(one Device, rows, lanes Set) error {
+		return one.Count(c, rows, row0, row1, lanes, lane0, lane1)
+	})
 }
 
 func (d *Several) Matrix(out []float32, stride int, rows Set, row0, row1 int, lanes Set, lane0, lane1 int) error {
-	l, err := d.own(rows)
-	if err != nil {
-		return err
-	}
-	r, err := d.own(lanes)
-	if err != nil {
-		return err
-	}
-	return d.on(func(i int, one Device) error {
-		return one.Matrix(out, stride, l.of[i], row0, row1, r.of[i], lane0, lane1)
+	return d.onBoth(rows, lanes, func(one Device, rows, lanes Set) error {
+		return one.Matrix(out, stride, rows, row0, row1, lanes, lane0, lane1)
 	})
 }
 
@@ -252,32 +235,15 @@ func (d *Several) Pairs(m kernels.Metric, out []float64, a cpu.Rows, rowsA []int
 
 // HasScan implements Device: all devices must have scans.
 func (d *Several) HasScan() bool {
-	for _, one := range d.of {
-		if !one.HasScan() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(d.of, func(one Device) bool { return !one.HasScan() })
 }
-
-// severalCodes holds the same codes on all devices.
-type severalCodes struct {
-	*sets
-	axes *Axes
-}
-
-func (c *severalCodes) Axes() *Axes { return c.axes }
 
 func (d *Several) Code(ctx context.Context, rows cpu.Rows, x *Axes, head int) (Codes, error) {
-	s, err := d.newSets(func(i int, one Device) (Set, error) { return one.Code(ctx, view(rows, i), x, head) })
-	if err != nil {
-		return nil, err
-	}
-	return &severalCodes{s, x}, nil
+	return d.newSets(x, func(i int, one Device) (Set, error) { return one.Code(ctx, view(rows, i), x, head) })
 }
 
 func (d *Several) Scan(s *Scan) error {
-	c, ok := s.Codes.(*severalCodes)
+	c, ok := s.Codes.(*sets)
 	if !ok || c.owner != d {
 		return fmt.Errorf("%w: codes of another device, or ones that were freed", kernels.ErrArgument)
 	}

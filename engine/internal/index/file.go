@@ -404,9 +404,7 @@ func putList[T int32 | float32 | float64 | uint64](w *writer, list []T) {
 
 func (w *writer) one(v any) {
 	if w.err == nil {
-		if err := binary.Write(w, binary.LittleEndian, v); err != nil {
-			w.err = err
-		}
+		w.err = binary.Write(w, binary.LittleEndian, v)
 	}
 }
 

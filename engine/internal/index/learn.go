@@ -66,14 +66,11 @@ func (x *Index) learn(ctx context.Context, g *group) (*model, division, error) {
 	if err := m.normalise(ctx, g, picked, x.metric); err != nil {
 		return nil, in, err
 	}
-	sample := make([]float32, len(picked)*g.Dim)
-	err = x.r.Pool.Ranges(ctx, len(picked), func(i int) {
-		m.tilde(sample[i*g.Dim:(i+1)*g.Dim], g, picked[i], x.metric)
-	})
+	all := newRows(len(picked), g.Dim)
+	err = x.r.Pool.Ranges(ctx, len(picked), func(i int) { m.tilde(all.Row(i), g, picked[i], x.metric) })
 	if err != nil {
 		return nil, in, err
 	}
-	all := cpu.Rows{Data: sample, N: len(picked), Dim: g.Dim, Stride: g.Dim}
 	if m.rotation, m.skew, err = axes.Learn(ctx, x.r, all.Slice(0, min(all.N, sampleRows)), rng); err != nil {
 		return nil, in, err
 	}
@@ -225,11 +222,11 @@ func (m *model) tilde(out []float32, g *group, row int, metric kernels.Metric) {
 func cluster(ctx context.Context, r *device.Resources, m *model, sample cpu.Rows, rng *rand.Rand, parts []int32,
 	in *division) error {
 	dims := min(sample.Dim, clusterDims)
-	points := cpu.Rows{Data: make([]float32, sample.N*dims), N: sample.N, Dim: dims, Stride: dims}
+	points := newRows(sample.N, dims)
 	if err := leading(ctx, r, m, sample, points); err != nil {
 		return err
 	}
-	centres := cpu.Rows{Data: make([]float32, m.clusters*dims), N: m.clusters, Dim: dims, Stride: dims}
+	centres := newRows(m.clusters, dims)
 	first, err := pick(ctx, rng, points.N, m.clusters)
 	if err != nil {
 		return err

@@ -43,8 +43,7 @@ type search struct {
 
 // Max returns the best row; ok is false if there is no row. See Interface.Max.
 func (x *Index) Max(ctx context.Context, q []float32, bias kernels.Biases) (best kernels.Hit, ok bool, err error) {
-	s := x.now.Load()
-	return x.one(ctx, s, q, bias, 1, 0)
+	return x.one(ctx, q, bias, 1, 0)
 }
 
 // AnyAbove reports whether any row's biased score is strictly better than tau, with any such row as witness. See
@@ -55,15 +54,14 @@ func (x *Index) AnyAbove(ctx context.Context, q []float32, bias kernels.Biases, 
 		return kernels.Hit{Row: -1, Score: x.metric.Worst()}, false,
 			fmt.Errorf("engine: tau: %w: NaN", kernels.ErrNonFinite)
 	}
-	s := x.now.Load()
-	return x.one(ctx, s, q, bias, 0, tau)
+	return x.one(ctx, q, bias, 0, tau)
 }
 
 // one searches for the best hit, or for a witness if k is 0.
-func (x *Index) one(ctx context.Context, s *snapshot, q []float32, bias kernels.Biases, k int,
-	tau float64) (kernels.Hit, bool, error) {
+func (x *Index) one(ctx context.Context, q []float32, bias kernels.Biases, k int, tau float64) (kernels.Hit, bool,
+	error) {
 	none := kernels.Hit{Row: -1, Score: x.metric.Worst()}
-	w, err := x.search(ctx, s, q, bias, k, tau)
+	w, err := x.search(ctx, x.now.Load(), q, bias, k, tau)
 	if err != nil {
 		return none, false, err
 	}

@@ -70,17 +70,14 @@ func (k *queryState) take(h kernels.Hit) {
 	metric := k.query.metric
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch {
-	case k.k == 0:
+	if k.k == 0 {
 		if len(k.hits) == 0 && metric.Better(h.Score, k.tau) {
 			k.hits = append(k.hits, h)
 			k.done.Store(true)
 		}
 		return
-	default:
-		k.hits = hits.Offer(k.hits, h, metric, k.k)
 	}
-	if len(k.hits) == k.k {
+	if k.hits = hits.Offer(k.hits, h, metric, k.k); len(k.hits) == k.k {
 		k.edge.Store(math.Float64bits(k.hits[0].Score))
 	}
 }

@@ -20,9 +20,7 @@ type Device struct {
 	gpu    *cuda.Device
 	host   cpu.Kernels // computes canonical scores of rows without a copy on the GPU
 	module *cuda.Module
-	memory int64
 	mu     sync.Mutex
-	cached map[string]cuda.Kernel
 	ring   ringState
 }
 
@@ -35,8 +33,7 @@ func New(d *cuda.Device, host cpu.Kernels) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gpu: %w", err)
 	}
-	memory := d.Limit()
-	g := &Device{gpu: d, host: host, module: module, memory: memory, cached: map[string]cuda.Kernel{}}
+	g := &Device{gpu: d, host: host, module: module}
 	return g, g.tryRing()
 }
 
@@ -52,7 +49,7 @@ func (d *Device) Describe() device.Info {
 	i := d.gpu.Info()
 	return device.Info{Name: "cuda", Kernel: "slc_scores (" + i.Name + ")",
 		ISA: fmt.Sprintf("sm_%d%d", i.Capability[0], i.Capability[1]), CountWork: countWork, MatrixWork: matrixWork,
-		PackBytes: packBytes, Memory: d.memory, Tiles: d.tiles()}
+		PackBytes: packBytes, Memory: d.gpu.Limit(), Tiles: d.tiles()}
 }
 
 // Has implements device.Device: products of bfloat16 and int8 need the tensor cores of sm_80 or later, those of e4m3
@@ -72,16 +69,10 @@ func (d *Device) Has(t kernels.DType) bool {
 
 // kernel returns a kernel of the loaded image.
 func (d *Device) kernel(name string) (cuda.Kernel, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if k, ok := d.cached[name]; ok {
-		return k, nil
-	}
 	k, err := d.module.Kernel(name)
 	if err != nil {
 		return k, fmt.Errorf("gpu: kernel %s: %w", name, err)
 	}
-	d.cached[name] = k
 	return k, nil
 }
 
@@ -95,8 +86,7 @@ type held struct {
 
 func (d *Device) Upload(rows cpu.Rows) (any, error) {
 	h := &held{owner: d, n: rows.N, dim: rows.Dim}
-	err := d.upload(rows, &h.rows, &h.norms)
-	if err != nil {
+	if err := d.upload(rows, &h.rows, &h.norms); err != nil {
 		return nil, fmt.Errorf("gpu: %d rows of dimension %d: %w", rows.N, rows.Dim, err)
 	}
 	return h, nil
@@ -172,8 +162,8 @@ func (d *Device) resident(rows cpu.Rows, norms bool) (v view, ok bool, err error
 	}
 	h, isHeld := rows.Resident.(*held)
 	if !isHeld || h.owner != d || rows.First < 0 || rows.First+rows.N > h.n || rows.Dim != h.dim {
-		return view{}, false,
-			fmt.Errorf("%w: a copy of another device, or one that was given back", kernels.ErrArgument)
+		return view{}, false, fmt.Errorf("%w: a copy of another device, or one that was given back",
+			kernels.ErrArgument)
 	}
 	if norms && h.norms == 0 {
 		return view{}, false, nil

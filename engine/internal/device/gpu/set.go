@@ -109,24 +109,25 @@ func (d *Device) New(side device.Side, t kernels.DType, m kernels.Metric, n, dim
 	defer func() {
 		if err != nil {
 			d.free(s)
+			err = fmt.Errorf("gpu: a set of %d×%d in %s: %w", n, dim, t, err)
 		}
 	}()
 	l, vectors := layoutOf(t), int64(s.Count()*device.Panel)
 	if s.data, err = d.gpu.Alloc(vectors * int64(s.padded()*l.size)); err != nil {
-		return nil, fmt.Errorf("gpu: a set of %d×%d in %s: %w", n, dim, t, err)
+		return nil, err
 	}
 	if low := l.lowBytes(s.padded()); low > 0 {
 		if s.low, err = d.gpu.Alloc(vectors * low); err != nil {
-			return nil, fmt.Errorf("gpu: a set of %d×%d in %s: %w", n, dim, t, err)
+			return nil, err
 		}
 	}
 	if m == kernels.L2 {
 		if s.terms, err = d.gpu.Alloc(4 * vectors); err != nil {
-			return nil, fmt.Errorf("gpu: a set of %d×%d in %s: %w", n, dim, t, err)
+			return nil, err
 		}
 	}
 	if err = d.makeMaps(s); err != nil {
-		return nil, fmt.Errorf("gpu: a set of %d×%d in %s: %w", n, dim, t, err)
+		return nil, err
 	}
 	return s, nil
 }
