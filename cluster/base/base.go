@@ -86,9 +86,7 @@ func VectorBytes(v engine.Vectors) []byte {
 	out := make([]byte, 0, 4*v.Rows*v.Dim)
 	stride := max(v.Stride, v.Dim)
 	for i := range v.Rows {
-		for _, x := range v.Data[i*stride:][:v.Dim] {
-			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(x))
-		}
+		out, _ = binary.Append(out, binary.LittleEndian, v.Data[i*stride:][:v.Dim]) // it knows the type
 	}
 	return out
 }
@@ -105,8 +103,8 @@ func Vectors(ctx context.Context, s *objects.Store, name string, rows, dim int) 
 			4*rows*dim)
 	}
 	v.Data = make([]float32, rows*dim)
-	decode(v.Data, data)
-	return v, nil
+	_, err = binary.Decode(data, binary.LittleEndian, v.Data)
+	return v, err
 }
 
 // pieceRows is how many vectors an object of Pieces has.
@@ -259,10 +257,12 @@ func (m *Manifest) pick(ctx context.Context, s *objects.Store, g Segment, rows [
 	if 16*len(order) < g.Rows {
 		for _, i := range order {
 			data, err := s.Part(ctx, g.Vectors, size*(rows[i]-g.First), size)
+			if err == nil {
+				_, err = binary.Decode(data, binary.LittleEndian, out.Data[i*m.Dim:(i+1)*m.Dim])
+			}
 			if err != nil {
 				return err
 			}
-			decode(out.Data[i*m.Dim:(i+1)*m.Dim], data)
 		}
 		return nil
 	}
@@ -274,10 +274,4 @@ func (m *Manifest) pick(ctx context.Context, s *objects.Store, g Segment, rows [
 		copy(out.Data[i*m.Dim:(i+1)*m.Dim], v.Data[int(rows[i]-g.First)*m.Dim:])
 	}
 	return nil
-}
-
-func decode(out []float32, data []byte) {
-	for i := range out {
-		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-	}
 }

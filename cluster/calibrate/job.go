@@ -115,6 +115,3 @@ func open(ctx context.Context, s *objects.Store, name string) (*opened, error) {
 	}
 	return o, nil
 }
-
-// general returns the number of general questions.
-func (q *Questions) general() int { return len(q.GeneralTexts) }

@@ -54,19 +54,15 @@ func (p *Pairs) Do(ctx context.Context, s *objects.Store, task int64) (name stri
 	if err != nil {
 		return "", err
 	}
-	var out []byte
+	var list []*engine.Partial
 	for _, m := range p.measures() {
 		x, err := b.count(ctx, s, m)
 		if err != nil {
 			return "", err
 		}
-		data, err := x.MarshalBinary()
-		if err != nil {
-			return "", err
-		}
-		out = append(binary.LittleEndian.AppendUint64(out, uint64(len(data))), data...)
+		list = append(list, x)
 	}
-	return s.Put(ctx, "parts", out)
+	return put(ctx, s, list)
 }
 
 // Sum adds up the partials of blocks.
@@ -87,8 +83,13 @@ func (p *Pairs) Sum(ctx context.Context, s *objects.Store, names []string) (stri
 			}
 		}
 	}
+	return put(ctx, s, sum)
+}
+
+// put writes partials as an object, one behind the other, each after its length.
+func put(ctx context.Context, s *objects.Store, list []*engine.Partial) (string, error) {
 	var out []byte
-	for _, x := range sum {
+	for _, x := range list {
 		data, err := x.MarshalBinary()
 		if err != nil {
 			return "", err
@@ -98,7 +99,7 @@ func (p *Pairs) Sum(ctx context.Context, s *objects.Store, names []string) (stri
 	return s.Put(ctx, "parts", out)
 }
 
-// read reads the partials of an object.
+// read reads what put has written.
 func (p *Pairs) read(ctx context.Context, s *objects.Store, name string) (list []*engine.Partial, err error) {
 	data, err := s.Get(ctx, name)
 	if err != nil {
@@ -144,11 +145,11 @@ func (p *Pairs) measures() (list []measure) {
 	}
 	for _, w := range j.Weights {
 		list = append(list, measure{of: ofRated, weight: w})
-		if p.o.questions.general() > 0 {
+		if len(p.o.questions.GeneralTexts) > 0 {
 			list = append(list, measure{of: ofGeneral, weight: w})
 		}
 	}
-	if len(j.Weights) == 0 && p.o.questions.general() > 0 {
+	if len(j.Weights) == 0 && len(p.o.questions.GeneralTexts) > 0 {
 		list = append(list, measure{of: ofGeneral})
 	}
 	return list
@@ -195,7 +196,7 @@ func (p *Pairs) block(ctx context.Context, s *objects.Store, e *engine.Engine, t
 		if b.rated, err = q.Vectors.Rows(ctx, s, q.Rows, dim, o.Pairs.Rated); err != nil {
 			return nil, err
 		}
-		if n := q.general(); n > 0 {
+		if n := len(q.GeneralTexts); n > 0 {
 			if b.general, err = base.Vectors(ctx, s, q.General, n, dim); err != nil {
 				return nil, err
 			}
@@ -323,7 +324,7 @@ func (b *block) count(ctx context.Context, s *objects.Store, m measure) (*engine
 			texts = append(texts, q.text(i))
 		}
 	case ofGeneral:
-		all, in.Group, in.Queries, texts = q.general(), nil, b.general, q.GeneralTexts
+		all, in.Group, in.Queries, texts = len(q.GeneralTexts), nil, b.general, q.GeneralTexts
 		for i := range all {
 			ask(i, o.Owners[0])
 		}

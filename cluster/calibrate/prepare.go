@@ -93,7 +93,7 @@ func (c *Calibration) input(ctx context.Context, s *objects.Store) (in gate.Inpu
 	if in.Queries, err = q.Vectors.All(ctx, s, q.Rows, m.Dim); err != nil {
 		return in, err
 	}
-	if n := q.general(); n > 0 {
+	if n := len(q.GeneralTexts); n > 0 {
 		if in.General, err = base.Vectors(ctx, s, q.General, n, m.Dim); err != nil {
 			return in, err
 		}

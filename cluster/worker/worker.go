@@ -48,8 +48,9 @@ type Process struct {
 	encoders map[string]embed.Embedder
 }
 
-// shared is made by the first task: a runner makes and drops its functions as it likes, and several at a time.
-var shared = sync.OnceValues(func() (*Process, error) {
+// Shared returns what the tasks of this process share. It is made by the first task: a runner makes and drops its
+// functions as it likes, and several at a time.
+var Shared = sync.OnceValues(func() (*Process, error) {
 	limit, err := Memory()
 	if err != nil {
 		return nil, err
@@ -62,12 +63,9 @@ var shared = sync.OnceValues(func() (*Process, error) {
 	return &Process{Engine: e, turn: make(chan struct{}, 1), encoders: map[string]embed.Embedder{}}, nil
 })
 
-// Shared returns what the tasks of this process share.
-func Shared() (*Process, error) { return shared() }
-
 // Turn waits until no other task works, and returns what the tasks share, and what ends the turn.
 func Turn(ctx context.Context) (p *Process, end func(), err error) {
-	if p, err = shared(); err != nil {
+	if p, err = Shared(); err != nil {
 		return nil, nil, err
 	}
 	select {
