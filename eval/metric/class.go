@@ -3,6 +3,7 @@ package metric
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -31,52 +32,32 @@ func harmonic(p, r float64) float64 {
 
 // Classes compares labels with the true ones.
 type Classes struct {
-	Labels    []string `json:"labels"`    // of both, sorted
-	Confusion [][]int  `json:"confusion"` // rows are true labels, columns predicted ones
-	Accuracy  float64  `json:"accuracy"`
-	Balanced  float64  `json:"balanced_accuracy"` // mean recall of the true labels
-	Each      []PRF    `json:"each"`              // of Labels
-	Macro     PRF      `json:"macro"`             // means over Labels
-	Weighted  PRF      `json:"weighted"`          // means weighted by how often a label is the true one
-	Kappa     float64  `json:"kappa"`             // Cohen's: agreement beyond chance, 1 at most, 0 or less for none
+	Accuracy float64
+	Weighted PRF     // means over the labels, weighted by how often one is the true one
+	Kappa    float64 // Cohen's: agreement beyond chance, 1 at most, 0 or less for none
 }
 
 // Compare makes Classes of predicted labels and the true ones.
-func Compare(truth, predicted []string) (*Classes, error) {
+func Compare(truth, predicted []string) (c Classes, err error) {
 	if len(truth) != len(predicted) || len(truth) == 0 {
-		return nil, fmt.Errorf("%w: %d true labels, %d predicted", ErrPairs, len(truth), len(predicted))
+		return c, fmt.Errorf("%w: %d true labels, %d predicted", ErrPairs, len(truth), len(predicted))
 	}
-	c := &Classes{Labels: slices.Compact(slices.Sorted(slices.Values(slices.Concat(truth, predicted))))}
-	n := len(c.Labels)
-	at := make(map[string]int, n)
-	for i, l := range c.Labels {
-		at[l] = i
-		c.Confusion = append(c.Confusion, make([]int, n))
-	}
-	for i := range truth {
-		c.Confusion[at[truth[i]]][at[predicted[i]]]++
-	}
-	total, correct, present := len(truth), 0, 0
-	var chance float64
-	for i := range n {
-		actual, guessed := 0, 0
-		for j := range n {
-			actual += c.Confusion[i][j]
-			guessed += c.Confusion[j][i]
-		}
-		right := c.Confusion[i][i]
-		correct += right
-		chance += ratio(actual, total) * ratio(guessed, total)
-		x, w := prf(right, guessed, actual), ratio(actual, total)
-		c.Each = append(c.Each, x)
-		c.Macro = c.Macro.plus(x, 1/float64(n))
-		c.Weighted = c.Weighted.plus(x, w)
-		if actual > 0 {
-			present++
-			c.Balanced += x.Recall
+	actual, guessed, right := map[string]int{}, map[string]int{}, map[string]int{}
+	for i, label := range truth {
+		actual[label]++
+		guessed[predicted[i]]++
+		if predicted[i] == label {
+			right[label]++
 		}
 	}
-	c.Accuracy, c.Balanced = ratio(correct, total), c.Balanced/float64(present)
+	total, correct, chance := len(truth), 0, 0.
+	for _, label := range slices.Sorted(maps.Keys(actual)) { // so that sums have the same bits
+		share := ratio(actual[label], total)
+		correct += right[label]
+		chance += share * ratio(guessed[label], total)
+		c.Weighted = c.Weighted.plus(prf(right[label], guessed[label], actual[label]), share)
+	}
+	c.Accuracy = ratio(correct, total)
 	if c.Kappa = 1; chance < 1 {
 		c.Kappa = (c.Accuracy - chance) / (1 - chance)
 	}
