@@ -139,7 +139,7 @@ func (o Options) queries(
 	if err != nil {
 		return nil, err
 	}
-	enc, err := newEncoder(ctx, s)
+	info, err := s.Models().Encoder(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (o Options) queries(
 		return nil, err
 	}
 	contexts := pseudo.Contexts{Chunks: chunks, Vectors: engine.Vectors{Data: v.Data, Rows: len(chunks), Dim: v.Dim}}
-	queries, report, err := pseudo.Generate(ctx, gen, enc, e, contexts, pseudo.Options{PerContext: o.Questions,
+	queries, report, err := pseudo.Generate(ctx, gen, encoder{s, info}, e, contexts, pseudo.Options{PerContext: o.Questions,
 		Again: again, Sample: o.Sample, Seed: o.Seed, Journal: filepath.Join(o.Out, "journal.jsonl"),
 		Progress: o.Progress})
 	r.Generated = &report
@@ -210,11 +210,6 @@ func pairs(set *dataset.Set, negatives int, seed uint64) (list []Pair) {
 type encoder struct {
 	*sluice.Sluice
 	info embed.Info
-}
-
-func newEncoder(ctx context.Context, s *sluice.Sluice) (encoder, error) {
-	info, err := s.Models().Encoder(ctx)
-	return encoder{s, info}, err
 }
 
 func (e encoder) Info() embed.Info                   { return e.info }

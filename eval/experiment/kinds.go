@@ -17,18 +17,16 @@ const whole = "all"
 
 // distribution makes the table of similarities of a calibration.
 func (r *run) distribution(ctx context.Context, c Cell, d *data) error {
-	key := c.Digest()
-	it, ok := r.journal.done[key][whole]
-	if !ok {
+	it, resumed, err := r.kept(c.Digest(), whole, func() (it Item, err error) {
 		s, err := r.session(ctx, c, d)
 		if err != nil {
-			return err
+			return it, err
 		}
 		cal, err := r.calibrate(ctx, s, c, d)
 		if err != nil {
-			return err
+			return it, err
 		}
-		it = Item{Scores: map[string]metric.Score{}}
+		it.Scores = map[string]metric.Score{}
 		for group, s := range map[string]gate.Stats{"positive": cal.Positive, "negative": cal.Negative} {
 			for name, v := range map[string]float64{"minimum": s.Min, "5th percentile": s.P5, "1st quartile": s.Q1,
 				"mean": s.Mean, "median": s.Median, "3rd quartile": s.Q3, "95th percentile": s.P95, "maximum": s.Max,
@@ -36,11 +34,12 @@ func (r *run) distribution(ctx context.Context, c Cell, d *data) error {
 				it.Scores[group+" "+name] = metric.Of(v)
 			}
 		}
-		if err := r.journal.add(key, whole, it); err != nil {
-			return err
-		}
+		return it, nil
+	})
+	if err != nil {
+		return err
 	}
-	r.finished(c.Part, ok)
+	r.finished(c.Part, resumed)
 	for _, group := range []string{"positive", "negative"} {
 		n := int(it.Scores[group+" pairs"].Value)
 		for _, m := range []string{"minimum", "5th percentile", "1st quartile", "mean", "median", "3rd quartile",

@@ -91,18 +91,11 @@ func readExamples(path, field string) ([]route.Example, error) {
 
 // classifier trains and tests a classifier of questions, on each draw of its texts.
 func (r *run) classifier(ctx context.Context, c Cell, draws []*labelled) error {
-	key := c.Digest()
-	it, ok := r.journal.done[key][whole]
-	if !ok {
-		var err error
-		if it, err = r.classifyDraws(ctx, c, draws); err != nil {
-			return fmt.Errorf("part %s, %s: %w", c.Part, c.System.label(), err)
-		}
-		if err := r.journal.add(key, whole, it); err != nil {
-			return err
-		}
+	it, resumed, err := r.kept(c.Digest(), whole, func() (Item, error) { return r.classifyDraws(ctx, c, draws) })
+	if err != nil {
+		return fmt.Errorf("part %s, %s: %w", c.Part, c.System.label(), err)
 	}
-	r.finished(c.Part, ok)
+	r.finished(c.Part, resumed)
 	for _, m := range []string{"train accuracy", "test accuracy", "recall", "precision", "f1", "seconds"} {
 		r.add(c, "test", m, metric.Constant(len(draws[0].test), it.Scores[m].Value))
 	}
@@ -144,23 +137,16 @@ func (r *run) classifyDraws(ctx context.Context, c Cell, draws []*labelled) (Ite
 
 // classifyDraw trains a classifier on one draw and tests it, or takes what came of that from the journal.
 func (r *run) classifyDraw(ctx context.Context, c Cell, l *labelled) (it Item, err error) {
-	key, id := c.Digest(), "draw "+digest([]any{l.train, l.test})
-	if it, ok := r.journal.done[key][id]; ok {
-		return it, nil
-	}
-	if c.System.Classifier != distilBERT {
-		if it, err = r.trainRouter(ctx, c, l); err != nil {
-			return it, err
+	it, kept, err := r.kept(c.Digest(), "draw "+digest([]any{l.train, l.test}), func() (Item, error) {
+		if c.System.Classifier == distilBERT {
+			return r.trainDistilBERT(ctx, c, l)
 		}
-		return it, r.journal.add(key, id, it)
+		return r.trainRouter(ctx, c, l)
+	})
+	if err == nil && !kept {
+		err = os.RemoveAll(r.trainingFolder(c, l)) // of a DistilBERT
 	}
-	if it, err = r.trainDistilBERT(ctx, c, l); err != nil {
-		return it, err
-	}
-	if err := r.journal.add(key, id, it); err != nil {
-		return it, err
-	}
-	return it, os.RemoveAll(r.trainingFolder(c, l))
+	return it, err
 }
 
 // trainRouter trains a router on one draw and tests it.

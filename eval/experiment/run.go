@@ -181,6 +181,17 @@ func (r *run) part(ctx context.Context, p Part, d *data) error {
 	return nil
 }
 
+// kept returns an item of the cell with a digest: from the journal, or as compute makes it, which is then in the journal.
+func (r *run) kept(cell, id string, compute func() (Item, error)) (it Item, resumed bool, err error) {
+	if it, ok := r.journal.done[cell][id]; ok {
+		return it, true, nil
+	}
+	if it, err = compute(); err == nil {
+		err = r.journal.add(cell, id, it)
+	}
+	return it, false, err
+}
+
 // finished counts an item.
 func (r *run) finished(part string, resumed bool) {
 	r.done[part]++
@@ -198,26 +209,21 @@ func (r *run) cell(ctx context.Context, c Cell, d *data) error {
 	items := make([]Item, len(questions))
 	for i, q := range questions {
 		id := digest(q.Query) // a changed question is asked again
-		it, ok := r.journal.done[key][id]
-		if !ok {
+		it, resumed, err := r.kept(key, id, func() (it Item, err error) {
 			s, err := r.session(ctx, c, d)
+			if err == nil && c.calibrated() {
+				_, err = r.calibrate(ctx, s, c, d)
+			}
 			if err != nil {
-				return err
+				return it, err
 			}
-			if c.calibrated() {
-				if _, err := r.calibrate(ctx, s, c, d); err != nil {
-					return err
-				}
-			}
-			if it, err = r.ask(ctx, s, d, c, q); err != nil {
-				return err
-			}
-			if err := r.journal.add(key, id, it); err != nil {
-				return err
-			}
+			return r.ask(ctx, s, d, c, q)
+		})
+		if err != nil {
+			return err
 		}
 		items[i] = it
-		r.finished(c.Part, ok)
+		r.finished(c.Part, resumed)
 	}
 	r.summarise(c, questions, items)
 	return nil
