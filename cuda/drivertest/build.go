@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-rag/sluice/internal/filelock"
 )
@@ -77,11 +76,14 @@ func Compile(ctx context.Context, root, kernels, sources string) (string, error)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	lock, err := take(ctx, filepath.Join(dir, "lock"))
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return "", err
 	}
-	defer lock.Release()
+	defer lock.Close()
+	if err := filelock.Wait(lock, false); err != nil { // for another process that compiles it
+		return "", err
+	}
 	if _, err := os.Stat(library); err == nil {
 		return library, nil
 	}
@@ -94,21 +96,6 @@ func Compile(ctx context.Context, root, kernels, sources string) (string, error)
 		return "", fmt.Errorf("drivertest: %s %s: %w\n%s", cxx, strings.Join(args, " "), err, out)
 	}
 	return library, os.Rename(made, library)
-}
-
-// take waits for a lock that another process holds while it compiles.
-func take(ctx context.Context, file string) (*filelock.Lock, error) {
-	for {
-		lock, err := filelock.Take(file)
-		if !errors.Is(err, filelock.ErrHeld) {
-			return lock, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
 }
 
 // digestOf hashes the strings and the C++ sources of the folders.
