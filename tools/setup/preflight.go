@@ -89,9 +89,12 @@ func (t tool) hint() string {
 	if runtime.GOOS == "darwin" {
 		return t.brew
 	}
-	for id, cmd := range map[string]string{"debian": t.apt, "ubuntu": t.apt, "fedora": t.dnf, "rhel": t.dnf} {
-		if distribution(id) {
-			return cmd
+	for _, id := range distributions() {
+		switch id {
+		case "debian", "ubuntu":
+			return t.apt
+		case "fedora", "rhel":
+			return t.dnf
 		}
 	}
 	return fmt.Sprintf("Debian, Ubuntu: %s · Fedora: %s · macOS: %s", t.apt, t.dnf, t.brew)
@@ -99,20 +102,13 @@ func (t tool) hint() string {
 
 var reID = regexp.MustCompile(`(?m)^ID(?:_LIKE)?="?([^"\n]*)`)
 
-// distribution reports whether /etc/os-release names the distribution or one like it.
-func distribution(id string) bool {
-	text, err := os.ReadFile("/etc/os-release")
-	if err != nil {
-		return false
-	}
+// distributions returns the distributions that /etc/os-release names: this one, and those that it is like.
+func distributions() (ids []string) {
+	text, _ := os.ReadFile("/etc/os-release") // without it, none is known
 	for _, m := range reID.FindAllStringSubmatch(string(text), -1) {
-		for _, f := range strings.Fields(m[1]) {
-			if f == id {
-				return true
-			}
-		}
+		ids = append(ids, strings.Fields(m[1])...)
 	}
-	return false
+	return ids
 }
 
 var reNumber = regexp.MustCompile(`\d+(\.\d+)+`)
