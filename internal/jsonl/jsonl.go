@@ -38,15 +38,13 @@ func (e *LineError) Unwrap() []error { return []error{ErrLine, e.Err} }
 type Item struct {
 	ID   string `json:"id"`
 	Text string `json:"text"`
-	Line int    `json:"-"`
 }
 
 // Items reads {"id","text"} lines; further fields are ignored, blank lines are skipped. A bad line (not an object, id
 // or text missing or of another type, not UTF-8, too long) yields a *LineError and the sequence goes on; a read error
 // of r ends it. The text of a line may be empty only with emptyText.
 func Items(r io.Reader, source string, emptyText bool) iter.Seq2[Item, error] {
-	return records(r, source, func(line []byte) (Item, error) { return decode(line, emptyText) },
-		func(it *Item, line int) { it.Line = line })
+	return records(r, source, func(line []byte) (Item, error) { return decode(line, emptyText) })
 }
 
 // decode checks one line. Pointers tell a missing field from an empty one.

@@ -15,13 +15,12 @@ type Ranking struct {
 	ID        string   `json:"id"`
 	Query     string   `json:"query"`
 	Documents []string `json:"documents"`
-	Line      int      `json:"-"`
 }
 
 // Rankings reads {"id","query","documents":[…]} lines, as Items reads {"id","text"}. A document may be empty, the query
 // may not; there may be no document.
 func Rankings(r io.Reader, source string) iter.Seq2[Ranking, error] {
-	return records(r, source, decodeRanking, func(v *Ranking, line int) { v.Line = line })
+	return records(r, source, decodeRanking)
 }
 
 func decodeRanking(line []byte) (Ranking, error) {
@@ -75,9 +74,7 @@ func object(line []byte, to any, fields string) error {
 
 // records decodes the lines of r that are not blank. A bad line yields a *LineError and the sequence goes on; a read
 // error of r ends it.
-func records[T any](
-	r io.Reader, source string, decode func([]byte) (T, error), number func(*T, int),
-) iter.Seq2[T, error] {
+func records[T any](r io.Reader, source string, decode func([]byte) (T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for line, err := range Lines(r, MaxLineBytes) {
 			var v T
@@ -92,7 +89,6 @@ func records[T any](
 				}
 				v, err = decode(text)
 			}
-			number(&v, line.Number)
 			if err != nil {
 				err = &LineError{Source: source, Line: line.Number, Err: err}
 			}

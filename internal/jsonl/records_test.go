@@ -32,8 +32,8 @@ func TestRankings(t *testing.T) {
 		}
 		good = append(good, v)
 	}
-	want := []Ranking{{ID: "a", Query: "q", Documents: []string{"x", ""}, Line: 1},
-		{ID: "g", Query: "q", Documents: []string{}, Line: 11}}
+	want := []Ranking{{ID: "a", Query: "q", Documents: []string{"x", ""}},
+		{ID: "g", Query: "q", Documents: []string{}}}
 	if diff := cmp.Diff(want, good); diff != "" {
 		t.Error(diff)
 	}
