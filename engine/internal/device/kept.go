@@ -85,20 +85,6 @@ func (k *Kept) Bytes(of ...Device) (bytes int64) {
 	return bytes
 }
 
-// Has reports whether that device has a packed left set of the format.
-func (k *Kept) Has(d Device, t kernels.DType, m kernels.Metric) bool {
-	s := k.in(Root(d))
-	if s == nil {
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.items, func(x *item) bool {
-		return x.owner == k && x.device == Root(d) && x.set != nil && x.side == Left && x.dtype == t && x.metric == m &&
-			x.order == nil
-	})
-}
-
 func (k *Kept) all() []*keep {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -302,13 +288,6 @@ func (s *Shared) Describe() Info {
 	i := s.Device.Describe()
 	i.Memory = s.memory
 	return i
-}
-
-// Kept returns how many bytes prepared sets take in the device's memory, and the limit.
-func (s *Shared) Kept() (bytes, limit int64) {
-	s.kept.mu.Lock()
-	defer s.kept.mu.Unlock()
-	return s.kept.used, s.kept.limit
 }
 
 // Evict frees what prepared sets have there and nobody uses.
