@@ -28,7 +28,6 @@ type builder struct {
 	env   *setup.Env
 	work  string // scratch, below build/out
 	stage string // what becomes the archive's folder
-	log   io.Writer
 
 	fallback []string // files of lib/fallback with their digests, as embed.fallbackDigests wants them
 }
@@ -43,7 +42,7 @@ func Build(ctx context.Context, repo string, log io.Writer) (archive string, err
 		return "", ErrSetup
 	}
 	work := filepath.Join(repo, "build", "out", "dist")
-	b := builder{repo: repo, env: env, work: work, log: log,
+	b := builder{repo: repo, env: env, work: work,
 		stage: filepath.Join(work, "sluice-"+buildinfo.Version+"-linux-"+env.Machine())}
 	if err := os.RemoveAll(work); err != nil {
 		return "", err

@@ -85,8 +85,8 @@ func copyBelow(dst, root, from string) error {
 
 // goPackage has the fields of `go list -json` for a package.
 type goPackage struct {
-	ImportPath, Dir string
-	Module          *struct {
+	Dir    string
+	Module *struct {
 		Path, Version, Dir string
 		Main               bool
 	}
@@ -94,7 +94,7 @@ type goPackage struct {
 
 // goLicences collects the licences of every module with a package in the program, and Go's own.
 func goLicences(ctx context.Context, repo, dst string) error {
-	out, err := output(ctx, repo, "go", "list", "-deps", "-json=ImportPath,Dir,Module", "./cmd/sluice")
+	out, err := output(ctx, repo, "go", "list", "-deps", "-json=Dir,Module", "./cmd/sluice")
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,6 @@ func goLicences(ctx context.Context, repo, dst string) error {
 // crate has the fields of `cargo metadata` for a package.
 type crate struct {
 	Name, Version, License string
-	ID                     string
 	Authors                []string
 	Manifest               string  `json:"manifest_path"`
 	Source                 *string // nil: our own
