@@ -155,18 +155,15 @@ func linked(name string, available bool, stamp string) Check {
 	return Check{Name: name, Status: OK, Detail: "linked, " + digest}
 }
 
-// absent reports whether a model was never installed.
-func absent(err error) bool {
-	return errors.Is(err, models.ErrNotPulled) || errors.Is(err, embed.ErrUnavailable) ||
-		errors.Is(err, llm.ErrUnavailable)
-}
-
-func notThere(name string, err error) []Check {
-	hint := "sluice models pull"
-	if !errors.Is(err, models.ErrNotPulled) {
-		hint = "make build"
+// unusable reports a model that cannot be opened. One that was never installed has not failed.
+func unusable(name string, err error, hint string) []Check {
+	switch {
+	case errors.Is(err, models.ErrNotPulled):
+		return one(Check{Name: name, Status: Missing, Detail: err.Error(), Hint: "sluice models pull"})
+	case errors.Is(err, embed.ErrUnavailable), errors.Is(err, llm.ErrUnavailable):
+		return one(Check{Name: name, Status: Missing, Detail: err.Error(), Hint: "make build"})
 	}
-	return one(Check{Name: name, Status: Missing, Detail: err.Error(), Hint: hint})
+	return failed(name, err, hint)
 }
 
 const languageModel = "language model"
@@ -180,11 +177,8 @@ func generator(ctx context.Context, o Options) []Check {
 	if err == nil && !llm.Available {
 		err = llm.ErrUnavailable
 	}
-	if err != nil && absent(err) {
-		return notThere(name, err)
-	}
 	if err != nil {
-		return failed(name, err, "sluice models list; --model takes a name or a GGUF file")
+		return unusable(name, err, "sluice models list; --model takes a name or a GGUF file")
 	}
 	settings := llm.Options{ContextSize: 256, Slots: 1, Logger: o.Logger}
 	if r, err := models.Default(); err == nil && len(o.ModelHelper) > 0 && !r.Pinned(o.Model) {

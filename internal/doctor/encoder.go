@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/sluice-rag/sluice/embed"
 	encodergguf "github.com/sluice-rag/sluice/embed/gguf"
@@ -39,11 +38,8 @@ func encoder(ctx context.Context, o Options) []Check {
 	if err == nil && !embed.Available {
 		err = embed.ErrUnavailable
 	}
-	if err != nil && absent(err) {
-		return notThere(name, err)
-	}
 	if err != nil {
-		return failed(name, err, "sluice models list; --encoder takes a name or a folder")
+		return unusable(name, err, "sluice models list; --encoder takes a name or a folder")
 	}
 	e, tolerance, err := o.openEncoder(ctx, dir)
 	switch {
@@ -108,21 +104,14 @@ func compareVectors(ctx context.Context, e embed.Embedder, tolerance float64) (s
 	case !errors.Is(err, embed.ErrNoGolden):
 		return "", err
 	}
-	together, err := e.Embed(ctx, probes[:], embed.Document)
+	apart, err := compareBatch(tolerance, func(texts []string) (all [][]float64, err error) {
+		vectors, err := e.Embed(ctx, texts, embed.Document)
+		for i := 0; err == nil && i < len(texts); i++ {
+			all = append(all, numbers(vectors.Row(i)))
+		}
+		return all, err
+	})
 	if err != nil {
-		return "", err
-	}
-	var apart float64
-	for i := range probes {
-		alone, err := e.Embed(ctx, probes[i:i+1], embed.Document)
-		if err != nil {
-			return "", err
-		}
-		for j, x := range alone.Row(0) {
-			apart = max(apart, math.Abs(float64(x)-float64(together.Row(i)[j]))) // max keeps a NaN
-		}
-	}
-	if err := apartBy(apart, tolerance); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s, batch = single to %.1g", detail, apart), nil

@@ -41,11 +41,7 @@ func classifier(ctx context.Context, o Options) []Check {
 		return head{c, func(texts []string) (all [][]float64, err error) {
 			classes, err := c.Classify(ctx, texts)
 			for i := 0; err == nil && i < len(texts); i++ {
-				var row []float64
-				for _, p := range classes.Row(i) {
-					row = append(row, float64(p))
-				}
-				all = append(all, row)
+				all = append(all, numbers(classes.Row(i)))
 			}
 			return all, err
 		}}, err
@@ -120,28 +116,15 @@ func (o Options) head(name, model, what string, open func(dir string) (head, err
 	if err == nil && !embed.Available {
 		err = embed.ErrUnavailable
 	}
-	if err != nil && absent(err) {
-		return notThere(name, err)
-	}
 	if err != nil {
-		return failed(name, err, hint)
+		return unusable(name, err, hint)
 	}
 	h, err := open(dir)
 	if err != nil {
 		return failed(name, err, hint)
 	}
 	defer h.model.Close()
-	together, err := h.read(probes[:])
-	apart := 0.
-	for i := 0; err == nil && i < len(probes); i++ {
-		var alone [][]float64
-		if alone, err = h.read(probes[i : i+1]); err == nil {
-			apart = max(apart, difference(alone[0], together[i]))
-		}
-	}
-	if err == nil {
-		err = apartBy(apart, batchTolerance)
-	}
+	apart, err := compareBatch(batchTolerance, h.read)
 	if err != nil {
 		return failed(name, err, hint)
 	}
@@ -161,10 +144,30 @@ func difference(a, b []float64) (apart float64) {
 	return apart
 }
 
-// apartBy is the error of a difference that is larger than the tolerance, or not a number.
-func apartBy(apart, tolerance float64) error {
-	if apart <= tolerance {
-		return nil
+// compareBatch returns how far what is read of a text alone and in a batch differ; more than the tolerance, or no
+// number, is an error.
+func compareBatch(tolerance float64, read func(texts []string) ([][]float64, error)) (apart float64, err error) {
+	together, err := read(probes[:])
+	if err != nil {
+		return 0, err
 	}
-	return fmt.Errorf("a text in a batch and alone differ by %.2g, more than %.0g", apart, tolerance)
+	for i := range probes {
+		alone, err := read(probes[i : i+1])
+		if err != nil {
+			return 0, err
+		}
+		apart = max(apart, difference(alone[0], together[i]))
+	}
+	if !(apart <= tolerance) {
+		return apart, fmt.Errorf("a text in a batch and alone differ by %.2g, more than %.0g", apart, tolerance)
+	}
+	return apart, nil
+}
+
+func numbers(row []float32) []float64 {
+	all := make([]float64, len(row))
+	for i, x := range row {
+		all[i] = float64(x)
+	}
+	return all
 }
