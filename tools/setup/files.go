@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rag/sluice/internal/filehash"
@@ -120,24 +121,22 @@ func relink(to, link string) error {
 }
 
 // sourceDigests returns "name digest" of the files in dir with one of the extensions, in order of name.
-func sourceDigests(dir string, ext ...string) (names, digests []string, err error) {
+func sourceDigests(dir string, ext ...string) (digests []string, err error) {
 	list, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, d := range list {
-		for _, x := range ext {
-			if d.Type().IsRegular() && path.Ext(d.Name()) == x {
-				h, err := filehash.Sum(context.Background(), filepath.Join(dir, d.Name()))
-				if err != nil {
-					return nil, nil, err
-				}
-				names, digests = append(names, d.Name()), append(digests, d.Name()+" "+h)
+		if d.Type().IsRegular() && slices.Contains(ext, path.Ext(d.Name())) {
+			h, err := filehash.Sum(context.Background(), filepath.Join(dir, d.Name()))
+			if err != nil {
+				return nil, err
 			}
+			digests = append(digests, d.Name()+" "+h)
 		}
 	}
-	return names, digests, nil
+	return digests, nil
 }

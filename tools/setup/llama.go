@@ -127,7 +127,7 @@ func patchedInputs(ctx context.Context, e *Env, set patchSet, ext string) ([]str
 	if err != nil {
 		return nil, err
 	}
-	_, ours, err := sourceDigests(e.ggmlDir(), ext)
+	ours, err := sourceDigests(e.ggmlDir(), ext)
 	return slices.Concat(in, patches, ours), err
 }
 
@@ -229,12 +229,12 @@ func binding(sets []isa, libs, jinja string, cpus []string, sanitized bool) reci
 			if err != nil {
 				return nil, err
 			}
-			_, digests, err := sourceDigests(e.bindingDir(), ".cpp", ".h", ".hpp", ".inc")
+			digests, err := sourceDigests(e.bindingDir(), ".cpp", ".h", ".hpp", ".inc")
 			if err != nil {
 				return nil, err
 			}
 			// the contract of the extra functions with Go
-			_, headers, err := sourceDigests(filepath.Join(e.Repo, "llm"), ".h")
+			headers, err := sourceDigests(filepath.Join(e.Repo, "llm"), ".h")
 			in := []string{filepath.Base(libs), filepath.Base(jinja), id, e.Manifest.Native.Llama.Version}
 			for _, cpu := range cpus {
 				in = append(in, filepath.Base(cpu))
@@ -258,7 +258,7 @@ func (e *Env) ggmlDir() string    { return filepath.Join(e.Repo, "llm", "ggml") 
 
 func (e *Env) compileBinding(ctx context.Context, j job, flags []string, libs, jinja string,
 ) (objects []string, err error) {
-	sources, _, err := sourceDigests(e.bindingDir(), ".cpp")
+	sources, err := glob(e.bindingDir(), "*.cpp")
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +276,7 @@ func (e *Env) compileBinding(ctx context.Context, j job, flags []string, libs, j
 		"-I", upstream)
 	units := make([][]string, 2)
 	for i, name := range sources {
-		units[i%2] = append(units[i%2], filepath.Join(e.bindingDir(), name))
+		units[i%2] = append(units[i%2], name)
 	}
 	return e.compile(ctx, j, cxx, flags, units)
 }

@@ -110,7 +110,7 @@ func tokenizers() recipe {
 			if err != nil {
 				return nil, err
 			}
-			_, sums, err := sourceDigests(e.crateDir(), ".toml", ".lock")
+			sums, err := sourceDigests(e.crateDir(), ".toml", ".lock")
 			if err != nil {
 				return nil, err
 			}

@@ -56,7 +56,7 @@ func goInputs(ctx context.Context, e *Env, folder string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, digests, err := sourceDigests(e.peersDir(folder), ".go", ".mod", ".sum")
+	digests, err := sourceDigests(e.peersDir(folder), ".go", ".mod", ".sum")
 	return append(digests, version), err
 }
 
@@ -123,7 +123,7 @@ func reference() recipe {
 	return recipe{
 		name: "embed-reference", version: 1,
 		inputs: func(_ context.Context, e *Env) ([]string, error) {
-			_, digests, err := sourceDigests(filepath.Join(e.Repo, filepath.Dir(from)), ".py")
+			digests, err := sourceDigests(filepath.Join(e.Repo, filepath.Dir(from)), ".py")
 			return digests, err
 		},
 		build: func(_ context.Context, e *Env, j job) error { return copyInto(j.out, filepath.Join(e.Repo, from)) },
