@@ -102,11 +102,7 @@ type Set struct {
 func Open(dir string) (*Set, error) {
 	s := &Set{}
 	ids := map[string]bool{}
-	err := readLines(filepath.Join(dir, ContextsFile), &s.Faults, func(line []byte, where string) error {
-		var c Context
-		if err := json.Unmarshal(line, &c); err != nil {
-			return err
-		}
+	err := readLines(filepath.Join(dir, ContextsFile), &s.Faults, func(c Context, where string) error {
 		switch {
 		case c.ID == "" || strings.TrimSpace(c.Text) == "":
 			return errors.New("a context needs an id and a text")
@@ -133,11 +129,7 @@ func Open(dir string) (*Set, error) {
 
 func (s *Set) readQueries(path string, contexts map[string]bool) error {
 	seen := map[string]bool{}
-	return readLines(path, &s.Faults, func(line []byte, where string) error {
-		var q Query
-		if err := json.Unmarshal(line, &q); err != nil {
-			return err
-		}
+	return readLines(path, &s.Faults, func(q Query, where string) error {
 		f := &s.Faults
 		switch {
 		case q.ID == "" || strings.TrimSpace(q.Text) == "":
@@ -158,8 +150,8 @@ func (s *Set) readQueries(path string, contexts map[string]bool) error {
 	})
 }
 
-// readLines calls each with the lines of a file; its errors are counted as bad lines.
-func readLines(path string, f *Faults, each func(line []byte, where string) error) error {
+// readLines calls each with the values of a file of JSON lines; its errors are counted as bad lines.
+func readLines[T any](path string, f *Faults, each func(v T, where string) error) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrData, err)
@@ -174,8 +166,12 @@ func readLines(path string, f *Faults, each func(line []byte, where string) erro
 			continue
 		}
 		where := fmt.Sprintf("%s:%d", filepath.Base(path), line.Number)
+		var v T
 		if err == nil {
-			err = each(text, where)
+			err = json.Unmarshal(text, &v)
+		}
+		if err == nil {
+			err = each(v, where)
 		}
 		if err != nil {
 			f.add(&f.BadLines, "%s: %v", where, err)

@@ -34,29 +34,17 @@ func loadBook(ctx context.Context, root string, p Part, seed uint64) (*data, err
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", dataset.ErrData, err)
 	}
-	bad := 0
-	for line, err := range jsonl.Lines(bytes.NewReader(text), jsonl.MaxLineBytes) {
-		if err == nil && len(bytes.TrimSpace(line.Text())) == 0 {
-			continue
-		}
+	d.eachLine(bytes.NewReader(text), p.Base.Questions, func(line jsonl.Line) bool {
 		q := question{known: true, group: Answerable}
-		if err == nil {
-			if strings.HasSuffix(p.Base.Questions, ".jsonl") {
-				err = json.Unmarshal(line.Text(), &q.Query)
-			} else {
-				q.Text = string(bytes.TrimSpace(line.Text()))
-			}
-		}
-		if err != nil || strings.TrimSpace(q.Text) == "" {
-			bad++
-			continue
+		if !strings.HasSuffix(p.Base.Questions, ".jsonl") {
+			q.Text = string(line.Text())
+		} else if json.Unmarshal(line.Text(), &q.Query) != nil || strings.TrimSpace(q.Text) == "" {
+			return false
 		}
 		q.ID, q.ContextID, q.Answerable = fmt.Sprint(line.Number), bookID, nil
 		d.questions = append(d.questions, q)
-	}
-	if bad > 0 {
-		d.notes = append(d.notes, fmt.Sprintf("%s: %d bad lines", p.Base.Questions, bad))
-	}
+		return true
+	})
 	if d.questions = draw(d.questions, p.Sample, seed); len(d.questions) == 0 {
 		return nil, fmt.Errorf("%w: part %s: no question is left to ask", ErrMissing, p.Name)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -120,23 +121,33 @@ func (d *data) outOfScope(path, name string) error {
 		return fmt.Errorf("%w: %w", dataset.ErrData, err)
 	}
 	defer f.Close()
-	bad := 0
-	for line, err := range jsonl.Lines(f, jsonl.MaxLineBytes) {
+	d.eachLine(f, name, func(line jsonl.Line) bool {
 		var q struct{ ID, Text, Domain string }
-		if err == nil && len(line.Text()) == 0 {
-			continue
-		}
-		if err != nil || json.Unmarshal(line.Text(), &q) != nil || strings.TrimSpace(q.Text) == "" {
-			bad++
-			continue
+		if json.Unmarshal(line.Text(), &q) != nil || strings.TrimSpace(q.Text) == "" {
+			return false
 		}
 		id := fmt.Sprintf("%s:%d", name, line.Number)
 		d.questions = append(d.questions, question{Query: dataset.Query{ID: id, Topic: q.Domain, Text: q.Text}})
+		return true
+	})
+	return nil
+}
+
+// eachLine passes the lines of a file that are not blank to take, and notes how many of them it refuses or cannot be
+// read.
+func (d *data) eachLine(r io.Reader, name string, take func(line jsonl.Line) bool) {
+	bad := 0
+	for line, err := range jsonl.Lines(r, jsonl.MaxLineBytes) {
+		if err == nil && len(line.Text()) == 0 {
+			continue
+		}
+		if err != nil || !take(line) {
+			bad++
+		}
 	}
 	if bad > 0 {
 		d.notes = append(d.notes, fmt.Sprintf("%s: %d bad lines", name, bad))
 	}
-	return nil
 }
 
 func (d *data) group(by GroupBy) {

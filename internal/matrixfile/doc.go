@@ -3,10 +3,10 @@
 package matrixfile
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"unsafe"
 )
 
 // ErrName is a file whose name does not say which of the two formats it has.
@@ -26,7 +26,4 @@ func CheckName(path string) error {
 }
 
 // littleEndian reports whether memory has the byte order of the files.
-var littleEndian = func() bool {
-	x := uint16(1)
-	return *(*byte)(unsafe.Pointer(&x)) == 1
-}()
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1

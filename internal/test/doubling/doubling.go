@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,16 +48,22 @@ func Linear(t testing.TB, in Input, steps func(text string) int) {
 	for i := range times {
 		counts = append(counts, steps(in.Text(shortest<<i)))
 	}
-	grown := 0
-	for i := 1; i < times; i++ {
-		if float64(counts[i]) <= linearGrowth*float64(counts[i-1]) || counts[i] < shortest<<i {
-			grown = 0
-		} else if grown++; grown == 2 {
-			t.Errorf("%v: steps of %d, %d, %d and %d bytes: %v", in, shortest, shortest<<1, shortest<<2, shortest<<3,
-				counts)
-			return
+	if twice(func(i int) bool {
+		return float64(counts[i]) > linearGrowth*float64(counts[i-1]) && counts[i] >= shortest<<i
+	}) {
+		t.Errorf("%v: steps of %d, %d, %d and %d bytes: %v", in, shortest, shortest<<1, shortest<<2, shortest<<3,
+			counts)
+	}
+}
+
+// twice reports whether two successive doublings, to lengths numbered from 1, grow too much.
+func twice(grows func(i int) bool) bool {
+	for i := 2; i < times; i++ {
+		if grows(i-1) && grows(i) {
+			return true
 		}
 	}
+	return false
 }
 
 // Variable is the environment variable with the time that Search spends on each parser, such as "30s".
@@ -163,13 +168,5 @@ func grows(took []time.Duration) bool {
 	if len(took) < times {
 		return true
 	}
-	grown := 0
-	for i, next := range slices.All(took[1:]) {
-		if float64(next) <= suspicious*float64(took[i]) {
-			grown = 0
-		} else if grown++; grown == 2 && i >= 1 {
-			return true
-		}
-	}
-	return false
+	return twice(func(i int) bool { return float64(took[i]) > suspicious*float64(took[i-1]) })
 }
