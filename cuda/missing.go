@@ -38,14 +38,8 @@ func (*Device) Free(Ptr) {}
 // Do returns ErrUnavailable.
 func (*Device) Do(func(s *Stream) error) error { return errBuild }
 
-// Used returns zeros.
-func (*Device) Used() (bytes, peak int64) { return 0, 0 }
-
 // Limit returns 0.
 func (*Device) Limit() int64 { return 0 }
-
-// Live returns 0.
-func (*Device) Live() int { return 0 }
 
 // Module is a loaded image.
 type Module struct{}
@@ -58,9 +52,6 @@ func (*Module) Part() ImagePart { return ImagePart{} }
 
 // Kernel is a function of an image.
 type Kernel struct{}
-
-// Name returns "".
-func (Kernel) Name() string { return "" }
 
 // Stream is what Do passes to its function.
 type Stream struct{}
