@@ -54,7 +54,7 @@ func (s *Snapshot) SearchFrom(
 		if err != nil {
 			return nil, err
 		}
-		c.Words = lexicon(x)
+		c.Words = x
 	}
 	src := retrieve.Source{Engine: s.joined(), Contexts: c, Metric: s.Metric()}
 	if near != nil {

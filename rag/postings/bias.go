@@ -88,7 +88,7 @@ func (b *Biases) readRange(first int, out []float32) {
 }
 
 // ReadRows adds the biases of rows, ascending, to out. It takes time that goes with the rows rather than the postings.
-func (b *Biases) ReadRows(rows []int, out []float32) error {
+func (b *Biases) ReadRows(rows []int, out []float32) {
 	for i := range b.terms {
 		t := &b.terms[i]
 		for _, l := range t.lists {
@@ -108,7 +108,6 @@ func (b *Biases) ReadRows(rows []int, out []float32) error {
 			}
 		}
 	}
-	return nil
 }
 
 // place finds the placed lists of the terms. It returns nil if the index has no placed lists.

@@ -115,7 +115,7 @@ func TestScoresAreTheFormulas(t *testing.T) {
 	s := func(df float64) float64 { return 1 + math.Log(5/(1+df)) }
 	f := query(t, x, "red green", Scoring{Kind: TFIDF})
 	near(t, "tf-idf", f.Score(0), 2*s(1)*s(1)/math.Hypot(2*s(1), s(2))/math.Hypot(s(1), s(2)))
-	if got := f.Terms(); len(got) != 2 || got[1].Text != "green" || got[1].Rows != 2 {
+	if got := f.Terms(); len(got) != 2 || got[1].Text != "green" || got[1].DF != 2 {
 		t.Errorf("terms %+v", got)
 	}
 }
@@ -264,9 +264,7 @@ func TestTopKIsSorting(t *testing.T) {
 			}
 		}
 		of := make([]float32, len(odds))
-		if err := b.ReadRows(odds, of); err != nil {
-			t.Fatal(err)
-		}
+		b.ReadRows(odds, of)
 		for i, row := range odds {
 			if of[i] != out[row] {
 				t.Fatalf("row %d of some rows: bias %v, %v among all", row, of[i], out[row])

@@ -54,10 +54,9 @@ func (s Scoring) withDefaults() (Scoring, error) {
 
 // Term is a word of a query as the index has it.
 type Term struct {
-	Text   string  `json:"term"`
-	Rows   int     `json:"df"` // that have it
-	IDF    float64 `json:"idf"`
-	Weight float64 `json:"weight"` // of the word in the score; 0 of words that no row has
+	Text string  `json:"term"`
+	DF   int     `json:"df"`  // rows that have it
+	IDF  float64 `json:"idf"` // as the scoring weighs it
 }
 
 // Query is a text that was analysed for an index. It is immutable.
@@ -103,7 +102,7 @@ func (x *Index) Query(text string, s Scoring) (*Query, error) {
 	for i := range q.words {
 		w := &q.words[i]
 		q.text.lists[i] = x.lists(w.Text)
-		w.Rows = x.having(w.Text, q.text.lists[i])
+		w.DF = x.having(w.Text, q.text.lists[i])
 	}
 	q.score()
 	return q, nil
@@ -130,11 +129,11 @@ func (q *Query) score() {
 	a, s, n := q.text, q.scoring, float64(q.x.live)
 	for i := range q.words {
 		w := &q.words[i]
-		df := float64(w.Rows)
+		df := float64(w.DF)
 		if w.IDF = math.Log(1 + (n-df+.5)/(df+.5)); s.Kind == TFIDF {
 			w.IDF = 1 + math.Log((1+n)/(1+df))
 		}
-		if w.Rows > 0 {
+		if w.DF > 0 {
 			q.terms = append(q.terms, weighted{text: w.Text, lists: a.lists[i]})
 		}
 	}
@@ -168,7 +167,7 @@ func (a *analysed) sum(terms []Term, value func(term int) float64) (sum float64)
 func (a *analysed) values(terms []Term, value func(term int) float64) []float64 {
 	largest, found := make([]float64, a.words), make([]bool, a.words)
 	for term, w := range a.word {
-		switch has := terms[term].Rows > 0; {
+		switch has := terms[term].DF > 0; {
 		case has && !found[w]:
 			largest[w], found[w] = value(term), true
 		case has == found[w]:
@@ -228,7 +227,7 @@ func (q *Query) languages() []string {
 
 // weigh gives the terms their weights and bounds.
 func (q *Query) weigh(counts []float64, mass float64) {
-	s, t := q.scoring, 0
+	s, n := q.scoring, 0
 	norm := 0.0
 	for i, w := range q.words {
 		norm += counts[i] * w.IDF * counts[i] * w.IDF
@@ -240,20 +239,20 @@ func (q *Query) weigh(counts []float64, mass float64) {
 	q.offset, q.slope = s.K1*(1-s.B), s.K1*s.B/q.x.mean
 	for i := range q.words {
 		w := &q.words[i]
-		if w.Weight = 0; w.Rows == 0 {
+		if w.DF == 0 {
 			continue
 		}
+		t := &q.terms[n]
 		switch s.Kind {
 		case BM25:
-			w.Weight = counts[i] * w.IDF * (s.K1 + 1)
+			t.weight = counts[i] * w.IDF * (s.K1 + 1)
 		case TFIDF:
-			w.Weight = counts[i] * w.IDF * w.IDF / norm
+			t.weight = counts[i] * w.IDF * w.IDF / norm
 		case Cover:
-			w.Weight = w.IDF / mass
+			t.weight = w.IDF / mass
 		}
-		q.terms[t].weight = w.Weight
-		q.terms[t].bound = q.x.bound(w.Text, q, &q.terms[t])
-		t++
+		t.bound = q.x.bound(w.Text, q, t)
+		n++
 	}
 	slices.SortStableFunc(q.terms, func(a, b weighted) int { return cmp.Compare(b.bound, a.bound) })
 }

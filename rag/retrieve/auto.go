@@ -5,6 +5,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/postings"
 )
 
 // What cover and share count beside the cosine at a weight of one half. They were found on the questions of squad16
@@ -53,7 +54,8 @@ func (s *search) covered(ctx context.Context, space *space, queries []int) error
 			return err
 		}
 		if parts[n] = q; q.found && w > 0 {
-			biases[n] = q.cover.Biases((1-w)/w*coverWeight, Weighted{q.bm25, (1 - w) / w * q.shareWeight()})
+			biases[n] = postings.Sum(postings.Part{Query: q.cover, Weight: (1 - w) / w * coverWeight},
+				postings.Part{Query: q.bm25, Weight: (1 - w) / w * q.share(shareWeight)})
 		}
 	}
 	if w == 0 {
@@ -72,17 +74,17 @@ func (s *search) covered(ctx context.Context, space *space, queries []int) error
 
 // coveredQuery analyses query i and says what is taken for it.
 func (s *search) coveredQuery(i int) (*covered, error) {
-	cover, err := s.words(i, KindCover)
+	cover, err := s.words(i, postings.Cover)
 	if err != nil {
 		return nil, err
 	}
-	bm25, err := s.words(i, KindBM25)
+	bm25, err := s.words(i, postings.BM25)
 	if err != nil {
 		return nil, err
 	}
 	found := cover.Any(s.Contexts.allowed())
 	t := &s.lists[i].Taken
-	s.takeWords(t, KindBM25, bm25)
+	s.takeWords(t, postings.BM25, bm25)
 	t.Sparse, t.Metric, t.Weight = "", s.Metric.String(), new(s.o.Weight)
 	if t.Ranking = autoRanking; !found {
 		t.Ranking, t.Reason = string(Dense), noWords
@@ -93,21 +95,16 @@ func (s *search) coveredQuery(i int) (*covered, error) {
 // covered is a query of auto.
 type covered struct {
 	i           int
-	cover, bm25 Words
+	cover, bm25 *postings.Query
 	found       bool // some context has a word of it
 }
 
-// shareWeight is what a BM25 score counts.
-func (q *covered) shareWeight() float64 {
+// share divides a number by the maximum of BM25 for the query; 0 for a query without words.
+func (q *covered) share(x float64) float64 {
 	if ideal := q.bm25.Ideal(); ideal > 0 {
-		return shareWeight / ideal
+		return x / ideal
 	}
 	return 0
-}
-
-// words is what words add to a context's score at a weight of 0.
-func (q *covered) words(row int) float64 {
-	return coverWeight*q.cover.Score(row) + q.shareWeight()*q.bm25.Score(row)
 }
 
 // coverAlone is auto with a weight of 0: every context that has a word is scored.
@@ -119,9 +116,10 @@ func (s *search) coverAlone(ctx context.Context, space *space, queries []*covere
 			return err
 		}
 		for j := range hits {
-			hits[j].Score = q.words(hits[j].Row)
+			row := hits[j].Row
+			hits[j].Score = coverWeight*q.cover.Score(row) + q.share(shareWeight)*q.bm25.Score(row)
 		}
-		sortHits(hits)
+		sortHits(kernels.Cosine, hits)
 		s.lists[q.i].Results = s.Contexts.results(hits[:min(s.k, len(hits))], same)
 		s.explainCovered(space, q, 0)
 	}
@@ -137,13 +135,10 @@ func (s *search) explainCovered(space *space, q *covered, w float64) {
 	for n := range list {
 		row := list[n].Row
 		bm25 := q.bm25.Score(row)
-		share := 0.
-		if ideal := q.bm25.Ideal(); ideal > 0 {
-			share = bm25 / ideal
-		}
 		list[n].Parts = &Parts{
 			Dense: new(space.score(s.q.vector(q.i), row)), Sparse: new(bm25), Cover: new(q.cover.Score(row)),
-			Share: new(share), Weight: new(w), Rule: "w·dense + (1 − w)·(¾·cover + ½·share)", Terms: has(q.cover, row),
+			Share: new(q.share(bm25)), Weight: new(w), Rule: "w·dense + (1 − w)·(¾·cover + ½·share)",
+			Terms: has(q.cover, row),
 		}
 	}
 }

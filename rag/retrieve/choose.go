@@ -1,6 +1,7 @@
 package retrieve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -9,16 +10,14 @@ import (
 	"github.com/sluice-rag/sluice/kernels/ref"
 )
 
-// sortHits puts hits in order: the higher score first, then the lower row.
-func sortHits(hits []kernels.Hit) {
+// sortHits puts hits in order: the better score first, then the lower row.
+func sortHits(metric kernels.Metric, hits []kernels.Hit) {
 	slices.SortFunc(hits, func(a, b kernels.Hit) int {
-		switch {
-		case a == b:
-			return 0
-		case kernels.Cosine.Closer(a, b):
-			return -1
+		order := cmp.Compare(b.Score, a.Score)
+		if metric.Ascending() {
+			order = -order
 		}
-		return 1
+		return cmp.Or(order, a.Row-b.Row)
 	})
 }
 
@@ -60,15 +59,7 @@ func (s *search) rerank(ctx context.Context, i int) error {
 		}
 		r.Score = scores[n]
 	}
-	slices.SortStableFunc(list.Results, func(a, b Result) int {
-		switch {
-		case a.Score > b.Score:
-			return -1
-		case a.Score < b.Score:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(list.Results, func(a, b Result) int { return cmp.Compare(b.Score, a.Score) })
 	list.Taken.Reranked, list.Taken.Ascending = len(ids), false
 	return nil
 }

@@ -24,7 +24,7 @@ func ids(list []Result) (ids []string) {
 func TestFusionsOfTheFirst(t *testing.T) {
 	src := Source{Engine: newEngine(t), Contexts: Contexts{
 		Vectors: two(1, 0, .8, .6, .6, .8, 0, 1), IDs: []string{"a", "b", "c", "d"},
-		Words: texts{"x", "y", "z z", "z"}.lexicon}}
+		Words: texts{"x", "y", "z z", "z"}.index(t)}}
 	q := Queries{[]string{"z"}, two(1, 0)}
 	for name, x := range map[string]struct {
 		o    Options
@@ -65,7 +65,7 @@ func TestFusionsOfTheFirst(t *testing.T) {
 func TestParts(t *testing.T) {
 	src := Source{Engine: newEngine(t), Contexts: Contexts{
 		Vectors: two(1, 0, .8, .6, .6, .8, 0, 1), IDs: []string{"a", "b", "c", "d"},
-		Words: texts{"x", "y", "z z", "z y x"}.lexicon}}
+		Words: texts{"x", "y", "z z", "z y x"}.index(t)}}
 	for _, metric := range []string{"cosine", "ip", "l2"} {
 		got, err := Search(t.Context(), src, Queries{[]string{"z y"}, two(1, .2)},
 			overlay.On(DefaultOptions(), Options{Mode: Hybrid, Weight: .3, Metric: metric, Explain: true}))

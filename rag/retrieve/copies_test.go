@@ -21,7 +21,7 @@ func TestCopiesShareAPlace(t *testing.T) {
 		rows, ids = append(rows, "pump valve"), append(ids, string(rune('a'+len(ids))))
 		values = append(values, 1, 0)
 	}
-	c := Contexts{Vectors: two(values...), IDs: ids, Words: rows.lexicon}
+	c := Contexts{Vectors: two(values...), IDs: ids, Words: rows.index(t)}
 	digests := c // some are below other headings
 	for i, text := range rows {
 		c.Digests = append(c.Digests, sha256.Sum256([]byte(text)))
@@ -56,7 +56,7 @@ func TestCopiesShareAPlace(t *testing.T) {
 		bodies.Digests = append(bodies.Digests, sha256.Sum256([]byte(ids[len(ids)-1])))
 	}
 	many := bodies
-	many.Vectors, many.IDs, many.Words = two(values...), ids, rows.lexicon
+	many.Vectors, many.IDs, many.Words = two(values...), ids, rows.index(t)
 	o := DefaultOptions()
 	o.K = 3
 	lists, err := Search(t.Context(), Source{Engine: newEngine(t), Contexts: many}, q, o)
@@ -74,7 +74,7 @@ func TestCopiesShareAPlace(t *testing.T) {
 // Without copies a search is what it is without their digests.
 func TestSearchWithoutCopies(t *testing.T) {
 	rows := texts{"pump one", "pump two", "valve"}
-	c := Contexts{Vectors: two(1, 0, .8, .6, 0, 1), IDs: []string{"a", "b", "c"}, Words: rows.lexicon}
+	c := Contexts{Vectors: two(1, 0, .8, .6, 0, 1), IDs: []string{"a", "b", "c"}, Words: rows.index(t)}
 	var both [2][]List
 	for i := range both {
 		lists, err := Search(t.Context(), Source{Engine: newEngine(t), Contexts: c}, Queries{[]string{"pump"},

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/postings"
 )
 
 func newEngine(t testing.TB) *engine.Engine {
@@ -25,97 +25,91 @@ func two(rows ...float32) engine.Vectors {
 	return engine.Vectors{Data: rows, Rows: len(rows) / 2, Dim: 2}
 }
 
-// texts is a lexicon that reads every text for every score: words are what stands between spaces.
+// texts are the texts of contexts: words are what stands between spaces.
 type texts []string
 
-func (x texts) lexicon(text string, s Scoring) (Words, error) {
-	q := naive{rows: x, scoring: s}
-	for w := range strings.FieldsSeq(text) {
-		df := 0
-		for _, row := range x {
-			if slices.Contains(strings.Fields(row), w) {
-				df++
-			}
+// index is the inverted index of the texts.
+func (x texts) index(t interface{ Fatal(...any) }) *postings.Index {
+	source := func(_ context.Context, from, to int) (list []postings.Document, _ error) {
+		for _, text := range x[from:to] {
+			list = append(list, postings.Document{Text: text})
 		}
-		q.terms = append(q.terms, Term{w, df, math.Log(1 + (float64(len(x)-df)+.5)/(float64(df)+.5))})
+		return list, nil
 	}
-	return q, nil
+	index, err := postings.New().With(context.Background(), len(x), source, func(int) bool { return false }, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return index
 }
 
-type naive struct {
-	rows    []string
-	scoring Scoring
-	terms   []Term
-}
-
-func (q naive) Score(row int) (score float64) {
-	words, total, mass := strings.Fields(q.rows[row]), 0, 0.
-	for _, r := range q.rows {
-		total += len(strings.Fields(r))
-	}
-	for _, t := range q.terms {
-		tf := 0.
-		for _, w := range words {
-			if w == t.Text {
-				tf++
-			}
+// score computes a text's score for a query from the texts themselves.
+func (x texts) score(kind postings.Kind, query string, row int) (score float64) {
+	words, asked, all := strings.Fields(x[row]), strings.Fields(query), strings.Fields(strings.Join(x, " "))
+	length := float64(len(words)*len(x)) / float64(len(all))
+	if kind == postings.TFIDF {
+		dot, own, other := 0., 0., 0.
+		for _, w := range distinct(append(all, asked...)) {
+			a, b := count(words, w)*x.tfidf(w), count(asked, w)*x.tfidf(w)
+			dot, own, other = dot+a*b, own+a*a, other+b*b
 		}
-		mass += t.IDF
-		length := float64(len(words)*len(q.rows)) / float64(total)
+		return dot / max(math.Sqrt(own*other), 1e-300)
+	}
+	if kind == postings.Cover {
+		asked = distinct(asked)
+	}
+	mass := 0.
+	for _, w := range asked {
+		tf := count(words, w)
+		mass += x.idf(w)
 		switch {
 		case tf == 0:
-		case q.scoring.Kind == KindCover:
-			score += t.IDF
+		case kind == postings.Cover:
+			score += x.idf(w)
 		default:
-			score += t.IDF * tf * (q.scoring.K1 + 1) / (tf + q.scoring.K1*(1-q.scoring.B+q.scoring.B*length))
+			score += x.idf(w) * tf * 2.5 / (tf + 1.5*(.25+.75*length))
 		}
 	}
-	if q.scoring.Kind == KindCover && mass > 0 {
+	if kind == postings.Cover && mass > 0 {
 		score /= mass
 	}
 	return score
 }
 
-func (q naive) TopK(_ context.Context, k int, allowed func(row int) bool) ([]kernels.Hit, error) {
-	var hits []kernels.Hit
-	for row := range q.rows {
-		if s := q.Score(row); s > 0 && (allowed == nil || allowed(row)) {
-			hits = append(hits, kernels.Hit{Row: row, Score: s})
-		}
-	}
-	sortHits(hits)
-	return hits[:min(k, len(hits))], nil
-}
-
-func (q naive) Any(allowed func(row int) bool) bool {
-	hits, _ := q.TopK(context.Background(), 1, allowed) // never fails
-	return len(hits) > 0
-}
-
-func (q naive) Biases(weight float64, more ...Weighted) kernels.Biases {
-	var list kernels.BiasList
-	for row := range q.rows {
-		v := weight * q.Score(row)
-		for _, w := range more {
-			v += w.Weight * w.Score(row)
-		}
-		if v > 0 {
-			list = append(list, kernels.Bias{Row: row, Value: v})
-		}
-	}
-	return readOnly{list}
-}
-
-// readOnly hides that biases are a list: indexes compute theirs.
-type readOnly struct{ kernels.Biases }
-
-func (q naive) Terms() []Term { return q.terms }
-
-func (q naive) Has(t Term, row int) bool { return slices.Contains(strings.Fields(q.rows[row]), t.Text) }
-
-func (q naive) Ideal() (sum float64) {
-	for _, t := range q.terms {
-		sum += t.IDF * (q.scoring.K1 + 1)
+// ideal is what no BM25 score of a query reaches.
+func (x texts) ideal(query string) (sum float64) {
+	for w := range strings.FieldsSeq(query) {
+		sum += 2.5 * x.idf(w)
 	}
 	return sum
+}
+
+func (x texts) idf(word string) float64 {
+	df := x.rows(word)
+	return math.Log(1 + (float64(len(x))-df+.5)/(df+.5))
+}
+
+func (x texts) tfidf(word string) float64 { return 1 + math.Log(float64(1+len(x))/(1+x.rows(word))) }
+
+// rows counts the texts that have a word.
+func (x texts) rows(word string) (n float64) {
+	for _, text := range x {
+		n += min(count(strings.Fields(text), word), 1)
+	}
+	return n
+}
+
+func count(words []string, word string) (n float64) {
+	for _, w := range words {
+		if w == word {
+			n++
+		}
+	}
+	return n
+}
+
+func distinct(words []string) []string {
+	words = slices.Clone(words)
+	slices.Sort(words)
+	return slices.Compact(words)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/postings"
 )
 
 // bounds are the worst and the best score of a query's contexts.
@@ -35,7 +36,7 @@ func (b bounds) width() float64 {
 // mixed is a query of a search that goes by vectors and words.
 type mixed struct {
 	i             int // of the query
-	words         Words
+	words         *postings.Query
 	dense, sparse bounds
 	ascending     bool // dense scores are distances
 }
@@ -44,14 +45,14 @@ type mixed struct {
 func (s *search) hybrid(ctx context.Context) error {
 	queries := make([]*mixed, s.q.len())
 	for i := range queries {
-		words, err := s.words(i, KindBM25)
+		words, err := s.words(i, postings.BM25)
 		if err != nil {
 			return err
 		}
 		queries[i] = &mixed{i: i, ascending: s.Metric.Ascending(), words: words}
 		t := &s.lists[i].Taken
 		t.Ranking, t.Metric, t.Fusion = string(Hybrid), s.Metric.String(), s.o.Fusion
-		s.takeWords(t, KindBM25, queries[i].words)
+		s.takeWords(t, postings.BM25, words)
 		if s.o.Fusion != RRF {
 			t.Weight = new(s.o.Weight)
 		}
@@ -177,7 +178,7 @@ func (s *search) wordsAlone(ctx context.Context, space *space, queries []*mixed)
 }
 
 // sparseBounds are the bounds of a query's sparse scores over all contexts that are searched.
-func (s *search) sparseBounds(ctx context.Context, words Words) (bounds, error) {
+func (s *search) sparseBounds(ctx context.Context, words *postings.Query) (bounds, error) {
 	hits, err := words.TopK(ctx, 1, s.Contexts.allowed())
 	if err != nil || len(hits) == 0 {
 		return bounds{}, err
@@ -273,14 +274,6 @@ func fuse(dense, sparse []kernels.Hit, o Options) []Result {
 			p.SparseNormalised = new(normalised)
 		}
 	})
-	slices.SortStableFunc(list, func(a, b Result) int {
-		switch {
-		case a.Score > b.Score:
-			return -1
-		case a.Score < b.Score:
-			return 1
-		}
-		return a.Row - b.Row
-	})
+	slices.SortFunc(list, func(a, b Result) int { return cmp.Or(cmp.Compare(b.Score, a.Score), a.Row-b.Row) })
 	return list
 }

@@ -1,6 +1,9 @@
 package retrieve
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Merge merges the lists of several queries: each context, with its copies, with its best score, better first, k at
 // most. Equal scores stay in the order in which they were found. Lists that were made in different ways are merged by
@@ -8,9 +11,9 @@ import "slices"
 func Merge(lists []List, k int) []Result {
 	merged := []Result{}
 	at := map[string]int{}
-	better := func(a, b float64) bool { return a > b }
+	compare := func(a, b Result) int { return cmp.Compare(b.Score, a.Score) }
 	if len(lists) > 0 && lists[0].Taken.Ascending {
-		better = func(a, b float64) bool { return a < b }
+		compare = func(a, b Result) int { return cmp.Compare(a.Score, b.Score) }
 	}
 	for _, list := range lists {
 		for _, r := range list.Results {
@@ -22,19 +25,11 @@ func Merge(lists []List, k int) []Result {
 					at[id] = len(merged)
 				}
 				merged = append(merged, r)
-			case better(r.Score, merged[i].Score):
+			case compare(r, merged[i]) < 0:
 				merged[i] = r
 			}
 		}
 	}
-	slices.SortStableFunc(merged, func(a, b Result) int {
-		switch {
-		case better(a.Score, b.Score):
-			return -1
-		case better(b.Score, a.Score):
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(merged, compare)
 	return merged[:min(k, len(merged))]
 }

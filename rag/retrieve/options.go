@@ -3,9 +3,11 @@ package retrieve
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/sluice-rag/sluice/internal/settings"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/postings"
 )
 
 // Mode selects how contexts are ranked.
@@ -128,8 +130,12 @@ func (o Options) candidates() int {
 	return n
 }
 
-// scoring returns the parameters for scoring words.
-func (o Options) scoring(kind Kind) Scoring { return Scoring{kind, o.K1, o.B} }
+// scoring returns the parameters for scoring words. The cover of the default ranking leaves out words that only ask.
+// BM25 and tf-idf stay the published formulas.
+func (o Options) scoring(kind postings.Kind) postings.Scoring {
+	return postings.Scoring{Kind: kind, K1: max(o.K1, math.SmallestNonzeroFloat64), B: o.B, NoLength: o.B == 0,
+		Content: kind == postings.Cover}
+}
 
 // topN returns the length of the lists that are fused.
 func (o Options) topN() int {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/postings"
 )
 
 // Result is a context with its score.
@@ -35,29 +36,29 @@ type Parts struct {
 	Reranker         *float64 `json:"reranker,omitempty"` // probability of the cross-encoder
 	Relevance        *float64 `json:"relevance,omitempty"`
 	// Similarity is the cosine with the nearest higher-ranked result, which MMR subtracts from Relevance with a weight.
-	Similarity *float64 `json:"similarity,omitempty"`
-	Terms      []Term   `json:"terms,omitempty"` // words of the query that the context contains
+	Similarity *float64        `json:"similarity,omitempty"`
+	Terms      []postings.Term `json:"terms,omitempty"` // words of the query that the context contains
 }
 
 // Taken describes how a list was ranked.
 type Taken struct {
-	Mode    Mode   `json:"mode"`    // the requested mode
-	Ranking string `json:"ranking"` // the ranking that was used: dense, bm25, tfidf, hybrid, cosine+cover+share
-	Reason  string `json:"reason,omitempty"`
-	Metric  string `json:"metric,omitempty"` // of the vectors
-	Sparse  Kind   `json:"sparse,omitempty"`
-	Fusion  Fusion `json:"fusion,omitempty"`
+	Mode    Mode          `json:"mode"`    // the requested mode
+	Ranking string        `json:"ranking"` // the ranking that was used: dense, bm25, tfidf, hybrid, cosine+cover+share
+	Reason  string        `json:"reason,omitempty"`
+	Metric  string        `json:"metric,omitempty"` // of the vectors
+	Sparse  postings.Kind `json:"sparse,omitempty"`
+	Fusion  Fusion        `json:"fusion,omitempty"`
 	// Weight is the share of the dense score; absent if the ranking uses no weight.
-	Weight   *float64 `json:"weight,omitempty"`
-	TopN     int      `json:"top_n,omitempty"`
-	K1       *float64 `json:"k1,omitempty"`
-	B        *float64 `json:"b,omitempty"`
-	Where    string   `json:"where,omitempty"`
-	Contexts int      `json:"contexts"` // number of searched contexts, after the filter
-	Reranked int      `json:"reranked,omitempty"`
-	MMR      float64  `json:"mmr,omitempty"`
-	Terms    []Term   `json:"terms,omitempty"` // words of the query, with Options.Explain
-	Route    *Route   `json:"route,omitempty"` // of a routed search
+	Weight   *float64        `json:"weight,omitempty"`
+	TopN     int             `json:"top_n,omitempty"`
+	K1       *float64        `json:"k1,omitempty"`
+	B        *float64        `json:"b,omitempty"`
+	Where    string          `json:"where,omitempty"`
+	Contexts int             `json:"contexts"` // number of searched contexts, after the filter
+	Reranked int             `json:"reranked,omitempty"`
+	MMR      float64         `json:"mmr,omitempty"`
+	Terms    []postings.Term `json:"terms,omitempty"` // words of the query, with Options.Explain
+	Route    *Route          `json:"route,omitempty"` // of a routed search
 
 	Ascending bool `json:"ascending,omitempty"` // smaller scores are better (distances)
 }
@@ -107,7 +108,7 @@ type Contexts struct {
 	Allowed  func(row int) bool // reports whether a row is in Rows; optional
 	Narrowed bool               // Vectors hold only Rows (engine.Only)
 	Parts    []Part             // contiguous copies of the vectors of Rows; optional
-	Words    Lexicon
+	Words    *postings.Index
 }
 
 // Part is a subset of the contexts, such as a domain, with a copy of their vectors.

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/testmodels/overlay"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
+	"github.com/sluice-rag/sluice/rag/postings"
 )
 
 // scored is a result without its row and parts.
@@ -74,9 +75,9 @@ func TestDense(t *testing.T) {
 }
 
 func TestEmpty(t *testing.T) {
-	nothing := Source{Engine: newEngine(t), Contexts: Contexts{Vectors: two(), Words: texts{}.lexicon}}
+	nothing := Source{Engine: newEngine(t), Contexts: Contexts{Vectors: two(), Words: texts{}.index(t)}}
 	some := Source{Engine: newEngine(t), Contexts: Contexts{Vectors: two(1, 0), IDs: []string{"a"},
-		Words: texts{"a"}.lexicon}}
+		Words: texts{"a"}.index(t)}}
 	none := some
 	none.Contexts.Selected = true
 	for _, mode := range modes {
@@ -101,7 +102,7 @@ var modes = []Mode{Auto, Dense, BM25, TFIDF, Hybrid}
 func TestRefuses(t *testing.T) {
 	c := Contexts{Vectors: two(1, 0, 0, 1), IDs: []string{"a", "b"}}
 	words := c
-	words.Words = texts{"a", "b"}.lexicon
+	words.Words = texts{"a", "b"}.index(t)
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	one := Queries{[]string{"a"}, two(1, 0)}
@@ -183,7 +184,7 @@ func drawWorld(t *rapid.T, e *engine.Engine) *world {
 	for range queries {
 		w.q.Texts = append(w.q.Texts, text("query", 0))
 	}
-	w.Contexts.Words = w.rows.lexicon
+	w.Contexts.Words = w.rows.index(t)
 	w.Contexts.Selected = rapid.Bool().Draw(t, "selected")
 	for row := range n {
 		w.allow = append(w.allow, !w.Contexts.Selected || rapid.Bool().Draw(t, "allowed"))
@@ -225,11 +226,10 @@ func (w *world) check(t *rapid.T, list List, k int, score func(row int) (x float
 }
 
 // scores are a query's dense and sparse scores of the allowed rows.
-func (w *world) scores(q int, metric kernels.Metric, kind Kind) (dense, sparse []float64) {
-	words, _ := w.rows.lexicon(w.q.Texts[q], Scoring{kind, 1.5, .75})
+func (w *world) scores(q int, metric kernels.Metric, kind postings.Kind) (dense, sparse []float64) {
 	for row := range w.rows {
 		dense = append(dense, ref.Score(metric, w.q.vector(q), row1(w, row)))
-		sparse = append(sparse, words.Score(row))
+		sparse = append(sparse, w.rows.score(kind, w.q.Texts[q], row))
 	}
 	return dense, sparse
 }
@@ -254,7 +254,7 @@ func (w *world) boundsOf(scores []float64, ascending bool) bounds {
 // last bit of a sum must not decide.
 func TestRoundingIsNoDifference(t *testing.T) {
 	c := Contexts{Vectors: two(1, 1, 1, 1), IDs: []string{"a", "b"},
-		Words: texts{"a a a c c d", "b b b c c d"}.lexicon}
+		Words: texts{"a a a c c d", "b b b c c d"}.index(t)}
 	q := Queries{Vectors: two(1, 1), Texts: []string{"a c c b"}}
 	o := overlay.On(DefaultOptions(), Options{Mode: Hybrid, Weight: .2})
 	lists, err := Search(t.Context(), Source{Engine: newEngine(t), Contexts: c}, q, o)
@@ -294,13 +294,15 @@ func TestSearchIsTheDefinition(t *testing.T) {
 			if o.Mode == Auto && metric == kernels.L2 {
 				metric = kernels.Cosine
 			}
-			dense, bm25 := w.scores(q, metric, KindBM25)
-			_, cover := w.scores(q, metric, KindCover)
-			words, _ := w.rows.lexicon(w.q.Texts[q], Scoring{KindBM25, 1.5, .75})
+			dense, bm25 := w.scores(q, metric, postings.BM25)
+			_, cover := w.scores(q, metric, postings.Cover)
 			switch {
 			case o.Mode == Dense:
 				w.check(t, list, o.K, func(row int) (float64, bool) { return dense[row], true })
-			case o.Mode == BM25 || o.Mode == TFIDF:
+			case o.Mode == TFIDF:
+				_, tfidf := w.scores(q, metric, postings.TFIDF)
+				w.check(t, list, o.K, func(row int) (float64, bool) { return tfidf[row], tfidf[row] > 0 })
+			case o.Mode == BM25:
 				w.check(t, list, o.K, func(row int) (float64, bool) { return bm25[row], bm25[row] > 0 })
 			case o.Mode == Hybrid || w.Metric == kernels.IP:
 				db, sb := w.boundsOf(dense, metric == kernels.L2), w.boundsOf(bm25, false)
@@ -317,7 +319,7 @@ func TestSearchIsTheDefinition(t *testing.T) {
 			default:
 				w.check(t, list, o.K, func(row int) (float64, bool) {
 					s := .75 * cover[row]
-					if ideal := words.Ideal(); ideal > 0 {
+					if ideal := w.rows.ideal(w.q.Texts[q]); ideal > 0 {
 						s += .5 * bm25[row] / ideal
 					}
 					return share*dense[row] + (1-share)*s, share > 0 || s > 0
@@ -331,7 +333,7 @@ func TestSearchIsTheDefinition(t *testing.T) {
 // other metrics.
 func TestAutoSaysWhatItTakes(t *testing.T) {
 	c := Contexts{Vectors: two(1, 0, .9, .1, .6, .8), IDs: []string{"a", "b", "c"},
-		Words: texts{"bees", "ships", "rocks and ships"}.lexicon}
+		Words: texts{"bees", "ships", "rocks and ships"}.index(t)}
 	for name, x := range map[string]struct {
 		query   string
 		metric  kernels.Metric

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
+	"github.com/sluice-rag/sluice/rag/postings"
 )
 
 // Source holds the engine and the contexts of a search.
@@ -110,9 +111,9 @@ func (s *search) rank(ctx context.Context) error {
 	case Dense:
 		return s.dense(ctx, all(s.q.len()), "")
 	case BM25:
-		return s.sparse(ctx, KindBM25)
+		return s.sparse(ctx, postings.BM25)
 	case TFIDF:
-		return s.sparse(ctx, KindTFIDF)
+		return s.sparse(ctx, postings.TFIDF)
 	case Hybrid:
 		return s.hybrid(ctx)
 	case PseudoQuery:
@@ -181,7 +182,7 @@ func (s *search) nearest(ctx context.Context, queries []int) ([][]engine.Hit, er
 func same(x float64) float64 { return x }
 
 // sparse ranks the contexts by the words of the queries.
-func (s *search) sparse(ctx context.Context, kind Kind) error {
+func (s *search) sparse(ctx context.Context, kind postings.Kind) error {
 	allowed := s.Contexts.allowed()
 	for i := range s.lists {
 		words, err := s.words(i, kind)
@@ -212,26 +213,25 @@ func (s *search) sparse(ctx context.Context, kind Kind) error {
 const noWords = "no context has a word of the query"
 
 // takeWords records in t how words are scored.
-func (s *search) takeWords(t *Taken, kind Kind, w Words) {
+func (s *search) takeWords(t *Taken, kind postings.Kind, q *postings.Query) {
 	t.Sparse = kind
-	if kind == KindBM25 {
-		sc := s.o.scoring(kind)
-		t.K1, t.B = new(sc.K1), new(sc.B)
+	if kind == postings.BM25 {
+		t.K1, t.B = new(s.o.K1), new(s.o.B)
 	}
 	if s.o.Explain {
-		t.Terms = w.Terms()
+		t.Terms = q.Terms()
 	}
 }
 
-// words returns the Words of query i for a kind of scoring.
-func (s *search) words(i int, kind Kind) (Words, error) {
-	return s.Contexts.Words(s.q.Texts[i], s.o.scoring(kind))
+// words analyses the text of query i for a kind of scoring.
+func (s *search) words(i int, kind postings.Kind) (*postings.Query, error) {
+	return s.Contexts.Words.Query(s.q.Texts[i], s.o.scoring(kind))
 }
 
 // has returns the terms of a query that a context contains.
-func has(words Words, row int) (terms []Term) {
+func has(words *postings.Query, row int) (terms []postings.Term) {
 	for _, t := range words.Terms() {
-		if t.DF > 0 && words.Has(t, row) {
+		if t.DF > 0 && words.Has(t.Text, row) {
 			terms = append(terms, t)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
+	"github.com/sluice-rag/sluice/rag/postings"
 )
 
 // space searches the vectors of the contexts, or of a filtered selection of them, in one metric.
@@ -100,15 +101,7 @@ func (s *space) topK(
 			for _, h := range list {
 				found[i] = append(found[i], engine.Hit{Row: p.row(h.Row), Score: h.Score})
 			}
-			slices.SortFunc(found[i], func(a, b engine.Hit) int {
-				switch {
-				case a == b:
-					return 0
-				case s.metric.Closer(a, b):
-					return -1
-				}
-				return 1
-			})
+			sortHits(s.metric, found[i])
 			found[i] = found[i][:min(k, len(found[i]))]
 		}
 	}
@@ -144,15 +137,11 @@ type gathered struct {
 	rows []int
 }
 
-// rowsReader is implemented by biases that can be read for arbitrary ascending rows.
-type rowsReader interface {
-	ReadRows(rows []int, out []float32) error
-}
-
 // Read implements kernels.Biases: runs of consecutive rows are read at once.
 func (g *gathered) Read(b engine.RowBlock, out []float32) error {
-	if of, ok := g.of.(rowsReader); ok && b.Rows == nil {
-		return of.ReadRows(g.rows[b.First:][:b.Len], out)
+	if of, ok := g.of.(*postings.Biases); ok && b.Rows == nil {
+		of.ReadRows(g.rows[b.First:][:b.Len], out)
+		return nil
 	}
 	for from := 0; from < b.Len; {
 		first := g.rows[b.Row(from)]

@@ -59,7 +59,7 @@ rag/gate: kernels engine embed/identity rag/pairs rag/postings rag/retrieve inte
 rag/gate/figure: kernels rag/gate internal/durable
 rag/pseudo: kernels engine embed llm rag/corpus rag/postings rag/prompt internal/jsonl internal/filelock internal/durable internal/language internal/panics
 rag/postings: kernels internal/durable
-rag/retrieve: kernels engine internal/settings
+rag/retrieve: kernels engine rag/postings internal/settings
 rag/route: kernels engine embed internal/buildinfo internal/durable internal/jsonl internal/regular internal/safetensors
 rag/domains: kernels engine embed rag/corpus rag/knowledge rag/route
 rag/excerpt: kernels engine rag/corpus
