@@ -312,7 +312,7 @@ func (a *asking) contextTexts(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		t, err := library.Apply(ctx, gen, prompt.HyDE, a.q.Text)
+		t, err := library.Apply(ctx, gen, prompt.HyDE, prompt.Asked{Question: a.q.Text})
 		if err != nil {
 			return nil, err
 		}

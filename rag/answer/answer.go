@@ -334,7 +334,7 @@ func (a *State) transform(ctx context.Context, v *flow.Visit) (changed prompt.Tr
 		return changed, err
 	}
 	stop := timer(&a.trace.Milliseconds.Transform)
-	changed, err = a.library.ApplyTo(ctx, v.Model(model), a.Transform,
+	changed, err = a.library.Apply(ctx, v.Model(model), a.Transform,
 		prompt.Asked{Question: a.Question, History: a.History, Seed: a.Seed, Priority: a.requests()})
 	if stop(); err != nil {
 		return changed, err

@@ -429,7 +429,7 @@ func (a *State) rewrite(ctx context.Context, v *flow.Visit, graders Decider) (fl
 	a.tried = append(a.tried, a.Query)
 	detail := ""
 	for _, temperature := range []float64{a.rewriteTemperature, RedrawTemperature} {
-		changed, err := a.library.ApplyTo(ctx, v.Model(model), prompt.Rewrite, prompt.Asked{Question: a.Query,
+		changed, err := a.library.Apply(ctx, v.Model(model), prompt.Rewrite, prompt.Asked{Question: a.Query,
 			Temperature: temperature, Seed: v.Draw(a.Seed), Priority: a.requests()})
 		if err != nil {
 			return "", err

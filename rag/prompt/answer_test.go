@@ -83,12 +83,11 @@ func TestTransform(t *testing.T) {
 			[]string{q, "Wie wachsen Slices?", "Wie wächst ein Slice?"}, false},
 	} {
 		d := &double{answer: c.answer}
-		r, err := library(t).Apply(t.Context(), d, c.transform, q)
+		r, err := library(t).Apply(t.Context(), d, c.transform, Asked{Question: q})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(Transformed{Queries: c.want, Calls: 1, Fallback: c.fallback, Answer: c.answer},
-			r); diff != "" {
+		if diff := cmp.Diff(Transformed{Queries: c.want, Fallback: c.fallback}, r); diff != "" {
 			t.Errorf("%s of %q (-want +got):\n%s", c.transform, c.answer, diff)
 		}
 		if d.request.MaxTokens == 0 || d.request.MaxTokens > 128 || d.request.Temperature != 0 {
@@ -96,18 +95,18 @@ func TestTransform(t *testing.T) {
 		}
 	}
 	for _, none := range []Transform{None, ""} {
-		queries, calls, err := library(t).Transform(t.Context(), nil, none, q)
-		if err != nil || calls != 0 || !cmp.Equal(queries, []string{q}) {
-			t.Errorf("%q: %v %d %v", none, queries, calls, err)
+		r, err := library(t).Apply(t.Context(), nil, none, Asked{Question: q}) // the model is not asked
+		if err != nil || !cmp.Equal(r.Queries, []string{q}) {
+			t.Errorf("%q: %v %v", none, r, err)
 		}
 	}
-	if _, _, err := library(t).Transform(t.Context(), nil, "magic", q); !errors.Is(err, ErrTemplate) ||
+	if _, err := library(t).Apply(t.Context(), nil, "magic", Asked{Question: q}); !errors.Is(err, ErrTemplate) ||
 		!strings.Contains(err.Error(), "multi-query") {
 		t.Errorf("unknown: %v", err)
 	}
-	queries, calls, err := library(t).Transform(t.Context(), &double{err: context.Canceled}, HyDE, q)
-	if !errors.Is(err, context.Canceled) || calls != 1 || len(queries) != 1 {
-		t.Errorf("failing model: %v %d %v", queries, calls, err)
+	r, err := library(t).Apply(t.Context(), &double{err: context.Canceled}, HyDE, Asked{Question: q})
+	if !errors.Is(err, context.Canceled) || len(r.Queries) != 1 {
+		t.Errorf("failing model: %v %v", r, err)
 	}
 }
 

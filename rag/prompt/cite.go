@@ -1,7 +1,9 @@
 package prompt
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strconv"
 )
 
@@ -26,32 +28,25 @@ func Citations(passages []Passage) []Citation {
 // Cite returns a copy of c in which Cited reports whether the answer mentions the number: [1], [1, 2], [1][3], [1-3],
 // [passage 2]. Brackets in code are not citations, and numbers that were not shown are ignored.
 func Cite(answer string, c []Citation) []Citation {
-	if c == nil {
-		return nil
+	cited := map[int]bool{}
+	for _, m := range Marks(answer, c) {
+		cited[m.Citation.Number] = true
 	}
-	cited := make(map[int]bool)
-	most := 0 // the highest number that was shown
-	for _, x := range c {
-		most = max(most, x.Number)
-	}
-	for _, m := range brackets.FindAllStringSubmatch(code.ReplaceAllString(answer, " "), -1) {
-		for _, r := range citedOne.FindAllStringSubmatch(m[1], -1) {
-			from, _ := strconv.Atoi(r[1]) // at most four digits
-			to := from
-			if r[2] != "" {
-				to, _ = strconv.Atoi(r[2])
-			}
-			for n := from; n <= min(to, most); n++ {
-				cited[n] = true
-			}
-		}
-	}
-	out := make([]Citation, len(c))
-	for i, x := range c {
-		x.Cited = cited[x.Number]
-		out[i] = x
+	out := slices.Clone(c)
+	for i := range out {
+		out[i].Cited = cited[out[i].Number]
 	}
 	return out
+}
+
+// ranges returns the numbers of a citation, such as "1, 3-5", as ranges with their first and last number.
+func ranges(numbers string) (all [][2]int) {
+	for _, r := range citedOne.FindAllStringSubmatch(numbers, -1) {
+		from, _ := strconv.Atoi(r[1]) // at most four digits
+		to, _ := strconv.Atoi(cmp.Or(r[2], r[1]))
+		all = append(all, [2]int{from, to})
+	}
+	return all
 }
 
 // BlankCitations returns an answer of the same length in which citations are spaces, but for those in code.
@@ -81,23 +76,14 @@ type Mark struct {
 // Marks returns the places that cite passages, in order, with one Mark for each passage that a place names. Brackets in
 // code are not citations, and numbers that were not shown are ignored, as in Cite.
 func Marks(answer string, c []Citation) (marks []Mark) {
-	byNumber := make(map[int]Citation, len(c))
-	for _, x := range c {
-		byNumber[x.Number] = x
-	}
 	blank := BlankCitations(answer)
 	for _, m := range brackets.FindAllStringSubmatchIndex(answer, -1) {
 		if blank[m[0]] != ' ' { // in code
 			continue
 		}
-		for _, r := range citedOne.FindAllStringSubmatch(answer[m[2]:m[3]], -1) {
-			from, _ := strconv.Atoi(r[1]) // at most four digits
-			to := from
-			if r[2] != "" {
-				to, _ = strconv.Atoi(r[2])
-			}
-			for n := from; n <= min(to, len(c)); n++ {
-				if x, ok := byNumber[n]; ok {
+		for _, r := range ranges(answer[m[2]:m[3]]) {
+			for _, x := range c {
+				if r[0] <= x.Number && x.Number <= r[1] {
 					marks = append(marks, Mark{x, m[0], m[1]})
 				}
 			}

@@ -83,14 +83,14 @@ func TestHistory(t *testing.T) {
 func TestCondense(t *testing.T) {
 	l := library(t)
 	d := &double{answer: "Who painted the Mona Lisa?"}
-	r, err := l.ApplyTo(t.Context(), d, Condense, Asked{Question: "And who painted it?", Temperature: .1,
+	r, err := l.Apply(t.Context(), d, Condense, Asked{Question: "And who painted it?", Temperature: .1,
 		History: turns("Where hangs the Mona Lisa?", "In Paris.")})
-	if err != nil || fmt.Sprint(r.Queries) != "[Who painted the Mona Lisa?]" || r.Calls != 1 ||
+	if err != nil || fmt.Sprint(r.Queries) != "[Who painted the Mona Lisa?]" ||
 		d.request.Temperature != .1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	d.request = llm.Request{}
-	if r, err = l.ApplyTo(t.Context(), d, Condense, Asked{Question: "Who painted it?"}); err != nil || r.Calls != 0 ||
+	if r, err = l.Apply(t.Context(), d, Condense, Asked{Question: "Who painted it?"}); err != nil ||
 		len(d.request.Messages) > 0 {
 		t.Errorf("without a history: %+v, %v", r, err)
 	}

@@ -35,7 +35,7 @@ func TestGolden(t *testing.T) {
 	for _, tr := range Transforms()[1:] {
 		d := &double{answer: "1. One?\n2. Two?"}
 		asked := Asked{Question: "How do slices grow?", History: turns("What is a slice?", "A descriptor.")}
-		if _, err := l.ApplyTo(t.Context(), d, tr, asked); err != nil {
+		if _, err := l.Apply(t.Context(), d, tr, asked); err != nil {
 			t.Fatal(err)
 		}
 		golden(t, string(tr), show(Prompt{Template: string(tr), Messages: d.request.Messages}))
@@ -89,7 +89,7 @@ func TestBudgetErrors(t *testing.T) {
 	o := Options{ContextTokens: 200, AnswerTokens: 60, Count: countWords}
 	_, err1 := l.Context(long, passages("A passage."), o)
 	_, err2 := l.Own(long, FewShot, o)
-	_, _, err3 := l.Transform(t.Context(), &double{}, Rewrite, strings.Repeat(long, 3))
+	_, err3 := l.Apply(t.Context(), &double{}, Rewrite, Asked{Question: strings.Repeat(long, 3)})
 	_, err4 := l.Questions("text", strings.Repeat("heading ", 300), 3, o)
 	for i, err := range []error{err1, err2, err4} {
 		if !errors.Is(err, ErrBudget) ||

@@ -38,17 +38,7 @@ const maxQueries = 3
 // Transformed is the result of rewriting a question.
 type Transformed struct {
 	Queries  []string // to search for; never empty
-	Calls    int      // of the language model
 	Fallback bool     // the model's answer gave nothing to search for: Queries is the question itself
-	Answer   string   // of the model, as it was
-}
-
-// Transform returns the queries to search for in place of the question, and the number of calls of gen.
-// An answer that gives none leaves the question itself (see Apply).
-func (l *Library) Transform(ctx context.Context, gen llm.Generator, t Transform, question string) (queries []string,
-	calls int, err error) {
-	r, err := l.Apply(ctx, gen, t, question)
-	return r.Queries, r.Calls, err
 }
 
 // Asked is a question that is transformed, with what may be known beside it.
@@ -60,13 +50,8 @@ type Asked struct {
 	Priority    int
 }
 
-// Apply is Transform with all that there is to know about it.
-func (l *Library) Apply(ctx context.Context, gen llm.Generator, t Transform, question string) (Transformed, error) {
-	return l.ApplyTo(ctx, gen, t, Asked{Question: question})
-}
-
-// ApplyTo is Apply for a question with what is known beside it.
-func (l *Library) ApplyTo(ctx context.Context, gen llm.Generator, t Transform, asked Asked) (Transformed, error) {
+// Apply has the model rewrite a question. An answer with nothing to search for leaves the question itself.
+func (l *Library) Apply(ctx context.Context, gen llm.Generator, t Transform, asked Asked) (Transformed, error) {
 	question := asked.Question
 	r := Transformed{Queries: []string{question}}
 	if t == None || t == "" || t == Condense && len(asked.History) == 0 {
@@ -96,7 +81,6 @@ func (l *Library) ApplyTo(ctx context.Context, gen llm.Generator, t Transform, a
 		}
 	}
 	answer, err := gen.Generate(ctx, request, nil)
-	r.Calls, r.Answer = 1, answer.Text
 	if err != nil {
 		return r, fmt.Errorf("prompt: %s: %w", t, err)
 	}

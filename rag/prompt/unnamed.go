@@ -146,14 +146,9 @@ func (u *Unnamed) named(mark string) string {
 	}
 	var kept []string
 	removed := 0
-	for _, r := range citedOne.FindAllStringSubmatch(m[1], -1) {
-		from, _ := strconv.Atoi(r[1]) // at most four digits
-		to := from
-		if r[2] != "" {
-			to, _ = strconv.Atoi(r[2])
-		}
-		low, high := max(from, 1), min(to, u.Passages)
-		if low != from || high != to {
+	for _, r := range ranges(m[1]) {
+		low, high := max(r[0], 1), min(r[1], u.Passages)
+		if low != r[0] || high != r[1] {
 			removed++
 		}
 		switch {
