@@ -1,6 +1,7 @@
 package domains
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -152,13 +153,7 @@ func (r *run) names(ctx context.Context, rows []int, c *kmeans.Clusters) ([]stri
 		var top []int
 		for j := range mean {
 			at, _ := slices.BinarySearchFunc(top, j, func(a, b int) int {
-				switch x, y := mean[a]-all[a], mean[b]-all[b]; {
-				case x > y:
-					return -1
-				case x < y:
-					return 1
-				}
-				return a - b
+				return cmp.Or(cmp.Compare(mean[b]-all[b], mean[a]-all[a]), a-b)
 			})
 			if at < nameTerms {
 				top = slices.Insert(top, at, j)

@@ -1,8 +1,10 @@
 package postings
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Statistics are what the covers of a base's rows depend on besides the rows themselves. Those of disjoint sets of rows
@@ -57,13 +59,7 @@ func (s Statistics) Common() (list []string) {
 		}
 	}
 	slices.SortFunc(list, func(a, b string) int {
-		if s.Languages[a] != s.Languages[b] {
-			return s.Languages[b] - s.Languages[a]
-		}
-		if a < b {
-			return -1
-		}
-		return 1
+		return cmp.Or(s.Languages[b]-s.Languages[a], strings.Compare(a, b))
 	})
 	return list
 }

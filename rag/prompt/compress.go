@@ -60,15 +60,12 @@ func Compress(
 			}
 		}
 	}
-	score := func(c candidate) float64 { return sentences[c.passage][c.sentence].Score }
 	slices.SortStableFunc(rest, func(a, b candidate) int {
-		switch {
-		case metric.Better(score(a), score(b)):
-			return -1
-		case metric.Better(score(b), score(a)):
-			return 1
+		order := cmp.Compare(sentences[b.passage][b.sentence].Score, sentences[a.passage][a.sentence].Score)
+		if metric.Ascending() {
+			order = -order
 		}
-		return cmp.Compare(a.passage, b.passage)
+		return cmp.Or(order, a.passage-b.passage)
 	})
 	for _, c := range rest {
 		if c.tokens <= left {

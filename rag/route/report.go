@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -201,15 +202,7 @@ func auroc(all []outcome) float64 {
 			outside++
 		}
 	}
-	slices.SortFunc(list, func(a, b scored) int {
-		switch {
-		case a.score < b.score:
-			return -1
-		case a.score > b.score:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(list, func(a, b scored) int { return cmp.Compare(a.score, b.score) })
 	below, wins := 0., 0.
 	for i := 0; i < len(list); {
 		j, in, out := i, 0., 0.

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -139,15 +140,7 @@ func (r *Router) Decide(ctx context.Context, e Engine, texts []string, vectors e
 				d.Given = append(d.Given, r.Labels[k])
 			}
 		}
-		slices.SortStableFunc(d.Labels, func(a, b Label) int {
-			switch {
-			case a.Probability > b.Probability:
-				return -1
-			case a.Probability < b.Probability:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(d.Labels, func(a, b Label) int { return cmp.Compare(b.Probability, a.Probability) })
 		out[i] = d
 	}
 	return out, nil

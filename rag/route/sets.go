@@ -1,6 +1,9 @@
 package route
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Sets says how the labels of a routed search are chosen: the most probable ones until their probabilities sum to Mass.
 // More than Most of them, and texts that the router abstains from, are searched for everywhere.
@@ -82,15 +85,7 @@ func setsOf(held []outcome, multi bool, abstain, mass float64) Sets {
 		for k := range order {
 			order[k] = int32(k)
 		}
-		slices.SortStableFunc(order, func(a, b int32) int {
-			switch {
-			case o.probabilities[a] > o.probabilities[b]:
-				return -1
-			case o.probabilities[a] < o.probabilities[b]:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(o.probabilities[b], o.probabilities[a]) })
 		for i, k := range order {
 			ranked[i].Probability = o.probabilities[k]
 		}

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -183,15 +184,7 @@ func decisionThreshold(all []outcome) float64 {
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(a, b decision) int {
-		switch {
-		case a.p > b.p:
-			return -1
-		case a.p < b.p:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(list, func(a, b decision) int { return cmp.Compare(b.p, a.p) })
 	right, bestF1, at := 0., -1., .5
 	for i, d := range list {
 		if d.ok {

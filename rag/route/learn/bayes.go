@@ -4,21 +4,19 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 )
 
-// counted returns the rows of each class and the logarithms of their shares; a class without rows is ErrFeatures.
-func counted(of []int32, classes int) (rows, logShare []float64, err error) {
+// counted returns the rows of each class, of which there are some, and the logarithms of their shares.
+func counted(of []int32, classes int) (rows, logShare []float64) {
 	rows, logShare = make([]float64, classes), make([]float64, classes)
 	for _, k := range of {
 		rows[k]++
 	}
 	for k, n := range rows {
-		if n == 0 {
-			return nil, nil, fmt.Errorf("%w: class %d has no row", ErrFeatures, k)
-		}
 		logShare[k] = math.Log(n / float64(len(of)))
 	}
-	return rows, logShare, nil
+	return rows, logShare
 }
 
 // fitMultinomial is naive Bayes over counts, or weights that take their place, with a smoothing of 1. Its weights are
@@ -28,10 +26,7 @@ func fitMultinomial(f *Features, of []int32, classes int) (*Model, error) {
 		return nil, fmt.Errorf("%w: multinomial naive Bayes takes weights of terms (tfidf); an embedding has negative "+
 			"numbers", ErrFeatures)
 	}
-	_, logShare, err := counted(of, classes)
-	if err != nil {
-		return nil, err
-	}
+	_, logShare := counted(of, classes)
 	n := f.Columns()
 	m := &Model{Kind: MultinomialNB, Classes: classes, Columns: n, Weights: make([]float64, classes*n),
 		Intercepts: logShare}
@@ -57,13 +52,10 @@ const smoothing = 1e-9
 
 // fitGaussian is naive Bayes with a normal distribution for each class and column.
 func fitGaussian(ctx context.Context, f *Features, of []int32, classes int) (*Model, error) {
-	rows, logShare, err := counted(of, classes)
-	if err != nil {
-		return nil, err
-	}
+	rows, logShare := counted(of, classes)
 	n := f.Columns()
 	m := &Model{Kind: GaussianNB, Classes: classes, Columns: n, Weights: make([]float64, classes*n),
-		Variances: make([]float64, classes*n), Intercepts: logShare}
+		Intercepts: logShare}
 	mean := make([]float64, n)
 	for i, k := range of {
 		f.add(i, 1, m.Weights[int(k)*n:][:n])
@@ -80,10 +72,7 @@ func fitGaussian(ctx context.Context, f *Features, of []int32, classes int) (*Mo
 		return nil, err
 	}
 	m.Variances = f.variances(of, m.Weights, rows)
-	largest := 0.
-	for _, v := range whole {
-		largest = max(largest, v)
-	}
+	largest := slices.Max(whole)
 	if largest == 0 {
 		return nil, fmt.Errorf("%w: all rows are equal", ErrFeatures)
 	}

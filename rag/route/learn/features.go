@@ -89,23 +89,6 @@ func (f *Features) add(row int, factor float64, to []float64) {
 	}
 }
 
-// Select returns the features of some rows, in that order.
-func (f *Features) Select(rows []int) *Features {
-	out := &Features{Rows: len(rows), Terms: f.Terms, Dim: f.Dim, Dense: make([]float32, 0, len(rows)*f.Dim)}
-	if f.Starts != nil {
-		out.Starts = append(make([]int, 0, len(rows)+1), 0)
-	}
-	for _, r := range rows {
-		out.Dense = append(out.Dense, f.dense(r)...)
-		if f.Starts != nil {
-			columns, values := f.sparse(r)
-			out.Column, out.Value = append(out.Column, columns...), append(out.Value, values...)
-			out.Starts = append(out.Starts, len(out.Column))
-		}
-	}
-	return out
-}
-
 // Means returns the mean of each column over the rows of each class, class by class; a class without rows has zeros.
 func (f *Features) Means(of []int32, classes int) []float64 {
 	n := f.Columns()

@@ -105,23 +105,25 @@ func fitted(t *testing.T, g golden, kind Kind, features string, classes int) (*M
 		dense = slices.Concat(g.Dense...)
 	}
 	n := len(g.Texts)
-	train, err := v.Features(g.Texts, dense[:n*dim], dim)
-	if err != nil {
-		t.Fatal(err)
-	}
 	test, err := v.Features(g.New, dense[n*dim:], dim)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var rows []int
+	var texts []string
+	var vectors []float32
 	var of []int32
 	names := slices.Compact(slices.Sorted(slices.Values(g.Labels)))
 	for i, l := range g.Labels {
 		if k := slices.Index(names, l); k < classes {
-			rows, of = append(rows, i), append(of, int32(k))
+			texts, of = append(texts, g.Texts[i]), append(of, int32(k))
+			vectors = append(vectors, dense[i*dim:(i+1)*dim]...)
 		}
 	}
-	m, err := Fit(t.Context(), Training{Kind: kind, Features: train.Select(rows), Classes: classes, Of: of})
+	train, err := v.Features(texts, vectors, dim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Fit(t.Context(), Training{Kind: kind, Features: train, Classes: classes, Of: of})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +152,7 @@ func compare(t *testing.T, name string, m *Model, f *Features, want [][]float64)
 	var got [][]float64
 	for row := range slices.Chunk(scores, m.Classes) {
 		if m.Kind == LogisticRegression {
-			softmaxOf(row, row)
+			softmaxOf(row)
 		}
 		got = append(got, row)
 	}

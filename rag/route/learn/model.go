@@ -216,10 +216,7 @@ func (t *Training) fitSoftmax(ctx context.Context) (*Model, error) {
 	w := make([]float64, t.Classes*(n+1))
 	p := &softmax{ctx: ctx, f: t.Features, c: t.C, classes: t.Classes, of: t.Of, each: t.Parallel}
 	err := newton(ctx, p, w, tolerance)
-	if p.err != nil {
-		err = p.err
-	}
-	if err != nil {
+	if err = cmp.Or(p.err, err); err != nil {
 		return nil, err
 	}
 	m := &Model{Kind: t.Kind, Classes: t.Classes, Columns: n, Intercepts: make([]float64, t.Classes)}

@@ -3,6 +3,7 @@ package learn
 import (
 	"context"
 	"math"
+	"slices"
 )
 
 // Parallel calls fn for tasks 0 … n−1, several at a time; engine.Engine.Parallel is one.
@@ -162,7 +163,7 @@ func (p *softmax) value(w, g []float64) float64 {
 	for i, own := range p.of {
 		z, r := p.p[i*k:][:k], p.u[i*k:][:k]
 		loss += logSum(z) - z[own]
-		softmaxOf(z, z)
+		softmaxOf(z)
 		copy(r, z)
 		r[own]--
 	}
@@ -193,21 +194,17 @@ func (p *softmax) hessian(v, out []float64) {
 
 // logSum is log Σ exp(z).
 func logSum(z []float64) float64 {
-	top := z[0]
-	for _, x := range z {
-		top = max(top, x)
-	}
-	s := 0.
+	top, s := slices.Max(z), 0.
 	for _, x := range z {
 		s += math.Exp(x - top)
 	}
 	return top + math.Log(s)
 }
 
-// softmaxOf sets out, which may be z, to the probabilities that sum to 1.
-func softmaxOf(z, out []float64) {
+// softmaxOf turns scores into the probabilities that sum to 1.
+func softmaxOf(z []float64) {
 	all := logSum(z)
 	for i, x := range z {
-		out[i] = math.Exp(x - all)
+		z[i] = math.Exp(x - all)
 	}
 }
