@@ -14,6 +14,15 @@ type Vectors struct {
 	Set               any
 }
 
+// Row returns a row of Data. It shares memory with Data.
+func (v Vectors) Row(i int) []float32 { return v.Data[i*max(v.Stride, v.Dim):][:v.Dim] }
+
+// Slice returns the rows of Data from up to below to. They share memory with Data.
+func (v Vectors) Slice(from, to int) Vectors {
+	stride := max(v.Stride, v.Dim)
+	return Vectors{Data: v.Data[from*stride : min(to*stride, len(v.Data))], Rows: to - from, Dim: v.Dim, Stride: v.Stride}
+}
+
 // Biases holds what one query adds to the closeness of each context (Metric.Biased), such as a lexical score: a
 // BiasList, or an implementation that computes the biases when a search reaches the rows. nil adds nothing.
 type Biases interface {

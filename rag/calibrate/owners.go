@@ -41,16 +41,14 @@ func (c *run) input(ctx context.Context) (gate.Input, error) {
 	if err != nil {
 		return gate.Input{}, err
 	}
-	domains, domain, err := c.domains(ctx, texts[:own], engine.Vectors{Dim: q.Dim, Rows: own, Data: q.Data[:own*q.Dim]})
+	domains, domain, err := c.domains(ctx, texts[:own], q.Slice(0, own))
 	if err != nil {
 		return gate.Input{}, err
 	}
-	general := engine.Vectors{Dim: q.Dim, Rows: len(texts) - own, Data: q.Data[own*q.Dim:]}
-	q.Rows, q.Data = own, q.Data[:own*q.Dim]
 	return gate.Input{
-		General: general, AboutGeneral: about, Topics: view.Topics,
+		General: q.Slice(own, len(texts)), AboutGeneral: about, Topics: view.Topics,
 		Contexts: view.Vectors, ContextIDs: view.IDs, TextDigests: view.TextDigests, Groups: view.Groups,
-		Queries: q, Owner: owner, Domains: domains, Domain: domain,
+		Queries: q.Slice(0, own), Owner: owner, Domains: domains, Domain: domain,
 		Encoder: c.enc.Info().Encoder, CorpusDigest: view.Digest, Metric: c.snap.Metric(),
 		Negatives: c.Negatives, Policy: c.Policy, Score: c.Score, Words: words, Threshold: c.Threshold,
 		Holdout: c.Holdout, Resamples: c.Resamples, Seed: c.Seed,

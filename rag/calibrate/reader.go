@@ -81,8 +81,7 @@ func (c *run) ask(ctx context.Context, n int, reader embed.Extractor) ([]asked, 
 	all := make([]asked, len(queries))
 	for i, q := range queries {
 		c.progress("reading", int64(i), int64(len(all)))
-		a := asked{Query: q, own: -1, vector: vectors}
-		a.vector.Data, a.vector.Rows = vectors.Data[i*vectors.Dim:][:vectors.Dim], 1
+		a := asked{Query: q, own: -1, vector: vectors.Slice(i, i+1)}
 		chunks, err := c.snap.Chunks(ctx, idsOf(lists[i].Results))
 		if err != nil {
 			return nil, err

@@ -39,8 +39,7 @@ func Cosine(e engine.Interface, embed func(ctx context.Context, texts []string) 
 			return nil, fmt.Errorf("%w: %d vectors of %d texts", kernels.ErrShape, v.Rows, len(texts))
 		}
 		at := func(text string) engine.Vectors {
-			i := row[text]
-			return engine.Vectors{Data: v.Data[i*v.Dim : (i+1)*v.Dim], Rows: 1, Dim: v.Dim}
+			return v.Slice(row[text], row[text]+1)
 		}
 		scores := make([]float64, len(premises))
 		for i := range premises {

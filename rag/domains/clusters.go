@@ -45,7 +45,7 @@ func (r *run) cluster(ctx context.Context) error {
 	rows := r.sample(live, clusterSample)
 	v := engine.Vectors{Rows: len(rows), Dim: r.snap.View.Vectors.Dim}
 	for _, row := range rows {
-		v.Data = append(v.Data, r.vector(row)...)
+		v.Data = append(v.Data, r.snap.View.Vectors.Row(row)...)
 	}
 	tried := candidates[:]
 	if r.Clusters > 0 {
@@ -87,7 +87,7 @@ func silhouette(ctx context.Context, e engine.Interface, v engine.Vectors, of []
 	var own []int32
 	k := 0
 	for i := 0; i < v.Rows; i += step {
-		s.Data = append(s.Data, v.Data[i*v.Dim:][:v.Dim]...)
+		s.Data = append(s.Data, v.Row(i)...)
 		s.Rows++
 		own = append(own, of[i])
 		k = max(k, int(of[i])+1)

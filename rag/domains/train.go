@@ -247,12 +247,6 @@ func (r *run) sample(rows []int, most int) []int {
 	return rows
 }
 
-// vector returns the vector of a row. It shares memory with the snapshot.
-func (r *run) vector(row int) []float32 {
-	v := r.snap.View.Vectors
-	return v.Data[row*max(v.Stride, v.Dim):][:v.Dim]
-}
-
 // train trains the router on chunks and on what is asked about them.
 func (r *run) train(ctx context.Context) (*route.Router, error) {
 	var rows []int
@@ -275,7 +269,7 @@ func (r *run) train(ctx context.Context) (*route.Router, error) {
 	err := r.eachChunk(ctx, rows, func(row int, c corpus.Chunk) {
 		label := []string{r.labels[row]}
 		e.List = append(e.List, route.Example{Text: c.EmbedText(), Labels: label, Group: c.ID})
-		v.Data = append(v.Data, r.vector(row)...)
+		v.Data = append(v.Data, r.snap.View.Vectors.Row(row)...)
 		asked := questions[c.ID]
 		if _, speaks := slices.BinarySearch(speaking, row); speaks && len(r.Questions) == 0 {
 			asked = []string{drawSentence(c.Text, g)}

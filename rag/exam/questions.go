@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/sluice-rag/sluice/embed"
-	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/kernels/ref"
 	"github.com/sluice-rag/sluice/llm"
@@ -89,7 +88,7 @@ func (e *exam) scores(ctx context.Context, questions []pseudo.Query) ([]float64,
 		if err != nil {
 			return nil, err
 		}
-		similarity, err := e.Engine.TopK(ctx, rowOf(v, i), rowOf(e.vectors, at), kernels.Cosine, 1, nil)
+		similarity, err := e.Engine.TopK(ctx, v.Slice(i, i+1), e.vectors.Slice(at, at+1), kernels.Cosine, 1, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -97,8 +96,4 @@ func (e *exam) scores(ctx context.Context, questions []pseudo.Query) ([]float64,
 	}
 	slices.Sort(scores)
 	return scores, nil
-}
-
-func rowOf(v engine.Vectors, row int) engine.Vectors {
-	return engine.Vectors{Data: v.Data[row*v.Dim : (row+1)*v.Dim], Rows: 1, Dim: v.Dim}
 }

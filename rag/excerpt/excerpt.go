@@ -138,8 +138,7 @@ func (o Options) scores(
 	if len(sentences) == 0 {
 		return nil, nil
 	}
-	dim := vectors.Dim
-	rows := engine.Vectors{Data: vectors.Data[first*dim : (first+len(sentences))*dim], Rows: len(sentences), Dim: dim}
+	rows := vectors.Slice(first, first+len(sentences))
 	hits, err := o.Engine.TopK(ctx, queries, rows, o.Metric, len(sentences), nil)
 	if err != nil {
 		return nil, fmt.Errorf("excerpt: %w", err)

@@ -294,13 +294,8 @@ func joined(a, b engine.Vectors) engine.Vectors {
 	out := engine.Vectors{Rows: a.Rows + b.Rows, Dim: a.Dim, Stride: a.Dim,
 		Data: make([]float32, 0, (a.Rows+b.Rows)*a.Dim)}
 	for _, v := range []engine.Vectors{a, b} {
-		stride := max(v.Stride, v.Dim)
-		if stride == v.Dim {
-			out.Data = append(out.Data, v.Data[:v.Rows*v.Dim]...)
-			continue
-		}
 		for i := range v.Rows {
-			out.Data = append(out.Data, v.Data[i*stride:i*stride+v.Dim]...)
+			out.Data = append(out.Data, v.Row(i)...)
 		}
 	}
 	return out

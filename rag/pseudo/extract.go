@@ -138,7 +138,7 @@ func (d *extractor) nearest(ctx context.Context, e engine.Interface, m kernels.M
 	v := d.contexts.Vectors
 	q := engine.Vectors{Rows: len(rows), Dim: v.Dim}
 	for _, row := range rows {
-		q.Data = append(q.Data, v.Data[row*max(v.Stride, v.Dim):][:v.Dim]...)
+		q.Data = append(q.Data, v.Row(row)...)
 	}
 	hits, err := e.TopK(ctx, q, v, m, neighbours+1, nil)
 	if err != nil {

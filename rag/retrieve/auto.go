@@ -136,7 +136,7 @@ func (s *search) explainCovered(space *space, q *covered, w float64) {
 		row := list[n].Row
 		bm25 := q.bm25.Score(row)
 		list[n].Parts = &Parts{
-			Dense: new(space.score(s.q.vector(q.i), row)), Sparse: new(bm25), Cover: new(q.cover.Score(row)),
+			Dense: new(space.score(s.q.Vectors.Row(q.i), row)), Sparse: new(bm25), Cover: new(q.cover.Score(row)),
 			Share: new(q.share(bm25)), Weight: new(w), Rule: "w·dense + (1 − w)·(¾·cover + ½·share)",
 			Terms: has(q.cover, row),
 		}

@@ -104,7 +104,7 @@ func (s *search) diversify(ctx context.Context, list *List) error {
 		chosen = append(chosen, r)
 		rest, similar = slices.Delete(rest, best, best+1), slices.Delete(similar, best, best+1)
 		for n := range rest {
-			cosine := ref.Score(kernels.Cosine, row(plain, r.Row), row(plain, rest[n].Row))
+			cosine := ref.Score(kernels.Cosine, plain.Row(r.Row), plain.Row(rest[n].Row))
 			if len(chosen) == 1 || cosine > similar[n] {
 				similar[n] = cosine
 			}

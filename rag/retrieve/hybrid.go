@@ -199,7 +199,7 @@ func (s *search) explainMixed(space *space, m *mixed, w float64) {
 	list := s.lists[m.i].Results
 	for n := range list {
 		row := list[n].Row
-		dense, sparse := space.score(s.q.vector(m.i), row), m.words.Score(row)
+		dense, sparse := space.score(s.q.Vectors.Row(m.i), row), m.words.Score(row)
 		list[n].Parts = &Parts{
 			Dense: new(dense), DenseNormalised: new(m.dense.normalised(dense)),
 			Sparse: new(sparse), SparseNormalised: new(m.sparseScore(sparse)),

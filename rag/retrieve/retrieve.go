@@ -1,7 +1,6 @@
 package retrieve
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 
@@ -125,15 +124,6 @@ type Queries struct {
 }
 
 func (q Queries) len() int { return max(len(q.Texts), q.Vectors.Rows) }
-
-func (q Queries) vector(i int) []float32 { return row(q.Vectors, i) }
-
-// row returns row i of plain vectors.
-func row(v engine.Vectors, i int) []float32 {
-	stride := v.Stride
-	stride = cmp.Or(stride, v.Dim)
-	return v.Data[i*stride : i*stride+v.Dim]
-}
 
 // plain returns the contexts as plain vectors.
 func (c Contexts) plain() engine.Vectors {

@@ -228,13 +228,13 @@ func (w *world) check(t *rapid.T, list List, k int, score func(row int) (x float
 // scores are a query's dense and sparse scores of the allowed rows.
 func (w *world) scores(q int, metric kernels.Metric, kind postings.Kind) (dense, sparse []float64) {
 	for row := range w.rows {
-		dense = append(dense, ref.Score(metric, w.q.vector(q), row1(w, row)))
+		dense = append(dense, ref.Score(metric, w.q.Vectors.Row(q), row1(w, row)))
 		sparse = append(sparse, w.rows.score(kind, w.q.Texts[q], row))
 	}
 	return dense, sparse
 }
 
-func row1(w *world, r int) []float32 { return row(w.Contexts.Vectors, r) }
+func row1(w *world, r int) []float32 { return w.Contexts.Vectors.Row(r) }
 
 // boundsOf are the bounds of the allowed rows' scores.
 func (w *world) boundsOf(scores []float64, ascending bool) bounds {

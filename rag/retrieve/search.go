@@ -138,7 +138,7 @@ func (s *search) some(queries []int) engine.Vectors {
 	}
 	v := engine.Vectors{Rows: len(queries), Dim: s.q.Vectors.Dim}
 	for _, i := range queries {
-		v.Data = append(v.Data, s.q.vector(i)...)
+		v.Data = append(v.Data, s.q.Vectors.Row(i)...)
 	}
 	return v
 }

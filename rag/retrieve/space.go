@@ -53,9 +53,8 @@ func newSpace(e engine.Interface, c Contexts, metric kernels.Metric) *space {
 			to++
 		}
 		if to-from >= shortRun {
-			stride := max(plain.Stride, plain.Dim)
-			s.parts = append(s.parts, part{first: c.Rows[from], vectors: engine.Vectors{
-				Data: plain.Data[c.Rows[from]*stride:], Rows: to - from, Dim: plain.Dim, Stride: stride}})
+			first := c.Rows[from]
+			s.parts = append(s.parts, part{first: first, vectors: plain.Slice(first, first+to-from)})
 		} else {
 			short = append(short, c.Rows[from:to]...)
 		}
@@ -64,7 +63,7 @@ func newSpace(e engine.Interface, c Contexts, metric kernels.Metric) *space {
 	for rows := range slices.Chunk(short, copiedRows) {
 		v := engine.Vectors{Rows: len(rows), Dim: plain.Dim, Data: make([]float32, 0, len(rows)*plain.Dim)}
 		for _, r := range rows {
-			v.Data = append(v.Data, row(plain, r)...)
+			v.Data = append(v.Data, plain.Row(r)...)
 		}
 		s.parts = append(s.parts, part{vectors: v, rows: rows})
 	}
@@ -178,7 +177,7 @@ func (s *space) worst(ctx context.Context, queries engine.Vectors) ([]float64, e
 	// The nearest to −q is the farthest from q, and has the same score with the other sign, bit for bit.
 	turned := engine.Vectors{Rows: queries.Rows, Dim: queries.Dim, Data: make([]float32, 0, queries.Rows*queries.Dim)}
 	for i := range queries.Rows {
-		for _, x := range row(queries, i) {
+		for _, x := range queries.Row(i) {
 			turned.Data = append(turned.Data, -x)
 		}
 	}
@@ -203,18 +202,14 @@ func (s *space) farthest(ctx context.Context, queries engine.Vectors) ([]float64
 	scores := make([]float64, queries.Rows)
 	var out []float32
 	for i := range scores {
-		q := row(queries, i)
+		q := queries.Row(i)
 		high, rows := float32(math.Inf(-1)), []int(nil)
 		for _, p := range pieces {
 			for from := 0; from < p.vectors.Rows; from += copiedRows {
 				n := min(copiedRows, p.vectors.Rows-from)
-				v := p.vectors
-				v.Set = nil // the rows are cut out of it
-				stride := max(v.Stride, v.Dim)
-				v.Data, v.Rows = v.Data[from*stride:], n
 				out = slices.Grow(out[:0], n)[:n]
-				one := engine.Vectors{Data: q, Rows: 1, Dim: len(q)}
-				if err := s.e.Matrix(ctx, out, one, v, s.metric); err != nil {
+				err := s.e.Matrix(ctx, out, queries.Slice(i, i+1), p.vectors.Slice(from, from+n), s.metric)
+				if err != nil {
 					return nil, err
 				}
 				for j, d := range out {
@@ -239,4 +234,4 @@ func (s *space) farthest(ctx context.Context, queries engine.Vectors) ([]float64
 }
 
 // score returns the canonical score of a context.
-func (s *space) score(q []float32, r int) float64 { return ref.Score(s.metric, q, row(s.c.plain(), r)) }
+func (s *space) score(q []float32, r int) float64 { return ref.Score(s.metric, q, s.c.plain().Row(r)) }

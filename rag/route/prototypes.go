@@ -1,20 +1,12 @@
 package route
 
 import (
-	"cmp"
 	"context"
 	"math"
 
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/engine/kmeans"
 )
-
-// row returns a vector of v.
-func row(v engine.Vectors, i int) []float32 {
-	stride := v.Stride
-	stride = cmp.Or(stride, v.Dim)
-	return v.Data[i*stride:][:v.Dim]
-}
 
 // unit returns the factor that scales a vector to length 1; 0 for a vector of zeros.
 func unit(x []float32) float64 {
@@ -53,7 +45,7 @@ func prototypes(ctx context.Context, e engine.Interface, v engine.Vectors, of []
 		}
 		own := engine.Vectors{Rows: len(rows), Dim: v.Dim, Data: make([]float32, 0, len(rows)*v.Dim)}
 		for _, i := range rows {
-			own.Data = append(own.Data, row(v, i)...)
+			own.Data = append(own.Data, v.Row(i)...)
 		}
 		c, err := kmeans.Spherical(ctx, e, own, min(maxPrototypes, (len(rows)+perPrototype-1)/perPrototype),
 			seed+uint64(k))
@@ -75,7 +67,7 @@ func (r *Router) familiar(v []float32, label int) float64 {
 	}
 	top := 0.
 	for i := range r.Prototypes[label] {
-		p := row(r.prototypes, from+i)
+		p := r.prototypes.Row(from + i)
 		var a, b, c, d float64
 		j := 0
 		for ; j+4 <= len(p); j += 4 {

@@ -33,7 +33,7 @@ func (l labelled) pick(rows []int) labelled {
 	for _, i := range rows {
 		out.texts, out.labels = append(out.texts, l.texts[i]), append(out.labels, l.labels[i])
 		if l.vectors.Rows > 0 {
-			out.vectors.Data = append(out.vectors.Data, row(l.vectors, i)...)
+			out.vectors.Data = append(out.vectors.Data, l.vectors.Row(i)...)
 			out.vectors.Rows++
 		}
 	}

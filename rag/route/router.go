@@ -166,7 +166,7 @@ func (r *Router) outcomes(ctx context.Context, e Engine, texts []string, vectors
 		}
 		o.familiar = sure
 		if r.prototypes.Rows > 0 {
-			o.familiar = r.familiar(row(vectors, i), best(o.scores)) + familiarWeight*max(-2, min(sure, 2))
+			o.familiar = r.familiar(vectors.Row(i), best(o.scores)) + familiarWeight*max(-2, min(sure, 2))
 		}
 		out[i] = o
 	}
@@ -186,7 +186,7 @@ func features(s Settings, words *learn.Vectoriser, texts []string, vectors engin
 		dim = vectors.Dim
 		dense = make([]float32, 0, len(texts)*dim)
 		for i := range texts {
-			for _, x := range row(vectors, i) {
+			for _, x := range vectors.Row(i) {
 				dense = append(dense, float32(s.Scale)*x)
 			}
 		}

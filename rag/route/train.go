@@ -318,7 +318,7 @@ func (t *training) pick(rows []int) ([]string, engine.Vectors) {
 	for j, i := range rows {
 		texts[j] = t.texts[i]
 		if t.Settings.Features.vectors() {
-			v.Data = append(v.Data, row(t.Vectors, i)...)
+			v.Data = append(v.Data, t.Vectors.Row(i)...)
 			v.Rows++
 		}
 	}
