@@ -209,19 +209,16 @@ func (a *State) gate(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 		return "", err
 	}
 	var g *gate.Gate
+	var err error
 	if a.Gate == GateAuto { // before the embedding, so that a stale calibration fails early
 		stop := timer(&a.trace.Milliseconds.Gate)
-		enc, err := a.base.Encoder(ctx)
-		if err == nil {
-			g, err = a.snapshot.Gate(ctx, enc.Info().Encoder)
-		}
-		if stop(); errors.Is(err, knowledge.ErrNotCalibrated) {
-			g, a.trace.NoGate = nil, true
-		} else if err != nil {
+		g, err = a.calibrated(ctx)
+		if stop(); err != nil {
 			return "", err
 		}
+		a.trace.NoGate = g == nil
 	}
-	if err := a.embed(ctx, v); err != nil {
+	if err = a.embed(ctx, v); err != nil {
 		return "", err
 	}
 	if g == nil {
@@ -240,6 +237,19 @@ func (a *State) gate(ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
 	}
 	a.asked = g
 	return Open, nil
+}
+
+// calibrated returns the gate of the snapshot's calibration; nil without a calibration.
+func (a *State) calibrated(ctx context.Context) (*gate.Gate, error) {
+	enc, err := a.base.Encoder(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g, err := a.snapshot.Gate(ctx, enc.Info().Encoder)
+	if errors.Is(err, knowledge.ErrNotCalibrated) {
+		return nil, nil
+	}
+	return g, err
 }
 
 // open acquires the snapshot of the knowledge base that the run searches.

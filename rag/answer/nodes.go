@@ -3,7 +3,6 @@ package answer
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,14 +65,13 @@ func line(text string, n int) string {
 	return string(runes)
 }
 
-// choose returns the router of graphs that route before they search. It discards the results of earlier queries.
-func (a *State) choose(ctx context.Context, v *flow.Visit, preset Decider) (flow.Verdict, error) {
-	a.Passages, a.trace.Retrieved = nil, []retrieve.Result{}
-	return a.route(ctx, v, preset, true)
-}
-
-// route asks the gate or the language model, whichever decides, where to look for the answer.
+// route asks the gate or the language model, whichever decides, where to look for the answer. With own, which graphs
+// have that route before they search, that may be the model's own knowledge, and the results of earlier queries are
+// discarded.
 func (a *State) route(ctx context.Context, v *flow.Visit, preset Decider, own bool) (flow.Verdict, error) {
+	if own {
+		a.Passages, a.trace.Retrieved = nil, []retrieve.Result{}
+	}
 	away := WebSearch // verdict if the store is not chosen
 	switch {
 	case a.Web == nil && own:
@@ -223,24 +221,15 @@ func (a *State) byEmbedding(ctx context.Context, v *flow.Visit) (graded bool, er
 	if err := a.embed(ctx, v); err != nil {
 		return false, err
 	}
-	enc, err := a.base.Encoder(ctx)
-	if err != nil {
-		return false, err
-	}
 	defer timer(&a.trace.Milliseconds.Gate)()
-	g, err := a.snapshot.Gate(ctx, enc.Info().Encoder)
-	if errors.Is(err, knowledge.ErrNotCalibrated) {
-		return false, nil
-	}
-	if err != nil {
+	g, err := a.calibrated(ctx)
+	if err != nil || g == nil {
 		return false, err
 	}
 	scores, cutoff := make([]float64, len(a.Passages)), 0.
 	for q, text := range a.trace.Queries {
-		vector := engine.Vectors{Data: a.vectors.Data[q*a.vectors.Dim : (q+1)*a.vectors.Dim], Rows: 1,
-			Dim: a.vectors.Dim}
 		var found []float64
-		if found, cutoff, err = a.gateScores(ctx, g, text, vector); err != nil {
+		if found, cutoff, err = a.gateScores(ctx, g, text, a.vectors.Slice(q, q+1)); err != nil {
 			return false, err
 		}
 		for i, s := range found {

@@ -103,10 +103,7 @@ func common(router, documents, answers Decider, own bool) nodes {
 	return nodes{
 		routerNode: node("chooses where the answer is looked for",
 			func(s *State, ctx context.Context, v *flow.Visit) (flow.Verdict, error) {
-				if own {
-					return s.choose(ctx, v, router)
-				}
-				return s.route(ctx, v, router, false)
+				return s.route(ctx, v, router, own)
 			}, places...),
 		retrieveNode:  node("finds passages in the store", (*State).retrieve, Found, Nothing),
 		webNode:       node("finds passages in the web", (*State).web, Found, Nothing, Unavailable),

@@ -2,7 +2,6 @@ package answer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -117,16 +116,9 @@ func (a *State) nullThreshold(ctx context.Context, reader embed.Extractor) (thre
 	if threshold, ok = reader.NullThreshold(); !ok || a.snapshot == nil {
 		return threshold, ok, nil
 	}
-	enc, err := a.base.Encoder(ctx)
-	if err != nil {
-		return 0, false, err
-	}
-	g, err := a.snapshot.Gate(ctx, enc.Info().Encoder)
-	if errors.Is(err, knowledge.ErrNotCalibrated) {
-		return threshold, true, nil
-	}
-	if err != nil {
-		return 0, false, err
+	g, err := a.calibrated(ctx)
+	if err != nil || g == nil {
+		return threshold, true, err
 	}
 	if set, ok := g.NullThreshold(reader.Info().Digest); ok {
 		threshold = set

@@ -2,7 +2,6 @@ package answer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/sluice-rag/sluice/embed"
@@ -44,15 +43,6 @@ func (in Input) style(ctx context.Context, language string) (style Style, why st
 	return Quote, why, nil
 }
 
-// trusted reports whether the language model of a node may grade, by its scorecard.
-func (a *State) trusted(ctx context.Context, node string, g prompt.Grader) (bool, error) {
-	if a.Cards == nil {
-		return true, nil
-	}
-	card, err := a.Cards(ctx, a.Models[node])
-	return card.Grades(g, a.asksIn), err
-}
-
 // decider chooses who decides at a node: the one that the user names, else the one that the graph names, else the
 // language model if its scorecard says that its verdicts count, else the decider that costs no call.
 func (a *State) decider(
@@ -61,8 +51,11 @@ func (a *State) decider(
 	if d := by(named, preset); d != "" {
 		return d, nil
 	}
-	trusted, err := a.trusted(ctx, node, g)
-	if err != nil || trusted {
+	if a.Cards == nil {
+		return ByLLM, nil
+	}
+	card, err := a.Cards(ctx, a.Models[node])
+	if err != nil || card.Grades(g, a.asksIn) {
 		return ByLLM, err
 	}
 	v.Detail(fmt.Sprintf("by %s: the language model's verdicts do not count (its scorecard)", otherwise))
@@ -97,17 +90,13 @@ func (a *State) resembles(ctx context.Context, v *flow.Visit, by Decider) (flow.
 	if a.snapshot == nil { // answered without the store
 		return Yes, nil
 	}
-	enc, err := a.base.Encoder(ctx)
+	g, err := a.calibrated(ctx)
 	if err != nil {
 		return "", err
 	}
-	g, err := a.snapshot.Gate(ctx, enc.Info().Encoder)
-	if errors.Is(err, knowledge.ErrNotCalibrated) {
+	if g == nil {
 		v.Detail("not graded: the store has no calibration")
 		return Yes, nil
-	}
-	if err != nil {
-		return "", err
 	}
 	cutoff, err := g.SimilarityCutoff()
 	if err != nil {
