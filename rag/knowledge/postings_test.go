@@ -41,7 +41,7 @@ func (w *world) words(word string) (ids []string, rows int) {
 	for _, h := range hits {
 		ids = append(ids, snap.View.IDs[h.Row])
 	}
-	return ids, x.Live()
+	return ids, x.Statistics(nil).Live
 }
 
 func (w *world) hasWords(word string, rows int, want ...string) {

@@ -117,9 +117,6 @@ func For(language string) *Analyzer {
 // stop words, which here are fewer.
 const asking = "what which who whom whose when where why how do does did done"
 
-// Language is what the analyser was made for.
-func (a *Analyzer) Language() string { return a.language }
-
 // Terms are the terms of a text in order, with repeats: runs of letters, marks, digits and underscores, compatibility
 // forms composed (NFKC) and case folded, without the language's stop words, stemmed. Ideographs and syllables, which no
 // spaces part, become overlapping pairs.

@@ -29,6 +29,19 @@ type Source func(ctx context.Context, from, to int) ([]Document, error)
 // Each runs tasks, perhaps several at a time, as engine.Engine.Parallel does.
 type Each func(ctx context.Context, tasks int, fn func(task int) error) error
 
+// run runs tasks, one after the other without each.
+func (each Each) run(ctx context.Context, tasks int, fn func(task int) error) error {
+	if each != nil && tasks > 1 {
+		return each(ctx, tasks, fn)
+	}
+	for task := range tasks {
+		if err := fn(task); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Index is the inverted index of rows 0 … Rows()−1 of a base as it is at one time. It is immutable and may be used by
 // several goroutines.
 type Index struct {
@@ -112,17 +125,10 @@ func (x *Index) With(ctx context.Context, rows int, source Source, deleted func(
 		parts[task] = b.finish()
 		return nil
 	}
-	if each == nil || len(parts) < 2 {
-		for task := range parts {
-			if err := analyse(task); err != nil {
-				return nil, err
-			}
-		}
-	} else if err := each(ctx, len(parts), analyse); err != nil {
+	if err := each.run(ctx, len(parts), analyse); err != nil {
 		return nil, err
 	}
-	n := &Index{segments: slices.Clone(x.segments), deleted: deleted, analyzers: x.analyzers,
-		kernels: x.kernels}
+	n := &Index{segments: slices.Clone(x.segments), deleted: deleted, analyzers: x.analyzers, kernels: x.kernels}
 	n.placed.Store(x.placed.Load())
 	if len(parts) > 0 {
 		n.segments = append(n.segments, merge(parts))
@@ -161,18 +167,11 @@ func (x *Index) Rows() int {
 	return last.first + last.rows()
 }
 
-// Live is the number of rows that are not deleted.
-func (x *Index) Live() int { return x.live }
-
-// Languages returns the languages of at least 2 % of the rows each, the most frequent first. "" stands for texts whose
-// language is unknown.
-func (x *Index) Languages() []string { return x.languages }
-
 // lists returns the lists of a term, one for each segment that contains it.
 func (x *Index) lists(term string) (lists []list) {
 	for _, s := range x.segments {
-		if l := s.find(term); len(l.at) > 0 {
-			lists = append(lists, l)
+		if i, ok := s.find(term); ok {
+			lists = append(lists, s.list(i))
 		}
 	}
 	return lists

@@ -99,20 +99,13 @@ func place(ctx context.Context, s *segment, places []uint32, each Each) (p place
 		}
 		return nil
 	}
-	tasks := (s.terms() + placeTask - 1) / placeTask
-	if each != nil {
-		err = each(ctx, tasks, order)
-	}
-	for task := 0; each == nil && err == nil && task < tasks; task++ {
-		err = order(task)
-	}
-	return p, err
+	return p, each.run(ctx, (s.terms()+placeTask-1)/placeTask, order)
 }
 
 // list is a term's postings by place.
 func (p *placedSegment) list(term string) placedList {
-	i := sort.Search(p.seg.terms(), func(i int) bool { return p.seg.term(i) >= term })
-	if i == p.seg.terms() || p.seg.term(i) != term {
+	i, ok := p.seg.find(term)
+	if !ok {
 		return placedList{}
 	}
 	from, to := p.seg.begins[i], p.ends[i]

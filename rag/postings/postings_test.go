@@ -154,7 +154,7 @@ func TestQueryRefuses(t *testing.T) {
 func TestLanguages(t *testing.T) {
 	x := index(t, library{{Text: "continuations of stories", Language: "en"},
 		{Text: "die Häuser am Meer", Language: "de"}, {Text: "die Hände", Language: "de"}}, never)
-	if diff := cmp.Diff([]string{"de", "en"}, x.Languages()); diff != "" {
+	if diff := cmp.Diff([]string{"de", "en"}, x.languages); diff != "" {
 		t.Error(diff)
 	}
 	for text, row := range map[string]int{"continuation": 0, "Haus": 1} {
@@ -164,7 +164,7 @@ func TestLanguages(t *testing.T) {
 		}
 		near(t, text, q.Score(row), 1)
 	}
-	if q := query(t, x, "continuation", Scoring{Kind: Cover, Language: "de"}); !q.Empty() {
+	if q := query(t, x, "continuation", Scoring{Kind: Cover, Language: "de"}); len(q.terms) > 0 {
 		t.Error("German stems of an English word:", q.Terms())
 	}
 }
@@ -372,7 +372,7 @@ func TestManyRows(t *testing.T) {
 		return nil
 	}
 	x, err := New().With(t.Context(), len(l), l.read, never, each)
-	if err != nil || x.Rows() != len(l) || x.Live() != len(l) {
+	if err != nil || x.Rows() != len(l) || x.live != len(l) {
 		t.Fatal(x, err)
 	}
 	hits, err := query(t, x, "eagle harbour", Scoring{Kind: Cover}).TopK(t.Context(), 3, nil)

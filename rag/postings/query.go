@@ -37,7 +37,9 @@ const (
 	DefaultB  = .75
 )
 
-func (s Scoring) withDefaults() (Scoring, error) {
+// scoring sets the defaults. An unknown kind, parameters out of range, and a kind of score that needs more than the
+// statistics of Among are ErrKind.
+func (x *Index) scoring(s Scoring) (Scoring, error) {
 	s.K1 = cmp.Or(s.K1, DefaultK1)
 	if s.B == 0 && !s.NoLength {
 		s.B = DefaultB
@@ -48,6 +50,9 @@ func (s Scoring) withDefaults() (Scoring, error) {
 	if !(s.K1 > 0 && s.K1 <= 1000) || !(s.B >= 0 && s.B <= 1) {
 		return s,
 			fmt.Errorf("%w: k1 must be above 0 and at most 1000, b within 0 and 1, given %g and %g", ErrKind, s.K1, s.B)
+	}
+	if x.among != nil && s.Kind != Cover {
+		return s, fmt.Errorf("%w: %q in a part of a base; %s is known there", ErrKind, s.Kind, Cover)
 	}
 	return s, nil
 }
@@ -86,10 +91,7 @@ const maxQueryTerms = 1024
 // Query analyses a text: by the language that the scoring names, else by the languages that the index's rows are in.
 // An unknown kind and parameters out of range are ErrKind.
 func (x *Index) Query(text string, s Scoring) (*Query, error) {
-	s, err := s.withDefaults()
-	if err == nil {
-		err = x.answers(s.Kind)
-	}
+	s, err := x.scoring(s)
 	if err != nil {
 		return nil, err
 	}
@@ -111,10 +113,7 @@ func (x *Index) Query(text string, s Scoring) (*Query, error) {
 // As is the query by another scoring, without its text being analysed again: language and content stay as they are. An
 // unknown kind and parameters out of range are ErrKind.
 func (q *Query) As(s Scoring) (*Query, error) {
-	s, err := s.withDefaults()
-	if err == nil {
-		err = q.x.answers(s.Kind)
-	}
+	s, err := q.x.scoring(s)
 	if err != nil {
 		return nil, err
 	}
@@ -259,9 +258,6 @@ func (q *Query) weigh(counts []float64, mass float64) {
 
 // Terms are the query's terms, also those that no row has, in order.
 func (q *Query) Terms() []Term { return q.words }
-
-// Empty reports whether no row has any of the query's words.
-func (q *Query) Empty() bool { return len(q.terms) == 0 }
 
 // Ideal is what no text's score reaches: of BM25 the sum over the query's words, with those that no row has, of
 // idf·(k1 + 1); of the others 1. It is 0 for a query without words.

@@ -43,13 +43,9 @@ func (s *segment) list(i int) list {
 	return list{seg: s, at: s.at[from:to], tf: s.tf[from:to]}
 }
 
-// find is the list of a term, which is empty where no text has it.
-func (s *segment) find(term string) list {
-	i := sort.Search(s.terms(), func(i int) bool { return s.term(i) >= term })
-	if i == s.terms() || s.term(i) != term {
-		return list{seg: s}
-	}
-	return s.list(i)
+// find is the place of a term among the terms.
+func (s *segment) find(term string) (i int, ok bool) {
+	return sort.Find(s.terms(), func(i int) int { return strings.Compare(term, s.term(i)) })
 }
 
 // posting is an entry of a list that is being made.

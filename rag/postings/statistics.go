@@ -2,7 +2,6 @@ package postings
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -98,14 +97,6 @@ func (x *Index) take(s Statistics) {
 	if s.Length > 0 {
 		x.mean = float64(s.Length) / float64(s.Live)
 	}
-}
-
-// answers refuses a kind of score that needs more than the statistics of Among.
-func (x *Index) answers(k Kind) error {
-	if x.among != nil && k != Cover {
-		return fmt.Errorf("%w: %q in a part of a base; %s is known there", ErrKind, k, Cover)
-	}
-	return nil
 }
 
 // Pick returns the index of some live rows alone, which ascend: row i of it is rows[i].

@@ -110,7 +110,7 @@ func TestPickAndJoin(t *testing.T) {
 			}
 		}
 	}
-	if n := y.Pick(nil); n.Rows() != 0 || n.Live() != 0 {
+	if n := y.Pick(nil); n.Rows() != 0 || n.live != 0 {
 		t.Errorf("%d rows of none", n.Rows())
 	}
 }
