@@ -161,9 +161,13 @@ func (r *run) restrict(ctx context.Context, d *corpus.Document) error {
 	for i, g := range groups {
 		list[i] = g
 	}
+	setMeta(d, corpus.AccessKey, list)
+	return nil
+}
+
+func setMeta(d *corpus.Document, key string, value any) {
 	if d.Meta == nil {
 		d.Meta = corpus.Meta{}
 	}
-	d.Meta[corpus.AccessKey] = list
-	return nil
+	d.Meta[key] = value
 }

@@ -33,10 +33,7 @@ func (r *run) cleaned(d *corpus.Document) {
 	if len(r.clean) == 0 {
 		return
 	}
-	if d.Meta == nil {
-		d.Meta = corpus.Meta{}
-	}
-	d.Meta[cleaningKey] = cleaning(r.clean)
+	setMeta(d, cleaningKey, cleaning(r.clean))
 	if len(d.Cleaned) == 0 {
 		return
 	}

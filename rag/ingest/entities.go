@@ -50,10 +50,7 @@ func (r *run) tellEntities(ctx context.Context, doc *corpus.Document) error {
 		info.Meta.Text(languageKey) == doc.Meta.Text(languageKey) {
 		r.labelled[doc.ID] = true
 	}
-	if doc.Meta == nil {
-		doc.Meta = corpus.Meta{}
-	}
-	doc.Meta[entitiesKey] = name
+	setMeta(doc, entitiesKey, name)
 	return nil
 }
 

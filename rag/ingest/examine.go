@@ -49,10 +49,7 @@ func (r *run) tellLanguage(doc *corpus.Document) {
 		code = r.base.Language(doc.Text)
 	}
 	if code != "" {
-		if doc.Meta == nil {
-			doc.Meta = corpus.Meta{}
-		}
-		doc.Meta[languageKey] = code
+		setMeta(doc, languageKey, code)
 	}
 }
 

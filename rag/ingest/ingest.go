@@ -168,35 +168,18 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 		return result, fmt.Errorf("%w: commit every %d chunks", knowledge.ErrOption, r.o.CommitEvery)
 	}
 	r.o.CommitEvery = cmp.Or(r.o.CommitEvery, DefaultCommitEvery)
-	if err = r.chooseEntities(in.Names); err != nil {
+	if err = errors.Join(r.chooseEntities(in.Names), r.chooseSync(), r.chooseDuplicates()); err != nil {
 		return result, err
 	}
-	if r.enc, err = base.Encoder(ctx); err != nil {
-		return result, err
-	}
-	info := r.enc.Info()
-	r.chunk = corpus.ChunkOptions{
-		MaxTokens: info.MaxTokens, NoChunk: r.o.NoChunk, OnSkip: r.skip,
-	}
-	examine(&r.chunk, r.enc)
-	if r.chunk.Size, r.chunk.Overlap, err = chunkSize(r.o.Chunk); err != nil {
-		return result, err
-	}
-	if err = errors.Join(r.chooseSync(), r.chooseChunker(), r.chooseDuplicates(), r.chooseClean()); err != nil {
-		return result, err
-	}
-	if err = r.resolveGiven(); err != nil {
+	if err = r.prepare(ctx, in, nil); err != nil {
 		return result, err
 	}
 	if err = r.openExisting(ctx, in.Paths); err != nil {
 		return result, err
 	}
-	r.pictures = picturesOf(in)
 	r.how = howOf(r.o, r.entitiesBy(), r.access)
 	defer r.base.WatchEncoder(nil)
-	load := corpus.LoadOptions{FileOptions: r.o.Files, MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict,
-		OnSkip: r.unread, CacheDir: r.o.CacheDir, Clean: r.clean, Pictures: r.pictures,
-		AllPages: r.o.OCR == OCRAlways, MaxTextBytes: r.mostText(info.MaxTokens)}
+	load := r.loading(r.unread)
 	if err = r.plan(ctx, in.Paths, load); err != nil {
 		return result, err
 	}
@@ -233,12 +216,14 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	return result, errors.Join(r.tidy(ctx), refused)
 }
 
-// mostText returns how much of a text is read, in bytes; 0 is all of it.
-func (r *run) mostText(tokens int) int {
-	if !r.o.NoChunk {
-		return 0
+// loading returns how files are read.
+func (r *run) loading(onSkip func(corpus.Skipped)) corpus.LoadOptions {
+	o := corpus.LoadOptions{FileOptions: r.o.Files, MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict, OnSkip: onSkip,
+		CacheDir: r.o.CacheDir, Clean: r.clean, Pictures: r.pictures, AllPages: r.o.OCR == OCRAlways}
+	if r.o.NoChunk {
+		o.MaxTextBytes = max(minTextBytes, r.chunk.MaxTokens*chunk.BytesPerToken)
 	}
-	return max(minTextBytes, tokens*chunk.BytesPerToken)
+	return o
 }
 
 // chunkSize reads a preset's name or SIZE/OVERLAP.

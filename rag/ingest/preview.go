@@ -26,16 +26,12 @@ type Counter interface {
 func Preview(ctx context.Context, base *knowledge.Base, in Input, counter Counter) iter.Seq2[corpus.Chunk, error] {
 	return func(yield func(corpus.Chunk, error) bool) {
 		ctx := cores.AsBatch(ctx)
-		r := &run{base: base, o: in.Options, result: &Result{}, pictures: picturesOf(in)}
-		limit, err := r.prepare(ctx, counter)
-		if err != nil {
+		r := &run{base: base, o: in.Options, result: &Result{}}
+		if err := r.prepare(ctx, in, counter); err != nil {
 			yield(corpus.Chunk{}, err)
 			return
 		}
-		load := corpus.LoadOptions{FileOptions: r.o.Files, MaxFileBytes: r.o.MaxFileBytes, Strict: r.o.Strict,
-			OnSkip: r.skip, CacheDir: r.o.CacheDir, Clean: r.clean, Pictures: r.pictures,
-			AllPages: r.o.OCR == OCRAlways, MaxTextBytes: r.mostText(limit)}
-		for doc, err := range corpus.Load(ctx, in.Paths, load) {
+		for doc, err := range corpus.Load(ctx, in.Paths, r.loading(r.skip)) {
 			if err != nil {
 				yield(corpus.Chunk{}, err)
 				return
@@ -54,24 +50,25 @@ func Preview(ctx context.Context, base *knowledge.Base, in Input, counter Counte
 	}
 }
 
-// prepare reads the options for chunks, and returns how many tokens the encoder reads.
-func (r *run) prepare(ctx context.Context, counter Counter) (limit int, err error) {
+// prepare reads the options for texts and chunks, and opens the encoder unless a counter takes its place.
+func (r *run) prepare(ctx context.Context, in Input, counter Counter) (err error) {
+	r.pictures = picturesOf(in)
 	r.chunk = corpus.ChunkOptions{NoChunk: r.o.NoChunk, OnSkip: r.skip}
 	if r.chunk.Size, r.chunk.Overlap, err = chunkSize(r.o.Chunk); err != nil {
-		return 0, err
+		return err
 	}
 	if err = errors.Join(r.chooseChunker(), r.chooseClean(), r.resolveGiven()); err != nil {
-		return 0, err
+		return err
 	}
 	if counter != nil && r.chunk.Semantic == nil {
 		examineBy(&r.chunk, counter)
 		r.chunk.MaxTokens = counter.MaxTokens()
-		return r.chunk.MaxTokens, nil
+		return nil
 	}
 	if r.enc, err = r.base.Encoder(ctx); err != nil {
-		return 0, err
+		return err
 	}
 	examine(&r.chunk, r.enc)
 	r.chunk.MaxTokens = r.enc.Info().MaxTokens
-	return r.chunk.MaxTokens, nil
+	return nil
 }

@@ -100,10 +100,7 @@ func (r *run) chunks(ctx context.Context, doc *corpus.Document) iter.Seq2[corpus
 	}
 	return func(yield func(corpus.Chunk, error) bool) {
 		held, err := r.stored(ctx, doc)
-		if doc.Meta == nil {
-			doc.Meta = corpus.Meta{}
-		}
-		doc.Meta[chunkingKey] = r.chunking()
+		setMeta(doc, chunkingKey, r.chunking())
 		if err != nil {
 			yield(corpus.Chunk{}, err)
 			return
