@@ -2,7 +2,6 @@ package decisions
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -19,32 +18,6 @@ func openDatabase(o Options, shared *store.Shared) (*Log, error) {
 		return nil, err
 	}
 	return &Log{o: o, journal: shared.Journal("decisions", o.MaxBytes*int64(o.Keep+1))}, nil
-}
-
-// queue has a decision written to the database, without waiting for it.
-func (l *Log) queue(e Entry) error {
-	e.Store = "" // its folder is a replica; the database has the decisions of one store alone
-	line, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrFile, err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return ErrClosed
-	}
-	l.journal.Add(e.ID, line)
-	return nil
-}
-
-// keep writes feedback to the database.
-func (l *Log) keep(ctx context.Context, e Entry) error {
-	e.Store = ""
-	line, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrFile, err)
-	}
-	return l.journal.Append(ctx, e.ID, line)
 }
 
 // has reports whether the database has a decision.

@@ -205,10 +205,7 @@ func (l *Log) Add(store, query string, d gate.Decision, best []string) (id strin
 	default:
 		e.Query = query
 	}
-	if l.journal != nil {
-		return e.ID, l.queue(e)
-	}
-	return e.ID, l.write(e, false)
+	return e.ID, l.write(context.Background(), e, false)
 }
 
 // whole returns the absolute path of a folder, because another process may have another working directory.
@@ -251,10 +248,7 @@ func (l *Log) Thumb(ctx context.Context, store, id string, up bool) error {
 	if up {
 		e.Thumb = Up
 	}
-	if l.journal != nil {
-		return l.keep(ctx, e)
-	}
-	return l.write(e, true)
+	return l.write(ctx, e, true)
 }
 
 // storeOf returns the store of a decision that the log has.
@@ -283,18 +277,28 @@ func plausible(id string) bool {
 	return len(id) == 17 && id[0] == 'd' && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// write appends a line.
-func (l *Log) write(e Entry, durably bool) error {
+// write appends a line; the database gets it a moment later unless it is to be durable at once.
+func (l *Log) write(ctx context.Context, e Entry, durably bool) error {
+	if l.journal != nil {
+		e.Store = "" // its folder is a replica; the database has the decisions of one store alone
+	}
 	line, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrFile, err)
 	}
-	line = append(line, '\n')
+	if l.journal != nil && durably {
+		return l.journal.Append(ctx, e.ID, line)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return ErrClosed
 	}
+	if l.journal != nil {
+		l.journal.Add(e.ID, line)
+		return nil
+	}
+	line = append(line, '\n')
 	if err := l.locked(func() error { return l.append(line) }); err != nil {
 		return err
 	}
