@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/engine"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/excerpt"
+	"github.com/sluice-rag/sluice/rag/postings"
 )
 
 // Quote is a stretch of a passage.
@@ -38,14 +39,6 @@ func (q Quote) String() string {
 		return q.Text
 	}
 	return q.Columns + "\n" + q.Text
-}
-
-// Words are the words of a question.
-type Words interface {
-	// In reports for each word of the question whether the text has it.
-	In(text string) []bool
-	// Share is the weight of the words that are marked, as a share of the weight of all: 0 … 1.
-	Share(in []bool) float64
 }
 
 // Options of Choose.
@@ -160,7 +153,8 @@ func (q Quote) row() string {
 // Choose returns the sentences that answer the question best, at most Max in all, and none that is far behind the best
 // one. Where Max has room for two, a sentence that cannot be understood without the one before it brings that along,
 // and what leads in to a list the list, whatever its length. Equal scores go by the order of the passages.
-func Choose(ctx context.Context, o Options, question engine.Vectors, w Words, passages []string) ([]Quote, error) {
+func Choose(ctx context.Context, o Options, question engine.Vectors, w *postings.Query, passages []string) ([]Quote,
+	error) {
 	if o.Max < 1 {
 		return nil, fmt.Errorf("quote: %w: at least 1 sentence, given %d", kernels.ErrShape, o.Max)
 	}
@@ -176,9 +170,9 @@ func Choose(ctx context.Context, o Options, question engine.Vectors, w Words, pa
 }
 
 // rank returns the candidates of all passages, best first, and the passages' sentences.
-func (o Options) rank(ctx context.Context, question engine.Vectors, w Words, passages []string) (
-	[]candidate, [][]excerpt.Sentence, error,
-) {
+func (o Options) rank(
+	ctx context.Context, question engine.Vectors, w *postings.Query, passages []string,
+) ([]candidate, [][]excerpt.Sentence, error) {
 	nearest, err := excerpt.Scores(ctx, excerpt.Options{Engine: o.Engine, Embed: o.Embed, Metric: kernels.Cosine},
 		[]engine.Vectors{question}, [][]string{passages})
 	if err != nil {
@@ -243,7 +237,7 @@ func (f Found) mark(sentences []candidate, bonus float64) {
 }
 
 // score makes candidates of a passage's sentences.
-func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w Words) []candidate {
+func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w *postings.Query) []candidate {
 	if len(sentences) == 0 {
 		return nil
 	}

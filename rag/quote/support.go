@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/sluice-rag/sluice/engine"
+	"github.com/sluice-rag/sluice/rag/postings"
 )
 
 // Support is how well passages answer a question, without a call of a model beside the encoder.
@@ -34,7 +35,7 @@ const nextSentences = 3
 // Weigh returns the evidence of passages for a question in a language (ISO 639-1, or ""). Max of the options does not
 // count. ok is false if the passages have no sentence.
 func Weigh(
-	ctx context.Context, o Options, question engine.Vectors, w Words, language string, passages []string,
+	ctx context.Context, o Options, question engine.Vectors, w *postings.Query, language string, passages []string,
 ) (e Support, ok bool, err error) {
 	o.Found = nil
 	all, _, err := o.rank(ctx, question, w, passages)

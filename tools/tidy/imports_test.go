@@ -63,7 +63,7 @@ rag/retrieve: kernels engine rag/postings internal/settings
 rag/route: kernels engine embed internal/buildinfo internal/durable internal/jsonl internal/regular internal/safetensors
 rag/domains: kernels engine embed rag/corpus rag/knowledge rag/route
 rag/excerpt: kernels engine rag/corpus
-rag/quote: kernels engine rag/excerpt
+rag/quote: kernels engine rag/excerpt rag/postings
 rag/check: kernels engine rag/entities rag/corpus rag/prompt
 rag/prompt: kernels llm rag/corpus rag/excerpt
 rag/calibrate: engine embed llm rag/corpus rag/exam rag/gate rag/pairs rag/knowledge rag/prompt rag/pseudo rag/retrieve rag/store internal/buildinfo internal/filelock internal/durable
