@@ -265,7 +265,7 @@ func (r *run) train(ctx context.Context) (*route.Router, error) {
 	speaking := r.sample(rows, sentenceChunks)
 	var probes []route.Example
 	e := &route.Examples{Source: r.snap.Store.Dir()}
-	v := engine.Vectors{Dim: r.snap.View.Vectors.Dim}
+	v := engine.Vectors{Dim: r.snap.View.Vectors.Dim, Rows: len(rows)}
 	err := r.eachChunk(ctx, rows, func(row int, c corpus.Chunk) {
 		label := []string{r.labels[row]}
 		e.List = append(e.List, route.Example{Text: c.EmbedText(), Labels: label, Group: c.ID})
@@ -287,39 +287,8 @@ func (r *run) train(ctx context.Context) (*route.Router, error) {
 	if r.result.Probes = len(probes); len(r.Questions) > 0 && len(probes) == 0 {
 		return nil, fmt.Errorf("%w: no question is about a chunk of a domain", route.ErrData)
 	}
-	if r.Settings.Features != route.TFIDF {
-		more, err := r.embed(ctx, probes)
-		if err != nil {
-			return nil, err
-		}
-		v.Data = append(v.Data, more...)
-		v.Rows = len(e.List)
-	}
 	return route.Train(ctx, route.Input{Examples: e, Settings: r.Settings, Engine: r.engine, Encoder: r.enc, Vectors: v,
 		Progress: r.Progress, Warn: r.Warn})
-}
-
-// embedAtOnce are texts of one call of the encoder.
-const embedAtOnce = 512
-
-func (r *run) embed(ctx context.Context, list []route.Example) (data []float32, err error) {
-	done := 0
-	for part := range slices.Chunk(list, embedAtOnce) {
-		if r.Progress != nil {
-			r.Progress("embedding", done, len(list))
-		}
-		texts := make([]string, len(part))
-		for i, x := range part {
-			texts[i] = x.Text
-		}
-		found, err := r.enc.Embed(ctx, texts, embed.Query)
-		if err != nil {
-			return nil, err
-		}
-		data = append(data, found.Data...)
-		done += len(part)
-	}
-	return data, nil
 }
 
 // minSentence is how many words a sentence has that takes the place of a question.

@@ -85,7 +85,9 @@ func setsOf(held []outcome, multi bool, abstain, mass float64) Sets {
 		for k := range order {
 			order[k] = int32(k)
 		}
-		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(o.probabilities[b], o.probabilities[a]) })
+		slices.SortStableFunc(order, func(a, b int32) int {
+			return cmp.Compare(o.probabilities[b], o.probabilities[a])
+		})
 		for i, k := range order {
 			ranked[i].Probability = o.probabilities[k]
 		}

@@ -20,7 +20,7 @@ type Input struct {
 	Settings Settings
 	Engine   Engine
 	Encoder  embed.Embedder // of the texts' vectors; nil with features tfidf
-	// Vectors of the examples, where they are known: those of Encoder. No row: the texts are embedded.
+	// Vectors of the first examples, where they are known: those of Encoder. The other texts are embedded.
 	Vectors engine.Vectors
 	// Progress, if not nil, is told of texts that are embedded and of classes that are trained: a stage begins with
 	// done 0. It may be called from several goroutines.
@@ -129,7 +129,7 @@ func (t *training) warn(format string, args ...any) {
 	}
 }
 
-// vectors embeds the texts, unless their vectors are given.
+// vectors embeds the texts whose vectors are not given.
 func (t *training) vectors(ctx context.Context) error {
 	if !t.Settings.Features.vectors() {
 		return nil
@@ -137,30 +137,26 @@ func (t *training) vectors(ctx context.Context) error {
 	if t.Encoder == nil {
 		return fmt.Errorf("%w: features %s need an encoder", ErrOption, t.Settings.Features)
 	}
-	if t.Vectors.Rows > 0 {
-		if t.Vectors.Rows != len(t.texts) {
-			return fmt.Errorf("%w: %d vectors for %d texts", ErrOption, t.Vectors.Rows, len(t.texts))
-		}
-		return nil
+	if t.Vectors.Rows > len(t.texts) {
+		return fmt.Errorf("%w: %d vectors for %d texts", ErrOption, t.Vectors.Rows, len(t.texts))
 	}
-	cut := 0
-	v := engine.Vectors{Rows: len(t.texts)}
-	for from := 0; from < len(t.texts); from += embedAtOnce {
-		t.progress("embedding", from, len(t.texts))
-		found, err := t.Encoder.Embed(ctx, t.texts[from:min(from+embedAtOnce, len(t.texts))], embed.Query)
+	ask, done, cut := t.texts[t.Vectors.Rows:], 0, 0
+	for part := range slices.Chunk(ask, embedAtOnce) {
+		t.progress("embedding", done, len(ask))
+		found, err := t.Encoder.Embed(ctx, part, embed.Query)
 		if err != nil {
 			return err
 		}
-		v.Dim = found.Dim
-		v.Data = append(v.Data, found.Data...)
-		cut += found.Truncated
+		t.Vectors.Dim, t.Vectors.Data = found.Dim, append(t.Vectors.Data, found.Data...)
+		done, cut = done+len(part), cut+found.Truncated
 	}
-	t.progress("embedding", len(t.texts), len(t.texts))
+	if t.Vectors.Rows = len(t.texts); len(ask) > 0 {
+		t.progress("embedding", done, done)
+	}
 	if cut > 0 {
-		t.warn("%d of %d texts were cut at the %d tokens that %s reads", cut, len(t.texts), t.Encoder.Info().MaxTokens,
+		t.warn("%d of %d texts were cut at the %d tokens that %s reads", cut, len(ask), t.Encoder.Info().MaxTokens,
 			t.Encoder.Info().Name)
 	}
-	t.Vectors = v
 	return nil
 }
 
