@@ -257,31 +257,11 @@ func parseNumber(s string) (x float64, ok bool) {
 	return x, err == nil && !math.IsNaN(x)
 }
 
+// wildcards stand for what a pattern matches, as regexp.QuoteMeta leaves them; "**" comes before "*".
+var wildcards = strings.NewReplacer(`\*\*`, `.*`, `\*`, `[^/]*`, `\?`, `[^/]`)
+
 // Glob compiles a pattern into a regular expression. "*" and "?" match no slash, "**" does.
 func Glob(pattern string) *regexp.Regexp {
-	var b strings.Builder
-	b.WriteString(`(?s)\A`)
-	for i := 0; i < len(pattern); {
-		switch {
-		case strings.HasPrefix(pattern[i:], "**"):
-			b.WriteString(`.*`)
-			i += 2
-			continue
-		case pattern[i] == '*':
-			b.WriteString(`[^/]*`)
-		case pattern[i] == '?':
-			b.WriteString(`[^/]`)
-		default:
-			end := i + 1
-			for end < len(pattern) && pattern[end] != '*' && pattern[end] != '?' {
-				end++
-			}
-			b.WriteString(regexp.QuoteMeta(strings.ToValidUTF8(pattern[i:end], "\uFFFD")))
-			i = end
-			continue
-		}
-		i++
-	}
-	b.WriteString(`\z`)
-	return regexp.MustCompile(b.String())
+	quoted := regexp.QuoteMeta(strings.ToValidUTF8(pattern, "\uFFFD"))
+	return regexp.MustCompile(`(?s)\A` + wildcards.Replace(quoted) + `\z`)
 }
