@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sluice-rag/sluice/embed"
@@ -160,6 +161,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (result Result, er
 	started := time.Now()
 	ctx = cores.AsBatch(ctx)
 	r := &run{base: base, o: in.Options, result: &result, track: newTracker(in.Progress, time.Now)}
+	r.router = sync.OnceValue(r.storeRouter)
 	defer func() {
 		result.Seconds = time.Since(started).Seconds()
 		err = base.Changed(err)
@@ -263,10 +265,9 @@ type run struct {
 	texts texts
 	sync  syncing
 
-	take       []string      // ids of Batch.Take
-	router     *route.Router // of the store, once it is read; nil without one
-	routerRead bool
-	at         int64 // bytes that are committed
+	take   []string             // ids of Batch.Take
+	router func() *route.Router // storeRouter, which is called once
+	at     int64                // bytes that are committed
 
 	compared *meter // of the sentences that Semantic has compared; nil without it
 	reached  int64  // bytes up to there

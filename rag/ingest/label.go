@@ -22,7 +22,7 @@ func (r *run) label(ctx context.Context, doc *corpus.Document, chunks []corpus.C
 	if doc.Topic != "" || len(chunks) == 0 {
 		return nil
 	}
-	router := r.storeRouter()
+	router := r.router()
 	if router == nil || router.Multi {
 		return nil
 	}
@@ -56,10 +56,7 @@ func (r *run) label(ctx context.Context, doc *corpus.Document, chunks []corpus.C
 		return nil
 	}
 	doc.Topic = best
-	if doc.Meta == nil {
-		doc.Meta = corpus.Meta{}
-	}
-	doc.Meta[topicKey] = "router"
+	setMeta(doc, topicKey, "router")
 	for i := range chunks {
 		chunks[i].Topic = best
 	}
@@ -67,17 +64,12 @@ func (r *run) label(ctx context.Context, doc *corpus.Document, chunks []corpus.C
 	return nil
 }
 
-// storeRouter returns the store's router, or nil. One that cannot be used is said once.
+// storeRouter reads the store's router; nil without one that can be used.
 func (r *run) storeRouter() *route.Router {
-	if r.routerRead {
-		return r.router
-	}
-	r.routerRead = true
 	router, err := r.base.Router(r.store)
 	if err != nil {
 		r.base.Logger().Warn("documents without a topic get none: the store's router cannot be used", "error", err)
 		return nil
 	}
-	r.router = router
 	return router
 }

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,14 +66,9 @@ func (w *watch) run(ctx context.Context, sync func(context.Context) error) error
 }
 
 func (o WatchOptions) withDefaults() WatchOptions {
-	for _, x := range []struct {
-		value   *time.Duration
-		initial time.Duration
-	}{{&o.Settle, DefaultSettle}, {&o.Longest, DefaultLongest}, {&o.Every, DefaultEvery}} {
-		if *x.value <= 0 {
-			*x.value = x.initial
-		}
-	}
+	o.Settle = cmp.Or(max(o.Settle, 0), DefaultSettle)
+	o.Longest = cmp.Or(max(o.Longest, 0), DefaultLongest)
+	o.Every = cmp.Or(max(o.Every, 0), DefaultEvery)
 	return o
 }
 
@@ -96,9 +92,7 @@ func (w *watch) isBlind(err error) {
 		return
 	}
 	w.blind = true
-	if w.o.Every > DefaultBlind {
-		w.o.Every = DefaultBlind
-	}
+	w.o.Every = min(w.o.Every, DefaultBlind)
 	if w.o.OnBlind != nil {
 		w.o.OnBlind(err)
 	}
