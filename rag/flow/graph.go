@@ -149,12 +149,7 @@ func (g *Graph[S]) check() error {
 // checkEdges checks that each edge starts at a node, is the only one for one of its verdicts, and leads to a node or
 // ends the run.
 func (g *Graph[S]) checkEdges() error {
-	type key struct {
-		from string
-		on   Verdict
-	}
-	seen := map[key]bool{}
-	for _, e := range g.edges {
+	for i, e := range g.edges {
 		n, ok := g.nodes[e.From]
 		_, leads := g.nodes[e.To]
 		switch {
@@ -164,10 +159,9 @@ func (g *Graph[S]) checkEdges() error {
 			return fmt.Errorf("an edge goes by the verdict %q of node %q, which says %v", e.On, e.From, n.verdicts())
 		case !leads && !terminal(e.To):
 			return fmt.Errorf("the edge of node %q for %q leads to %q, which is no node", e.From, e.On, e.To)
-		case seen[key{e.From, e.On}]:
+		case slices.ContainsFunc(g.edges[:i], func(o Edge) bool { return o.From == e.From && o.On == e.On }):
 			return fmt.Errorf("node %q has two edges for %q", e.From, e.On)
 		}
-		seen[key{e.From, e.On}] = true
 	}
 	return nil
 }

@@ -36,9 +36,6 @@ func (v *Visit) Draw(seed int64) int64 {
 	return int64(rand.NewPCG(uint64(seed), n).Uint64() >> 33)
 }
 
-// Retries returns how often the run has turned back so far.
-func (v *Visit) Retries() int { return v.run.ending.Retries }
-
 // Model returns g as a model whose calls count against the run's budget, and stand in the node's step. A request that
 // the budget has no calls or tokens left for ends the run; one that asks for more tokens than are left is cut.
 func (v *Visit) Model(g llm.Generator) llm.Generator {
