@@ -66,6 +66,7 @@ type state struct {
 	queries  []queryRow
 	pieces   []piece
 	mapped   [][]byte
+	size     int64 // bytes of its files
 }
 
 func (s *state) close() {
@@ -114,6 +115,7 @@ func (c *counting) open() (s *state, reason string) {
 	if reason := s.Config.differs(c.config()); reason != "" {
 		return nil, reason
 	}
+	s.size = int64(len(data))
 	for i := range s.Parts {
 		if err := s.read(filepath.Dir(c.in.File), &s.Parts[i]); err != nil {
 			s.close()
@@ -149,7 +151,7 @@ func (s *state) read(dir string, f *partFile) error {
 	if err := p.UnmarshalShared(data); err != nil {
 		return err
 	}
-	s.pieces = append(s.pieces, piece{p, f})
+	s.pieces, s.size = append(s.pieces, piece{p, f}), s.size+f.Size
 	return nil
 }
 
@@ -247,15 +249,11 @@ func (c *counting) write(b *engine.Brackets, pieces []piece) (size int64, err er
 // writeParts writes those that have no file yet.
 func (c *counting) writeParts(pieces []piece) (err error) {
 	for i := range pieces {
-		if pieces[i].file != nil {
-			continue
-		}
-		if pieces[i].file, err = c.writePart(pieces[i].part); err != nil {
-			pieces[i].file = nil
-			return err
+		if pieces[i].file == nil && err == nil {
+			pieces[i].file, err = c.writePart(pieces[i].part)
 		}
 	}
-	return nil
+	return err
 }
 
 // writePart writes a part under a new name.
@@ -276,7 +274,10 @@ func (c *counting) writePart(p *engine.Part) (*partFile, error) {
 		out.Sum = binary.LittleEndian.Uint32(sum[:])
 		return err
 	})
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 const partSuffix = ".part"
@@ -321,12 +322,4 @@ func (c *counting) clean(keep []partFile) {
 func (c *counting) forget() {
 	_ = os.Remove(c.in.File)
 	c.clean(nil)
-}
-
-func fileSize(path string) int64 {
-	info, err := os.Stat(path)
-	if err != nil {
-		return 0
-	}
-	return info.Size()
 }

@@ -155,7 +155,7 @@ func (c *counting) update(ctx context.Context, s *state) (d *engine.Distribution
 		c.save(s.Brackets, pieces)
 		return d, "", nil
 	}
-	c.report.StateBytes = s.size(c.in.File)
+	c.report.StateBytes = s.size
 	return d, "", nil
 }
 
@@ -299,12 +299,4 @@ func joined(a, b engine.Vectors) engine.Vectors {
 		}
 	}
 	return out
-}
-
-// size returns the bytes of the state's files.
-func (s *state) size(file string) (n int64) {
-	for _, f := range s.Parts {
-		n += f.Size
-	}
-	return n + fileSize(file)
 }
