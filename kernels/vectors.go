@@ -20,7 +20,8 @@ func (v Vectors) Row(i int) []float32 { return v.Data[i*max(v.Stride, v.Dim):][:
 // Slice returns the rows of Data from up to below to. They share memory with Data.
 func (v Vectors) Slice(from, to int) Vectors {
 	stride := max(v.Stride, v.Dim)
-	return Vectors{Data: v.Data[from*stride : min(to*stride, len(v.Data))], Rows: to - from, Dim: v.Dim, Stride: v.Stride}
+	data := v.Data[from*stride : min(to*stride, len(v.Data))]
+	return Vectors{Data: data, Rows: to - from, Dim: v.Dim, Stride: v.Stride}
 }
 
 // Biases holds what one query adds to the closeness of each context (Metric.Biased), such as a lexical score: a

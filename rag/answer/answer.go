@@ -462,11 +462,8 @@ func (a *State) compress(ctx context.Context) error {
 		return nil
 	}
 	defer timer(&a.trace.Milliseconds.Prompt)()
-	texts := make([]string, len(a.Passages))
-	for i, p := range a.Passages {
-		texts[i] = p.Chunk.Text
-	}
-	scored, err := a.base.SentenceScores(ctx, a.metric, []engine.Vectors{a.vectors}, [][]string{texts})
+	scored, err := a.base.SentenceScores(ctx, a.metric, []engine.Vectors{a.vectors},
+		[][]string{chunkTexts(a.Passages)})
 	if err != nil {
 		return err
 	}

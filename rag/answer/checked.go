@@ -21,10 +21,7 @@ func (a *State) check(ctx context.Context) (added string, err error) {
 		return "", err
 	}
 	defer timer(&a.trace.Milliseconds.Check)()
-	shown := make([]string, 0, len(a.Passages))
-	for _, p := range a.shown() {
-		shown = append(shown, p.Chunk.Text)
-	}
+	shown := chunkTexts(a.shown())
 	read, err := a.read(ctx)
 	if err != nil {
 		return "", err

@@ -298,6 +298,15 @@ func (a *State) texts() []string {
 	return texts
 }
 
+// chunkTexts returns the texts of passages without what was joined to them or left out.
+func chunkTexts(passages []prompt.Passage) []string {
+	texts := make([]string, len(passages))
+	for i, p := range passages {
+		texts[i] = p.Chunk.Text
+	}
+	return texts
+}
+
 // headings returns what stands above each passage.
 func (a *State) headings() []string {
 	list := make([]string, len(a.Passages))

@@ -49,10 +49,7 @@ func (a *State) second(ctx context.Context, v *flow.Visit) error {
 		return nil
 	}
 	defer timer(&a.trace.Milliseconds.Second)()
-	texts := make([]string, min(len(a.Passages), retrieve.DefaultOptions().K))
-	for i := range texts {
-		texts[i] = a.Passages[i].Chunk.Text
-	}
+	texts := chunkTexts(a.Passages[:min(len(a.Passages), retrieve.DefaultOptions().K)])
 	if err := a.embed(ctx, v); err != nil {
 		return err
 	}

@@ -20,15 +20,14 @@ func (a *State) sentences(ctx context.Context, passages []prompt.Passage) {
 		return
 	}
 	defer timer(&a.trace.Milliseconds.Sentences)()
-	texts := make([]string, len(citations))
-	for i := range citations { // those that fit the prompt are the first ones
-		texts[i] = passages[i].Chunk.Text
+	passages = passages[:len(citations)] // those that fit the prompt are the first ones
+	for i := range citations {
 		citations[i].Sentence = passages[i].Sentence
 	}
 	if a.trace.Compression != nil || a.trace.Style == Quote { // they are known
 		return
 	}
-	found, err := a.base.Sentences(ctx, a.metric, []engine.Vectors{a.vectors}, [][]string{texts})
+	found, err := a.base.Sentences(ctx, a.metric, []engine.Vectors{a.vectors}, [][]string{chunkTexts(passages)})
 	if err != nil {
 		a.base.Logger().Warn(fmt.Sprintf("the sources come without their nearest sentences: %v", err))
 		return
@@ -54,9 +53,8 @@ func (a *State) nearest(ctx context.Context) []prompt.Citation {
 			a.base.Logger().Warn(fmt.Sprintf("the passages nearest to the question cannot be shown: %v", err))
 		}
 	}
-	list, texts := prompt.Citations(a.found), make([]string, len(a.found))
+	list, texts := prompt.Citations(a.found), chunkTexts(a.found)
 	for i := range list {
-		texts[i] = a.found[i].Chunk.Text
 		list[i].Text = texts[i]
 	}
 	if !a.Retrieve.Sentences || len(list) == 0 || a.foundBy.Rows == 0 {

@@ -91,8 +91,9 @@ type Options struct {
 	// to pairs.SmallWork, which is computed anew sooner.
 	KeepBytes *int64
 
-	follows *gate.Calibration // set by Follow
-	narrow  float64           // of tests; 0 is gate.NarrowInterval
+	// set by Follow: whose contexts are asked about, and their share of new ones; nil asks anew
+	follows *gate.Calibration
+	narrow  float64 // of tests; 0 is gate.NarrowInterval
 
 	OnBad    func(line int, err error)             // for each bad line of Queries
 	Progress func(stage string, done, total int64) // stages "pseudo-queries", "embedding", "reading"
@@ -205,8 +206,7 @@ func Run(ctx context.Context, base *knowledge.Base, in Input) (_ *Result, err er
 	if err != nil {
 		return nil, err
 	}
-	c := &run{Input: in, base: base, snap: snap, live: live, enc: enc, dir: knowledge.CalibrationDir(st),
-		follows: o.follows}
+	c := &run{Input: in, base: base, snap: snap, live: live, enc: enc, dir: knowledge.CalibrationDir(st)}
 	ask, err := c.sufficient(ctx)
 	if err != nil {
 		return nil, err

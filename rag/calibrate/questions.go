@@ -39,8 +39,7 @@ type run struct {
 	names      [][32]byte // digests of the questions that vectors keeps
 	vectors    *questionVectors
 	counted    pairs.Report
-	follows    *gate.Calibration // whose contexts are asked about, and their share of new ones; nil asks anew
-	draw       *draw             // finds the size of the sample; nil where it is given
+	draw       *draw // finds the size of the sample; nil where it is given
 }
 
 func (c *run) progress(stage string, done, total int64) {
@@ -232,7 +231,7 @@ func (c *run) sample(model llm.Info, chunks []corpus.Chunk, o *pseudo.Options) e
 			return fmt.Errorf("%w: they were written by %s, and the model in use is %s", ErrQuestions, a.Queries.Model,
 				model.Name)
 		}
-		c.follows, c.Options.follows = nil, nil // another model writes all questions anew
+		c.follows = nil // another model writes all questions anew
 	}
 	if c.Sample == 0 && c.draw == nil {
 		c.draw = newDraw(c.live.TextDigests, func(int) bool { return true }, c.Options)

@@ -16,8 +16,6 @@ import (
 	"github.com/sluice-rag/sluice/rag/entities"
 )
 
-var errShape = kernels.ErrShape
-
 // Sentence is a sentence of an answer.
 type Sentence struct {
 	Text  string `json:"text"`  // without citations
@@ -82,8 +80,8 @@ func (o Options) check(ctx context.Context, answer string, passages []string) (*
 	for _, f := range o.Found {
 		if f.Passage < 0 || f.Passage >= len(passages) || f.Start < 0 || f.Start > f.End ||
 			f.End > len(passages[f.Passage]) {
-			return nil, nil, fmt.Errorf("check: %w: bytes %d to %d of passage %d of %d", errShape, f.Start, f.End,
-				f.Passage, len(passages))
+			return nil, nil, fmt.Errorf("check: %w: bytes %d to %d of passage %d of %d", kernels.ErrShape, f.Start,
+				f.End, f.Passage, len(passages))
 		}
 	}
 	x, err := o.checker(passages)
@@ -152,7 +150,7 @@ func (x *checker) ask(ctx context.Context, sentences []Sentence, doubtful []*cla
 		return fmt.Errorf("check: %w", err)
 	}
 	if len(scores) != len(doubtful) {
-		return fmt.Errorf("check: %w: %d scores of %d pairs", errShape, len(scores), len(doubtful))
+		return fmt.Errorf("check: %w: %d scores of %d pairs", kernels.ErrShape, len(scores), len(doubtful))
 	}
 	for i, c := range doubtful {
 		s := &sentences[c.at]

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/rag/entities"
 )
 
@@ -170,7 +171,7 @@ func (x *checker) find(ctx context.Context, texts []string) ([][]entities.Entity
 		return nil, fmt.Errorf("check: %w", err)
 	}
 	if len(found) != len(texts) {
-		return nil, fmt.Errorf("check: %w: entities of %d texts, given %d", errShape, len(found), len(texts))
+		return nil, fmt.Errorf("check: %w: entities of %d texts, given %d", kernels.ErrShape, len(found), len(texts))
 	}
 	return found, nil
 }

@@ -57,6 +57,17 @@ func compile(patterns ...string) []*regexp.Regexp {
 	return list
 }
 
+// groups returns the text of a match's groups by their names, "" of one that has none.
+func groups(p *regexp.Regexp, text string, at []int) func(name string) string {
+	return func(name string) string {
+		i := p.SubexpIndex(name)
+		if i < 0 || at[2*i] < 0 {
+			return ""
+		}
+		return text[at[2*i]:at[2*i+1]]
+	}
+}
+
 // dates finds dates. In German texts a year may stand alone.
 func dates(text string, german bool) (out []Entity) {
 	add := func(start, end int, value string) {
@@ -160,13 +171,7 @@ func nounFollows(rest string) bool {
 
 // dateValue returns a match in the form that Entity.Value has; "" if there is no such date.
 func dateValue(p *regexp.Regexp, text string, at []int) string {
-	group := func(name string) string {
-		i := p.SubexpIndex(name)
-		if i < 0 || at[2*i] < 0 {
-			return ""
-		}
-		return text[at[2*i]:at[2*i+1]]
-	}
+	group := groups(p, text, at)
 	if c := group("century"); c != "" {
 		n, err := strconv.Atoi(c)
 		if err != nil {

@@ -132,13 +132,7 @@ func compileUnits() (patterns []*regexp.Regexp, symbols map[string]string) {
 func quantities(text string, german bool) (out []Entity) {
 	for _, p := range quantityPatterns {
 		for _, at := range p.FindAllStringSubmatchIndex(text, -1) {
-			group := func(name string) string {
-				i := p.SubexpIndex(name)
-				if i < 0 || at[2*i] < 0 {
-					return ""
-				}
-				return text[at[2*i]:at[2*i+1]]
-			}
+			group := groups(p, text, at)
 			if !isWhole(text, at[0], at[1]) {
 				continue
 			}

@@ -200,12 +200,8 @@ func (c Card) sum() string {
 
 // Languages of the card, English first.
 func (c *Card) Languages() []string {
-	return slices.SortedFunc(maps.Keys(c.Sets), func(a, b string) int {
-		if (a == "en") != (b == "en") {
-			return map[bool]int{true: -1, false: 1}[a == "en"]
-		}
-		return strings.Compare(a, b)
-	})
+	place := func(language string) string { return strings.TrimPrefix(language, "en") } // before all others
+	return slices.SortedFunc(maps.Keys(c.Sets), func(a, b string) int { return strings.Compare(place(a), place(b)) })
 }
 
 // Summary says in a sentence what follows from the c.

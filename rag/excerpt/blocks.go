@@ -195,10 +195,8 @@ func (s *splitter) table(b block) {
 	if n > 0 {
 		last := rows[n-1]
 		head = Span{rows[0].start, last.start + len(last.text)}
-		for i, l := range b.lines { // with the line below it, which makes it a table in Markdown
-			if l.start == last.start && i+1 < len(b.lines) && isRule(b.lines[i+1].text) {
-				head.End = b.lines[i+1].start + len(b.lines[i+1].text)
-			}
+		if rule, ok := ruleBelow(b, last); ok { // which makes it a table in Markdown
+			head.End = rule.start + len(rule.text)
 		}
 		head.End = head.Start + len(strings.TrimRightFunc(s.passage[head.Start:head.End], unicode.IsSpace))
 		if len(starts(s.passage[head.Start:head.End])) > mostWords {
@@ -219,16 +217,20 @@ func headerOf(b block, rows []line) int {
 	if len(rows) < 2 || named(first[0]) {
 		return 0
 	}
-	if n := build.HeaderRows(first); n > 0 || !ruled(b, rows[0]) {
-		return n
+	n := build.HeaderRows(first)
+	if _, ok := ruleBelow(b, rows[0]); ok {
+		return max(n, 1)
 	}
-	return 1
+	return n
 }
 
-// ruled reports whether a line of dashes follows a row.
-func ruled(b block, row line) bool {
-	i := slices.IndexFunc(b.lines, func(l line) bool { return l.start == row.start })
-	return i+1 < len(b.lines) && isRule(b.lines[i+1].text)
+// ruleBelow returns the line of dashes that follows a row, if one does.
+func ruleBelow(b block, row line) (rule line, ok bool) {
+	i := slices.IndexFunc(b.lines, func(l line) bool { return l.start > row.start })
+	if i < 0 || !isRule(b.lines[i].text) {
+		return line{}, false
+	}
+	return b.lines[i], true
 }
 
 // named reports whether the cells of a row say what they are, as in "port: Narvik".

@@ -56,7 +56,7 @@ type journal struct {
 
 // openJournal opens or begins the journal at path ("" = none). A last line without its end is the trace of
 // a kill and is cut off; anything else that cannot be read is ErrJournal. While another journal is open at the path it
-// is ErrLocked: the lines of two would mix, and the last line of a writer looks like the trace of a kill.
+// is filelock.ErrHeld: the lines of two would mix, and the last line of a writer looks like the trace of a kill.
 func openJournal(path string, s settings) (_ *journal, err error) {
 	if path == "" {
 		return nil, nil

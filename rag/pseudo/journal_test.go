@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/filelock"
 	"github.com/sluice-rag/sluice/llm"
 )
 
@@ -26,7 +27,7 @@ func TestJournalOfTwoAtOnce(t *testing.T) {
 	if _, _, err := Generate(t.Context(), model, &bag{}, e, c, Options{Journal: path, RankLimit: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if !errors.Is(second, ErrLocked) || !strings.Contains(second.Error(), path+" is in use") {
+	if !errors.Is(second, filelock.ErrHeld) || !strings.Contains(second.Error(), path+" is in use") {
 		t.Errorf("the second run: %v", second)
 	}
 	again := good(plenty)

@@ -40,7 +40,8 @@ type OneShot struct {
 	Temperature float64 // 0 = .3
 }
 
-const oneShotTemperature = .3
+// temperature is the default of requests.
+const temperature = .3
 
 // language is the text of a OneShot prompt.
 type language struct {
@@ -80,7 +81,7 @@ func (p OneShot) Requests(passage string, n int) ([]Request, error) {
 	for i := range requests {
 		first, _, _ := strings.Cut(l.questions[i%len(l.questions)], " ")
 		requests[i] = Request{Prefix: first, Request: llm.Request{
-			Prompt: shared.String() + first, Temperature: cmp.Or(p.Temperature, oneShotTemperature),
+			Prompt: shared.String() + first, Temperature: cmp.Or(p.Temperature, temperature),
 			Stop: []string{"\n"},
 		}}
 	}

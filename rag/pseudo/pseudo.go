@@ -13,7 +13,6 @@ import (
 
 	"github.com/sluice-rag/sluice/embed"
 	"github.com/sluice-rag/sluice/engine"
-	"github.com/sluice-rag/sluice/internal/filelock"
 	"github.com/sluice-rag/sluice/kernels"
 	"github.com/sluice-rag/sluice/llm"
 	"github.com/sluice-rag/sluice/rag/corpus"
@@ -58,7 +57,6 @@ type Report struct {
 var (
 	ErrQueries = errors.New("pseudo: unusable pseudo-queries")           // a malformed file, or no question left
 	ErrJournal = errors.New("pseudo: the journal belongs to other work") // other settings, or damaged
-	ErrLocked  = filelock.ErrHeld                                        // another call or process writes the journal
 )
 
 // Defaults of Options.
@@ -83,7 +81,7 @@ type Options struct {
 	Metric    kernels.Metric
 	MaxTokens int // of a question; a longer one is cut off and rejected
 	// Journal is a JSONL file to which every finished context is written and synced, so that an
-	// interrupted run goes on where it was; "" keeps nothing. One call writes it at a time (ErrLocked).
+	// interrupted run goes on where it was; "" keeps nothing. One call writes it at a time (filelock.ErrHeld).
 	Journal  string
 	Parallel int // contexts asked about at a time; 0 is llm.ParallelOf
 	Progress func(done, total int)
@@ -155,7 +153,7 @@ func (o Options) again(n int) Options {
 		o.Journal = fmt.Sprintf("%s.%d", o.Journal, n)
 	}
 	if p, ok := o.Prompter.(OneShot); ok {
-		p.Temperature = cmp.Or(p.Temperature, oneShotTemperature) + .2*float64(n)
+		p.Temperature = cmp.Or(p.Temperature, temperature) + .2*float64(n)
 		o.Prompter = p
 	}
 	return o
