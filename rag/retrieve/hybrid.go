@@ -64,21 +64,17 @@ func (s *search) hybrid(ctx context.Context) error {
 	if s.o.Fusion != MinMax {
 		return s.fuseTop(ctx, space, queries)
 	}
-	return s.minMax(ctx, space, queries)
-}
-
-// minMax ranks by (1 − w)·sparse + w·dense, normalised over all contexts, without scoring them all: that order is the
-// one of dense + α·sparse with α = (1 − w)/w · width(dense)/width(sparse), which the engine searches exactly.
-func (s *search) minMax(ctx context.Context, space *space, queries []*mixed) error {
 	for group := range s.groups(all(len(queries))) {
-		if err := s.minMaxGroup(ctx, space, queries[group[0]:group[0]+len(group)], s.some(group)); err != nil {
+		if err := s.minMax(ctx, space, queries[group[0]:group[0]+len(group)], s.some(group)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *search) minMaxGroup(ctx context.Context, space *space, queries []*mixed, vectors engine.Vectors) error {
+// minMax ranks by (1 − w)·sparse + w·dense, normalised over all contexts, without scoring them all: that order is the
+// one of dense + α·sparse with α = (1 − w)/w · width(dense)/width(sparse), which the engine searches exactly.
+func (s *search) minMax(ctx context.Context, space *space, queries []*mixed, vectors engine.Vectors) error {
 	best, err := space.best(ctx, vectors)
 	if err != nil {
 		return err

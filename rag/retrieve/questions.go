@@ -18,9 +18,11 @@ const noQuestions = "no context that is searched has a pseudo-query"
 // asked ranks the contexts by the nearest of the questions about each. Several questions may be about one context, so
 // more of them are looked for until there are enough contexts, or no more questions.
 func (s *search) asked(ctx context.Context) error {
-	s.take()
 	v := s.Questions.Vectors
 	if v.Rows == 0 {
+		for i := range s.lists {
+			s.byVectors(i, PseudoQuery, string(PseudoQuery), noQuestions, nil)
+		}
 		return nil
 	}
 	wanted, pending := s.wanted(), all(s.q.len())
@@ -36,37 +38,15 @@ func (s *search) asked(ctx context.Context) error {
 				more = append(more, i)
 				continue
 			}
-			s.found(i, found)
+			reason := ""
+			if len(found) == 0 {
+				reason = noQuestions
+			}
+			s.byVectors(i, PseudoQuery, string(PseudoQuery), reason, found)
 		}
 		pending = more
 	}
 	return nil
-}
-
-// take records how the lists are made.
-func (s *search) take() {
-	for i := range s.lists {
-		t := &s.lists[i].Taken
-		t.Ranking, t.Metric, t.Ascending = string(PseudoQuery), s.Metric.String(), s.Metric.Ascending()
-		t.Reason = noQuestions
-	}
-}
-
-// found fills in the list of query i.
-func (s *search) found(i int, hits []engine.Hit) {
-	if len(hits) == 0 {
-		return
-	}
-	list := &s.lists[i]
-	list.Taken.Reason = ""
-	list.Results = s.Contexts.results(hits, same)
-	if !s.o.Explain {
-		return
-	}
-	for n := range list.Results {
-		r := &list.Results[n]
-		r.Parts = &Parts{Dense: new(r.Score), DenseRank: n + 1, Rule: string(PseudoQuery)}
-	}
 }
 
 // wanted returns a function that reports whether a context is searched.

@@ -153,18 +153,22 @@ func (s *search) dense(ctx context.Context, queries []int, reason string) error 
 		return err
 	}
 	for j, i := range queries {
-		list := &s.lists[i]
-		list.Taken.Ranking, list.Taken.Reason, list.Taken.Metric = string(Dense), reason, s.Metric.String()
-		list.Taken.Ascending = s.Metric.Ascending()
-		list.Results = s.Contexts.results(hits[j], same)
-		if s.o.Explain {
-			for n := range list.Results {
-				r := &list.Results[n]
-				r.Parts = &Parts{Dense: new(r.Score), DenseRank: n + 1, Rule: s.Metric.String()}
-			}
-		}
+		s.byVectors(i, Dense, s.Metric.String(), reason, hits[j])
 	}
 	return nil
+}
+
+// byVectors fills in the list of query i, whose contexts are ranked by their vectors.
+func (s *search) byVectors(i int, ranking Mode, rule, reason string, hits []engine.Hit) {
+	list := &s.lists[i]
+	t := &list.Taken
+	t.Ranking, t.Reason, t.Metric, t.Ascending = string(ranking), reason, s.Metric.String(), s.Metric.Ascending()
+	list.Results = s.Contexts.results(hits, same)
+	for n := range list.Results {
+		if r := &list.Results[n]; s.o.Explain {
+			r.Parts = &Parts{Dense: new(r.Score), DenseRank: n + 1, Rule: rule}
+		}
+	}
 }
 
 // nearest returns the contexts nearest to some of the queries.
