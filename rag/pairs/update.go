@@ -24,46 +24,38 @@ type change struct {
 
 // compare finds what has come and gone.
 func (c *counting) compare(s *state) (d change) {
-	contexts, queries := make(map[uint64]int32, len(c.in.ContextIDs)), make(map[uint64]int32, len(c.in.QueryIDs))
-	for i, id := range c.in.ContextIDs {
-		contexts[id] = int32(i)
-	}
-	for i, id := range c.in.QueryIDs {
-		queries[id] = int32(i)
-	}
-	isOld, isOldQuery := make([]bool, len(c.in.ContextIDs)), make([]bool, len(c.in.QueryIDs))
-	d.contextRow, d.queryRow = make([]int32, len(s.contexts)), make([]int32, len(s.queries))
-	for i, x := range s.contexts {
-		row, ok := contexts[x.id]
-		if d.contextRow[i] = row; ok {
-			isOld[row] = true
-			continue
-		}
-		d.contextRow[i], d.goneContexts = -1, append(d.goneContexts, x.id)
-	}
-	for i, x := range s.queries {
-		row, ok := queries[x.id]
-		if d.queryRow[i] = row; ok {
-			isOldQuery[row] = true
-			continue
-		}
-		d.queryRow[i], d.goneQueries = -1, append(d.goneQueries, x.id)
-	}
-	d.oldContexts, d.newContexts = []int32{}, []int32{} // a Block without a list means a range
-	for row, old := range isOld {
-		if old {
-			d.oldContexts = append(d.oldContexts, int32(row))
-		} else {
-			d.newContexts = append(d.newContexts, int32(row))
-		}
-	}
-	d.newQueries = []int32{}
-	for row, old := range isOldQuery {
-		if !old {
-			d.newQueries = append(d.newQueries, int32(row))
-		}
-	}
+	d.contextRow, d.goneContexts, d.oldContexts, d.newContexts = match(c.in.ContextIDs, s.contexts,
+		func(x contextRow) uint64 { return x.id })
+	d.queryRow, d.goneQueries, _, d.newQueries = match(c.in.QueryIDs, s.queries,
+		func(x queryRow) uint64 { return x.id })
 	return d
+}
+
+// match returns where each row of a state is among the ids of the input, −1 where it has gone, the ids of those that
+// have gone, and the rows of the input that the state has and has not.
+func match[T any](ids []uint64, rows []T, id func(T) uint64) (at []int32, gone []uint64, old, fresh []int32) {
+	row := make(map[uint64]int32, len(ids))
+	for i, id := range ids {
+		row[id] = int32(i)
+	}
+	at, old, fresh = make([]int32, len(rows)), []int32{}, []int32{} // a Block without a list means a range
+	isOld := make([]bool, len(ids))
+	for i, x := range rows {
+		r, ok := row[id(x)]
+		if at[i] = r; ok {
+			isOld[r] = true
+			continue
+		}
+		at[i], gone = -1, append(gone, id(x))
+	}
+	for i, is := range isOld {
+		if is {
+			old = append(old, int32(i))
+		} else {
+			fresh = append(fresh, int32(i))
+		}
+	}
+	return at, gone, old, fresh
 }
 
 // groups finds the number that each group of the state has now. Groups are numbered by their first row, so that numbers
