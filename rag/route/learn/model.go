@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Kind is a method of classification.
@@ -121,30 +122,21 @@ func (t *Training) check() error {
 		return fmt.Errorf("%w: %d rows, %d of them with a class, %d classes", ErrFeatures, f.Rows,
 			len(t.Of)+len(t.Multi), t.Classes)
 	}
+	all := t.Multi
+	if all == nil {
+		all = [][]int32{t.Of}
+	}
 	has := make([]bool, t.Classes)
-	mark := func(k int32) bool {
-		if k < 0 || int(k) >= t.Classes {
-			return false
-		}
-		has[k] = true
-		return true
-	}
-	for _, k := range t.Of {
-		if !mark(k) {
-			return fmt.Errorf("%w: class %d of %d", ErrFeatures, k, t.Classes)
-		}
-	}
-	for _, list := range t.Multi {
+	for _, list := range all {
 		for _, k := range list {
-			if !mark(k) {
+			if k < 0 || int(k) >= t.Classes {
 				return fmt.Errorf("%w: class %d of %d", ErrFeatures, k, t.Classes)
 			}
+			has[k] = true
 		}
 	}
-	for k, ok := range has {
-		if !ok {
-			return fmt.Errorf("%w: class %d has no row", ErrFeatures, k)
-		}
+	if k := slices.Index(has, false); k >= 0 {
+		return fmt.Errorf("%w: class %d has no row", ErrFeatures, k)
 	}
 	return nil
 }
@@ -161,10 +153,8 @@ func (t *Training) signs(class int) []float64 {
 		}
 	}
 	for i, list := range t.Multi {
-		for _, k := range list {
-			if int(k) == class {
-				y[i] = 1
-			}
+		if slices.Contains(list, int32(class)) {
+			y[i] = 1
 		}
 	}
 	return y
