@@ -19,7 +19,6 @@ func (a *State) sentences(ctx context.Context, passages []prompt.Passage) {
 	if !a.Retrieve.Sentences || len(citations) == 0 {
 		return
 	}
-	defer timer(&a.trace.Milliseconds.Sentences)()
 	passages = passages[:len(citations)] // those that fit the prompt are the first ones
 	for i := range citations {
 		citations[i].Sentence = passages[i].Sentence
@@ -27,13 +26,21 @@ func (a *State) sentences(ctx context.Context, passages []prompt.Passage) {
 	if a.trace.Compression != nil || a.trace.Style == Quote { // they are known
 		return
 	}
-	found, err := a.base.Sentences(ctx, a.metric, []engine.Vectors{a.vectors}, [][]string{chunkTexts(passages)})
+	a.nearestSentences(ctx, "sources", citations, a.vectors, chunkTexts(passages))
+}
+
+// nearestSentences gives citations the sentences of their texts that are nearest to the queries.
+func (a *State) nearestSentences(
+	ctx context.Context, what string, list []prompt.Citation, queries engine.Vectors, texts []string,
+) {
+	defer timer(&a.trace.Milliseconds.Sentences)()
+	found, err := a.base.Sentences(ctx, a.metric, []engine.Vectors{queries}, [][]string{texts})
 	if err != nil {
-		a.base.Logger().Warn(fmt.Sprintf("the sources come without their nearest sentences: %v", err))
+		a.base.Logger().Warn(fmt.Sprintf("the %s come without their nearest sentences: %v", what, err))
 		return
 	}
-	for i := range citations {
-		citations[i].Sentence = found[0][i]
+	for i := range list {
+		list[i].Sentence = found[0][i]
 	}
 }
 
@@ -57,17 +64,8 @@ func (a *State) nearest(ctx context.Context) []prompt.Citation {
 	for i := range list {
 		list[i].Text = texts[i]
 	}
-	if !a.Retrieve.Sentences || len(list) == 0 || a.foundBy.Rows == 0 {
-		return list
-	}
-	defer timer(&a.trace.Milliseconds.Sentences)()
-	found, err := a.base.Sentences(ctx, a.metric, []engine.Vectors{a.foundBy}, [][]string{texts})
-	if err != nil {
-		a.base.Logger().Warn(fmt.Sprintf("the nearest passages come without their nearest sentences: %v", err))
-		return list
-	}
-	for i := range list {
-		list[i].Sentence = found[0][i]
+	if a.Retrieve.Sentences && len(list) > 0 && a.foundBy.Rows > 0 {
+		a.nearestSentences(ctx, "nearest passages", list, a.foundBy, texts)
 	}
 	return list
 }
