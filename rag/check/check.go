@@ -192,7 +192,7 @@ func (x *checker) claims(ctx context.Context, answer string) (sentences []Senten
 	if err != nil {
 		return nil, nil, err
 	}
-	c := conventionOf(answer, x.language)
+	c := conventionOf(answer, x.Language)
 	for i, text := range texts {
 		claim, err := x.claim(text, found[i], c, about)
 		if err != nil {
@@ -307,7 +307,7 @@ func yesOrNo(list []token) bool {
 // best chooses the place, or the two places, that back a sentence best.
 func (x *checker) best(ctx context.Context, c *claim) (verdict, error) {
 	ids := x.nearest(c.words, mostPlaces)
-	if err := x.open(ctx, ids, c.dated || x.language == "de"); err != nil {
+	if err := x.open(ctx, ids, c.dated || x.Language == "de"); err != nil {
 		return verdict{}, err
 	}
 	verdicts := make([]verdict, len(ids))

@@ -195,7 +195,7 @@ func (x *checker) namesOf(list []token, found []entities.Entity) (facts []fact) 
 		f := fact{kind: aName, text: t.raw, start: t.start, end: t.end, token: i, keys: nameKeys(t.key)}
 		switch {
 		case named(kind):
-		case shouted, x.language == "de":
+		case shouted, x.Language == "de":
 			continue
 		case i == 0 && !x.capital[t.key]:
 			if x.small[t.key] || strings.HasSuffix(t.key, "ly") || strings.HasSuffix(t.key, "ing") {
@@ -299,7 +299,7 @@ func (x *checker) contentOf(text string, found []entities.Entity, c convention) 
 			p.pronoun = t.key
 		}
 		if t.upper && !ordinary(t) && (i > 0 || x.capital[t.key]) &&
-			(x.language != "de" || named(entityAt(found, t.start).Kind)) {
+			(x.Language != "de" || named(entityAt(found, t.start).Kind)) {
 			p.names = append(p.names, t)
 		}
 	}

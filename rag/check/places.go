@@ -33,7 +33,6 @@ const (
 type checker struct {
 	Options
 	passages    []string
-	language    string
 	conventions []convention // of each passage
 	places      []place
 	first       []int                // the passage's first place
@@ -47,7 +46,7 @@ type checker struct {
 }
 
 func (o Options) checker(passages []string) (*checker, error) {
-	x := &checker{Options: o, passages: passages, language: o.Language, with: map[string][]int{},
+	x := &checker{Options: o, passages: passages, with: map[string][]int{},
 		capital: map[string]bool{}, small: map[string]bool{}, beside: map[[2]string]bool{}, stops: map[string]bool{}}
 	for i, text := range passages {
 		x.conventions = append(x.conventions, conventionOf(text, o.Language))
@@ -164,7 +163,7 @@ func (x *checker) find(ctx context.Context, texts []string) ([][]entities.Entity
 	}
 	languages := make([]string, len(texts))
 	for i := range languages {
-		languages[i] = x.language
+		languages[i] = x.Language
 	}
 	found, _, err := x.Entities(ctx, texts, languages)
 	if err != nil {

@@ -14,6 +14,9 @@ const (
 	aNumber
 )
 
+// kindWeights are the weights of a sentence that has the kind.
+var kindWeights = map[kind]float64{aTime: timeWeight, aNumber: numberWeight}
+
 // kindOf reads a question in English or German. Another language's asks for anything.
 func kindOf(question string) kind {
 	words := strings.FieldsFunc(strings.ToLower(question), func(r rune) bool { return !unicode.IsLetter(r) })
@@ -78,15 +81,4 @@ func isTime(word string) bool {
 		return true
 	}
 	return false
-}
-
-// weight returns the weight of a sentence that has the kind.
-func (k kind) weight() float64 {
-	switch k {
-	case aTime:
-		return timeWeight
-	case aNumber:
-		return numberWeight
-	}
-	return 0
 }

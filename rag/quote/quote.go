@@ -265,7 +265,7 @@ func (o Options) score(passage int, text string, sentences []excerpt.Sentence, w
 		total := s.Score + common + placeWeight/float64(i+1) + (1-topicWeight)*w.Share(in[i]) +
 			topicWeight*w.Share(either(topic, in[i])) + besideWeight*w.Share(either(before, in[i]))
 		if asked.has(s.Text) {
-			total += asked.weight()
+			total += kindWeights[asked]
 		}
 		if n := strings.Fields(s.Text); len(n) > beginning && w.Share(in[i]) > .99 &&
 			w.Share(w.In(strings.Join(n[:beginning], " "))) > .99 {
