@@ -1,12 +1,14 @@
 package postings
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"unsafe"
 
 	"github.com/sluice-rag/sluice/internal/durable"
@@ -42,50 +44,34 @@ func (x *Index) Save(ctx context.Context, name string, digest [32]byte) error {
 
 func (s *segment) write(ctx context.Context, to io.Writer, digest [32]byte) error {
 	sum := durable.NewChecksum()
-	w := &padded{to: io.MultiWriter(to, sum)}
+	w := bufio.NewWriter(io.MultiWriter(to, sum)) // Flush returns the first error
 	header := append([]byte(magic), make([]byte, 8)...)
 	binary.LittleEndian.PutUint32(header[8:], analysis)
 	binary.LittleEndian.PutUint32(header[12:], uint32(len(s.languages)))
 	for _, n := range []int{s.rows(), s.terms(), len(s.at), len(s.text)} {
 		header = binary.LittleEndian.AppendUint64(header, uint64(n))
 	}
-	w.write(append(header, digest[:]...))
+	_, _ = w.Write(append(header, digest[:]...))
 	var languages []byte
 	for _, l := range s.languages {
 		languages = append(append(languages, byte(len(l))), l...)
 	}
 	for _, part := range [][]byte{bytesOf(s.ends), bytesOf(s.begins), bytesOf(s.at), bytesOf(s.tf), bytesOf(s.length),
 		s.language, []byte(s.text), languages} {
-		for len(part) > 0 && w.err == nil {
-			n := min(len(part), 1<<22)
-			w.write(part[:n])
-			part = part[n:]
-			w.err = errors.Join(w.err, ctx.Err())
+		for piece := range slices.Chunk(part, 1<<22) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			_, _ = w.Write(piece)
 		}
-		w.pad()
+		_, _ = w.Write(make([]byte, -len(part)&7))
 	}
-	if w.err != nil {
-		return w.err
+	if err := w.Flush(); err != nil {
+		return err
 	}
 	_, err := to.Write(binary.LittleEndian.AppendUint32(nil, sum.Sum32()))
 	return err
 }
-
-// padded counts what it writes and keeps the first error.
-type padded struct {
-	to  io.Writer
-	n   int
-	err error
-}
-
-func (w *padded) write(b []byte) {
-	if w.err == nil {
-		_, w.err = w.to.Write(b)
-		w.n += len(b)
-	}
-}
-
-func (w *padded) pad() { w.write(make([]byte, -w.n&7)) }
 
 // bytesOf are numbers as they lie in memory: on the machines that Sluice runs on, little-endian.
 func bytesOf[T uint16 | uint32 | uint64](v []T) []byte {
