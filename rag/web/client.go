@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-rag/sluice/llm/remote"
+	"github.com/sluice-rag/sluice/internal/upstream"
 	"github.com/sluice-rag/sluice/rag/corpus"
 )
 
@@ -66,8 +66,8 @@ func Open(o Options) (*Client, error) {
 	if c.provider, err = providerOf(o.Provider); err != nil {
 		return nil, err
 	}
-	if c.key, err = o.readKey(); err != nil {
-		return nil, err
+	if c.key, err = upstream.Key(string(o.APIKey), o.APIKeyEnv); err != nil { // it is not shown
+		return nil, optionError("%v", err)
 	}
 	o.URL = cmp.Or(o.URL, c.provider.url)
 	switch {
@@ -77,8 +77,8 @@ func Open(o Options) (*Client, error) {
 		return nil, optionError("%s needs a key (SLUICE_WEB_API_KEY, or the variable that web.api_key_env names)",
 			o.Provider)
 	}
-	if c.base, err = parseBase(o.URL); err != nil {
-		return nil, err
+	if c.base, err = upstream.Base("the provider's URL", o.URL); err != nil {
+		return nil, optionError("%v", err)
 	}
 	c.api = &http.Client{CheckRedirect: c.sameServer, Transport: &http.Transport{
 		Proxy: http.ProxyFromEnvironment, MaxResponseHeaderBytes: maxHeader, IdleConnTimeout: 30 * time.Second,
@@ -130,13 +130,6 @@ func (c *Client) Provider() string { return c.o.Provider + " (" + site(c.base) +
 // Notice says what leaves the machine.
 func (c *Client) Notice() string {
 	return "questions may be sent to " + c.Provider() + " for a search of the web, and pages that it finds be fetched"
-}
-
-// Options are those in force; the key shows as a remote.Secret does.
-func (c *Client) Options() Options {
-	o := c.o
-	o.APIKey = remote.Secret(c.key)
-	return o
 }
 
 // sameServer lets a search follow a redirect that changes neither the server nor the method: the key must not go

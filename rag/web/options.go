@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"net/url"
 	"time"
 
-	"github.com/sluice-rag/sluice/internal/upstream"
 	"github.com/sluice-rag/sluice/llm/remote"
 )
 
@@ -80,22 +78,4 @@ func (o Options) withDefaults() (Options, error) {
 		o.Logger = slog.Default()
 	}
 	return o, nil
-}
-
-// readKey returns the key in a form that a header can hold. Errors do not show it.
-func (o Options) readKey() (string, error) {
-	key, err := upstream.Key(string(o.APIKey), o.APIKeyEnv)
-	if err != nil {
-		return "", optionError("%v", err)
-	}
-	return key, nil
-}
-
-// parseBase checks the URL of a provider.
-func parseBase(s string) (*url.URL, error) {
-	u, err := upstream.Base("the provider's URL", s)
-	if err != nil {
-		return nil, optionError("%v", err)
-	}
-	return u, nil
 }
