@@ -122,9 +122,6 @@ func (c *run) produce(ctx context.Context) error {
 			c.Options.Questions = Extracted
 		}
 	}
-	if c.Options.Questions == Extracted {
-		return c.extract(ctx)
-	}
 	return c.write(ctx)
 }
 
@@ -152,22 +149,6 @@ func (c *run) asks(ctx context.Context) (bool, error) {
 // languageOf is the number of contexts whose texts tell the base's language, where the documents do not say it.
 const languageOf = 8
 
-// extract makes questions of the contexts' words.
-func (c *run) extract(ctx context.Context) error {
-	chunks, err := c.snap.Chunks(ctx, c.live.IDs)
-	if err != nil {
-		return err
-	}
-	o := pseudo.Options{PerContext: c.PerContext, Sample: c.Sample, Seed: c.Seed, Metric: c.snap.Metric(),
-		Progress: func(done, total int) { c.progress("pseudo-queries", int64(done), int64(total)) }}
-	if err := c.sample(llm.Info{}, chunks, &o); err != nil {
-		return err
-	}
-	contexts := pseudo.Contexts{Vectors: c.live.Vectors, Chunks: chunks}
-	queries, report, err := pseudo.Extract(ctx, c.base.Engine(), contexts, o)
-	return c.took(queries, report, len(chunks), err)
-}
-
 // took keeps the questions that were made and where they come from.
 func (c *run) took(queries []pseudo.Query, report pseudo.Report, chunks int, err error) error {
 	if c.draw != nil {
@@ -192,32 +173,37 @@ func (c *run) took(queries []pseudo.Query, report pseudo.Report, chunks int, err
 	return nil
 }
 
-// write has the language model make them.
+// write has the language model make questions, or extracts them from the contexts' words.
 func (c *run) write(ctx context.Context) error {
-	gen, err := c.Model(ctx)
-	if err != nil {
-		return err
-	}
 	chunks, err := c.snap.Chunks(ctx, c.live.IDs)
 	if err != nil {
 		return err
 	}
-	prompter, err := c.prompter(gen)
+	contexts := pseudo.Contexts{Vectors: c.live.Vectors, Chunks: chunks}
+	o := pseudo.Options{PerContext: c.PerContext, Sample: c.Sample, Seed: c.Seed, Metric: c.snap.Metric(),
+		Progress: func(done, total int) { c.progress("pseudo-queries", int64(done), int64(total)) }}
+	if c.Options.Questions == Extracted {
+		if err := c.sample(llm.Info{}, chunks, &o); err != nil {
+			return err
+		}
+		queries, report, err := pseudo.Extract(ctx, c.base.Engine(), contexts, o)
+		return c.took(queries, report, len(chunks), err)
+	}
+	gen, err := c.Model(ctx)
 	if err != nil {
 		return err
 	}
-	o := pseudo.Options{
-		Parallel: c.Parallel, PerContext: c.PerContext, Sample: c.Sample, Seed: c.Seed, RankLimit: c.RankLimit,
-		Metric: c.snap.Metric(), Journal: c.journal(gen.Info()), Prompter: prompter,
-		Progress: func(done, total int) { c.progress("pseudo-queries", int64(done), int64(total)) },
+	if o.Prompter, err = c.prompter(gen); err != nil {
+		return err
 	}
+	o.Parallel, o.RankLimit = c.Parallel, c.RankLimit
+	o.Journal = c.kept("journal", gen.Info(), fmt.Sprintf(" %d %d", c.PerContext, c.Seed))
 	if err := inherit(o.Journal); err != nil {
 		return err
 	}
 	if err := c.sample(gen.Info(), chunks, &o); err != nil {
 		return err
 	}
-	contexts := pseudo.Contexts{Vectors: c.live.Vectors, Chunks: chunks}
 	queries, report, err := pseudo.Generate(ctx, gen, c.enc, c.base.Engine(), contexts, o)
 	c.provenance.Model, c.provenance.ModelSHA256 = gen.Info().Name, gen.Info().SHA256
 	return c.took(queries, report, len(chunks), err)
@@ -279,13 +265,8 @@ func inherit(journal string) error {
 // journalSuffix is how long the part of a journal's name is that does not depend on the calibration's.
 const journalSuffix = len(".01234567.journal.jsonl")
 
-// journal returns where written questions are kept. What they depend on is in the name, so that other settings
-// begin another journal and the same ones find theirs again.
-func (c *run) journal(model llm.Info) string {
-	return c.kept("journal", model, fmt.Sprintf(" %d %d", c.PerContext, c.Seed))
-}
-
-// kept returns the calibration's file of a kind, for the model and the options that its content depends on.
+// kept returns the calibration's file of a kind. The model and the options that its content depends on are in the name,
+// so that other ones begin another file and the same ones find theirs again.
 func (c *run) kept(kind string, model llm.Info, options string) string {
 	identity := model.SHA256
 	if identity == "" { // a server does not tell
