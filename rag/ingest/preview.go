@@ -15,7 +15,6 @@ import (
 // Counter counts tokens as the encoder does; embed.Counter does so without the encoder's weights.
 type Counter interface {
 	embed.Examiner
-	CountTokens(text string) (int, error)
 	MaxTokens() int // what the encoder reads of a text
 }
 

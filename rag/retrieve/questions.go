@@ -25,7 +25,11 @@ func (s *search) asked(ctx context.Context) error {
 		}
 		return nil
 	}
-	wanted, pending := s.wanted(), all(s.q.len())
+	pending := all(s.q.len())
+	allowed, deleted := s.Contexts.allowed(), s.Contexts.Deleted
+	wanted := func(row int) bool {
+		return (allowed == nil || allowed(row)) && (deleted == nil || !deleted(row))
+	}
 	for k := min(v.Rows, 4*s.k); len(pending) > 0; k = min(v.Rows, 4*k) {
 		hits, err := s.Engine.TopK(ctx, s.some(pending), v, s.Metric, k, nil)
 		if err != nil {
@@ -47,14 +51,6 @@ func (s *search) asked(ctx context.Context) error {
 		pending = more
 	}
 	return nil
-}
-
-// wanted returns a function that reports whether a context is searched.
-func (s *search) wanted() func(row int) bool {
-	allowed, deleted := s.Contexts.allowed(), s.Contexts.Deleted
-	return func(row int) bool {
-		return (allowed == nil || allowed(row)) && (deleted == nil || !deleted(row))
-	}
 }
 
 // owners returns the contexts of questions, each with the score of the first one, at most as many as are ranked.

@@ -22,7 +22,7 @@ const (
 func newton(ctx context.Context, p problem, w []float64, tol float64) error {
 	n := len(w)
 	g, next, step := make([]float64, n), make([]float64, n), make([]float64, n)
-	cg := newCG(n)
+	cg := &conjugate{make([]float64, n), make([]float64, n), make([]float64, n)}
 	f := p.value(w, g)
 	first := norm(g)
 	for range maxNewton {
@@ -58,10 +58,6 @@ func newton(ctx context.Context, p problem, w []float64, tol float64) error {
 
 // conjugate are the vectors of the method of conjugate gradients.
 type conjugate struct{ r, d, hd []float64 }
-
-func newCG(n int) *conjugate {
-	return &conjugate{make([]float64, n), make([]float64, n), make([]float64, n)}
-}
 
 // solve finds a step with H·step ≈ −g, up to a residual.
 func (c *conjugate) solve(ctx context.Context, p problem, g, step []float64, residual float64) error {
