@@ -26,11 +26,7 @@ func (r *run) repair(ctx context.Context) error {
 // Repair is store.Repair with an encoder.
 func Repair(ctx context.Context, st *store.Store, enc embed.Embedder) (store.Repaired, error) {
 	done, err := st.Repair(ctx, func(ctx context.Context, chunks []corpus.Chunk) ([]float32, error) {
-		texts := make([]string, len(chunks))
-		for i, c := range chunks {
-			texts[i] = c.EmbedText()
-		}
-		e, err := enc.Embed(ctx, texts, embed.Document)
+		e, err := enc.Embed(ctx, embedTexts(chunks), embed.Document)
 		if err != nil {
 			return nil, err
 		}
@@ -40,6 +36,15 @@ func Repair(ctx context.Context, st *store.Store, enc embed.Embedder) (store.Rep
 		err = errors.Join(err, knowledge.DropCounts(st))
 	}
 	return done, err
+}
+
+// embedTexts returns the texts of chunks as the encoder reads them.
+func embedTexts(chunks []corpus.Chunk) []string {
+	texts := make([]string, len(chunks))
+	for i, c := range chunks {
+		texts[i] = c.EmbedText()
+	}
+	return texts
 }
 
 // whole returns the batch of whole documents that wait for a commit.

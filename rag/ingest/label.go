@@ -26,10 +26,7 @@ func (r *run) label(ctx context.Context, doc *corpus.Document, chunks []corpus.C
 	if router == nil || router.Multi {
 		return nil
 	}
-	texts := make([]string, 0, labelChunks)
-	for _, c := range chunks[:min(len(chunks), labelChunks)] {
-		texts = append(texts, c.EmbedText())
-	}
+	texts := embedTexts(chunks[:min(len(chunks), labelChunks)])
 	var v engine.Vectors
 	if router.NeedsVectors() {
 		e, err := r.enc.Embed(ctx, texts, embed.Document)

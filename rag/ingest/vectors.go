@@ -116,11 +116,7 @@ func (r *run) embed(ctx context.Context, ask []corpus.Chunk, places []int, all [
 		r.track.embedding(len(ask) * done / max(total, 1)) // it may count windows
 		r.progress(from + (to-from)*int64(done)/int64(total))
 	})
-	list := make([]string, len(ask))
-	for i, c := range ask {
-		list[i] = c.EmbedText()
-	}
-	e, err := r.enc.Embed(ctx, list, embed.Document)
+	e, err := r.enc.Embed(ctx, embedTexts(ask), embed.Document)
 	if err != nil {
 		return err
 	}

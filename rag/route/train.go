@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -172,12 +173,7 @@ const (
 	manyTexts    = 5000
 )
 
-func (t *training) folds() int {
-	if t.Settings.Folds == 0 {
-		return defaultFolds
-	}
-	return t.Settings.Folds
-}
+func (t *training) folds() int { return cmp.Or(t.Settings.Folds, defaultFolds) }
 
 // parts deals the texts to folds, label by label (by the rarest of several). A text whose label has no other is in no
 // part (−1), and always trained on.

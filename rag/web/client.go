@@ -32,10 +32,7 @@ type Page struct {
 
 // Content returns the page's text, or what the provider says of it where it was not read.
 func (p Page) Content() string {
-	if p.Text != "" {
-		return p.Text
-	}
-	return p.Snippet
+	return cmp.Or(p.Text, p.Snippet)
 }
 
 // Client searches with one provider. Its methods may be called from any goroutine.

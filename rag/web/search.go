@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,9 +79,7 @@ func (c *Client) fetchAll(ctx context.Context, pages []Page) error {
 				return
 			}
 			got.URL, got.Snippet = pages[i].URL, pages[i].Snippet // a redirect's target may be gone tomorrow
-			if got.Title == "" {
-				got.Title = pages[i].Title
-			}
+			got.Title = cmp.Or(got.Title, pages[i].Title)
 			pages[i] = got
 		})
 	}
