@@ -47,8 +47,26 @@ func NewVectoriser(ngrams int, terms []string, idf []float64) (*Vectoriser, erro
 // Words returns the lower-cased words of a text in order, with repeats: runs of two or more letters, digits (all of
 // Unicode's N) and underscores.
 func Words(text string) []string {
-	words := strings.FieldsFunc(lower(text), func(r rune) bool { return !isWord(r) })
-	return slices.DeleteFunc(words, func(w string) bool { return utf8.RuneCountInString(w) < 2 })
+	text = lower(text)
+	var words []string
+	start, runes := -1, 0
+	for i, r := range text {
+		if isWord(r) {
+			if start < 0 {
+				start, runes = i, 0
+			}
+			runes++
+			continue
+		}
+		if start >= 0 && runes > 1 {
+			words = append(words, text[start:i])
+		}
+		start = -1
+	}
+	if start >= 0 && runes > 1 {
+		words = append(words, text[start:])
+	}
+	return words
 }
 
 func isWord(r rune) bool {
@@ -60,8 +78,10 @@ func isWord(r rune) bool {
 
 // lower is Python's str.lower: Unicode's full mapping, with the final sigma, in no language.
 func lower(text string) string {
-	if strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) {
-		return cases.Lower(language.Und).String(text)
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			return cases.Lower(language.Und).String(text)
+		}
 	}
 	return strings.ToLower(text)
 }
