@@ -23,7 +23,7 @@ func exact(text string, query bool, f func(term string)) {
 				first = false
 				continue
 			}
-			name := strings.TrimRight(strings.TrimLeft(field, opening), closing)
+			name := strings.TrimRightFunc(strings.TrimLeftFunc(field, opens), closes)
 			option := len(name) > 1 && name[0] == '-' && strings.IndexFunc(name, isLetterOrDigit) > 0
 			first = first && option
 			if len(name) > maxExact || !option && !isName(name) {
@@ -75,10 +75,22 @@ func hasSign(text string) bool {
 	return strings.ContainsFunc(text, isSign)
 }
 
-// What stands before a name, and behind it, and does not belong to it.
-const (
-	opening = "([{<\"'`“‘„*"
-	closing = "()[]{}<>\"'`”’*.,;:?!…"
-)
+// opens reports whether a character stands before a name and does not belong to it.
+func opens(r rune) bool {
+	switch r {
+	case '(', '[', '{', '<', '"', '\'', '`', '“', '‘', '„', '*':
+		return true
+	}
+	return false
+}
+
+// closes reports whether a character stands behind a name and does not belong to it.
+func closes(r rune) bool {
+	switch r {
+	case '(', ')', '[', ']', '{', '}', '<', '>', '"', '\'', '`', '”', '’', '*', '.', ',', ';', ':', '?', '!', '…':
+		return true
+	}
+	return false
+}
 
 func isLetterOrDigit(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
