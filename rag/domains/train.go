@@ -162,13 +162,11 @@ func (r *run) divide(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	for i, l := range r.labels {
-		switch {
-		case view.Deleted(i):
-		case l == "":
-			r.result.Unassigned++
-		default:
+	for _, row := range r.live() {
+		if l := r.labels[row]; l != "" {
 			r.result.Chunks[l]++
+		} else {
+			r.result.Unassigned++
 		}
 	}
 	if len(r.result.Chunks) < 2 {
@@ -249,12 +247,7 @@ func (r *run) sample(rows []int, most int) []int {
 
 // train trains the router on chunks and on what is asked about them.
 func (r *run) train(ctx context.Context) (*route.Router, error) {
-	var rows []int
-	for i, l := range r.labels {
-		if l != "" && !r.snap.View.Deleted(i) {
-			rows = append(rows, i)
-		}
-	}
+	rows := slices.DeleteFunc(r.live(), func(row int) bool { return r.labels[row] == "" })
 	rows = r.sample(rows, r.Sample)
 	r.result.Trained = len(rows)
 	questions := map[string][]string{}
@@ -322,12 +315,10 @@ func drawSentence(text string, g *rand.Rand) string {
 // chunks returns all live chunks with the domain that they have.
 func (r *run) chunks(labels []string) []route.Chunk {
 	var list []route.Chunk
-	for i, id := range r.snap.View.IDs {
-		if r.snap.View.Deleted(i) {
-			continue
-		}
-		c := route.Chunk{Key: route.ChunkKey(id, [sha256.Size]byte(r.snap.View.Digests[i])), Label: -1}
-		if k, ok := slices.BinarySearch(labels, r.labels[i]); ok {
+	for _, row := range r.live() {
+		key := route.ChunkKey(r.snap.View.IDs[row], [sha256.Size]byte(r.snap.View.Digests[row]))
+		c := route.Chunk{Key: key, Label: -1}
+		if k, ok := slices.BinarySearch(labels, r.labels[row]); ok {
 			c.Label = int32(k)
 		}
 		list = append(list, c)

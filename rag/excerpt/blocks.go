@@ -156,13 +156,8 @@ func tabbed(text string) []string {
 
 // spaced returns the cells of a row with two spaces or more between them, unless one ends like a sentence.
 func spaced(text string) []string {
-	text = strings.TrimSpace(text)
-	var cells []string
-	for cell := range strings.SplitSeq(text, "  ") {
-		if cell = strings.TrimSpace(cell); cell != "" {
-			cells = append(cells, cell)
-		}
-	}
+	cells := cut(strings.Split(strings.TrimSpace(text), "  "))
+	cells = slices.DeleteFunc(cells, func(cell string) bool { return cell == "" })
 	for _, cell := range cells[:max(len(cells)-1, 0)] {
 		if strings.ContainsAny(cell[len(cell)-1:], ".!?,;") {
 			return nil
