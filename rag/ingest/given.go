@@ -25,10 +25,7 @@ func (r *run) resolveGiven() error {
 	}
 	r.given = make(map[string]string, len(sources))
 	for path, name := range sources {
-		real, err := filepath.Abs(path)
-		if err == nil {
-			real, err = filepath.EvalSymlinks(real)
-		}
+		real, err := realPath(path)
 		if err != nil {
 			return err
 		}

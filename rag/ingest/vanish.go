@@ -8,9 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/sluice-rag/sluice/rag/store"
@@ -22,17 +20,14 @@ func folderOf(path string) (folder string, ok bool) {
 	if err != nil || !info.IsDir() {
 		return "", false
 	}
-	if folder, err = filepath.Abs(path); err == nil {
-		folder, err = filepath.EvalSymlinks(folder)
-	}
+	folder, err = realPath(path)
 	return folder, err == nil
 }
 
 // rootOf returns the longest of the folders that were given which a path is below, "" without one.
 func (s *syncing) rootOf(path string) (root string) {
 	for _, r := range s.roots {
-		below := strings.TrimSuffix(r, string(filepath.Separator)) + string(filepath.Separator)
-		if len(r) > len(root) && strings.HasPrefix(path, below) {
+		if len(r) > len(root) && within(r, path) {
 			root = r
 		}
 	}
