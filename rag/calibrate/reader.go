@@ -56,7 +56,7 @@ func (a asked) read() (with, without float64) {
 // ask searches for at most n questions of different contexts, and has the base's reader read what is found unless it is
 // nil.
 func (c *run) ask(ctx context.Context, n int, reader embed.Extractor) ([]asked, error) {
-	queries := c.oneEach(len(c.queries))
+	queries := c.oneEach()
 	var texts []string
 	vectors := engine.Vectors{Dim: c.live.Vectors.Dim}
 	queries = slices.DeleteFunc(queries, func(q pseudo.Query) bool {
@@ -138,20 +138,19 @@ func readerThreshold(cal *gate.Calibration, reader embed.Extractor, all []asked)
 	}
 }
 
-// oneEach returns at most n questions of different contexts, in an order that depends on the seed.
-func (c *run) oneEach(n int) []pseudo.Query {
+// oneEach returns a question of each context, in an order that depends on the seed.
+func (c *run) oneEach() []pseudo.Query {
 	all := slices.Clone(c.queries)
 	slices.SortFunc(all, func(a, b pseudo.Query) int {
 		return cmp.Or(cmp.Compare(a.ContextID, b.ContextID), cmp.Compare(a.Text, b.Text))
 	})
 	rand.New(rand.NewPCG(c.Seed, 0)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	seen := map[string]bool{}
-	all = slices.DeleteFunc(all, func(q pseudo.Query) bool {
+	return slices.DeleteFunc(all, func(q pseudo.Query) bool {
 		twice := seen[q.ContextID]
 		seen[q.ContextID] = true
 		return twice
 	})
-	return all[:min(n, len(all))]
 }
 
 func idsOf(results []retrieve.Result) []string {

@@ -132,7 +132,7 @@ func (w *walker) path(path string) error {
 		return w.pattern(path)
 	}
 	if err == nil {
-		w.folder, err = realPath(path)
+		w.folder, err = RealPath(path)
 	}
 	if err != nil {
 		return w.skip(path, reason(err), true)
@@ -152,7 +152,7 @@ func (w *walker) pattern(path string) error {
 		return w.skip(path, fmt.Errorf("%w: no such file, and no pattern of paths", ErrFormat), true)
 	}
 	var err error
-	if w.folder, err = realPath(base); err != nil {
+	if w.folder, err = RealPath(base); err != nil {
 		return w.skip(path, reason(err), true)
 	}
 	hidden := w.o.Hidden
@@ -298,7 +298,7 @@ func (w *walker) visit(path, name string, info fs.FileInfo, given bool) error {
 	if why := w.chosen(name); why != nil && (archiveKind(name) == nil || matchesAny(w.exclude, name)) {
 		return w.skip(path, why, false)
 	}
-	real, err := realPath(path)
+	real, err := RealPath(path)
 	if err != nil {
 		return w.skip(path, reason(err), true)
 	}
@@ -312,8 +312,8 @@ func (w *walker) visit(path, name string, info fs.FileInfo, given bool) error {
 	return w.file(found{path: path, name: name, real: real, folder: w.folder, given: given}.is(info))
 }
 
-// realPath returns an absolute path with links followed.
-func realPath(path string) (string, error) {
+// RealPath returns an absolute path with links followed.
+func RealPath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -62,7 +61,7 @@ func (r *run) chooseAccess(ctx context.Context, paths []string) error {
 	rules := accessRules{}
 	maps.Copy(rules, r.access)
 	for _, path := range paths {
-		root, err := realPath(path)
+		root, err := corpus.RealPath(path)
 		if _, given := r.given[root]; given || err != nil {
 			continue // it has no file, or one that cannot be read, which is said elsewhere
 		}
@@ -98,15 +97,6 @@ func MoveAccess(ctx context.Context, st *store.Store, from, to string) error {
 		err = st.SetMeta(ctx, accessKey, raw)
 	}
 	return err
-}
-
-// realPath returns an absolute path with links followed.
-func realPath(path string) (string, error) {
-	whole, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	return filepath.EvalSymlinks(whole)
 }
 
 func within(root, path string) bool {

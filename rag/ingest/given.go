@@ -25,7 +25,7 @@ func (r *run) resolveGiven() error {
 	}
 	r.given = make(map[string]string, len(sources))
 	for path, name := range sources {
-		real, err := realPath(path)
+		real, err := corpus.RealPath(path)
 		if err != nil {
 			return err
 		}

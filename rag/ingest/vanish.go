@@ -11,6 +11,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/sluice-rag/sluice/rag/corpus"
 	"github.com/sluice-rag/sluice/rag/store"
 )
 
@@ -20,7 +21,7 @@ func folderOf(path string) (folder string, ok bool) {
 	if err != nil || !info.IsDir() {
 		return "", false
 	}
-	folder, err = realPath(path)
+	folder, err = corpus.RealPath(path)
 	return folder, err == nil
 }
 
