@@ -156,9 +156,9 @@ func (o Options) queries(
 		return nil, err
 	}
 	contexts := pseudo.Contexts{Chunks: chunks, Vectors: engine.Vectors{Data: v.Data, Rows: len(chunks), Dim: v.Dim}}
-	queries, report, err := pseudo.Generate(ctx, gen, encoder{s, info}, e, contexts, pseudo.Options{PerContext: o.Questions,
-		Again: again, Sample: o.Sample, Seed: o.Seed, Journal: filepath.Join(o.Out, "journal.jsonl"),
-		Progress: o.Progress})
+	queries, report, err := pseudo.Generate(ctx, gen, encoder{s, info}, e, contexts,
+		pseudo.Options{PerContext: o.Questions, Again: again, Sample: o.Sample, Seed: o.Seed,
+			Journal: filepath.Join(o.Out, "journal.jsonl"), Progress: o.Progress})
 	r.Generated = &report
 	count := map[string]int{}
 	for _, q := range queries {

@@ -181,7 +181,8 @@ func (r *run) part(ctx context.Context, p Part, d *data) error {
 	return nil
 }
 
-// kept returns an item of the cell with a digest: from the journal, or as compute makes it, which is then in the journal.
+// kept returns an item of the cell with a digest: from the journal, or as compute makes it, which is then in the
+// journal.
 func (r *run) kept(cell, id string, compute func() (Item, error)) (it Item, resumed bool, err error) {
 	if it, ok := r.journal.done[cell][id]; ok {
 		return it, true, nil
