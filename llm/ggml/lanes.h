@@ -72,20 +72,10 @@ static inline slc_bytes slc_add_pairs(slc_bytes sum, slc_bytes a, slc_bytes b) {
     return _mm512_dpwssd_epi32(sum, a, b);
 }
 
-// The instruction multiplies numbers without a sign by a vector's numbers: to numbers of 8 bits with a sign, SLC_SIGN
-// is added.
-enum { SLC_SIGN = 128 };
-static inline slc_bytes slc_of_signed(slc_bytes x) { return _mm512_xor_si512(x, _mm512_set1_epi8((char) SLC_SIGN)); }
-
-// slc_dot adds 4 n products of each row's weights with a vector's numbers to sum. `most` is the largest weight.
-static inline __attribute__((always_inline)) slc_bytes slc_dot(int n, int most, slc_bytes sum,
-                                                               const slc_bytes * weights, const int8_t * vector) {
-    (void) most;
-#pragma GCC unroll 8
-    for (int k = 0; k < n; k++) {
-        sum = _mm512_dpbusd_epi32(sum, weights[k], _mm512_set1_epi32(slc_four_bytes(vector + 4 * k)));
-    }
-    return sum;
+// slc_add_fours adds the products of four weights without a sign of each lane with a vector's numbers.
+#define SLC_VNNI
+static inline slc_bytes slc_add_fours(slc_bytes sum, slc_bytes weights, slc_bytes vector) {
+    return _mm512_dpbusd_epi32(sum, weights, vector);
 }
 
 #else
@@ -144,16 +134,28 @@ static inline slc_bytes slc_add_pairs(slc_bytes sum, slc_bytes a, slc_bytes b) {
 }
 
 #if defined(__AVXVNNI__)
+#define SLC_VNNI
+static inline slc_bytes slc_add_fours(slc_bytes sum, slc_bytes weights, slc_bytes vector) {
+    return _mm256_dpbusd_avx_epi32(sum, weights, vector);
+}
+#endif
 
+#endif
+
+#if defined(SLC_VNNI)
+
+// The instruction multiplies numbers without a sign by a vector's numbers: to numbers of 8 bits with a sign, SLC_SIGN
+// is added.
 enum { SLC_SIGN = 128 };
-static inline slc_bytes slc_of_signed(slc_bytes x) { return _mm256_xor_si256(x, _mm256_set1_epi8((char) SLC_SIGN)); }
+static inline slc_bytes slc_of_signed(slc_bytes x) { return x ^ slc_ints((int) 0x80808080); }
 
+// slc_dot adds 4 n products of each row's weights with a vector's numbers to sum. `most` is the largest weight.
 static inline __attribute__((always_inline)) slc_bytes slc_dot(int n, int most, slc_bytes sum,
                                                                const slc_bytes * weights, const int8_t * vector) {
     (void) most;
 #pragma GCC unroll 8
     for (int k = 0; k < n; k++) {
-        sum = _mm256_dpbusd_avx_epi32(sum, weights[k], slc_ints(slc_four_bytes(vector + 4 * k)));
+        sum = slc_add_fours(sum, weights[k], slc_ints(slc_four_bytes(vector + 4 * k)));
     }
     return sum;
 }
@@ -186,8 +188,6 @@ static inline __attribute__((always_inline)) slc_bytes slc_dot(int n, int most, 
     }
     return sum;
 }
-
-#endif
 
 #endif
 
