@@ -42,9 +42,10 @@ func TestChooseISA(t *testing.T) {
 	}
 }
 
-// here returns the name of this architecture's set in the place of one of amd64's; the bits are the same.
+// here returns the name of this architecture's set in the place of one of amd64's; the bits are the same, but for that
+// of AVX-VNNI.
 func here(name string) string {
-	arm := map[string]string{"avx2": "neon", "avx512vnni": "dotprod", "amx": "i8mm"}
+	arm := map[string]string{"avx2": "neon", "avxvnni": "neon", "avx512vnni": "dotprod", "amx": "i8mm"}
 	if other, ok := arm[name]; ok && runtime.GOARCH == "arm64" {
 		return other
 	}
