@@ -37,8 +37,8 @@ func (s *source) files() ([]string, error) {
 	return append([]string{s.export}, more...), nil
 }
 
-// Digest returns the digest of an encoder: its weights, the digest of its tokenizer, and every setting that changes a
-// vector, of which more says those beside the model's.
+// Digest returns the digest of an encoder: of its weights, the digest of its tokenizer, and every setting that changes
+// a vector. more is the text of settings that are not in s.
 func Digest(
 	ctx context.Context, weights []string, tokenizer, architecture string, s *ModelSettings, more string,
 ) (string, error) {

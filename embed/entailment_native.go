@@ -21,7 +21,7 @@ func OpenEntailment(ctx context.Context, dir string, o Options) (*Entailment, er
 	return openAs[Entailment](ctx, dir, KindEntailment, o)
 }
 
-// entailment returns which of the labels is "entailment"; -1: none.
+// entailment returns the index of the label "entailment", or -1.
 func entailment(labels []string) int {
 	return slices.IndexFunc(labels, func(l string) bool { return strings.EqualFold(l, "entailment") })
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/panics"
 )
 
-// window bounds the memory of one call: so many texts are tokenised before their vectors are computed.
+// window is how many texts are tokenised before their vectors are computed. It bounds the memory of a call.
 const window = 16384
 
 // model is what an encoder and a classifier share: texts in, one row of float32 per text out.
@@ -247,11 +247,12 @@ func (m *model) load(ctx context.Context, dir, kind string, o Options, p *provid
 	if err := m.src.settleLabels(m.session.dim); err != nil {
 		return err
 	}
-	return m.settleHead(kind)
+	return m.checkHead(kind)
 }
 
-// settleHead makes a model read pairs where its kind does, and refuses a head that the kind does not have.
-func (m *model) settleHead(kind string) (err error) {
+// checkHead returns an error if the model's head does not fit its kind. A model of a kind that reads pairs is set to
+// read pairs.
+func (m *model) checkHead(kind string) (err error) {
 	switch kind {
 	case KindReranker, KindEntailment, KindReader:
 		if m.pair, err = newPairer(m.tok, m.set.MaxTokens); err != nil {

@@ -108,7 +108,8 @@ func (s *ModelSettings) windows(dir string, tokens int) error {
 	return nil
 }
 
-// readModelYAML reads dir/model.yaml, whose kind must be the one given, or any if that is ""; nil if there is none.
+// readModelYAML reads dir/model.yaml and returns nil if the file does not exist. If kind is not empty, a file of
+// another kind is an error.
 func readModelYAML(dir, kind string) (*ModelSettings, error) {
 	path := filepath.Join(dir, "model.yaml")
 	raw, err := regular.ReadFile(path, maxSettings)

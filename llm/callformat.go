@@ -158,7 +158,7 @@ func (p *prober) begin(text string) int {
 	return strings.LastIndexAny(common(text, p.plain), ">] \n") + 1
 }
 
-// common returns what two texts begin with.
+// common returns the longest common prefix of two texts.
 func common(a, b string) string {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

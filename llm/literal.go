@@ -135,7 +135,7 @@ func ContentCounter(g Generator) (count func(text string) (int, error), literal 
 	return g.CountTokens, false
 }
 
-// unwrapped returns the first of a generator and those in it that has the methods of T.
+// unwrapped returns the outermost generator in a chain of wrappers that implements T.
 func unwrapped[T any](g Generator) (T, bool) {
 	for {
 		if t, ok := g.(T); ok {

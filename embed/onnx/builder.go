@@ -77,8 +77,8 @@ func (b *builder) scalar(v float32) string {
 	return b.init(name, func() []byte { return floatTensor(name, v) })
 }
 
-// find returns the first of the keys that the checkpoint has, which must have the wanted shape; the first one's name is
-// what an error shows.
+// find returns the first of the keys that is in the checkpoint, and its tensor, which must have the given shape. An
+// error shows the first key.
 func (b *builder) find(shape []int64, keys ...string) (string, Tensor) {
 	for _, k := range keys {
 		if t, ok := b.weights[k]; ok {

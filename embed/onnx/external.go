@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/regular"
 )
 
-// Exports returns the names of ready graphs in a model's folder, the one that is taken first.
+// Exports returns the places in a model's folder where an exported ONNX graph may be, in order of preference.
 func Exports() []string { return []string{"onnx/model.onnx", "model.onnx"} }
 
 // ExternalFiles lists, sorted, the files beside the ONNX file at path that hold its initialisers. It

@@ -234,7 +234,7 @@ func (c *call) read() error {
 	return err
 }
 
-// room returns n values of a memory, which grows to as many as were ever needed.
+// room returns the first n values of a buffer, and enlarges the buffer if it is too small.
 func room(memory *[]float32, n int) []float32 {
 	if len(*memory) < n {
 		*memory = make([]float32, n)

@@ -119,7 +119,7 @@ func ReadPairs(r io.Reader, source string) (*Pairs, error) {
 	})
 }
 
-// readData has each non-blank line added to the data of a file. Its error calls them what.
+// readData calls add for each line of a file that is not blank. Errors call the examples by the name in what.
 func readData[T any](
 	r io.Reader, source, what string, add func(d *Data[T], line int, raw []byte) error,
 ) (*Data[T], error) {
@@ -265,13 +265,26 @@ func split(in ClassifierInput) (training, validation []Example) {
 	return training, validation
 }
 
-// splitGroups returns what to train on and what to validate with, for which it takes a share of the groups where no
-// data are given, so that no group is on both sides.
-func splitGroups[T any](in Input[T], group func(T) string) (training, validation []T) {
-	list := in.Training.List
+// splitGroups returns the examples to train on and to validate with. Without validation data it validates with a share
+// of the groups of the training data, so that no group is on both sides. It is an error, which calls the examples by
+// the name in what, if one side has no examples.
+func splitGroups[T any](in Input[T], what string, group func(T) string) (training, validation []T, err error) {
 	if in.Validation != nil {
-		return list, in.Validation.List
+		training, validation = in.Training.List, in.Validation.List
+	} else {
+		training, validation = shareOfGroups(in, group)
 	}
+	if len(training) == 0 || len(validation) == 0 {
+		return nil, nil, fmt.Errorf("%w: %s: %d %s to train on and %d to validate with are left: there are too few "+
+			"contexts, or the validation share of %v is too small", ErrData, in.Training.Source, len(training), what,
+			len(validation), in.Settings.ValidationShare)
+	}
+	return training, validation, nil
+}
+
+// shareOfGroups divides the groups of the training data by the validation share.
+func shareOfGroups[T any](in Input[T], group func(T) string) (training, validation []T) {
+	list := in.Training.List
 	var groups []string
 	held := map[string]bool{}
 	for _, x := range list {

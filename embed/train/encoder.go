@@ -122,11 +122,9 @@ func Encoder(ctx context.Context, in EncoderInput) (*Result, error) {
 }
 
 func openEncoder(ctx context.Context, in EncoderInput) (*run, error) {
-	training, validation := splitGroups(in, Pair.group)
-	if len(validation) == 0 || len(training) == 0 {
-		return nil, fmt.Errorf("%w: %s: %d pairs to train on and %d to validate with are left: there are too few "+
-			"contexts, or the validation share of %v is too small", ErrData, in.Training.Source, len(training),
-			len(validation), in.Settings.ValidationShare)
+	training, validation, err := splitGroups(in, "pairs", Pair.group)
+	if err != nil {
+		return nil, err
 	}
 	e := &encoder{}
 	e.in = in
@@ -139,7 +137,6 @@ func openEncoder(ctx context.Context, in EncoderInput) (*run, error) {
 		return nil, fmt.Errorf("%w: an encoder has no head: at least one layer is to be trained", ErrSetting)
 	}
 	e.net.grads()
-	var err error
 	if e.train, err = e.tokenise(ctx, in.Training.Source, training); err != nil {
 		return nil, err
 	}

@@ -102,10 +102,10 @@ func TestBadPairs(t *testing.T) {
 
 // TestSplitPairs: no context is on both sides.
 func TestSplitPairs(t *testing.T) {
-	training, validation := splitGroups(EncoderInput{Training: pairs(t, numbered(60)),
-		Settings: Settings{ValidationShare: .25, Seed: 3}}, Pair.group)
-	if len(training) != 45 || len(validation) != 15 {
-		t.Errorf("%d and %d pairs", len(training), len(validation))
+	training, validation, err := splitGroups(EncoderInput{Training: pairs(t, numbered(60)),
+		Settings: Settings{ValidationShare: .25, Seed: 3}}, "pairs", Pair.group)
+	if err != nil || len(training) != 45 || len(validation) != 15 {
+		t.Errorf("%d and %d pairs: %v", len(training), len(validation), err)
 	}
 	held := map[string]bool{}
 	for _, p := range validation {

@@ -38,11 +38,9 @@ func Reader(ctx context.Context, in ReaderInput) (*Result, error) { return train
 
 // openReader reads the model and tokenises the questions.
 func openReader(ctx context.Context, in ReaderInput) (*run, error) {
-	training, validation := splitGroups(in, func(q Question) string { return q.Context })
-	if len(training) == 0 || len(validation) == 0 {
-		return nil, fmt.Errorf("%w: %s: %d questions to train on and %d to validate with are left: there are too "+
-			"few contexts, or the validation share of %v is too small", ErrData, in.Training.Source, len(training),
-			len(validation), in.Settings.ValidationShare)
+	training, validation, err := splitGroups(in, "questions", func(q Question) string { return q.Context })
+	if err != nil {
+		return nil, err
 	}
 	r := &reader{}
 	r.in = in
@@ -52,7 +50,6 @@ func openReader(ctx context.Context, in ReaderInput) (*run, error) {
 	r.in.Settings.MaxTokens = min(cmp.Or(in.Settings.MaxTokens, r.net.Positions), r.net.Positions)
 	r.net.dropout = dropout{rate: in.Settings.Dropout, seed: in.Settings.Seed}
 	r.net.addSpanHead(in.Settings.Seed)
-	var err error
 	if r.train, err = r.tokenise(ctx, in.Training, training); err != nil {
 		return nil, err
 	}
@@ -201,8 +198,8 @@ func scoreReadings(questions []Question, readings []embed.Reading) Scores {
 	return Scores{Examples: len(questions), Accuracy: scores.BestExact, F1: scores.BestF1, Reader: scores}
 }
 
-// better reports whether a finds answers and tells whether there are any better than b. The best F1 alone would
-// not do: as long as a reader is weak, no answer at all is best.
+// better compares the sums of two measures: how well answers are found (F1), and how well questions with and without an
+// answer are told apart (AUROC). F1 over all questions alone is highest for a weak reader that never answers.
 func (*reader) better(a, b Scores) bool {
 	x, y := a.Reader.HasAns.F1+a.Reader.AUROC, b.Reader.HasAns.F1+b.Reader.AUROC
 	return x > y || x == y && a.Loss < b.Loss

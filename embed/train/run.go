@@ -45,7 +45,7 @@ type trainer interface {
 	write(out *Result) error                         // into the result's folder
 }
 
-// task is what the trainings of all kinds of models have.
+// task holds the fields that the trainings of all kinds of models share.
 type task[T any] struct {
 	in       Input[T]
 	base     *base

@@ -133,8 +133,8 @@ func (d *data) outOfScope(path, name string) error {
 	return nil
 }
 
-// eachLine passes the lines of a file that are not blank to take, and notes how many of them it refuses or cannot be
-// read.
+// eachLine calls take for each line of a file that is not blank. It notes how many lines cannot be read or are refused
+// by take.
 func (d *data) eachLine(r io.Reader, name string, take func(line jsonl.Line) bool) {
 	bad := 0
 	for line, err := range jsonl.Lines(r, jsonl.MaxLineBytes) {

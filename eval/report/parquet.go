@@ -33,7 +33,7 @@ func (c column) kind() int64 {
 	return typeInt64
 }
 
-// text returns the i-th value for people.
+// text returns the i-th value as it is printed.
 func (c column) text(i int) string {
 	switch {
 	case c.texts != nil:

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/rag/route"
 )
 
-// head is an open model, and what it says of each of some texts.
+// head is an open model with a function that returns the model's outputs for texts.
 type head struct {
 	model interface {
 		Info() embed.Info
@@ -29,7 +29,7 @@ func classifier(ctx context.Context, o Options) []Check {
 		}
 		return one(Check{Name: name, Status: OK, Detail: o.Classifier + ": a router"})
 	}
-	return o.head(name, o.Classifier, "labels", func(dir string) (h head, err error) {
+	return o.checkHead(name, o.Classifier, "labels", func(dir string) (h head, err error) {
 		kind, err := embed.KindOf(dir)
 		if err != nil {
 			return h, err
@@ -65,7 +65,7 @@ func (o Options) tokens(ctx context.Context, dir string) (head, error) {
 
 // reranker loads the configured cross-encoder, if any, and scores a text alone and in a batch.
 func reranker(ctx context.Context, o Options) []Check {
-	return o.head("reranker", o.Reranker, "score", func(dir string) (head, error) {
+	return o.checkHead("reranker", o.Reranker, "score", func(dir string) (head, error) {
 		r, err := embed.OpenReranker(ctx, dir, o.embedding())
 		return head{r, func(texts []string) (all [][]float64, err error) {
 			scores, err := r.Score(ctx, "What lets water pass?", texts)
@@ -79,7 +79,7 @@ func reranker(ctx context.Context, o Options) []Check {
 
 // entailment loads the configured model, if any, and reads a pair alone and in a batch.
 func entailment(ctx context.Context, o Options) []Check {
-	return o.head("entailment", o.Entailment, "labels", func(dir string) (head, error) {
+	return o.checkHead("entailment", o.Entailment, "labels", func(dir string) (head, error) {
 		e, err := embed.OpenEntailment(ctx, dir, o.embedding())
 		return head{e, func(texts []string) (all [][]float64, err error) {
 			scores, err := e.Entails(ctx, texts, slices.Repeat([]string{"Water passes."}, len(texts)))
@@ -93,7 +93,7 @@ func entailment(ctx context.Context, o Options) []Check {
 
 // reader loads the configured reader, if any, and reads a passage alone and in a batch.
 func reader(ctx context.Context, o Options) []Check {
-	return o.head("reader", o.Reader, "logits", func(dir string) (head, error) {
+	return o.checkHead("reader", o.Reader, "logits", func(dir string) (head, error) {
 		r, err := embed.OpenReader(ctx, dir, o.embedding())
 		return head{r, func(texts []string) (all [][]float64, err error) {
 			readings, err := r.Read(ctx, "What lets water pass?", texts)
@@ -105,9 +105,9 @@ func reader(ctx context.Context, o Options) []Check {
 	})
 }
 
-// head opens a model, and compares what it says of each text alone and in a batch. what is what the model has some of.
-// Without a model there is nothing to check.
-func (o Options) head(name, model, what string, open func(dir string) (head, error)) []Check {
+// checkHead opens a model and compares its outputs for texts in a batch with those for each text alone. dims names what
+// the model's dimension counts, such as "labels". It checks nothing if model is empty.
+func (o Options) checkHead(name, model, dims string, open func(dir string) (head, error)) []Check {
 	const hint = "sluice models list; a name or a folder is taken; sluice models verify"
 	if model == "" {
 		return nil
@@ -130,10 +130,11 @@ func (o Options) head(name, model, what string, open func(dir string) (head, err
 	}
 	info := h.model.Info()
 	return one(Check{Name: name, Status: OK, Detail: fmt.Sprintf("%s (%s, %d %s, %d tokens): batch = single to %.1g",
-		info.Name, info.Architecture, info.Dim, what, info.MaxTokens, apart)})
+		info.Name, info.Architecture, info.Dim, dims, info.MaxTokens, apart)})
 }
 
-// difference returns the largest difference of numbers, NaN if one is; 1 if there are more in one of the lists.
+// difference returns the largest absolute difference between the numbers of two lists: NaN if one of them is NaN, and 1
+// if the lists have different lengths.
 func difference(a, b []float64) (apart float64) {
 	if len(a) != len(b) {
 		return 1
@@ -144,8 +145,8 @@ func difference(a, b []float64) (apart float64) {
 	return apart
 }
 
-// compareBatch returns how far what is read of a text alone and in a batch differ; more than the tolerance, or no
-// number, is an error.
+// compareBatch returns the largest difference between the outputs for texts in a batch and for each text alone. A
+// difference above the tolerance, or NaN, is an error.
 func compareBatch(tolerance float64, read func(texts []string) ([][]float64, error)) (apart float64, err error) {
 	together, err := read(probes[:])
 	if err != nil {

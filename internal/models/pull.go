@@ -282,7 +282,7 @@ func (r *Registry) remember(ctx context.Context, url, blob, sum string) error {
 	return writeJSON(r.lockPath(), lock)
 }
 
-// link makes a blob, which is named after its content, a file of a model's folder, and records it.
+// link links a blob into a model's folder under the given path, and records the file.
 func (rec *record) link(blob, dir, path string) error {
 	if err := linkOrCopy(blob, filepath.Join(dir, filepath.FromSlash(path))); err != nil {
 		return err

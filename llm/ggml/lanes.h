@@ -72,8 +72,8 @@ static inline slc_bytes slc_add_pairs(slc_bytes sum, slc_bytes a, slc_bytes b) {
     return _mm512_dpwssd_epi32(sum, a, b);
 }
 
-// slc_add_fours adds the products of four weights without a sign of each lane with a vector's numbers.
 #define SLC_VNNI
+// slc_add_fours adds, in each lane, the products of four unsigned weights with four numbers of the vector.
 static inline slc_bytes slc_add_fours(slc_bytes sum, slc_bytes weights, slc_bytes vector) {
     return _mm512_dpbusd_epi32(sum, weights, vector);
 }
@@ -144,8 +144,7 @@ static inline slc_bytes slc_add_fours(slc_bytes sum, slc_bytes weights, slc_byte
 
 #if defined(SLC_VNNI)
 
-// The instruction multiplies numbers without a sign by a vector's numbers: to numbers of 8 bits with a sign, SLC_SIGN
-// is added.
+// The instruction multiplies unsigned weights by signed numbers of the vector. SLC_SIGN is added to signed weights.
 enum { SLC_SIGN = 128 };
 static inline slc_bytes slc_of_signed(slc_bytes x) { return x ^ slc_ints((int) 0x80808080); }
 

@@ -82,7 +82,7 @@ func (p *parser) endless(id int32, finite []bool) int32 {
 	return id
 }
 
-// derivable reports for each rule whether it has a finite text, with empty the empty one.
+// derivable reports for each rule whether it derives a finite text, or with empty, whether it derives the empty text.
 func (p *parser) derivable(empty bool) []bool {
 	type place struct{ rule, alt int32 }
 	uses := make([][]place, len(p.rules))

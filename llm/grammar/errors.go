@@ -48,8 +48,8 @@ func (e *SchemaError) Error() string {
 
 func (e *SchemaError) Unwrap() error { return ErrSchema }
 
-// caught, deferred, makes an error of a panic with an E. The parser and the compiler are recursive, and a panic brings
-// an error out of any depth.
+// caught is deferred, and turns a panic whose value is an E into an error. The parser and the compiler are recursive,
+// and a panic leaves them from any depth.
 func caught[E error](err *error) {
 	switch r := recover().(type) {
 	case nil:

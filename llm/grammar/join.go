@@ -14,7 +14,7 @@ import (
 //
 // Properties that several parts have are joined when they are compiled, so that recursive schemas end.
 
-// conflict says why nothing satisfies two schemas together; nil: something does.
+// conflict says why no value satisfies two schemas together. It is nil if there is such a value.
 type conflict struct{ keyword, reason string }
 
 func conflicting(keyword, format string, args ...any) *conflict {

@@ -275,7 +275,7 @@ func (r *regular) fit(row []piece, lower, upper int) (text string, ok bool) {
 	return text, true
 }
 
-// plus adds numbers of which either may be unlimited.
+// plus adds two numbers; the sum is unlimited if one of them is.
 func plus(a, b int) int {
 	if a == unlimited || b == unlimited {
 		return unlimited

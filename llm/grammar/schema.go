@@ -103,7 +103,7 @@ func (c *compiler) fail(path, keyword, format string, args ...any) {
 	panic(&SchemaError{Path: path, Keyword: keyword, Reason: fmt.Sprintf(format, args...)})
 }
 
-// takesAll reports whether a schema takes every value. It refuses false and what is no schema.
+// takesAll reports whether a schema accepts every value. It refuses the schema false, and values that are not schemas.
 func (c *compiler) takesAll(s *value, path string) bool {
 	switch {
 	case s.kind == 'f':

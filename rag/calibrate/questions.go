@@ -173,7 +173,7 @@ func (c *run) took(queries []pseudo.Query, report pseudo.Report, chunks int, err
 	return nil
 }
 
-// write has the language model make questions, or extracts them from the contexts' words.
+// write makes the questions: the language model writes them, or they are extracted from the contexts' words.
 func (c *run) write(ctx context.Context) error {
 	chunks, err := c.snap.Chunks(ctx, c.live.IDs)
 	if err != nil {
@@ -265,8 +265,8 @@ func inherit(journal string) error {
 // journalSuffix is how long the part of a journal's name is that does not depend on the calibration's.
 const journalSuffix = len(".01234567.journal.jsonl")
 
-// kept returns the calibration's file of a kind. The model and the options that its content depends on are in the name,
-// so that other ones begin another file and the same ones find theirs again.
+// kept returns the path of the file that keeps the calibration's results of a kind. Its name contains a digest of the
+// model and the options that the content depends on.
 func (c *run) kept(kind string, model llm.Info, options string) string {
 	identity := model.SHA256
 	if identity == "" { // a server does not tell

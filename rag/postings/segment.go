@@ -43,7 +43,7 @@ func (s *segment) list(i int) list {
 	return list{seg: s, at: s.at[from:to], tf: s.tf[from:to]}
 }
 
-// find is the place of a term among the terms.
+// find returns the index of a term among the sorted terms.
 func (s *segment) find(term string) (i int, ok bool) {
 	return sort.Find(s.terms(), func(i int) int { return strings.Compare(term, s.term(i)) })
 }

@@ -14,7 +14,7 @@ const (
 	aNumber
 )
 
-// kindWeights are the weights of a sentence that has the kind.
+// kindWeights are the weights of sentences that contain the kind of answer that a question asks for.
 var kindWeights = map[kind]float64{aTime: timeWeight, aNumber: numberWeight}
 
 // kindOf reads a question in English or German. Another language's asks for anything.

@@ -257,7 +257,7 @@ func parseNumber(s string) (x float64, ok bool) {
 	return x, err == nil && !math.IsNaN(x)
 }
 
-// wildcards stand for what a pattern matches, as regexp.QuoteMeta leaves them; "**" comes before "*".
+// wildcards replaces the wildcards of a pattern that regexp.QuoteMeta has escaped; "**" comes before "*".
 var wildcards = strings.NewReplacer(`\*\*`, `.*`, `\*`, `[^/]*`, `\?`, `[^/]`)
 
 // Glob compiles a pattern into a regular expression. "*" and "?" match no slash, "**" does.

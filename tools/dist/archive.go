@@ -40,7 +40,7 @@ func files(dir string) (names []string, err error) {
 	return names, err // WalkDir goes in lexical order
 }
 
-// sums returns the digests of the files below dir, but for their list, and the names in order.
+// sums returns the sorted names of the files below dir and their digests, without the file that lists the digests.
 func sums(ctx context.Context, dir string) (names []string, of map[string]string, err error) {
 	if names, err = files(dir); err != nil {
 		return nil, nil, err

@@ -116,7 +116,7 @@ func (b *builder) compile(ctx context.Context) error {
 	return needs.checkProgram()
 }
 
-// ofCompiler returns the path of a file that a compiler links, "" if it has none of this name.
+// ofCompiler returns the path of a file in the compiler's search path for linking, or "".
 func (b *builder) ofCompiler(ctx context.Context, compiler, name string) (string, error) {
 	path, err := output(ctx, b.repo, compiler, "-print-file-name="+name)
 	if path = strings.TrimSpace(path); !filepath.IsAbs(path) {

@@ -61,7 +61,7 @@ func (p place) run(ctx context.Context, code int, args ...string) (string, error
 	return string(out), nil
 }
 
-// prints runs the program and looks for a text in its output.
+// prints runs a program. It is an error if the output does not match the regular expression want.
 func (p place) prints(ctx context.Context, code int, want, program string, args ...string) error {
 	out, err := p.run(ctx, code, append([]string{program}, args...)...)
 	if err == nil && !regexp.MustCompile(want).MatchString(out) {

@@ -112,7 +112,7 @@ func copyInto(dir string, files ...string) error {
 	return nil
 }
 
-// relink makes a link, instead of one that is there: it may be of other pins.
+// relink makes a link, and replaces an existing one, which may point to files of other pins.
 func relink(to, link string) error {
 	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

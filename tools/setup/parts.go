@@ -214,7 +214,7 @@ func placed(name, doc string, places []string,
 		assemble: func(ctx context.Context, e *Env, outputs []string) error { return assemble(ctx, e, outputs, at(e)) }}
 }
 
-// there adds to a key which files are there.
+// there appends to a key, for each file, whether it exists.
 func there(key string, paths ...string) string {
 	for _, p := range paths {
 		key += fmt.Sprintf(" %s: %t", p, exists(p))

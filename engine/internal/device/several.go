@@ -120,7 +120,7 @@ func view(rows cpu.Rows, i int) cpu.Rows {
 	return rows
 }
 
-// sets holds one set, or the same codes, on all devices.
+// sets holds a copy of the same set or codes on each device.
 type sets struct {
 	Set
 	owner *Several

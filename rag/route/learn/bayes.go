@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// counted returns the rows of each class, of which there are some, and the logarithms of their shares.
+// counted returns the number of rows of each class, and the logarithms of their shares. Every class must have a row.
 func counted(of []int32, classes int) (rows, logShare []float64) {
 	rows, logShare = make([]float64, classes), make([]float64, classes)
 	for _, k := range of {
